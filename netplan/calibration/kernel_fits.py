@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from netplan.arrays import Floats
-from netplan.calibration.fit import Fitted, Measurements, Priors, fit_rows
+from netplan.calibration.fit import Fitted, Measurements, Priors, Rows, fit_rows
 from netplan.calibration.measurements import (
     Column,
     Line,
@@ -156,7 +156,8 @@ def _fit(
         values = {name: np.exp(logs[..., index : index + 1]) for index, name in enumerate(names)}
         return np.log(times(values))
 
-    return fit_rows(rows, predict, names, priors, calibration.kernel_noise)
+    held_to = Rows(rows.seconds, calibration.kernel_noise)
+    return fit_rows(rows, predict, names, priors, held_to)
 
 
 def fit_collectives(

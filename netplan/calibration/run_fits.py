@@ -1,33 +1,82 @@
-"""Fits of iteration model ``calibrated`` to training runs, and what they say without some."""
+"""Fits of iteration model ``calibrated`` to training runs, and what they say without some.
+
+Which number of the files stands where in which run is asked of the reader of these files: a number
+is made a little larger, and what that does to rates and shares of a run (`quantities_of`) says how
+they follow from it. All of them are products of powers of the numbers, or sums where a number may
+be 0.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats
-from netplan.calibration.fit import Fit, Fitted, Measurements, Priors, fit, fit_rows
-from netplan.calibration.runs import Calibration, MeasuredRuns, Place, Scaling, places_of
+from netplan.calibration.dated_runs import DatedRuns
+from netplan.calibration.fit import (
+    Fit,
+    Fitted,
+    Measurements,
+    Priors,
+    Rows,
+    fit,
+    fit_rows,
+    only,
+    refit,
+)
+from netplan.calibration.runs import (
+    Calibration,
+    MeasuredRun,
+    MeasuredRuns,
+    Parameter,
+    quantities_of,
+)
 from netplan.errors import CatalogError
+from netplan.performance.calibrated_run import CalibrationPart
+from netplan.performance.dated.run import kind_of
+from netplan.records import replace
 from netplan.reports.sections import value_at
+
+Runs = MeasuredRuns | DatedRuns
+
+LARGER = 1e-3
+"""By how much a number is made larger to see what follows from it [1]."""
+SHARED = {"accelerator": "training.", "stack": "", "calibrated": "calibration."}
+"""What numbers of files can be fitted on runs: keys that begin so."""
+ADDED = ("jitter",)
+"""Quantities that are sums of numbers, and no products."""
 
 
 class TrainingProblem(Struct, frozen=True, eq=False):
     """Runs, and the numbers of a calibration that stand in them.
 
-    A factor of a run is exp(x @ mask - offset), by the parameters' logarithms x.
+    A quantity of a run is exp(x @ slopes - offset) times what the files make of it, by the
+    parameters' x: their logarithms, or the values of those that may be 0.
     """
 
-    runs: MeasuredRuns
+    runs: Runs
     calibration: Calibration
     bases: Floats  # what the files say, shape (parameters,)
     priors: Priors
-    masks: dict[str, Floats]  # by factor, shape (parameters, runs)
-    offsets: dict[str, Floats]  # by factor, shape (runs,)
+    slopes: dict[str, Floats]  # by quantity, shape (parameters, runs)
+    offsets: dict[str, Floats]  # by quantity, shape (runs,)
 
     @classmethod
-    def of(cls, runs: MeasuredRuns, calibration: Calibration) -> "TrainingProblem":
+    def of(cls, runs: Runs, calibration: Calibration) -> "TrainingProblem":
         """Find out which number is where in which run.
+
+        Parameters
+        ----------
+        runs
+            What was measured.
+        calibration
+            What is fitted; numbers that stand in no run are left out.
+
+        Returns
+        -------
+        TrainingProblem
+            The numbers that stand in some run, and how.
 
         Raises
         ------
@@ -35,46 +84,68 @@ class TrainingProblem(Struct, frozen=True, eq=False):
             If a place of the calibration is none.
         """
         shape = len(calibration.parameters), len(runs.runs)
-        masks = {name: np.zeros(shape) for name in Scaling._fields}
-        offsets = {name: np.zeros(shape[1]) for name in Scaling._fields}
-        bases, largest = np.ones(shape[0]), np.full(shape[0], np.inf)
+        slopes = {name: np.zeros(shape) for name in runs.quantities}
+        offsets = {name: np.zeros(shape[1]) for name in runs.quantities}
+        bases, machines = np.ones(shape[0]), _machines(runs.runs)
         for row, parameter in enumerate(calibration.parameters):
-            for value in parameter.values:
-                for place, column, base in _uses(value, runs):
-                    masks[place.factor][row, column] = 1.0
-                    offsets[place.factor][column] += np.log(base)
-                    bases[row], largest[row] = base, place.largest
-        used = np.any([mask.any(axis=1) for mask in masks.values()], axis=0)
-        kept = [
-            parameter
-            for parameter, is_used in zip(calibration.parameters, used, strict=True)
-            if is_used
+            for address in parameter.values:
+                for columns, base, moved in _moves(address, parameter, machines, runs.model):
+                    bases[row] = base
+                    for name, slope in moved.items():
+                        slopes[name][row, columns] += slope
+                        offsets[name][columns] += slope * _x(parameter, base)
+        used = np.any([slope.any(axis=1) for slope in slopes.values()], axis=0)
+        told = zip(calibration.parameters, used, strict=True)
+        kept = tuple(parameter for parameter, is_used in told if is_used)
+        bases, moving = bases[used], {name: slope[used] for name, slope in slopes.items()}
+        means = [
+            base if parameter.prior is None else parameter.prior
+            for parameter, base in zip(kept, bases, strict=True)
         ]
-        bases, masks = bases[used], {name: mask[used] for name, mask in masks.items()}
-        means = [parameter.prior or base for parameter, base in zip(kept, bases, strict=True)]
         priors = Priors(
-            np.log(means), np.array([parameter.width for parameter in kept]), largest[used]
+            np.array([_x(one, mean) for one, mean in zip(kept, means, strict=True)]),
+            np.array([parameter.width for parameter in kept]),
+            np.array([parameter.largest or np.inf for parameter in kept]),
+            np.array([parameter.scale == "lin" for parameter in kept]),
         )
-        calibration = calibration.changed(parameters=tuple(kept))
-        return cls(runs, calibration, bases, priors, masks, offsets)
+        moving = {name: slope for name, slope in moving.items() if slope.any()}
+        return cls(runs, calibration.changed(parameters=kept), bases, priors, moving, offsets)
+
+    @property
+    def start(self) -> Floats:
+        """What the files say, as parameters are fitted: logarithms, or values."""
+        parameters = zip(self.calibration.parameters, self.bases, strict=True)
+        return np.array([_x(parameter, base) for parameter, base in parameters])
 
     def seconds(self, logs: Floats) -> Floats:
         """Iteration times by the parameters' logarithms, shape (..., runs) [s]."""
-        factors = {
-            name: np.exp(logs @ mask - self.offsets[name]) for name, mask in self.masks.items()
-        }
-        return self.runs.seconds(Scaling(**factors))
+        changed = {}
+        for name, slope in self.slopes.items():
+            own = slope.any(axis=1)  # few numbers act on a quantity
+            more = logs[..., own] @ slope[own] - self.offsets[name]
+            base = self.runs.quantities[name]
+            changed[name] = base + more if name in ADDED else base * np.exp(more)
+        return self.runs.seconds(changed)
+
+    def log_seconds(self, logs: Floats) -> Floats:
+        """Their logarithms."""
+        log_times: Floats = np.log(self.seconds(logs))
+        return log_times
+
+    @property
+    def rows(self) -> Rows:
+        """What predictions of the runs are held to."""
+        calibration, runs = self.calibration, self.runs.runs
+        sparse = np.array([kind_of(run.model) != "dense" for run in runs])
+        noise = np.where(sparse, calibration.sparse_noise or calibration.noise, calibration.noise)
+        weights = series_weights(runs) if calibration.in_series else np.ones(len(runs))
+        return Rows(self.runs.measured_s, noise, weights, calibration.soft)
 
     def fitted(self, kept: Bools | None = None) -> Fit:
         """Fit on all runs, or on those that are kept."""
-        measured_s = self.runs.measured_s
-        rows = np.arange(len(measured_s)) if kept is None else np.flatnonzero(kept)
-
-        def predict(logs: Floats) -> Floats:
-            log_times: Floats = np.log(self.seconds(logs)[..., rows])
-            return log_times
-
-        return fit(predict, measured_s[rows], self.priors, self.calibration.noise)
+        if kept is None:
+            return fit(self.log_seconds, self.rows, self.priors)
+        return fit(only(self.log_seconds, kept), self.rows.take(kept), self.priors)
 
     def fitted_rows(self) -> Fitted:
         """Fit on all runs, and predict each by a fit without it."""
@@ -83,38 +154,131 @@ class TrainingProblem(Struct, frozen=True, eq=False):
         places = tuple(run.source for run in runs.runs)
         rows = Measurements("iterations", labels, places, runs.measured_s)
         names = [parameter.values[0] for parameter in self.calibration.parameters]
+        return fit_rows(rows, self.log_seconds, names, self.priors, self.rows)
 
-        def predict(logs: Floats) -> Floats:
-            log_times: Floats = np.log(self.seconds(logs))
-            return log_times
+    def left_out(self, groups: Sequence[str], *, near: bool = False) -> Floats:
+        """Iteration time of every run without its group, shape (runs,) [s].
 
-        return fit_rows(rows, predict, names, self.priors, self.calibration.noise)
-
-    def left_out(self, groups: Sequence[str]) -> Floats:
-        """Iteration time of every run by a fit without its group, shape (runs,) [s]."""
+        Parameters
+        ----------
+        groups
+            The group of each run.
+        near
+            Whether numbers move from the files' by a few steps (`netplan.calibration.fit.refit`);
+            else they are fitted anew.
+        """
         times_s, names = np.zeros(len(groups)), np.array(groups)
         for name in dict.fromkeys(groups):
             out = names == name
-            times_s[out] = self.seconds(self.fitted(~out).logs)[out]
+            if near:
+                rows = self.rows.take(~out)
+                logs = refit(only(self.log_seconds, ~out), rows, self.priors, self.start)
+            else:
+                logs = self.fitted(~out).logs
+            times_s[out] = self.seconds(logs)[out]
         return times_s
 
 
-def _uses(address: str, runs: MeasuredRuns) -> Iterator[tuple[Place, int, float]]:
-    """Where a number stands: its place, the run, and what the file says there."""
-    name, _, key = address.partition(".")
-    places = places_of(key)
-    if not places:
-        raise CatalogError(f"calibration: {address}: no number that can be fitted on runs")
-    for column, run in enumerate(runs.runs):
-        known: Mapping[str, object] = {
-            run.accelerator.name: run.accelerator,
-            run.stack.name: run.stack,
-            "accelerator": run.accelerator,
-            "stack": run.stack,
-            "calibrated": {"calibration": runs.model},
+def series_weights(runs: Sequence[MeasuredRun]) -> Floats:
+    """How much each run says: those that differ in replicas alone say as much as one [1].
+
+    Parameters
+    ----------
+    runs
+        Of any sources.
+
+    Returns
+    -------
+    Floats
+        1 over the number of runs of the same source and plan, shape (runs,).
+    """
+    plans = [
+        (
+            *(run.source, run.model.name, run.model.sequence_length, run.accelerator.name),
+            *(run.precision, run.detail, str(run.again), run.recompute, run.recipe),
+            run.degrees._replace(data=1, microbatches=1),
+        )
+        for run in runs
+    ]
+    return np.array([1 / plans.count(plan) for plan in plans])
+
+
+def _x(parameter: Parameter, value: float) -> float:
+    """A value as it is fitted."""
+    return value if parameter.scale == "lin" else float(np.log(value))
+
+
+_Machines = Mapping[object, tuple[MeasuredRun, list[int]]]
+"""Runs by all that numbers of files act on: one of them, and the columns of all."""
+
+
+def _machines(runs: Sequence[MeasuredRun]) -> _Machines:
+    machines: dict[object, tuple[MeasuredRun, list[int]]] = {}
+    for column, run in enumerate(runs):
+        alike = (
+            *(run.accelerator.name, run.stack, run.precision, run.detail, run.recipe),
+            *(kind_of(run.model), run.tensor_overlap, run.network_kind, run.zero_stage),
+        )
+        machines.setdefault(alike, (run, []))[1].append(column)
+    return machines
+
+
+def _moves(
+    address: str, parameter: Parameter, machines: _Machines, part: CalibrationPart
+) -> Iterator[tuple[list[int], float, dict[str, float]]]:
+    """What a number does to runs: columns, what the file says, and slopes of quantities."""
+    role, _, key = address.partition(".")
+    for run, columns in machines.values():
+        known: dict[str, tuple[str, Any]] = {
+            run.accelerator.name: ("accelerator", run.accelerator),
+            run.stack.name: ("stack", run.stack),
+            "accelerator": ("accelerator", run.accelerator),
+            "stack": ("stack", run.stack),
+            "calibrated": ("calibrated", {"calibration": part}),
         }
-        for place in places if name in known else ():
-            if place.applies(run):
-                base = float(value_at(known[name], key))
-                if base:  # nothing is a share of nothing
-                    yield place, column, base
+        if role not in known:
+            continue
+        which, record = known[role]
+        base = _number(record, key) if key.startswith(SHARED[which]) else None
+        if base is None:
+            raise CatalogError(f"calibration: {address}: no number that can be fitted on runs")
+        if base == 0 and parameter.scale == "log":  # nothing is a share of nothing
+            continue
+        moved = base + LARGER if parameter.scale == "lin" else base * (1 + LARGER)
+        step = _x(parameter, moved) - _x(parameter, base)
+        changed = _with(record, key, moved)
+        before = quantities_of(run, part)
+        if which == "calibrated":
+            after = quantities_of(run, changed["calibration"])
+        else:
+            after = quantities_of(replace(run, **{which: changed}), part)
+        yield columns, base, dict(_slopes(before, after, step))
+
+
+def _slopes(
+    before: Mapping[str, float], after: Mapping[str, float], step: float
+) -> Iterator[tuple[str, float]]:
+    """By how much quantities follow a step, those that do."""
+    for name, value in before.items():
+        if after[name] == value:
+            continue
+        more = after[name] - value if name in ADDED else np.log(after[name] / value)
+        yield name, float(round(more / step, 9))
+
+
+def _number(record: object, key: str) -> float | None:
+    """A number of a record, 0 of one that is not given; None if there is no such key."""
+    try:
+        value = value_at(record, key)
+    except AttributeError:
+        return None
+    return value if isinstance(value, int | float) else 0.0 if value is None else None
+
+
+def _with(record: Any, key: str, value: float) -> Any:  # noqa: ANN401 - of any kind
+    """The record with another number at a dotted path of fields and keys."""
+    name, _, rest = key.partition(".")
+    inner = _with(value_at(record, name), rest, value) if rest else value
+    if isinstance(record, Mapping):
+        return {**record, name: inner}
+    return replace(record, **{name: inner})

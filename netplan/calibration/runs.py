@@ -5,20 +5,21 @@ become arrays of one shape, so that a fit evaluates all runs at once, by the for
 `netplan.performance.calibrated`. They lie on two levels, HB domains and the network, tensor GPUs
 inside, then those of context and data, then the stages.
 
-Which numbers of iteration model ``calibrated`` are fitted on runs: calibrations, and places.
+Which numbers of iteration model ``calibrated`` are fitted on runs, calibrations say.
 
 A *calibration* is a catalog file that lists numbers: one may stand at several places (the same
 kernel on two boards), has a prior, where that is not what the files say, and its width. Places are
 named as by ``--set``: ``NAME.KEY`` or ``ROLE.KEY``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import Struct, field
 
-from netplan.arrays import Amount, Floats
+from netplan.arrays import Amount, Columns, Floats
 from netplan.catalog import Catalog, Record
 from netplan.inputs.choices import NetworkKind, Precision, Recompute, ScheduleName
 from netplan.performance import calibrated
@@ -33,6 +34,8 @@ from netplan.workloads.models import Model
 from netplan.workloads.operations import ELEMENT_BYTES, Sharding
 from netplan.workloads.program import Zero, missing_layers
 from netplan.workloads.recomputation import NOTHING, Recomputation
+
+ColumnsT = TypeVar("ColumnsT", bound=Columns)
 
 
 class RunDegrees(NamedTuple):
@@ -132,30 +135,61 @@ class MeasuredRun(Struct, frozen=True, kw_only=True):
         )
 
 
-class Scaling(NamedTuple):
-    """What fitted numbers are of those in the files, each of a shape that ends with (runs,) [1]."""
-
-    products: Amount = 1.0
-    head: Amount = 1.0
-    wave: Amount = 1.0
-    attention: Amount = 1.0
-    vector: Amount = 1.0
-    tensor_visible: Amount = 1.0
-    layer_s: Amount = 1.0
-    contention: Amount = 1.0
-    iteration_s: Amount = 1.0
-    network: Amount = 1.0
+Quantities = Mapping[str, Amount]
+"""What files say of runs, by name; each of a shape that ends with (runs,)."""
+NOTHING_ELSE: Quantities = MappingProxyType({})
 
 
-NO_CHANGE = Scaling()
+def quantities_of(run: MeasuredRun, part: CalibrationPart) -> dict[str, float]:
+    """What numbers of the files make of a run: rates that it reaches, what shows of its transfers.
+
+    Parameters
+    ----------
+    run
+        The run; nothing of its sizes and degrees counts.
+    part
+        Numbers of the iteration model.
+
+    Returns
+    -------
+    dict[str, float]
+        By the names of the records that formulas take.
+    """
+    on = run.calibrated(part)
+    known = vars_of(on.reached) | vars_of(on.sharing(run.zero_stage))
+    known["network"] = part.network_efficiency.of(run.network_kind)
+    if on.dated is not None:
+        known |= vars_of(on.dated.shares) | {"half": on.dated.numbers.half_recompute}
+        known |= {"software": on.dated.software_factor, "jitter": on.dated.jitter}
+    return known
+
+
+def vars_of(record: Struct) -> dict[str, float]:
+    """Fields of a record of numbers."""
+    return {name: float(getattr(record, name)) for name in record.__struct_fields__}
+
+
+def record_of(kind: type[ColumnsT], values: Quantities) -> ColumnsT:
+    """A record of numbers or arrays by the names of its fields."""
+    return kind(*(values[name] for name in kind.__struct_fields__))
 
 
 class Bandwidths(NamedTuple):
-    """Bandwidths that collectives get, and who lies where; each of shape (runs,)."""
+    """Bandwidths, and who lies where; each of shape (runs,).
+
+    That inside an HB domain is what collectives get, that of the network the links'.
+    """
 
     hb_bytes_per_s: Floats
     network_bytes_per_s: Floats
     hb_size: Floats
+
+    @classmethod
+    def of(cls, runs: Sequence[MeasuredRun], model: CalibrationPart) -> "Bandwidths":
+        """Those of runs."""
+        hb = [run.accelerator.hb_bytes_per_s * model.hb_efficiency for run in runs]
+        columns = hb, [run.network_bytes_per_s for run in runs], [run.hb_size for run in runs]
+        return cls(*(np.array(column, np.float64) for column in columns))
 
     def pace(self, members: Floats, before: Floats, network: Amount) -> Floats:
         """A ring through all members, ``before`` GPUs apart: its share c of a byte [s/B]."""
@@ -173,7 +207,7 @@ class Bandwidths(NamedTuple):
 
 
 class MeasuredRuns(Struct, frozen=True, eq=False):
-    """Measured runs, every array of shape (runs,)."""
+    """Measured runs of dense models without a date of software, every array of shape (runs,)."""
 
     runs: tuple[MeasuredRun, ...]
     measured_s: Floats
@@ -182,11 +216,9 @@ class MeasuredRuns(Struct, frozen=True, eq=False):
     again: calibrated.Redone
     degrees: Floats  # shape (9, runs), as in RunDegrees
     links: Bandwidths
-    reached: calibrated.Reached
-    sharing: calibrated.Sharing
-    pipeline_visible: Floats  # of the stack, before contention
     zero_stage: Floats
     model: CalibrationPart
+    quantities: dict[str, Floats]
 
     @classmethod
     def of(cls, runs: Sequence[MeasuredRun], model: CalibrationPart) -> "MeasuredRuns":
@@ -197,18 +229,13 @@ class MeasuredRuns(Struct, frozen=True, eq=False):
         InputError
             If an accelerator lacks the precision of a run, or every attention kernel of its stack.
         """
-        on = [run.calibrated(model) for run in runs]
+        known = [quantities_of(run, model) for run in runs]
         degrees = np.array([run.degrees for run in runs], np.float64).T
-        hb = [run.accelerator.hb_bytes_per_s * model.hb_efficiency for run in runs]
-        network = [
-            run.network_bytes_per_s * model.network_efficiency.of(run.network_kind) for run in runs
-        ]
-        links = (np.array(x, np.float64) for x in (hb, network, [run.hb_size for run in runs]))
         return cls(
             runs=tuple(runs),
             measured_s=np.array([run.seconds for run in runs]),
             part=calibrated.Slice.stacked([_slice(run) for run in runs]),
-            stages=_stages(runs, degrees),
+            stages=stages_of(runs, degrees),
             again=calibrated.Redone.stacked(
                 [
                     calibrated.Redone.of(
@@ -218,88 +245,77 @@ class MeasuredRuns(Struct, frozen=True, eq=False):
                 ]
             ),
             degrees=degrees,
-            links=Bandwidths(*links),
-            reached=calibrated.Reached.stacked(
-                [run.reached for run in on if isinstance(run.reached, calibrated.Reached)]
-            ),
-            sharing=calibrated.Sharing.stacked(
-                [
-                    calibrated_run.sharing(run.zero_stage)
-                    for calibrated_run, run in zip(on, runs, strict=True)
-                ]
-            ),
-            pipeline_visible=np.array([run.stack.pipeline_visible for run in runs]),
+            links=Bandwidths.of(runs, model),
             zero_stage=np.array([run.zero_stage for run in runs], np.float64),
             model=model,
+            quantities={name: np.array([one[name] for one in known]) for name in known[0]},
         )
 
-    def seconds(self, by: Scaling = NO_CHANGE) -> Floats:
-        """Iteration times, for files whose numbers are changed by such factors [s]."""
-        on, sharing = self._reached(by), self._sharing(by)
+    def seconds(self, changed: Quantities = NOTHING_ELSE) -> Floats:
+        """Iteration times, with other values of some quantities than the files have [s]."""
+        values = {**self.quantities, **changed}
+        on, sharing = record_of(calibrated.Reached, values), record_of(calibrated.Sharing, values)
         kernels = calibrated.Kernels.of(self.part, on)
-        passes = kernels.beside(self._sent(by), self.again, sharing)
-        total = self.stages.pipeline_s(passes) + self._transfers_s(by, sharing)
-        exchange = self._exchange(by)
+        passes = kernels.beside(self._sent(values["network"]), self.again, sharing)
+        total = self.stages.pipeline_s(passes)
+        hop_s = transfer_s(self.part, self.degrees, self.links, self.model, values["network"])
+        total = total + self.stages.transfers * hop_s * sharing.pipeline_visible
+        exchange = self._exchange(values["network"])
         total = total + exchange.data_s(self.stages, passes, sharing)
         optimizer_s = exchange.optimizer_s(self.stages, sharing, on)
         total_s: Floats = np.asarray(total + optimizer_s + sharing.iteration_s)
         return total_s
 
-    def _reached(self, by: Scaling) -> calibrated.Reached:
-        on = self.reached
-        return replace(
-            on,
-            product_flops_per_s=on.product_flops_per_s * by.products,
-            head_flops_per_s=on.head_flops_per_s * by.head,
-            lost_outputs=on.lost_outputs * by.wave,
-            attention_flops_per_s=on.attention_flops_per_s * by.attention,
-            vector=on.vector * by.vector,
-        )
-
-    def _sharing(self, by: Scaling) -> calibrated.Sharing:
-        sharing = self.sharing
-        contention = sharing.contention * by.contention
-        return replace(
-            sharing,
-            tensor_visible=sharing.tensor_visible * by.tensor_visible,
-            pipeline_visible=np.maximum(self.pipeline_visible, contention),
-            contention=contention,
-            layer_s=sharing.layer_s * by.layer_s,
-            iteration_s=sharing.iteration_s * by.iteration_s,
-        )
-
-    def _sent(self, by: Scaling) -> calibrated.LayerCollectives:
+    def _sent(self, network: Amount) -> calibrated.LayerCollectives:
         """Tensor collectives and context rings of a layer, alone."""
-        part, links, model = self.part, self.links, self.model
+        part, links = self.part, self.links
         tensor, context = self.degrees[:2]
-        outside = tensor / np.minimum(tensor, links.hb_size)
-        steps_s = model.hb_step_s * (tensor - outside) + model.network_step_s * (outside - 1)
-        pace = links.pace(tensor, np.ones_like(tensor), by.network)
-        tensor_s = ELEMENT_BYTES * part.tokens * part.hidden * pace + steps_s
-        tensor_s = tensor_s + np.where(tensor > 1, model.collective_s, 0.0)
+        tensor_s = tensor_collective_s(part, self.degrees, links, self.model, network)
         keys_bytes = 2 * ELEMENT_BYTES * part.tokens * part.key
-        ring_s = keys_bytes * (context - 1) * links.hop(tensor * context, by.network)
+        ring_s = keys_bytes * (context - 1) * links.hop(tensor * context, network)
         return calibrated.LayerCollectives(tensor_s, ring_s)
 
-    def _transfers_s(self, by: Scaling, sharing: calibrated.Sharing) -> Floats:
-        """Transfers between stages, as far as they show."""
-        tensor, context, data, pipeline = self.degrees[:4]
-        sent_bytes = ELEMENT_BYTES * self.part.tokens * self.part.hidden / tensor
-        hop_s = sent_bytes * self.links.hop(tensor * context * data * pipeline, by.network)
-        hop_s = hop_s + self.model.collective_s + self.model.network_step_s
-        transfers_s: Floats = self.stages.transfers * hop_s * sharing.pipeline_visible
-        return transfers_s
-
-    def _exchange(self, by: Scaling) -> calibrated.Exchange:
+    def _exchange(self, network: Amount) -> calibrated.Exchange:
         tensor, context, data = self.degrees[:3]
         members = context * data
         return calibrated.Exchange(
-            self.links.pace(members, tensor, by.network),
+            self.links.pace(members, tensor, network),
             members,
             self.part.layer_weights,
             self.part.end_weights,
             self.zero_stage,
         )
+
+
+def tensor_collective_s(
+    part: calibrated.Share,
+    degrees: Floats,
+    links: Bandwidths,
+    model: CalibrationPart,
+    network: Amount,
+) -> Amount:
+    """One tensor collective of a layer, alone [s]."""
+    tensor = degrees[0]
+    outside = tensor / np.minimum(tensor, links.hb_size)
+    steps_s = model.hb_step_s * (tensor - outside) + model.network_step_s * (outside - 1)
+    pace = links.pace(tensor, np.ones_like(tensor), network)
+    sent_s = ELEMENT_BYTES * part.tokens * part.hidden * pace + steps_s
+    tensor_s: Amount = sent_s + np.where(tensor > 1, model.collective_s, 0.0)
+    return tensor_s
+
+
+def transfer_s(
+    part: calibrated.Share,
+    degrees: Floats,
+    links: Bandwidths,
+    model: CalibrationPart,
+    network: Amount,
+) -> Amount:
+    """One transfer between stages, alone [s]."""
+    tensor, gpus = degrees[0], degrees[:4].prod(axis=0)
+    sent_bytes = ELEMENT_BYTES * part.tokens * part.hidden / tensor
+    hop_s: Amount = sent_bytes * links.hop(gpus, network)
+    return hop_s + model.collective_s + model.network_step_s
 
 
 def _slice(run: MeasuredRun) -> calibrated.Slice:
@@ -308,9 +324,9 @@ def _slice(run: MeasuredRun) -> calibrated.Slice:
     return calibrated.Slice.of(run.model, sharding, sequence_parallel=run.sequence_parallel)
 
 
-def _stages(runs: Sequence[MeasuredRun], degrees: Floats) -> calibrated.Stages:
-    """Pipelines of runs."""
-    layers = np.array([run.model.layers for run in runs], np.float64)
+def stages_of(runs: Sequence[MeasuredRun], degrees: Floats) -> calibrated.Stages:
+    """Pipelines of runs; layers that predict further tokens are on them, too."""
+    layers = np.array([run.model.depth for run in runs], np.float64)
     stages, interleave, microbatches = degrees[3], degrees[4], degrees[6]
     fullest = interleave * -(-layers // (stages * interleave))
     less = missing_layers(layers, stages, interleave)
@@ -324,22 +340,36 @@ def _stages(runs: Sequence[MeasuredRun], degrees: Floats) -> calibrated.Stages:
 class Parameter(Entry, frozen=True, kw_only=True):
     """One number to fit: where it stands, its prior, and the width of that.
 
-    Without a prior it is what the files say.
+    Without a prior it is what the files say. It is fitted as its logarithm, or ``lin``, as it is,
+    where it may be 0 or below; it is at most ``largest``.
     """
 
     values: tuple[str, ...]
     width: PositiveFloat
-    prior: PositiveFloat | None = None
+    prior: float | None = None
+    scale: Literal["log", "lin"] = "log"
+    largest: PositiveFloat | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a prior without a logarithm."""
+        if self.scale == "log" and self.prior is not None and self.prior <= 0:
+            raise ValueError(f"prior {self.prior:g} has no logarithm: give one above 0")
 
 
 class Calibration(Record, frozen=True, kw_only=True):
     """Numbers that are fitted together; ``noise`` is the error of a run, as a share of it.
 
+    ``sparse_noise`` is that of a run with experts or Mamba, if another. Errors beyond ``soft``
+    times the noise count less than their squares. With ``in_series`` runs of a plan that differ in
+    their number of GPUs alone count as one together.
     ``kernel_noise`` is that of a product or collective, ``kernel_widths`` has the widths of their
     numbers by key; ``start`` stands for the block ``training`` of accelerators that have none.
     """
 
     noise: PositiveFloat
+    sparse_noise: PositiveFloat | None = None
+    soft: PositiveFloat = 1.0
+    in_series: bool = False
     parameters: tuple[Parameter, ...]
     kernel_noise: PositiveFloat = 0.05
     kernel_widths: dict[str, PositiveFloat] = field(default_factory=dict)
@@ -348,43 +378,3 @@ class Calibration(Record, frozen=True, kw_only=True):
 
 
 CALIBRATIONS = Catalog("calibration", "traffic/calibrations", Calibration)
-
-Applies = Callable[[MeasuredRun], bool]
-
-
-class Place(Struct, frozen=True):
-    """Where a number stands in formulas: what it is a factor of, and in which runs."""
-
-    factor: str
-    applies: Applies = lambda _: True
-    largest: float = np.inf
-
-
-def _overlaps(run: MeasuredRun) -> bool:
-    """Whether a run has the share of a stack's own overlap."""
-    return run.tensor_overlap or run.stack.tensor_visible_without_overlap is None
-
-
-def places_of(key: str) -> tuple[Place, ...]:
-    """What a key of a record is in formulas; none if nothing is known of it."""
-    part, _, name = key.rpartition(".")
-    if part == "training.gemm":
-        product_place = Place("products", lambda run: run.precision == name, 1.0)
-        return (product_place, Place("head", largest=1.0)) if name == "bf16" else (product_place,)
-    if part == "training.attention":
-        return (Place("attention", lambda run: run.attention == name, 1.0),)
-    if part == "calibration.network_efficiency":
-        kind = name.replace("_", "-")
-        return (Place("network", lambda run: run.network_kind == kind, 1.0),)
-    return (SINGLE[key],) if key in SINGLE else ()
-
-
-SINGLE: Mapping[str, Place] = {
-    "training.wave": Place("wave"),
-    "vector": Place("vector"),
-    "tensor_visible": Place("tensor_visible", _overlaps, 1.0),
-    "tensor_visible_without_overlap": Place("tensor_visible", lambda r: not _overlaps(r), 1.0),
-    "layer_s": Place("layer_s"),
-    "calibration.contention": Place("contention", largest=1.0),
-    "calibration.iteration_s": Place("iteration_s"),
-}

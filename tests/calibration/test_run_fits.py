@@ -6,11 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from netplan.calibration.fit import Priors, fit
+from netplan.calibration.dated_runs import DatedRuns
+from netplan.calibration.fit import Priors, Rows, fit, refit
 from netplan.calibration.published import published_runs
-from netplan.calibration.run_fits import TrainingProblem
+from netplan.calibration.run_fits import TrainingProblem, series_weights
 from netplan.calibration.runs import CALIBRATIONS, MeasuredRuns
 from netplan.errors import CatalogError
+from netplan.performance.dated.numbers import ByGeneration, Jitter
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.published.measured_runs import sources_left_out
 from netplan.records import replace
@@ -52,7 +54,7 @@ def test_numbers_that_made_runs_are_found_again(problem: TrainingProblem) -> Non
 def test_a_fit_follows_many_rows_not_one_that_went_wrong() -> None:
     measured = np.array([2.0, 2.0, 2.0, 2.0, 20.0])
     wide = Priors(np.zeros(2), np.array([10.0, 0.3]), np.full(2, np.inf))
-    found = fit(lambda x: x[..., :1] + np.zeros(5), measured, wide, noise=0.05)
+    found = fit(lambda x: x[..., :1] + np.zeros(5), Rows(measured, 0.05), wide)
     np.testing.assert_allclose(found.values[0], 2, rtol=0.03)
     # The second number stands in no row: it keeps its prior and its width.
     np.testing.assert_allclose(found.values[1], 1)
@@ -62,7 +64,7 @@ def test_a_fit_follows_many_rows_not_one_that_went_wrong() -> None:
 
 def test_largest_values_are_kept() -> None:
     shares = Priors(np.log([0.9]), np.full(1, 1.0), np.ones(1))
-    found = fit(lambda x: x[..., :1] + np.zeros(3), np.full(3, 4.0), shares, noise=0.05)
+    found = fit(lambda x: x[..., :1] + np.zeros(3), Rows(np.full(3, 4.0), 0.05), shares)
     np.testing.assert_allclose(found.values, 1, rtol=1e-6)
 
 
@@ -87,3 +89,56 @@ def test_the_documents_print_errors_without_a_source(width: float, title: str) -
     if title == "stated":
         for source, errors in found.items():
             assert abs(printed[source][1] - 100 * errors.max()) < 0.11, source
+
+
+@pytest.fixture(scope="module")
+def dated() -> TrainingProblem:
+    part = ITERATION_MODELS.load("calibrated").calibration
+    assert part is not None
+    return TrainingProblem.of(
+        DatedRuns.of(published_runs("dated-runs"), part), CALIBRATIONS.load("dated")
+    )
+
+
+def test_files_have_the_fit_of_all_runs_under_software_of_a_date(dated: TrainingProblem) -> None:
+    """No force is left on any number: neither rows nor priors pull at what the files have."""
+    assert len(CALIBRATIONS.load("dated").parameters) == 75
+    assert (
+        len(dated.bases) == 70
+    )  # two of an H200, two of torch's stacks and their fp8 have no runs
+    near = refit(dated.log_seconds, dated.rows, dated.priors, dated.start)
+    away = np.abs(near - dated.start) / dated.priors.widths
+    assert away.max() < 0.01
+    # 352 rows are 238 plans: one on 8 to 2,048 GPUs counts once.
+    assert len(dated.runs.runs) == 352
+    assert series_weights(dated.runs.runs).sum() == pytest.approx(238)
+
+
+def test_numbers_of_software_of_a_date_stand_where_their_files_have_them(
+    dated: TrainingProblem,
+) -> None:
+    """Every number, 1 % larger in its file, does to every run what the fit says."""
+    part = dated.runs.model
+    assert part.dated is not None
+    sinks = part.dated.changed(attention=part.dated.attention.changed(sinks=0.2))
+    drift = part.dated.changed(
+        drift=part.dated.drift.changed(moe=ByGeneration(hopper=0.1, blackwell=0.2))
+    )
+    jitter = part.dated.changed(jitter=Jitter(bf16=0.01, low=0.02))
+    moved = {
+        "attention.sinks": (sinks, np.log(0.2)),
+        "drift.moe.hopper": (drift, 0.1),
+        "drift.moe.blackwell": (drift, 0.2),
+        "jitter.bf16": (jitter, 0.01),
+        "jitter.low": (jitter, 0.02),
+    }
+    names = [one.values[0] for one in dated.calibration.parameters]
+    runs = [*dated.runs.runs]
+    for numbers in (sinks, drift, jitter):
+        logs = dated.start.copy()
+        for key, (changed, value) in moved.items():
+            if changed is numbers:
+                logs[names.index(f"calibrated.calibration.dated.{key}")] = value
+        exact = DatedRuns.of(runs, part.changed(dated=numbers)).seconds()
+        assert np.abs(exact / dated.runs.seconds() - 1).max() > 0.005
+        np.testing.assert_allclose(dated.seconds(logs), exact, rtol=1e-6)

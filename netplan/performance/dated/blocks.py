@@ -438,8 +438,8 @@ def attention_block(part: Part, on: Reach, sent: Sent) -> Block:
     norms = _norms(part, on)
     vectors = norms + Both(copied_s + 3 * t0, copied_s + 5 * t0)
     forward_comm_s = 2 * sent.tensor_s + shown_s(sent.ring_s, scores.forward_s, sent.contention)
-    backward_comm_s = 2 * sent.tensor_s
-    backward_comm_s += shown_s(2 * sent.ring_s, scores.backward_s, sent.contention)
+    ring_back_s = shown_s(2 * sent.ring_s, scores.backward_s, sent.contention)
+    backward_comm_s = 2 * sent.tensor_s + ring_back_s
     return Block(
         products,
         scores,

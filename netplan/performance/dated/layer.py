@@ -32,8 +32,8 @@ from netplan.records import replace
 TOGETHER = 4
 """Power in which times of GPU and host add up; fitted with all else [1]."""
 
-SUPERSEDED = {"moe": ("moe_act", "shared_experts")}
-"""Words of recomputation, and those that mean nothing beside them."""
+SUPERSEDED_BY = {"moe_act": "moe", "shared_experts": "moe"}
+"""Words of recomputation that mean nothing beside another one."""
 
 
 class Again(Columns, frozen=True, eq=False):
@@ -160,15 +160,13 @@ class DatedLayer(Columns, frozen=True, eq=False):
 
     def redoing(self, shares: Mapping[str, Amount]) -> "DatedLayer":
         """The same with so large shares of the layers computed again, by word [1]."""
-        dropped = {
-            word for by in SUPERSEDED if np.any(shares.get(by, 0.0)) for word in SUPERSEDED[by]
-        }
         again_s, again_last_s = self.again_s, self.again_last_s
         for word, share in shares.items():
             known = self.again.get(word)
-            if known is not None and word not in dropped:
-                again_s = again_s + share * known.layers_s
-                again_last_s = again_last_s + share * known.last_s
+            if known is not None:
+                counts = share * np.equal(shares.get(SUPERSEDED_BY.get(word, ""), 0.0), 0.0)
+                again_s = again_s + counts * known.layers_s
+                again_last_s = again_last_s + counts * known.last_s
         return replace(self, again_s=again_s, again_last_s=again_last_s)
 
     @property
