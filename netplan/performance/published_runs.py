@@ -76,7 +76,9 @@ def family_of(accelerator: str) -> str:
     >>> [family_of(name) for name in ("a100-40gb", "h100-80gb", "h200", "h100-96gb-500w")]
     ['a100', 'h100', 'h200', 'h100-96gb-500w']
     """
-    return accelerator if accelerator in PARTS_OF_THEIR_OWN else accelerator.partition("-")[0]
+    if accelerator in PARTS_OF_THEIR_OWN or accelerator.startswith("tpu-"):
+        return accelerator
+    return accelerator.partition("-")[0]
 
 
 class AskedRun(NamedTuple):
@@ -107,13 +109,12 @@ def nearest_row(asked: AskedRun) -> Mapping[str, str] | None:
     Parameters
     ----------
     asked
-        Model, GPUs, batch and precision; of models that are more than plain layers, all alike, no
-        run is in the table.
+        Model, GPUs, batch and precision.
 
     Returns
     -------
     mapping or None
-        The row, None if no run is near.
+        The row, of software of a date where both tables have the run; None if no run is near.
 
     Examples
     --------
@@ -127,8 +128,6 @@ def nearest_row(asked: AskedRun) -> Mapping[str, str] | None:
     True
     """
     model, gpus = asked.model, asked.gpus
-    if model.unlike:
-        return None
     family = family_of(asked.accelerator)
 
     def apart(row: Mapping[str, str]) -> tuple[float, float, float]:
@@ -143,7 +142,7 @@ def nearest_row(asked: AskedRun) -> Mapping[str, str] | None:
 
     near = [
         row
-        for row in published_rows()
+        for row in (*published_rows("dated-runs"), *published_rows())
         if family_of(row["accelerator"]) == family
         and gpus <= MOST_TIMES * float(row["gpus"]) <= MOST_TIMES**2 * gpus
         and (row["model"] == model.name or _same_sizes(row, model))
@@ -152,12 +151,15 @@ def nearest_row(asked: AskedRun) -> Mapping[str, str] | None:
 
 
 def _same_sizes(row: Mapping[str, str], model: Model) -> bool:
-    """Whether layers, widths and heads are those of the row."""
-    sizes = {
-        "layers": model.layers,
-        "hidden": model.hidden_size,
-        "ffn": model.inner_size,
-        "heads": model.heads,
-        "kv_heads": model.key_heads,
-    }
-    return all(abs(float(row[name]) - size) <= ALIKE * size for name, size in sizes.items())
+    """Whether layers, widths and heads are those of the row, its experts and Mamba too."""
+    experts, mamba = model.experts, model.mamba
+    sizes = {"layers": model.layers, "hidden": model.hidden_size, "heads": model.heads}
+    if experts is not None:
+        ffn_size = experts.ffn_size or model.inner_size
+        sizes |= {"experts": experts.count, "top_k": experts.per_token, "expert_ffn": ffn_size}
+    else:
+        sizes |= {"ffn": model.inner_size, "kv_heads": model.key_heads, "experts": 0}
+    sizes["mamba_layers"] = mamba.layers if mamba else 0
+    return all(
+        abs(float(row.get(name) or 0) - size) <= ALIKE * size for name, size in sizes.items()
+    )

@@ -164,7 +164,8 @@ def run_here(name: str) -> PublishedRun:
     >>> shown.run.seconds, round(shown.here.iteration_time_s, 1), shown.here.plan.degrees
     (50.0153, 49.6, 'TP4 CP2 PP8 DP8')
     """
-    row = next(row for row in published_rows() if row["id"] == name)
+    rows = (*published_rows("dated-runs"), *published_rows())
+    row = next(row for row in rows if row["id"] == name)
     run = published_run(row)
     made = _made(run, row["url"])
     if UNKNOWN_STAGES not in row["why"]:
@@ -174,9 +175,13 @@ def run_here(name: str) -> PublishedRun:
 
 def _made(run: MeasuredRun, url: str) -> PublishedRun:
     """A run as it was made, with what it holds."""
+    timed, usable_bytes = time_as_made(run), run.accelerator.usable_bytes
+    if timed.memory is not None:
+        kept = timed.memory
+        held = verdict(kept.peak_bytes, usable_bytes, checked_kind=kept.basis != "unchecked")
+        return PublishedRun(run, url, timed, kept.peak_bytes, held)
     peak_bytes = float(held_as_made(run).total[0])
-    fit = verdict(peak_bytes, run.accelerator.usable_bytes)
-    return PublishedRun(run, url, time_as_made(run), peak_bytes, fit)
+    return PublishedRun(run, url, timed, peak_bytes, verdict(peak_bytes, usable_bytes))
 
 
 UNKNOWN_STAGES = "interleave not published"
