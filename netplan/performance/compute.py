@@ -564,7 +564,7 @@ def calibrated_times(
         raise InputError(
             f"iteration model {name} has formulas for {unlike} under software of a date alone:"
             " leave --software-date none out, take a stack and an accelerator with numbers by date,"
-            " or --iteration-model measured or 4d"
+            f" or --iteration-model {'' if setting.transformer.mamba else 'measured or '}4d"
         )
     if unlike or setting.strategy == "summa":
         what = unlike or "SUMMA"

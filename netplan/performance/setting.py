@@ -393,6 +393,7 @@ class Training(Struct, frozen=True):
         if assumptions.compute.kernels == "measured":
             from netplan.workloads.measured_kernels import MeasuredKernels  # noqa: PLC0415 - seldom used
 
+            _check_measured(model, assumptions)
             kernels = MeasuredKernels.of(accelerator)
         if assumptions.calibration is not None and calibrated is None:
             stack = STACKS.load(default_stack(accelerator))
@@ -413,6 +414,15 @@ class Training(Struct, frozen=True):
             calibrated=calibrated,
             measured=kernels,
             links=Links.of(accelerator) if measured and links is None else links,
+        )
+
+
+def _check_measured(model: "Model | OtherModel", assumptions: IterationModel) -> None:
+    """Refuse kernels that nobody measured: scans reach a fraction of what products do."""
+    if isinstance(model, Model) and model.mamba is not None:
+        raise InputError(
+            f"iteration model {assumptions.name} has no measured scan of Mamba, which {model.name}"
+            " has: take --iteration-model calibrated, or 4d where that has no numbers by date"
         )
 
 

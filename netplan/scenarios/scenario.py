@@ -278,7 +278,7 @@ def timed_as_known(
     Scenario
         The same, but where it is timed as runs were, which nobody asked for: by kernels as they
         were measured if the model has layers that no such run had, or the accelerator no such run;
-        as ``4d`` if its kernels were not measured either.
+        as ``4d`` if its kernels, or those of the model, were not measured either.
 
     Examples
     --------
@@ -304,10 +304,10 @@ def timed_as_known(
     known = isinstance(model, Model) and model.vocabulary and on.training is not None
     if known and (_plain(model, training) or _dated(model, on, training, roots)):
         return scenario
-    transformer = isinstance(model, Model) and on.measured is not None
+    measured = isinstance(model, Model) and model.mamba is None and on.measured is not None
     # What is asked for stays, so that it is refused where that model has no times for it.
     asked = {name: scenario.value(name) for name in {*given} & {*CALIBRATED, "recompute"}}
-    return scenario.replace(iteration_model="measured" if transformer else "4d", **asked)
+    return scenario.replace(iteration_model="measured" if measured else "4d", **asked)
 
 
 def _plain(model: "Model", training: Training) -> bool:
