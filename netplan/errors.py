@@ -34,6 +34,8 @@ def one_line(text: object) -> str:
     161
     """
     short = re.sub(rf"\S{{{MAX_WORD},}}", lambda word: _cut(word[0], MAX_WORD), str(text))
+    if short.isprintable():
+        return _cut(short, MAX_LINE)
     return "".join(
         sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
         for sign in _cut(short, MAX_LINE)

@@ -20,6 +20,7 @@ from netplan.cli.output import (
 from netplan.documents import folded
 from netplan.files import write_atomically
 from netplan.questions.shelves import CatalogCheck, CheckRecords, ListRecords, find_record
+from netplan.questions.support import Support
 from netplan.reports.answer import to_json
 from netplan.studies import definition as _definition  # noqa: F401 - makes the shelf of studies
 
@@ -70,6 +71,11 @@ SHOW = click.Command(
 
 command = click.Group(
     "catalog",
-    commands=[command_of(ListRecords), SHOW, command_of(CheckRecords, show=_check)],
-    help="List, show and check catalog files.",
+    commands=[
+        command_of(ListRecords),
+        SHOW,
+        command_of(CheckRecords, show=_check),
+        command_of(Support),
+    ],
+    help="List, show and check catalog files, and what is answered with them.",
 )

@@ -544,21 +544,17 @@ def _again(
     }
 
 
-def calibrated_times(
-    setting: Setting, sharding: ops.Sharding, program: Program, groups: LayerGroups
-) -> CalibratedLayer | DatedLayer:
-    """Times of a layer and of the ends under iteration model ``calibrated``.
+def check_formulas(setting: Setting) -> None:
+    """Refuse layers that iteration model ``calibrated`` has no formulas for.
 
     Raises
     ------
     InputError
-        If the layer has experts or is no plain one, or is multiplied in panels: no run has been
-        tried with either.
+        If the layer has what no run has been tried with, or is multiplied in panels.
     """
-    name, run = setting.assumptions.name, setting.training.calibrated
-    dated = run is not None and run.dated is not None
+    run, name = setting.training.calibrated, setting.assumptions.name
     unlike = "experts" if setting.variant.sparse else setting.transformer.unlike
-    if dated:
+    if run is not None and run.dated is not None:
         unlike = setting.transformer.unknown
     if unlike and not setting.transformer.unknown:
         raise InputError(
@@ -567,11 +563,25 @@ def calibrated_times(
             f" or --iteration-model {'' if setting.transformer.mamba else 'measured or '}4d"
         )
     if unlike or setting.strategy == "summa":
-        what = unlike or "SUMMA"
         raise InputError(
-            f"iteration model {name} has no formulas for {what}: take --iteration-model measured"
-            " or 4d"
+            f"iteration model {name} has no formulas for {unlike or 'SUMMA'}:"
+            " take --iteration-model measured or 4d"
         )
+
+
+def calibrated_times(
+    setting: Setting, sharding: ops.Sharding, program: Program, groups: LayerGroups
+) -> CalibratedLayer | DatedLayer:
+    """Times of a layer and of the ends under iteration model ``calibrated``.
+
+    Raises
+    ------
+    InputError
+        As of :func:`check_formulas`.
+    """
+    check_formulas(setting)
+    run = setting.training.calibrated
+    dated = run is not None and run.dated is not None
     part = Slice.of(
         setting.transformer, sharding, sequence_parallel=setting.variant.sequence_parallel
     )

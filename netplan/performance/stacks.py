@@ -185,7 +185,13 @@ def default_stack(accelerator: Accelerator) -> str:
     ['megatron-2025', 'maxtext']
     """
     software = accelerator.memory_software
-    return software if software and software in STACKS.paths() else DEFAULT_STACK
+    return software if software and _is_stack(software) else DEFAULT_STACK
+
+
+@cache
+def _is_stack(name: str) -> bool:
+    """Whether a stack that is shipped has this name."""
+    return name in STACKS.paths()
 
 
 class DirectSum(Entry, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ question puts behind the memory of each GPU by its name, and pays for.
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
@@ -39,11 +39,16 @@ class CatalogReader:
         self.roots = user_roots(catalog)
         self.overrides = dict(overrides or {})
         self._known: list[str] = []
+        self._records: dict[tuple[Catalog[Any], str], Record] = {}
 
     def load(self, shelf: Catalog[RecordT], name: str) -> RecordT:
-        """Load a record by name or path."""
+        """Load a record by name or path, once."""
+        known = self._records.get((shelf, name))
+        if known is not None:
+            return cast("RecordT", known)
         record = shelf.load(name, self.roots, self.overrides)
         self._known += [shelf.role, record.name, *record.aliases]
+        self._records[shelf, name] = record
         return record
 
     def fabrics(self, names: Iterable[str], ports: Ports = "shared") -> list[FabricSpec]:

@@ -320,7 +320,7 @@ def plan_work(
     >>> [(flows.stage, flows.to, *flows.dimensions) for flows in work.uses]
     [(0, 0, 'tensor'), (1, 1, 'tensor'), (0, 1), (1, 0)]
     """
-    _check_simulated(setting.assumptions)
+    check_simulated(setting.assumptions)
     plan = timed.plan
     if schedule is None:
         schedule = "interleaved" if plan.interleave > 1 else "1f1b"
@@ -339,8 +339,14 @@ def plan_work(
     return PlanWork(pipelines, maker.sender.uses)
 
 
-def _check_simulated(rules: IterationModel) -> None:
-    """Refuse an iteration model of which parts are closed forms alone."""
+def check_simulated(rules: IterationModel) -> None:
+    """Refuse an iteration model of which parts are closed forms alone.
+
+    Raises
+    ------
+    InputError
+        If it has any.
+    """
     queued = rules.overlap.data in ("queued", "hidden")
     if queued or rules.communication.chunks > 1 or rules.memory.update == "whole":
         raise InputError(

@@ -166,7 +166,7 @@ def inference_layer(
     Raises
     ------
     InputError
-        If the model's attention cannot be served.
+        If the model generates no tokens.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def inference_layer(
     >>> [one.name for one in layer.operations if one.shapes]
     ['qkv', 'output', 'up', 'down']
     """
-    if not model.causal:
+    if not (model.causal and model.vocabulary):
         raise InputError(f"{model.name} does not generate tokens one by one: serve a causal model")
     rows, hidden = step.rows, float(model.hidden_size)
     norm, second = (

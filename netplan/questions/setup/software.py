@@ -5,6 +5,7 @@ accelerator have numbers of dates (`netplan.performance.dated`).
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from netplan.errors import InputError
@@ -132,13 +133,19 @@ def timed_precision(asked: Asked, on: Accelerator, *, dated: bool) -> Precision:
     precision = precision_named("fp8" if named in ("fp8-delayed", "mxfp8") else named)
     shares = _shares(on, dated=dated)
     if shares and precision not in shares:
-        others = (ACCELERATORS.load(name) for name in ACCELERATORS.paths())
-        having = [other.name for other in others if precision in _shares(other, dated=dated)]
+        having = _accelerators_with(precision, dated=dated)
         raise InputError(
             f"no training run says what products in {named} reach on {on.name}: take --precision"
             f" {' or '.join(shares)}, or an --accelerator of {', '.join(having)}"
         )
     return precision
+
+
+@cache
+def _accelerators_with(precision: Precision, *, dated: bool) -> tuple[str, ...]:
+    """Names of accelerators of which runs say what products in a precision reach."""
+    every = (ACCELERATORS.load(name) for name in ACCELERATORS.paths())
+    return tuple(other.name for other in every if precision in _shares(other, dated=dated))
 
 
 def _shares(on: Accelerator, *, dated: bool) -> Mapping[Precision, float]:
