@@ -112,10 +112,10 @@ class DatedRuns(Struct, frozen=True, eq=False):
         """What collectives of a block show, each alone."""
         network, (tensor, context) = values["network"], self.degrees[:2]
         one_s = tensor_collective_s(self.part, self.degrees, self.links, self.model, network)
-        keys_bytes = 2 * ELEMENT_BYTES * self.part.tokens * self.part.key
+        round_s = (context - 1) * self.links.hop(tensor * context, network)
         return Sent(
             tensor_s=sharing.tensor_share * one_s,
-            ring_s=keys_bytes * (context - 1) * self.links.hop(tensor * context, network),
+            ring_s_per_element=2 * ELEMENT_BYTES * round_s,
             exchange_s=exchange_s(self.part, self.groups, record_of(ExchangeShares, values)),
             contention=sharing.contention,
         )

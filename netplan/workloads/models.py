@@ -366,12 +366,10 @@ class Model(Record, frozen=True, kw_only=True):
     @property
     def unknown(self) -> str:
         """What of its layers no published run has, whatever the software: words, or none."""
-        windows = self.window_attention
         blocks = {
             "linear attention": self.linear_attention,
             "an index": self.index_attention,
             "gated attention": self.gated_attention,
-            "windows with heads of their own": windows is not None and windows.own_heads,
         }
         return ", ".join(name for name, block in blocks.items() if block)
 

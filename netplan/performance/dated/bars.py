@@ -105,7 +105,8 @@ def _untried(
     yield from _untried_experts(setting, dated, tried, levels)
     if dated.kind == "hybrid" and model.name not in tried.hybrids:
         yield f"no run of {model.name} was scored, and hybrids differ"
-    if model.value_head_size or not model.causal:
+    windows = model.window_attention
+    if model.value_head_size or not model.causal or (windows and windows.own_heads):
         yield "no run with such attention was scored"
     if not tried.least_sequence <= model.sequence_length <= tried.most_sequence:
         yield (

@@ -39,6 +39,7 @@ from netplan.performance.calibrated import (
     product_s,
     shown_s,
 )
+from netplan.records import replace
 from netplan.workloads.models import Model
 from netplan.workloads.operations import Sharding
 
@@ -356,13 +357,13 @@ class Block(Columns, frozen=True, eq=False):
 class Sent(Columns, frozen=True, eq=False):
     """What collectives of a block show, each alone; numbers, or arrays of one shape [s].
 
-    ``tensor_s`` is one tensor collective, ``ring_s`` a round of the context ring whole,
-    ``exchange_s`` one dispatch or combine. ``contention`` is what the ring shows all the same where
-    it is hidden [1].
+    ``tensor_s`` is one tensor collective, ``ring_s_per_element`` what the context ring takes for an
+    element of a token's keys, values with them, ``exchange_s`` one dispatch or combine.
+    ``contention`` is what the ring shows all the same where it is hidden [1].
     """
 
     tensor_s: Amount
-    ring_s: Amount
+    ring_s_per_element: Amount
     exchange_s: Amount
     contention: Amount
 
@@ -370,9 +371,11 @@ class Sent(Columns, frozen=True, eq=False):
 NOTHING = Both(0.0, 0.0)
 
 
-def blocks_of(part: Part, on: Reach, sent: Sent) -> tuple[Block, ...]:
-    """All blocks that a model has, attention first."""
+def blocks_of(part: Part, on: Reach, sent: Sent, windows: Part | None = None) -> tuple[Block, ...]:
+    """All blocks that a model has, attention first, and that of windows with heads of their own."""
     blocks = [attention_block(part, on, sent)]
+    if windows is not None:
+        blocks.append(replace(attention_block(windows, on, sent), last=0.0))
     if np.any(np.asarray(part.dense_blocks) > 0) or np.any(np.equal(part.predicts_by_experts, 0)):
         blocks.append(dense_block(part, on, sent))
     if np.any(np.asarray(part.expert_blocks) > 0):
@@ -437,8 +440,9 @@ def attention_block(part: Part, on: Reach, sent: Sent) -> Block:
     copied_s = on.vector * copied / on.memory_bytes_per_s
     norms = _norms(part, on)
     vectors = norms + Both(copied_s + 3 * t0, copied_s + 5 * t0)
-    forward_comm_s = 2 * sent.tensor_s + shown_s(sent.ring_s, scores.forward_s, sent.contention)
-    ring_back_s = shown_s(2 * sent.ring_s, scores.backward_s, sent.contention)
+    ring_s = part.tokens * part.key * sent.ring_s_per_element
+    forward_comm_s = 2 * sent.tensor_s + shown_s(ring_s, scores.forward_s, sent.contention)
+    ring_back_s = shown_s(2 * ring_s, scores.backward_s, sent.contention)
     backward_comm_s = 2 * sent.tensor_s + ring_back_s
     return Block(
         products,

@@ -94,7 +94,9 @@ class DatedLayer(Columns, frozen=True, eq=False):
     again_last_s: Amount = 0.0
 
     @classmethod
-    def of(cls, part: Part, on: Reach, sent: Sent, half: Amount) -> "DatedLayer":
+    def of(
+        cls, part: Part, on: Reach, sent: Sent, half: Amount, windows: Part | None = None
+    ) -> "DatedLayer":
         """That of a part of a model.
 
         Parameters
@@ -103,8 +105,10 @@ class DatedLayer(Columns, frozen=True, eq=False):
             What a GPU has, what it reaches, and what collectives show.
         half
             Share of the forward pass that recomputation ``half`` runs again [1].
+        windows
+            The part of layers that have windows with heads of their own.
         """
-        blocks, predicted = blocks_of(part, on, sent), part.prediction_layers
+        blocks, predicted = blocks_of(part, on, sent, windows), part.prediction_layers
         gathered = np.where(np.less(part.scattered, part.tokens), GATHERED_AGAIN, 1.0)
         words = [block.again_with(half, gathered) for block in blocks]
         known = dict.fromkeys(word for again in words for word in again)

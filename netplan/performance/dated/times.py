@@ -52,14 +52,14 @@ def dated_layer(
         raise InputError("no software of a date is meant: give one")
     dated, sharing = run.dated, setting.sharing
     part = part_of(setting, sharding)
-    keys_bytes = 2 * ops.ELEMENT_BYTES * part.tokens * part.key
     sent = Sent(
         tensor_s=sharing.tensor_share * tensor_s,
-        ring_s=keys_bytes * ring,
+        ring_s_per_element=2 * ops.ELEMENT_BYTES * ring,
         exchange_s=_exchanged(run, dated, part, sharding, setting, groups.network),
         contention=sharing.contention,
     )
-    layer = DatedLayer.of(part, dated.reach, sent, dated.numbers.half_recompute)
+    windows = _windows_of(setting, sharding)
+    layer = DatedLayer.of(part, dated.reach, sent, dated.numbers.half_recompute, windows)
     layer = replace(layer, growth=dated.software_factor)
     again = dict(setting.variant.again)
     if not setting.by_stack and setting.variant.recompute != "none":
@@ -73,12 +73,30 @@ def part_of(setting: Setting, sharding: Sharding) -> Part:
     model = setting.transformer
     if setting.variant.sparse:
         model = model.changed(experts=setting.experts)
-    return Part.of(
+    part = Part.of(
         model,
         sharding,
         sequence_parallel=setting.variant.sequence_parallel,
         imbalance=setting.imbalance,
     )
+    windows = model.window_attention
+    if windows is None or not windows.own_heads:
+        return part
+    full = float(model.sequence_length)
+    return replace(part, seen=full, attention_blocks=part.attention_blocks - windows.layers)
+
+
+def _windows_of(setting: Setting, sharding: Sharding) -> Part | None:
+    """The part of layers with windows, where these have heads of their own."""
+    model, windows = setting.transformer, setting.transformer.window_attention
+    if windows is None or not windows.own_heads:
+        return None
+    every = model.in_windows()
+    # All its layers have windows, so that as many tokens are seen as these let through.
+    every = every.changed(window_attention=windows.changed(layers=model.layers))
+    sequence_parallel = setting.variant.sequence_parallel
+    part = Part.of(every, sharding, sequence_parallel=sequence_parallel)
+    return replace(part, attention_blocks=float(windows.layers))
 
 
 def exchange_alone_s(setting: Setting, sharding: Sharding, network: CollectiveNetwork) -> Floats:

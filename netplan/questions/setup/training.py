@@ -638,6 +638,8 @@ def _not_as_fitted(asked: Asked) -> str:
         layers = model.unknown or model.unlike
     dated = isinstance(model, Model) and not model.unknown
     layers = layers or ("experts" if asked.training.experts > 1 else "")
+    if isinstance(model, Model) and not model.vocabulary:
+        return f"{before} has no formulas for models without words"
     if layers and dated:
         return f"{before} has no formulas for {layers} without a date of software"
     return f"{before} has no formulas for {layers or asked.cluster.accelerator}"

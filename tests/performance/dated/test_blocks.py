@@ -293,7 +293,7 @@ def test_parts_add_up_to_the_whole() -> None:
         experts=experts,
         prediction_layers=2,
     )
-    sent = Sent(1e-5, 2e-5, 3e-4, 0.25)
+    sent = Sent(1e-5, 2e-11, 3e-4, 0.25)
     made = DatedLayer.of(part(model, tensor=2, context=2), real(), sent, 0.5)
     made = replace(made, waits_s=0.7 * number(made.gpu_s)).redoing({"moe_act": 1.0})
     parts = made.parts_s()
@@ -312,3 +312,21 @@ def test_words_that_mean_nothing_beside_another_are_left_out() -> None:
     assert (
         number(made.redoing({"moe": 1.0, "moe_act": 1.0, "shared_experts": 1.0}).again_s) == alone
     )
+
+
+def test_windows_with_heads_of_their_own_are_blocks_of_their_own() -> None:
+    """Heads as those of full attention make the layers that windows among them make."""
+    plain = small_model(
+        layers=8,
+        hidden_size=512,
+        heads=8,
+        sequence_length=2048,
+        window_attention={"tokens": 256, "layers": 6},
+    )
+    alone = part(plain.changed(window_attention={"tokens": 256, "layers": 8}))
+    full = part(plain.changed(window_attention=None))
+    split = DatedLayer.of(
+        replace(full, attention_blocks=2.0), real(), NONE, 0.5, replace(alone, attention_blocks=6.0)
+    )
+    assert number(split.gpu_s) == pytest.approx(number(layer(plain, real()).gpu_s))
+    assert number(split.weights) == number(layer(plain, real()).weights)
