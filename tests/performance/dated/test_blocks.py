@@ -16,7 +16,7 @@ from netplan.performance.dated.exchange import ExchangeShares, ExpertGroups, exc
 from netplan.performance.dated.layer import DatedLayer
 from netplan.records import replace
 from netplan.traffic.patterns import met
-from netplan.workloads.models import MODELS, Experts, LatentAttention, Mamba, Model
+from netplan.workloads.models import MODELS, Experts, LatentAttention, Mamba, Model, WindowAttention
 from netplan.workloads.operations import Sharding
 from tests.performance.cases import small_model
 
@@ -323,7 +323,7 @@ def test_windows_with_heads_of_their_own_are_blocks_of_their_own() -> None:
         sequence_length=2048,
         window_attention={"tokens": 256, "layers": 6},
     )
-    alone = part(plain.changed(window_attention={"tokens": 256, "layers": 8}))
+    alone = part(plain.changed(window_attention=WindowAttention(tokens=256, layers=8)))
     full = part(plain.changed(window_attention=None))
     split = DatedLayer.of(
         replace(full, attention_blocks=2.0), real(), NONE, 0.5, replace(alone, attention_blocks=6.0)
