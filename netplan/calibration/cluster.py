@@ -190,7 +190,8 @@ def _link(base: MeasuredLink, fits: Fits, origin: Origin) -> MeasuredLink:
         source=f"own measurements ({_files(origin.collectives)}); else {base.source}",
         date=origin.date,
         errors=tuple(
-            row.changed(share=max(row.share, worst) if left else worst) for row in base.errors
+            row.changed(share=max(row.share or 0.0, worst) if left else worst)
+            for row in base.errors
         ),
         notes=(*base.notes, *note, *_notes(fits, origin)),
     )

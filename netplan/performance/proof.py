@@ -20,8 +20,10 @@ is faster than the best plan of the best case:
   telescopes. A ring takes at least its innermost outer level's part, c D / (M B). Rings never have
   fewer steps than the switch that replaces them, nor any level a rate above what leaves the GPU.
 * Measured collectives (:mod:`netplan.traffic.measured`) are rings whose levels are measured alike:
-  merged outer levels start once, and sums in switches ask for no fewer domains. This is so of
-  switches alone; where there are other levels, every one is searched.
+  merged outer levels start once, and sums in switches, or two domains that exchange theirs, ask
+  for no fewer domains. This is so of switches alone; where there are other levels, every one is
+  searched.
+* All networks are of one kind; where they are not, every one is searched.
 * Hops between stages number as many, sum_i (p_i - 1) p_(i+1) ... p_k = p - 1, and each is as fast
   or faster.
 * The best case blocks nowhere: leaves and pods only ever take from a rate.
@@ -40,6 +42,7 @@ from math import inf
 from msgspec import Struct, field
 
 from netplan.errors import InfeasibleError, InputError
+from netplan.inputs.choices import NetworkKind
 from netplan.levels import Level, gpu_count
 from netplan.performance.pareto import comparable
 from netplan.performance.plan import SearchResult
@@ -146,7 +149,8 @@ def time_designs(
     found, searches
         What was found on the levels that were searched, and what that took.
     """
-    prune = prune and search.dense and search.strategy == PROVEN
+    alike = len({kind for _, levels in designs for kind in _made_of(levels)}) <= 1
+    prune = prune and alike and search.dense and search.strategy == PROVEN
     if search.training.links is not None:
         # Rings and meshes keep a model's latencies, which may be less than measured ones.
         prune = prune and all(level.kind == "switch" for _, levels in designs for level in levels)
@@ -200,10 +204,17 @@ def best_case(fabrics: Sequence[Sequence[Level]]) -> Levels:
     latency_s = min(level.step_s for levels in fabrics for level in levels)
     domain = max(_rate(levels[0]) for levels in fabrics)
     outer = [_rate(level) for levels in fabrics for level in levels[1:]] or [domain]
+    network = Level("switch", gpus // size, max(outer), step_latency_s=latency_s)
+    made_of = {kind for levels in fabrics for kind in _made_of(levels)}
     return (
         Level("switch", size, domain, step_latency_s=latency_s),
-        Level("switch", gpus // size, max(outer), step_latency_s=latency_s),
+        network.as_found(made_of.pop()) if len(made_of) == 1 else network,
     )
+
+
+def _made_of(levels: Sequence[Level]) -> set[NetworkKind]:
+    """Kinds of network beyond the HB domains."""
+    return {level.network_kind for level in levels[1:]}
 
 
 def search_best_case(search: PlanSearch, fabrics: Sequence[Sequence[Level]]) -> SearchResult | None:
@@ -221,10 +232,10 @@ def search_best_case(search: PlanSearch, fabrics: Sequence[Sequence[Level]]) -> 
 def is_never_slower(levels: Sequence[Level], other: Sequence[Level]) -> bool:
     """Whether no plan is slower on two levels than on a fabric with the same HB domains.
 
-    That is so for one switch beyond the HB domains that does not block, whose rate is as high as
-    any of the other fabric's beyond them, and whose latency is as low, but no lower than that of
-    the HB domain: then the slowest hop of a pipeline, which is the one of the lowest rate, does not
-    gain latency.
+    That is so for one switch beyond the HB domains that does not block, of the same kind of
+    network, whose rate is as high as any of the other fabric's beyond them, and whose latency is as
+    low, but no lower than that of the HB domain: then the slowest hop of a pipeline, which is the
+    one of the lowest rate, does not gain latency.
 
     Examples
     --------
@@ -240,7 +251,7 @@ def is_never_slower(levels: Sequence[Level], other: Sequence[Level]) -> bool:
     ):
         return False
     domain, network = levels
-    if network.tiers:
+    if network.tiers or _made_of(other) - {network.network_kind}:
         return False
     return network.kind == domain.kind == "switch" and all(
         network.link_bytes_per_s >= _rate(level) and domain.step_s <= network.step_s <= level.step_s

@@ -49,6 +49,7 @@ REGIMES = {
     "small": "small (low latency)",
     "large": "large (pipelined)",
     "in-switch": "in-switch (sums in the switches)",
+    "tree": "tree (two domains exchange sums)",
 }
 
 
@@ -94,8 +95,15 @@ class CollectiveAnswer(Answer):
         measures: dict[str, Any] = asdict(self.rows[0])
         if self.sweep:
             measures = {"sizes": [asdict(row) for row in self.rows]}
-        about = {"domains": self.group.domains, "basis": self.group.basis, "notes": self.notes}
-        return answer_dict(self.inputs, **measures, **about)
+        group = self.group
+        return answer_dict(
+            self.inputs,
+            **measures,
+            domains=group.domains,
+            basis=group.basis,
+            network_basis=group.network_basis(self.kind),
+            notes=self.notes,
+        )
 
     def summary(self) -> Iterator[Section]:
         """The ends of the sweep and where bandwidth begins, some sizes, notes."""
@@ -175,7 +183,8 @@ class CollectiveAnswer(Answer):
             part = f" at {100 * share:.4g} % of its rate" if share < 1 else ""
             rate = si(outside.link_bytes_per_s, "B/s")
             where.append(
-                f"between {group.domains:,} of them: {outside.network_kind}{part}, {rate} a GPU"
+                f"between {group.domains:,} of them: {outside.network_kind}{part}, {rate} a GPU,"
+                f" {group.network_basis(self.kind)}"
             )
         title = f"{self.kind} on {counted(group.gpus, 'GPU')} ({inputs['accelerator']})"
         return Heading(title, (*where, *replaced_lines(inputs)))

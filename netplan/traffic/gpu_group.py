@@ -19,7 +19,7 @@ from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
 from netplan.traffic.measured import Regimes, transfer
 from netplan.units import counted
 from netplan.workloads.accelerators import Accelerator
-from netplan.workloads.measured_links import POOLED, Links, MeasuredLink
+from netplan.workloads.measured_links import POOLED, Links, MeasuredLink, NetworkBasis
 from netplan.workloads.operations import CollectiveKind
 
 GroupKind = CollectiveKind | Literal["send"]
@@ -27,6 +27,8 @@ KINDS: tuple[GroupKind, ...] = (*get_args(CollectiveKind), "send")
 """Collectives, and messages from each GPU to the next one."""
 
 
+TREE_DOMAINS = 2
+"""HB domains of which trees are known [1]."""
 Names = np.ndarray[tuple[int, ...], np.dtype[np.str_]]
 
 
@@ -147,18 +149,18 @@ class GpuGroup(Struct, frozen=True):
         check_choice("collective", kind, KINDS)
         ways = self._ways(kind) if algorithm is None else self._by_algorithm(kind, algorithm)
         time_s = ways.seconds(message_bytes)
-        error = self.error(kind, message_bytes)
+        low, high = self.ends(kind, message_bytes)
         bound_s = self._bound_s_per_byte(kind) * message_bytes
-        low_s = np.maximum(time_s / (1 + error), bound_s)
+        low_s = np.maximum(low * time_s, bound_s)
         regime: Names = np.broadcast_to(np.array(algorithm or ""), message_bytes.shape)
         if isinstance(ways, Regimes):
             regime = ways.names(message_bytes)
-        return GroupTimes(time_s, low_s, time_s / (1 - error), bound_s, regime)
+        return GroupTimes(time_s, low_s, high * time_s, bound_s, regime)
 
     def _ways(self, kind: GroupKind) -> Regimes:
         if kind == "send":
             crosses = self.domains > 1
-            link = self.links.network if crosses else self.links.domain
+            link = self.network if crosses else self.links.domain
             return transfer(link, np.array([1 / self.levels[crosses].link_bytes_per_s]))
         measured = self._collective(kind, None)
         if not isinstance(measured, Regimes):
@@ -198,19 +200,54 @@ class GpuGroup(Struct, frozen=True):
         row = self.links.domain.in_switch_of(self.members)
         return bool(row and row.most_domains and self.domains > row.most_domains)
 
-    def error(self, kind: GroupKind, message_bytes: Floats) -> Floats:
-        """Mean relative error of the time of each message [1]."""
-        domain, errors = self.links.domain, [np.zeros(message_bytes.shape)]
+    @property
+    def network(self) -> MeasuredLink:
+        """Links between the HB domains, by the kind of the network."""
+        return self.links.network(self.levels[1].network_kind)
+
+    def ends(self, kind: GroupKind, message_bytes: Floats) -> tuple[Floats, Floats]:
+        """Low and high end of the time of each message, as multiples of it [1]."""
+        domain, whole = self.links.domain, np.ones(message_bytes.shape)
+        ends = [(whole, whole)]
         if self.members > 1:
-            errors.append(domain.error(message_bytes))
+            ends.append(domain.ends(message_bytes))
         if self.domains > 1:
-            errors.append(self.links.network.error(message_bytes))
-        if self._untried(kind):
-            errors.append(np.full(message_bytes.shape, domain.larger_error or 0.0))
-        row = domain.in_switch_of(self.members)
-        if kind != "send" and self.beyond and row:
-            errors.append(np.full(message_bytes.shape, row.beyond_error or 0.0))
-        return reduce(np.maximum, errors)
+            elsewhere = not self._as_fitted(kind)
+            ends.append(self.network.ends(message_bytes, elsewhere=elsewhere))
+        shares = [domain.larger_error] if self._untried(kind) else []
+        row, tree = domain.in_switch_of(self.members), self.network.tree
+        shares += [row.beyond_error] if kind != "send" and self.beyond and row else []
+        pair = kind == "all_reduce" and self.domains == TREE_DOMAINS
+        shares += [tree.error] if pair and tree else []
+        ends += [(whole / (1 + share), whole / (1 - share)) for share in shares if share]
+        low, high = zip(*ends, strict=True)
+        return reduce(np.minimum, low), reduce(np.maximum, high)
+
+    def _as_fitted(self, kind: GroupKind) -> bool:
+        """Whether the links between the domains were fitted on such a collective."""
+        fitted = self.network.fitted
+        alike = fitted and (self.domains, self.links.domain.name) == (fitted.domains, fitted.inside)
+        return kind == "all_reduce" and bool(alike) if fitted else True
+
+    def network_basis(self, kind: GroupKind) -> NetworkBasis | None:
+        """What the times between HB domains rest on; None where there is one domain.
+
+        Parameters
+        ----------
+        kind
+            A collective, or ``send``: all_reduces alone were measured between domains, and none
+            between more than two racks that could be used.
+
+        Returns
+        -------
+        str or None
+            ``measured``, ``fitted`` or ``assumed``.
+        """
+        if self.domains == 1:
+            return None
+        if kind != "all_reduce" or self.beyond or not self._as_fitted(kind):
+            return "assumed"
+        return self.network.basis(self.levels[1].network_kind)
 
     def _untried(self, kind: GroupKind) -> bool:
         """Whether more members of a domain take part than any that were measured so."""
@@ -242,6 +279,8 @@ class GpuGroup(Struct, frozen=True):
                 " the measured ring, and sums in no switch."
             )
             return
+        if self.domains > 1:
+            yield from self._kind_notes(kind)
         row = domain.in_switch_of(members) if kind == "all_reduce" else None
         if self._untried(kind):
             known = f"up to {domain.fitted_members}"
@@ -255,6 +294,16 @@ class GpuGroup(Struct, frozen=True):
         if self.domains > 1:
             yield from self._network_notes(kind)
 
+    def _kind_notes(self, kind: GroupKind) -> Iterator[str]:
+        """What start, ramp and share between domains rest on."""
+        network, made_of = self.network, self.levels[1].network_kind
+        yield from network.notes
+        known = next((row.kind for row in network.kinds if row.basis != "assumed"), made_of)
+        if known != made_of:
+            yield f"Start and ramp of {made_of} are assumed to be those of {known}."
+        if not self._as_fitted(kind):
+            yield f"Elsewhere {made_of} is assumed: half or twice as long below 64 MiB."
+
     def _network_notes(self, kind: GroupKind) -> Iterator[str]:
         """The same of what crosses the network."""
         if self.beyond:
@@ -266,9 +315,13 @@ class GpuGroup(Struct, frozen=True):
         if kind != "all_reduce":
             yield (
                 "Across domains only all_reduce was measured: others are assumed to reach the same"
-                f" {self.links.network.all_reduce.large.efficiency:.0%} of the network cards."
+                f" {self.network.all_reduce.large.efficiency:.0%} of the network cards."
             )
-        yield "Latencies of the network are assumed; trees and sums in its switches are left out."
+        if self.domains > TREE_DOMAINS:
+            yield (
+                "Steps from domain to domain are assumed; trees of more than two domains and sums"
+                " in the network's switches are left out."
+            )
 
 
 def bus_factor(kind: GroupKind, gpus: int) -> float:

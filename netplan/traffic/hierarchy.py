@@ -272,7 +272,7 @@ class Communication(Struct, frozen=True):
             return replace(self.links.domain, in_switch=())
         if level.kind != "switch":
             return None
-        return self.links.network if index else self.links.domain
+        return self.links.network(level.network_kind) if index else self.links.domain
 
 
 def group_of(placements: Placements, *dimensions: int, whole: bool = False) -> Group:

@@ -11,16 +11,22 @@ large      sum_i (a_i + l_i (g/M_i - g/M_(i+1))) + max_i (X_i + 2 sqrt(r_i X_i))
            mesh D/n_i / (eta_i B_i), and all steps are under way at once
 in-switch  an all_reduce whose HB domain sums in its switches: there X = (1 + 1/n) D / (eta B), each
            GPU sends D and its reduced share, and no steps
+tree       an all_reduce of exactly two HB domains, which form their sums, exchange them and hand
+           them out, all chunks at once: a + X + 2 sqrt(r X), X = max(D / (n eta B), Z), where a, r,
+           eta are those of the network's tree and Z is what the domain's own all_reduce takes to
+           send, in its switches if they sum; no faster than that all_reduce with its start and ramp
 =========  ========================================================================================
 
 The least of them counts. Start a, step l, efficiency eta and ramp r are those of the links' records
-(`netplan.workloads.measured_links`); levels with one member are left out. Broadcast and reduce are
-not measured and take those of an all_gather. A transfer of b bytes is an all_to_all of 2 b among
-two. Rings, lines and meshes have no records: they keep the iteration model's ring.
+(`netplan.workloads.measured_links`), of a network those of its kind; levels with one member are
+left out. A ring sends 2 (g-1)/g of D/n over each card between two domains, their tree D/n.
+Broadcast and reduce are not measured and take those of an all_gather. A transfer of b bytes is an
+all_to_all of 2 b among two. Rings, lines and meshes have no records: they keep the iteration
+model's ring.
 
 Forms and numbers are fitted on measured tables (AIConfigurator 0.12.0) and public nccl-tests runs.
-Left out: reduction in the network's switches, trees, more than two HB domains of over eight GPUs,
-where measured times grow faster with the domains.
+Left out: reduction in the network's switches, trees of more than two HB domains, and more than two
+HB domains of over eight GPUs, where measured times grow faster with the domains.
 """
 
 from collections.abc import Sequence
@@ -31,10 +37,10 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Amount, Bools, Floats, Ints
-from netplan.workloads.measured_links import InSwitch, MeasuredCollective, MeasuredLink
+from netplan.workloads.measured_links import MeasuredCollective, MeasuredLink
 from netplan.workloads.operations import CollectiveKind
 
-RegimeName = Literal["small", "large", "in-switch"]
+RegimeName = Literal["small", "large", "in-switch", "tree"]
 
 
 class Ramped(Struct, frozen=True, eq=False):
@@ -60,6 +66,11 @@ class Ramped(Struct, frozen=True, eq=False):
             Slope, and root 2 sqrt(r x slope), shape (groups,) each [s/B], [s/sqrt(B)].
         """
         return cls(s_per_byte, 2 * np.sqrt(ramp_s * s_per_byte))
+
+    @property
+    def parts(self) -> tuple[Floats, Floats]:
+        """Slope and root [s/B], [s/sqrt(B)]."""
+        return self.s_per_byte, self.s_per_root
 
 
 class Regime(Struct, frozen=True, eq=False):
@@ -195,7 +206,7 @@ class Regimes(Struct, frozen=True, eq=False):
         Returns
         -------
         numpy.ndarray
-            Name of the fastest way, ``small``, ``large`` or ``in-switch``, shape (groups,).
+            Name of the fastest way, such as ``small``, shape (groups,).
         """
         every = np.stack([way.seconds(data_bytes) for way in self.ways])
         names: np.ndarray[tuple[int, ...], np.dtype[np.str_]] = np.array(
@@ -273,9 +284,11 @@ def regimes(kind: CollectiveKind, uses: Sequence[LevelUse]) -> Regimes:
     if any(small):
         ways.insert(0, _small(kind, uses, several))
     domain = uses[0]
+    sums = _in_switch(domain, group)
     if kind == "all_reduce" and domain.link and domain.link.in_switch:
-        start_s, there = _in_switch(domain, domain.link.in_switch, group)
-        ways.append(Regime("in-switch", start_s + sum(fixed[1:], 0.0), (there, *levels[1:])))
+        ways.append(Regime("in-switch", sums[0] + sum(fixed[1:], 0.0), (sums[1], *levels[1:])))
+    if kind == "all_reduce" and any(use.link and use.link.tree for use in uses[1:]):
+        ways.append(_tree(uses, group, sums))
     return Regimes(tuple(ways))
 
 
@@ -354,12 +367,45 @@ def _small(kind: CollectiveKind, uses: Sequence[LevelUse], several: Bools) -> Re
     return Regime("small", fixed_s, tuple(levels))
 
 
-def _in_switch(domain: LevelUse, rows: Sequence[InSwitch], group: Floats) -> tuple[Floats, Ramped]:
+def _tree(uses: Sequence[LevelUse], group: Floats, sums: tuple[Floats, Ramped]) -> Regime:
+    """Two domains that exchange their sums; ``sums`` are those of the domain in its switches."""
+    domain, *network = uses
+    start_s, inside = _own_all_reduce(domain, group, sums)
+    slope, root = np.zeros(group.shape), np.zeros(group.shape)
+    fixed_s = np.where(group == 2 * domain.members, start_s, np.inf)
+    for use in network:
+        tree, two = use.link.tree if use.link else None, use.members > 1
+        if tree is None:
+            fixed_s = np.where(two, np.inf, fixed_s)
+            continue
+        # A ring sends 2 (g - 1) / g of the message.
+        whole = use.s_per_byte * group / np.maximum(2 * (group - 1), 1)
+        sent = Ramped.of(np.maximum(whole / tree.efficiency, inside.s_per_byte), tree.ramp_s)
+        slope, root = (np.where(two, *pair) for pair in zip(sent.parts, (slope, root), strict=True))
+        alone = two & np.isinf(sums[0]) & tree.needs_sums
+        fixed_s = np.where(two, np.maximum(fixed_s, np.where(alone, np.inf, tree.start_s)), fixed_s)
+    return Regime("tree", fixed_s, (Ramped(slope, root), inside))
+
+
+def _own_all_reduce(
+    domain: LevelUse, group: Floats, sums: tuple[Floats, Ramped]
+) -> tuple[Floats, Ramped]:
+    """Start of each domain's own all_reduce, and its time: in its switches if they sum."""
+    members = domain.members
+    share = (1 - 1 / members) / np.maximum(1 - 1 / group, np.finfo(float).tiny)
+    alone = domain._replace(inside=np.ones(members.shape), s_per_byte=domain.s_per_byte * share)
+    start_s, ring = _large("all_reduce", alone, members, np.zeros(members.shape, np.bool_))
+    parts = zip((sums[0], *sums[1].parts), (start_s, *ring.parts), strict=True)
+    start_s, slope, root = (np.where(np.isinf(sums[0]), other, mine) for mine, other in parts)
+    return start_s, Ramped(slope, root)
+
+
+def _in_switch(domain: LevelUse, group: Floats) -> tuple[Floats, Ramped]:
     """Start of a domain that sums in its switches, infinite where it cannot, and its time."""
     members = domain.members
     start_s, efficiency = np.full(group.shape, np.inf), np.ones(group.shape)
     ramp_s = np.zeros(group.shape)
-    for row in rows:
+    for row in domain.link.in_switch if domain.link else ():
         here = members >= row.least_members
         most = np.inf if row.most_domains is None else row.most_domains
         start_s = np.where(here, np.where(group <= most * members, row.start_s, np.inf), start_s)

@@ -1,24 +1,31 @@
 """Links as collectives measured on them show them: records of `traffic/links`, family measured.
 
-The times of collectives follow from them by the forms of `netplan.traffic.measured`.
+The times of collectives follow from them by the forms of `netplan.traffic.measured`. Networks have
+a record for each kind of them (``kinds``), which says whether its start and ramp were measured,
+fitted to a few runs, or are assumed.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from netplan.arrays import Floats
 from netplan.catalog import Catalog, Record
 from netplan.documents import Document
 from netplan.errors import CatalogError
+from netplan.inputs.choices import NetworkKind
 from netplan.records import Entry, ErrorShare, NonNegativeFloat, PositiveInt, PositiveShare
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.technologies import Link
 
-NETWORK, POOLED = "network", "pooled"
-"""Records of the links outside of HB domains, and of those inside that nobody has measured."""
+POOLED = "pooled"
+"""Record of the links inside of HB domains that nobody has measured."""
+NETWORKS = ("network", "efa", "tcpxo", "slingshot")
+"""Records of the links outside of HB domains, first that of kinds that have none of their own."""
+NetworkBasis = Literal["measured", "fitted", "assumed"]
+"""What start, ramp and share of a network's links rest on."""
 
 
 class Protocol(Entry, frozen=True, kw_only=True):
@@ -61,18 +68,71 @@ class InSwitch(Entry, frozen=True, kw_only=True):
     ramp_s: NonNegativeFloat
 
 
+class Tree(Entry, frozen=True, kw_only=True):
+    """An all_reduce in which two HB domains exchange their sums, each card all of its part.
+
+    Libraries pick it where the domains sum up in their switches; on some networks everywhere. Where
+    its form was fitted on another network, its times err by ``error`` at least.
+    """
+
+    start_s: NonNegativeFloat
+    efficiency: PositiveShare
+    ramp_s: NonNegativeFloat
+    needs_sums: bool = True
+    error: ErrorShare | None = None
+
+
 class LinkError(Entry, frozen=True, kw_only=True):
-    """Mean relative error of times of messages of so many bytes or more."""
+    """Error of times of messages of so many bytes or more.
+
+    It is a mean relative error, ``share``; where nobody has measured any, times lie between the
+    ``factor``-th part and as many times what is said.
+    """
 
     least_bytes: NonNegativeFloat
-    share: ErrorShare
+    share: ErrorShare | None = None
+    factor: Annotated[float, Meta(gt=1)] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a row of neither, or of both."""
+        if (self.share is None) == (self.factor is None):
+            raise ValueError("errors: a row has a share or a factor: give one of them")
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Low and high end of a time, as multiples of it [1].
+
+        Examples
+        --------
+        >>> LinkError(least_bytes=0, share=0.5).ends, LinkError(least_bytes=0, factor=2).ends
+        ((0.6666666666666666, 2.0), (0.5, 2))
+        """
+        if self.factor is not None:
+            return 1 / self.factor, self.factor
+        share = self.share or 0.0
+        return 1 / (1 + share), 1 / (1 - share)
+
+
+class KindOfNetwork(Entry, frozen=True, kw_only=True):
+    """A kind of network whose links a record describes, and what that rests on."""
+
+    kind: NetworkKind
+    basis: NetworkBasis
+
+
+class Fitted(Entry, frozen=True, kw_only=True):
+    """What a record was fitted on: all_reduces of so many HB domains, of links of one record."""
+
+    domains: PositiveInt
+    inside: str
 
 
 class MeasuredLink(Record, frozen=True, kw_only=True):
     """What collectives take on links of one kind, as its catalog file describes it.
 
     It was fitted on groups of up to ``fitted_members``; larger ones err by ``larger_error`` at
-    least.
+    least. A record of a network has the ``kinds`` of it, and perhaps a ``tree`` of two domains; one
+    that is ``fitted`` to a single place has other errors, ``otherwise``, everywhere else.
 
     Examples
     --------
@@ -87,38 +147,75 @@ class MeasuredLink(Record, frozen=True, kw_only=True):
     all_reduce: MeasuredCollective
     all_to_all: MeasuredCollective
     in_switch: tuple[InSwitch, ...] = ()
+    kinds: tuple[KindOfNetwork, ...] = ()
+    tree: Tree | None = None
     fitted_members: PositiveInt | None = None
     larger_error: ErrorShare | None = None
+    fitted: Fitted | None = None
     errors: tuple[LinkError, ...]
+    otherwise: tuple[LinkError, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse rows out of order."""
         for name, least in (
             ("errors", [row.least_bytes for row in self.errors]),
+            ("otherwise", [row.least_bytes for row in self.otherwise]),
             ("in_switch", [row.least_members for row in self.in_switch]),
         ):
             if sorted(set(least)) != least:
                 raise ValueError(f"{name}: rows stand in rising order, each begins once")
-        if not self.errors or self.errors[0].least_bytes:
+        if not self.errors or any(rows[0].least_bytes for rows in (self.errors, self.elsewhere)):
             raise ValueError("errors: the first row begins at 0 bytes: give one")
 
     def in_switch_of(self, members: int) -> InSwitch | None:
         """The row of a group of so many members of a domain."""
         return next((row for row in self.in_switch[::-1] if row.least_members <= members), None)
 
+    @property
+    def elsewhere(self) -> tuple[LinkError, ...]:
+        """Errors where it was not fitted; those of where it was, if it has no others."""
+        return self.otherwise or self.errors
+
+    def ends(self, message_bytes: Floats, *, elsewhere: bool = False) -> tuple[Floats, Floats]:
+        """Low and high end of the time of each message, as multiples of it.
+
+        Parameters
+        ----------
+        message_bytes
+            Messages, shape (messages,) [B].
+        elsewhere
+            Whether they are sent where the record was not fitted.
+
+        Returns
+        -------
+        tuple[Floats, Floats]
+            Low and high ends, shape (messages,) each [1].
+        """
+        rows = self.elsewhere if elsewhere else self.errors
+        row = np.searchsorted([row.least_bytes for row in rows], message_bytes, side="right") - 1
+        low, high = np.array([row.ends for row in rows])[row].T
+        return low, high
+
     def error(self, message_bytes: Floats) -> Floats:
         """Mean relative error of the time of each message [1]."""
-        least, share = zip(*((row.least_bytes, row.share) for row in self.errors), strict=True)
-        errors: Floats = np.array(share)[np.searchsorted(least, message_bytes, side="right") - 1]
-        return errors
+        return 1 - 1 / self.ends(message_bytes)[1]
+
+    def basis(self, kind: NetworkKind) -> NetworkBasis:
+        """What its numbers rest on for one kind of network; assumed of kinds it does not name."""
+        return next((known.basis for known in self.kinds if known.kind == kind), "assumed")
 
 
 class Links(Struct, frozen=True):
-    """Links inside of HB domains, and outside of them."""
+    """Links inside of HB domains, and outside of them: a record for each kind, the usual first."""
 
     domain: MeasuredLink
-    network: MeasuredLink
+    networks: tuple[MeasuredLink, ...]
+
+    def network(self, kind: NetworkKind) -> MeasuredLink:
+        """Links of one kind of network; the usual ones of a kind that no record names."""
+        named = (link for link in self.networks if any(known.kind == kind for known in link.kinds))
+        return next(named, self.networks[0])
 
     @classmethod
     def of(
@@ -144,7 +241,8 @@ class Links(Struct, frozen=True):
         load = load or (lambda shelf, name: shelf.load(name))
         measured = accelerator.measured
         name = measured.collectives if measured and measured.collectives else POOLED
-        return cls(load(MEASURED_LINKS, name), load(MEASURED_LINKS, NETWORK))
+        networks = tuple(load(MEASURED_LINKS, network) for network in NETWORKS)
+        return cls(load(MEASURED_LINKS, name), networks)
 
 
 class MeasuredLinkCatalog(Catalog[MeasuredLink], frozen=True):

@@ -306,3 +306,63 @@ def test_an_algorithm_that_does_not_do_that_is_refused(tmp_path: Path) -> None:
     graph = ("--graph", str(ring_file(tmp_path)))
     message = refused("collective", "--kind", "all_gather", "--bytes", "8e9", *graph, *words)
     assert "--collective-algorithm halving_doubling means nothing for the optimum" in message
+
+
+@pytest.mark.parametrize(
+    ("words", "basis", "low", "high"),
+    [
+        # Two servers on efa, as fitted: 14 % below 64 MiB.
+        (("--network-kind", "efa"), "fitted", 1 / 1.14, 1 / 0.86),
+        (("--network-kind", "efa", "--gpus", "64"), "assumed", 0.5, 2.0),
+        (("--network-kind", "efa", "--accelerator", "h200"), "fitted", 1 / 1.14, 1 / 0.86),
+        (("--network-kind", "efa", "--accelerator", "b200-1000w"), "assumed", 0.5, 2.0),
+        (("--network-kind", "efa", "--kind", "all_gather"), "assumed", 0.5, 2.0),
+        (("--network-kind", "tcpxo"), "assumed", 0.5, 2.0),
+        (("--network-kind", "slingshot", "--bytes", "512MiB"), "assumed", 1 / 1.2, 1 / 0.8),
+        (("--network-kind", "roce"), "assumed", 1 / 1.4, 1 / 0.6),
+        ((), "measured", 1 / 1.4, 1 / 0.6),
+        (("--gpus", "8"), None, 1 / 1.087, 1 / 0.913),
+    ],
+)
+def test_bars_are_as_wide_as_what_they_rest_on(
+    words: tuple[str, ...], basis: str | None, low: float, high: float
+) -> None:
+    usual = {"--kind": "all_reduce", "--gpus": "16", "--bytes": "1MiB"}
+    given = usual | dict(zip(words[::2], words[1::2], strict=True))
+    found = asked("collective", "hgx-h100", *(word for pair in given.items() for word in pair))
+    assert found["network_basis"] == basis
+    assert found["time_high_s"] == pytest.approx(high * found["time_s"])
+    assert found["time_low_s"] == pytest.approx(max(low * found["time_s"], found["bound_s"]))
+    assert found["inputs"]["network_kind"] == given.get("--network-kind", "infiniband")
+
+
+def test_the_kind_of_a_network_is_that_of_its_fabric(tmp_path: Path) -> None:
+    scenario = tmp_path / "mine.yaml"
+    scenario.write_text("cluster: {accelerator: h100-80gb, fabric: frontier}\n", encoding="utf-8")
+    words = ("--kind", "all_reduce", "--gpus", "64", "--bytes", "1MiB")
+    assert asked("collective", str(scenario), *words)["inputs"]["network_kind"] == "slingshot"
+    scenario.write_text(
+        "cluster: {accelerator: h100-80gb, network_kind: efa, nic_gbps: 200}\n", encoding="utf-8"
+    )
+    found = asked("collective", str(scenario), *words)
+    assert found["inputs"]["network_kind"] == "efa"
+    shown = " ".join(netplan("collective", str(scenario), *words).stdout.split())
+    assert "between 8 of them: efa, 25 GB/s a GPU, assumed" in shown
+    assert "Elsewhere efa is assumed: half or twice as long below 64 MiB." in shown
+
+
+def test_kinds_of_networks_reach_iteration_model_measured() -> None:
+    words = ("search", "hgx-h100", "--gpus", "64", "--model", "llama-3-8b", "--batch", "64")
+    times = [
+        asked(*words, "--iteration-model", "measured", *more)["plans"][0]["iteration_time_s"]
+        for more in ((), ("--network-kind", "roce"), ("--network-kind", "efa"))
+    ]
+    assert times[0] == times[1] < times[2]
+    said = refused(*words, "--iteration-model", "4d", "--network-kind", "efa")
+    assert "iteration model 4d has no times for --network-kind efa" in said
+
+
+def test_graphs_have_their_own_rates(tmp_path: Path) -> None:
+    graph = ("collective", "--kind", "all_gather", "--graph", str(ring_file(tmp_path)))
+    for words in (("--as-found", "0.5"), ("--network-kind", "efa"), ("--nic", "200")):
+        assert f"{words[0]} {words[1]}" in refused(*graph, *words)

@@ -92,8 +92,12 @@ def test_no_fabric_beats_the_best_case(
 def test_no_switched_fabric_beats_the_best_case_on_measured_links(
     data: st.DataObject, domain: int, flops_per_s: float
 ) -> None:
+    made_of = data.draw(st.sampled_from(("infiniband", "efa", "slingshot")))
     group = [
-        tuple(replace(level, kind="switch") for level in data.draw(fabrics(domain)))
+        tuple(
+            replace(level, kind="switch", network_kind=made_of)
+            for level in data.draw(fabrics(domain))
+        )
         for _ in range(2)
     ]
     parts = FOURD.communication.changed(collectives="measured")
@@ -119,6 +123,21 @@ def test_rings_beside_measured_switches_are_all_searched() -> None:
     _, switched = time_designs(PlanSearch(training), designs[:2])
     _, whole = time_designs(PlanSearch(training), designs)
     assert (switched.bounds, whole.bounds, whole.run) == (1, 0, 3)
+
+
+@pytest.mark.parametrize("rules", ["measured", "calibrated", "4d"])
+def test_networks_of_unlike_kinds_are_all_searched(rules: str) -> None:
+    model = MODELS.load("llama-3-8b")
+    training = Training.on(ACCELERATORS.load("h100-80gb"), model, ITERATION_MODELS.load(rules))
+    domain, network = Level("switch", 8, 450e9), Level("switch", 2, 50e9)
+    slow = replace(network, link_bytes_per_s=10e9)
+    alike = [(1.0, (domain, network)), (2.0, (domain, slow))]
+    unlike = [alike[0], (2.0, (domain, slow.as_found("efa")))]
+    _, bounded = time_designs(PlanSearch(training), alike)
+    _, whole = time_designs(PlanSearch(training), unlike)
+    assert (bounded.bounds, whole.bounds, whole.run) == (1, 0, 2)
+    assert not is_never_slower(alike[0][1], unlike[1][1])
+    assert is_never_slower(*(tuple(level.as_found("efa") for level in one) for _, one in alike))
 
 
 @settings(deadline=None, max_examples=120)

@@ -243,7 +243,7 @@ def measured_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
         for row, least in zip(link.in_switch, (3, 5), strict=True)
     )
     slow = replace(link.all_reduce, large=replace(link.all_reduce.large, efficiency=0.1))
-    links = Links(replace(link, in_switch=rows, all_reduce=slow), network)
+    links = Links(replace(link, in_switch=rows, all_reduce=slow), (network,))
     assumptions = setting.assumptions
     data = "queued" if seed % 3 == 0 else assumptions.overlap.data
     assumptions = replace(

@@ -85,7 +85,7 @@ def cache_sent(case: ServingCase, pools: Pools) -> Sent:
     levels = case.served.network.levels
     level = levels[-1] if levels[-1].size > 1 else levels[0]
     links = case.served.network.communication.links
-    share = links.network.all_to_all.large.efficiency if links else 1.0
+    share = links.network(level.network_kind).all_to_all.large.efficiency if links else 1.0
     return Sent(most, level.step_s + most / (share * level.link_bytes_per_s))
 
 
