@@ -1,6 +1,7 @@
 """What a training run of iteration model ``calibrated`` reaches: accelerator, stack, network."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 
 from msgspec import Struct
 
@@ -258,8 +259,8 @@ class CalibratedRun(Struct, frozen=True):
         """
         rates = accelerator.training
         if rates is None:
-            kin = [name for name in ACCELERATORS.paths() if name.startswith(accelerator.name + "-")]
-            near = f"--accelerator {kin[0]}, " if kin else ""
+            kin = _kin(accelerator.name)
+            near = f"--accelerator {kin}, " if kin else ""
             raise InputError(
                 f"{accelerator.name} has no training block, the rates that training runs reach:"
                 f" take {near}--iteration-model measured or 4d, or fit one with netplan calibrate"
@@ -351,6 +352,12 @@ class CalibratedRun(Struct, frozen=True):
             share = part.network_efficiency.of(self.network_kind or level.network_kind)
             reached.append(_reached(level, level.link_bytes_per_s * share, part.network_step_s))
         return tuple(reached)
+
+
+@cache
+def _kin(name: str) -> str:
+    """Another accelerator that is called so, with more behind; empty if none is."""
+    return next((known for known in ACCELERATORS.paths() if known.startswith(f"{name}-")), "")
 
 
 def _reached(level: Level, bytes_per_s: float, step_s: float) -> Level:
