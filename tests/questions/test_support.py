@@ -92,6 +92,17 @@ def test_every_combination_stands_there_once() -> None:
         ("llama-3-70b", "trainium2", "bf16", "transferred"),
         ("llama-3-70b", "trainium2", "fp8", "refused"),
         ("llama-3-70b", "mi300x", "fp8", "refused"),
+        ("llama-3-70b", "tpu-v5p", "bf16", "transferred"),  # one run, with products above the peak
+        ("llama-3-70b", "h100-80gb", "mxfp8", "transferred"),  # which Hopper does not multiply
+        ("llama-3-70b", "gb300", "mxfp8", "fitted"),
+        ("deepseek-v3", "h100-80gb", "fp8", "fitted"),
+        ("deepseek-v3", "trainium2", "bf16", "refused"),
+        ("gpt-oss-120b", "gb300", "bf16", "fitted"),
+        ("nemotron-h-56b", "h100-80gb", "fp8", "fitted"),
+        ("nemotron-3-super", "gb200", "nvfp4", "fitted"),
+        ("qwen3-235b-a22b", "tpu-v7", "bf16", "fitted"),
+        ("qwen3-235b-a22b", "mi355x", "bf16", "transferred"),
+        ("llama-4-scout", "h100-80gb", "bf16", "transferred"),  # one expert a token
         ("vit-64k", "h100-80gb", "bf16", "refused"),
         ("dlrm-12t", "h100-80gb", "bf16", "refused"),
     ],
@@ -102,7 +113,8 @@ def test_plans_of_the_usual_iteration_model(
     where = {"model": model, "accelerator": accelerator, "precision": precision}
     cell = only(question="search", iteration_model="calibrated", **where)
     assert cell.status == status
-    assert accelerator in cell.reason or model in cell.reason or status == "fitted"
+    said = (accelerator, model, "tried were", "software of a date")
+    assert status == "fitted" or any(words in cell.reason for words in said)
 
 
 def test_papers_are_assumed_and_servers_by_their_kernels() -> None:

@@ -102,6 +102,8 @@ def _untried(
     kinds = {run.network_kind or level.network_kind for level in levels[1:] if level.size > 1}
     for kind in sorted(kinds - {*tried.networks}) if dated.generation != "tpu" else ():
         yield f"no run on a network of {kind} was scored"
+    if dated.precision == "mxfp8" and dated.generation != "blackwell":
+        yield f"no run in mxfp8 was scored on {run.accelerator} or its like"
     yield from _untried_experts(setting, dated, tried, levels)
     if dated.kind == "hybrid" and model.name not in tried.hybrids:
         yield f"no run of {model.name} was scored, and hybrids differ"

@@ -84,6 +84,8 @@ class DatedRun(Struct, frozen=True):
         What belongs to no accelerator and no stack.
     tensor_visible
         Share of tensor collectives that nothing hides [1].
+    precision
+        Numbers of its products.
     """
 
     reach: Reach
@@ -95,6 +97,7 @@ class DatedRun(Struct, frozen=True):
     jitter: float
     numbers: DatedNumbers
     tensor_visible: float
+    precision: TimedPrecision = "bf16"
 
     @classmethod
     def of(  # noqa: PLR0913 - what a run is made of
@@ -190,6 +193,7 @@ class DatedRun(Struct, frozen=True):
             jitter=numbers.jitter.low if low else numbers.jitter.bf16,
             numbers=numbers,
             tensor_visible=_tensor_visible(stack, numbers, tensor_overlap=tensor_overlap),
+            precision=precision,
         )
 
     def jitter_factor(self, gpus: Counts) -> Amount:
