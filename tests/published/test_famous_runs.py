@@ -13,9 +13,9 @@ from netplan.published.checks import published
 from netplan.published.famous_runs import (
     CHOICES,
     COUNTED,
+    EXPERTS,
     LEAST,
     MOST,
-    NO_EXPERTS,
     OTHER_SOFTWARE,
     TITLE,
     ChosenPlan,
@@ -113,7 +113,8 @@ def test_every_row_says_where_it_was_published_and_runs_on_a_known_accelerator()
 
 def test_netplan_is_told_nothing_of_the_plan_or_the_time() -> None:
     for run in famous_runs.famous_runs():
-        assert set(run.asked) == ASKED
+        assert set(run.asked) - {"software_date"} == ASKED
+        assert "software_date" in run.asked or not run.counts
         assert set(run.asked["overrides"]) == REPLACED
 
 
@@ -145,11 +146,11 @@ def taking(times: float, choice: ChosenPlan) -> ChosenPlan:
     return replace(choice, best=replace(best, iteration_time_s=times * choice.run.seconds))
 
 
-def test_seven_of_eight_have_to_be_within_the_limits() -> None:
+def test_three_of_four_have_to_be_within_the_limits_and_seven_of_eight_are_aimed_at() -> None:
     counted = [choice for choice in chosen_plans() if choice.run.counts]
-    assert len(counted) == 17  # of which 7/8 are 14.9: fifteen
+    assert len(counted) == 17  # of which 7/8 are 14.9: fifteen; 3/4 are 12.75: thirteen
     assert all(choice.run.software in COUNTED for choice in counted)
-    for far, verdict in ((2, "pass"), (3, "fail")):
+    for far, verdict in ((2, "pass"), (3, "known"), (4, "known"), (5, "fail")):
         within = [taking(LEAST, choice) for choice in counted[far:]]
         outside = [taking(MOST + 0.01, choice) for choice in counted[:far]]
         *single, rule = choice_checks((*outside, *within))
@@ -171,12 +172,15 @@ def test_what_does_not_count_is_listed_with_its_reason() -> None:
     *single, rule = choice_checks(chosen_plans())
     assert len(single) == 36
     assert rule.source == TITLE
-    experts = [row for row in single if row.reason == NO_EXPERTS]
+    experts = [row for row in single if row.reason == EXPERTS]
     assert len(experts) == 8
-    assert all((row.got, row.verdict) == ("-", "known") for row in experts)
+    found = [choice for choice in chosen_plans() if not choice.run.dense]
+    # Of five runs of DeepSeek-V3 on GPUs each within its bar.
+    ratios = [choice.ratio for choice in found if choice.run.asked["model"] == "deepseek-v3"][:5]
+    assert all(ratio is not None and 0.75 < ratio < 1.15 for ratio in ratios)
     assert len([row for row in single if row.reason == OTHER_SOFTWARE]) == 11
     assert not [row for row in single if row.verdict == "fail"]
-    unfound = [choice for choice in chosen_plans() if choice.run.dense and choice.best is None]
+    unfound = [choice for choice in chosen_plans() if choice.best is None]
     assert all(choice.reason.startswith("no plan is found: ") for choice in unfound)
     assert all(choice.to_dict()["chosen_s"] is None for choice in unfound)
 
