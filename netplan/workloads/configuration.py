@@ -59,6 +59,7 @@ FAMILIES: dict[str, Family] = {
     **dict.fromkeys(("gemma", "gemma2", "gemma3_text", "gemma4_text"), Family(tied=True)),
     "qwen3_next": Family(gated_attention=True, experts=True),
     "gpt2": Family(gated=False, tied=True),
+    "nemotron_h": Family(gated=False),
 }
 """Types of models that are read, by their ``model_type``."""
 
@@ -81,6 +82,11 @@ HARMLESS = re.compile(
 """Those of them that change neither sizes nor work."""
 
 MAX_UNREAD = 6
+
+BLOCKS = {"M": "mamba", "*": "attention", "E": "moe", "-": "mlp"}
+"""Kinds of blocks of hybrids, by their signs in a pattern."""
+UNPLACED = ("gpt2", "nemotron_h")
+"""Types whose queries and keys are not rotated by their position."""
 
 VISION = ("vision_config", "audio_config")
 
@@ -210,7 +216,7 @@ class _Reader:
             "layers": layers,
             "heads": heads,
             "gated_ffn": family.gated,
-            "rotary": kind != "gpt2",
+            "rotary": kind not in UNPLACED,
             "sequence_length": length,
             "context_length": longest,
             "vocabulary": self.optional("vocab_size") or 0,
@@ -225,6 +231,8 @@ class _Reader:
             raise self.fault("num_hidden_layers", layers, f"at most {LONGEST_LIST:,}")
         record |= self.attention(kind, layers, hidden // heads if hidden % heads == 0 else 0)
         record |= self.feed_forward(kind, layers)
+        if kind == "nemotron_h":
+            self.hybrid(record, layers)
         self.left_out += self.passed_over(kind)
         if unread := sorted(self.data.unread()):
             more = f" and {len(unread) - MAX_UNREAD} more" if len(unread) > MAX_UNREAD else ""
@@ -382,6 +390,35 @@ class _Reader:
             **self.sparse_layers(layers),
         }
         return {"experts": block} | ({"ffn_size": dense} if dense else {})
+
+    def hybrid(self, record: Found, layers: int) -> None:
+        """Blocks of a hybrid, one kind each: what is neither Mamba nor attention has experts."""
+        pattern = self.data.get("hybrid_override_pattern")
+        kinds = self.kinds("layers_block_type")
+        if isinstance(pattern, str):
+            kinds = [BLOCKS.get(sign) for sign in pattern[:LONGEST_LIST]]
+        count = {kind: kinds.count(kind) for kind in BLOCKS.values()}
+        if sum(count.values()) != layers or not (count["mamba"] and count["attention"]):
+            raise CatalogError(
+                f"{self.path}:1: hybrid_override_pattern: {layers:,} blocks of M, *, E and - make a"
+                " hybrid, with M and * among them: give one sign for each of num_hidden_layers"
+            )
+        record["attention_layers"] = count["attention"]
+        record["mamba"] = {
+            "layers": count["mamba"],
+            "heads": self.number("mamba_num_heads"),
+            "head_size": self.number("mamba_head_dim"),
+            "state": self.number("ssm_state_size"),
+            "groups": self.optional("n_groups") or 1,
+        }
+        experts = cast("Found", record.pop("experts", {}))
+        if not count["moe"]:  # sizes of experts stand in files of models without any
+            return
+        shared = self.optional("moe_shared_expert_intermediate_size")
+        latent = self.optional("moe_latent_size")
+        experts |= {"shared_ffn_size": shared} if shared else {}
+        experts |= {"latent_size": latent} if latent else {}
+        record["experts"] = experts | {"dense_first_layers": count["mlp"]}
 
     def sparse_layers(self, layers: int) -> Found:
         """Which layers have experts."""

@@ -128,6 +128,17 @@ def latent(*, indexed: int = 0) -> int:
     return 6 * one + indexed * (24 * 2 * 8 + 64 * (2 + 8))
 
 
+NEMOTRON = DENSE | {"model_type": "nemotron_h", "hybrid_override_pattern": "M-M*-M"} | {
+    "num_key_value_heads": 2, "mamba_num_heads": 8, "mamba_head_dim": 16, "ssm_state_size": 4,
+    "n_groups": 2, "conv_kernel": 4, "chunk_size": 128, "expand": 2,
+}  # fmt: skip
+NEMOTRON_3 = NEMOTRON | {"hybrid_override_pattern": "MEM*-E", "n_routed_experts": 8} | {
+    "num_experts_per_tok": 2, "moe_intermediate_size": 32, "n_shared_experts": 1,
+    "moe_shared_expert_intermediate_size": 48, "moe_latent_size": 16, "tie_word_embeddings": False,
+}  # fmt: skip
+SCANNED = 64 * (2 * 128 + 2 * 2 * 4 + 8) + 128 * 64 + 4 * (128 + 16) + 128 + 3 * 8
+"""A block of Mamba: 8 heads of 16, 2 groups of 4; convolution, norm, three numbers a head."""
+
 # Every expected number is a sum by hand: attention, feed-forward parts, routers, ends, norms.
 COUNTS: list[tuple[str, dict[str, Any], int]] = [
     ("llama", LLAMA, 6 * (2 * 64 * 64 + 2 * 64 * 16 + 3 * 64 * 96) + ENDS + NORMS),
@@ -172,6 +183,18 @@ COUNTS: list[tuple[str, dict[str, Any], int]] = [
         6 * ATTENTION + 3 * (3 * 64 * 128 + 5 * 3 * 64 * 96 + 64 * 4) + ENDS + NORMS,
     ),
     ("gpt-2", GPT_2, 6 * (ATTENTION + 2 * 64 * 256) + ENDS // 2 + NORMS),
+    (
+        "nemotron-h",
+        NEMOTRON,
+        3 * SCANNED + 2 * 64 * 64 + 2 * 64 * 16 + 2 * 2 * 64 * 96 + ENDS + 7 * 64,
+    ),
+    (
+        "nemotron-3",
+        NEMOTRON_3,
+        2 * SCANNED + 2 * 64 * 64 + 2 * 64 * 16 + 2 * 64 * 96
+        + 2 * (8 * 2 * 16 * 32 + 2 * 64 * 48 + 2 * 64 * 16 + 64 * 8)
+        + ENDS + 7 * 64,
+    ),
 ]  # fmt: skip
 
 
@@ -218,6 +241,9 @@ def test_a_plain_config_json_has_its_folders_name(tmp_path: Path) -> None:
     ("data", "said"),
     [
         (DENSE | {"model_type": "mamba2"}, "architecture 'mamba2' is not known: known are llama"),
+        (NEMOTRON | {"hybrid_override_pattern": "M-M*-"}, "give one sign for each of num_hidden"),
+        (NEMOTRON | {"hybrid_override_pattern": "------"}, "with M and * among them"),
+        (NEMOTRON | {"ssm_state_size": 0}, "ssm_state_size: got 0: give a whole number from 1"),
         (DENSE, "architecture 'none' is not known"),
         (LLAMA | {"hidden_size": 10**30}, "hidden_size: got 1000.*a whole number from 1"),
         (LLAMA | {"hidden_size": "64"}, "hidden_size: got '64'"),
