@@ -242,7 +242,7 @@ def test_a_plain_config_json_has_its_folders_name(tmp_path: Path) -> None:
     [
         (DENSE | {"model_type": "mamba2"}, "architecture 'mamba2' is not known: known are llama"),
         (NEMOTRON | {"hybrid_override_pattern": "M-M*-"}, "give one sign for each of num_hidden"),
-        (NEMOTRON | {"hybrid_override_pattern": "------"}, "with M and * among them"),
+        (NEMOTRON | {"hybrid_override_pattern": "------"}, "among them: give one sign"),
         (NEMOTRON | {"ssm_state_size": 0}, "ssm_state_size: got 0: give a whole number from 1"),
         (DENSE, "architecture 'none' is not known"),
         (LLAMA | {"hidden_size": 10**30}, "hidden_size: got 1000.*a whole number from 1"),
