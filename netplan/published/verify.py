@@ -11,9 +11,11 @@ from netplan.progress import each
 from netplan.published import (
     cluster_design,
     dataflow,
+    dated_runs,
     expert_networks,
     fabric_counts,
     famous_runs,
+    left_out,
     measured_gpus,
     measured_runs,
     measured_serving,
@@ -53,6 +55,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "cluster design": cluster_design.cluster_design_checks,
     "simulated runs": tiled.megatron_checks,
     "measured runs": measured_runs.measured_run_checks,
+    "measured runs, experts": dated_runs.dated_run_checks,
     "famous runs": famous_runs.famous_run_checks,
     "measured serving": measured_serving.measured_point_checks,
     "memory of published runs": memory_of_runs.run_memory_checks,
@@ -71,6 +74,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
 }
 """What computes the checks; ``reports/published/checks.csv`` names the checks of each."""
 
+HEADING = "Published tables and designs against netplan"
 SCREEN_ROWS, NAMED = 9, 3
 """Sources that a screen shows, and failures and reasons that it names [1]."""
 
@@ -89,12 +93,21 @@ class Verification(Answer):
     """The answer of :func:`verify`."""
 
     checks: tuple[Check, ...]
+    bars: left_out.LeftOut | None = None
+    runs: tuple[dated_runs.RunTime, ...] = ()
 
     @property
     def measured(self) -> measured_runs.RunErrors | None:
         """Errors of iteration models on measured runs, if these are among the checks."""
         if any(check.source.startswith(measured_runs.TITLE) for check in self.checks):
             return measured_runs.run_errors(measured_runs.timed_runs())
+        return None
+
+    @property
+    def dated(self) -> dated_runs.DatedErrors | None:
+        """Errors on runs under software of a date, if these are among the checks."""
+        if any(check.source.startswith(dated_runs.TITLE) for check in self.checks):
+            return dated_runs.dated_errors(dated_runs.run_times("dated-runs"))
         return None
 
     @property
@@ -134,6 +147,8 @@ class Verification(Answer):
     @property
     def sentence(self) -> str:
         """One line for people."""
+        if self.runs:
+            return dated_runs.counted_runs(self.runs)
         return (
             f"{self.count('pass')} pass, {self.count('fail')} fail,"
             f" {self.count('known')} known not to reproduce."
@@ -145,8 +160,14 @@ class Verification(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan verify --format json``."""
-        measured, served = self.measured, self.served
+        measured, dated, served = self.measured, self.dated, self.served
         parts: dict[str, object] = {"measured_runs": measured.to_dict()} if measured else {}
+        if dated:
+            parts["dated_runs"] = dated.to_dict()
+        if self.bars:
+            parts["left_out"] = self.bars.to_dict()
+        if self.runs:
+            parts["runs"] = [run.to_dict() for run in self.runs]
         if choices := self.chosen:
             parts["famous_runs"] = [choice.to_dict() for choice in choices]
         if served:
@@ -161,6 +182,12 @@ class Verification(Answer):
 
     def summary(self) -> Iterator[Section]:
         """How many checks pass, papers with most that do not, the reasons behind most."""
+        if self.bars:
+            yield from left_out.bar_screen(self.bars, self.sentence).sections()
+            return
+        if self.runs:
+            yield from dated_runs.list_screen(self.runs).sections()
+            return
         rows = []
         for paper, checks in self.papers.items():
             counts = Counter(check.verdict for check in checks)
@@ -170,7 +197,7 @@ class Verification(Answer):
         failed = [f"{_where(check)}, {check.name}" for check in lost]
         reasons = sorted(self._by_reason("known").items(), key=lambda item: -len(item[1]))
         yield from Screen(
-            Heading("Published tables and designs against netplan"),
+            Heading(HEADING),
             (self.sentence, *([f"Failed: {'; '.join(failed[:NAMED])}."] if failed else [])),
             Table("papers", PAPERS, rows),
             tuple(f"Differs: {_several(named)}: {reason}." for reason, named in reasons[:NAMED]),
@@ -180,8 +207,13 @@ class Verification(Answer):
 
     def sections(self) -> Iterator[Section]:
         """The summary, what fails or is known to differ and why, one table a paper."""
-        yield Heading("Published tables and designs against netplan")
+        if self.runs:
+            yield from dated_runs.list_sections(self.runs)
+            return
+        yield Heading(left_out.TITLE if self.bars else HEADING)
         yield Paragraph(self.sentence, "strong")
+        if self.bars:
+            yield from left_out.bar_sections(self.bars)
         yield Table("checks", DATA, self.checks, only="programs")
         for verdict, title in (("fail", "Fails"), ("known", "Known not to reproduce")):
             chosen = [check for check in self.checks if check.verdict == verdict]
@@ -193,6 +225,8 @@ class Verification(Answer):
             yield Table("checks", SHOWN, checks, title=paper, only="people")
         if measured := self.measured:
             yield from measured_runs.run_sections(measured)
+        if dated := self.dated:
+            yield from dated_runs.dated_sections(dated)
         if choices := self.chosen:
             yield from famous_runs.choice_sections(choices)
         if self.served:
@@ -213,12 +247,14 @@ class Verification(Answer):
 class Verify(Question[Verification]):
     """Check published tables and designs against netplan; exit 1 if one fails.
 
-    A published number that is known not to reproduce is listed as such, with the reason.
+    A published number that is known not to reproduce is listed as such, with the reason. With
+    --bars error bars are made anew, from fits without each source and each model; with --runs
+    every measured run is listed with netplan's time, its bar and its source.
 
     Raises
     ------
     InputError
-        If no check has ``only`` in its name or source.
+        If no check has ``only`` in its name or source, or several lists are asked for at once.
 
     Examples
     --------
@@ -230,9 +266,22 @@ class Verify(Question[Verification]):
     reads_from: ClassVar[frozenset[str]] = frozenset()
 
     only: str | None = optional("Only checks whose name or source holds TEXT.", metavar="TEXT")
+    bars: bool = optional(
+        "Make error bars anew: refit without sources, and models.", "flag", default=False
+    )
+    runs: bool = optional(
+        "List every measured run with time, bar and source.", "flag", default=False
+    )
 
     def ask(self) -> Verification:
         """Run the checks of all published tables, or the suites that have those asked for."""
+        if (self.only is not None) + self.bars + self.runs > 1:
+            raise InputError("--only, --bars and --runs are lists of their own: give one of them")
+        if self.bars:
+            found = left_out.left_out()
+            return Verification(tuple(left_out.bar_checks(found)), found)
+        if self.runs:
+            return Verification((), runs=dated_runs.every_run())
         if self.only is None:
             suites = each(SUITES.items(), lambda item: item[0])
             return Verification(tuple(check for _, run in suites for check in run()))

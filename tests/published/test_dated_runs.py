@@ -7,6 +7,9 @@ import pytest
 
 from netplan.calibration.published import as_it_lay, published_run, published_runs, time_as_made
 from netplan.performance.published_runs import published_rows
+from netplan.published.dated_runs import dated_errors, error_checks, run_times
+from netplan.published.left_out import class_of
+from netplan.records import replace
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "dated_expected.csv"
 TABLE = "dated-runs"
@@ -66,3 +69,45 @@ def test_degrees_experts_and_layers_of_rows_add_up() -> None:
             assert model.forward_blocks == float(row["moe_layers"] or 0) + float(
                 row["dense_layers"] or 0
             )
+
+
+def test_errors_by_class_are_those_of_the_reference() -> None:
+    errors = dated_errors(run_times(TABLE))
+    printed = {
+        "dense": (200, 3.5, 2.6, 16.5),
+        "experts": (118, 8.0, 5.4, 47.9),
+        "hybrid": (7, 6.8, 6.2, 8.8),
+        "hybrid with experts": (27, 4.6, 3.2, 16.8),
+    }
+    for group in errors.classes:
+        sizes = (round(100 * size, 1) for size in (group.mean, group.median, group.largest))
+        assert (group.runs, *sizes) == pytest.approx(printed[group.group], abs=0.11)
+    assert [group.group for group in errors.classes] == list(printed)
+    assert sum(group.runs for group in errors.groups) == 352
+    far = {run.run.model.name for run in errors.far}
+    assert far == {"qwen3-30b", "gpt-oss-120b", "grok-1-64l"}
+    assert len(errors.context) == 16
+    assert all(run.why for run in errors.context)
+
+
+def test_bars_hold_on_the_runs_that_were_fitted() -> None:
+    """306 of the 325 runs on GPUs."""
+    runs = [
+        run for run in run_times(TABLE) if run.scored and not class_of(run.run).startswith("tpu")
+    ]
+    assert (len(runs), sum(run.inside for run in runs)) == (325, 306)
+    assert {run.bar.basis for run in runs} == {"calibrated"}
+
+
+def test_what_is_too_far_off_fails() -> None:
+    timed = run_times(TABLE)
+    assert {check.verdict for check in error_checks(dated_errors(timed))} == {"pass", "known"}
+    slow = [
+        replace(run, run=replace(run.run, seconds=1.1 * run.run.seconds))
+        if run.group == "hybrid"
+        else run
+        for run in timed
+    ]
+    failed = [check.name for check in error_checks(dated_errors(slow)) if check.verdict == "fail"]
+    assert "hybrid: mean error of 7 fitted runs, %" in failed
+    assert all(name.startswith("hybrid: ") for name in failed)
