@@ -332,7 +332,7 @@ def counted_runs(runs: Sequence[RunTime]) -> str:
     inside = sum(run.inside for run in scored)
     return (
         f"{len(runs):,} published runs, of which {len(scored):,} have all that netplan needs:"
-        f" {inside:,} of these ({100 * inside / len(scored):.0f} %) took a time inside its error bar."
+        f" {inside:,} of these ({100 * inside / len(scored):.0f} %) took a time inside their bars."
     )
 
 
