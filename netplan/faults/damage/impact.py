@@ -83,11 +83,12 @@ class Subject(Struct, frozen=True, dict=True):
     def traffic(self) -> TrafficMatrix | None:
         """Traffic of one iteration of the best plan; None without one on the fabric's levels."""
         plans, gpus = self.intact, self.sizing.gpus
-        if plans is None or plans.levels != self.fabric.levels:
+        filled, levels = (plans.levels if plans else ()), self.fabric.levels
+        if plans is None or [part.size for part in filled] != [level.size for level in levels]:
             return None
         setting = plans.setting_of(plans.best)
         try:
-            return plan_traffic(setting, plans.best, gpus, "hierarchical", plans.levels)
+            return plan_traffic(setting, plans.best, gpus, "hierarchical", levels)
         except InputError:
             return None  # such as a last HB domain that plans of an exact space cannot take
 
