@@ -131,7 +131,8 @@ class Report(Question[Procurement]):
         of_cost = library.only(texts, COST_ROLES)
         of_run = library.only(texts, COMPARE_ROLES)
         # Servers are priced with their tokens.
-        priced = self.also(Cost, overrides=of_cost if self.trains else of_cost | of_run).ask()
+        mine = of_cost if self.trains else of_cost | of_run
+        priced = self.also(Cost, overrides=mine, given=self.given - FOUND).ask()
         compared = self._compared(of_run)
         report = Procurement(
             definition=definition,

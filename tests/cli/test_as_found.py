@@ -144,3 +144,20 @@ def test_a_share_in_a_file_or_in_python_is_checked_too(tmp_path: Path) -> None:
         netplan.Cluster(as_found=0)
     with pytest.raises(InputError, match="means nothing for a bill"):
         netplan.cost("hgx-h100", as_found=0.5)
+
+
+def test_reports_and_studies_take_it(tmp_path: Path) -> None:
+    found = netplan.procurement("hgx-h100", **SMALL, as_found=0.5).to_dict()
+    assert found["inputs"]["as_found"] == 0.5
+    study = tmp_path / "found.yaml"
+    study.write_text(
+        "name: found\ntitle: Shares\nsource: mine\ndate: '2026-12'\nask: search\n"
+        "inputs: {gpus: 64, accelerator: h100-80gb, model: llama-3-8b, batch: 64}\n"
+        "axes: [{input: as_found, values: [0.2, 0.5, 1]}]\n"
+        "outputs: [plans.0.iteration_time_s]\n",
+        encoding="utf-8",
+    )
+    rows = run("study", "run", str(study), "--format", "csv").stdout.splitlines()
+    times = [float(row.split(",")[2]) for row in rows[1:4]]
+    assert times == sorted(times, reverse=True)
+    assert times[0] > 1.1 * times[2]
