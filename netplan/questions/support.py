@@ -214,9 +214,10 @@ class SupportAnswer(Answer):
 
     @property
     def _subject(self) -> str:
-        """Model and accelerator, as far as they are given."""
-        model, chip = (self.inputs.get(name) for name in ("model", "accelerator"))
-        return f"{model or 'every model'} on {chip or 'every accelerator'}"
+        """Model and accelerator, and what else is given."""
+        model, chip, *others = self.inputs.values()
+        subject = f"{model or 'every model'} on {chip or 'every accelerator'}"
+        return ", ".join([subject, *(str(given) for given in others if given)])
 
     def summary(self) -> Iterator[Section]:
         """One model on one accelerator by numbers; of several how many combinations there are."""
@@ -235,8 +236,13 @@ class SupportAnswer(Answer):
     def sections(self) -> Iterator[Section]:
         """Every combination."""
         yield Heading(f"What is answered of {self._subject}", (CLUSTER_WORDS,))
-        shown = columns("question", "model", "accelerator", "precision", "iteration_model")
-        yield Table("cells", [*shown, *columns("status", "reason")], self.cells)
+        names = [*("question", "model", "accelerator", "precision", "iteration_model")]
+        # What the heading says leaves room for reasons.
+        shown: list[Any] = [
+            column(name, shown="never" if self.inputs.get(name) else "always")
+            for name in (*names, "status", "reason")
+        ]
+        yield Table("cells", shown, self.cells)
         yield Notes((("", STATUS_WORDS),))
 
     def _by_numbers(self) -> Table[Any]:
