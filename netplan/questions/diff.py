@@ -308,7 +308,7 @@ class Diff(Question[DiffAnswer]):
             alike=(
                 *(chip.name, model.name, training.assumptions.name, self.training.stack or ""),
                 self.training.precision or "bf16" if calibrated else "",
-                *(str(getattr(self.training, name)) for name in SOFTWARE),
+                *(str(getattr(self.training.software, name)) for name in SOFTWARE),
             ),
         )
 

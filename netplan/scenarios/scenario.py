@@ -24,7 +24,8 @@ from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.inputs.option import Option, read_option
 from netplan.inputs.readers import UNDATED
 from netplan.records import Fault, RecordError
-from netplan.scenarios.parts import Books, Cluster, Named, Serving, Training, option_of
+from netplan.scenarios.described import Named, option_of
+from netplan.scenarios.parts import Books, Cluster, Serving, Software, Training
 
 if TYPE_CHECKING:
     from netplan.performance.iteration_model import IterationModel
@@ -142,7 +143,7 @@ def _is_path(name: str) -> bool:
     return os.sep in name or f".{name.rpartition('.')[2].lower()}" in OF_FILES
 
 
-PartT = TypeVar("PartT", Cluster, Training, Serving)
+PartT = TypeVar("PartT", Cluster, Training, Serving, Software)
 
 OF_FABRICS = frozenset({"gpus", "fabric", "radix", "oversubscription", "ports"})
 """Inputs that ask for a fabric of the catalogs, which a graph from a file is none of."""
@@ -248,8 +249,10 @@ def consistent_training(
     if training.mode == PUBLISHED and not plain:
         changes |= {"mode": "corrected"} if "mode" not in given else {"iteration_model": ITS_CODE}
     if "iteration_model" in given and rules.calibration is None:
-        changes |= dict.fromkeys(("precision", "stack", *SOFTWARE))
-        changes |= {"tensor_overlap": True, "hybrid_stages": False}
+        changes |= {"precision": None, "stack": None, "tensor_overlap": True}
+        usual = {"hybrid_stages": False, **dict.fromkeys(SOFTWARE)}
+        software = _where_not_given(training.software, given, usual)
+        training = structs.replace(training, software=software)
         changes |= {"recompute": None} if training.recompute == "half" else {}
         changes |= {"schedule": None} if training.schedule in BUBBLE_SHARE else {}
         if rules.communication.collectives != "measured":
@@ -319,7 +322,7 @@ def _dated(model: "Model", on: "Accelerator", training: Training, roots: Sequenc
     """Whether software of a date has all that a model has, on an accelerator."""
     from netplan.performance.stacks import STACKS, default_stack  # noqa: PLC0415 - as above
 
-    if training.software_date == UNDATED or model.unknown:
+    if training.software.software_date == UNDATED or model.unknown:
         return False
     stack = STACKS.load(training.stack or default_stack(on), roots)
     return stack.dated is not None and bool(on.training and on.training.dated)

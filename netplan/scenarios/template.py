@@ -17,7 +17,7 @@ from msgspec import Meta, Struct, structs
 from netplan.documents import read_yaml_value
 from netplan.inputs.option import Option
 from netplan.records import replace
-from netplan.scenarios.parts import option_of
+from netplan.scenarios.described import option_of
 from netplan.scenarios.scenario import PARTS, WORKLOADS, Scenario
 
 WIDTH = 100

@@ -17,6 +17,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.stacks import STACKS, default_stack
 from netplan.questions.search import Search
 from netplan.questions.setup.software import recipe_of, stack_words
+from netplan.scenarios.parts import Software
 from netplan.workloads.accelerators import ACCELERATORS
 from tests.cli.command import netplan
 
@@ -160,7 +161,7 @@ def test_python_refuses_the_same(values: dict[str, Any], message: str) -> None:
 )
 def test_a_part_refuses_the_same(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        package.Training(**values)
+        Software(**values)
 
 
 def scenario_with(path: Path, line: str) -> Path:
@@ -170,11 +171,11 @@ def scenario_with(path: Path, line: str) -> Path:
 
 
 def test_a_scenario_says_it(tmp_path: Path) -> None:
-    path = scenario_with(tmp_path / "mine.yaml", "software_date: 2026-02")
+    path = scenario_with(tmp_path / "mine.yaml", "software: {software_date: 2026-02}")
     inputs = package.search(path, **PLAIN).to_dict()["inputs"]
     assert inputs["software_date"] == "2026-02"
     assert package.search(path, **PLAIN, software_date="none").inputs["software_date"] == "none"
-    wrong = scenario_with(tmp_path / "wrong.yaml", "software_date: 2026-14")
+    wrong = scenario_with(tmp_path / "wrong.yaml", "software: {software_date: 2026-14}")
     done = netplan("search", str(wrong), "--gpus", "64")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert NO_MONTH in done.stderr
@@ -327,11 +328,11 @@ def test_a_file_to_start_from_has_them(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     assert netplan("init", "hgx-h100", *words, "-o", str(path)).returncode == 0
     lines = path.read_text("utf-8").splitlines()
-    for line in ('  software_date: "2026-02"', "  expert_overlap: false"):
+    for line in ('    software_date: "2026-02"', "    expert_overlap: false"):
         assert [text for text in lines if text.partition(" #")[0] == line]
-    assert [text for text in lines if text.startswith("  # graphs: null")]
-    training = package.Scenario.load(path).training
-    assert (training.software_date, training.expert_overlap) == ("2026-02", False)
+    assert [text for text in lines if text.startswith("    # graphs: null")]
+    software = package.Scenario.load(path).training.software
+    assert (software.software_date, software.expert_overlap) == ("2026-02", False)
 
 
 STUDY = {

@@ -49,7 +49,7 @@ def test_questions_have_few_inputs_of_their_own_and_few_ancestors() -> None:
 
 
 def test_parts_are_no_larger_than_the_questions_were() -> None:
-    for kind, most in ((Cluster, 25), (Training, 25), (Serving, 25), (Books, 12)):
+    for kind, most in ((Cluster, 25), (Training, 26), (Serving, 25), (Books, 12)):
         assert len(structs.fields(kind)) <= most
 
 

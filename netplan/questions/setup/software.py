@@ -42,7 +42,7 @@ def switches_asked(asked: Asked) -> Iterator[tuple[str, str]]:
     """What of :data:`SWITCHES` is asked for, by name, as a command line has it."""
     options = {name: place.option for name, place in places("training").items()}
     for name in SWITCHES:
-        if (value := getattr(asked.training, name)) is not None:
+        if (value := getattr(asked.training.software, name)) is not None:
             yield name, flag_text(options[name].flag_of(name), value)
 
 
@@ -71,8 +71,8 @@ def recipe_of(
     InputError
         If something is asked for of software without a date.
     """
-    training = asked.training
-    month = software_month(training.software_date or NEWEST_SCORED)
+    software = asked.training.software
+    month = software_month(software.software_date or NEWEST_SCORED)
     lacking = _without_dates(numbers, stack, on)
     if month == UNDATED or lacking:
         for _, text in switches_asked(asked):
@@ -83,10 +83,10 @@ def recipe_of(
         return None
     return Recipe(
         date_of(month),
-        training.dispatcher,
-        training.expert_overlap,
-        training.graphs,
-        training.fused_experts,
+        software.dispatcher,
+        software.expert_overlap,
+        software.graphs,
+        software.fused_experts,
     )
 
 
@@ -169,7 +169,7 @@ def software_inputs(asked: Asked, assumptions: IterationModel) -> dict[str, obje
     on = reader.load(ACCELERATORS, asked.cluster.accelerator)
     stack = reader.load(STACKS, asked.training.stack or default_stack(on))
     training, lacking = asked.training, _without_dates(assumptions.calibration.dated, stack, on)
-    given = training.software_date
+    given = training.software.software_date
     month = software_month(given or NEWEST_SCORED)
     shown: dict[str, object] = {
         "stack": training.stack or stack.name,
@@ -190,10 +190,10 @@ def calibrated_alone(asked: Asked, assumptions: IterationModel, *, by_stack: boo
         yield f"--precision {training.precision}"
     if training.stack is not None and not by_stack:
         yield f"--stack {training.stack}"
-    if training.software_date not in (None, UNDATED):
-        yield f"--software-date {training.software_date}"
+    if training.software.software_date not in (None, UNDATED):
+        yield f"--software-date {training.software.software_date}"
     yield from (text for _, text in switches_asked(asked))
-    if training.hybrid_stages:
+    if training.software.hybrid_stages:
         yield "--force"
     if not training.tensor_overlap:
         yield "--no-tensor-overlap"

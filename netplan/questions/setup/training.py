@@ -156,7 +156,7 @@ def _stages_of_hybrid(asked: Asked, fixed: Fixed, run: Training) -> Fixed:
         If several are asked for without force.
     """
     hybrid = isinstance(run.model, Model) and run.model.mamba is not None
-    if not hybrid or run.calibrated is None or asked.training.hybrid_stages:
+    if not hybrid or run.calibrated is None or asked.training.software.hybrid_stages:
         return fixed
     if fixed.pipeline not in (None, 1):
         raise InputError(
