@@ -10,31 +10,42 @@ from math import ceil, floor, log10
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 import yaml
 from msgspec import Struct, to_builtins
 
-from netplan.calibration.fit import Fitted
+from netplan.calibration.fit import ENDS, Fitted, Rows, quantile
 from netplan.calibration.kernel_fits import changed_link, starting_rates
 from netplan.calibration.measurements import KINDS
-from netplan.calibration.runs import Calibration
+from netplan.calibration.runs import Calibration, MeasuredRun
 from netplan.catalog import Catalog, Record
 from netplan.documents import CoreLoader
 from netplan.errors import InputError
 from netplan.files import replacing
 from netplan.inputs.choices import Precision
+from netplan.performance.calibrated_run import CalibrationPart
+from netplan.performance.dated.run import kind_of
 from netplan.performance.stacks import STACKS, Stack
-from netplan.workloads.accelerators import ACCELERATORS, Accelerator, TrainingRates
+from netplan.workloads.accelerators import (
+    ACCELERATORS,
+    Accelerator,
+    DatedRates,
+    HeldOut,
+    ModelClass,
+    TrainingRates,
+)
 from netplan.workloads.measured_links import MEASURED_LINKS, MeasuredLink
 from netplan.workloads.measured_rates import TABLES, MeasuredRates
 from netplan.workloads.operations import CollectiveKind
 
 DIGITS = 6
-SCORED_ERROR = 0.04
-"""Mean error of rows that were left out, up to which runs count as calibrated: that of published
-ones where ``netplan verify`` fails [1]."""
 FAR_ERROR = 0.1
-"""The same above which no error bar holds them: the wide one is that of published sources that were
-left out of the fit, about 6.5 % off in the mean [1]."""
+"""Mean error of runs that were left out, above which files are not to plan with: published sources
+that were left out of the fit are about 6.5 % off in the mean [1]."""
+LEAST_OF_A_CLASS = 6
+"""Runs of a class of models, left out of the fit, that an error bar is made of at least [1]."""
+NOISES = 1.64
+"""Standard deviations of a run that a bar reaches at least to either side: nine of ten [1]."""
 
 LEAST_PLAIN, MOST_PLAIN = 1e-3, 1e6
 """Sizes between which numbers are written without an exponent."""
@@ -64,13 +75,56 @@ class Fits(Struct, frozen=True, eq=False):
     products: dict[Precision, Fitted]
     collectives: dict[CollectiveKind, Fitted]
     steps: Fitted | None
-    precisions: tuple[Precision, ...] = ()  # of the runs
+    runs: tuple[MeasuredRun, ...] = ()
+    rows: Rows | None = None  # what their predictions were held to
+
+    @property
+    def dated(self) -> bool:
+        """Whether the runs were made under software of a date."""
+        return any(run.recipe is not None for run in self.runs)
+
+    @property
+    def precisions(self) -> tuple[Precision, ...]:
+        """Of the runs."""
+        return tuple(dict.fromkeys(run.precision for run in self.runs))
+
+    @property
+    def held_out(self) -> dict[ModelClass, HeldOut]:
+        """Error bars of runs that were left out of the fit, by class of their model.
+
+        From the 5th to the 95th percentile of measured over predicted times, and to either side at
+        least as far as the noise of a single run reaches.
+        """
+        if self.steps is None or self.rows is None:
+            return {}
+        kinds = np.array([kind_of(run.model) for run in self.runs])
+        ratios = self.steps.measured_s / self.steps.left_out_s
+        noise = np.broadcast_to(self.rows.noise, ratios.shape)
+        bars: dict[ModelClass, HeldOut] = {}
+        for kind in dict.fromkeys(kind_of(run.model) for run in self.runs):
+            own = kinds == kind
+            if own.sum() < LEAST_OF_A_CLASS:
+                continue
+            low, high = (quantile(ratios[own], np.ones(own.sum()), share) for share in ENDS)
+            least = NOISES * float(noise[own].max())
+            low, high = min(low, 1 / (1 + least)), max(high, 1 + least)
+            bars[kind] = HeldOut(runs=int(own.sum()), low=floor_to(low), high=-floor_to(-high))
+        return bars
 
     @property
     def all(self) -> list[Fitted]:
         """Products, collectives, then runs."""
         steps = [self.steps] if self.steps else []
         return [*self.products.values(), *self.collectives.values(), *steps]
+
+
+def floor_to(value: float) -> float:
+    """A ratio rounded down to a thousandth.
+
+    >>> floor_to(0.9487), -floor_to(-1.0512)
+    (0.948, 1.052)
+    """
+    return floor(1000 * value) / 1000
 
 
 class Bases(NamedTuple):
@@ -82,9 +136,27 @@ class Bases(NamedTuple):
 
 
 def trainable(
-    accelerator: Accelerator, calibration: Calibration, precisions: Sequence[Precision]
+    accelerator: Accelerator,
+    calibration: Calibration,
+    precisions: Sequence[Precision],
+    *,
+    dated: bool = False,
 ) -> Accelerator:
     """The accelerator with a block ``training`` for these precisions, from others' if need be.
+
+    Parameters
+    ----------
+    accelerator, calibration
+        Where the fit begins.
+    precisions
+        Of the runs.
+    dated
+        Whether the runs were made under software of a date, of which a block is there already.
+
+    Returns
+    -------
+    Accelerator
+        With shares of the peak in these precisions.
 
     Raises
     ------
@@ -102,10 +174,36 @@ def trainable(
                 f"{accelerator.name} computes no {precision}, as far as its file says: give"
                 f" --set accelerator.narrow_flops_per_s.{precision}"
             )
+    if dated and rates.dated is not None:
+        lacking = [precision for precision in precisions if precision not in rates.dated.gemm]
+        own = {precision: start.gemm[precision] for precision in lacking}
+        block = rates.dated.changed(gemm=rates.dated.gemm | own)
+        return accelerator.changed(training=rates.changed(dated=block, peaks=peaks))
     missing = {
         precision: start.gemm[precision] for precision in precisions if precision not in rates.gemm
     }
     return accelerator.changed(training=rates.changed(gemm=rates.gemm | missing, peaks=peaks))
+
+
+def startable(stack: Stack, part: CalibrationPart) -> Stack:
+    """The stack with all of its numbers under software of a date, of which some are all stacks'.
+
+    Parameters
+    ----------
+    stack
+        Where the fit begins.
+    part
+        Numbers of the iteration model.
+
+    Returns
+    -------
+    Stack
+        With a share of tensor collectives that shows, where it overlaps them.
+    """
+    dated, overlaps = stack.dated, stack.tensor_visible_without_overlap is not None
+    if dated is None or part.dated is None or not overlaps or dated.tensor_visible is not None:
+        return stack
+    return stack.changed(dated=dated.changed(tensor_visible=part.dated.tensor_visible))
 
 
 def own_records(bases: Bases, fits: Fits, origin: Origin) -> list[tuple[Catalog[Any], Record]]:
@@ -115,7 +213,7 @@ def own_records(bases: Bases, fits: Fits, origin: Origin) -> list[tuple[Catalog[
     if fits.collectives:
         records.append((MEASURED_LINKS, _link(bases.link, fits, origin)))
     if fits.steps:
-        records.append((STACKS, _stack(bases.stack, fits.steps, origin)))
+        records.append((STACKS, _stack(bases.stack, fits, fits.steps, origin)))
     return records
 
 
@@ -134,8 +232,13 @@ def _accelerator(base: Accelerator, fits: Fits, origin: Origin) -> Accelerator:
     )
     if fits.steps is None:
         return new
-    values = {key.partition(".")[2]: value for key, value in _rounded(fits.steps).items()}
-    return new.changed(training=_training(base, values, fits, origin.name))
+    values = {
+        key.partition(".")[2]: value
+        for key, value in _rounded(fits.steps).items()
+        if key.startswith("accelerator.")
+    }
+    training = _dated_training if fits.dated else _training
+    return new.changed(training=training(base, values, fits, origin.name))
 
 
 def _training(base: Accelerator, values: Told, fits: Fits, name: str) -> TrainingRates:
@@ -148,14 +251,25 @@ def _training(base: Accelerator, values: Told, fits: Fits, name: str) -> Trainin
         _, part, *last = *key.split("."), ""
         if part in parts:
             parts[part][last[0]] = value
-    steps = cast("Fitted", fits.steps)
-    good = steps.error(steps.left_out_s) <= SCORED_ERROR
+    # Software of a date has numbers of its own, to which nothing was fitted: it goes.
     return rates.changed(
         **parts,
         wave=values.get("training.wave", rates.wave),
         fitted=True,
-        scored={name: fits.precisions} if good else {},
+        scored={name: fits.precisions},
+        held_out=fits.held_out,
+        dated=None,
     )
+
+
+def _dated_training(base: Accelerator, values: Told, fits: Fits, name: str) -> TrainingRates:
+    """The same under software of a date; times of no date are those of nobody's runs."""
+    rates = cast("TrainingRates", base.training)
+    dated = cast("DatedRates", rates.dated)
+    gemm = {str(precision): share for precision, share in dated.gemm.items()}
+    gemm |= {key.rpartition(".")[2]: value for key, value in values.items()}
+    block = dated.changed(gemm=gemm, scored=(name,), held_out=fits.held_out)
+    return rates.changed(dated=block, scored={}, held_out={})
 
 
 def _measured(base: Accelerator, fits: Fits, origin: Origin) -> MeasuredRates | None:
@@ -197,12 +311,18 @@ def _link(base: MeasuredLink, fits: Fits, origin: Origin) -> MeasuredLink:
     )
 
 
-def _stack(base: Stack, steps: Fitted, origin: Origin) -> Stack:
-    values = {
+def _stack(base: Stack, fits: Fits, steps: Fitted, origin: Origin) -> Stack:
+    values: dict[str, Any] = {
         key.partition(".")[2]: value
         for key, value in _rounded(steps).items()
         if key.startswith("stack.")
     }
+    by_date = {key: values.pop(key) for key in [*values] if key.startswith("dated.")}
+    if not fits.dated:
+        values["dated"] = None
+    elif base.dated is not None:
+        own = {key.partition(".")[2]: value for key, value in by_date.items()}
+        values["dated"] = base.dated.changed(**own)
     together = f"Fitted together with the block training of accelerator {origin.name}: use both."
     return base.changed(
         **values,

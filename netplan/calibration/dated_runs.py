@@ -15,6 +15,7 @@ from netplan.calibration.runs import (
     NOTHING_ELSE,
     Bandwidths,
     MeasuredRun,
+    MeasuredRuns,
     Quantities,
     quantities_of,
     record_of,
@@ -22,6 +23,7 @@ from netplan.calibration.runs import (
     tensor_collective_s,
     transfer_s,
 )
+from netplan.errors import InputError
 from netplan.performance.calibrated import Sharing, Stages
 from netplan.performance.calibrated_run import CalibrationPart
 from netplan.performance.dated.blocks import Part, Reach, Sent
@@ -29,6 +31,38 @@ from netplan.performance.dated.exchange import ExchangeShares, ExpertGroups, exc
 from netplan.performance.dated.layer import DatedExchange, DatedLayer
 from netplan.performance.dated.run import SMALLEST_JOB
 from netplan.workloads.operations import ELEMENT_BYTES, Sharding
+
+
+def arrays_of(runs: Sequence[MeasuredRun], model: CalibrationPart) -> "MeasuredRuns | DatedRuns":
+    """Runs as arrays of their kind: all under software of a date, or none.
+
+    Parameters
+    ----------
+    runs
+        What was measured.
+    model
+        Numbers of the iteration model.
+
+    Returns
+    -------
+    MeasuredRuns or DatedRuns
+        The same, in their order.
+
+    Raises
+    ------
+    InputError
+        If some have a date and some have none, or a rate is missing.
+    """
+    dated = [run for run in runs if run.recipe is not None]
+    if not dated:
+        return MeasuredRuns.of(runs, model)
+    if len(dated) < len(runs):
+        without = next(run for run in runs if run.recipe is None)
+        raise InputError(
+            f"{without.source}: {without.name} has no software_date, and {dated[0].name} has one:"
+            " give one of each row, or none, and fit the others apart"
+        )
+    return DatedRuns.of(runs, model)
 
 
 class DatedRuns(Struct, frozen=True, eq=False):
@@ -141,7 +175,9 @@ def _part(run: MeasuredRun) -> Part:
         experts_over=cut.expert,
         expert_tensor=cut.expert_tensor,
     )
-    return Part.of(run.model, sharding, sequence_parallel=run.sequence_parallel)
+    return Part.of(
+        run.model, sharding, sequence_parallel=run.sequence_parallel, imbalance=run.imbalance
+    )
 
 
 def _groups(run: MeasuredRun) -> ExpertGroups:

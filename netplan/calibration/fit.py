@@ -231,6 +231,9 @@ def refit(predict: Predict, rows: Rows, priors: Priors, start: Floats) -> Floats
     return x
 
 
+ENDS = (0.05, 0.95)
+"""Quantiles that a bar ends at [1]."""
+
 NONSENSE = 100.0
 """Ratio of a measured time and the files' from which no fit makes sense [1]."""
 
@@ -278,6 +281,34 @@ class Fitted(Struct, frozen=True, eq=False):
 def only(predict: Predict, kept: Bools) -> Predict:
     """Predictions of some of the rows."""
     return lambda logs: predict(logs)[..., kept]
+
+
+def quantile(ratios: Floats, weights: Floats, share: float) -> float:
+    """What this share of runs is below, weights counted in their middle.
+
+    Parameters
+    ----------
+    ratios
+        Measured over predicted times, shape (runs,) [1].
+    weights
+        How much each run says [1].
+    share
+        The share [1].
+
+    Returns
+    -------
+    float
+        Between two runs by the logarithm [1].
+
+    Examples
+    --------
+    >>> round(quantile(np.array([1.0, 1.21]), np.ones(2), 0.5), 3)
+    1.1
+    """
+    order = np.argsort(ratios)
+    middles = np.cumsum(weights[order]) - weights[order] / 2
+    logs = np.log(ratios[order])
+    return float(np.exp(np.interp(share, middles / weights.sum(), logs)))
 
 
 class Measurements(NamedTuple):

@@ -66,7 +66,8 @@ class MeasuredRun(Struct, frozen=True, kw_only=True):
 
     ``source`` says who published it, or the file that it stands in. Under software of a date it has
     a ``recipe``, and computes ``again`` what that says in place of ``recompute``; ``detail`` are
-    its numbers as published, such as fp8-cs.
+    its numbers as published, such as fp8-cs. ``imbalance`` is the load of its busiest expert rank
+    over the mean.
     """
 
     name: str
@@ -85,6 +86,7 @@ class MeasuredRun(Struct, frozen=True, kw_only=True):
     recipe: Recipe | None = None
     sequence_parallel: bool = True
     tensor_overlap: bool = True
+    imbalance: float = 1.0
     zero_stage: Zero = 1
     schedule: ScheduleName = "1f1b"
     seconds: float

@@ -22,7 +22,13 @@ from netplan.records import (
     Share,
     replace,
 )
-from netplan.workloads.accelerators import ACCELERATORS, Accelerator, TrainingRates
+from netplan.workloads.accelerators import (
+    ACCELERATORS,
+    Accelerator,
+    HeldOut,
+    ModelClass,
+    TrainingRates,
+)
 from netplan.workloads.program import SHARDED_WEIGHTS, Zero
 
 
@@ -223,6 +229,8 @@ class CalibratedRun(Struct, frozen=True):
         All links of a GPU to its HB domain, or of a chip to its neighbours [B/s].
     dated
         What counts instead under software of a date.
+    held_out
+        Bars of runs of one's own that were left out of a fit, each behind its class of models.
     """
 
     accelerator: str
@@ -236,6 +244,7 @@ class CalibratedRun(Struct, frozen=True):
     untried: tuple[str, ...] = ()
     chip_bytes_per_s: float = 0.0
     dated: DatedRun | None = None
+    held_out: tuple[tuple[ModelClass, HeldOut], ...] = ()
 
     @classmethod
     def of(  # noqa: PLR0913 - what a run is made of
@@ -272,6 +281,7 @@ class CalibratedRun(Struct, frozen=True):
                 untried=tuple(_unscored_by_date(accelerator, stack)),
                 chip_bytes_per_s=accelerator.hb_bytes_per_s,
                 dated=dated,
+                held_out=(*(rates.dated.held_out if rates.dated else {}).items(),),
             )
         visible = stack.tensor_visible
         if not tensor_overlap and stack.tensor_visible_without_overlap is not None:
@@ -294,7 +304,39 @@ class CalibratedRun(Struct, frozen=True):
         return cls(
             *(accelerator.name, stack, part, precision, peak, reached, visible, network_kind),
             untried,
+            held_out=(*rates.held_out.items(),),
         )
+
+    def bar_of(
+        self, kind: ModelClass, scored: Factors, wide: Factors, reasons: tuple[str, ...]
+    ) -> tuple[Factors, tuple[str, ...]]:
+        """Ends of the error bar of a class of models, and why they are no narrower.
+
+        Parameters
+        ----------
+        kind
+            The class.
+        scored, wide
+            Bars of published runs: of those that are like this one, and of all others.
+        reasons
+            Why no published run is like it; none if some are.
+
+        Returns
+        -------
+        tuple[Factors, tuple[str, ...]]
+            Where the files were fitted to runs of one's own, the bar is theirs, if they have runs
+            of the class; what they did not try is at least as wide.
+        """
+        if not self.held_out:
+            return (wide if reasons else scored), reasons
+        own = dict(self.held_out).get(kind)
+        if own is None:
+            name = {"dense": "dense models", "moe": "experts", "hybrid": "hybrids"}[kind]
+            return wide, (*reasons, f"{self.accelerator} was fitted to too few runs of {name}")
+        if reasons:
+            low, high = min(own.low, wide.low), max(own.high, wide.high)
+            return Factors(low=low, high=high), reasons
+        return Factors(low=own.low, high=own.high), reasons
 
     def without(self, replaced: Iterable[str]) -> "CalibratedRun":
         """The same where values of the files are others, by their keys such as ``stack.vector``.

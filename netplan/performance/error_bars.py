@@ -171,7 +171,8 @@ def error_bar(
     """
     errors = run.part.errors
     reasons = (*run.untried, *_untried(run, model, placement, microbatch))
-    whole = errors.transferred if reasons else errors.calibrated
+    bars = errors.calibrated, errors.transferred
+    whole, reasons = run.bar_of("dense", *bars, reasons)
     basis: Basis = "transferred" if reasons else "calibrated"
     return ErrorBar(whole, errors.own, errors.repeat, basis, reasons, errors.chosen)
 

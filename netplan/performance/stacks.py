@@ -97,10 +97,16 @@ class DatedStack(Entry, frozen=True, kw_only=True):
     """What a stack is under software of a date: its passes over memory, and its ``versions``.
 
     ``vector`` counts the passes of operations without products, against perfectly fused kernels.
+    Of your own cluster (`netplan calibrate`) ``tensor_visible`` is the share of tensor collectives
+    that nothing hides, in place of that of all stacks; ``experts`` and ``exchange`` are how fast
+    grouped products of experts and exchanges of tokens are, over what published runs reach.
     ``versions`` are the releases of which runs were fitted, oldest first, each behind its month.
     """
 
     vector: PositiveFloat
+    tensor_visible: Share | None = None
+    experts: PositiveFloat = 1.0
+    exchange: PositiveFloat = 1.0
     versions: tuple[tuple[str, str], ...] = ()
 
     def version_of(self, month: str) -> str:

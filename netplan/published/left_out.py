@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats
 from netplan.calibration.dated_runs import DatedRuns
+from netplan.calibration.fit import ENDS, quantile
 from netplan.calibration.published import published_runs
 from netplan.calibration.run_fits import TrainingProblem, series_weights
 from netplan.calibration.runs import CALIBRATIONS, MeasuredRun
@@ -45,8 +46,6 @@ TITLE = "Error bars of calibrated under software of a date"
 Without = Literal["source", "model", "recipe"]
 WITHOUT: tuple[Without, ...] = ("source", "model", "recipe")
 
-ENDS = (0.05, 0.95)
-"""Quantiles that a bar ends at [1]."""
 NEAR = 0.005
 """By how much a mean error or the end of a bar may differ from what it was made of [1]."""
 STATED = (0.5, 0.8, 0.9, 0.95)
@@ -170,34 +169,6 @@ def by_date(run: MeasuredRun) -> MeasuredRun:
     )
     again = NOTHING if run.again.modules else run.again
     return replace(run, recipe=recipe, again=again)
-
-
-def quantile(ratios: Floats, weights: Floats, share: float) -> float:
-    """What this share of runs is below, weights counted in their middle.
-
-    Parameters
-    ----------
-    ratios
-        Measured over predicted times, shape (runs,) [1].
-    weights
-        How much each run says [1].
-    share
-        The share [1].
-
-    Returns
-    -------
-    float
-        Between two runs by the logarithm [1].
-
-    Examples
-    --------
-    >>> round(quantile(np.array([1.0, 1.21]), np.ones(2), 0.5), 3)
-    1.1
-    """
-    order = np.argsort(ratios)
-    middles = np.cumsum(weights[order]) - weights[order] / 2
-    logs = np.log(ratios[order])
-    return float(np.exp(np.interp(share, middles / weights.sum(), logs)))
 
 
 @cache

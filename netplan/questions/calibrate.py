@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from netplan.calibration.cluster import Bases, Fits, Origin, own_records, trainable
+from netplan.calibration.cluster import Bases, Fits, Origin, own_records, startable, trainable
+from netplan.calibration.dated_runs import arrays_of
 from netplan.calibration.kernel_fits import (
     PRODUCT_COLUMNS,
     PRODUCT_EXAMPLES,
@@ -19,7 +20,7 @@ from netplan.calibration.kernel_fits import (
 )
 from netplan.calibration.measurements import read_nccl_tests, table_text
 from netplan.calibration.run_fits import TrainingProblem
-from netplan.calibration.runs import CALIBRATIONS, Calibration, MeasuredRuns
+from netplan.calibration.runs import CALIBRATIONS, Calibration
 from netplan.calibration.steps import STEP_COLUMNS, STEP_EXAMPLES, read_steps
 from netplan.errors import InputError
 from netplan.performance.iteration_model import ITERATION_MODELS
@@ -28,6 +29,7 @@ from netplan.questions.answers.calibrate_answer import Calibrated
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional, several
 from netplan.questions.question import Question
+from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.measured_links import Links
@@ -48,7 +50,9 @@ class Calibrate(Question[Calibrated]):
     Measured matrix products and collectives give the block `measured:` of an accelerator file and a
     file of its links, step times of training runs its block `training:` and a file of the training
     stack. Each fit begins with what the files of accelerator and stack say, and moves a number as
-    far as the measurements ask for; those that they say little about are named. The files are
+    far as the measurements ask for; those that they say little about are named. Runs with a month
+    of their software may have experts or Mamba blocks; the files carry the error bar of runs that
+    were left out of the fit. They are
     written into a catalog folder of yours by --into; without it the answer says what they would be.
 
     Raises
@@ -134,12 +138,15 @@ def _fit_steps(
     runs = read_steps(steps, bases.accelerator, bases.stack, load)
     require_rows("training runs", len(runs))
     precisions = tuple(dict.fromkeys(run.precision for run in runs))
-    accelerator = trainable(bases.accelerator, calibration, precisions)
-    placed = [run.on(accelerator) for run in runs]
-    training_rows = TrainingProblem.of(MeasuredRuns.of(placed, model), calibration).fitted_rows()
+    dated = any(run.recipe is not None for run in runs)
+    accelerator = trainable(bases.accelerator, calibration, precisions, dated=dated)
+    stack = startable(bases.stack, model) if dated else bases.stack
+    placed = [replace(run, accelerator=accelerator, stack=stack) for run in runs]
+    problem = TrainingProblem.of(arrays_of(placed, model), calibration)
+    fitted = problem.fitted_rows()
     return (
-        bases._replace(accelerator=accelerator),
-        Fits(fits.products, fits.collectives, training_rows, precisions),
+        bases._replace(accelerator=accelerator, stack=stack),
+        Fits(fits.products, fits.collectives, fitted, tuple(placed), problem.rows),
     )
 
 

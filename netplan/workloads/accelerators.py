@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from math import inf
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import field, structs
+from msgspec import Meta, field, structs
 
 from netplan.catalog import Catalog, Record, user_roots
 from netplan.errors import CatalogError, one_line
@@ -34,6 +34,19 @@ MOST_USABLE = 1.08
 
 Generation = Literal["hopper", "blackwell", "tpu"]
 """Of which kind a chip's kernels are."""
+ModelClass = Literal["dense", "moe", "hybrid"]
+"""Classes of models that have error bars of their own."""
+
+
+class HeldOut(Entry, frozen=True, kw_only=True):
+    """Measured over predicted times of ``runs`` of your own that were left out of the fit [1].
+
+    ``low`` and ``high`` are their 5th and 95th percentile, the bar of times by these rates.
+    """
+
+    runs: PositiveInt
+    low: PositiveShare
+    high: Annotated[float, Meta(ge=1)]
 
 
 class DatedRates(Entry, frozen=True, kw_only=True):
@@ -41,13 +54,15 @@ class DatedRates(Entry, frozen=True, kw_only=True):
 
     ``gemm`` are the shares of the peak that products of each precision reach, ``generation`` says
     whose attention, scan and drift of software the chip has, ``host`` what launches its kernels.
-    ``scored`` names the stacks of which runs were predicted by fits without them.
+    ``scored`` names the stacks of which runs were predicted by fits without them; ``held_out`` are
+    bars of your own runs, by class of the model, in place of those of published ones.
     """
 
     generation: Generation
     host: Literal["x86", "grace", "tpu"] = "x86"
     gemm: dict[Precision, PositiveFloat]
     scored: tuple[str, ...] = ()
+    held_out: dict[ModelClass, HeldOut] = field(default_factory=dict)
 
 
 class TrainingRates(Entry, frozen=True, kw_only=True):
@@ -59,7 +74,8 @@ class TrainingRates(Entry, frozen=True, kw_only=True):
     bf16 [FLOP/s]. They are fitted on published runs, not measured kernel by kernel; where no run of
     the accelerator was published, ``fitted`` is false and they are carried over from others.
     ``scored`` names the training stacks of which runs were predicted and compared, and the
-    precisions of these runs: times of other stacks have a wider error bar. ``dated`` is what
+    precisions of these runs: times of other stacks have a wider error bar. ``held_out`` are bars of
+    your own runs, by class of the model, in place of those of published ones. ``dated`` is what
     counts under software of a date; without it there are times by no date alone.
     """
 
@@ -70,6 +86,7 @@ class TrainingRates(Entry, frozen=True, kw_only=True):
     attention: dict[AttentionKernel, PositiveShare]
     peaks: dict[Precision, PositiveFloat] = field(default_factory=dict)
     scored: dict[str, tuple[Precision, ...]] = field(default_factory=dict)
+    held_out: dict[ModelClass, HeldOut] = field(default_factory=dict)
     dated: DatedRates | None = None
 
 

@@ -3,17 +3,10 @@
 import numpy as np
 import pytest
 
+from netplan.calibration.fit import quantile
 from netplan.calibration.published import published_runs
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.published.left_out import (
-    ClassBar,
-    LeftOut,
-    bar_checks,
-    by_date,
-    left_out,
-    quantile,
-    same_model,
-)
+from netplan.published.left_out import ClassBar, LeftOut, bar_checks, by_date, left_out, same_model
 from netplan.published.verify import verify
 from netplan.records import replace
 

@@ -10,7 +10,7 @@ times less as more. ``netplan verify --bars`` makes all of them anew.
 from collections.abc import Iterator, Sequence
 
 from netplan.levels import Level
-from netplan.performance.calibrated_run import CalibratedRun, DatedDomain, Factors
+from netplan.performance.calibrated_run import CalibratedRun, ClassBar, DatedDomain, Factors
 from netplan.performance.dated.run import DatedRun, kind_of
 from netplan.performance.error_bars import Basis, ErrorBar
 from netplan.performance.plan import Plan
@@ -46,11 +46,10 @@ def dated_bar(setting: Setting, levels: Sequence[Level], plan: Plan) -> ErrorBar
     tpu, known = dated.generation == "tpu", run.part.errors.dated
     bar = known.of(dated.kind, tpu=tpu)
     reasons = (*run.untried, *_untried(setting, run, dated, known.domain, levels, plan))
-    whole, basis = bar.scored, CALIBRATED
-    if reasons:
-        whole, basis = bar.wide, TRANSFERRED
-    elif bar.preset is not None and _by_preset(setting, dated):
-        whole, reasons = bar.preset, (PRESET,)
+    whole, reasons = run.bar_of(dated.kind, bar.scored, bar.wide, reasons)
+    basis = TRANSFERRED if reasons else CALIBRATED
+    if not reasons and bar.preset is not None and _by_preset(setting, dated):
+        whole, reasons = bar.preset if not run.held_out else _wider(whole, bar), (PRESET,)
     kind = f"tpu-{dated.kind}" if tpu else dated.kind
     return ErrorBar(whole, errors.own, errors.repeat, basis, reasons, errors.chosen, kind)
 
@@ -78,6 +77,13 @@ def transferred_bar(setting: Setting) -> ErrorBar | None:
     whole = Factors(low=1 / wide, high=wide)
     why = f"iteration model {setting.assumptions.name} was fitted to kernels, not to runs"
     return ErrorBar(whole, whole, 0.0, TRANSFERRED, (why,), 1.0, kind)
+
+
+def _wider(own: Factors, bar: ClassBar) -> Factors:
+    """A bar as much wider as that of published runs is where the date gives the recipe."""
+    preset = bar.preset or bar.scored
+    low, high = preset.low / bar.scored.low, preset.high / bar.scored.high
+    return Factors(low=min(1.0, own.low * low), high=max(1.0, own.high * high))
 
 
 def _by_preset(setting: Setting, dated: DatedRun) -> bool:

@@ -14,13 +14,13 @@ from netplan.performance.dated.blocks import Reach
 from netplan.performance.dated.exchange import ExchangeShares
 from netplan.performance.dated.numbers import DatedNumbers
 from netplan.performance.dated.recipe import Recipe, month_of
-from netplan.performance.stacks import Stack
-from netplan.workloads.accelerators import Accelerator, DatedRates, TrainingRates
+from netplan.performance.stacks import DatedStack, Stack
+from netplan.workloads.accelerators import Accelerator, DatedRates, ModelClass, TrainingRates
 from netplan.workloads.models import Model
 
 TimedPrecision = Literal["bf16", "fp8", "mxfp8", "fp4"]
 """Numbers of products that are told apart; fp8 with a scale a tensor, mxfp8 with one a block."""
-Kind = Literal["dense", "moe", "hybrid"]
+Kind = ModelClass
 """What software gets faster at: models of each kind have a drift of their own."""
 
 FIRST_DATE, LAST_DATE = 2024.5, 2026.75
@@ -149,7 +149,8 @@ class DatedRun(Struct, frozen=True):
         of_experts = grace * _launched(recipe, host.graphs) * (host.fused if fused else 1.0)
         of_others = 0.0 if recipe.graphs in ("attn", "mixer", "full") else grace
         scan = numbers.scan.hopper if dated.generation == "hopper" else numbers.scan.blackwell
-        vector = stack.dated.vector if stack.dated else stack.vector
+        own = stack.dated or DatedStack(vector=stack.vector)
+        grouped_share = getattr(numbers.grouped, grouped) * own.experts
         return cls(
             reach=Reach(
                 product_flops_per_s=flops_per_s,
@@ -158,13 +159,13 @@ class DatedRun(Struct, frozen=True):
                 lost_outputs=0.0 if tpu else numbers.wave * rates.sms * TILE_OUTPUTS,
                 memory_bytes_per_s=memory_bytes_per_s,
                 kernel_s=numbers.kernel_s,
-                vector=vector,
+                vector=own.vector,
                 attention_flops_per_s=peak * _attention(stack, rates, dated, numbers),
                 attention_half_s=attention_half_s,
                 latent=numbers.attention.latent,
                 sinks=1.0 if tpu else numbers.attention.sinks,
                 head_width=MATRIX_UNIT if tpu else 1.0,
-                grouped_flops_per_s=flops_per_s * getattr(numbers.grouped, grouped),
+                grouped_flops_per_s=flops_per_s * grouped_share,
                 scan_flops_per_s=peak * scan,
                 pad_rows=numbers.pad_rows,
                 busiest=numbers.imbalance,
@@ -178,10 +179,10 @@ class DatedRun(Struct, frozen=True):
                 expert_host_s=of_experts * host.each_expert,
             ),
             shares=ExchangeShares(
-                a2a_network=numbers.exchange.a2a_network,
-                a2a_hb=numbers.exchange.a2a_hb,
-                ep_network=numbers.exchange.ep_network,
-                ep_hb=numbers.exchange.ep_hb,
+                a2a_network=numbers.exchange.a2a_network * own.exchange,
+                a2a_hb=numbers.exchange.a2a_hb * own.exchange,
+                ep_network=numbers.exchange.ep_network * own.exchange,
+                ep_hb=numbers.exchange.ep_hb * own.exchange,
                 visible=min(1.0, numbers.exchange.visible) if recipe.expert_overlap else 1.0,
             ),
             recipe=recipe,
@@ -292,4 +293,7 @@ def _tensor_visible(stack: Stack, numbers: DatedNumbers, *, tensor_overlap: bool
     plain = stack.tensor_visible_without_overlap
     if plain is None:
         return stack.tensor_visible
-    return numbers.tensor_visible if tensor_overlap else plain
+    if not tensor_overlap:
+        return plain
+    own = stack.dated.tensor_visible if stack.dated else None
+    return numbers.tensor_visible if own is None else own

@@ -6,15 +6,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from netplan.calibration.cluster import (
-    FAR_ERROR,
-    SCORED_ERROR,
-    Bases,
-    Fits,
-    Origin,
-    file_text,
-    write_records,
-)
+from netplan.calibration.cluster import FAR_ERROR, Bases, Fits, Origin, file_text, write_records
 from netplan.calibration.fit import Fitted
 from netplan.catalog import Catalog, Record
 from netplan.files import read_bounded
@@ -27,6 +19,7 @@ from netplan.reports.screen import Screen, more_of
 from netplan.units import si
 from netplan.workloads.measured_rates import TABLES
 
+CLASSES = {"dense": "dense models", "moe": "experts", "hybrid": "hybrids"}
 MOVED = 4
 """Fitted numbers that a screen names [1]."""
 
@@ -189,10 +182,10 @@ class Calibrated(Answer):
                 " that, so do not plan with these files; see whether all runs are of this"
                 " accelerator and as their rows say."
             )
-        elif missed > SCORED_ERROR:
+        for kind, bar in self.fits.held_out.items():
             yield (
-                f"Runs left out are off by more than {100 * SCORED_ERROR:g} % in the mean: times by"
-                " these files keep the wider error bar."
+                f"Error bar of times by these files, {CLASSES[kind]}: {bar.low:g} to {bar.high:g}"
+                f" times, as {bar.runs} runs took that were left out of the fit."
             )
         if steps:
             yield (
