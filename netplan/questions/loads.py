@@ -7,6 +7,7 @@ the links are those of a fabric of the catalog, or of somebody's own graph.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast, get_args
 
@@ -50,11 +51,11 @@ from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
 from netplan.traffic.matrix_files import load_csv, load_npz
 from netplan.traffic.optimum import collective_bound_s
-from netplan.traffic.patterns import Pattern, both_ways
+from netplan.traffic.patterns import Pattern, both_ways, met
 from netplan.traffic.routing import Router, Routing
 from netplan.traffic.training import use_traffic
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.operations import CollectiveKind
+from netplan.workloads.operations import EXPERTS, CollectiveKind
 
 if TYPE_CHECKING:
     from netplan.questions.setup.served_run import ServedRun
@@ -275,11 +276,17 @@ def _collectives(run: "PlacedRun | ServedRun", send: Send) -> Iterator[Collectiv
     alone = tuple(run.collectives())
     for use, placement, model_s in each(alone, lambda row: f"{row[0].kind} {row[0].collective}"):
         matrix = use_traffic(use, placement, run.algorithm, gpus=run.fabric.sizing.gpus)
+        members = placement.splits(*use.dimensions)
+        data_bytes = use.data_bytes
+        if use.dimensions == EXPERTS and placement.merged_copies:
+            # A row goes once to each domain at least, or to each GPU inside one.
+            places = prod(members[1:]) if prod(members[1:]) > 1 else members[0]
+            data_bytes *= float(met(places, placement.merged_copies)) / placement.merged_copies
         bound = group_bound(
             _BOUNDED_AS[use.collective],
             levels,
-            placement.splits(*use.dimensions)[: len(levels)],
-            data_bytes=use.data_bytes,
+            members[: len(levels)],
+            data_bytes=data_bytes,
             any_to_any=run.fabric.network == "any-to-any",
             port_bytes_per_s=_alone_bytes_per_s(run),
         )

@@ -207,7 +207,7 @@ def merged_traffic(placement: Placement, *, data_bytes: float, kind: str) -> Tra
     >>> matrix.total_bytes / 4
     2062.5
     """
-    copies = placement.folded.merged_copies if placement.folded else 1
+    copies = max(1, placement.merged_copies)
     inside, *outer = placement.splits(*EXPERTS)
     domains, everywhere = prod(outer), (placement.gpus, kind)
     members, row_bytes = placement.groups(*EXPERTS), data_bytes / copies

@@ -241,6 +241,11 @@ class Placement(Struct, frozen=True):
         return prod(prod(level) for level in self.levels)
 
     @property
+    def merged_copies(self) -> int:
+        """Copies of a row of folded experts that merge on their way; 0 if none do [1]."""
+        return self.folded.merged_copies if self.folded else 0
+
+    @property
     def inside(self) -> int:
         """GPUs of the innermost level, idle ones too [1]."""
         return self.sizes[0] if self.sizes else prod(self.levels[0])

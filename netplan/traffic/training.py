@@ -77,8 +77,7 @@ def _among_ranks(
 ) -> TrafficMatrix:
     """The same between ranks; what goes to all, as tokens of experts, sends around no ring."""
     to_all = use.collective == "all_to_all"
-    folded = placement.folded
-    if to_all and folded and folded.merged_copies and use.dimensions == EXPERTS:
+    if to_all and placement.merged_copies and use.dimensions == EXPERTS:
         return merged_traffic(placement, data_bytes=use.data_bytes, kind=use.kind)
     pattern = "direct" if to_all and algorithm == "ring" else algorithm
     matrix = collective_traffic(

@@ -391,6 +391,8 @@ _RINGS = (
 _MORE = {
     "phased": "the model adds the phases; the busiest link works in one of them",
     "ring": "the model runs one ring through all levels, of which the slowest counts",
+    "calibrated": "as runs take it: one ring through all levels, of which the slowest counts, and"
+    " exchanges of experts, at a share of the links' rate",
     "measured": "measured rings take time to start, and reach a share of the bandwidth",
     "panels": "the model sends all panels over each link; a GPU need not get those it has itself",
 }

@@ -69,7 +69,9 @@ class PlacedRun(Struct, frozen=True):
     def communication(self) -> tuple[str, float]:
         """How collectives are timed, and the share of the links' bandwidth that they reach [1]."""
         network = self.setting.network(self.fabric.levels)
-        return self.setting.assumptions.communication.collectives, network.bandwidth_share
+        calibrated = self.setting.training.calibrated is not None
+        way = "calibrated" if calibrated else self.setting.assumptions.communication.collectives
+        return way, network.bandwidth_share
 
     def collectives(self) -> Iterator[TimedUse]:
         """Collectives of one iteration that several GPUs take part in, as sending takes them."""
