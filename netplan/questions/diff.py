@@ -23,7 +23,7 @@ from netplan.questions.setup.training import check_tiers, plan_search, read_trai
 from netplan.records import replace
 from netplan.scenarios.bill_books import whole_books
 from netplan.scenarios.reading import CatalogReader, sized, variants
-from netplan.scenarios.scenario import PARTS, SOFTWARE, Scenario, places, plain_name
+from netplan.scenarios.scenario import PARTS, Scenario, places, plain_name
 from netplan.units import gbps
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS, Model
@@ -308,7 +308,6 @@ class Diff(Question[DiffAnswer]):
             alike=(
                 *(chip.name, model.name, training.assumptions.name, self.training.stack or ""),
                 self.training.precision or "bf16" if calibrated else "",
-                *(str(getattr(self.training.software, name)) for name in SOFTWARE),
             ),
         )
 

@@ -27,6 +27,7 @@ from netplan.questions.setup.jobs_file import jobs_answer
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.runs import place_serving, place_training
 from netplan.questions.setup.simulation_inputs import SimulationQuestion
+from netplan.questions.setup.software import CALIBRATED
 from netplan.questions.setup.training import plan_options, training_inputs
 from netplan.records import replace
 from netplan.reports.sections import Heading
@@ -50,7 +51,7 @@ PUBLISHED_DEGREES = {"tensor", "data", "pipeline", "microbatch"}
 NOT_PUBLISHED = (
     *("strategy", "experts", "top_k", "expert_degree", "zero_stage", "embedding", "lm_head"),
     *("interleave", "algorithm", "routing", "seed", "slow", "fail", "graph", "jobs"),
-    *("inference", "offload", "memory_policy"),
+    *("inference", "offload", "memory_policy", *CALIBRATED),
 )
 """Inputs that mean nothing in the published mode."""
 
