@@ -37,6 +37,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.progress import each
 from netplan.published.checks import Check, check, published
 from netplan.records import replace
+from netplan.reports.charts import CHART_PX, GREY, Chart, Json, hover, marks
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column
 from netplan.workloads.models import Model
@@ -48,6 +49,9 @@ WITHOUT: tuple[Without, ...] = ("source", "model", "recipe")
 
 NEAR = 0.005
 """By how much a mean error or the end of a bar may differ from what it was made of [1]."""
+CURVE = "What bars of other sources' runs hold"
+COLOURS = ("#3b74c9", "#d9782d", "#2e9e74", "#b0569c", "#c2a02f")
+"""Of classes of models in a chart."""
 STATED = (0.5, 0.8, 0.9, 0.95)
 """Shares of runs that bars are made to hold, of which it is shown what they do hold [1]."""
 LEAST_RUNS = 10
@@ -314,9 +318,58 @@ def bar_screen(found: LeftOut, sentence: str) -> Screen:
     )
 
 
+def coverage_chart(points: Sequence[Coverage]) -> Chart:
+    """Share of runs that bars hold against the share that they are made for, a line a class.
+
+    Parameters
+    ----------
+    points
+        Classes at each stated share.
+
+    Returns
+    -------
+    Chart
+        With a line on which both are equal.
+    """
+    drawn: list[Json] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": [0.0, 1.0],
+            "y": [0.0, 1.0],
+            "name": "as stated",
+            "hoverinfo": "skip",
+            "line": {"color": GREY, "width": 1},
+        }
+    ]
+    kinds = dict.fromkeys(point.kind for point in points)
+    for kind, colour in zip(kinds, COLOURS, strict=False):
+        own = [point for point in points if point.kind == kind]
+        boxes = (
+            hover(NAMES[kind], f"stated {point.stated:.0%}", f"achieved {point.achieved:.0%}")
+            for point in own
+        )
+        line, marker = {"color": colour}, {"color": colour}
+        places = [point.stated for point in own], [point.achieved for point in own]
+        name = f"{NAMES[kind]} ({own[0].runs} runs)"
+        drawn.append(
+            marks(
+                "scatter", *places, boxes, name=name, mode="lines+markers", line=line, marker=marker
+            )
+        )
+    axis: Json = {"tickformat": ".0%", "range": [0.0, 1.0]}
+    layout: Json = {
+        "xaxis": {"title": {"text": "share of runs that a bar is made for"}, **axis},
+        "yaxis": {"title": {"text": "share that it holds"}, **axis},
+        "showlegend": True,
+    }
+    return Chart("coverage", CURVE, CHART_PX, tuple(drawn), layout)
+
+
 def bar_sections(found: LeftOut) -> Iterator[Section]:
     """Bars of all classes, what they hold, and what that means."""
     yield Table("bars", BARS, found.bars, "Errors where something is left out of the fit")
+    yield coverage_chart(found.coverage)
     yield Table("coverage", COVERAGE, found.coverage, "What bars hold")
     ends = (
         "Percentiles of measured over predicted times, the 5th and the 95th; runs of a plan on"
