@@ -598,7 +598,7 @@ def calibrated_times(
     round_s = others * slowest_hop(groups.network, context)[groups.index]
     layer: CalibratedLayer | DatedLayer
     if dated:
-        layer = dated_layer(setting, sharding, groups, tensor_s, round_s)
+        layer = dated_layer(setting, sharding, groups.network, tensor_s, round_s)
         offloading_s = _offloading(setting, sharding, np.asarray(layer.passes.forward_s))
         layer = layer.offloading(offloading_s)
     else:

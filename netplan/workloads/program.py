@@ -451,7 +451,8 @@ def folded(program: Program, *, exchanges: bool) -> Program:
     together = cut.experts_over * cut.expert_tensor
     repetition = replace(repetition, spans={"expert": ops.EXPERTS}, experts_on=together)
     if not exchanges:
-        layer = replace(layer, operations=tuple(_staying(each) for each in layer.operations))
+        staying = tuple(_staying(operation) for operation in layer.operations)
+        layer = replace(layer, operations=staying)
     return replace(program, repetition=repetition, layer=layer)
 
 

@@ -450,8 +450,8 @@ def _routed(local: ops.Local, experts: Experts, sharding: ops.Sharding) -> Seque
         local = replace(local, hidden=float(experts.latent_size))
     # Tokens that the GPUs of one expert have together, before they are routed.
     cut_alike = (shared_by == sharding.tensor) & (scattered < local.rows)
-    own = np.where(cut_alike, local.rows, scattered * shared_by)
-    visits, scattered = experts.per_token * own, experts.per_token * scattered
+    together = np.where(cut_alike, local.rows, scattered * shared_by)
+    visits, scattered = experts.per_token * together, experts.per_token * scattered
     copies = experts.count / sharding.experts_over.astype(np.float64)
     columns = (2 if local.gated else 1) * local.ffn_local
     expert_operations = (
@@ -484,10 +484,12 @@ def _unshared(operation: ops.Operation, shared_by: Ints) -> ops.Operation:
     """An operation of experts, of which those that no GPUs share gather and reduce nothing."""
 
     def work_of(work: ops.OperationCost) -> ops.OperationCost:
-        between = [sent.group == "tensor" for sent in work.collectives]
+        shared = shared_by > 1
         sent = (
-            replace(each, message_bytes=each.message_bytes * (shared_by > 1)) if tensor else each
-            for each, tensor in zip(work.collectives, between, strict=True)
+            replace(sent, message_bytes=sent.message_bytes * shared)
+            if sent.group == "tensor"
+            else sent
+            for sent in work.collectives
         )
         return replace(work, collectives=tuple(sent))
 

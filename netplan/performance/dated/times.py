@@ -5,8 +5,6 @@ Collectives of tensor and context groups are those of the levels of the fabric, 
 other, on as many HB domains as they fill.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from netplan.arrays import Floats, Ints, real
@@ -22,12 +20,9 @@ from netplan.traffic.hierarchy import CollectiveNetwork, Group
 from netplan.workloads import operations as ops
 from netplan.workloads.operations import Sharding
 
-if TYPE_CHECKING:
-    from netplan.performance.compute import LayerGroups
-
 
 def dated_layer(
-    setting: Setting, sharding: Sharding, groups: "LayerGroups", tensor_s: Floats, ring: Floats
+    setting: Setting, sharding: Sharding, network: CollectiveNetwork, tensor_s: Floats, ring: Floats
 ) -> DatedLayer:
     """All layers of the setting's model, of shape (shardings,).
 
@@ -35,8 +30,8 @@ def dated_layer(
     ----------
     setting
         What is trained, under software of a date.
-    sharding, groups
-        How microbatches are cut, and where the groups lie.
+    sharding, network
+        How microbatches are cut, and the levels of the fabric.
     tensor_s
         One tensor collective of each sharding alone [s].
     ring
@@ -55,7 +50,7 @@ def dated_layer(
     sent = Sent(
         tensor_s=sharing.tensor_share * tensor_s,
         ring_s_per_element=2 * ops.ELEMENT_BYTES * ring,
-        exchange_s=_exchanged(run, dated, part, sharding, setting, groups.network),
+        exchange_s=_exchanged(run, dated, part, sharding, setting, network),
         contention=sharing.contention,
     )
     windows = _windows_of(setting, sharding)
