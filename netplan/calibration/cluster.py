@@ -296,6 +296,7 @@ def _link(base: MeasuredLink, fits: Fits, origin: Origin) -> MeasuredLink:
     for kind, collective in fits.collectives.items():
         link = changed_link(link, kind, _rounded(collective))
     worst = max(_error(collective) for collective in fits.collectives.values())
+    lows, highs = zip(*map(_ends, fits.collectives.values()), strict=True)
     left = [kind for kind in KINDS.values() if kind not in fits.collectives]
     note = (f"As {base.name}, since not measured: {', '.join(left)}.",) if left else ()
     return link.changed(
@@ -304,7 +305,12 @@ def _link(base: MeasuredLink, fits: Fits, origin: Origin) -> MeasuredLink:
         source=f"own measurements ({_files(origin.collectives)}); else {base.source}",
         date=origin.date,
         errors=tuple(
-            row.changed(share=max(row.share or 0.0, worst) if left else worst)
+            row.changed(
+                share=max(row.mean, worst) if left else worst,
+                low=min(lows + row.ends[:1] if left else lows),
+                high=max(highs + row.ends[1:] if left else highs),
+                factor=None,
+            )
             for row in base.errors
         ),
         notes=(*base.notes, *note, *_notes(fits, origin)),
@@ -372,6 +378,12 @@ def _rounded(fitted: Fitted) -> Told:
 def _error(fitted: Fitted) -> float:
     """Mean error of rows left out, rounded up to a thousandth, below 1 [1]."""
     return min(LARGEST_ERROR, max(1, ceil(1000 * fitted.error(fitted.left_out_s))) / 1000)
+
+
+def _ends(fitted: Fitted) -> tuple[float, float]:
+    """Nine of ten rows took so many times what fits without them say, at least and at most [1]."""
+    low, high = np.quantile(fitted.measured_s / fitted.left_out_s, (0.05, 0.95)).tolist()
+    return max(1, floor(1000 * min(1.0, low))) / 1000, max(1000, ceil(1000 * high)) / 1000
 
 
 class _Dumper(yaml.SafeDumper):

@@ -54,7 +54,7 @@ REGIMES = {
 
 
 class SizeRow(Struct, frozen=True):
-    """What one size takes, in the words of nccl-tests; low and high are those of the mean error."""
+    """What one size takes, in the words of nccl-tests; nine of ten times lie from low to high."""
 
     message_bytes: float
     time_s: float
@@ -166,7 +166,7 @@ class CollectiveAnswer(Answer):
         factor = bus_factor(self.kind, self.group.gpus)
         met = {row.regime: None for row in self.rows}
         legend = (
-            "between: the time with the mean error of such times below and above.",
+            "between: nine of ten such times lie there, or all that may be of assumed ones.",
             f"bus GB/s: {factor:.4g} x size / time, as nccl-tests has it.",
             "bound: no algorithm is faster on these links.",
             f"regime: {', '.join(REGIMES.get(regime, regime) for regime in met)}.",

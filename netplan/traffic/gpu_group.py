@@ -124,7 +124,7 @@ class GpuGroup(Struct, frozen=True):
     def times(
         self, kind: GroupKind, message_bytes: Floats, algorithm: str | None = None
     ) -> GroupTimes:
-        """What messages take, with the mean error of such times below and above, and at least.
+        """What messages take, between which ends nine of ten such times lie, and at least.
 
         Parameters
         ----------
@@ -209,11 +209,12 @@ class GpuGroup(Struct, frozen=True):
         """Low and high end of the time of each message, as multiples of it [1]."""
         domain, whole = self.links.domain, np.ones(message_bytes.shape)
         ends = [(whole, whole)]
-        if self.members > 1:
-            ends.append(domain.ends(message_bytes))
+        as_fitted = self._as_fitted(kind)
         if self.domains > 1:
-            elsewhere = not self._as_fitted(kind)
-            ends.append(self.network.ends(message_bytes, elsewhere=elsewhere))
+            ends.append(self.network.ends(message_bytes, elsewhere=not as_fitted))
+        # What was fitted between domains was so with what they do inside.
+        if self.members > 1 and not (self.domains > 1 and as_fitted and self.network.fitted):
+            ends.append(domain.ends(message_bytes))
         shares = [domain.larger_error] if self._untried(kind) else []
         row, tree = domain.in_switch_of(self.members), self.network.tree
         shares += [row.beyond_error] if kind != "send" and self.beyond and row else []

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from msgspec import Meta, Struct
 
-from netplan.arrays import Floats
+from netplan.arrays import Floats, Ints
 from netplan.catalog import Catalog, Record
 from netplan.documents import Document
 from netplan.errors import CatalogError
@@ -85,18 +85,23 @@ class Tree(Entry, frozen=True, kw_only=True):
 class LinkError(Entry, frozen=True, kw_only=True):
     """Error of times of messages of so many bytes or more.
 
-    It is a mean relative error, ``share``; where nobody has measured any, times lie between the
-    ``factor``-th part and as many times what is said.
+    Nine of ten times lie from ``low`` to ``high`` times what is said, and ``share`` is their mean
+    relative error, which stands for both where they are left out. Where nobody has measured any,
+    times lie between the ``factor``-th part and as many times what is said.
     """
 
     least_bytes: NonNegativeFloat
     share: ErrorShare | None = None
+    low: PositiveShare | None = None
+    high: Annotated[float, Meta(ge=1)] | None = None
     factor: Annotated[float, Meta(gt=1)] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a row of neither, or of both."""
+        """Refuse a row of neither, or of both, or with one end."""
         if (self.share is None) == (self.factor is None):
             raise ValueError("errors: a row has a share or a factor: give one of them")
+        if (self.low is None) != (self.high is None) or (self.factor and self.low):
+            raise ValueError("errors: a row with a share has low and high, or neither: give both")
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -106,11 +111,20 @@ class LinkError(Entry, frozen=True, kw_only=True):
         --------
         >>> LinkError(least_bytes=0, share=0.5).ends, LinkError(least_bytes=0, factor=2).ends
         ((0.6666666666666666, 2.0), (0.5, 2))
+        >>> LinkError(least_bytes=0, share=0.06, low=0.93, high=1.2).ends
+        (0.93, 1.2)
         """
+        if self.low is not None and self.high is not None:
+            return self.low, self.high
         if self.factor is not None:
             return 1 / self.factor, self.factor
         share = self.share or 0.0
         return 1 / (1 + share), 1 / (1 - share)
+
+    @property
+    def mean(self) -> float:
+        """Mean relative error; of what nobody has measured that of the longest times [1]."""
+        return self.share if self.share is not None else 1 - 1 / self.ends[1]
 
 
 class KindOfNetwork(Entry, frozen=True, kw_only=True):
@@ -177,6 +191,11 @@ class MeasuredLink(Record, frozen=True, kw_only=True):
         """Errors where it was not fitted; those of where it was, if it has no others."""
         return self.otherwise or self.errors
 
+    def _row_of(self, message_bytes: Floats, rows: tuple[LinkError, ...]) -> Ints:
+        """Row of the errors of each message."""
+        least = [row.least_bytes for row in rows]
+        return np.searchsorted(least, message_bytes, side="right") - 1
+
     def ends(self, message_bytes: Floats, *, elsewhere: bool = False) -> tuple[Floats, Floats]:
         """Low and high end of the time of each message, as multiples of it.
 
@@ -193,13 +212,13 @@ class MeasuredLink(Record, frozen=True, kw_only=True):
             Low and high ends, shape (messages,) each [1].
         """
         rows = self.elsewhere if elsewhere else self.errors
-        row = np.searchsorted([row.least_bytes for row in rows], message_bytes, side="right") - 1
-        low, high = np.array([row.ends for row in rows])[row].T
+        low, high = np.array([row.ends for row in rows])[self._row_of(message_bytes, rows)].T
         return low, high
 
     def error(self, message_bytes: Floats) -> Floats:
         """Mean relative error of the time of each message [1]."""
-        return 1 - 1 / self.ends(message_bytes)[1]
+        means: Floats = np.array([row.mean for row in self.errors])
+        return means[self._row_of(message_bytes, self.errors)]
 
     def basis(self, kind: NetworkKind) -> NetworkBasis:
         """What its numbers rest on for one kind of network; assumed of kinds it does not name."""
