@@ -122,7 +122,7 @@ class DatedRuns(Struct, frozen=True, eq=False):
             zero_stage=np.array([run.zero_stage for run in runs], np.float64),
             doublings=np.log2(np.maximum(gpus / SMALLEST_JOB, 1.0)),
             model=model,
-            quantities={name: np.array([one[name] for one in known]) for name in known[0]},
+            quantities={name: np.array([values[name] for values in known]) for name in known[0]},
         )
 
     def seconds(self, changed: Quantities = NOTHING_ELSE) -> Floats:

@@ -353,5 +353,5 @@ def fit_rows(
         without = fit(only(predict, kept), rows.take(kept), priors)
         left_out[~kept] = predict(without.logs)[~kept]
     times = (np.exp(predict(priors.logs)), np.exp(predict(fitted.logs)), np.exp(left_out))
-    told = measurements.title, measurements.labels, measured_s
-    return Fitted(*told, *times, tuple(names), priors.values(priors.logs), fitted)
+    measured = measurements.title, measurements.labels, measured_s
+    return Fitted(*measured, *times, tuple(names), priors.values(priors.logs), fitted)

@@ -103,7 +103,7 @@ class TrainingProblem(Struct, frozen=True, eq=False):
             for parameter, base in zip(kept, bases, strict=True)
         ]
         priors = Priors(
-            np.array([_x(one, mean) for one, mean in zip(kept, means, strict=True)]),
+            np.array([_x(parameter, mean) for parameter, mean in zip(kept, means, strict=True)]),
             np.array([parameter.width for parameter in kept]),
             np.array([parameter.largest or np.inf for parameter in kept]),
             np.array([parameter.scale == "lin" for parameter in kept]),
@@ -121,8 +121,8 @@ class TrainingProblem(Struct, frozen=True, eq=False):
         """Iteration times by the parameters' logarithms, shape (..., runs) [s]."""
         changed = {}
         for name, slope in self.slopes.items():
-            own = slope.any(axis=1)  # few numbers act on a quantity
-            more = logs[..., own] @ slope[own] - self.offsets[name]
+            acting = slope.any(axis=1)  # few numbers act on a quantity
+            more = logs[..., acting] @ slope[acting] - self.offsets[name]
             base = self.runs.quantities[name]
             changed[name] = base + more if name in ADDED else base * np.exp(more)
         return self.runs.seconds(changed)
