@@ -95,8 +95,8 @@ class TrainingProblem(Struct, frozen=True, eq=False):
                         slopes[name][row, columns] += slope
                         offsets[name][columns] += slope * _x(parameter, base)
         used = np.any([slope.any(axis=1) for slope in slopes.values()], axis=0)
-        told = zip(calibration.parameters, used, strict=True)
-        kept = tuple(parameter for parameter, is_used in told if is_used)
+        pairs = zip(calibration.parameters, used, strict=True)
+        kept = tuple(parameter for parameter, is_used in pairs if is_used)
         bases, moving = bases[used], {name: slope[used] for name, slope in slopes.items()}
         means = [
             base if parameter.prior is None else parameter.prior

@@ -250,7 +250,7 @@ class MeasuredRuns(Struct, frozen=True, eq=False):
             links=Bandwidths.of(runs, model),
             zero_stage=np.array([run.zero_stage for run in runs], np.float64),
             model=model,
-            quantities={name: np.array([one[name] for one in known]) for name in known[0]},
+            quantities={name: np.array([values[name] for values in known]) for name in known[0]},
         )
 
     def seconds(self, changed: Quantities = NOTHING_ELSE) -> Floats:

@@ -223,15 +223,15 @@ class DatedLayer(Columns, frozen=True, eq=False):
         """
         whole_s, depth = self.together_s, self.depth
         blown = whole_s / self.busy_s
-        each = blown / depth
+        share = blown / depth
         last_s = self.prediction_layers * blown * (self.last_s + self.again_last_s)
         forward_s, back_s = self.ahead_s - self.ahead_comm_s, self.gpu_s - self.ahead_s
         return Passes(
-            forward_s=each * forward_s,
-            backward_s=each * (back_s - self.back_comm_s),
-            forward_comm_s=each * self.ahead_comm_s,
-            backward_comm_s=each * self.back_comm_s,
-            again_s=each * self.again_s,
+            forward_s=share * forward_s,
+            backward_s=share * (back_s - self.back_comm_s),
+            forward_comm_s=share * self.ahead_comm_s,
+            backward_comm_s=share * self.back_comm_s,
+            again_s=share * self.again_s,
             layer_s=last_s / depth,
             head_s=self.head_s,
             embedding_s=self.embedding_s,
