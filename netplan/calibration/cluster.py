@@ -102,13 +102,13 @@ class Fits(Struct, frozen=True, eq=False):
         noise = np.broadcast_to(self.rows.noise, ratios.shape)
         bars: dict[ModelClass, HeldOut] = {}
         for kind in dict.fromkeys(kind_of(run.model) for run in self.runs):
-            own = kinds == kind
-            if own.sum() < LEAST_OF_A_CLASS:
+            of_kind = kinds == kind
+            if of_kind.sum() < LEAST_OF_A_CLASS:
                 continue
-            low, high = (quantile(ratios[own], np.ones(own.sum()), share) for share in ENDS)
-            least = NOISES * float(noise[own].max())
+            low, high = (quantile(ratios[of_kind], np.ones(of_kind.sum()), share) for share in ENDS)
+            least = NOISES * float(noise[of_kind].max())
             low, high = min(low, 1 / (1 + least)), max(high, 1 + least)
-            bars[kind] = HeldOut(runs=int(own.sum()), low=floor_to(low), high=-floor_to(-high))
+            bars[kind] = HeldOut(runs=int(of_kind.sum()), low=floor_to(low), high=-floor_to(-high))
         return bars
 
     @property
@@ -176,8 +176,8 @@ def trainable(
             )
     if dated and rates.dated is not None:
         lacking = [precision for precision in precisions if precision not in rates.dated.gemm]
-        own = {precision: start.gemm[precision] for precision in lacking}
-        block = rates.dated.changed(gemm=rates.dated.gemm | own)
+        lacked = {precision: start.gemm[precision] for precision in lacking}
+        block = rates.dated.changed(gemm=rates.dated.gemm | lacked)
         return accelerator.changed(training=rates.changed(dated=block, peaks=peaks))
     missing = {
         precision: start.gemm[precision] for precision in precisions if precision not in rates.gemm
@@ -327,8 +327,8 @@ def _stack(base: Stack, fits: Fits, steps: Fitted, origin: Origin) -> Stack:
     if not fits.dated:
         values["dated"] = None
     elif base.dated is not None:
-        own = {key.partition(".")[2]: value for key, value in by_date.items()}
-        values["dated"] = base.dated.changed(**own)
+        changes = {key.partition(".")[2]: value for key, value in by_date.items()}
+        values["dated"] = base.dated.changed(**changes)
     together = f"Fitted together with the block training of accelerator {origin.name}: use both."
     return base.changed(
         **values,

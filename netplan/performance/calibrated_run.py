@@ -329,14 +329,14 @@ class CalibratedRun(Struct, frozen=True):
         """
         if not self.held_out:
             return (wide if reasons else scored), reasons
-        own = dict(self.held_out).get(kind)
-        if own is None:
+        held = dict(self.held_out).get(kind)
+        if held is None:
             name = {"dense": "dense models", "moe": "experts", "hybrid": "hybrids"}[kind]
             return wide, (*reasons, f"{self.accelerator} was fitted to too few runs of {name}")
         if reasons:
-            low, high = min(own.low, wide.low), max(own.high, wide.high)
+            low, high = min(held.low, wide.low), max(held.high, wide.high)
             return Factors(low=low, high=high), reasons
-        return Factors(low=own.low, high=own.high), reasons
+        return Factors(low=held.low, high=held.high), reasons
 
     def without(self, replaced: Iterable[str]) -> "CalibratedRun":
         """The same where values of the files are others, by their keys such as ``stack.vector``.

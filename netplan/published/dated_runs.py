@@ -302,7 +302,9 @@ def list_screen(runs: Sequence[RunTime]) -> Screen:
             dated = "by its date" if run.run.recipe else "without a date"
             groups.setdefault((run.group, dated, ALL), []).append(run)
     rows = [GroupErrors.of(*item) for item in groups.items()]
-    shown = [one for one in GROUPS if one.quantity.name not in ("accelerator", "run_precision")]
+    shown = [
+        group for group in GROUPS if group.quantity.name not in ("accelerator", "run_precision")
+    ]
     software: Column[GroupErrors] = column("run_software", "accelerator")
     return Screen(
         Heading(LIST_TITLE),

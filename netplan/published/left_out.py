@@ -242,23 +242,26 @@ def _coverage(
     for stated in STATED:
         held, counted = 0.0, 0.0
         for source in dict.fromkeys(sources[chosen]):
-            own, others = chosen & (sources == source), chosen & (sources != source)
+            inside_source, others = chosen & (sources == source), chosen & (sources != source)
             if others.sum() < LEAST_RUNS:
                 continue
             low, high = (
                 quantile(ratios[others], weights[others], share)
                 for share in ((1 - stated) / 2, (1 + stated) / 2)
             )
-            inside = (low <= ratios[own]) & (ratios[own] <= high)
-            held, counted = held + float(inside @ weights[own]), counted + weights[own].sum()
+            inside = (low <= ratios[inside_source]) & (ratios[inside_source] <= high)
+            held, counted = (
+                held + float(inside @ weights[inside_source]),
+                counted + weights[inside_source].sum(),
+            )
         if counted:
             yield Coverage(kind, int(chosen.sum()), stated, float(held / counted))
 
 
-def bar_checks(found: LeftOut) -> Iterator[Check]:
+def bar_checks(refits: LeftOut) -> Iterator[Check]:
     """Mean error and ends of every bar against what it was made of, and what answers print."""
     rows = {(row["without"], row["class"]): row for row in published("run-errors")}
-    for bar in found.bars:
+    for bar in refits.bars:
         row = rows[bar.without, bar.kind]
         words = WORDS[bar.without]
         for name, got, stated in (
@@ -298,12 +301,12 @@ WORDS: Mapping[str, str] = {
 }
 
 
-def bar_screen(found: LeftOut, sentence: str) -> Screen:
+def bar_screen(refits: LeftOut, sentence: str) -> Screen:
     """What a terminal shows of bars that were made anew.
 
     Parameters
     ----------
-    found
+    refits
         The bars.
     sentence
         What came of the checks.
@@ -311,10 +314,10 @@ def bar_screen(found: LeftOut, sentence: str) -> Screen:
     return Screen(
         Heading(TITLE),
         (sentence, "Runs that are predicted without their source or release, or their model:"),
-        Table("bars", BARS, found.bars),
+        Table("bars", BARS, refits.bars),
         (),
         more_of("what bars hold, by share"),
-        most_rows=len(found.bars),
+        most_rows=len(refits.bars),
     )
 
 
@@ -344,14 +347,14 @@ def coverage_chart(points: Sequence[Coverage]) -> Chart:
     ]
     kinds = dict.fromkeys(point.kind for point in points)
     for kind, colour in zip(kinds, COLOURS, strict=False):
-        own = [point for point in points if point.kind == kind]
+        of_kind = [point for point in points if point.kind == kind]
         boxes = (
             hover(NAMES[kind], f"stated {point.stated:.0%}", f"achieved {point.achieved:.0%}")
-            for point in own
+            for point in of_kind
         )
         line, marker = {"color": colour}, {"color": colour}
-        places = [point.stated for point in own], [point.achieved for point in own]
-        name = f"{NAMES[kind]} ({own[0].runs} runs)"
+        places = [point.stated for point in of_kind], [point.achieved for point in of_kind]
+        name = f"{NAMES[kind]} ({of_kind[0].runs} runs)"
         drawn.append(
             marks(
                 "scatter", *places, boxes, name=name, mode="lines+markers", line=line, marker=marker
@@ -366,11 +369,11 @@ def coverage_chart(points: Sequence[Coverage]) -> Chart:
     return Chart("coverage", CURVE, CHART_PX, tuple(drawn), layout)
 
 
-def bar_sections(found: LeftOut) -> Iterator[Section]:
+def bar_sections(refits: LeftOut) -> Iterator[Section]:
     """Bars of all classes, what they hold, and what that means."""
-    yield Table("bars", BARS, found.bars, "Errors where something is left out of the fit")
-    yield coverage_chart(found.coverage)
-    yield Table("coverage", COVERAGE, found.coverage, "What bars hold")
+    yield Table("bars", BARS, refits.bars, "Errors where something is left out of the fit")
+    yield coverage_chart(refits.coverage)
+    yield Table("coverage", COVERAGE, refits.coverage, "What bars hold")
     ends = (
         "Percentiles of measured over predicted times, the 5th and the 95th; runs of a plan on"
         " several numbers of GPUs count as one."

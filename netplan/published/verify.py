@@ -278,8 +278,8 @@ class Verify(Question[Verification]):
         if (self.only is not None) + self.bars + self.runs > 1:
             raise InputError("--only, --bars and --runs are lists of their own: give one of them")
         if self.bars:
-            found = left_out.left_out()
-            return Verification(tuple(left_out.bar_checks(found)), found)
+            refits = left_out.left_out()
+            return Verification(tuple(left_out.bar_checks(refits)), refits)
         if self.runs:
             return Verification((), runs=dated_runs.every_run())
         if self.only is None:

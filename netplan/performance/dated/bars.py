@@ -79,11 +79,11 @@ def transferred_bar(setting: Setting) -> ErrorBar | None:
     return ErrorBar(whole, whole, 0.0, TRANSFERRED, (why,), 1.0, kind)
 
 
-def _wider(own: Factors, bar: ClassBar) -> Factors:
+def _wider(scored: Factors, bar: ClassBar) -> Factors:
     """A bar as much wider as that of published runs is where the date gives the recipe."""
     preset = bar.preset or bar.scored
     low, high = preset.low / bar.scored.low, preset.high / bar.scored.high
-    return Factors(low=min(1.0, own.low * low), high=max(1.0, own.high * high))
+    return Factors(low=min(1.0, scored.low * low), high=max(1.0, scored.high * high))
 
 
 def _by_preset(setting: Setting, dated: DatedRun) -> bool:

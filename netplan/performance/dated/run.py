@@ -149,8 +149,8 @@ class DatedRun(Struct, frozen=True):
         of_experts = grace * _launched(recipe, host.graphs) * (host.fused if fused else 1.0)
         of_others = 0.0 if recipe.graphs in ("attn", "mixer", "full") else grace
         scan = numbers.scan.hopper if dated.generation == "hopper" else numbers.scan.blackwell
-        own = stack.dated or DatedStack(vector=stack.vector)
-        grouped_share = getattr(numbers.grouped, grouped) * own.experts
+        software = stack.dated or DatedStack(vector=stack.vector)
+        grouped_share = getattr(numbers.grouped, grouped) * software.experts
         return cls(
             reach=Reach(
                 product_flops_per_s=flops_per_s,
@@ -159,7 +159,7 @@ class DatedRun(Struct, frozen=True):
                 lost_outputs=0.0 if tpu else numbers.wave * rates.sms * TILE_OUTPUTS,
                 memory_bytes_per_s=memory_bytes_per_s,
                 kernel_s=numbers.kernel_s,
-                vector=own.vector,
+                vector=software.vector,
                 attention_flops_per_s=peak * _attention(stack, rates, dated, numbers),
                 attention_half_s=attention_half_s,
                 latent=numbers.attention.latent,
@@ -179,10 +179,10 @@ class DatedRun(Struct, frozen=True):
                 expert_host_s=of_experts * host.each_expert,
             ),
             shares=ExchangeShares(
-                a2a_network=numbers.exchange.a2a_network * own.exchange,
-                a2a_hb=numbers.exchange.a2a_hb * own.exchange,
-                ep_network=numbers.exchange.ep_network * own.exchange,
-                ep_hb=numbers.exchange.ep_hb * own.exchange,
+                a2a_network=numbers.exchange.a2a_network * software.exchange,
+                a2a_hb=numbers.exchange.a2a_hb * software.exchange,
+                ep_network=numbers.exchange.ep_network * software.exchange,
+                ep_hb=numbers.exchange.ep_hb * software.exchange,
                 visible=min(1.0, numbers.exchange.visible) if recipe.expert_overlap else 1.0,
             ),
             recipe=recipe,
@@ -295,5 +295,5 @@ def _tensor_visible(stack: Stack, numbers: DatedNumbers, *, tensor_overlap: bool
         return stack.tensor_visible
     if not tensor_overlap:
         return plain
-    own = stack.dated.tensor_visible if stack.dated else None
-    return numbers.tensor_visible if own is None else own
+    visible = stack.dated.tensor_visible if stack.dated else None
+    return numbers.tensor_visible if visible is None else visible
