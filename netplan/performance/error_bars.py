@@ -83,6 +83,11 @@ class ErrorBar(Struct, frozen=True):
         mine_s, others_s
             The times [s].
 
+        Returns
+        -------
+        bool
+            Whether both are within 1 %, or bars of another basis overlap by more than half.
+
         Examples
         --------
         >>> own = Factors(low=1, high=1)

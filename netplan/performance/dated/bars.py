@@ -76,6 +76,8 @@ def transferred_bar(setting: Setting) -> ErrorBar | None:
     wide: float = getattr(errors, kind)
     whole = Factors(low=1 / wide, high=wide)
     why = f"iteration model {setting.assumptions.name} was fitted to kernels, not to runs"
+    if kind != "dense" and not setting.transformer.unknown:
+        why += "; calibrated has formulas and bars for experts"
     return ErrorBar(whole, whole, 0.0, TRANSFERRED, (why,), 1.0, kind)
 
 
