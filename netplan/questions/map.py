@@ -21,6 +21,7 @@ from netplan.questions.answers.map_answer import ChipRates, MapAnswer, MapResult
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional
 from netplan.questions.question import Question, Shorthand
+from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
@@ -68,7 +69,7 @@ class Map(Question[MapAnswer]):
     )
 
     reads: ClassVar[frozenset[str]] = frozenset(
-        {"model", "accelerator", "batch", "gpus", "fabric", "radix", "mode", "fixed"}
+        {"model", "accelerator", "batch", "gpus", "fabric", "radix", "mode", "fixed", "as_found"}
     )
     workload: ClassVar[str] = "training"
     shorthands: ClassVar[Mapping[str, Shorthand]] = {
@@ -271,6 +272,8 @@ class Map(Question[MapAnswer]):
 
     def _network(self, reader: CatalogReader, chip: Accelerator) -> ChipNetwork:
         """Links between the chips: those of the fabric, if there is one."""
+        if self.fabric is None:
+            self.refuse({"as_found"}, "chips on links of their own, without a fabric")
         if self.dimensions is not None:
             return self._free_network(chip)
         if self.fabric is None:
@@ -278,6 +281,7 @@ class Map(Question[MapAnswer]):
         if self.chips is None:
             raise InputError("--fabric joins so many chips: say how many with --gpus")
         sizing = sizing_on(chip, gpus=self.chips, radix=self.cluster.switch_radix)
+        sizing = replace(sizing, as_found=self.cluster.as_found)
         fabric = build_fabric(reader.load(FABRICS, self.fabric), sizing)
         if not fabric.levels:
             raise InputError(f"--fabric {fabric.name}: {self.chips:,} chips fill no levels of it")

@@ -77,6 +77,18 @@ def test_collectives_wait_for_what_is_found() -> None:
     assert "at 25 % of its rate, 12.5 GB/s a GPU" in " ".join(shared.text().split())
 
 
+def test_kernels_on_chips_of_a_fabric_wait_for_what_is_found() -> None:
+    asked = ("map", "hgx-h100", "--model", "dlrm-793b", "--gpus", "128", "--fabric", "fat-tree")
+    whole, shared, slower = (
+        json.loads(run(*asked, *more, "--format", "json").stdout)
+        for more in ((), ("--as-found", "0.5"), ("--set", "accelerator.network_bytes_per_s=25e9"))
+    )
+    assert times_in(shared) == pytest.approx(times_in(slower), rel=1e-12)
+    assert times_in(shared) != pytest.approx(times_in(whole), rel=0.05)
+    said = refused("map", "hgx-h100", "--model", "llama-3-8b", "--as-found", "0.5")
+    assert "means nothing for chips on links of their own" in said
+
+
 def test_a_comparison_pays_for_what_is_bought() -> None:
     shared, whole = (
         netplan.compare("hgx-h100", **SMALL, fabrics=("fat-tree",), **more).to_dict()["fabrics"][0]

@@ -13,7 +13,7 @@ from netplan.performance.mapping.fusion import Fusion, kernel_by_kernel
 from netplan.performance.mapping.partitions import BINDS
 from netplan.performance.mapping.system import LinpackSteps, RunTotals, SystemRun
 from netplan.questions.answers.screen_titles import screen_heading
-from netplan.questions.setup.inputs import replaced_lines, told
+from netplan.questions.setup.inputs import found_words, replaced_lines, told
 from netplan.records import asdict
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
@@ -241,7 +241,7 @@ class MapAnswer(Answer):
         if inputs["family"] not in ("transformer", "graph"):
             chips = f"{inputs['gpus']:,} chips"
         network = inputs["fabric"] or inputs["dimensions"] or "a ring of the chip's own links"
-        for part in (inputs["memory"], inputs["link"]):
+        for part in (found_words(inputs), inputs["memory"], inputs["link"]):
             network += f", {part}" if part else ""
         return show.Heading(
             f"{inputs['model']} on {where}",
