@@ -169,7 +169,8 @@ def test_reports_and_studies_take_it(tmp_path: Path) -> None:
         "outputs: [plans.0.iteration_time_s]\n",
         encoding="utf-8",
     )
-    rows = run("study", "run", str(study), "--format", "csv").stdout.splitlines()
+    made = run("study", "run", str(study), "--format", "csv", cwd=tmp_path)
+    rows = made.stdout.splitlines()
     times = [float(row.split(",")[2]) for row in rows[1:4]]
     assert times == sorted(times, reverse=True)
     assert times[0] > 1.1 * times[2]
