@@ -246,7 +246,7 @@ class SearchAnswer(Answer):
             more = _ranked_s(result.plans[1]) / _ranked_s(result.best) - 1
             yield f"The next one takes {100 * abs(more):.2g} % {'longer' if more >= 0 else 'less'}."
         if result.settings[0].training.measured is not None:
-            yield "No error bar: kernels one by one, back to back; whole runs take longer."
+            yield "Kernels one by one, back to back: whole runs take longer."
 
     def _room(self, best: dict[str, str]) -> str:
         """What the best plan holds, of what there is."""
@@ -261,8 +261,12 @@ class SearchAnswer(Answer):
     def _beside(self) -> Iterator[str]:
         """A faster plan that may fit, and what teams would run."""
         result = self.found
-        if result.best.memory and not result.best.memory.fits:
-            yield f"No plan is sure to fit: plan 1 is {result.best.memory.verdict}."
+        if (memory := result.best.memory) and not memory.fits:
+            compared = result.settings[0].training.stack_memory
+            if compared and not compared.checked_kind:  # those that fit do not go before others
+                yield f"Plan 1 is {memory.verdict}: slower ones may fit for sure."
+            else:
+                yield f"No plan is sure to fit: plan 1 is {memory.verdict}."
         if tight := result.tight:
             kept = tight.memory.words if tight.memory else ""
             yield f"Faster, tight: {tight.time_text}, {_plan_words(tight)}, {kept}."

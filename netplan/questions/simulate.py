@@ -8,6 +8,7 @@ Degrees, schedule and recomputation are as given, nothing is searched (`netplan.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from math import inf
 from pathlib import Path
 from time import perf_counter
 from typing import ClassVar
@@ -281,6 +282,8 @@ class Simulate(SimulationQuestion):
         )
         if self.inference:
             who, held = "The weights alone take", run.timed.memory_parts_bytes["weights"]
+        elif run.timed.memory is not None:  # what programs see of it is more than its name
+            there = run.timed.memory.usable_bytes if run.timed.memory.verdict == "no" else inf
         if held > there:
             on = CatalogReader(self.catalog, self.overrides).load(
                 ACCELERATORS, self.cluster.accelerator
