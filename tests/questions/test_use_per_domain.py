@@ -81,3 +81,14 @@ def test_tensor_groups_lie_inside_the_gpus_that_are_used() -> None:
 def test_plans_that_teams_run_keep_tensor_groups_inside_the_gpus_that_are_used() -> None:
     usual = netplan.search("hgx-h100", gpus=1024, batch=1024, use_per_domain=4).to_dict()["usual"]
     assert usual is None or usual["plan"]["tensor"] <= 4
+
+
+def test_experts_are_copied_inside_the_gpus_that_are_used() -> None:
+    """Groups of two in domains of four: of 16 GPUs with the same experts two lie in a domain."""
+    wanted: dict[str, Any] = {
+        "model": "qwen3-30b-a3b", "accelerator": "h100-80gb", "batch": 256, "published": False,
+        "fixed": {"expert": 2, "tensor": 1, "pipeline": 1, "microbatch": 1}, "ignore_memory": True,
+    }  # fmt: skip
+    used = netplan.search("hgx-h100", gpus=64, use_per_domain=4, **wanted).best
+    small = netplan.search("hgx-h100", gpus=32, hb_size=4, **wanted).best
+    assert used.breakdown_s == pytest.approx(small.breakdown_s)

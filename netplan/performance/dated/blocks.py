@@ -247,7 +247,7 @@ def _attention_of(model: Model, tensor: Amount) -> dict[str, Amount]:
         "plain_size": 0.0,
         "rotated_size": 0.0,
         "rotary": float(model.rotates),
-        "sinks": float(getattr(model, "attention_sinks", False)),
+        "sinks": float(model.attention_sinks),
         "seen": seen if model.causal else 2 * seen,
     }
     if latent is None:

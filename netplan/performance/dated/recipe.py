@@ -14,7 +14,8 @@ from netplan.inputs.choices import Dispatcher, Graphs
 from netplan.workloads.accelerators import Generation
 
 SERVER_GPUS = 8
-"""GPUs of a server: up to them, early presets exchange tokens by plain all_to_all [1]."""
+"""GPUs of a server: up to them, early presets exchange tokens by plain all_to_all; larger domains
+are racks [1]."""
 FIRST_PRESETS, YEAR_2026, PRESETS_OF_JUNE = 2025.57, 2026.0, 2026.41
 """Dates from which other presets count: August 2025, January 2026, June 2026 [decimal years]."""
 

@@ -174,19 +174,23 @@ class DatedTerms(Struct, frozen=True, eq=False):
         copies = np.maximum(1, self.stage_gpus[place] // step)
         pairs, index = np.unique(step * (1 << 32) + copies, return_inverse=True)
         steps, members = np.divmod(pairs, 1 << 32)
-        return _paces(self.network, steps, members)[index], real(copies)
+        used = self.setting.options.use_per_domain
+        return _paces(self.network, steps, members, used)[index], real(copies)
 
 
-def _paces(network: CollectiveNetwork, steps: Ints, copies: Ints) -> Floats:
-    """A byte gathered over so many GPUs, so many ranks apart [s/B]."""
+def _paces(
+    network: CollectiveNetwork, steps: Ints, copies: Ints, use_per_domain: int | None
+) -> Floats:
+    """A byte gathered over so many GPUs, so many ranks apart, of domains used in part [s/B]."""
     members = np.ones((len(network.levels), len(copies)), np.int64)
     strides, rest = steps.copy(), copies.copy()
     apart = np.ones_like(members)
     for row, level in enumerate(network.levels):
-        apart[row] = np.minimum(strides, level.size)
-        room = np.maximum(1, level.size // strides)
+        size = level.size if row else use_per_domain or level.size
+        apart[row] = np.minimum(strides, size)
+        room = np.maximum(1, size // strides)
         members[row] = np.minimum(rest, room)
-        rest, strides = -(-rest // members[row]), np.maximum(1, strides // level.size)
+        rest, strides = -(-rest // members[row]), np.maximum(1, strides // size)
     sent, placed = network.collective("all_gather", Group(members, apart)), members.prod(axis=0)
     slope = np.asarray(sent.seconds(1.0) - sent.seconds(0.0))
     # Of domains that are not filled evenly as many bytes count as there are copies.

@@ -93,8 +93,9 @@ def software_notes(setting: Setting, levels: Sequence[Level], timed: PlanTime) -
     if setting.experts is None:
         return
     group = plan.experts_over * plan.expert_tensor
+    domain = setting.options.use_per_domain or levels[0].size
     words = {
-        "dispatcher": f"dispatcher {recipe.dispatcher_of(group, levels[0].size)}",
+        "dispatcher": f"dispatcher {recipe.dispatcher_of(group, domain)}",
         "expert_overlap": f"{'' if recipe.expert_overlap else 'no '}overlap of the exchange",
         "graphs": f"graphs {recipe.graphs}",
         "fused_experts": f"{'' if recipe.fused_experts else 'no '}fused experts",

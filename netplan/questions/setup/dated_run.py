@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from netplan.errors import InputError
 from netplan.performance.calibrated_run import CalibrationPart
-from netplan.performance.dated.recipe import Recipe
+from netplan.performance.dated.recipe import SERVER_GPUS, Recipe
 from netplan.performance.dated.run import DatedRun, TimedPrecision
 from netplan.performance.stacks import Stack
 from netplan.questions.question import Question
@@ -63,7 +63,7 @@ def dated_run(
     members = sized(asked.cluster, on).hb_size
     recipe = recipe.on(
         generation=dated.generation if dated else "hopper",
-        rack=max(members, on.hb_size) > SERVER,
+        rack=max(members, on.hb_size) > SERVER_GPUS,
         precision_detail=named,
         gated=model.gated_ffn,
         hybrid=model.mamba is not None,
@@ -80,10 +80,6 @@ def dated_run(
         attention_half_s=part.attention_half_s,
         tensor_overlap=training.tensor_overlap,
     )
-
-
-SERVER = 8
-"""GPUs of a server: larger HB domains are racks [1]."""
 
 
 def check_replaced(replaced: Iterable[str], *, dated: bool) -> None:
