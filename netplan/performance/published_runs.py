@@ -14,7 +14,7 @@ What a row means as a run is `netplan.calibration.published`.
 """
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from math import log
 from typing import NamedTuple
@@ -142,12 +142,17 @@ def nearest_row(asked: AskedRun) -> Mapping[str, str] | None:
 
     near = [
         row
-        for row in (*published_rows("dated-runs"), *published_rows())
+        for row in (*_scored_by_date(), *published_rows())
         if family_of(row["accelerator"]) == family
         and gpus <= MOST_TIMES * float(row["gpus"]) <= MOST_TIMES**2 * gpus
         and (row["model"] == model.name or _same_sizes(row, model))
     ]
     return min(near, key=apart, default=None)
+
+
+def _scored_by_date() -> Iterator[Mapping[str, str]]:
+    """Runs under software of a date that nothing speaks against."""
+    return (row for row in published_rows("dated-runs") if row["use"] != "context")
 
 
 def _same_sizes(row: Mapping[str, str], model: Model) -> bool:

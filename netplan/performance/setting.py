@@ -354,13 +354,12 @@ class Training(Struct, frozen=True):
     def peaks_bytes(self) -> tuple[float, ...]:
         """Memory up to which plans fit for sure, up to which they may, and then any [B].
 
-        Where software or layers were never compared with a run, nothing is refused, and plans that
-        may fit are as good as those that do.
+        The last where software or layers were never compared with a run, and nothing is refused.
         """
         if self.ignore_memory or self.stack_memory is None:
             return (self.room_bytes,)
         peaks = peaks_of(self.usable_bytes)
-        return peaks if self.stack_memory.checked_kind else (*peaks[1:], inf)
+        return peaks if self.stack_memory.checked_kind else (*peaks, inf)
 
     @property
     def mapped_as(self) -> Execution | None:

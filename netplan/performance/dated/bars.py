@@ -15,6 +15,7 @@ from netplan.performance.dated.run import DatedRun, kind_of
 from netplan.performance.error_bars import Basis, ErrorBar
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
+from netplan.workloads.program import SHARDED_WEIGHTS
 
 CALIBRATED: Basis = "calibrated"
 TRANSFERRED: Basis = "transferred"
@@ -113,6 +114,9 @@ def _untried(
     if dated.precision == "mxfp8" and dated.generation != "blackwell":
         yield f"no run in mxfp8 was scored on {run.accelerator} or its like"
     yield from _untried_experts(setting, dated, tried, levels)
+    gathers = (setting.zero_stage if plan.zero is None else plan.zero) == SHARDED_WEIGHTS
+    if gathers and setting.experts is not None and dated.generation != "tpu":
+        yield "no run with experts under ZeRO 3 on GPUs was published"
     if dated.kind == "hybrid" and model.name not in tried.hybrids:
         yield f"no run of {model.name} was scored, and hybrids differ"
     windows = model.window_attention

@@ -251,7 +251,8 @@ class DatedLayer(Columns, frozen=True, eq=False):
             "expert_comm": self.exchange_s,
             "recompute": again_s,
         }
-        parts["host"] = self.depth * self.passes.whole_s - _sum(parts.values())
+        waited_s = self.depth * self.passes.whole_s - _sum(parts.values())
+        parts["host"] = np.where(np.asarray(self.waits_s) > 0, waited_s, 0.0)
         return parts
 
 

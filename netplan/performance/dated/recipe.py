@@ -131,7 +131,8 @@ class Recipe(Struct, frozen=True):
         else:
             fused = precision_detail == "mxfp8" and gated and not hopper
             dispatcher = "hybridep"
-            overlap, graphs = fused, "full" if fused else "attn"
+            fuses = fused if self.fused_experts is None else self.fused_experts
+            overlap, graphs = fuses, "full" if fuses else "attn"
         taken: dict[str, object] = {
             "dispatcher": dispatcher,
             "expert_overlap": overlap,

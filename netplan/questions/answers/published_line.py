@@ -43,6 +43,8 @@ class PublishedRun(Struct, frozen=True):
         What its fullest GPU holds by memory model ``stack`` [B], and whether that fits.
     interleaved
         The run with as many interleaved stages as are fastest, where theirs were not published.
+    checked
+        Whether memory of such software and layers was ever compared with a run.
     """
 
     run: MeasuredRun
@@ -51,6 +53,7 @@ class PublishedRun(Struct, frozen=True):
     memory_bytes: float
     verdict: Verdict
     interleaved: "PublishedRun | None" = None
+    checked: bool = True
 
     def to_dict(self) -> dict[str, Any]:
         """The run as JSON.
@@ -93,19 +96,34 @@ class PublishedRun(Struct, frozen=True):
         low_s = best.error.whole.of(best.iteration_time_s)[0] if best.error else 0.0
         if scaled_s is not None and low_s > scaled_s:
             yield (
-                f"slower than published: {si(low_s, 's')} or more, {si(scaled_s, 's')} with as many"
-                " tokens a GPU"
+                f"slower than published: the best plan takes {si(low_s, 's')} or more, the run"
+                f" below {si(scaled_s, 's')} with as many tokens a GPU"
             )
         held = self.interleaved or self  # which holds most
-        sharded = ", ZeRO 3" if run.zero_stage == SHARDED_WEIGHTS else ""
+        unsaid = run.zero_stage == SHARDED_WEIGHTS and self.here.plan.zero is None
+        sharded = ", ZeRO 3" if unsaid else ""
         yield (
             f"published: {si(run.seconds, 's')} on {run.degrees.gpus:,} {run.accelerator.name},"
             f" {_words(self.here.plan)}{sharded}, batch {model.batch:,}, sequence"
             f" {model.sequence_length:,}, {run.precision} ({run.name}, {self.url.split()[0]});"
-            f" that plan here: {self._here_text}, {si(held.memory_bytes, 'B', 2)},"
-            f" {held.verdict}; best plan here: {si(best.iteration_time_s, 's')},"
-            f" {_words(best.plan)}"
+            f" that plan here: {self._here_text}{self._outside}{held.memory_words};"
+            f" best plan here: {si(best.iteration_time_s, 's')}, {_words(best.plan)}"
         )
+
+    @property
+    def memory_words(self) -> str:
+        """What it holds and whether that fits, where its memory was ever compared with a run."""
+        if not self.checked:
+            return ""
+        return f", {si(self.memory_bytes, 'B', 2)}, {self.verdict}"
+
+    @property
+    def _outside(self) -> str:
+        """That the run lies outside the bar of its time here; else nothing."""
+        if self.here.error is None or self.interleaved is not None:
+            return ""
+        low_s, high_s = self.here.error.whole.of(self.here.iteration_time_s)
+        return "" if low_s <= self.run.seconds <= high_s else " (the run is outside that bar)"
 
     @property
     def _here_text(self) -> str:
@@ -178,8 +196,9 @@ def _made(run: MeasuredRun, url: str) -> PublishedRun:
     timed, usable_bytes = time_as_made(run), run.accelerator.usable_bytes
     if timed.memory is not None:
         kept = timed.memory
-        held = verdict(kept.peak_bytes, usable_bytes, checked_kind=kept.basis != "unchecked")
-        return PublishedRun(run, url, timed, kept.peak_bytes, held)
+        checked = kept.basis != "unchecked"
+        held = verdict(kept.peak_bytes, usable_bytes, checked_kind=checked)
+        return PublishedRun(run, url, timed, kept.peak_bytes, held, checked=checked)
     peak_bytes = float(held_as_made(run).total[0])
     return PublishedRun(run, url, timed, peak_bytes, verdict(peak_bytes, usable_bytes))
 

@@ -641,7 +641,10 @@ def _not_as_fitted(asked: Asked) -> str:
     if isinstance(model, Model) and not model.vocabulary:
         return f"{before} has no formulas for models without words"
     if layers and dated:
-        return f"{before} has no formulas for {layers} without a date of software"
+        why = "without a date of software"
+        if asked.training.software.software_date != UNDATED:
+            why += f", and {asked.cluster.accelerator} or its stack has no numbers by date"
+        return f"{before} has no formulas for {layers} {why}"
     return f"{before} has no formulas for {layers or asked.cluster.accelerator}"
 
 

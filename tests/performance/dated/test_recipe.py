@@ -109,7 +109,7 @@ def test_what_is_given_is_not_taken_from_the_date() -> None:
     assert not given.merges(GROUPS, 64).any()
     # Each switch stands alone: overlap and graphs stay those of the month's presets.
     part = filled(Recipe(2026.42, fused_experts=False), "blackwell", detail="mxfp8")
-    assert switches(part) == ("hybridep", True, "full", False)
+    assert switches(part) == ("hybridep", False, "attn", False)
     assert part.from_date == ("dispatcher", "expert_overlap", "graphs")
     gathered = filled(Recipe(2025.83, dispatcher="fsdp"), "hopper")
     assert not gathered.exchanges
