@@ -112,6 +112,10 @@ REFUSED += [
         "for experts under software of a date alone: leave --software-date none out, take a stack",
     ),
     (
+        (*SPARSE, "--accelerator", "trainium2", "--iteration-model", "calibrated"),
+        "for experts under software of a date alone, and trainium2 has no numbers by date: take an",
+    ),
+    (
         (*SPARSE, "--software-date", "none", "--dispatcher", "deepep"),
         "no times for --dispatcher deepep: .* no formulas for experts without a date of software",
     ),

@@ -73,7 +73,7 @@ def recipe_of(
     """
     software = asked.training.software
     month = software_month(software.software_date or NEWEST_SCORED)
-    lacking = _without_dates(numbers, stack, on)
+    lacking = without_dates(numbers, stack, on)
     if month == UNDATED or lacking:
         for _, text in switches_asked(asked):
             why, other = f"under {lacking}, which has no numbers by date", "take another one"
@@ -90,7 +90,7 @@ def recipe_of(
     )
 
 
-def _without_dates(numbers: "DatedNumbers | None", stack: Stack, on: Accelerator) -> str:
+def without_dates(numbers: "DatedNumbers | None", stack: Stack, on: Accelerator) -> str:
     """What has no numbers of dates; empty if all of them have."""
     if numbers is None:
         return "this iteration model"
@@ -168,7 +168,7 @@ def software_inputs(asked: Asked, assumptions: IterationModel) -> dict[str, obje
     reader = CatalogReader(asked.catalog, asked.overrides)
     on = reader.load(ACCELERATORS, asked.cluster.accelerator)
     stack = reader.load(STACKS, asked.training.stack or default_stack(on))
-    training, lacking = asked.training, _without_dates(assumptions.calibration.dated, stack, on)
+    training, lacking = asked.training, without_dates(assumptions.calibration.dated, stack, on)
     given = training.software.software_date
     month = software_month(given or NEWEST_SCORED)
     shown: dict[str, object] = {

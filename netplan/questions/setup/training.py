@@ -36,6 +36,7 @@ from netplan.questions.setup.software import (
     stack_words,
     switches_asked,
     timed_precision,
+    without_dates,
 )
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized, variants
@@ -313,6 +314,15 @@ def calibrated_run(
         )
     stack = reader.load(STACKS, asked.training.stack or default_stack(on))
     recipe = recipe_of(asked, assumptions.calibration.dated, stack, on)
+    unlike = model.unlike or ("experts" if asked.training.experts > 1 else "")
+    lacking = without_dates(assumptions.calibration.dated, stack, on)
+    undated = asked.training.software.software_date == UNDATED
+    if unlike and lacking and not (undated or model.unknown):
+        raise InputError(
+            f"iteration model {assumptions.name} has formulas for {unlike} under software of a date"
+            f" alone, and {lacking} has no numbers by date: take another one, or --iteration-model"
+            f" {'' if model.mamba else 'measured or '}4d"
+        )
     # Bytes that are asked for hold under every ZeRO stage.
     replaced = {key.rpartition(".")[2] for key in reader.overrides}
     if "gradient_bytes" in replaced:
