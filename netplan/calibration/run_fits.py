@@ -35,6 +35,7 @@ from netplan.calibration.runs import (
 from netplan.errors import CatalogError
 from netplan.performance.calibrated_run import CalibrationPart
 from netplan.performance.dated.run import kind_of
+from netplan.progress import each
 from netplan.records import replace
 from netplan.reports.sections import value_at
 
@@ -168,7 +169,7 @@ class TrainingProblem(Struct, frozen=True, eq=False):
             else they are fitted anew.
         """
         times_s, names = np.zeros(len(groups)), np.array(groups)
-        for name in dict.fromkeys(groups):
+        for name in each(sorted(set(groups)), str):
             out = names == name
             if near:
                 rows = self.rows.take(~out)

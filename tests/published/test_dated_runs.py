@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from netplan.calibration.published import as_it_lay, published_run, published_runs, time_as_made
+from netplan.errors import InputError
 from netplan.performance.published_runs import published_rows
 from netplan.published.dated_runs import dated_errors, error_checks, run_times
 from netplan.published.left_out import class_of
+from netplan.published.verify import verify
 from netplan.records import replace
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "dated_expected.csv"
@@ -111,3 +113,27 @@ def test_what_is_too_far_off_fails() -> None:
     failed = [check.name for check in error_checks(dated_errors(slow)) if check.verdict == "fail"]
     assert "hybrid: mean error of 7 fitted runs, %" in failed
     assert all(name.startswith("hybrid: ") for name in failed)
+
+
+def test_every_run_is_listed_with_its_bar_and_its_source() -> None:
+    listed = verify(runs=True)
+    assert len(listed.runs) == 605
+    assert listed.exit_code == 0
+    text = listed.text(80)
+    assert "605 published runs, of which 533 have all that netplan needs: 496 of" in text
+    assert len(text.splitlines()) <= 25
+    rows = listed.to_dict()["runs"]
+    assert [row["name"] for row in rows] == [run.run.name for run in listed.runs]
+    for row in rows:
+        assert row["source"]
+        assert row["iteration_time_low_s"] <= row["predicted_s"] <= row["iteration_time_high_s"]
+        assert row["error_basis"] in ("calibrated", "transferred") or "not scored: " in str(
+            row["error_basis"]
+        )
+    page = listed.html()
+    assert page.count("<tr") > 605
+
+
+def test_lists_of_their_own_are_asked_for_alone() -> None:
+    with pytest.raises(InputError, match="--only, --bars and --runs are lists of their own"):
+        verify(runs=True, only="Table 2")
