@@ -31,6 +31,7 @@ def words(run: MeasuredRun, model: Path) -> Iterator[str]:
         "stack": stack.name,
         "recompute": run.recompute,
         "network-kind": run.network_kind,
+        "software-date": "none",
         "schedule": run.schedule,
         "zero": run.zero_stage,
         "strategy": "2d" if degrees.context > 1 else "1d",
