@@ -17,6 +17,8 @@ from netplan.workloads.transformer import experts_of
 
 Asked = Question[Any]
 
+MERGING = ("deepep", "hybridep")
+"""Dispatchers that send a token once to each place."""
 WITHOUT_DATE = (
     *("training.gemm", "training.wave", "training.attention", "stack.vector"),
     *("stack.tensor_visible", "stack.layer_s", "stack.dropout", "stack.gather_again", "stack.data"),
@@ -60,6 +62,11 @@ def dated_run(
     experts = experts_of(model, variant)
     if model.experts is None and experts is not None:
         model = model.changed(experts=experts)
+    if dated is not None and dated.generation == "tpu" and recipe.dispatcher in MERGING:
+        raise InputError(
+            f"--dispatcher {recipe.dispatcher} is a library of GPUs, and {on.name} gathers its"
+            " experts: leave it out, or take fsdp or alltoall"
+        )
     members = sized(asked.cluster, on).hb_size
     recipe = recipe.on(
         generation=dated.generation if dated else "hopper",
