@@ -167,7 +167,8 @@ def fit(predict: Predict, rows: Rows, priors: Priors) -> Fit:
 def slopes_of(predict: Predict, logs: Floats) -> Floats:
     """Slopes of logarithms of predictions, shape (parameters, rows)."""
     still = predict(logs)
-    steps = np.array_split(STEP * np.eye(len(logs)), -(-len(logs) * len(still) // CHUNK))
+    chunks = max(1, -(-len(logs) * len(still) // CHUNK))
+    steps = np.array_split(STEP * np.eye(len(logs)), chunks)
     moved = np.concatenate([predict(logs + step) for step in steps])
     slopes: Floats = (moved - still) / STEP
     return slopes
@@ -331,12 +332,17 @@ class Measurements(NamedTuple):
 
 
 def fit_rows(
-    measurements: Measurements, predict: Predict, names: Sequence[str], priors: Priors, rows: Rows
+    measurements: Measurements,
+    predict: Predict,
+    names: Sequence[str],
+    priors: Priors,
+    rows: Rows,
+    alike: Sequence[int] = (),
 ) -> Fitted:
-    """Fit numbers to rows, and predict each row by fits without it.
+    """Fit numbers to rows, and predict each row by fits without it and what is ``alike``.
 
-    Of more rows than :data:`FOLDS` every n-th is left out at once. The priors are around what the
-    files have.
+    Of more groups than :data:`FOLDS` every n-th is left out at once; without groups each row is
+    one. The priors are around what the files have.
 
     Raises
     ------
@@ -346,7 +352,7 @@ def fit_rows(
     measured_s = measurements.seconds
     measurements.refuse_nonsense(np.exp(predict(priors.logs)))
     fitted = fit(predict, rows, priors)
-    group = np.arange(len(measured_s)) % FOLDS
+    group = np.array(alike or range(len(measured_s))) % FOLDS
     left_out = np.zeros(len(measured_s))
     for index in range(group.max() + 1):
         kept = group != index

@@ -6,6 +6,7 @@ they follow from it. All of them are products of powers of the numbers, or sums 
 be 0.
 """
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from netplan.calibration.fit import (
     fit_rows,
     only,
     refit,
+    slopes_of,
 )
 from netplan.calibration.runs import (
     Calibration,
@@ -72,12 +74,12 @@ class TrainingProblem(Struct, frozen=True, eq=False):
         runs
             What was measured.
         calibration
-            What is fitted; numbers that stand in no run are left out.
+            What is fitted; numbers that act on no run are left out.
 
         Returns
         -------
         TrainingProblem
-            The numbers that stand in some run, and how.
+            The numbers that act on some run, and how.
 
         Raises
         ------
@@ -110,7 +112,14 @@ class TrainingProblem(Struct, frozen=True, eq=False):
             np.array([parameter.scale == "lin" for parameter in kept]),
         )
         moving = {name: slope for name, slope in moving.items() if slope.any()}
-        return cls(runs, calibration.changed(parameters=kept), bases, priors, moving, offsets)
+        left = calibration.changed(parameters=kept)
+        problem = cls(runs, left, bases, priors, moving, offsets)
+        # What stands in a run need not act on its time: nobody's experts wait for a dense model.
+        slopes_s = slopes_of(problem.log_seconds, problem.start)
+        acting = np.asarray(slopes_s.any(axis=1))
+        if acting.all():
+            return problem
+        return cls.of(runs, left.changed(parameters=tuple(itertools.compress(kept, acting))))
 
     @property
     def start(self) -> Floats:
@@ -149,13 +158,19 @@ class TrainingProblem(Struct, frozen=True, eq=False):
         return fit(only(self.log_seconds, kept), self.rows.take(kept), self.priors)
 
     def fitted_rows(self) -> Fitted:
-        """Fit on all runs, and predict each by a fit without it."""
+        """Fit on all runs, and predict each by a fit without it and others of its plan.
+
+        Runs that differ in their number of GPUs alone would say of each other what a plan of yours,
+        which nobody has run, does not get said.
+        """
         runs = self.runs
+        plans = [_plan(run) for run in runs.runs]
+        alike = [[*dict.fromkeys(plans)].index(plan) for plan in plans]
         labels = tuple(run.name for run in runs.runs)
         places = tuple(run.source for run in runs.runs)
         rows = Measurements("iterations", labels, places, runs.measured_s)
         names = [parameter.values[0] for parameter in self.calibration.parameters]
-        return fit_rows(rows, self.log_seconds, names, self.priors, self.rows)
+        return fit_rows(rows, self.log_seconds, names, self.priors, self.rows, alike)
 
     def left_out(self, groups: Sequence[str], *, near: bool = False) -> Floats:
         """Iteration time of every run without its group, shape (runs,) [s].
@@ -193,15 +208,17 @@ def series_weights(runs: Sequence[MeasuredRun]) -> Floats:
     Floats
         1 over the number of runs of the same source and plan, shape (runs,).
     """
-    plans = [
-        (
-            *(run.source, run.model.name, run.model.sequence_length, run.accelerator.name),
-            *(run.precision, run.detail, str(run.again), run.recompute, run.recipe),
-            run.degrees._replace(data=1, microbatches=1),
-        )
-        for run in runs
-    ]
+    plans = [_plan(run) for run in runs]
     return np.array([1 / plans.count(plan) for plan in plans])
+
+
+def _plan(run: MeasuredRun) -> object:
+    """A run of a source but for its number of replicas and of microbatches."""
+    return (
+        *(run.source, run.model.name, run.model.sequence_length, run.accelerator.name),
+        *(run.precision, run.detail, str(run.again), run.recompute, run.recipe),
+        run.degrees._replace(data=1, microbatches=1),
+    )
 
 
 def _x(parameter: Parameter, value: float) -> float:
