@@ -123,7 +123,7 @@ def nearest_row(asked: AskedRun) -> Mapping[str, str] | None:
     >>> nearest_row(AskedRun(llama, "h100-80gb", 16384, 2048, "bf16"))["id"]
     'LLAMA3-T4-2'
     >>> nearest_row(AskedRun(llama, "h100-80gb", 128, 32, "bf16"))["id"]
-    'MLPERF50-405b-n64'
+    'DGXC25.04.02-llama-3-405b-H100-512-bf16-g256'
     >>> nearest_row(AskedRun(llama, "h100-80gb", 64, 32, "bf16")) is None
     True
     """

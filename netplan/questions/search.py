@@ -135,7 +135,7 @@ class SearchAnswer(Answer):
         --------
         >>> best = search("hgx-b200", gpus=8192).best
         >>> best
-        <PlanTime TP2 CP2 PP16 DP128, 16 x 1 microbatches: 4.76 s (4.42-5.61), MFU 50%, 163 GB>
+        <PlanTime TP4 CP2 PP8 DP128, 16 x 1 microbatches: 4.47 s (3.58-5.59), MFU 53%, 123 GB>
         >>> best.plan.shape, best.plan.microbatches, round(best.mfu, 2)
         ('(2x2)x16x128', 16, 0.5)
         """
