@@ -1,7 +1,8 @@
 """Published training runs: rows of two tables, and the one that is nearest.
 
 `reports/published/measured-runs.csv` has dense models, `reports/published/dated-runs.csv` those of
-known software, experts and hybrids among them; the nearest is one of the former.
+known software, experts and hybrids among them; the nearest is one of either, but for those of the
+latter that were left out as context.
 
 A run is near what is asked if it trained the same model on GPUs of the same family, and on no
 fewer than a quarter and no more than four times as many. Of those that are, the nearest has the

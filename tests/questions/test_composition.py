@@ -16,6 +16,7 @@ from netplan.performance.setting import Training as TrainingRun
 from netplan.questions.cost import cost
 from netplan.questions.own_inputs import own_options
 from netplan.questions.question import Question
+from netplan.records import replace
 from netplan.scenarios.parts import Books, Cluster, Serving, Training
 from netplan.scenarios.scenario import SCENARIOS, WORKLOADS, Scenario, places
 
@@ -95,5 +96,9 @@ def test_fabrics_of_equal_levels_share_one_search_and_lines_by_domain_have_none(
     networks = [row.fabric.levels for row in answer.rows if row.fabric]
     # Rail-only, rail-optimized, fat-tree, SuperPOD and dragonfly have two levels, tori their own.
     assert len(networks) == len(answer.rows) == 7
-    assert sorted(searched, key=len) == sorted({*networks}, key=len)
+    # Who forwards between rails matters to experts alone: rail-only has the others' times.
+    rails = [levels for levels in networks if any(level.same_rank for level in levels)]
+    assert len(rails) == 1
+    alike = {tuple(replace(level, same_rank=False) for level in levels) for levels in networks}
+    assert sorted(searched, key=len) == sorted(alike, key=len)
     assert [len(levels) for levels in sorted(searched, key=len)] == [2, 3, 4]

@@ -37,8 +37,13 @@ def test_iteration_models_without_scans_name_one_that_has_them(
 
 def test_hybrids_are_timed_by_date_and_elsewhere_as_products() -> None:
     """Where no accelerator or stack has numbers by date 4d answers, and says what it takes."""
-    by_date = best(**HYBRID)
+    by_date = best(**HYBRID, zero_stage=1)
     assert by_date["error_basis"] == "calibrated"
+    # Weights of experts that are sharded are faster, and no run had them.
+    sharded = best(**HYBRID)
+    assert sharded["iteration_time_s"] < by_date["iteration_time_s"]
+    assert sharded["error_basis"] == "transferred"
+    assert sharded["error_reasons"] == ["no run with experts under ZeRO 3 on GPUs was published"]
     for without in ({"software_date": "none"}, {"accelerator": "a100-80gb"}):
         answer = netplan.search("hgx-h100", **HYBRID, **without)
         assert answer.to_dict()["inputs"]["iteration_model"] == "4d"
