@@ -30,7 +30,7 @@ from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional, shared
 from netplan.questions.question import FOUND, NETWORK, TRAINED, Question
 from netplan.questions.setup.fitting import with_fitting
-from netplan.questions.setup.inputs import replaced_lines, told
+from netplan.questions.setup.inputs import found_words, replaced_lines, told
 from netplan.questions.setup.instances import EVERY_SPREAD, check_instances, is_spread, least_notes
 from netplan.questions.setup.training import (
     TrainingCase,
@@ -204,6 +204,10 @@ class SearchAnswer(Answer):
         firm = (*self._beside, *self._time_words, *self.published_notes)
         firm = getattr(self.detail, "remarks", firm)
         how = how.removesuffix(" (corrected)")
+        if self.inputs.get("as_found", 1.0) < 1:  # Lines can give way to remarks, a title cannot.
+            found = found_words(self.inputs)
+            how = how.replace(f", {found}", "")
+            heading = replace(heading, title=f"{heading.title}, {found}")
         yield from Screen(
             screen_heading(self.inputs, heading, f"{where}; {how}", *replaced),
             tuple(self._verdict(texts_of(columns, ranked[0]))),

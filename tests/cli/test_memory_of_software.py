@@ -279,7 +279,7 @@ def test_compare_says_that_no_plan_is_sure_to_fit() -> None:
     [
         ((), "472 GB", "or --zero 3"),
         (("--recompute", "full"), "472 GB", "or --zero 3"),
-        (("--recompute", "none"), "504 GB", "or --zero 3"),
+        (("--recompute", "none"), "482 GB", "or --zero 3"),
         (("--zero", "3"), "475 GB", "or a GPU with more memory"),
     ],
 )
