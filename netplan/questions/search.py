@@ -205,9 +205,9 @@ class SearchAnswer(Answer):
         firm = getattr(self.detail, "remarks", firm)
         how = how.removesuffix(" (corrected)")
         if self.inputs.get("as_found", 1.0) < 1:  # Lines can give way to remarks, a title cannot.
-            found = found_words(self.inputs)
-            how = how.replace(f", {found}", "")
-            heading = replace(heading, title=f"{heading.title}, {found}")
+            share = found_words(self.inputs)
+            how = how.replace(f", {share}", "")
+            heading = replace(heading, title=f"{heading.title}, {share}")
         yield from Screen(
             screen_heading(self.inputs, heading, f"{where}; {how}", *replaced),
             tuple(self._verdict(texts_of(columns, ranked[0]))),
