@@ -52,6 +52,9 @@ class Plan(Struct, frozen=True):
     recompute, zero, offload_layers
         What is computed again, the ZeRO stage, and layers whose activations lie in the host's
         memory, where the search varies them (`netplan.performance.ladder`).
+    folded
+        GPUs over which experts are spread, and GPUs that share one, where they are folded over
+        tensor, context and data GPUs [1].
 
     Examples
     --------

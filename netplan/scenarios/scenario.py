@@ -452,6 +452,8 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
     ----------
     name, title, source, date
         What it is called, what it is, where its values are from and of when they are.
+    aliases
+        Other names that it is found by.
     cluster, workload, books
         Its parts; the workload is training or serving.
     set
