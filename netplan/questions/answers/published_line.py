@@ -7,8 +7,9 @@ GPU,
 
     seconds x (tokens / GPUs of the search) / (tokens / GPUs of the run).
 
-That is said only where both have the same precision and sequences that are no longer than the
-run's: narrower products are faster, and attention takes more of a longer sequence.
+That is said only where both have the same precision, sequences that are no longer than the run's
+and no fewer than a quarter of its tokens a GPU: narrower products are faster, attention takes more
+of a longer sequence, and few microbatches hide little.
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from netplan.calibration.published import held_as_made, published_run, time_as_m
 from netplan.calibration.runs import MeasuredRun
 from netplan.performance.memory_verdict import Verdict, verdict
 from netplan.performance.plan import Plan, PlanTime
-from netplan.performance.published_runs import AskedRun, published_rows
+from netplan.performance.published_runs import MOST_TIMES, AskedRun, published_rows
 from netplan.records import replace
 from netplan.traffic.placement import divisors
 from netplan.units import si
@@ -147,13 +148,15 @@ class PublishedRun(Struct, frozen=True):
         Returns
         -------
         float or None
-            Iteration time [s]; None where precision or longer sequences make it another run.
+            Iteration time [s]; None where precision, longer sequences or far fewer tokens make it
+            another run.
         """
         run, length = self.run.model, asked.model.sequence_length
         if asked.precision != self.run.precision or length > run.sequence_length:
             return None
         tokens = asked.batch * length / (run.batch * run.sequence_length)
-        return self.run.seconds * tokens * self.run.degrees.gpus / asked.gpus
+        share = tokens * self.run.degrees.gpus / asked.gpus
+        return self.run.seconds * share if share * MOST_TIMES >= 1 else None
 
 
 def _words(plan: Plan) -> str:

@@ -178,6 +178,11 @@ def test_a_warning_stands_where_even_the_low_end_is_slower() -> None:
     assert shown.seconds_for(asked._replace(gpus=256)) == pytest.approx(2 * 50.0153)
     assert shown.seconds_for(asked._replace(batch=2304)) == pytest.approx(2 * 50.0153)
     assert warned(2.2, gpus=256) == []
+    # With less than a quarter of the tokens a GPU little is hidden, at any speed.
+    assert shown.seconds_for(asked._replace(batch=288)) == pytest.approx(50.0153 / 4)
+    assert shown.seconds_for(asked._replace(batch=287)) is None
+    assert len(warned(9.0, batch=288)) == 1
+    assert warned(9.0, batch=287) == []
     # Wider products and longer sequences take longer by themselves.
     longer = asked.model.changed(sequence_length=16384)
     assert warned(9.0, precision="bf16") == warned(9.0, model=longer) == []
