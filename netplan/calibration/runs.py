@@ -126,6 +126,7 @@ class MeasuredRun(Struct, frozen=True, kw_only=True):
                 precision=self.timed_precision,
                 memory_bytes_per_s=self.accelerator.memory_bytes_per_s * part.memory_efficiency,
                 attention_half_s=part.attention_half_s,
+                collective_s=part.collective_s,
                 tensor_overlap=self.tensor_overlap,
             )
         return CalibratedRun.of(

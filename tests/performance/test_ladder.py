@@ -427,6 +427,7 @@ def dated(case: Case, seed: int) -> Case:
         precision=precision,
         memory_bytes_per_s=on.memory_bytes_per_s * part.memory_efficiency,
         attention_half_s=part.attention_half_s,
+        collective_s=part.collective_s,
     )
     calibrated = CalibratedRun.of(
         on, stack, part, precision="bf16" if precision == "bf16" else "fp8", dated=run

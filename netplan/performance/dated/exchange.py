@@ -22,10 +22,6 @@ from netplan.performance.dated.blocks import Part
 from netplan.traffic.patterns import met
 from netplan.workloads.operations import ELEMENT_BYTES
 
-ALL_TO_ALL_START_S, MERGED_START_S = 50e-6, 36e-6
-"""Start of a plain all_to_all, as of every collective (calibrated.yaml, collective_s), and of a
-merged dispatch or combine (DeepEP's normal kernels, measured) [s]."""
-
 
 class ExpertGroups(Columns, frozen=True, eq=False):
     """GPUs that exchange tokens; numbers, or arrays of one shape.
@@ -59,7 +55,8 @@ class ExpertGroups(Columns, frozen=True, eq=False):
 class ExchangeShares(Columns, frozen=True, eq=False):
     """What dispatch and combine reach of the links' rates, plain and merged [1].
 
-    ``visible`` shows of them, all where they are not overlapped.
+    ``visible`` shows of them, all where they are not overlapped. A plain one starts in
+    ``a2a_start_s`` as every collective does, a merged one in ``ep_start_s``.
     """
 
     a2a_network: Amount
@@ -67,6 +64,8 @@ class ExchangeShares(Columns, frozen=True, eq=False):
     ep_network: Amount
     ep_hb: Amount
     visible: Amount
+    a2a_start_s: Amount
+    ep_start_s: Amount
 
 
 def exchange_s(part: Part, group: ExpertGroups, shares: ExchangeShares) -> Amount:
@@ -80,6 +79,11 @@ def exchange_s(part: Part, group: ExpertGroups, shares: ExchangeShares) -> Amoun
         With whom it exchanges tokens.
     shares
         What is reached of the links.
+
+    Returns
+    -------
+    Amount
+        Of the shape of the part's arrays [s].
     """
     copies, outside = part.chosen, 1 - 1 / np.asarray(group.domains, np.float64)
     inside = 1 - 1 / np.asarray(group.over, np.float64)
@@ -91,7 +95,7 @@ def exchange_s(part: Part, group: ExpertGroups, shares: ExchangeShares) -> Amoun
     out_s = out * group.network_s_per_byte / np.where(merged, shares.ep_network, shares.a2a_network)
     in_s = within * group.hb_s_per_byte / np.where(merged, shares.ep_hb, shares.a2a_hb)
     both_s = np.where(follows, out_s + in_s, np.maximum(out_s, in_s))
-    start_s = np.where(merged, MERGED_START_S, ALL_TO_ALL_START_S)
+    start_s = np.where(merged, shares.ep_start_s, shares.a2a_start_s)
     whole_s = start_s + part.scattered * ELEMENT_BYTES * part.expert_size * both_s
     several = np.greater(group.over, 1) & (np.asarray(group.exchanges) > 0)
     shown: Amount = np.where(several, shares.visible * whole_s, 0.0)

@@ -56,14 +56,15 @@ class AttentionRates(Entry, frozen=True, kw_only=True):
 class TokenExchange(Entry, frozen=True, kw_only=True):
     """What dispatch and combine reach of the links, of the network and of HB domains [1].
 
-    ``a2a_`` as plain all_to_all, ``ep_`` where a token is sent once to each place; ``visible`` is
-    the share that shows where they are overlapped.
+    ``a2a_`` as plain all_to_all, ``ep_`` where a token is sent once to each place, which starts in
+    ``ep_start_s``; ``visible`` is the share that shows where they are overlapped.
     """
 
     a2a_network: PositiveFloat
     a2a_hb: PositiveFloat
     ep_network: PositiveFloat
     ep_hb: PositiveFloat
+    ep_start_s: NonNegativeFloat
     visible: Share
 
 

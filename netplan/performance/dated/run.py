@@ -111,6 +111,7 @@ class DatedRun(Struct, frozen=True):
         precision: TimedPrecision = "bf16",
         memory_bytes_per_s: float,
         attention_half_s: float,
+        collective_s: float,
         tensor_overlap: bool = True,
     ) -> "DatedRun":
         """Join what the files say.
@@ -126,6 +127,8 @@ class DatedRun(Struct, frozen=True):
         memory_bytes_per_s, attention_half_s
             As without a date: bandwidth that kernels get [B/s], and the sequence of half the rate
             of attention [tokens].
+        collective_s
+            Start of a collective, a plain exchange of tokens among them [s].
         tensor_overlap
             Whether tensor collectives overlap where the stack can.
 
@@ -184,6 +187,8 @@ class DatedRun(Struct, frozen=True):
                 ep_network=numbers.exchange.ep_network * software.exchange,
                 ep_hb=numbers.exchange.ep_hb * software.exchange,
                 visible=min(1.0, numbers.exchange.visible) if recipe.expert_overlap else 1.0,
+                a2a_start_s=collective_s,
+                ep_start_s=numbers.exchange.ep_start_s,
             ),
             recipe=recipe,
             kind=kind,

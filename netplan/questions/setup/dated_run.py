@@ -85,6 +85,7 @@ def dated_run(
         precision=precision,
         memory_bytes_per_s=on.memory_bytes_per_s * part.memory_efficiency,
         attention_half_s=part.attention_half_s,
+        collective_s=part.collective_s,
         tensor_overlap=training.tensor_overlap,
     )
 

@@ -140,7 +140,7 @@ def test_rows_meet_as_many_places_as_they_do_in_the_mean() -> None:
     assert float(met(8.0, 6.0)) == pytest.approx(distinct, rel=0.01)
 
 
-SHARES = ExchangeShares(0.5, 0.25, 0.8, 0.4, 1.0)
+SHARES = ExchangeShares(0.5, 0.25, 0.8, 0.4, 1.0, 50e-6, 36e-6)
 
 
 def group(**given: float) -> ExpertGroups:
