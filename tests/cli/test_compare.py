@@ -56,6 +56,17 @@ def test_the_first_screen(name: str) -> None:
     golden(f"{name}.txt", done.stdout)
 
 
+def test_rail_only_with_experts_says_that_no_such_run_is_published() -> None:
+    asked = ("--gpus", "1024", "--radix", "32", "--accelerator", "h100-80gb")
+    screen = netplan("compare", *asked, "--model", "mixtral-8x7b").stdout
+    assert len(screen.splitlines()) <= 25
+    assert "Order rail-only" in screen
+    assert " ".join(screen.split()).count("; no such run is published).") == 1
+    dense = netplan("compare", *asked, "--model", "llama-3-8b").stdout
+    assert "Order rail-only" in dense
+    assert "published" not in dense
+
+
 def test_the_paper_s_scenario_gives_the_json_of_before_there_were_scenarios() -> None:
     """Every field that was there; more may be. Table 2: 1,280 and 256 switches, 75 % saved."""
     before = json.loads((GOLDEN / "compare-rail-only-paper.json").read_text(encoding="utf-8"))

@@ -505,7 +505,9 @@ def _plan(answer: Compared) -> Iterator[str]:
         return
     slower = 100 * (row.time_s / baseline.time_s - 1)
     experts = [100 * timed.shares.get("expert_comm", 0.0) for timed in (best, baseline.best)]
-    exchange_words = f" (experts exchange {experts[0]:.1f} %, {experts[1]:.1f} % on {ANY_TO_ANY})"
+    exchange_words = (
+        f" (experts {experts[0]:.1f} %, on the Clos {experts[1]:.1f} %; no such run is published)"
+    )
     yield (
         f"{row.label[:1].upper()}{row.label[1:]} loses {max(slower, 0.0):.1f} %"
         f"{exchange_words if any(experts) else ''}."
