@@ -26,9 +26,10 @@ from netplan.calibration.runs import (
 from netplan.errors import InputError
 from netplan.performance.calibrated import Sharing, Stages
 from netplan.performance.calibrated_run import CalibrationPart
-from netplan.performance.dated.blocks import Part, Reach, Sent
+from netplan.performance.dated.blocks import Reach, Sent
 from netplan.performance.dated.exchange import ExchangeShares, ExpertGroups, exchange_s
 from netplan.performance.dated.layer import DatedExchange, DatedLayer
+from netplan.performance.dated.part import Part
 from netplan.performance.dated.run import SMALLEST_JOB
 from netplan.workloads.operations import ELEMENT_BYTES, Sharding
 

@@ -35,13 +35,11 @@ from netplan.performance.calibrated import (
     FUSED_BACKWARD,
     Both,
     Rates,
-    Share,
     product_s,
     shown_s,
 )
+from netplan.performance.dated.part import Part
 from netplan.records import replace
-from netplan.workloads.models import Model
-from netplan.workloads.operations import Sharding
 
 CHUNK = 128.0
 """Tokens that a Mamba scan works on at a time (arXiv:2405.21060, Sec. 6) [1]."""
@@ -92,214 +90,6 @@ class Reach(Rates, frozen=True, eq=True):
     attention_host_s: Amount
     experts_host_s: Amount
     expert_host_s: Amount
-
-
-class Part(Share, frozen=True, eq=False):
-    """What one GPU has of all blocks; numbers, or arrays of one shape [1].
-
-    Parameters
-    ----------
-    layers, prediction_layers
-        Of the model; those that predict further tokens apart.
-    attention_blocks, dense_blocks, expert_blocks, mamba_blocks
-        Blocks of each kind, without those of prediction layers.
-    predicts_by_experts
-        Whether prediction layers have experts (1 or 0).
-    gates
-        Matrices of a feed-forward part beside the last one.
-    heads, key_size, value_size, key
-        Heads of a GPU, elements of a key and of a value, elements of all its keys.
-    rotary, latent, sinks
-        Whether keys are rotated, made of a latent vector, and have sinks beside them (1 or 0).
-    query_rank, kv_rank, plain_size, rotated_size
-        Of latent attention: its two ranks (of queries 0: made directly), elements of a key without
-        and with a position.
-    seen
-        Tokens that attention sees, in the mean of its blocks, twice those of a causal one.
-    ffn, expert_ffn, shared_ffn
-        Inner width of a GPU's part of a dense part, of an expert, of shared experts.
-    experts, held_experts, chosen, expert_size
-        Experts of a block, those of a GPU, experts a token goes to, elements that they take.
-    own_rows, imbalance, capacity
-        Rows that a GPU starts with; rows of the busiest GPU over the mean, and the most of them
-        that are not dropped.
-    latent_experts
-        Whether experts take latent vectors (1 or 0).
-    inner, state, groups, mamba_heads
-        Of a Mamba block: inner elements, those of a state, groups and heads of a GPU.
-    """
-
-    layers: Amount
-    prediction_layers: Amount
-    attention_blocks: Amount
-    dense_blocks: Amount
-    expert_blocks: Amount
-    mamba_blocks: Amount
-    predicts_by_experts: Amount
-    gates: Amount
-    heads: Amount
-    key_size: Amount
-    value_size: Amount
-    key: Amount
-    rotary: Amount
-    latent: Amount
-    sinks: Amount
-    query_rank: Amount
-    kv_rank: Amount
-    plain_size: Amount
-    rotated_size: Amount
-    seen: Amount
-    ffn: Amount
-    expert_ffn: Amount
-    shared_ffn: Amount
-    experts: Amount
-    held_experts: Amount
-    chosen: Amount
-    expert_size: Amount
-    own_rows: Amount
-    imbalance: Amount
-    capacity: Amount
-    latent_experts: Amount
-    inner: Amount
-    state: Amount
-    groups: Amount
-    mamba_heads: Amount
-
-    @classmethod
-    def of(
-        cls, model: Model, sharding: Sharding, *, sequence_parallel: bool, imbalance: float = 1.0
-    ) -> "Part":
-        """The part of each sharding, of shape (shardings,).
-
-        Parameters
-        ----------
-        model
-            Whose experts are those of its file.
-        sharding
-            How a microbatch is cut.
-        sequence_parallel
-            Whether rows between blocks are cut over tensor GPUs.
-        imbalance
-            Rows of the busiest GPU over the mean [1].
-        """
-        tensor = sharding.tensor.astype(np.float64)
-        tokens = sharding.microbatch * model.sequence_length / sharding.context
-        scattered = tokens / tensor if sequence_parallel else tokens
-        share: dict[str, Amount] = {
-            "tokens": tokens,
-            "scattered": scattered,
-            "hidden": float(model.hidden_size),
-            "sequence": float(model.sequence_length),
-            "words": model.vocabulary / tensor,
-        }
-        blocks: dict[str, Amount] = {
-            "layers": float(model.layers),
-            "prediction_layers": float(model.prediction_layers),
-            "gates": model.ffn_matrices - 1.0,
-            "ffn": model.inner_size / tensor,
-            **_blocks_of(model),
-        }
-        attention, mamba = _attention_of(model, tensor), _mamba_of(model, tensor)
-        return cls(
-            **share,
-            **blocks,
-            **attention,
-            **_experts_of(model, sharding, scattered, imbalance),
-            **mamba,
-        )
-
-
-def _blocks_of(model: Model) -> dict[str, Amount]:
-    """Blocks of each kind."""
-    experts = model.experts
-    sparse = model.sparse_layers - (model.prediction_layers if experts else 0)
-    if model.mamba is not None:
-        attention, mamba = model.attention_layers or 0, model.mamba.layers
-        dense = model.forward_blocks - sparse
-    else:
-        attention, mamba, dense = model.layers, 0, model.layers - sparse
-    return {
-        "attention_blocks": float(attention),
-        "dense_blocks": float(dense),
-        "expert_blocks": float(sparse),
-        "mamba_blocks": float(mamba),
-        "predicts_by_experts": float(experts is not None),
-    }
-
-
-def _attention_of(model: Model, tensor: Amount) -> dict[str, Amount]:
-    """Attention of a GPU."""
-    latent, size = model.latent_attention, float(model.head_elements)
-    heads, seen = model.heads / tensor, float(model.sequence_length)
-    window = model.window_attention
-    if window is not None and window.tokens < model.sequence_length:
-        share = window.layers / (model.attention_layers or model.layers)
-        short = 2 * window.tokens - window.tokens**2 / model.sequence_length
-        seen = (1 - share) * seen + share * short
-    sizes: dict[str, Amount] = {
-        "heads": heads,
-        "key_size": size,
-        "value_size": float(model.value_elements),
-        "key": np.maximum(model.key_heads * size / tensor, size),
-        "latent": float(latent is not None),
-        "query_rank": 0.0,
-        "kv_rank": 0.0,
-        "plain_size": 0.0,
-        "rotated_size": 0.0,
-        "rotary": float(model.rotates),
-        "sinks": float(model.attention_sinks),
-        "seen": seen if model.causal else 2 * seen,
-    }
-    if latent is None:
-        return sizes
-    key_size = float(latent.head_size + latent.rotary_head_size)
-    return sizes | {
-        "key_size": key_size,
-        "value_size": float(latent.value_head_size),
-        "key": heads * (key_size + latent.value_head_size) / 2,
-        "query_rank": float(latent.query_rank or 0),
-        "kv_rank": float(latent.kv_rank),
-        "plain_size": float(latent.head_size),
-        "rotated_size": float(latent.rotary_head_size),
-    }
-
-
-def _experts_of(
-    model: Model, sharding: Sharding, scattered: Amount, imbalance: float
-) -> dict[str, Amount]:
-    """Experts of a GPU; of a dense model one that no block has."""
-    experts = model.experts
-    if experts is None:
-        none = ("expert_ffn", "shared_ffn", "chosen", "own_rows", "latent_experts")
-        ones = ("experts", "held_experts", "imbalance", "capacity")
-        sizes: dict[str, Amount] = dict.fromkeys(none, 0.0)
-        return sizes | dict.fromkeys(ones, 1.0) | {"expert_size": float(model.hidden_size)}
-    cut = sharding.expert_tensor.astype(np.float64)
-    return {
-        "expert_ffn": (experts.ffn_size or model.inner_size) / cut,
-        "shared_ffn": experts.shared_ffn_size / sharding.tensor.astype(np.float64),
-        "experts": float(experts.count),
-        "held_experts": experts.count / sharding.experts_over.astype(np.float64),
-        "chosen": float(experts.per_token),
-        "expert_size": float(experts.latent_size or model.hidden_size),
-        "own_rows": scattered * cut,
-        "imbalance": imbalance,
-        "capacity": experts.capacity_factor or np.inf,
-        "latent_experts": float(experts.latent_size is not None),
-    }
-
-
-def _mamba_of(model: Model, tensor: Amount) -> dict[str, Amount]:
-    """Mamba of a GPU."""
-    mamba = model.mamba
-    if mamba is None:
-        return {"inner": 0.0, "state": 0.0, "mamba_heads": 0.0, "groups": 1.0}
-    return {
-        "inner": mamba.heads * mamba.head_size / tensor,
-        "state": float(mamba.state),
-        "groups": np.maximum(1.0, mamba.groups / tensor),
-        "mamba_heads": mamba.heads / tensor,
-    }
 
 
 class Block(Columns, frozen=True, eq=False):
@@ -372,7 +162,20 @@ NOTHING = Both(0.0, 0.0)
 
 
 def blocks_of(part: Part, on: Reach, sent: Sent, windows: Part | None = None) -> tuple[Block, ...]:
-    """All blocks that a model has, attention first, and that of windows with heads of their own."""
+    """All blocks that a model has, attention first, and that of windows with heads of their own.
+
+    Parameters
+    ----------
+    part, on, sent
+        What a GPU has, what its kernels reach, and what collectives show.
+    windows
+        The part of layers whose windows have heads of their own.
+
+    Returns
+    -------
+    tuple of Block
+        Each of the shape of the part's arrays.
+    """
     blocks = [attention_block(part, on, sent)]
     if windows is not None:
         blocks.append(replace(attention_block(windows, on, sent), last=0.0))
@@ -386,7 +189,22 @@ def blocks_of(part: Part, on: Reach, sent: Sent, windows: Part | None = None) ->
 
 
 def dense_products(rows: Amount, shapes: Shapes, on: Rates, where: Amount = 1.0) -> Both:
-    """Products with weights there and back, with casts below bf16; ``where`` leaves some out."""
+    """Products with weights there and back, with casts below bf16.
+
+    Parameters
+    ----------
+    rows, shapes
+        Rows of each, and its inner and outer size [1].
+    on
+        What kernels reach.
+    where
+        1, or 0 where there are no such products.
+
+    Returns
+    -------
+    Both
+        Of the shape of rows and sizes [s].
+    """
     forward_s: Amount = 0.0
     backward_s: Amount = 0.0
     cast_s = on.casts * CAST_BYTES * rows / on.memory_bytes_per_s
@@ -409,7 +227,18 @@ def _norms(part: Part, on: Reach) -> Both:
 
 
 def attention_block(part: Part, on: Reach, sent: Sent) -> Block:
-    """A block of attention."""
+    """A block of attention.
+
+    Parameters
+    ----------
+    part, on, sent
+        What a GPU has, what its kernels reach, and what collectives show.
+
+    Returns
+    -------
+    Block
+        Of the shape of the part's arrays.
+    """
     t0, heads = on.kernel_s, part.heads
     widths = part.key_size + part.value_size
     plain: Shapes = (
@@ -445,23 +274,23 @@ def attention_block(part: Part, on: Reach, sent: Sent) -> Block:
     ring_back_s = shown_s(2 * ring_s, scores.backward_s, sent.contention)
     backward_comm_s = 2 * sent.tensor_s + ring_back_s
     return Block(
-        products,
-        scores,
-        vectors,
-        forward_comm_s,
-        backward_comm_s,
-        0.0,
-        {
+        products=products,
+        attention=scores,
+        vectors=vectors,
+        forward_comm_s=forward_comm_s,
+        backward_comm_s=backward_comm_s,
+        exchange_s=0.0,
+        again_s={
             "core_attn": scores.forward_s,
             "mla_up_proj": part.latent * up.forward_s,
             "layernorm": norms.forward_s,
             "sac-op": EVERY_OTHER * products.forward_s,
         },
-        weights,
-        0.0,
-        on.attention_host_s,
-        part.attention_blocks,
-        1.0,
+        weights=weights,
+        expert_weights=0.0,
+        host_s=on.attention_host_s,
+        count=part.attention_blocks,
+        last=1.0,
     )
 
 
@@ -491,21 +320,32 @@ class FeedForward(Columns, frozen=True, eq=False):
 
 
 def dense_block(part: Part, on: Reach, sent: Sent) -> Block:
-    """A feed-forward part that all tokens go through."""
+    """A feed-forward part that all tokens go through.
+
+    Parameters
+    ----------
+    part, on, sent
+        What a GPU has, what its kernels reach, and what collectives show.
+
+    Returns
+    -------
+    Block
+        Of the shape of the part's arrays.
+    """
     whole = FeedForward.of(part, on, part.ffn)
     return Block(
-        whole.products,
-        NOTHING,
-        whole.vectors + _norms(part, on),
-        2 * sent.tensor_s,
-        2 * sent.tensor_s,
-        0.0,
-        {"mlp": whole.forward_s, "sac-op": EVERY_OTHER * whole.products.forward_s},
-        whole.weights,
-        0.0,
-        0.0,
-        part.dense_blocks,
-        1.0 - np.asarray(part.predicts_by_experts),
+        products=whole.products,
+        attention=NOTHING,
+        vectors=whole.vectors + _norms(part, on),
+        forward_comm_s=2 * sent.tensor_s,
+        backward_comm_s=2 * sent.tensor_s,
+        exchange_s=0.0,
+        again_s={"mlp": whole.forward_s, "sac-op": EVERY_OTHER * whole.products.forward_s},
+        weights=whole.weights,
+        expert_weights=0.0,
+        host_s=0.0,
+        count=part.dense_blocks,
+        last=1.0 - np.asarray(part.predicts_by_experts),
     )
 
 
@@ -520,7 +360,18 @@ def _grouped_s(part: Part, on: Reach, rows: Amount, inner: Amount, outer: Amount
 
 
 def expert_block(part: Part, on: Reach, sent: Sent) -> Block:
-    """Experts, with their router and what all tokens go through beside them."""
+    """Experts, with their router and what all tokens go through beside them.
+
+    Parameters
+    ----------
+    part, on, sent
+        What a GPU has, what its kernels reach, and what collectives show.
+
+    Returns
+    -------
+    Block
+        Of the shape of the part's arrays.
+    """
     t0, memory, inside = on.kernel_s, on.memory_bytes_per_s, part.expert_size
     busiest = np.minimum(on.busiest * part.imbalance, part.capacity)
     rows = part.own_rows * part.chosen * busiest
@@ -560,25 +411,36 @@ def expert_block(part: Part, on: Reach, sent: Sent) -> Block:
         "layernorm": norms.forward_s,
     }
     return Block(
-        products,
-        NOTHING,
-        moved + shared_vectors + norms,
-        comm_s,
-        comm_s,
-        4 * sent.exchange_s,
-        again_s,
-        part.hidden * part.experts
+        products=products,
+        attention=NOTHING,
+        vectors=moved + shared_vectors + norms,
+        forward_comm_s=comm_s,
+        backward_comm_s=comm_s,
+        exchange_s=4 * sent.exchange_s,
+        again_s=again_s,
+        weights=part.hidden * part.experts
         + part.latent_experts * _weights(latent_shapes)
         + np.where(has_shared, shared.weights, 0.0),
-        part.held_experts * _weights(shapes),
-        on.experts_host_s + on.expert_host_s * part.held_experts,
-        part.expert_blocks,
-        part.predicts_by_experts,
+        expert_weights=part.held_experts * _weights(shapes),
+        host_s=on.experts_host_s + on.expert_host_s * part.held_experts,
+        count=part.expert_blocks,
+        last=part.predicts_by_experts,
     )
 
 
 def mamba_block(part: Part, on: Reach, sent: Sent) -> Block:
-    """A block of Mamba 2."""
+    """A block of Mamba 2.
+
+    Parameters
+    ----------
+    part, on, sent
+        What a GPU has, what its kernels reach, and what collectives show.
+
+    Returns
+    -------
+    Block
+        Of the shape of the part's arrays.
+    """
     t0, inner, state = on.kernel_s, part.inner, part.state
     written = part.groups * state
     shapes = ((part.hidden, 2 * inner + 2 * written + part.mamba_heads), (inner, part.hidden))
@@ -590,16 +452,16 @@ def mamba_block(part: Part, on: Reach, sent: Sent) -> Block:
     )
     vectors = _norms(part, on) + Both(scan_s + 6 * t0, SCAN_BACKWARD * scan_s + 10 * t0)
     return Block(
-        products,
-        NOTHING,
-        vectors,
-        2 * sent.tensor_s,
-        2 * sent.tensor_s,
-        0.0,
-        {},
-        _weights(shapes),
-        0.0,
-        on.attention_host_s,
-        part.mamba_blocks,
-        0.0,
+        products=products,
+        attention=NOTHING,
+        vectors=vectors,
+        forward_comm_s=2 * sent.tensor_s,
+        backward_comm_s=2 * sent.tensor_s,
+        exchange_s=0.0,
+        again_s={},
+        weights=_weights(shapes),
+        expert_weights=0.0,
+        host_s=on.attention_host_s,
+        count=part.mamba_blocks,
+        last=0.0,
     )

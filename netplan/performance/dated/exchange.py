@@ -18,7 +18,7 @@ out (X-1)/X to ``in``, and both follow each other (Wang et al., arXiv:2307.12169
 import numpy as np
 
 from netplan.arrays import Amount, Columns
-from netplan.performance.dated.blocks import Part
+from netplan.performance.dated.part import Part
 from netplan.traffic.patterns import met
 from netplan.workloads.operations import ELEMENT_BYTES
 

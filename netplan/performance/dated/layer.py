@@ -26,7 +26,8 @@ from netplan.performance.calibrated import (
     head_s,
     shown_s,
 )
-from netplan.performance.dated.blocks import Block, Part, Reach, Sent, blocks_of
+from netplan.performance.dated.blocks import Block, Reach, Sent, blocks_of
+from netplan.performance.dated.part import Part
 from netplan.records import replace
 
 TOGETHER = 4

@@ -10,9 +10,10 @@ import numpy as np
 from netplan.arrays import Floats, Ints, real
 from netplan.errors import InputError
 from netplan.performance.calibrated_run import CalibratedRun
-from netplan.performance.dated.blocks import Part, Sent
+from netplan.performance.dated.blocks import Sent
 from netplan.performance.dated.exchange import ExpertGroups, exchange_s
 from netplan.performance.dated.layer import DatedLayer
+from netplan.performance.dated.part import Part
 from netplan.performance.dated.run import DatedRun
 from netplan.performance.setting import Setting
 from netplan.records import replace
@@ -37,15 +38,18 @@ def dated_layer(
     ring
         Slowest hop times the rounds of its context ring [s/B].
 
+    Returns
+    -------
+    DatedLayer
+        Its times of shape (shardings,) [s].
+
     Raises
     ------
     InputError
         If the setting has no software of a date.
     """
-    run = setting.training.calibrated
-    if run is None or run.dated is None:
-        raise InputError("no software of a date is meant: give one")
-    dated, sharing = run.dated, setting.sharing
+    run, dated = _run_of(setting)
+    sharing = setting.sharing
     part = part_of(setting, sharding)
     sent = Sent(
         tensor_s=sharing.tensor_share * tensor_s,
@@ -63,8 +67,27 @@ def dated_layer(
     return layer.redoing(again)
 
 
+def _run_of(setting: Setting) -> tuple[CalibratedRun, DatedRun]:
+    """What the setting's run reaches, and that of its date."""
+    run = setting.training.calibrated
+    if run is None or run.dated is None:
+        raise InputError("no software of a date is meant: give one")
+    return run, run.dated
+
+
 def part_of(setting: Setting, sharding: Sharding) -> Part:
-    """What a GPU has of the setting's model, with the experts that it is asked for."""
+    """What a GPU has of the setting's model, with the experts that it is asked for.
+
+    Parameters
+    ----------
+    setting, sharding
+        What is trained, and how microbatches are cut.
+
+    Returns
+    -------
+    Part
+        What depends on the sharding of shape (shardings,).
+    """
     model = setting.transformer
     if setting.variant.sparse:
         model = model.changed(experts=setting.experts)
@@ -109,10 +132,8 @@ def exchange_alone_s(setting: Setting, sharding: Sharding, network: CollectiveNe
     InputError
         If the setting has no software of a date.
     """
-    run = setting.training.calibrated
-    if run is None or run.dated is None:
-        raise InputError("no software of a date is meant: give one")
-    alone = replace(run.dated, shares=replace(run.dated.shares, visible=1.0))
+    run, dated = _run_of(setting)
+    alone = replace(dated, shares=replace(dated.shares, visible=1.0))
     return _exchanged(run, alone, part_of(setting, sharding), sharding, setting, network)
 
 

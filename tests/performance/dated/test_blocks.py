@@ -4,16 +4,10 @@ import numpy as np
 import pytest
 
 from netplan.performance.calibrated import Rates
-from netplan.performance.dated.blocks import (
-    Part,
-    Reach,
-    Sent,
-    attention_block,
-    expert_block,
-    mamba_block,
-)
+from netplan.performance.dated.blocks import Reach, Sent, attention_block, expert_block, mamba_block
 from netplan.performance.dated.exchange import ExchangeShares, ExpertGroups, exchange_s
 from netplan.performance.dated.layer import DatedLayer
+from netplan.performance.dated.part import Part
 from netplan.records import replace
 from netplan.traffic.patterns import met
 from netplan.workloads.models import MODELS, Experts, LatentAttention, Mamba, Model, WindowAttention
