@@ -21,7 +21,7 @@ from msgspec import Struct, field
 
 from netplan.inputs.choices import Strategy
 from netplan.levels import Level
-from netplan.performance.dated.run import Growth
+from netplan.performance.dated.run import SoftwareGrowth
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.memory_verdict import PlanMemory
 from netplan.performance.setting import Setting
@@ -279,7 +279,7 @@ class PlanTime(Struct, frozen=True):
     instances: Instances | None = None
     error: ErrorBar | None = None
     memory: PlanMemory | None = None
-    growth: Growth | None = None
+    growth: SoftwareGrowth | None = None
 
     def __repr__(self) -> str:
         """In a line: degrees, time with its error bar, utilisation and memory."""

@@ -149,7 +149,7 @@ class GroupErrors(Struct, frozen=True):
         }
 
 
-class DatedErrors(Struct, frozen=True):
+class DatedScores(Struct, frozen=True):
     """All of ``netplan verify`` that is about runs under software of a date."""
 
     groups: tuple[GroupErrors, ...]
@@ -197,7 +197,7 @@ def run_times(table: str) -> tuple[RunTime, ...]:
     return tuple(timed)
 
 
-def dated_errors(timed: Iterable[RunTime]) -> DatedErrors:
+def dated_errors(timed: Iterable[RunTime]) -> DatedScores:
     """Errors by class, accelerator and precision and of each class, and runs that are named."""
     groups: dict[tuple[str, str, str], list[RunTime]] = {}
     classes: dict[tuple[str, str, str], list[RunTime]] = {}
@@ -209,7 +209,7 @@ def dated_errors(timed: Iterable[RunTime]) -> DatedErrors:
             classes.setdefault((run.group, ALL, ALL), []).append(run)
     order = [row["class"] for row in published("run-errors") if row["without"] == "nothing"]
     chosen = sorted(groups.items(), key=lambda item: (order.index(item[0][0]), *item[0][1:]))
-    return DatedErrors(
+    return DatedScores(
         groups=tuple(GroupErrors.of(*item) for item in chosen),
         classes=tuple(
             GroupErrors.of(*item)
@@ -225,7 +225,7 @@ def dated_run_checks() -> Iterator[Check]:
     return error_checks(dated_errors(run_times("dated-runs")))
 
 
-def error_checks(errors: DatedErrors) -> Iterator[Check]:
+def error_checks(errors: DatedScores) -> Iterator[Check]:
     """Mean error of each class, the share of its runs in their bars, and runs that are far off."""
     stated = {row["class"]: row for row in published("run-errors") if row["without"] == "nothing"}
     for group in errors.classes:
@@ -255,7 +255,7 @@ def error_checks(errors: DatedErrors) -> Iterator[Check]:
         )
 
 
-def dated_sections(errors: DatedErrors) -> Iterator[Section]:
+def dated_sections(errors: DatedScores) -> Iterator[Section]:
     """Errors by class, accelerator and precision; runs that are far off, or are not scored."""
     yield Table(
         "dated-groups",

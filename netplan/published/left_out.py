@@ -58,7 +58,7 @@ LEAST_RUNS = 10
 """Runs of other sources of which a bar is made at least [1]."""
 
 
-class ClassBar(Struct, frozen=True):
+class LeftOutBar(Struct, frozen=True):
     """What one class of models is off by where something is left out.
 
     Parameters
@@ -124,7 +124,7 @@ class Coverage(Struct, frozen=True):
 class LeftOut(Struct, frozen=True):
     """Bars of every class, and what they hold."""
 
-    bars: tuple[ClassBar, ...]
+    bars: tuple[LeftOutBar, ...]
     coverage: tuple[Coverage, ...]
 
     def to_dict(self) -> dict[str, object]:
@@ -225,14 +225,14 @@ def published_class(without: str) -> list[str]:
 
 def _bar(
     without: Without, kind: str, ratios: Floats, weights: Floats, errors: DatedErrors
-) -> ClassBar:
+) -> LeftOutBar:
     of_class = errors.of(kind.removeprefix("tpu-"), tpu=kind != kind.removeprefix("tpu-"))
     printed = {"source": of_class.scored, "model": of_class.wide, "recipe": of_class.preset}
     low, high = (quantile(ratios, weights, share) for share in ENDS)
     if without == "recipe":  # nothing is refitted: each run says as much as any other
         low, high = (float(np.quantile(ratios, share)) for share in ENDS)
     mean = float(np.abs(1 / ratios - 1).mean())
-    return ClassBar(without, kind, len(ratios), mean, low, high, printed[without])
+    return LeftOutBar(without, kind, len(ratios), mean, low, high, printed[without])
 
 
 def _coverage(
@@ -389,7 +389,7 @@ def bar_sections(refits: LeftOut) -> Iterator[Section]:
     yield Notes((("ends", ends), ("transferred", transferred), ("TPU", tpus)))
 
 
-BARS: tuple[Column[ClassBar], ...] = (
+BARS: tuple[Column[LeftOutBar], ...] = (
     column("model_class", lambda bar: NAMES[bar.kind]),
     column("without"),
     column("runs"),

@@ -104,7 +104,7 @@ class Verification(Answer):
         return None
 
     @property
-    def dated(self) -> dated_runs.DatedErrors | None:
+    def dated(self) -> dated_runs.DatedScores | None:
         """Errors on runs under software of a date, if these are among the checks."""
         if any(check.source.startswith(dated_runs.TITLE) for check in self.checks):
             return dated_runs.dated_errors(dated_runs.run_times("dated-runs"))

@@ -6,7 +6,14 @@ import pytest
 from netplan.calibration.fit import quantile
 from netplan.calibration.published import published_runs
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.published.left_out import ClassBar, LeftOut, bar_checks, by_date, left_out, same_model
+from netplan.published.left_out import (
+    LeftOut,
+    LeftOutBar,
+    bar_checks,
+    by_date,
+    left_out,
+    same_model,
+)
 from netplan.published.verify import verify
 from netplan.records import replace
 
@@ -16,7 +23,7 @@ def found() -> LeftOut:
     return left_out()
 
 
-def bar_of(found: LeftOut, without: str, kind: str) -> ClassBar:
+def bar_of(found: LeftOut, without: str, kind: str) -> LeftOutBar:
     return next(bar for bar in found.bars if (bar.without, bar.kind) == (without, kind))
 
 

@@ -48,7 +48,7 @@ def kind_of(model: Model) -> Kind:
     return "moe" if model.experts is not None else "dense"
 
 
-class Growth(Struct, frozen=True):
+class SoftwareGrowth(Struct, frozen=True):
     """What the date of the software and the number of GPUs make of an iteration's time.
 
     Parameters
@@ -211,10 +211,10 @@ class DatedRun(Struct, frozen=True):
         factor: Amount = 1 + self.jitter * doublings
         return factor
 
-    def growth(self, gpus: int) -> Growth:
+    def growth(self, gpus: int) -> SoftwareGrowth:
         """What the date and so many GPUs make of an iteration's time."""
         month, jitter = month_of(self.recipe.date), float(self.jitter_factor(gpus))
-        return Growth(month, self.software_factor, jitter)
+        return SoftwareGrowth(month, self.software_factor, jitter)
 
 
 def software_factor(
