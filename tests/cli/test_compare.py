@@ -67,6 +67,24 @@ def test_rail_only_with_experts_says_that_no_such_run_is_published() -> None:
     assert "published" not in dense
 
 
+def test_of_fabrics_that_are_the_same_the_best_known_time_is_shown() -> None:
+    """Rail-only with experts has a wider bar than the Clos, which search shows, too."""
+    asked = ("--gpus", "2048", "--accelerator", "h100-80gb", "--model", "deepseek-v3")
+    asked += ("--precision", "fp8")
+    bars = {
+        row["fabric"]: row["iteration_time_high_s"] / row["iteration_time_s"]
+        for row in json.loads(netplan("compare", *asked, "--format", "json").stdout)["fabrics"]
+    }
+    assert bars["rail-only"] > 1.05 * bars["rail-optimized"]
+    lines = netplan("compare", *asked).stdout.splitlines()
+    shown = next(number for number, line in enumerate(lines) if line.startswith("rail-opt"))
+    assert lines[shown + 1].strip() == "= fat-tree = dgx-superpod = rail-only"
+    plan = json.loads(netplan("search", *asked, "--format", "json").stdout)["plans"][0]
+    assert plan["iteration_time_high_s"] / plan["iteration_time_s"] == pytest.approx(
+        bars["rail-optimized"]
+    )
+
+
 def test_the_paper_s_scenario_gives_the_json_of_before_there_were_scenarios() -> None:
     """Every field that was there; more may be. Table 2: 1,280 and 256 switches, 75 % saved."""
     before = json.loads((GOLDEN / "compare-rail-only-paper.json").read_text(encoding="utf-8"))

@@ -356,7 +356,10 @@ def _pace(row: FabricRow, baseline: FabricRow) -> str:
 
 
 def _groups(rows: Sequence[FabricRow]) -> list[list[FabricRow]]:
-    """Fabrics, those that are the same network to the last part and second together."""
+    """Fabrics, those that are the same network to the last part and second together.
+
+    The best known of them goes first, whose bar the row shows.
+    """
     groups: dict[object, list[FabricRow]] = {}
     for row in rows:
         fabric = row.fabric
@@ -366,7 +369,15 @@ def _groups(rows: Sequence[FabricRow]) -> list[list[FabricRow]]:
             counts = len(fabric.tiers), fabric.switches, fabric.transceivers
             key = (*counts, price, row.power_w, f"{row.time_s:.4g}", row.memory)
         groups.setdefault(key, []).append(row)
-    return [sorted(group, key=lambda row: bool(row.built_with)) for group in groups.values()]
+    return [
+        sorted(group, key=lambda row: (bool(row.built_with), _spread(row.best)))
+        for group in groups.values()
+    ]
+
+
+def _spread(best: PlanTime | None) -> float:
+    """High end of a time's bar over its low end [1]."""
+    return best.error.whole.high / best.error.whole.low if best and best.error else 1.0
 
 
 def _networks(cases: Sequence[Case], *, several: bool = False, **table: Any) -> Table[Any]:  # noqa: ANN401 - of any type
