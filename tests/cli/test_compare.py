@@ -69,8 +69,8 @@ def test_rail_only_with_experts_says_that_no_such_run_is_published() -> None:
 
 def test_of_fabrics_that_are_the_same_the_best_known_time_is_shown() -> None:
     """Rail-only with experts has a wider bar than the Clos, which search shows, too."""
-    asked = ("--gpus", "2048", "--accelerator", "h100-80gb", "--model", "deepseek-v3")
-    asked += ("--precision", "fp8")
+    cluster = ("--gpus", "2048", "--accelerator", "h100-80gb")
+    asked = (*cluster, "--model", "deepseek-v3", "--precision", "fp8")
     bars = {
         row["fabric"]: row["iteration_time_high_s"] / row["iteration_time_s"]
         for row in json.loads(netplan("compare", *asked, "--format", "json").stdout)["fabrics"]
