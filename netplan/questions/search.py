@@ -137,7 +137,7 @@ class SearchAnswer(Answer):
         >>> best
         <PlanTime TP4 CP2 PP8 DP128, 16 x 1 microbatches: 4.47 s (3.58-5.59), MFU 53%, 123 GB>
         >>> best.plan.shape, best.plan.microbatches, round(best.mfu, 2)
-        ('(2x2)x16x128', 16, 0.5)
+        ('(4x2)x8x128', 16, 0.53)
         """
         return self.found.best
 
