@@ -337,7 +337,7 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
     batch: Annotated[
         BatchSize | str | None,
         Option(
-            "Global batch, or 0.25/gpu.",
+            "Global batch, or 0.25/gpu (with experts at least the model's).",
             "batch",
             unit="sequences",
             low=1,

@@ -244,7 +244,8 @@ def test_a_next_plan_that_is_faster_takes_less_and_instances_count_their_turnaro
     shelf = tmp_path / "traffic" / "iteration-models"
     shelf.mkdir(parents=True)
     (shelf / "barless.yaml").write_text(text.replace("name: measured", "name: barless") + notes)
-    asked = "nvl72-gb200 --gpus 16384 --model deepseek-v3 --iteration-model barless --catalog"
+    asked = "nvl72-gb200 --gpus 16384 --model deepseek-v3 --iteration-model barless"
+    asked += " --batch 4096 --catalog"
     done = netplan("search", *asked.split(), str(tmp_path))
     text = " ".join(done.stdout.split())
     assert re.search(r"The next one takes [\d.]+ % less\.", text)

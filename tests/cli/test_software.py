@@ -68,7 +68,11 @@ REFUSED = [
         "under a100-80gb, which has no numbers by date",
     ),
     (
-        ("--software-date", "none", "--precision", "mxfp8"),
+        ("--precision", "mxfp8"),
+        "h100-80gb multiplies no numbers that share a scale in blocks, .*: take --precision fp8",
+    ),
+    (
+        ("--software-date", "none", "--precision", "mxfp8", "--accelerator", "b200-1000w"),
         "timed under software of a date alone: leave --software-date none out",
     ),
     (

@@ -121,10 +121,17 @@ def timed_precision(asked: Asked, on: Accelerator, *, dated: bool) -> Precision:
     Raises
     ------
     InputError
-        If no training run says what its products reach; the message names accelerators of which
-        one does.
+        If no training run says what its products reach, or the chip multiplies no numbers that
+        share a scale in blocks, as those of mxfp8 and fp4 do; the message names accelerators that
+        do.
     """
     named = asked.training.precision or "bf16"
+    if named == "mxfp8" and "fp4" not in on.narrow_flops_per_s:
+        having = _accelerators_with("fp4", dated=True)
+        raise InputError(
+            f"{on.name} multiplies no numbers that share a scale in blocks, as mxfp8: take"
+            f" --precision fp8, or an --accelerator of {', '.join(having)}"
+        )
     if named == "mxfp8" and not dated:
         raise InputError(
             "--precision mxfp8 is timed under software of a date alone: leave --software-date none"

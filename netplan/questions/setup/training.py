@@ -8,7 +8,7 @@ from msgspec import Struct
 from netplan.errors import CatalogError, InputError
 from netplan.inputs.choices import AnyStrategy, Recompute
 from netplan.inputs.option import flag_text
-from netplan.inputs.readers import UNDATED, decimal, integer
+from netplan.inputs.readers import UNDATED, decimal, integer, per_gpu
 from netplan.performance.calibrated_run import CalibratedRun
 from netplan.performance.iteration_model import ITERATION_MODELS, OPTIMIZER_BYTES, IterationModel
 from netplan.performance.memory_checks import check_offload, check_recomputation
@@ -262,9 +262,18 @@ def offloaded(asked: Asked) -> tuple[int | None, float]:
 
 
 def _batch(asked: Asked, model: "Model | OtherModel") -> int | None:
-    """The global batch [1]; that of a scenario means nothing for a model that has none."""
+    """The global batch [1]; that of a scenario means nothing for a model that has none.
+
+    So many sequences a GPU are at least the model's own batch where it has experts, of which each
+    sees few tokens: published runs have 65,536 tokens a GPU in the median, dense ones 16,384
+    (``reports/published/dated-runs.csv``).
+    """
     takes = isinstance(model, Model) or "batch" in model.takes
-    return asked.scenario.batch if takes or "batch" in asked.given else None
+    batch = asked.scenario.batch if takes or "batch" in asked.given else None
+    shared = per_gpu(asked.training.batch) is not None
+    if batch is not None and shared and isinstance(model, Model) and model.experts is not None:
+        return max(batch, model.batch)
+    return batch
 
 
 def check_training(asked: Asked) -> None:
