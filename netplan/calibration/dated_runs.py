@@ -195,4 +195,5 @@ def _groups(run: MeasuredRun) -> ExpertGroups:
         merged=float(merged),
         exchanges=float(recipe is not None and recipe.exchanges),
         forwards=0.0,
+        overlap_share=1.0,
     )

@@ -222,10 +222,14 @@ class PlanSearch(Struct, frozen=True):
     @property
     def dense(self) -> bool:
         """Whether no message goes from all to all, in one chunk: a transformer without experts."""
-        if self.training.assumptions.communication.chunks > 1:
-            return False  # the bounds are proven for one chunk
+        # The bounds are proven for one chunk.
+        return self.training.assumptions.communication.chunks == 1 and not self._to_all
+
+    @property
+    def _to_all(self) -> bool:
+        """Whether messages may go from all to all, as tokens of experts do."""
         model = self.training.model
-        return isinstance(model, Model) and experts_of(model, self.options.variant) is None
+        return not isinstance(model, Model) or bool(experts_of(model, self.options.variant))
 
     def best_on_subset(self, levels: tuple[Level, ...]) -> SearchResult | str | None:
         """Best plan on a fabric's levels, or why there is none; None without levels.
@@ -234,7 +238,7 @@ class PlanSearch(Struct, frozen=True):
         """
         if not levels:
             return None
-        if not self.setting.folds_experts:  # who forwards for other rails matters to no other plan
+        if not self._to_all:  # who forwards for other rails matters to no other plan
             levels = tuple(replace(level, same_rank=False) for level in levels)
         try:
             return _search(self, levels)

@@ -267,6 +267,9 @@ class Training(Struct, frozen=True):
         What collectives take on its links; needed by iteration models of measured collectives.
     imbalance
         Tokens of the busiest GPU's experts over the mean, where that counts in time [1].
+    overlap_share
+        Of tokens that HB domains of rails forward, the share that hides; absent: as the dispatcher
+        does, all of merged copies, else none (arXiv:2307.12169, Eq. 21) [1].
     stack_memory
         What training software holds, in place of the iteration model's memory.
     usable_bytes, host_bytes_per_s
@@ -294,6 +297,7 @@ class Training(Struct, frozen=True):
     measured: "MeasuredKernels | None" = None
     links: Links | None = None
     imbalance: float = 1.0
+    overlap_share: float | None = None
     stack_memory: StackMemory | None = None
     usable_bytes: float = 0.0
     host_bytes_per_s: float = 0.0
@@ -596,6 +600,7 @@ class Setting(Struct, frozen=True):
             self.assumptions.communication.used,
             links=self.training.links,
             algorithm=self.options.collective_algorithm,
+            overlap_share=self.training.overlap_share or 0.0,
         )
         return CollectiveNetwork(used, communication, self.mode)
 

@@ -12,6 +12,7 @@ from netplan.costing.switches import SWITCHES, require_switch
 from netplan.decide.candidates import Rule
 from netplan.decide.verdict import Probe, bandwidth_needed, decide
 from netplan.errors import InfeasibleError, InputError, not_built
+from netplan.performance.forwarding import Forwarding, forwarding_of
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import PlanSearch, SearchResult
 from netplan.questions.answers.compare_answer import Comparison, ComparisonCases
@@ -288,6 +289,7 @@ class Compare(Question[Comparison | ComparisonCases]):
             shown = self._shown(reader, (specs, sizing, books))
             return Comparison(inputs, rows, currency, terms, **shown)
         shown = self._shown(reader, (specs, sizing, books), *run)
+        shown["forwarding"] = partial(_forwarding, rows, designs[0][1])
         probe = _probe(specs, sizing, designs)
         comparison = Comparison(inputs, rows, currency, terms, probe, **shown)
         weigh = partial(_weighing, chip=on, books=books, within=self.within, terms=terms)
@@ -360,6 +362,16 @@ def _timed(search: PlanSearch | None, row: FabricRow) -> FabricRow:
     """The row with its best plan; fabrics with equal levels share one search."""
     best = search.best_on_subset(row.fabric.levels) if search and row.fabric else None
     return timed_row(row, best)
+
+
+def _forwarding(rows: Sequence[FabricRow], search: PlanSearch) -> Forwarding | None:
+    """What rails lose against the any-to-any Clos by what they forward for experts, if both train.
+
+    None without experts.
+    """
+    known = {row.name: row.fabric for row in rows if row.best}
+    rails, baseline = known.get(RAIL_ONLY), known.get(BASELINE)
+    return forwarding_of(search, rails.levels, baseline.levels) if rails and baseline else None
 
 
 def _weighing(plain: PlanSearch, **terms: Any) -> "TradeoffSolver":  # noqa: ANN401 - of any type

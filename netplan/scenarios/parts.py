@@ -257,6 +257,17 @@ class Software(Described, frozen=True, kw_only=True):
             otherwise=BY_DATE,
         ),
     ] = None
+    overlap_share: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Typed(
+            "Share of what rail-only forwards of tokens inside HB domains that hides.",
+            metavar="SHARE",
+            low=0,
+            high=1,
+            otherwise="1 by deepep and hybridep, else 0",
+            quiet=True,
+        ),
+    ] = None
     graphs: Annotated[
         Graphs | None,
         Typed(

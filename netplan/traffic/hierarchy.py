@@ -23,6 +23,12 @@ are not always faster. What level i takes for one chunk, t_i, depends on its alg
     the work there: T = max_i C*D/(M_i*k_i*B_i) + c * sum_i tau_i*(g/M_i - g/M_(i+1)), where
     C = (g-1)/g, or 1 for a broadcast. In an all_to_all every level works on D in m_i - 1 steps.
 
+On networks that join GPUs of one rank of their HB domains alone, an all_to_all of a training run
+hands what is for other rails to the GPU on that rail first: D (x-1)/x inside domains of x GPUs, and
+the network's own time follows, but for the ``overlap_share`` of the shorter of both that hides
+behind the longer (0: arXiv:2307.12169, Eq. 21). A phased one on switches that join all GPUs keeps
+inside domains what is for these, and works on all levels at once (Eq. 20).
+
 An iteration model has *communication* parameters: a schedule and a share of the bandwidth. ``ring``
 models (arXiv:2410.00273, Sec. III) run one ``flat_ring``; ``phased`` ones (arXiv:2307.12169, Eq. 1)
 are ``hierarchical``. Their `CollectiveNetwork` times groups of GPUs for all placements at once. In
@@ -51,7 +57,7 @@ from netplan.levels import CHAINED, Level
 from netplan.records import replace
 from netplan.traffic import algorithms
 from netplan.traffic.leaves import Working, hop_slowdowns
-from netplan.traffic.measured import LevelUse, Regimes, measured_of, regimes, transfer
+from netplan.traffic.measured import LevelUse, Regimes, forwarded, measured_of, regimes, transfer
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placement, Placements
 from netplan.workloads.measured_links import Links, MeasuredLink
 from netplan.workloads.operations import COPIES, EXPERTS, CollectiveKind
@@ -254,7 +260,8 @@ class Communication(Struct, frozen=True):
     ``direct`` an HB domain that is a mesh starts messages as one of switches does, at the rate of
     its own links, and sums in no switch. A named ``algorithm`` is taken level by level, where it
     carries out the collective on levels of the kind; of measured links it has start, steps and
-    efficiency of a ring.
+    efficiency of a ring. With an ``overlap_share`` an all_to_all knows which GPUs the network joins
+    (formulas of this module); without, every network carries it alike.
     """
 
     schedule: Schedule
@@ -263,6 +270,7 @@ class Communication(Struct, frozen=True):
     links: Links | None = None
     direct: bool = False
     algorithm: str | None = None
+    overlap_share: float | None = None
 
     def link(self, index: int, level: Level) -> MeasuredLink | None:
         """What was measured on the links of a level, the HB domain first."""
@@ -342,6 +350,10 @@ class CollectiveNetwork(Struct, frozen=True):
         if used.chunks > 1:
             times = list(_level_times(kind, levels, group, methods, schedule, shares))
             return _chunked(kind, times, schedule, used.chunks)
+        if kind == "all_to_all" and used.overlap_share is not None:
+            times = list(_level_times(kind, levels, group, methods, schedule, shares))
+            slope = self._exchange_slope(times, group, schedule)
+            return algorithms.Affine(slope, sum((time.fixed_s for time in times), start_s))
         if slips:
             kind = "reduce_scatter"
         time = group_time(kind, levels, group, methods=methods, schedule=schedule, shares=shares)
@@ -353,6 +365,28 @@ class CollectiveNetwork(Struct, frozen=True):
             )
         several = (group.members > 1).sum(axis=0) > 1
         return algorithms.Affine(time.s_per_byte * np.where(several, 2.0, 1.0), time.fixed_s)
+
+    @property
+    def forwards(self) -> bool:
+        """Whether what is for other rails is handed over inside HB domains."""
+        known = self.communication.overlap_share is not None
+        return known and any(level.same_rank for level in self.levels[1:])
+
+    def _exchange_slope(
+        self, times: Sequence[algorithms.LevelTime], group: Group, schedule: Schedule
+    ) -> Amount:
+        """Time of a byte of an all_to_all, by whom the network joins (formulas of this module)."""
+        inside, *outside = (np.asarray(time.s_per_byte) for time in times)
+        phased = schedule == "hierarchical"
+        network = reduce(np.add if phased else np.maximum, outside, np.zeros_like(inside))
+        if self.forwards:
+            return forwarded(inside, network, self.communication.overlap_share or 0.0)
+        if not phased:
+            return np.maximum(inside, network)
+        if any(level.kind != "switch" for level in self.levels[1:]):
+            return inside + network
+        domains = group.members[1:].prod(axis=0)
+        return np.maximum(inside / domains, network)
 
     def _algorithm(self, kind: CollectiveKind, level: Level) -> str | None:
         """The named algorithm where it runs; else the default, in steps round a ring."""
@@ -396,21 +430,24 @@ class CollectiveNetwork(Struct, frozen=True):
         members = group.members.astype(np.float64)
         inside = np.cumprod(members, axis=0) / members
         rows = zip(self.levels, links, times, members, inside, strict=True)
-        return regimes(
-            kind,
-            [
-                LevelUse(
-                    link,
-                    here,
-                    below,
-                    time.s_per_byte,
-                    level.link_bytes_per_s,
-                    time.fixed_s,
-                    forwards=level.kind == "switch",
-                )
-                for level, link, time, here, below in rows
-            ],
-        )
+        hands_over = self.forwards and kind == "all_to_all"
+        uses = [
+            LevelUse(
+                link,
+                here,
+                below,
+                time.s_per_byte,
+                level.link_bytes_per_s,
+                time.fixed_s,
+                forwards=level.kind == "switch",
+            )
+            for level, link, time, here, below in rows
+        ]
+        if not hands_over:
+            return regimes(kind, uses)
+        # What a domain hands over is what leaves the GPU for other ranks, wherever it goes then.
+        uses[0] = uses[0]._replace(forwards=False)
+        return regimes(kind, uses, overlap_share=self.communication.overlap_share or 0.0)
 
     def transfer_s(self, index: int, stride: Counts, sent_bytes: float) -> float:
         """Time of one message to the GPU so many places on at a level, alone there [s]."""

@@ -61,7 +61,7 @@ def test_rail_only_with_experts_says_that_no_such_run_is_published() -> None:
     screen = netplan("compare", *asked, "--model", "mixtral-8x7b").stdout
     assert len(screen.splitlines()) <= 25
     assert "Order rail-only" in screen
-    assert " ".join(screen.split()).count("; no such run is published).") == 1
+    assert " ".join(screen.split()).count("; no such run is published):") == 1
     dense = netplan("compare", *asked, "--model", "llama-3-8b").stdout
     assert "Order rail-only" in dense
     assert "published" not in dense

@@ -11,14 +11,17 @@ send a row once to each place, of which D(y) = y (1 - (1 - 1/y)^k) among y are m
 D(N) (N-1)/N, in = D(x) (x-1)/x. Shares ``en`` and ``ev`` of the links' raw rates were fitted on
 published runs. Four of them a block: dispatch and combine, there and back.
 
-On a rail-only network a plain copy for another rail is forwarded inside a domain: ``alltoall`` adds
-out (X-1)/X to ``in``, and both follow each other (Wang et al., arXiv:2307.12169, Eq. 21).
+On a rail-only network a plain copy for another rail is forwarded inside a domain of X GPUs:
+``alltoall`` adds out (X-1)/X to ``in``, and both follow each other (Wang et al., arXiv:2307.12169,
+Eq. 21). Merged copies go to the GPU of the sender's rail in any case, and are handed on as they
+come. An overlap share o takes the place of both: max + (1 - o) min of the two.
 """
 
 import numpy as np
 
 from netplan.arrays import Amount, Columns
 from netplan.performance.dated.part import Part
+from netplan.traffic.measured import forwarded
 from netplan.traffic.patterns import met
 from netplan.workloads.operations import ELEMENT_BYTES
 
@@ -40,6 +43,9 @@ class ExpertGroups(Columns, frozen=True, eq=False):
         Whether tokens move at all (1); weights of experts do where they do not (0).
     forwards
         Whether copies for other rails are forwarded inside a domain (1 or 0).
+    overlap_share
+        Of the shorter of both ways, where copies are forwarded, the share that hides behind the
+        other [1].
     """
 
     over: Amount
@@ -50,6 +56,7 @@ class ExpertGroups(Columns, frozen=True, eq=False):
     merged: Amount
     exchanges: Amount
     forwards: Amount
+    overlap_share: Amount
 
 
 class ExchangeShares(Columns, frozen=True, eq=False):
@@ -94,7 +101,7 @@ def exchange_s(part: Part, group: ExpertGroups, shares: ExchangeShares) -> Amoun
     within = within + np.where(follows, out * (1 - 1 / np.asarray(group.domain, np.float64)), 0.0)
     out_s = out * group.network_s_per_byte / np.where(merged, shares.ep_network, shares.a2a_network)
     in_s = within * group.hb_s_per_byte / np.where(merged, shares.ep_hb, shares.a2a_hb)
-    both_s = np.where(follows, out_s + in_s, np.maximum(out_s, in_s))
+    both_s = forwarded(in_s, out_s, np.where(forwards, group.overlap_share, 1.0))
     start_s = np.where(merged, shares.ep_start_s, shares.a2a_start_s)
     whole_s = start_s + part.scattered * ELEMENT_BYTES * part.expert_size * both_s
     several = np.greater(group.over, 1) & (np.asarray(group.exchanges) > 0)

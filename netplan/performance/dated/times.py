@@ -152,6 +152,8 @@ def _exchanged(
         return np.zeros(len(over))
     domain = setting.options.use_per_domain or levels[0].size
     domains = np.ones_like(group) if run.one_domain else -(-group // domain)
+    merged = dated.recipe.merges(group, domain).astype(np.float64)
+    asked = setting.training.overlap_share
     return np.asarray(
         exchange_s(
             part,
@@ -161,9 +163,10 @@ def _exchanged(
                 domain=float(domain),
                 network_s_per_byte=_outside(run, domains, network),
                 hb_s_per_byte=run.raw_share(0, levels[0]) / levels[0].link_bytes_per_s,
-                merged=dated.recipe.merges(group, domain).astype(np.float64),
+                merged=merged,
                 exchanges=float(dated.recipe.exchanges),
                 forwards=float(any(level.same_rank for level in levels[1:])),
+                overlap_share=merged if asked is None else asked,
             ),
             dated.shares,
         )

@@ -10,6 +10,7 @@ from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT
 from netplan.costing.pricing import books_in_use
 from netplan.decide.candidates import Basis
 from netplan.decide.verdict import Probe, Verdict, decide
+from netplan.performance.forwarding import Forwarding
 from netplan.performance.search import SearchResult
 from netplan.questions.answers.barred import barred_columns
 from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
@@ -63,9 +64,13 @@ class Comparison(Answer):
     paper: Callable[[], Paper | None] | None = None
     """Price of rail-only as its paper has it, and the share that it saves, worked out when read."""
 
+    forwarding: Callable[[], Forwarding | None] | None = None
+    """What rails forward for experts and lose by it, worked out when read."""
+
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan compare --format json``."""
         verdict, trades = self.verdict, [trade.to_dict() for trade in self.trades]
+        forwarded = self.forwarding() if self.forwarding else None
         return answer_dict(
             self.inputs,
             currency=self.currency,
@@ -74,6 +79,7 @@ class Comparison(Answer):
             decision=verdict.decision.to_dict() if verdict else None,
             **({"memory_or_gpus": trades} if trades else {}),
             by_hb_size=[row.to_dict() for row in self.by_hb_size],
+            **({"forwarding": forwarded.to_dict()} if forwarded else {}),
         )
 
     def summary(self) -> Iterator[show.Section]:
@@ -92,6 +98,7 @@ class Comparison(Answer):
             left_out=tuple(self._left_out()),
             domains=self.by_hb_size,
             paper=self.paper() if self.paper else None,
+            forwarding=self.forwarding() if self.forwarding else None,
         )
 
     def in_a_line(self) -> str:
@@ -113,6 +120,8 @@ class Comparison(Answer):
             changes = " ".join(change.sentence for change in verdict.changes)
             yield show.Paragraph(f"Rule: {verdict.rule}.{' ' if changes else ''}{changes}")
         yield from (show.Paragraph(trade.sentence, "strong") for trade in self.trades)
+        if forwarded := self.forwarding() if self.forwarding else None:
+            yield show.Paragraph(f"Experts on rails: {forwarded.reason}.")
         best = verdict.fabric if verdict else None
         rows, chosen = self.rows, lambda row: row.label == best
         yield show.Table("fabrics", list(self._network()), rows, legend=legend, chosen=chosen)

@@ -13,6 +13,7 @@ from netplan.costing.pricing import NOTHING
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import Candidate
 from netplan.decide.verdict import Verdict
+from netplan.performance.forwarding import Forwarding
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import SearchResult
 from netplan.questions.answers.bill_columns import ordered
@@ -365,6 +366,7 @@ class Compared(Struct, frozen=True):
     left_out: tuple[str, ...]
     domains: tuple[DomainRow, ...]
     paper: Paper | None
+    forwarding: Forwarding | None = None
 
     @property
     def chosen(self) -> FabricRow | None:

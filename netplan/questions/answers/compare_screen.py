@@ -95,8 +95,10 @@ def screen(answer: Compared) -> Iterator[Section]:
     """
     groups = [Case(answer, tuple(group)) for group in _groups(answer.rows)]
     remarks: list[str | Section] = []
-    if plan := " ".join(_plan(answer)):
-        remarks.append(plan)
+    plan, loss = [*_plan(answer)], [*_loss_on_rails(answer)]
+    # What is said of experts on rails stays where the plan gives way.
+    texts = [*loss, " ".join(plan)] if answer.forwarding else [" ".join((*plan, *loss))]
+    remarks += filter(None, texts)
     remarks += [Verbatim(lines) for lines in (_domains(answer), _paper(answer)) if lines]
     gear = max((row.bill.gear for row in answer.rows if row.bill and row.cost), default=0.0)
     absent = [f"In the money: {short_money(gear)} of gear inside HB domains."] if gear else []
@@ -491,7 +493,7 @@ def _legend(cases: Sequence[Case]) -> Iterator[str]:
 
 
 def _plan(answer: Compared) -> Iterator[str]:
-    """What the best plan is, where its time goes, and what forwarding costs; sentences."""
+    """What the best plan is, and where its time goes; sentences."""
     row = answer.chosen or next((row for row in answer.rows if row.best), None)
     best = row.best if row else None
     if row is None or best is None or row.mfu is None:
@@ -511,17 +513,35 @@ def _plan(answer: Compared) -> Iterator[str]:
     )
     if best.memory and not best.memory.fits:
         yield f"No plan is sure to fit: {best.memory.words}."
-    baseline = answer.baseline
-    if row.fabric is None or row.fabric.network != "rail-only" or not baseline or not baseline.best:
+
+
+def _loss_on_rails(answer: Compared) -> Iterator[str]:
+    """What rails lose where they are chosen or have experts, and why, in a sentence."""
+    forwarding, baseline = answer.forwarding, answer.baseline
+    row = answer.chosen or next((row for row in answer.rows if row.best), None)
+    rails = [
+        known
+        for known in answer.rows
+        if known.fabric and known.fabric.network == "rail-only" and known.best
+    ]
+    if forwarding and rails and row not in rails:
+        row = rails[0]
+    best = row.best if row else None
+    if row is None or best is None or not baseline or not baseline.best:
+        return
+    if row not in rails or not best.plan.shape or row.mfu is None:
+        return
+    if row.timed is None or row.timed.exchange is not None:
         return
     slower = 100 * (row.time_s / baseline.time_s - 1)
     experts = [100 * timed.shares.get("expert_comm", 0.0) for timed in (best, baseline.best)]
-    exchange_words = (
+    shares = (
         f" (experts {experts[0]:.1f} %, on the Clos {experts[1]:.1f} %; no such run is published)"
     )
     yield (
         f"{row.label[:1].upper()}{row.label[1:]} loses {max(slower, 0.0):.1f} %"
-        f"{exchange_words if any(experts) else ''}."
+        f"{shares if any(experts) else ''}"
+        f"{f': {forwarding.reason}' if forwarding else ''}."
     )
 
 

@@ -470,6 +470,7 @@ def training_on(
         training,
         ignore_memory=asked.training.memory.ignore_memory,
         imbalance=asked.training.memory.imbalance,
+        overlap_share=asked.training.software.overlap_share,
     )
     _check_used(asked, on, assumptions)
     if not isinstance(model, Model):

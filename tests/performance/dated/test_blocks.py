@@ -141,6 +141,7 @@ def group(**given: float) -> ExpertGroups:
     """64 GPUs over experts on 8 domains of 8."""
     usual = {"over": 64.0, "domains": 8.0, "domain": 8.0, "network_s_per_byte": 1 / 50e9}
     usual |= {"hb_s_per_byte": 1 / 450e9, "merged": 0.0, "exchanges": 1.0, "forwards": 0.0}
+    usual["overlap_share"] = given.get("merged", 0.0)
     return ExpertGroups(**(usual | given))
 
 
@@ -160,6 +161,11 @@ def test_an_exchange_by_hand() -> None:
     rails_s = 50e-6 + bytes_of_rows * (slow_s + forwarded_s)
     assert number(exchange_s(cut, group(forwards=1.0), SHARES)) == pytest.approx(rails_s)
     assert number(exchange_s(cut, group(merged=1.0, forwards=1.0), SHARES)) == merged_s
+    # Half of the shorter of both hides: max + min / 2; without rails the share means nothing.
+    half = group(forwards=1.0, overlap_share=0.5)
+    half_s = max(slow_s, forwarded_s) + min(slow_s, forwarded_s) / 2
+    assert number(exchange_s(cut, half, SHARES)) == pytest.approx(50e-6 + bytes_of_rows * half_s)
+    assert number(exchange_s(cut, group(overlap_share=0.0), SHARES)) == pytest.approx(plain_s)
     assert number(exchange_s(cut, group(exchanges=0.0), SHARES)) == 0
 
 

@@ -1,0 +1,179 @@
+"""What rails forward of the tokens of experts, and what that costs.
+
+A network of rails joins GPUs of one rank of their HB domains. Tokens for experts on another rail go
+to the GPU of that rail in their own domain first (Wang et al., arXiv:2307.12169, Eq. 21). Whether
+that hides behind the network decides what a rail-only network loses, so that the other assumption
+is timed, too. Experts inside of one domain, or on one rail, have nothing forwarded.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from netplan.levels import Level
+from netplan.performance.plan import Plan, PlanTime, SearchResult
+from netplan.performance.search import PlanSearch
+from netplan.performance.setting import Setting
+from netplan.records import replace
+
+Lie = Literal["unspread", "domain", "rail", "domains"]
+"""Where GPUs that exchange tokens lie: nothing is spread, one HB domain, one rail, several."""
+
+WHY_NOTHING: dict[Lie, str] = {
+    "unspread": "no experts are spread, so that nothing is forwarded",
+    "domain": "experts stay inside HB domains, so that nothing is forwarded",
+    "rail": "experts of a rank are on one rail, so that nothing is forwarded",
+}
+
+
+class Forwarding(Struct, frozen=True):
+    """What a plan on rails forwards for its experts, and what rails lose.
+
+    Parameters
+    ----------
+    lie
+        Where GPUs that exchange tokens lie in the plan.
+    dispatcher
+        Who brings tokens to their experts; empty where the iteration model does not say it.
+    overlap_share
+        Share of what is forwarded that hides [1].
+    asked
+        Whether that share was asked for.
+    loss
+        How much longer the best plan takes on rails than where all GPUs are joined [1].
+    other, other_loss
+        What asks for the other assumption, and what rails lose then; empty and None where nothing
+        is forwarded.
+    """
+
+    lie: Lie
+    dispatcher: str
+    overlap_share: float
+    asked: bool
+    loss: float
+    other: str = ""
+    other_loss: float | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why rails lose that, and what they lose on the other assumption.
+
+        Examples
+        --------
+        >>> Forwarding("domains", "hybridep", 1.0, False, 0.0, "--dispatcher alltoall", 0.09).reason
+        'forwarding is hidden by hybridep; with --dispatcher alltoall rail-only loses 9.0 %'
+        >>> Forwarding("domain", "hybridep", 1.0, False, 0.0).reason
+        'experts stay inside HB domains, so that nothing is forwarded'
+        """
+        if self.other_loss is None:
+            return WHY_NOTHING.get(self.lie, "nothing is forwarded")
+        if self.asked:
+            hides = f"{100 * self.overlap_share:.3g} % of what is forwarded for experts hides"
+        elif self.overlap_share:
+            hides = f"forwarding is hidden by {self.dispatcher}"
+        elif self.dispatcher:
+            hides = f"{self.dispatcher} forwards inside HB domains before it sends"
+        else:
+            hides = "tokens are forwarded inside HB domains before they are sent (Eq. 21)"
+        return f"{hides}; with {self.other} rail-only loses {100 * self.other_loss:.1f} %"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as JSON."""
+        return {
+            "experts_lie": self.lie,
+            "dispatcher": self.dispatcher or None,
+            "overlap_share": self.overlap_share,
+            "loss": self.loss,
+            "other": self.other or None,
+            "other_loss": self.other_loss,
+        }
+
+
+def forwarding_of(
+    search: PlanSearch, rails: Sequence[Level], joined: Sequence[Level] | None = None
+) -> Forwarding | None:
+    """What the best plan on rails forwards for its experts, and what rails lose.
+
+    Parameters
+    ----------
+    search
+        The search for plans.
+    rails
+        Levels of the network of rails.
+    joined
+        Levels of the network that it is compared with; absent: the same, but that every GPU reaches
+        every other.
+
+    Returns
+    -------
+    Forwarding or None
+        None without experts, or where no plan fits.
+    """
+    setting = search.setting
+    if setting.experts is None:
+        return None
+    if joined is None:
+        joined = tuple(replace(level, same_rank=False) for level in rails)
+    pair = tuple(rails), tuple(joined)
+    best, reference = (_best(search, levels) for levels in pair)
+    if best is None or reference is None:
+        return None
+    lie = _lie(setting, best.plan, rails)
+    dispatcher, share = _assumed(setting, best.plan, rails)
+    asked = search.training.overlap_share is not None
+    told = Forwarding(lie, dispatcher, share, asked, _loss(best, reference))
+    if "domains" not in (lie, _lie(setting, reference.plan, joined)):
+        return told
+    other, text = _otherwise(search, dispatcher, share)
+    times = [_best(other, levels) for levels in pair]
+    if times[0] is None or times[1] is None:
+        return told
+    return replace(told, other=text, other_loss=_loss(times[0], times[1]))
+
+
+def _best(search: PlanSearch, levels: tuple[Level, ...]) -> PlanTime | None:
+    found = search.best_on_subset(levels)
+    return found.best if isinstance(found, SearchResult) else None
+
+
+def _loss(rails: PlanTime, joined: PlanTime) -> float:
+    """How much longer it takes on rails, by plans that differ no more than 1 % or not at all."""
+    return max(0.0, rails.iteration_time_s / joined.iteration_time_s - 1)
+
+
+def _lie(setting: Setting, plan: Plan, levels: Sequence[Level]) -> Lie:
+    """Where GPUs that exchange tokens lie."""
+    if plan.experts_over == 1 or setting.gathers_experts:
+        return "unspread"
+    if plan.folded is not None:
+        domain = setting.options.use_per_domain or levels[0].size
+        return "domain" if plan.experts_over * plan.expert_tensor <= domain else "domains"
+    inside = plan.placement.levels[0].expert
+    if inside == plan.experts_over:
+        return "domain"
+    return "rail" if inside == 1 else "domains"
+
+
+def _assumed(setting: Setting, plan: Plan, levels: Sequence[Level]) -> tuple[str, float]:
+    """Who brings tokens to experts, and what of forwarding hides [1]."""
+    run, asked = setting.training.calibrated, setting.training.overlap_share
+    if run is None or run.dated is None:
+        return "", asked or 0.0
+    domain = setting.options.use_per_domain or levels[0].size
+    dispatcher = run.dated.recipe.dispatcher_of(plan.experts_over * plan.expert_tensor, domain)
+    return dispatcher, float(dispatcher != "alltoall") if asked is None else asked
+
+
+def _otherwise(search: PlanSearch, dispatcher: str, share: float) -> tuple[PlanSearch, str]:
+    """The search under the other assumption, and what asks for it."""
+    training = search.training
+    run = training.calibrated
+    if training.overlap_share is not None or run is None or run.dated is None:
+        other_share = 0.0 if share else 1.0
+        changed = replace(training, overlap_share=other_share)
+        return replace(search, training=changed), f"--overlap-share {other_share:g}"
+    other = "hybridep" if dispatcher == "alltoall" else "alltoall"
+    recipe = replace(run.dated.recipe, dispatcher=other)
+    run = replace(run, dated=replace(run.dated, recipe=recipe))
+    return replace(search, training=replace(training, calibrated=run)), f"--dispatcher {other}"
