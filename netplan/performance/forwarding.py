@@ -20,11 +20,12 @@ from netplan.records import replace
 Lie = Literal["unspread", "domain", "rail", "domains"]
 """Where GPUs that exchange tokens lie: nothing is spread, one HB domain, one rail, several."""
 
-WHY_NOTHING: dict[Lie, str] = {
-    "unspread": "no experts are spread, so that nothing is forwarded",
-    "domain": "experts stay inside HB domains, so that nothing is forwarded",
-    "rail": "experts of a rank are on one rail, so that nothing is forwarded",
+WHERE: dict[Lie, str] = {
+    "unspread": "no experts are spread",
+    "domain": "experts stay inside HB domains",
+    "rail": "experts of a rank are on one rail",
 }
+"""Where experts lie of which nothing is forwarded, in words."""
 
 
 class Forwarding(Struct, frozen=True):
@@ -66,9 +67,12 @@ class Forwarding(Struct, frozen=True):
         >>> Forwarding("domain", "hybridep", 1.0, False, 0.0).reason
         'experts stay inside HB domains, so that nothing is forwarded'
         """
-        if self.other_loss is None:
-            return WHY_NOTHING.get(self.lie, "nothing is forwarded")
-        if self.asked:
+        if self.lie != "domains":
+            why = "since forwarding would take longer"
+            if self.other_loss is None:
+                why = "so that nothing is forwarded"
+            hides = f"{WHERE[self.lie]}, {why}"
+        elif self.asked:
             hides = f"{100 * self.overlap_share:.3g} % of what is forwarded for experts hides"
         elif self.overlap_share:
             hides = f"forwarding is hidden by {self.dispatcher}"
@@ -76,7 +80,14 @@ class Forwarding(Struct, frozen=True):
             hides = f"{self.dispatcher} forwards inside HB domains before it sends"
         else:
             hides = "tokens are forwarded inside HB domains before they are sent (Eq. 21)"
+        if self.other_loss is None:
+            return hides
         return f"{hides}; with {self.other} rail-only loses {100 * self.other_loss:.1f} %"
+
+    @property
+    def sentence(self) -> str:
+        """What rails lose, and why."""
+        return f"Rail-only loses {100 * self.loss:.1f} % with these experts: {self.reason}."
 
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON."""

@@ -10,6 +10,7 @@ from netplan.inputs.choices import Execution
 from netplan.levels import gpu_count
 from netplan.performance.error_bars import bar_note
 from netplan.performance.explain import Difference, explain, explain_modes
+from netplan.performance.forwarding import Forwarding, forwarding_of
 from netplan.performance.plan import PlanTime, SearchResult, side_by_side
 from netplan.performance.published_runs import AskedRun, nearest_row
 from netplan.performance.search import best_usual, search_plans, unusual_of
@@ -37,6 +38,7 @@ from netplan.questions.setup.training import (
     assumed,
     plan_inputs,
     plan_options,
+    plan_search,
     strategy_under,
     training_case,
 )
@@ -110,8 +112,8 @@ class SearchAnswer(Answer):
 
     Beside them stand the memory of one GPU [B], what the fabric assumes, and the differences term
     by term where an explanation was asked for, of ``compared`` plans if it is one of two, the
-    nearest ``published`` run, and the best of the plans that teams run, with what of the best one
-    is ``unusual``.
+    nearest ``published`` run, the best of the plans that teams run, with what of the best one is
+    ``unusual``, and what rails forward for experts.
     """
 
     inputs: dict[str, Any]
@@ -126,6 +128,7 @@ class SearchAnswer(Answer):
     published_notes: tuple[str, ...] = ()
     usual: PlanTime | None = None
     unusual: tuple[str, ...] = ()
+    forwarding: Forwarding | None = None
 
     @property
     def best(self) -> PlanTime:
@@ -157,6 +160,8 @@ class SearchAnswer(Answer):
                 "usual": usual_dict(self.found.best, self.usual, self.unusual),
                 "tight": self.found.tight.to_dict(1) if self.found.tight else None,
             }
+        if self.forwarding:
+            answer |= {"forwarding": self.forwarding.to_dict()}
         if self.published:
             answer |= {"published": [run.to_dict() for run in self.published]}
         if explanation and self._barred:
@@ -275,6 +280,7 @@ class SearchAnswer(Answer):
             kept = tight.memory.words if tight.memory else ""
             yield f"Faster, tight: {tight.time_text}, {_plan_words(tight)}, {kept}."
         yield from filter(None, (usual_sentence(result.best, self.usual, self.unusual),))
+        yield from (self.forwarding.sentence,) if self.forwarding else ()
         if result.best.memory and self.inputs["use_per_domain"] is None:
             yield from part_note(self.inputs["gpus"], self.inputs["hb_size"])
 
@@ -562,6 +568,7 @@ class Search(Question[SearchAnswer]):
         unusual = unusual_of(result) if varied else ()
         asked = self._comparable(case)
         runs = _published_runs(asked) if asked else ()
+        on_rails = case.fabric.network == "rail-only" and self.instances is None
         best = (replace(row, mfu=share * row.mfu, hfu=share * row.hfu) for row in result.plans)
         return SearchAnswer(
             inputs=plan_inputs(self, case, result.settings[0]) | {"execution": execution},
@@ -580,6 +587,9 @@ class Search(Question[SearchAnswer]):
             ),
             usual=usual,
             unusual=unusual,
+            forwarding=forwarding_of(plan_search(self, training), case.fabric.levels)
+            if on_rails
+            else None,
             differences=_explained(result, self.explain) if self.explain else (),
             compared=_compared(result, self.explain) if self.explain else (),
             detail=detail,

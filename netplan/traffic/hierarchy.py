@@ -353,7 +353,8 @@ class CollectiveNetwork(Struct, frozen=True):
         if kind == "all_to_all" and used.overlap_share is not None:
             times = list(_level_times(kind, levels, group, methods, schedule, shares))
             slope = self._exchange_slope(times, group, schedule)
-            return algorithms.Affine(slope, sum((time.fixed_s for time in times), start_s))
+            latency_s = reduce(np.add, (np.asarray(time.fixed_s) for time in times))
+            return algorithms.Affine(slope, latency_s + start_s)
         if slips:
             kind = "reduce_scatter"
         time = group_time(kind, levels, group, methods=methods, schedule=schedule, shares=shares)
@@ -374,18 +375,16 @@ class CollectiveNetwork(Struct, frozen=True):
 
     def _exchange_slope(
         self, times: Sequence[algorithms.LevelTime], group: Group, schedule: Schedule
-    ) -> Amount:
+    ) -> Floats:
         """Time of a byte of an all_to_all, by whom the network joins (formulas of this module)."""
         inside, *outside = (np.asarray(time.s_per_byte) for time in times)
         phased = schedule == "hierarchical"
         network = reduce(np.add if phased else np.maximum, outside, np.zeros_like(inside))
         if self.forwards:
             return forwarded(inside, network, self.communication.overlap_share or 0.0)
-        if not phased:
-            return np.maximum(inside, network)
-        if any(level.kind != "switch" for level in self.levels[1:]):
-            return inside + network
-        domains = group.members[1:].prod(axis=0)
+        if phased and any(level.kind != "switch" for level in self.levels[1:]):
+            return np.asarray(inside + network)
+        domains = group.members[1:].prod(axis=0) if phased else 1
         return np.maximum(inside / domains, network)
 
     def _algorithm(self, kind: CollectiveKind, level: Level) -> str | None:

@@ -76,7 +76,7 @@ class Ramped(Struct, frozen=True, eq=False):
         return self.s_per_byte, self.s_per_root
 
 
-def forwarded(inside: Amount, network: Amount, overlap_share: Amount) -> Amount:
+def forwarded(inside: Amount, network: Amount, overlap_share: Amount) -> Floats:
     """What is handed over inside HB domains and what then crosses the network, together.
 
     ::
@@ -92,7 +92,7 @@ def forwarded(inside: Amount, network: Amount, overlap_share: Amount) -> Amount:
 
     Returns
     -------
-    Amount
+    Floats
         Of the shape that all of them broadcast to, in the same unit.
 
     References
@@ -107,8 +107,9 @@ def forwarded(inside: Amount, network: Amount, overlap_share: Amount) -> Amount:
     >>> round(float(forwarded(7 / 8 / 450e9, network, 0.0) / network), 4)
     1.1111
     """
-    longer: Amount = np.maximum(inside, network)
-    return longer + (1 - np.asarray(overlap_share)) * np.minimum(inside, network)
+    longer, shorter = np.maximum(inside, network), np.minimum(inside, network)
+    both: Floats = longer + (1 - np.asarray(overlap_share)) * shorter
+    return both
 
 
 class Regime(Struct, frozen=True, eq=False):
@@ -127,7 +128,7 @@ class Regime(Struct, frozen=True, eq=False):
         """All levels at once, but for what is handed over first [s]."""
         inside, *outside = parts_s
         network: Floats = reduce(np.maximum, outside, np.zeros_like(inside))
-        return np.asarray(forwarded(inside, network, self.overlap_share))
+        return forwarded(inside, network, self.overlap_share)
 
     def seconds(self, data_bytes: Amount) -> Floats:
         """Time for this many bytes [s].

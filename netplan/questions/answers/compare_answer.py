@@ -121,7 +121,7 @@ class Comparison(Answer):
             yield show.Paragraph(f"Rule: {verdict.rule}.{' ' if changes else ''}{changes}")
         yield from (show.Paragraph(trade.sentence, "strong") for trade in self.trades)
         if forwarded := self.forwarding() if self.forwarding else None:
-            yield show.Paragraph(f"Experts on rails: {forwarded.reason}.")
+            yield show.Paragraph(forwarded.sentence)
         best = verdict.fabric if verdict else None
         rows, chosen = self.rows, lambda row: row.label == best
         yield show.Table("fabrics", list(self._network()), rows, legend=legend, chosen=chosen)
