@@ -270,9 +270,11 @@ class CalibratedRun(Struct, frozen=True):
         if rates is None:
             kin = _kin(accelerator.name)
             near = f"--accelerator {kin}, " if kin else ""
+            alone = "" if precision == "bf16" else " without --precision"
             raise InputError(
                 f"{accelerator.name} has no training block, the rates that training runs reach:"
-                f" take {near}--iteration-model measured or 4d, or fit one with netplan calibrate"
+                f" take {near}--iteration-model measured or 4d{alone}, or fit one with netplan"
+                " calibrate"
             )
         if dated is not None:
             return cls(

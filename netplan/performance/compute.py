@@ -560,13 +560,21 @@ def check_formulas(setting: Setting) -> None:
         raise InputError(
             f"iteration model {name} has formulas for {unlike} under software of a date alone:"
             " leave --software-date none out, take a stack and an accelerator with numbers by date,"
-            f" or --iteration-model {'' if setting.transformer.mamba else 'measured or '}4d"
+            f" or {_others(setting)}"
         )
     if unlike or setting.strategy == "summa":
         raise InputError(
             f"iteration model {name} has no formulas for {unlike or 'SUMMA'}:"
-            " take --iteration-model measured or 4d"
+            f" take {_others(setting)}"
         )
+
+
+def _others(setting: Setting) -> str:
+    """Iteration models that have formulas, and what they do not time, as they are asked for."""
+    run = setting.training.calibrated
+    others = f"--iteration-model {'' if setting.transformer.mamba else 'measured or '}4d"
+    bf16 = run is None or run.precision == "bf16"
+    return others if bf16 else f"{others} without --precision"
 
 
 def calibrated_times(

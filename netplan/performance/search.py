@@ -150,9 +150,10 @@ def search_plans(  # noqa: PLR0913 - what a search may be asked
     if not enumerated:
         raise NoPlanError(_no_plan(settings, levels))
     if not plans:
+        asked = PlanSearch(training, strategy, mode, options)
         if training.stack_memory is None:
-            raise InfeasibleError(_no_room(training, least_bytes))
-        raise _no_room_held(PlanSearch(training, strategy, mode, options), levels, least_bytes)
+            raise InfeasibleError(_no_room(asked, levels, least_bytes))
+        raise _no_room_held(asked, levels, least_bytes)
     seconds = time.perf_counter() - start
     result = SearchResult(tuple(plans[:top]), enumerated, feasible, seconds, levels, settings)
     return replace(result, tight=faster)
@@ -286,6 +287,8 @@ def _settings(
         covered = tuple(name for name in covered if name != "summa")
     if training.assumptions.compute.operations != "detailed":
         covered = ("1d",)
+    if training.calibrated is not None:  # which has no formulas for products in panels
+        covered = tuple(name for name in covered if name != "summa")
     return tuple(Setting(training, name, mode, options) for name in covered)
 
 
@@ -518,10 +521,10 @@ def _products(setting: Setting, gpus: int) -> Ints:
     return products
 
 
-def _no_room(training: Training, least_bytes: float) -> str:
+def _no_room(search: PlanSearch, levels: tuple[Level, ...], least_bytes: float) -> str:
+    training = search.training
     miss = least_bytes - training.tiers_bytes
-    whole = isinstance(training.model, Model)
-    room = ", full recomputation, a higher ZeRO stage" if whole else ""
+    room = "".join(f", {remedy}" for remedy in _remedies(search, levels))
     room += " or a larger memory" if training.expanded else " or an expanded memory"
     there = si(training.tiers_bytes, "B")
     if training.expanded is not None:
@@ -534,6 +537,27 @@ def _no_room(training: Training, least_bytes: float) -> str:
     )
 
 
+def _remedies(search: PlanSearch, levels: tuple[Level, ...]) -> Iterator[str]:
+    """What else may be kept or sharded so that a plan fits, the least that does, as it is asked."""
+    options = search.options
+    if not isinstance(search.training.model, Model):
+        return
+    again = replace(options, variant=replace(options.variant, recompute="full"))
+    every = {"--recompute full": again, "--zero 3": replace(options, zero_stage=SHARDED_WEIGHTS)}
+    both = {"--recompute full with --zero 3": replace(again, zero_stage=SHARDED_WEIGHTS)}
+    for remedies in (every, both):
+        fitting = [text for text, then in remedies.items() if _fits(search, then, levels)]
+        if fitting:
+            yield from fitting
+            return
+
+
+def _fits(search: PlanSearch, options: Options, levels: tuple[Level, ...]) -> bool:
+    """Whether some plan fits under other options."""
+    settings = _settings(search.training, search.strategy, search.mode, options)
+    return any(_search_one(setting, levels, 1)[0] for setting in settings)
+
+
 def _no_room_held(
     search: PlanSearch, levels: tuple[Level, ...], least_bytes: float
 ) -> InfeasibleError:
@@ -542,7 +566,9 @@ def _no_room_held(
     name, there = training.model.name, f"{training.usable_bytes / 1e9:.3g}"
     kept = (options.recomputation, options.zero_stage, options.offload_layers)
     more = "more GPUs of each HB domain" if options.use_per_domain else "more GPUs"
-    higher = ", or --zero 3" if options.zero_stage != SHARDED_WEIGHTS else ""
+    sharded = replace(options, zero_stage=SHARDED_WEIGHTS)
+    helps = sharded != options and _best_of(replace(search, options=sharded), levels)
+    higher = ", or --zero 3" if helps else ""
     more += f"{', a' if higher else ', or a'} GPU with more memory{higher}"
     nearest = InfeasibleError(
         f"{name} fits on no plan: the nearest needs {si(least_bytes, 'B')} a GPU, and programs"

@@ -277,9 +277,9 @@ def test_compare_says_that_no_plan_is_sure_to_fit() -> None:
 @pytest.mark.parametrize(
     ("given", "least", "advice"),
     [
-        ((), "472 GB", "or --zero 3"),
-        (("--recompute", "full"), "472 GB", "or --zero 3"),
-        (("--recompute", "none"), "482 GB", "or --zero 3"),
+        ((), "472 GB", "or a GPU with more memory"),
+        (("--recompute", "full"), "472 GB", "or a GPU with more memory"),
+        (("--recompute", "none"), "482 GB", "or a GPU with more memory"),
         (("--zero", "3"), "475 GB", "or a GPU with more memory"),
     ],
 )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
+from netplan.catalog import user_roots
 from netplan.errors import CatalogError, InputError
 from netplan.inputs.choices import AnyStrategy, Recompute
 from netplan.inputs.option import flag_text
@@ -40,6 +41,7 @@ from netplan.questions.setup.software import (
 )
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized, variants
+from netplan.scenarios.scenario import USUAL_TIMES, timed_as_known
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
@@ -301,8 +303,8 @@ def check_stack(asked: Asked, assumptions: IterationModel) -> None:
         return
     for words in calibrated_alone(asked, assumptions, by_stack=by_stack(asked, assumptions)):
         # Where the scenario's model of times gave way, it does not know what is trained either.
-        why = _not_as_fitted(asked)
-        other = f" ({why})" if why else ", or take --iteration-model calibrated"
+        why = _not_as_fitted(asked) or _not_by_runs(asked)
+        other = f" ({why})" if why else f", or take --iteration-model {USUAL_TIMES}"
         raise InputError(f"iteration model {name} has no times for {words}: leave it out{other}")
 
 
@@ -331,6 +333,7 @@ def calibrated_run(
             f"iteration model {assumptions.name} has formulas for {unlike} under software of a date"
             f" alone, and {lacking} has no numbers by date: take another one, or --iteration-model"
             f" {'' if model.mamba else 'measured or '}4d"
+            f"{'' if asked.training.precision in (None, 'bf16') else ' without --precision'}"
         )
     # Bytes that are asked for hold under every ZeRO stage.
     replaced = {key.rpartition(".")[2] for key in reader.overrides}
@@ -644,11 +647,23 @@ def training_inputs(asked: Asked, **resolved: object) -> dict[str, object]:
     return shown | resolved
 
 
+def _not_by_runs(asked: Asked) -> str:
+    """Why the usual iteration model would refuse what another one has no times for, too."""
+    named = asked.scenario.replace(iteration_model=USUAL_TIMES)
+    known = timed_as_known(named, (), user_roots(asked.catalog))
+    return _no_formulas(asked, USUAL_TIMES) if known != named else ""
+
+
 def _not_as_fitted(asked: Asked) -> str:
     """Why a run is not timed as the scenario's iteration model would; empty where it is."""
     before = getattr(asked.before.workload, "iteration_model", "")
     if "iteration_model" in asked.given or before in ("", asked.training.iteration_model):
         return ""
+    return _no_formulas(asked, before)
+
+
+def _no_formulas(asked: Asked, before: str) -> str:
+    """Of what an iteration model that is fitted to runs has no formulas; empty if unknown."""
     try:
         model = CatalogReader(asked.catalog, asked.overrides).load(WORKLOADS, asked.training.model)
     except CatalogError:
