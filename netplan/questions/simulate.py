@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from netplan.arrays import Ints
-from netplan.errors import InputError
+from netplan.errors import InfeasibleError, InputError
 from netplan.performance.plan import Plan
 from netplan.progress import share_done
 from netplan.questions.answers.plan_notes import bubble_note, model_notes, rates_note
@@ -35,6 +35,7 @@ from netplan.reports.sections import Heading
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.simulation.palm import PalmRun, simulate_palm
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL, PalmModel
+from netplan.simulation.program_work import check_simulated
 from netplan.simulation.ranks import read_ranks, snake, strided
 from netplan.simulation.simulate import simulate_training
 from netplan.simulation.tasks import SimulatedSchedule
@@ -203,7 +204,11 @@ class Simulate(SimulationQuestion):
         rules = reader.load(ANY_ITERATION_MODEL, self.training.iteration_model)
         if isinstance(rules, PalmModel):
             return published_answer(self, reader, rules)
-        return self._corrected() if self.jobs is None else jobs_answer(self, Path(self.jobs))
+        try:
+            return self._corrected() if self.jobs is None else jobs_answer(self, Path(self.jobs))
+        except InfeasibleError:
+            check_simulated(rules)  # another plan would lead nowhere
+            raise
 
     def _corrected(self) -> SimulateAnswer:
         """Simulate the plan that search finds."""

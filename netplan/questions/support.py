@@ -109,8 +109,8 @@ class _Training(Struct, frozen=True):
         """Of one model on every accelerator."""
         try:
             workload = workload_of(self.asked, model, self.rules)
-        except NetplanError as error:
-            yield from [_refused(error)] * len(chips)
+        except NetplanError:
+            yield from (self._refused(model, chip) for chip in chips)
             return
         for chip in chips:
             try:
@@ -121,6 +121,15 @@ class _Training(Struct, frozen=True):
                 continue
             unknown = self._unknown(setting)
             yield Verdict("refused", unknown) if unknown else self._known(setting, chip)
+
+    def _refused(self, model: "Model | OtherModel", chip: Accelerator) -> Verdict:
+        """Why a model is refused that no accelerator helps; what else is offered depends on it."""
+        asked = self.asked.with_values(model=model.name, accelerator=chip.name)
+        try:
+            workload_of(asked, model, self.rules)
+        except NetplanError as error:
+            return _refused(error)
+        raise TypeError("a model is refused, and then is not")
 
     def _unknown(self, setting: Setting) -> str:
         """Why the model's operations are none that the iteration model counts; empty if they are.

@@ -17,6 +17,7 @@ price of the fabric that is called so. A formula, which has no hyphens in its na
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -309,6 +310,67 @@ def _opened(ask: str) -> frozenset[str]:
         for parameter in inputs
         if parameter.name == FIXED.rstrip(".") or parameter.option.kind == "changes"
     )
+
+
+@cache
+def _flags(ask: str) -> dict[str, tuple[str, str]]:
+    """Inputs of a question by flags, and the values that flags without one stand for."""
+    return {
+        flag: (name, str(not known.default).lower() if known.option.kind == "flag" else "")
+        for name, known in known_inputs(ask).items()
+        for flag in known.option.flag_of(name).split("/")
+    }
+
+
+NO_VALUE = frozenset(
+    (
+        *("a", "alone", "and", "are", "as", "at", "both", "but", "counts", "does", "for", "goes"),
+        *("has", "have", "in", "is", "kept", "knows", "means", "needs", "of", "on", "or", "out"),
+        *("puts", "runs", "says", "searches", "takes", "that", "the", "they", "to", "under"),
+        *("where", "which", "with"),
+    )
+)
+"""Words behind a flag that are no value of it."""
+
+
+def as_varied(ask: str, text: str) -> str:
+    """A message that names options of a question's own command, as a study is given the same.
+
+    Parameters
+    ----------
+    ask
+        The question.
+    text
+        The message.
+
+    Returns
+    -------
+    str
+        With ``--vary INPUT=VALUE`` for every flag that the command of studies does not have.
+
+    Examples
+    --------
+    >>> as_varied("search", "give a multiple, another --hb-size, or --space free")
+    'give a multiple, another --vary hb_size=VALUE, or --vary space=free'
+    >>> as_varied("search", "leave --no-tensor-overlap out, or take --fix pipeline=64")
+    'leave --vary tensor_overlap=false out, or take --vary fixed.pipeline=64'
+    """
+    flags = _flags(ask)
+
+    def varied(found: "re.Match[str]") -> str:
+        flag, value = found[1], (found[2] or "").strip()
+        if flag == "--fix":
+            return f"--vary {FIXED}{value}"
+        name, alone = flags.get(flag, ("", ""))
+        if not name:
+            return found[0]
+        if alone:
+            return f"--vary {name}={alone}{found[2] or ''}"
+        if not value or value in NO_VALUE:
+            return f"--vary {name}=VALUE{found[2] or ''}"
+        return f"--vary {name}={value}"
+
+    return re.sub(r"(--[a-z][a-z-]+)( [A-Za-z0-9][\w.:+=/-]*(?<![.:]))?", varied, text)
 
 
 @cache

@@ -136,7 +136,7 @@ def own_store(made: Study) -> Path:
     if usual.exists():
         with suppress(InputError), Store.open(usual) as store:  # what is wrong with it, a run says
             question = asked(made.definition)
-            if asked(store.meta.definition) != question:
+            if asked(store.meta.definition) != question and store.answered:
                 digest = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
                 return usual.with_stem(f"{made.name}-{digest[:8]}")
     return usual

@@ -201,8 +201,11 @@ class Store(AbstractContextManager["Store"]):
     def check(self, work: PointTask, version: str) -> None:
         """Refuse to mix the results of two versions, or of two states of the inputs.
 
-        A study that is only shown in another way goes on, and is shown so from now on.
+        A study that is only shown in another way goes on, and is shown so from now on. Where no
+        point has an answer yet, as of a study with a mistake, it begins anew as it is now.
         """
+        if not self.answered and self.meta.name == work.name:
+            self._begin_anew(work, version)
         meta, anew = self.meta, "start anew with another --store"
         if meta.netplan_version != version:
             raise InputError(
@@ -228,6 +231,22 @@ class Store(AbstractContextManager["Store"]):
             )
             with self._transaction() as connection:
                 connection.executemany(KNOWN, _meta_rows(self.meta))
+
+    @property
+    def answered(self) -> bool:
+        """Whether some point has an outcome that is no failure."""
+        return bool((self._state == DONE).any())
+
+    def _begin_anew(self, work: PointTask, version: str) -> None:
+        """Forget failures of what the study was, if it is another one now."""
+        meta = Meta(work.name, version, work.input_sha256, work.definition, work.point_count)
+        if self.meta == meta:
+            return
+        with self._transaction() as connection:
+            for table in ("outcomes", "attempts"):
+                connection.execute(f"DELETE FROM {table}")  # noqa: S608 - names of ours
+            connection.executemany(KNOWN, _meta_rows(meta))
+        self.meta, self._state = meta, np.full(meta.point_count, MISSING, np.int8)
 
     def record(self, outcomes: Sequence[PointResult], tried: Iterable[int] = ()) -> None:
         """Add outcomes in one transaction; a point that has one already keeps it.

@@ -287,7 +287,10 @@ class Study(Struct, frozen=True):
         try:
             data = self._answer(point)
         except InfeasibleError as error:
-            return dict.fromkeys(self.spec.asked_names) | {STATUS: str(error).splitlines()[0]}
+            why = questions.as_varied(self.spec.ask, str(error).splitlines()[0])
+            return dict.fromkeys(self.spec.asked_names) | {STATUS: why}
+        except InputError as error:  # whose options are those of the question's own command
+            raise InputError(questions.as_varied(self.spec.ask, str(error))) from error
         outputs: dict[str, Scalar] = {}
         for out in self.spec.outputs:
             if not isinstance(out, str):
@@ -300,7 +303,9 @@ class Study(Struct, frozen=True):
         return outputs | {STATUS: OK}
 
     def check_outputs(self) -> None:
-        """Refuse names of outputs that no answer has; a few points are asked to find out.
+        """Refuse names of outputs that no answer has; points are asked until some have answered.
+
+        They lie ever closer: first and last, middle, quarters and so on.
 
         Raises
         ------
@@ -310,13 +315,15 @@ class Study(Struct, frozen=True):
             If a name means more than one value.
         """
         wanted = [out for out in self.spec.outputs if isinstance(out, str)]
-        last = self.point_count - 1
+        last, answered = self.point_count - 1, 0
         faults: dict[str, NetplanError] = {}
-        for point in self.points([*dict.fromkeys(last * part // 4 for part in (0, 4, 2, 1, 3))]):
+        parts = (0.0, 1.0, *(odd / 2**fine for fine in FINENESS for odd in range(1, 2**fine, 2)))
+        for point in self.points([*dict.fromkeys(int(last * part) for part in parts)]):
             try:
                 data = self._answer(point)
             except Exception:  # noqa: BLE001, S112 - what is wrong with a point, its outcome says
                 continue
+            answered += 1
             faults = {}
             for name in wanted:
                 try:
@@ -326,6 +333,8 @@ class Study(Struct, frozen=True):
             wanted = list(faults)
             if not wanted:
                 return
+            if answered == ENOUGH:
+                break
         if faults:
             raise next(iter(faults.values()))
 
@@ -334,6 +343,8 @@ class Study(Struct, frozen=True):
         return questions.point_answer(self.spec, point.inputs, self.catalog, self.base)
 
 
+ENOUGH, FINENESS = 5, range(1, 7)
+"""Points that have answered, of which some have every output; halvings of the points asked [1]."""
 CONDITION = ("when", "otherwise")
 """Keys of an axis that stay when it is given other values."""
 
@@ -412,12 +423,13 @@ def _sha256(definition: str, files: str) -> str:
 def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition:
     """The definition with inputs of this run: single values stay, lists vary.
 
-    Values that the study replaces in a record go with the record, and a note says so.
+    Values that the study replaces in a record go with the record, and a note says so; so do those
+    of inputs that vary together with one that is given.
 
     Raises
     ------
     InputError
-        If a changed axis varies together with another input.
+        If an input is given twice, or some that vary together have unlike numbers of values.
     """
     if not changes:
         return spec
@@ -428,13 +440,12 @@ def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition
     changes = {name: _number(spec, name, value) for name, value in plain.items()}
     data = json.loads(json.dumps(to_builtins(spec)))
     _drop_what_belonged(data, spec, changes)
+    together: list[str] = []
+    for axis in spec.axes:
+        if axis.zip is not None and changes.keys() & set(axis.names):
+            together += [name for name in axis.names if name not in changes]
+            changes = _unzipped(data, axis, changes)
     for name, value in changes.items():
-        zipped = [axis for axis in spec.axes if axis.zip is not None and name in axis.names]
-        if zipped:
-            raise InputError(
-                f"{name} varies together with others ({zipped[0].title}): copy the"
-                " study file and change it there"
-            )
         places = [index for index, axis in enumerate(data["axes"]) if axis.get("input") == name]
         several = isinstance(value, (list, tuple))
         # An axis that is held at one value stays an axis: charts and tables know its name.
@@ -450,7 +461,47 @@ def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition
     try:
         return StudyDefinition.read(data)
     except RecordError as error:
-        raise InputError(f"study {spec.name} with the values of this run: {error}") from None
+        asks = " ".join(f"--vary {name}=VALUE" for name in together)
+        hint = f"; give what varies together, as many values of each: {asks}" if asks else ""
+        raise InputError(f"study {spec.name} with the values of this run: {error}{hint}") from None
+
+
+def _unzipped(data: dict[str, Any], axis: StudyAxis, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """An axis of inputs that vary together, with values of this run; all other changes.
+
+    Those that are given take its place, as many of each; the rest of it is left out, with a note.
+    """
+    given = {name: changes[name] for name in axis.names if name in changes}
+    lists = {
+        name: list(value) if isinstance(value, (list, tuple)) else [value]
+        for name, value in given.items()
+    }
+    counts = {len(values) for values in lists.values()}
+    if len(counts) > 1:
+        several = ", ".join(f"{len(values)} of {name}" for name, values in lists.items())
+        raise InputError(
+            f"{' and '.join(given)} vary together, got {several}: give as many of each"
+        )
+    # What is the same beside every value belongs to none of them.
+    every = {name: {*values} for name, values in (axis.zip or {}).items() if name not in given}
+    alike = {name: [*values] for name, values in every.items() if len(values) == 1}
+    known = [[*old["zip"]] if old.get("zip") else [] for old in data["axes"]]
+    place = known.index([*axis.names])
+    if len(lists) > 1:
+        varied: dict[str, Any] = {"zip": lists}
+    else:
+        ((name, values),) = lists.items()
+        varied = {"input": name, "values": values}
+    data["axes"][place : place + 1] = [
+        varied,
+        *({"input": name, "values": values} for name, values in alike.items()),
+    ]
+    if left := [name for name in every if name not in alike]:
+        data["notes"].append(
+            f"Left out, since the study has them for its own values of {' and '.join(given)}:"
+            f" {', '.join(left)}. --vary sets them."
+        )
+    return {name: value for name, value in changes.items() if name not in given}
 
 
 def _number(spec: StudyDefinition, name: str, value: Any) -> Any:  # noqa: ANN401 - or several

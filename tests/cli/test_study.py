@@ -262,7 +262,10 @@ def test_two_workers_give_the_same_answer(ready: Path) -> None:
             ("run", "hb-size-paper", "--vary", "hb_size=70000,80000"),
             "no point of 12 meets all condit",
         ),
-        (("run", "hb-size-paper", "--vary", "model=gpt-1t"), "model varies together with others"),
+        (
+            ("run", "serving", "--vary", "model=llama-3.1-70b"),
+            "as many values of each: --vary accelerator=VALUE --vary precision=VALUE",
+        ),
         (("run", "batch-size", "--vary", "model=gpt-2t"), "unknown model 'gpt-2t'"),
         (("run", "batch-size", "--workers", "-1"), "--workers: 0"),
         (("run", "batch-size", "--workers", "1000000"), "--workers: 0 (this process alone) to "),

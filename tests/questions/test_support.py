@@ -1,14 +1,20 @@
 """What is answered: the table says of every combination what its own command does."""
 
 import random
+import re
+from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
 
 import netplan
 from netplan.errors import InfeasibleError, InputError, NetplanError
-from netplan.questions.search import SearchAnswer
-from netplan.questions.support import Cell, support
+from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.questions.search import Search, SearchAnswer
+from netplan.questions.support import CLUSTER, GPUS, Cell, _Training, support
+from netplan.scenarios.reading import CatalogReader
+from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import WORKLOADS
 from tests.cli.command import netplan as command
 from tests.turns import one_in
@@ -159,3 +165,144 @@ def test_filters_are_names_as_everywhere() -> None:
         support(precision="fp7")
     with pytest.raises(NetplanError, match="did you mean"):
         support(model="lama-3-8b")
+
+
+Asked = dict[str, str]
+"""A run: model, accelerator, iteration model, and what else is given."""
+TIMED = ("calibrated", "measured", "4d", "ptd-p")
+MODEL_OF_TIMES = re.compile(
+    r"(?:take|use|or|,) (?:the )?(?:--)?iteration[- ]model ([a-z0-9-]+)(?:,? or ([a-z0-9-]+))?"
+    r"( without --precision)?"
+)
+
+
+@cache
+def refusal(given: frozenset[tuple[str, str]]) -> str:
+    """Why a run is refused, by the table's own functions; empty if it is answered."""
+    known = dict(given)
+    chip, overrides = known.pop("accelerator"), {}
+    if "sram" in known:
+        overrides = {"accelerator.sram_bytes": known.pop("sram")}
+    reader = CatalogReader(None, overrides)
+    try:
+        asked = Search.on(CLUSTER, gpus=GPUS, accelerator=chip, overrides=overrides, **known)
+        rules = reader.load(ITERATION_MODELS, asked.training.iteration_model)
+        models = [reader.load(WORKLOADS, known["model"])]
+        chips = [reader.load(ACCELERATORS, chip)]
+        (verdict,) = _Training(asked, reader, rules, {}).verdicts(models[0], chips)
+    except NetplanError as error:
+        return str(error)
+    return verdict.reason if verdict.status == "refused" else ""
+
+
+def next_steps(asked: Asked, reason: str) -> Iterator[Asked]:
+    """What a refusal offers, each way done."""
+
+    def without(name: str, others: Asked = asked) -> Asked:
+        return {key: value for key, value in others.items() if key != name}
+
+    if re.search(r"leave (it|--precision \S+) out", reason) and "precision" in asked:
+        yield without("precision")
+    elif reason.startswith("--software-date") and "leave it out" in reason:
+        yield without("software_date")
+    if "leave --software-date none out" in reason:
+        yield without("software_date")
+    for *names, alone in MODEL_OF_TIMES.findall(reason):
+        for name in {*names} & {*TIMED}:
+            other = asked | {"iteration_model": name}
+            yield without("precision", other) if alone else other
+    if number := re.search(r"(?:take|\bor) --precision ([\w-]+)", reason):
+        yield asked | {"precision": number[1]}
+    if chip := re.search(r"--accelerator (?:of )?([\w-]+)", reason):
+        yield asked | {"accelerator": chip[1]}
+    if "--memory model" in reason:
+        yield asked | {"memory_model": "model"}
+    if size := re.search(r"sram_bytes=(\w+)", reason):
+        yield asked | {"sram": size[1]}
+
+
+def key(asked: Asked) -> frozenset[tuple[str, str]]:
+    return frozenset(asked.items())
+
+
+def leads_on(asked: Asked, steps: int = 3) -> bool:
+    """Whether some way that is offered ends in an answer."""
+    reason = refusal(key(asked))
+    if not reason:
+        return True
+    return steps > 0 and any(leads_on(then, steps - 1) for then in next_steps(asked, reason))
+
+
+def refused_runs() -> Iterator[Asked]:
+    """One run of each way to be refused, with software of a date and without, in panels too."""
+    seen = set()
+    for cell in EVERY:
+        if cell.question != "search" or cell.status != "refused":
+            continue
+        reason = cell.reason.replace(cell.model, "").replace(cell.accelerator, "")
+        if (case := (cell.iteration_model, cell.precision, reason)) in seen:
+            continue
+        seen.add(case)
+        run = {"model": cell.model, "accelerator": cell.accelerator}
+        run["iteration_model"] = cell.iteration_model
+        if cell.precision != "bf16":
+            run["precision"] = cell.precision
+        yield run
+        yield run | {"software_date": "none"}
+    yield from (
+        {"model": "llama-3-8b", "accelerator": "h100-80gb", "iteration_model": "calibrated"}
+        | {"strategy": "summa"}
+        | precision
+        for precision in ({}, {"precision": "fp8"})
+    )
+
+
+def test_every_refusal_names_a_step_that_works_and_none_that_leads_back() -> None:
+    """fp8 with experts had three messages that pointed at each other."""
+    runs = [*refused_runs()]
+    assert len(runs) > 300
+    for run in runs:
+        reason = refusal(key(run))
+        offered = [*next_steps(run, reason)]
+        assert offered or not reason, (run, reason)
+        for then in offered:
+            assert leads_on(then), (run, reason, then, refusal(key(then)))
+            back = next_steps(then, refusal(key(then)))
+            assert run not in back, (run, reason, then, refusal(key(then)))
+
+
+def test_all_strategies_leave_out_what_calibrated_has_no_formulas_for() -> None:
+    """SUMMA, whatever says what memory holds; asked for alone it is refused."""
+    asked: dict[str, Any] = {"gpus": 64, "model": "llama-3-8b", "accelerator": "h100-80gb"}
+    for memory in ("model", "stack"):
+        both = asked | {"memory_model": memory}
+        every = netplan.search("hgx-h100", **both, strategy="all")
+        ways = [netplan.search("hgx-h100", **both, strategy=name) for name in ("1d", "2d")]
+        assert every.best.iteration_time_s <= min(way.best.iteration_time_s for way in ways) * 1.01
+        assert {timed.strategy for timed in every.found.plans} <= {"1d", "2d"}
+    with pytest.raises(InputError, match="no formulas for SUMMA: take --iteration-model measured"):
+        netplan.search("hgx-h100", **asked, strategy="summa")
+
+
+def test_remedies_of_memory_are_those_that_help() -> None:
+    """Every way that the message names is taken; what would not fit either is not named."""
+    paper: dict[str, Any] = {"gpus": 256, "fabric": "rail-only"}
+    with pytest.raises(InfeasibleError, match=r"use more GPUs, --recompute full or an") as refused:
+        netplan.search("rail-only-paper", **paper)
+    assert "--zero 3" not in str(refused.value)  # 98.8 GB of 96 there
+    assert netplan.search("rail-only-paper", **paper, recompute="full").best
+    with pytest.raises(InfeasibleError):
+        netplan.search("rail-only-paper", **paper, zero_stage=3)
+    tiled: dict[str, Any] = {"gpus": 64, "iteration_model": "comet"}
+    tiled["overrides"] = {"accelerator.sram_bytes": "40e6"}
+    with pytest.raises(InfeasibleError, match="use more GPUs, --zero 3 or an"):
+        netplan.search(**tiled)
+    assert netplan.search(**tiled, zero_stage=3).best
+
+
+def test_what_is_not_simulated_is_refused_though_no_plan_fits() -> None:
+    """COMET's queues: a model that fits would be refused as well, 4d is simulated."""
+    with pytest.raises(InputError, match=r"not simulated.*take --iteration-model 4d"):
+        netplan.simulate("comet-paper", gpus=256)
+    answer = netplan.simulate("comet-paper", gpus=256, iteration_model="4d", model="gpt-175b")
+    assert answer.to_dict()

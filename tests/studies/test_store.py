@@ -279,9 +279,30 @@ def test_a_disk_that_is_full_at_once_is_left_clean(
     ],
 )
 def test_results_are_not_mixed(tmp_path: Path, toy: Toy, version: str, message: str) -> None:
-    with make(tmp_path) as store, pytest.raises(InputError, match=message) as refusal:
-        store.check(toy, version)
+    with make(tmp_path) as store:
+        store.record([good(1)])
+        with pytest.raises(InputError, match=message) as refusal:
+            store.check(toy, version)
     assert "--store" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("toy", "version"), [(TOY, "1.1"), (Toy(99), "1.0"), (Toy(100, input_sha256="c3d4"), "1.0")]
+)
+def test_a_store_without_an_answer_begins_anew(tmp_path: Path, toy: Toy, version: str) -> None:
+    with make(tmp_path) as store:
+        store.record([bad(1), bad(98)])
+        store.check(toy, version)
+        assert (store.counts().done, len(store.missing())) == (0, toy.point_count)
+        store.record([good(0)])
+    path = tmp_path / "toy.sqlite"
+    with Store.open(path) as store:
+        assert store.meta.netplan_version == version
+        assert (store.meta.point_count, store.meta.input_sha256) == (
+            toy.point_count,
+            toy.input_sha256,
+        )
+        assert [outcome.index for outcome in store.outcomes()] == [0]
 
 
 def test_two_drivers_on_one_store(tmp_path: Path) -> None:

@@ -184,8 +184,25 @@ def test_changes_of_a_run() -> None:
     assert made.spec.axis_names == ("model", "batch", "gpus", "hb_size")
     single = Study.load("batch-size", vary={"batch": 512, "hb_size": 8})
     assert single.point_count == 1
-    with pytest.raises(InputError, match="varies together with others"):
-        Study.load("hb-size-paper", vary={"model": "gpt-1t"})
+    # Model and batch vary together there: other models have no batch of the study.
+    other = Study.load("hb-size-paper", vary={"model": "gpt-1t", "hb_size": 8})
+    assert other.spec.axis_names == ("model", "gpus", "hb_size")
+    assert any("own values of model: batch. --vary" in str(note) for note in other.spec.notes)
+    both = {"model": ["gpt-1t", "gpt-22b"], "batch": [64, 32], "hb_size": 8, "gpus": 512}
+    pairs = [point.inputs for point in Study.load("hb-size-paper", vary=both).points([0, 1])]
+    assert [(inputs["model"], inputs["batch"]) for inputs in pairs] == [
+        ("gpt-1t", 64),
+        ("gpt-22b", 32),
+    ]
+    with pytest.raises(InputError, match="got 2 of model, 1 of batch: give as many of each"):
+        Study.load("hb-size-paper", vary=both | {"batch": 64})
+    # What is the same beside every value belongs to none: its batch stays with another model.
+    contention = Study.load("contention", vary={"model": "gpt-22b"})
+    assert {point.inputs["batch"] for point in contention.points([0, 1])} == {1024}
+    with pytest.raises(InputError, match="--vary accelerator=VALUE --vary precision=VALUE"):
+        Study.load("serving", vary={"model": "llama-3.1-70b"})
+    asked = {"model": "llama-3.1-70b", "accelerator": "h200", "precision": "fp8"}
+    assert Study.load("serving", vary=asked).point_count == 40
     with pytest.raises(InputError, match="axis gpus has a value twice"):
         Study.load("hb-size-paper", vary={"gpus": [8, 8]})
     with pytest.raises(NetplanError, match=r"unknown input of search 'hb_sise': did you mean hb_"):
@@ -270,9 +287,56 @@ def test_a_store_of_a_netplan_without_a_key_goes_on(tmp_path: Path) -> None:
     assert read_study(path).rows[0]["iteration_time_s"] == 1.5
     other = made.sha256_of("{}")
     with Store.begin(tmp_path / "other.study", made, __version__) as store:
+        store.record([PointResult(0, {"iteration_time_s": 1.5, "status": "ok"}, None, 0.1)])
         store.meta = structs.replace(store.meta, definition=old, input_sha256=other)
         with pytest.raises(InputError, match="inputs of batch-size have changed"):
             store.check(made, __version__)
+
+
+WRONG = {"name": "mine", "title": "x", "source": "us", "date": "2026-11", "ask": "search"}
+
+
+def test_outputs_are_checked_before_points_run_though_most_have_no_answer(tmp_path: Path) -> None:
+    """First, last, middle and quarters of these fit nowhere: what lies between is asked."""
+    fits, never = "llama-3-8b", ["gpt-100t", "t-1t", "transformer-1t", "gpt-1t", "kimi-k2.5"]
+    models = [*never[:1], *never[1:2], fits, *never[2:]]
+    spec = WRONG | {
+        "inputs": {"gpus": 8, "fabric": "rail-only"},
+        "axes": [{"input": "model", "values": models}],
+        "outputs": ["plans.0.iteration_tim_s"],
+    }
+    path = tmp_path / "mine.study"
+    with pytest.raises(NetplanError, match="did you mean iteration_time_s"):
+        run_study(make_study(StudyDefinition.read(spec)), path)
+    assert not path.exists()
+
+
+def test_a_store_without_an_answer_takes_the_corrected_study(tmp_path: Path) -> None:
+    """So does the usual one; with an answer it is kept for the study that it is of."""
+    axes = [{"input": "gpus", "values": [64, 128]}]
+    wrong = WRONG | {"axes": axes, "outputs": ["plans.0.iteration_time_s"]}
+    path = tmp_path / "mine.study"
+    broken = make_study(StudyDefinition.read(wrong | {"inputs": {"nic_gbps": 200, "radix": 3}}))
+    with Store.begin(path, broken, __version__) as store:
+        store.record([PointResult(0, None, "no such radix", 0.1)])
+    right = make_study(StudyDefinition.read(wrong | {"inputs": {"model": "llama-3-8b"}}))
+    ended = run_study(right, path)
+    assert (ended.done, ended.failed) == (2, 0)
+    other = make_study(StudyDefinition.read(wrong | {"inputs": {"model": "llama-3-70b"}}))
+    with pytest.raises(InputError, match="made for another study, or the study mine has changed"):
+        run_study(other, path)
+
+
+def test_what_failed_names_inputs_of_the_study(tmp_path: Path) -> None:
+    """Points name what --vary sets, and setting it works: --space free of netplan search."""
+    vary = {"hb_size": [8, 72], "gpus": 16_384, "accelerator": "gb200", "model": "gpt-1t"}
+    made = Study.load("hb-size-paper", vary=vary)
+    run_study(made, tmp_path / "a.study")
+    (failure,) = read_study(tmp_path / "a.study").failures
+    assert "another --vary hb_size=VALUE, or --vary space=free" in failure["status"]
+    freed = Study.load("hb-size-paper", vary=vary | {"space": "free"})
+    ended = run_study(freed, tmp_path / "b.study")
+    assert (ended.done, ended.failed) == (2, 0)
 
 
 def test_answer_in_every_form(hb_size: StudyAnswer) -> None:

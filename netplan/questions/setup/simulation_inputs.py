@@ -1,13 +1,11 @@
 """Inputs of `netplan simulate`, and what each of its ways of asking makes of them."""
 
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, get_args
 
 from netplan.arrays import AnyInts
-from netplan.errors import CatalogError, InputError
-from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.errors import InputError
 from netplan.questions.answers.simulate_answer import SimulateAnswer
 from netplan.questions.own_inputs import optional, several, shared
 from netplan.questions.question import NETWORK, RUNS, Question
@@ -15,7 +13,6 @@ from netplan.questions.setup.degraded_links import routing_of_left, shares_left,
 from netplan.questions.setup.runs import PATTERN, PLACED
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
-from netplan.simulation.program_work import check_simulated
 from netplan.simulation.ranks import Groups
 from netplan.simulation.simulate import Conditions
 from netplan.simulation.tasks import SimulatedSchedule
@@ -84,17 +81,12 @@ class SimulationQuestion(Question[SimulateAnswer]):
             self.refuse({"optimizer"}, "--inference, which updates nothing")
 
     def _check_simulated(self) -> None:
-        """Refuse a schedule, or an iteration model, that only closed forms know."""
+        """Refuse a schedule that only closed forms know."""
         if self.training.schedule is not None and self.simulated is None:
             raise InputError(
                 f"--schedule {self.training.schedule} has closed forms alone (netplan search):"
                 f" netplan simulate runs {', '.join(get_args(SimulatedSchedule))}"
             )
-        reader, rules = CatalogReader(self.catalog, self.overrides), None
-        with suppress(CatalogError):  # of one that is simulated only, or whoever reads it says why
-            rules = reader.load(ITERATION_MODELS, self.training.iteration_model)
-        if rules is not None:  # before plans are sought: that none fits would lead nowhere
-            check_simulated(rules)
 
     @property
     def simulated(self) -> SimulatedSchedule | None:

@@ -133,9 +133,12 @@ def timed_precision(asked: Asked, on: Accelerator, *, dated: bool) -> Precision:
             f" --precision fp8, or an --accelerator of {', '.join(having)}"
         )
     if named == "mxfp8" and not dated:
+        undated = asked.training.software.software_date == UNDATED
+        leave = "leave --software-date none out, " if undated else ""
+        other = "fp8" if "fp8" in _shares(on, dated=False) else "bf16"
         raise InputError(
-            "--precision mxfp8 is timed under software of a date alone: leave --software-date none"
-            " out, take a stack and an accelerator with numbers by date, or --precision fp8"
+            f"--precision mxfp8 is timed under software of a date alone: {leave}take a stack and an"
+            f" accelerator with numbers by date, or --precision {other}"
         )
     precision = precision_named("fp8" if named in ("fp8-delayed", "mxfp8") else named)
     shares = _shares(on, dated=dated)
