@@ -41,10 +41,11 @@ from netplan.workloads.accelerators import ACCELERATORS
 if TYPE_CHECKING:
     import pandas as pd
 
+EDGES = "edges"
 WRITERS: Mapping[str, Callable[[FabricGraph], Iterable[str]]] = {
     "graphml": graphml_lines,
     "dot": dot_lines,
-    "edges": edge_list_lines,
+    EDGES: edge_list_lines,
     "simai": simai_lines,
 }
 HOST_WRITERS: Mapping[str, Callable[..., Iterable[str]]] = {
@@ -101,6 +102,18 @@ class GraphFile(Answer):
         if self.graph is None:
             return pd.DataFrame({"line": [line.rstrip("\n") for line in self.lines()]})
         return pd.DataFrame(edge_rows(self.graph()), columns=COLUMNS)
+
+    def csv(self) -> str:
+        """The edge list as it is, a table; of any other format its lines, one a row.
+
+        Returns
+        -------
+        str
+            One CSV with a header.
+        """
+        if self.inputs["to"] == EDGES:
+            return "".join(self.lines())
+        return Answer.csv(self)
 
     def summary(self) -> Iterator[Section]:
         """How long the file is, and its first lines."""

@@ -400,7 +400,10 @@ def _gpus_cut_off(fabric: Fabric, singles: Sequence[Single[Impact]]) -> dict[Uni
     of_hosts = (group.name for group in fabric.links if group.role == "host" and not group.axis)
     kinds: dict[Unit, str] = {"nic_port": "nic", "leaf_switch": "leaf"}
     kinds |= dict.fromkeys(HOST_UNITS, next(of_hosts, ""))
-    alone = {single.kind: single.impact.gpus_cut_off for single in singles}
+    alone = {
+        single.kind: single.impact.gpus_cut_off + single.impact.gpus_partitioned
+        for single in singles
+    }
     return {unit: alone[kind] for unit, kind in kinds.items() if kind in alone}
 
 

@@ -441,10 +441,10 @@ def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition
     data = json.loads(json.dumps(to_builtins(spec)))
     _drop_what_belonged(data, spec, changes)
     together: list[str] = []
-    for axis in spec.axes:
-        if axis.zip is not None and changes.keys() & set(axis.names):
-            together += [name for name in axis.names if name not in changes]
-            changes = _unzipped(data, axis, changes)
+    for zipped in spec.axes:
+        if zipped.zip is not None and changes.keys() & set(zipped.names):
+            together += [name for name in zipped.names if name not in changes]
+            changes = _unzipped(data, zipped, changes)
     for name, value in changes.items():
         places = [index for index, axis in enumerate(data["axes"]) if axis.get("input") == name]
         several = isinstance(value, (list, tuple))

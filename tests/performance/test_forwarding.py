@@ -226,4 +226,4 @@ def test_every_way_to_lie_has_words(lie: Lie, other: float | None) -> None:
 
 @pytest.mark.parametrize("name", ["rail-only-paper", "four-d-paper", "dfmodel-paper"])
 def test_papers_without_experts_over_domains_hide_what_they_do_not_say(name: str) -> None:
-    assert netplan.Scenario.load(name).workload.software.overlap_share == 1
+    assert netplan.Scenario.load(name).value("overlap_share") == 1

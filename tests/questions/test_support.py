@@ -290,14 +290,14 @@ def test_remedies_of_memory_are_those_that_help() -> None:
     with pytest.raises(InfeasibleError, match=r"use more GPUs, --recompute full or an") as refused:
         netplan.search("rail-only-paper", **paper)
     assert "--zero 3" not in str(refused.value)  # 98.8 GB of 96 there
-    assert netplan.search("rail-only-paper", **paper, recompute="full").best
+    assert netplan.search("rail-only-paper", **paper, recompute="full").found.plans
     with pytest.raises(InfeasibleError):
         netplan.search("rail-only-paper", **paper, zero_stage=3)
     tiled: dict[str, Any] = {"gpus": 64, "iteration_model": "comet"}
     tiled["overrides"] = {"accelerator.sram_bytes": "40e6"}
     with pytest.raises(InfeasibleError, match="use more GPUs, --zero 3 or an"):
         netplan.search(**tiled)
-    assert netplan.search(**tiled, zero_stage=3).best
+    assert netplan.search(**tiled, zero_stage=3).found.plans
 
 
 def test_what_is_not_simulated_is_refused_though_no_plan_fits() -> None:

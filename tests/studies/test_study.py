@@ -333,7 +333,7 @@ def test_what_failed_names_inputs_of_the_study(tmp_path: Path) -> None:
     made = Study.load("hb-size-paper", vary=vary)
     run_study(made, tmp_path / "a.study")
     (failure,) = read_study(tmp_path / "a.study").failures
-    assert "another --vary hb_size=VALUE, or --vary space=free" in failure["status"]
+    assert "another --vary hb_size=VALUE, or --vary space=free" in str(failure["status"])
     freed = Study.load("hb-size-paper", vary=vary | {"space": "free"})
     ended = run_study(freed, tmp_path / "b.study")
     assert (ended.done, ended.failed) == (2, 0)

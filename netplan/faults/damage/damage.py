@@ -100,7 +100,7 @@ class Effects(Struct, frozen=True, eq=False):
     gpus_down
         GPUs that have failed themselves.
     cut_off
-        Live GPUs whose own ports lead nowhere.
+        Live GPUs whose own ports reach no main component.
     cut_off_forwarding
         Live GPUs that reach no main component through their HB domain either.
     network, whole
@@ -112,6 +112,15 @@ class Effects(Struct, frozen=True, eq=False):
     cut_off_forwarding: Ints
     network: Components
     whole: Components
+
+    @property
+    def partitioned(self) -> Ints:
+        """GPUs of ``cut_off`` whose ports do lead to other HB domains, in a part of their own.
+
+        Those of all others lead nowhere.
+        """
+        parts = self.network.component[self.cut_off]
+        return self.cut_off[self.network.domains[parts] > 1]
 
 
 def intact_components(graph: FabricGraph) -> tuple[Components, Components]:

@@ -247,7 +247,8 @@ class Subject(Struct, frozen=True, dict=True):
         before_s = self.intact.time_s if self.intact else None
         return Impact(
             gpus_down=len(effects.gpus_down),
-            gpus_cut_off=len(effects.cut_off),
+            gpus_cut_off=len(effects.cut_off) - len(effects.partitioned),
+            gpus_partitioned=len(effects.partitioned),
             gpus_unreachable=len(effects.cut_off_forwarding),
             domains_hit=len(distinct_values(hit // self.graph.hb_size)),
             domains_out=out.domains if out else 0,
@@ -306,9 +307,10 @@ class Impact(Struct, frozen=True):
 
     Parameters
     ----------
-    gpus_down, gpus_cut_off, gpus_unreachable
-        GPUs that failed; live ones whose own ports lead nowhere; those of them that reach no other
-        domain through their HB domain either [1].
+    gpus_down, gpus_cut_off, gpus_partitioned, gpus_unreachable
+        GPUs that failed; live ones whose own ports lead nowhere; those whose ports lead to others,
+        but not to the largest part that is left; those of all these that reach it through their HB
+        domain neither [1].
     domains_hit
         HB domains with a GPU that failed, is cut off or has lost HB links [1].
     domains_out, gpus_out
@@ -338,6 +340,7 @@ class Impact(Struct, frozen=True):
 
     gpus_down: int
     gpus_cut_off: int
+    gpus_partitioned: int
     gpus_unreachable: int
     domains_hit: int
     domains_out: int

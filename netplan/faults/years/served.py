@@ -182,7 +182,7 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
         rate = best.tokens_per_s if best else 0.0
         return ServedImpact(
             gpus_down=len(effects.gpus_down),
-            gpus_cut_off=len(effects.cut_off),
+            gpus_cut_off=len(effects.cut_off) - len(effects.partitioned),
             gpus_unreachable=len(effects.cut_off_forwarding),
             bandwidth_share=bandwidth.worst_share,
             bandwidth_share_low=bandwidth.worst_low,

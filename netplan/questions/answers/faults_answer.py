@@ -342,7 +342,9 @@ def _impact_columns(path: str) -> list[show.Column[Any]]:
 
 FAILURE: tuple[show.Column[faults_rows.Failure], ...] = (
     *show.columns("fabric", "kind", "part", "parts", "gpus_down=impact.gpus_down"),
-    *show.columns("gpus_cut_off", "gpus_unreachable", "domains_hit", of="impact"),
+    *show.columns("gpus_cut_off", of="impact"),
+    *show.columns("gpus_partitioned", of="impact", shown="never"),
+    *show.columns("gpus_unreachable", "domains_hit", of="impact"),
     *show.columns("bandwidth_share", "bandwidth_share_low", "mean_bandwidth_share", of="impact"),
     *show.columns("pod_share", "iteration_time_s", "way", "slowdown", of="impact"),
 )

@@ -87,7 +87,8 @@ def together_line(fabrics: Sequence[FabricFaults], asked: Sequence[str]) -> Iter
     down = counted(worst.gpus_down + worst.gpus_cut_off, "GPU")
     slower = "" if worst.slowdown is None else f", {_slower(worst.slowdown)}"
     most = f"at most, on {name}, " if len(impacts) > 1 else ""
-    yield f"{' '.join(asked)} together: {most}{down} down or cut off{slower}."
+    parts = f", {worst.gpus_partitioned:,} in parts apart" if worst.gpus_partitioned else ""
+    yield f"{' '.join(asked)} together: {most}{down} down or cut off{parts}{slower}."
 
 
 def together_table(table: Table[Any]) -> Table[Any]:

@@ -171,6 +171,15 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
         return max(self.pair_loads, default=0.0)
 
     @property
+    def even_pair_load(self) -> float:
+        """The same where every switch splits evenly over the next links, as ECMP does [1]."""
+        mesh = self.mesh
+        if mesh.weight is None:
+            return self.pair_load
+        even = SwitchMesh(mesh.switches, mesh.hosts, mesh.source, mesh.target)
+        return float(even.all_to_all().max())
+
+    @property
     def own_groups(self) -> Groups | None:
         """Groups, with the links that a switch has for what it sends to all others."""
         groups, mesh = self.groups, self.mesh
@@ -455,14 +464,17 @@ def joined_levels(graph: SwitchGraph, sizing: Sizing, planes: int) -> tuple[list
     level, any_share = joined_network(
         sizing, shape, graph.pair_loads, graph.own_groups, planes=planes
     )
-    share = 1.0
-    if graph.pair_load:
-        share = min(1.0, sizing.gpus / (graph.hosts**2 * graph.pair_load))
+    share, even = (
+        min(1.0, sizing.gpus / (graph.hosts**2 * load)) if load else 1.0
+        for load in (graph.pair_load, graph.even_pair_load)
+    )
     if share < 1 - ROUNDING:
         worth = f"uniform traffic between switches gets {100 * share:.3g} % of a port's rate"
     else:
         worth = "the links between switches carry uniform traffic at the rate of the ports"
     note = f"Over shortest paths {worth}"
+    if even < share - ROUNDING:
+        note += f" by weights, split evenly (ECMP) {100 * even:.3g} %"
     if any_share < 1:
         note += f", over detours any traffic {100 * any_share:.3g} %"
     return [level], [f"{note}."]

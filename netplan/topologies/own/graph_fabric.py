@@ -191,7 +191,7 @@ def _built(spec: FabricSpec, sizing: Sizing) -> Fabric:
     else:
         levels, measured = joined_levels(alike.switches(network), sizing, 1)
     if reach == "rail-only":
-        levels = tuple(replace(level, same_rank=True) for level in levels)
+        levels = [replace(level, same_rank=True) for level in levels]
     counts = np.bincount(network.group, minlength=len(network.groups)).tolist()
     shared = Level(kind, sizing.hb_size, sizing.hb_bytes_per_s).links_per_gpu
     inside = Level(

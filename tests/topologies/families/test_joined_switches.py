@@ -16,6 +16,7 @@ from netplan.questions.grow import grow
 from netplan.questions.loads import loads
 from netplan.questions.simulate import simulate
 from netplan.records import replace
+from netplan.scenarios.scenario import Scenario
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
@@ -359,3 +360,37 @@ def test_a_slim_fly_fills_its_switches_to_the_last_port() -> None:
     """Order 5: 50 switches with 7 links each, so that radix 8 leaves one port for a GPU."""
     graph = network("slim-fly", 50, 8, hosts_per_switch=1)
     assert (graph.switches, graph.hosts) == (50, 1)
+
+
+@pytest.mark.parametrize("name", ["slim-fly", "jellyfish", "hyperx"])
+def test_what_uniform_traffic_gets_split_evenly_stands_beside(name: str) -> None:
+    """ECMP against every shortest path of a graph library, each switch splitting evenly."""
+    scenario = Scenario.load("hgx-h100").replace(gpus=200, radix=12)
+    graph = switch_graph(FABRICS.load(name), scenario.sizing)
+    network = nx.MultiGraph()
+    for group in graph.links:
+        network.add_edges_from(zip(group.source.tolist(), group.target.tolist(), strict=True))
+    loads: dict[tuple[int, int], float] = {}
+    for target in range(graph.host_switches):
+        hops = nx.single_source_shortest_path_length(network, target)
+        carried = dict.fromkeys(network, 0.0)
+        for switch in sorted(hops, key=lambda node: -hops[node]):
+            if switch == target:
+                continue
+            carried[switch] += float(switch < graph.host_switches)
+            near = {
+                other: len(links)
+                for other, links in network.adj[switch].items()
+                if hops[other] < hops[switch]
+            }
+            for other, links in near.items():
+                share = carried[switch] / sum(near.values())
+                loads[switch, other] = loads.get((switch, other), 0.0) + share
+                carried[other] += links * share
+    assert graph.even_pair_load == pytest.approx(max(loads.values()))
+    notes = " ".join(compare(scenario, fabrics=(name,), timing=False).rows[0].notes)
+    worst = 200 / (graph.hosts**2 * max(loads.values()))
+    if graph.even_pair_load > graph.pair_load * (1 + 1e-9):
+        assert f"by weights, split evenly (ECMP) {100 * min(1.0, worst):.3g} %" in notes
+    else:
+        assert "ECMP" not in notes

@@ -1,5 +1,7 @@
 """Formats: every writer's output is read back, by our reader or by one written here."""
 
+import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -353,3 +355,13 @@ def test_loads_on_a_network_as_found_are_those_of_its_fabric(name: str, tmp_path
     )
     assert "has no links inside HB domains" in there.notes[0]
     assert here.notes == ()
+
+
+def test_an_edge_list_as_csv_is_its_own_table() -> None:
+    """A row a link, a column a field; formats that are no table have one column."""
+    edges = netplan.export("hgx-h100", gpus=16, to="edges")
+    rows = [*csv.DictReader(io.StringIO(edges.csv()))]
+    assert len(rows) == len(edges.to_frame())
+    assert rows[0]["source"] == "gpu-0"
+    assert {len(row) for row in rows} == {9}
+    assert netplan.export("hgx-h100", gpus=16, to="slurm").csv().startswith("line\n")
