@@ -133,19 +133,19 @@ def forwarding_of(
     lie = _lie(setting, best.plan, rails)
     dispatcher, share = _assumed(setting, best.plan, rails)
     asked = search.training.overlap_share is not None
-    told = Forwarding(lie, dispatcher, share, asked, _loss(best, reference))
+    forwarding = Forwarding(lie, dispatcher, share, asked, _loss(best, reference))
     if "domains" not in (lie, _lie(setting, reference.plan, joined)):
-        return told
+        return forwarding
     other, text = _otherwise(search, dispatcher, share)
     times = [_best(other, levels) for levels in pair]
     if times[0] is None or times[1] is None:
-        return told
-    return replace(told, other=text, other_loss=_loss(times[0], times[1]))
+        return forwarding
+    return replace(forwarding, other=text, other_loss=_loss(times[0], times[1]))
 
 
 def _best(search: PlanSearch, levels: tuple[Level, ...]) -> PlanTime | None:
-    found = search.best_on_subset(levels)
-    return found.best if isinstance(found, SearchResult) else None
+    result = search.best_on_subset(levels)
+    return result.best if isinstance(result, SearchResult) else None
 
 
 def _loss(rails: PlanTime, joined: PlanTime) -> float:

@@ -19,6 +19,7 @@ from netplan.performance.usual_plan import usual_dict, usual_sentence
 from netplan.performance.utilisation import Utilisation, utilisation_of
 from netplan.questions.answers.barred import barred_columns
 from netplan.questions.answers.plan_notes import (
+    PHASES,
     equal_to_best,
     not_searched,
     part_note,
@@ -86,16 +87,6 @@ PARTS = {
     "software": "drift of software",
 }
 """Parts of an iteration for people."""
-
-PHASES = {
-    "forward_compute": "forward",
-    "forward_comm": "its messages",
-    "input_gradient_compute": "gradients of inputs",
-    "input_gradient_comm": "their messages",
-    "weight_gradient_compute": "gradients of weights",
-    "weight_gradient_comm": "messages left of them",
-}
-"""Phases of layers that run in three, for people."""
 
 DETAILS = ("mapping", "layer", "memory")
 """Explanations of the best plan alone: its layer, or its memory."""

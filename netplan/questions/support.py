@@ -22,7 +22,8 @@ from msgspec import Struct
 
 from netplan.catalog import Catalog
 from netplan.errors import CatalogError, InputError, NetplanError
-from netplan.inputs.choices import ServingFormat, TrainingPrecision
+from netplan.inputs.choices import AnyStrategy, ServingFormat, TrainingPrecision
+from netplan.inputs.readers import NEWEST_SCORED
 from netplan.performance.compute import check_formulas
 from netplan.performance.evaluation import bar_of
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
@@ -36,7 +37,7 @@ from netplan.questions.search import Search
 from netplan.questions.serving import Serving
 from netplan.questions.setup.serving_run import served_model, serving_case_on
 from netplan.questions.setup.training import plan_search, training_on, workload_of
-from netplan.records import asdict
+from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Notes, Section, Table, column, columns
@@ -115,7 +116,10 @@ class _Training(Struct, frozen=True):
         for chip in chips:
             try:
                 training = training_on(self.asked, self.reader, chip, GPUS, workload=workload)
-                setting = plan_search(self.asked, training).setting
+                search = plan_search(self.asked, training)
+                setting = search.setting
+                if search.strategy != EVERY:
+                    setting = replace(setting, strategy=search.strategy)
             except NetplanError as error:
                 yield _refused(error)
                 continue
@@ -344,6 +348,7 @@ class Support(Question[SupportAnswer]):
         "netplan catalog support",
         "netplan catalog support --model deepseek-v3 --accelerator gb300",
         "netplan catalog support --accelerator tpu-v7 --iteration-model calibrated --format csv",
+        "netplan catalog support --precision fp8 --software-date none --strategy summa",
     )
     reads_from: ClassVar[frozenset[str]] = frozenset({"catalog"})
 
@@ -353,6 +358,12 @@ class Support(Question[SupportAnswer]):
     iteration_model: str | None = optional(
         "Only by this one, or all.",
         otherwise="all of one model or accelerator, else the usual one, calibrated",
+    )
+    strategy: AnyStrategy | None = optional(
+        "Of plans cut so.", "choice", choices=get_args(AnyStrategy), otherwise="1d"
+    )
+    software_date: str | None = optional(
+        "Under software of that month, or none.", metavar="YYYY-MM", otherwise=NEWEST_SCORED
     )
 
     def ask(self) -> SupportAnswer:
@@ -373,9 +384,12 @@ class Support(Question[SupportAnswer]):
             "accelerator": chips[0].name if self.accelerator else None,
             "precision": self.precision,
             "iteration_model": self.iteration_model,
+            "strategy": self.strategy,
+            "software_date": self.software_date,
         }
         cells = [*self._trained(reader, [*models.values()], chips, rules)]
-        if self.iteration_model in (None, EVERY):  # none times servers
+        trained_so = self.strategy or self.software_date
+        if self.iteration_model in (None, EVERY) and not trained_so:  # none times servers
             cells += self._served(reader, models, chips)
         return SupportAnswer(inputs, tuple(cells))
 
@@ -388,6 +402,8 @@ class Support(Question[SupportAnswer]):
     ) -> Iterator[Cell]:
         """Plans, and iterations that are simulated, by every iteration model."""
         programs: dict[tuple[str, str, bool], str] = {}
+        how = {"strategy": self.strategy, "software_date": self.software_date}
+        how = {name: value for name, value in how.items() if value is not None}
         for name, rules in every_rules.items():
             unsimulated = _unsimulated(rules)
             for precision in self._trained_in():
@@ -397,6 +413,7 @@ class Support(Question[SupportAnswer]):
                     iteration_model=name,
                     precision=None if precision == "bf16" else precision,  # it goes without saying
                     catalog=self.catalog,
+                    **how,
                 )
                 cases = _Training(asked, reader, rules, programs)
                 for model in models:

@@ -357,17 +357,17 @@ def as_varied(ask: str, text: str) -> str:
     """
     flags = _flags(ask)
 
-    def varied(found: "re.Match[str]") -> str:
-        flag, value = found[1], (found[2] or "").strip()
+    def varied(match: "re.Match[str]") -> str:
+        flag, value = match[1], (match[2] or "").strip()
         if flag == "--fix":
             return f"--vary {FIXED}{value}"
         name, alone = flags.get(flag, ("", ""))
         if not name:
-            return found[0]
+            return match[0]
         if alone:
-            return f"--vary {name}={alone}{found[2] or ''}"
+            return f"--vary {name}={alone}{match[2] or ''}"
         if not value or value in NO_VALUE:
-            return f"--vary {name}=VALUE{found[2] or ''}"
+            return f"--vary {name}=VALUE{match[2] or ''}"
         return f"--vary {name}={value}"
 
     return re.sub(r"(--[a-z][a-z-]+)( [A-Za-z0-9][\w.:+=/-]*(?<![.:]))?", varied, text)

@@ -306,3 +306,17 @@ def test_what_is_not_simulated_is_refused_though_no_plan_fits() -> None:
         netplan.simulate("comet-paper", gpus=256)
     answer = netplan.simulate("comet-paper", gpus=256, iteration_model="4d", model="gpt-175b")
     assert answer.to_dict()
+
+
+def test_panels_and_software_without_a_date_are_columns_to_ask_for() -> None:
+    panels = support(model="llama-3-8b", iteration_model="all", strategy="summa").cells
+    calibrated = [cell for cell in panels if cell.iteration_model == "calibrated"]
+    assert {cell.status for cell in calibrated} == {"refused"}
+    assert any("no formulas for SUMMA" in cell.reason for cell in calibrated)
+    assert {"assumed"} <= {cell.status for cell in panels if cell.iteration_model == "4d"}
+    undated = support(model="qwen3-30b-a3b", precision="fp8", software_date="none").cells
+    assert {cell.question for cell in undated} == {"search", "simulate"}
+    assert {cell.status for cell in undated} == {"refused"}
+    assert any("leave --software-date none out" in cell.reason for cell in undated)
+    with pytest.raises(InputError):
+        support(strategy="3d")

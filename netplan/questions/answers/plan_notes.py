@@ -58,6 +58,15 @@ def plan_notes(result: SearchResult, gpus: int) -> Iterator[str]:
     yield from rates_note(setting.training)
 
 
+PHASES = {
+    "forward_compute": "forward",
+    "forward_comm": "its messages",
+    "input_gradient_compute": "gradients of inputs",
+    "input_gradient_comm": "their messages",
+    "weight_gradient_compute": "gradients of weights",
+    "weight_gradient_comm": "messages left of them",
+}
+"""Phases of layers that run in three, for people."""
 SERIES_GPUS = 2_048
 """GPUs up to which series of runs of one plan show how times grow with them [1]."""
 KINDS = {"dense": "dense models", "moe": "models with experts", "hybrid": "hybrids"}
