@@ -209,8 +209,8 @@ def _price(
     switches, links = count.copy(), 0 * count + ends
     width = 0 * count + 1
     for number, (lower, tier) in enumerate(zip(tree.tiers, tree.tiers[1:], strict=False)):
-        used = np.minimum(tier.planes, -(-need // tier.links_each)) * (count > 1)
-        links = links + width * count * used * tier.links_each
+        used = tier.planes_for(need) * (count > 1)
+        links = links + width * count * tier.links_to(used)
         width = width * used
         if number:
             fill = 0 * count + clos.ceil_div(lower.switches, tier.switches)
@@ -317,6 +317,15 @@ def plan_growth(
         raise InputError(f"{spec.name}: a {spec.family} does not grow without moving cables")
     fabric = build_fabric(spec, sizing)
     sizing = fabric.sizing
+    if isinstance(spec, RailOnly) and spec.shared_rails:
+        shared = fabric.switches
+        spec = spec.changed(shared_rails=False)
+        fabric = build_fabric(spec, sizing)
+        if fabric.switches > shared:
+            note = (
+                f"Rails grow apart: sharing leaves, as in one phase, {shared:,} switches would do."
+            )
+            fabric = replace(fabric, notes=(note, *fabric.notes))
     if isinstance(spec, Dragonfly):
         return _dragonfly(spec, fabric, phases)
     ordered = spec.changed(rail_wiring=False) if isinstance(spec, Clos) else spec
@@ -369,9 +378,7 @@ class _Network(Struct, frozen=True, eq=False):
         ratio = sizing.oversubscription or spec.oversubscription
         units = isinstance(spec, ScalableUnits)
         if isinstance(spec, RailOnly):
-            tree = clos.fat_tree(
-                sizing.domains, sizing.radix, oversubscription=ratio, even=spec.even_pods
-            )
+            tree = spec.networks(sizing)[0].tree
             copies = sizing.hb_size
         else:
             tree, copies = spec.tree(sizing), spec.planes
@@ -497,7 +504,7 @@ class _Network(Struct, frozen=True, eq=False):
         need = most if early == 1 else int(np.ceil(most / early))
         need = clos.ceil_div(need, tree.trunk_width)
         for shape, tier in zip(wire_tree(tree).shapes[1:], tree.tiers[1:], strict=True):
-            used = min(tier.planes, clos.ceil_div(need, tier.links_each))
+            used = int(tier.planes_for(need))
             used = tier.planes if last else used * int(here.sum() > 1)
             planes.append(slice(used))
             grid = np.zeros(shape, bool)

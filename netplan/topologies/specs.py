@@ -185,6 +185,11 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         return True
 
     @property
+    def even_trunks(self) -> bool:
+        """Whether all trunks of a switch are alike, as fat-tree routing asks without its roots."""
+        return False
+
+    @property
     def circuit_switch(self) -> str | None:
         """Model of switch that joins the faces of cubes."""
         return None

@@ -16,8 +16,8 @@ routing between switches (or along the rings of a torus):
                       least busy (`netplan.traffic.routing_joined`)
 ====================  ===========================================================================
 
-*Clos networks in closed form.* Under even splitting all planes of a Clos network, and all spines of
-a plane, carry the same. What
+*Clos networks in closed form.* Under even splitting each plane of a Clos network, and each spine of
+a plane, carries its share of what passes, by its links to a leaf: the same from all leaves. What
 remains is a tree of *positions*: the endpoints, the leaves, the pods that several leaves form under
 the same spines, and so on up to the top. A message climbs until its position covers both ends, and
 comes down again; the links above a position share what passes. So a network of a million GPUs needs
@@ -29,8 +29,8 @@ three small arrays of parents to find every load.
               1        u      u^2               links above one position
 
 What leaves a position upwards is the traffic of all flows with one end below it and the other not;
-its links upwards share it evenly, and so do the links downwards. Each tier costs two table lookups
-a flow and two sums; nothing is searched and no graph is needed.
+its links upwards share it, evenly where all planes have as many, and so do the links downwards.
+Each tier costs two table lookups a flow and two sums; nothing is searched and no graph is needed.
 """
 
 from collections.abc import Iterator
@@ -81,21 +81,23 @@ class ClosTree(Struct, frozen=True, eq=False):
         For each tier from the endpoints up, the position above every position.
     links_above
         For each tier, the links that leave every position upwards [1], shape (positions,).
-    links, lower
-        For each tier of a graph, its links above the positions, and the position each leaves.
+    links, lower, shares
+        For each tier of a graph, its links above the positions, the position each leaves, and what
+        share of that which leaves it takes the link [1].
     """
 
     parents: tuple[Indices, ...]
     links_above: tuple[Indices, ...]
     links: tuple[Ints, ...] = ()
     lower: tuple[Ints, ...] = ()
+    shares: tuple[Floats, ...] = ()
 
 
 def tree_of_graph(graph: FabricGraph, links: Ints) -> ClosTree | None:
     """Tree of a graph's network, given by its links; None where even splitting is not symmetric.
 
-    So it is if a GPU has no single network link, a link does not join neighbouring tiers, or the
-    switches of one position differ in their links.
+    So it is if a GPU has no single network link, a link does not join neighbouring tiers, or a
+    switch takes more of what leaves one position below it than of another.
 
     Parameters
     ----------
@@ -117,30 +119,33 @@ def tree_of_graph(graph: FabricGraph, links: Ints) -> ClosTree | None:
         return None
     position = np.full(graph.node_count, -1, np.int64)
     position[: graph.gpus] = np.arange(graph.gpus)
-    parents, above, numbers = [], [], []
-    nodes = np.ones(graph.gpus, np.int64)  # of each position: one GPU, then alike switches
+    parents, above, numbers, shares = [], [], [], []
+    passing = np.ones(graph.node_count)  # what of its position's traffic a GPU or switch takes
     for height in range(int(tier[high].max())):
         number = links[(tier[low] == height) & (position[low] >= 0)]
         low_node, high_node = graph.source[number], graph.target[number]
-        stage = _stage(position, low_node, high_node, nodes)
+        share = passing[low_node] / np.bincount(low_node)[low_node]
+        stage = _stage(position, low_node, high_node, share)
         if stage is None:
             return None
-        parent, share, nodes = stage
+        parent, links_up, switches, taken = stage
+        passing[switches] = taken
         parents.append(parent)
-        above.append(share)
+        above.append(links_up)
         numbers.append(number)
+        shares.append(share)
     lower = tuple(position[graph.source[number]] for number in numbers)
-    return ClosTree(tuple(parents), tuple(above), tuple(numbers), lower)
+    return ClosTree(tuple(parents), tuple(above), tuple(numbers), lower, tuple(shares))
 
 
 def _stage(
-    position: Ints, low: Indices, high: Indices, nodes: Ints
-) -> tuple[Indices, Indices, Ints] | None:
-    """Number the switches of the next tier by position: parents, links above, switches a position.
+    position: Ints, low: Indices, high: Indices, share: Floats
+) -> tuple[Indices, Indices, Ints, Floats] | None:
+    """Number the switches of the next tier by position: parents, links above, switches, shares.
 
     Switches stand at the same position if the lowest position below them is the same. Symmetry is
-    then checked: one parent a position, as many links up from each of its ``nodes``, and as many
-    from the position to each switch above it. None if one of these fails.
+    then checked: one parent a position, each switch takes the same share of all positions below,
+    and the links from a position to a switch take the same. None if one of these fails.
     """
     below = position[low]
     # Numbers of nodes are few, so that a table finds the distinct ones without sorting.
@@ -153,19 +158,31 @@ def _stage(
     # Positions are numbered like their first switches, so that position 3 is leaf 3.
     place = np.argsort(np.argsort(first))[place]
     position[switches] = place
-    parent = np.full(len(nodes), -1, np.int64)
+    positions = int(below.max()) + 1
+    parent = np.full(positions, -1, np.int64)
     parent[below] = place[switch]
     if parent.min() < 0 or not np.array_equal(parent[below], place[switch]):
         return None
-    links = np.bincount(below, minlength=len(nodes))
-    alike = np.bincount(place, minlength=len(first))
-    pair, count = np.unique(below * np.int64(len(switches)) + switch, return_counts=True)
-    under = pair // len(switches)
-    even_up = np.all(np.bincount(low)[low] * nodes[below] == links[below])
-    even_down = np.all(count * alike[parent[under]] == links[under])
-    if not (even_up and even_down):
+    links = np.bincount(below, minlength=positions)
+    pair = below * np.int64(len(switches)) + switch
+    order = np.argsort(pair, kind="stable")
+    begins = np.flatnonzero(np.diff(pair[order], prepend=-1))
+    ordered = share[order]
+    through = np.add.reduceat(ordered, begins)  # from a position to a switch
+    each = np.diff(begins, append=len(pair))
+    taken = np.zeros(len(switches))
+    taken[switch[order[begins]]] = through
+    alike = np.isclose(through, taken[switch[order[begins]]], rtol=ALIKE, atol=0).all()
+    if not (alike and np.isclose(ordered * np.repeat(each, each), np.repeat(through, each)).all()):
         return None
-    return parent.astype(np.int32), links.astype(np.int32), alike
+    # Every position below reaches each switch of its own.
+    if not np.array_equal(np.bincount(place)[parent], np.bincount(below[order[begins]])):
+        return None
+    return parent.astype(np.int32), links.astype(np.int32), switches, taken
+
+
+ALIKE = 1e-9
+"""Rounding by which two shares of traffic are the same [1]."""
 
 
 def _tier_loads(tree: ClosTree, leg: Leg) -> Iterator[tuple[Floats, Floats]]:
@@ -209,9 +226,9 @@ def clos_loads(tree: ClosTree, leg: Leg, link_count: int) -> Floats:
         Bytes over each link up and down, shape (2, links) [B].
     """
     loads = np.zeros((2, link_count))
-    tiers = zip(_tier_loads(tree, leg), tree.links_above, tree.links, tree.lower, strict=True)
-    for both, above, links, lower in tiers:
-        loads[:, links] = (np.stack(both) / above)[:, lower]
+    tiers = zip(_tier_loads(tree, leg), tree.shares, tree.links, tree.lower, strict=True)
+    for both, share, links, lower in tiers:
+        loads[:, links] = np.stack(both)[:, lower] * share
     return loads
 
 

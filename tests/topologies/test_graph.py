@@ -162,11 +162,17 @@ def test_clos_wiring_agrees_with_the_closed_form(
             used[place] += len(node)
             assert place == 0 or port.max() < radix
     assert used == [len(taken) for taken in ports], "no port is used twice"
-    for stage in wiring.stages[1:] if even else ():
-        # All switches of a tier have as many neighbours below, and above, each by as many links.
+    for tier, stage in zip(tree.tiers[1:], wiring.stages[1:], strict=True) if even else ():
+        # All switches of a tier have as many neighbours below, and above: alike, or to some planes
+        # by a link more; every switch above has as many from all that it is joined to.
         pairs = np.stack([stage.lower, stage.upper])
         joined, each = np.unique(pairs, axis=1, return_counts=True)
-        assert len(set(each.tolist())) == 1
+        assert {tier.links_each} <= set(each.tolist()) <= {tier.links_each, tier.links_each - 1}
+        assert (len(set(each.tolist())) == 1) is tier.alike
+        fewest, most = (np.zeros(joined[1].max() + 1, int) for _ in range(2))
+        most[joined[1]] = each
+        fewest[joined[1][::-1]] = each[::-1]
+        assert np.array_equal(fewest, most)
         for side in joined:
             assert len(set(np.unique(side, return_counts=True)[1].tolist())) == 1
 

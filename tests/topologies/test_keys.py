@@ -47,6 +47,8 @@ OTHER: dict[str, Any] = {
     "planes": 2,
     "trunk_width": 2,
     "even_pods": False,
+    "even_trunks": True,
+    "shared_rails": False,
     "dimensions": 2,
     "sizes": [8, 8],
     "copper_block": 2,
@@ -82,7 +84,7 @@ BESIDE: dict[str, dict[str, Any]] = {
 }
 """What another value of a key stands beside, and what it is compared with."""
 
-SIZES = ((128, 16), (64, 64), (512, 16), (640, 8))
+SIZES = ((128, 16), (64, 64), (512, 16), (640, 8), (152, 16))
 """GPUs and ports of a switch, tried in turn until the answer is another one [1]."""
 
 

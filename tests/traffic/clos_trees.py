@@ -17,8 +17,8 @@ def clos_tree(endpoints: int, radix: int, *, oversubscription: float = 1.0) -> C
         starts = np.arange(tier.switches + 1, dtype=np.int64) * ends // tier.switches
         number = np.arange(tier.switches, dtype=np.int32)
         parents.append(np.repeat(number, np.diff(starts)))
+        links_above.append(np.full(ends, planes * tier.uplinks, np.int32))
         planes *= tier.planes
-        links_above.append(np.full(ends, planes * tier.links_each, np.int32))
         ends = tier.switches
     return ClosTree(tuple(parents), tuple(links_above))
 

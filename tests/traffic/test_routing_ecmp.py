@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from netplan.errors import InputError
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.graph import connected_parts
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic import routing_ecmp
 from netplan.traffic.demand import Leg
-from netplan.traffic.routing import ClosTree, _tier_loads, tree_of_graph
+from netplan.traffic.routing import ClosTree, _tier_loads, clos_loads, tree_of_graph
 from netplan.traffic.routing_ecmp import Arcs, ecmp_loads, make_arcs
 from tests.oracles.router import ecmp
 from tests.traffic.clos_trees import attached, clos_tree, rail_only_tree, rail_order
@@ -153,6 +154,7 @@ def same_shape(first: ClosTree, second: ClosTree) -> bool:
 def test_trees_without_a_graph_equal_those_of_the_graph(name: str, gpus: int, ratio: float) -> None:
     gpus -= gpus % 4 if name == "rail-only" else 0
     spec = FabricSpec.read(FABRICS.load(name).to_dict())
+    spec = spec.changed(shared_rails=False) if name == "rail-only" else spec
     graph = expand(spec, Sizing(gpus, 8, 4, 400e9, 50e9, oversubscription=ratio))
     links = np.flatnonzero(graph.group != graph.group_names.index("hb"))
     read = tree_of_graph(graph, links)
@@ -183,3 +185,33 @@ def test_a_million_gpus_need_no_graph() -> None:
     for both, above, links in zip(tiers, tree.links_above, (1, 64, 64**2, 64**3), strict=True):
         assert np.all(np.stack(both) == 1)
         assert np.all(above == links)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "radix"),
+    [
+        ("fat-tree", 84, 16),  # 11 leaves, 8 uplinks to 8 spines; rails share what they can
+        ("fat-tree", 152, 16),
+        ("rail-optimized", 336, 32),  # 21 leaves of 16 uplinks, a link to each spine
+        ("rail-optimized", 272, 16),  # three tiers
+        ("rail-only", 152, 16),
+        ("uneven-clos", 300, 16),
+    ],
+)
+def test_uneven_trunks_carry_their_shares(name: str, gpus: int, radix: int) -> None:
+    """The closed form against the search over the graph, and no link above the rate of a host."""
+    graph = expand(FABRICS.load(name), Sizing(gpus, radix, 4, 400e9, 50e9))
+    links = np.flatnonzero(graph.group != graph.group_names.index("hb"))
+    tree = tree_of_graph(graph, links)
+    assert tree is not None
+    source, destination = np.divmod(np.arange(gpus * gpus, dtype=np.int32), np.int32(gpus))
+    network = graph.source[links], graph.target[links]
+    joined = connected_parts(graph.node_count, *network)
+    kept = (source != destination) & (joined[source] == joined[destination])
+    source, destination = source[kept], destination[kept]
+    sent = np.ones(len(source))
+    loads = clos_loads(tree, Leg(source, destination, sent), graph.link_count)
+    arcs = make_arcs(graph.source, graph.target, np.arange(graph.node_count) >= gpus, links)
+    searched = ecmp_loads(arcs, source, destination, sent).reshape(2, -1)
+    np.testing.assert_allclose(loads, searched, rtol=1e-9)
+    assert loads.max() <= np.bincount(source).max() * (1 + 1e-9)

@@ -4,26 +4,43 @@ Two counts, which agree where sizes divide evenly:
 
 *port lower bound*  every port of every switch is used; per-tier ceilings of the port sums. This is
                     the count of the rail-only paper (arXiv:2307.12169), Table 2.
-*wireable*          in addition every switch has the same number of links to every switch above it
-                    that it is joined to (equal uplinks), so that the network is non-blocking as
-                    built. Above the leaves stand planes, alike; each is again a Clos network over
-                    the leaves. How many planes, and how many pods in each, is what
-                    :func:`fat_tree` chooses.
+*wireable*          in addition all switches of a tier have as many links to each switch above that
+                    they share, so that the network is non-blocking as built. Above the leaves
+                    stand planes of as many switches; each is again a Clos network over the leaves.
+                    How many planes, and how many pods in each, is what :func:`fat_tree` chooses.
+
+Trunks to two planes may differ by a link (*uneven trunks*): 21 leaves of 32 uplinks reach ten
+spines of 64 ports three times and one twice. What spine s has from one leaf it has from all, so
+that any two leaves keep all uplinks between them. Trunks that differ from leaf to leaf would fill
+more ports, but block: where leaf A has m(A, s) links to spine s, A and B share the sum over s of
+min(m(A, s), m(B, s)), which is all of them only if the two are joined alike.
 
 Symbols: n endpoints, r ports per switch (radix), d ports down and u ports up per leaf.
 """
 
-from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
+from collections.abc import Iterator
+from functools import lru_cache
 from itertools import count, pairwise, zip_longest
-from math import floor, inf
+from math import floor
+from typing import NamedTuple
 
+import numpy as np
 from msgspec import Struct
 
+from netplan.arrays import AnyInts, Floats, Ints
 from netplan.errors import InputError
-from netplan.records import replace
 
 MIN_RADIX, MAX_RADIX = 4, 1024
+
+LINK_PORTS = 1.7
+"""Price of an optical link between switches over that of a port of a switch [1].
+
+Two transceivers of 659 USD on ports of 781 USD: the price book ``2026`` at 400 Gb/s. From 1 (the
+rail-only paper, arXiv:2307.12169, footnote 1: two of 374 USD on 748) to 2 (800 Gb/s, 2026) hardly
+any network is another. It weighs the wireable forms of a network against each other whatever the
+prices of a question, so that no command counts other switches than another, and a price can change
+without a cable's being moved.
+"""
 
 
 def ceil_div(numerator: int, denominator: int) -> int:
@@ -335,16 +352,46 @@ def clos_counts(
     return ClosCounts(radix, switches, (endpoints, *[above] * (tiers - 1)), trunk_width)
 
 
-class TreeTier(Struct, frozen=True):
+class TreeTier(Struct, frozen=True, order=True):
     """One tier of a fat tree.
 
-    Above each switch of the tier below, or each endpoint, stand ``planes`` equal planes of
-    ``switches``. In a plane it has ``links_each`` links, all to one switch [1].
+    Above each switch of the tier below, or each endpoint, stand ``planes`` planes of ``switches``.
+    It has ``uplinks`` links to them, those of a plane all to one switch; if they do not divide,
+    the first planes have one more each [1].
+
+    Examples
+    --------
+    >>> tier = TreeTier(planes=11, switches=1, uplinks=32)
+    >>> tier.links_each, tier.alike
+    (3, False)
+    >>> [int(tier.links_to(planes)) for planes in (1, 10, 11)], int(tier.planes_for(31))
+    ([3, 30, 32], 11)
     """
 
     planes: int
     switches: int
-    links_each: int
+    uplinks: int
+
+    @property
+    def links_each(self) -> int:
+        """Links of a switch below to a plane, to the first ones [1]."""
+        return ceil_div(self.uplinks, self.planes)
+
+    @property
+    def alike(self) -> bool:
+        """Whether there are as many links to every plane."""
+        return self.uplinks % self.planes == 0
+
+    def links_to(self, planes: AnyInts | int) -> Ints:
+        """Links of a switch below to so many planes, the first ones [1]."""
+        each, more = divmod(self.uplinks, self.planes)
+        links: Ints = np.multiply(planes, each) + np.minimum(planes, more)
+        return links
+
+    def planes_for(self, links: AnyInts | int) -> Ints:
+        """Planes that so many links of a switch below lead to, the first ones [1]."""
+        reached: Ints = np.searchsorted(self.links_to(np.arange(self.planes + 1)), links)
+        return np.minimum(reached, self.planes)
 
 
 class FatTree(Struct, frozen=True):
@@ -376,6 +423,11 @@ class FatTree(Struct, frozen=True):
         return all(lower.switches % upper.switches == 0 for lower, upper in pairwise(self.tiers))
 
     @property
+    def plain(self) -> bool:
+        """Whether pods and trunks are alike: OpenSM's fat-tree routing finds the roots itself."""
+        return self.even and all(tier.alike for tier in self.tiers)
+
+    @property
     def groups(self) -> Iterator[tuple[int, int]]:
         """Leaves, pods and so on below the top tier: how many, and the ports out of each [1].
 
@@ -386,8 +438,8 @@ class FatTree(Struct, frozen=True):
         """
         copies = 1
         for tier, above in pairwise(self.tiers):
+            yield tier.switches, copies * above.uplinks * self.trunk_width
             copies *= above.planes
-            yield tier.switches, copies * above.links_each * self.trunk_width
 
     @property
     def counts(self) -> ClosCounts:
@@ -395,11 +447,22 @@ class FatTree(Struct, frozen=True):
         copies, ends = 1, self.endpoints
         switches, links = [], []
         for tier in self.tiers:
+            links.append(copies * ends * tier.uplinks)
             copies *= tier.planes
             switches.append(copies * tier.switches)
-            links.append(copies * ends * tier.links_each)
             ends = tier.switches
         return ClosCounts(self.radix, tuple(switches), tuple(links), self.trunk_width)
+
+    @property
+    def price(self) -> float:
+        """Price of the switches and of the links between them, in ports of a switch [1].
+
+        >>> fat_tree(2048, 64).price  # 96 switches of 64 ports, and 2,048 links
+        9625.6
+        """
+        counts = self.counts
+        trunks = self.trunk_width * sum(counts.links_per_tier[1:])
+        return round(self.radix * counts.switches + LINK_PORTS * trunks, 6)
 
 
 @lru_cache(maxsize=4096)
@@ -409,19 +472,21 @@ def fat_tree(
     *,
     oversubscription: float = 1.0,
     even: bool = True,
+    alike: bool = False,
     trunk_width: int = 1,
 ) -> FatTree:
-    """Fat tree that can be wired with the fewest switches, in as few tiers as hold the endpoints.
+    """Fat tree that can be wired at the lowest price, in as few tiers as hold the endpoints.
 
-    Two tiers have spines by :func:`equal_uplinks`, and full leaves as published builds have, but
-    where more leaves that are not full need fewer switches. With three tiers all leaf counts,
-    planes and pods are tried: a leaf sends its uplinks to planes in
-    bundles of one or more, and a plane joins the leaves by pods. Above three tiers every uplink of
-    a leaf leads to a plane of its own, a tree of one tier less. Of equal designs the one with the
-    fewest leaves, then links, then the thinnest bundles is taken.
+    All leaf counts are tried. Over two tiers a spine has as many links from each leaf as its ports
+    allow. With three tiers all planes and pods are tried, too: a leaf sends its uplinks to planes
+    in bundles of one or more, and a plane joins the leaves by pods. Above three tiers, and 1,024
+    endpoints, every uplink of a leaf leads to a plane of its own, a tree of one tier less. Prices
+    are those of :attr:`FatTree.price`; of equal ones the tree with alike trunks is taken, then the
+    one with the fewest leaves and the thinnest bundles.
 
     Every switch has at least as many links up as down (leaves: as the oversubscription asks), and a
-    leaf of several uplinks several planes.
+    leaf of several uplinks several planes. What fits more endpoints is tried for fewer, so that a
+    network of more endpoints is never the cheaper one.
 
     Parameters
     ----------
@@ -432,8 +497,9 @@ def fat_tree(
     oversubscription
         Bandwidth down over bandwidth up at the leaves, at least 1 [1].
     even
-        Whether every pod has as many leaves, as OpenSM's fat-tree routing asks; a tree without that
-        may need fewer switches.
+        Whether every pod has as many leaves; a tree without that may be cheaper.
+    alike
+        Whether all trunks of a switch have as many links; a tree without that may be cheaper.
     trunk_width
         Rate of a link above the leaves over that of an endpoint, whose ports the radix counts [1].
 
@@ -450,135 +516,195 @@ def fat_tree(
     References
     ----------
     Zahavi, Fat-tree routing and node ordering providing contention free traffic for MPI global
-    collectives (J. Parallel Distrib. Comput. 72, 2012): the even trees are its parallel ports
+    collectives (J. Parallel Distrib. Comput. 72, 2012): the plain trees are its parallel ports
     generalized fat trees.
 
     Examples
     --------
-    2,560 endpoints on switches of 64 ports: 219 switches, where a plane an uplink needs 240.
+    2,560 endpoints on switches of 64 ports: 208 switches, where a plane an uplink needs 240.
 
     >>> fat_tree(2560, 64).counts.switches_per_tier
-    (87, 87, 45)
-    >>> fat_tree(2560, 64, even=False).counts.switches
-    218
+    (80, 80, 48)
     """
     ports = leaf_ports(radix, oversubscription, trunk_width)
     tiers = tiers_needed(endpoints, radix, ports, trunk_width)
     if tiers <= 1:
         return FatTree(endpoints, radix, (TreeTier(1, 1, 1),) * tiers, trunk_width)
-    if tiers == TWO_TIERS:
-        over = partial(_two_tiers, width=trunk_width)
-        return _fewest_over_leaves(endpoints, radix, ports, over=over, tiers=tiers)
-    if tiers == THREE_TIERS:
-        over = partial(_three_tiers, even=even, width=trunk_width)
-        tree = _fewest_over_leaves(endpoints, radix, ports, over=over, tiers=tiers)
-    else:
-        tree = _more_tiers(endpoints, radix, ports, even=even, width=trunk_width)
-    if not even:
-        alike = fat_tree(
-            endpoints, radix, oversubscription=oversubscription, trunk_width=trunk_width
-        )
-        return alike if alike.counts.switches <= tree.counts.switches else tree
-    return tree
+    search = _Search(radix, ports, tiers, even=even, width=trunk_width, alike=alike)
+    return search.cheapest(endpoints)
 
 
 TWO_TIERS, THREE_TIERS = 2, 3
+MOST_BUNDLED = 1024
+"""Endpoints up to which more than three tiers have their uplinks bundled in all ways, too [1]."""
 
 
-def _more_tiers(
-    endpoints: int, radix: int, ports: LeafPorts, *, even: bool, width: int = 1
-) -> FatTree:
-    """One plane an uplink, a tree of one tier less; as many leaves as fill it, if even."""
-    leaves = ceil_div(endpoints, ports.down)
-    plane = fat_tree(leaves, radix // width, even=even)
-    if even:
-        leaves = plane.leaves * plane.hosts_per_leaf
-    first, *above = plane.tiers
-    uplinks = ceil_div(ports.uplinks(ceil_div(endpoints, leaves)), width)
-    planes = TreeTier(uplinks, first.switches, 1)
-    return FatTree(endpoints, radix, (TreeTier(1, leaves, 1), planes, *above), width)
+class _Search(Struct, frozen=True):
+    """What trees are tried: ports of a leaf, tiers, and whether pods and trunks must be alike.
+
+    ``end_price`` is what each endpoint costs besides, in a tree that is one plane of another [1].
+    Ends of such a plane fill all of its leaves alike if pods must be even.
+    """
+
+    radix: int
+    ports: LeafPorts
+    tiers: int
+    even: bool
+    width: int = 1
+    alike: bool = False
+    end_price: float = 0.0
+
+    def cheapest(self, endpoints: int) -> FatTree:
+        """The cheapest tree; leaves are added until they alone cost more than is saved."""
+        best = self._more_tiers(endpoints) if self.tiers > THREE_TIERS else None
+        if best is not None and endpoints > MOST_BUNDLED:
+            return best
+        leaves = ceil_div(endpoints, self.ports.down)
+        # Full leaves, and full pods of half a radix, always wire, so that one is found.
+        while best is None or self._least(endpoints, leaves) < self._price(best):
+            tree = self.over(endpoints, leaves)
+            if tree and (best is None or self._preference(tree) < self._preference(best)):
+                best = tree
+            leaves += 1
+        return best
+
+    def over(self, endpoints: int, leaves: int) -> FatTree | None:
+        """The cheapest tree of so many tiers over so many leaves."""
+        hosts = ceil_div(endpoints, leaves)
+        if self.end_price and self.even:
+            endpoints = leaves * hosts
+        uplinks = ceil_div(self.ports.uplinks(hosts), self.width)
+        trunks, free = self.radix // self.width, (self.radix - hosts) // self.width
+        tiers = (trunks, self.tiers - 1)
+        rules = _Rules(self.even, self.alike)
+        above = _above(leaves, uplinks, free, tiers, rules, fewest=min(2, uplinks))
+        if above is None:
+            return None
+        return FatTree(endpoints, self.radix, (TreeTier(1, leaves, 1), *above.tiers), self.width)
+
+    def _more_tiers(self, endpoints: int) -> FatTree:
+        """One plane an uplink, a tree of one tier less, over leaves of so many hosts or fewer."""
+        best: FatTree | None = None
+        trunks = self.radix // self.width
+        of_plane = leaf_ports(trunks)
+        for hosts in range(self.ports.down, 0, -1):
+            leaves = ceil_div(endpoints, hosts)
+            if best is not None and self._least(endpoints, leaves) >= self._price(best):
+                break
+            tiers = tiers_needed(leaves, trunks, of_plane)
+            if tiers >= self.tiers:
+                break
+            uplinks = ceil_div(self.ports.uplinks(hosts), self.width)
+            end_price = self.radix / self.width / uplinks + LINK_PORTS
+            plane = _Search(
+                trunks, of_plane, tiers, even=self.even, alike=self.alike, end_price=end_price
+            ).cheapest(leaves)
+            first, *above = plane.tiers
+            bottom = TreeTier(1, plane.endpoints, 1)
+            planes = TreeTier(uplinks, first.switches, uplinks)
+            ends = plane.endpoints * hosts if self.end_price and self.even else endpoints
+            tree = FatTree(ends, self.radix, (bottom, planes, *above), self.width)
+            if best is None or self._preference(tree) < self._preference(best):
+                best = tree
+        assert best is not None  # noqa: S101 - full leaves always wire
+        return best
+
+    def _least(self, endpoints: int, leaves: int) -> float:
+        """What a tree over so many leaves costs at least: each link fills a port at either end."""
+        links = ceil_div(endpoints * self.ports.up, self.ports.down)
+        above = 2 * self.tiers - 3 + LINK_PORTS * (self.tiers - 1)
+        return self.radix * leaves + above * links + self.end_price * endpoints
+
+    def _price(self, tree: FatTree) -> float:
+        return tree.price + self.end_price * tree.endpoints
+
+    def _preference(self, tree: FatTree) -> tuple[float, bool, int, int]:
+        price = round(self._price(tree), 6)
+        return price, not tree.plain, tree.leaves, tree.tiers[1].links_each
 
 
-def _fewest_over_leaves(
-    endpoints: int,
-    radix: int,
-    ports: LeafPorts,
-    *,
-    over: Callable[[int, int, LeafPorts, int], FatTree | None],
-    tiers: int,
-) -> FatTree:
-    """Fewest switches; leaves are added until they alone cost more than is saved."""
-    best: FatTree | None = None
-    # No plane can do with fewer: its switches have a port up for each down, the last tier none.
-    above = ceil_div((2 * tiers - 3) * ceil_div(endpoints * ports.up, ports.down), radix)
-    leaves = ceil_div(endpoints, ports.down)
-    # Full leaves, and full pods of half a radix, always wire, so that one is found.
-    while best is None or leaves + above < best.counts.switches:
-        tree = over(endpoints, radix, ports, leaves)
-        if best is None or (tree and tree.counts.switches < best.counts.switches):
-            best = tree
-        leaves += 1
-    return best
+class _Rules(NamedTuple):
+    """Whether pods, and trunks, must be alike."""
+
+    even: bool
+    alike: bool
 
 
-def _two_tiers(
-    endpoints: int, radix: int, ports: LeafPorts, leaves: int, *, width: int = 1
-) -> FatTree | None:
-    """Two tiers over so many leaves, if a spine has a port for each."""
-    if leaves > radix // width:
-        return None
-    hosts = ceil_div(endpoints, leaves)
-    uplinks, free = ceil_div(ports.uplinks(hosts), width), (radix - hosts) // width
-    spines, links = equal_uplinks(leaves, uplinks, radix // width, free)
-    return FatTree(endpoints, radix, (TreeTier(1, leaves, 1), TreeTier(spines, 1, links)), width)
+class _Part(NamedTuple):
+    """Tiers above some switches, and their price with the links to them, in ports [1].
+
+    Of equal prices the plain one is taken, then the one with the thinnest bundles.
+    """
+
+    price: float
+    uneven: int
+    bundle: int
+    tiers: tuple[TreeTier, ...]
 
 
-def _three_tiers(
-    endpoints: int, radix: int, ports: LeafPorts, leaves: int, *, even: bool, width: int = 1
-) -> FatTree | None:
-    """Three tiers over so many leaves: the best way to bundle their uplinks into planes."""
-    hosts = ceil_div(endpoints, leaves)
-    uplinks, free = ceil_div(ports.uplinks(hosts), width), (radix - hosts) // width
-    trees = []
-    for planes in range(min(2, uplinks), uplinks + 1):
-        per_plane = ceil_div(uplinks, planes)
-        if planes > ceil_div(uplinks, per_plane) or planes * per_plane > free:
+@lru_cache(maxsize=1 << 17)
+def _above(
+    ends: int, uplinks: int, free: int, of: tuple[int, int], rules: _Rules, *, fewest: int = 1
+) -> _Part | None:
+    """The cheapest planes over so many switches with so many uplinks: how these are bundled.
+
+    ``of`` are the ports of a switch and the tiers above, ``free`` the ports for uplinks of one
+    below [1].
+    """
+    radix, tiers = of
+    if tiers == 1:
+        if ends > radix:
+            return None
+        planes, links = ceil_div(uplinks, radix // ends), uplinks
+        if rules.alike:
+            planes, links_each = equal_uplinks(ends, uplinks, radix, free)
+            links = planes * links_each
+        top = TreeTier(planes, 1, links)
+        price = round(radix * planes + LINK_PORTS * ends * links, 6)
+        return _Part(price, not top.alike, top.links_each, (top,))
+    parts = []
+    for bundle in range(1, ceil_div(uplinks, fewest) + 1):
+        planes = ceil_div(uplinks, bundle)
+        links = planes * bundle if rules.alike else uplinks
+        if ceil_div(uplinks, planes) < bundle or links > free:
             continue
-        pods = _pods(leaves, per_plane, radix // width, even=even)
-        if pods is not None:
-            tiers = (TreeTier(1, leaves, 1), replace(pods[0], planes=planes), pods[1])
-            trees.append(FatTree(endpoints, radix, tiers, width))
-    return min(trees, key=_preference, default=None)
+        part = _plane(ends, bundle, of, rules)
+        if part is not None:
+            first = TreeTier(planes, part.tiers[0].switches, links)
+            price = round(planes * part.price + LINK_PORTS * ends * links, 6)
+            uneven = part.uneven or not first.alike
+            parts.append(_Part(price, uneven, bundle, (first, *part.tiers[1:])))
+    return min(parts, default=None)
 
 
-def _preference(tree: FatTree) -> tuple[int, int, int]:
-    counts = tree.counts
-    return counts.switches, counts.links, tree.tiers[1].links_each
-
-
-@lru_cache(maxsize=1 << 16)
-def _pods(leaves: int, uplinks: int, radix: int, *, even: bool) -> tuple[TreeTier, TreeTier] | None:
-    """One plane of two tiers over leaves of so many links: the number of pods that needs least."""
-    best = None
-    fewest = inf
-    least = ceil_div(leaves * uplinks, radix)
-    for pods in range(ceil_div(2 * leaves * uplinks, radix), min(leaves, radix) + 1):
-        if pods + least >= fewest:
+@lru_cache(maxsize=1 << 17)
+def _plane(ends: int, bundle: int, of: tuple[int, int], rules: _Rules) -> _Part | None:
+    """The cheapest plane over switches of so many links: pods, and what is above these."""
+    radix, tiers = of
+    best: _Part | None = None
+    least = ends * bundle * (2 * tiers - 3 + LINK_PORTS * (tiers - 1))
+    most = 2 * (radix // 2) ** (tiers - 1)
+    for pods in range(ceil_div(2 * ends * bundle, radix), min(ends, most) + 1):
+        if best is not None and radix * pods + least > best.price:
             break
-        down = ceil_div(leaves, pods) * uplinks
-        if (even and leaves % pods) or down > radix // 2:
+        down = ceil_div(ends, pods) * bundle
+        if (rules.even and ends % pods) or down > radix // 2:
             continue
-        cores, links = equal_uplinks(pods, down, radix, radix - down)
-        if pods + cores < fewest:
-            best, fewest = (TreeTier(1, pods, uplinks), TreeTier(cores, 1, links)), pods + cores
+        above = _above(pods, down, radix - down, (radix, tiers - 1), rules)
+        if above is not None:
+            uneven = above.uneven or bool(ends % pods)
+            tier = TreeTier(1, pods, bundle)
+            part = _Part(round(radix * pods + above.price, 6), uneven, bundle, (tier, *above.tiers))
+            best = part if best is None else min(best, part)
     return best
 
 
 def unit_tree(units: int, rails: int, radix: int) -> FatTree:
     """Even tree over whole scalable units: one leaf a rail and unit, half its ports down.
 
-    Where so many units cannot be wired evenly, more are laid in as many tiers. Where no number of
-    units can, pods are of unequal size, one plane an uplink.
+    Trunks are alike, as published builds have them. Where so many units cannot be wired evenly,
+    more are laid in as many tiers. Where no number of units can, pods are of unequal size, one
+    plane an uplink.
 
     Parameters
     ----------
@@ -606,19 +732,24 @@ def unit_tree(units: int, rails: int, radix: int) -> FatTree:
     """
     ports = leaf_ports(radix)
     tiers = tiers_needed(units * rails * ports.down, radix, ports)
+    search = _Search(radix, ports, tiers, even=True, alike=True)
     for leaves in count(units * rails, rails):
         ends = leaves * ports.down
         if tiers_needed(ends, radix, ports) > tiers:
             break
-        if tiers == THREE_TIERS:
-            tree = _three_tiers(ends, radix, ports, leaves, even=True)
-        elif tiers == TWO_TIERS:
-            tree = _two_tiers(ends, radix, ports, leaves)
-        else:
-            tree = fat_tree(ends, radix)
+        over_leaves = tiers in (TWO_TIERS, THREE_TIERS)
+        tree = search.over(ends, leaves) if over_leaves else fat_tree(ends, radix)
         if tree is not None and (tiers == 1 or tree.leaves == leaves):
             return tree
-    return _more_tiers(units * rails * ports.down, radix, ports, even=False)
+    return _a_plane_an_uplink(units * rails, radix)
+
+
+def _a_plane_an_uplink(leaves: int, radix: int) -> FatTree:
+    """Full leaves, each uplink to a plane of its own, whose pods may be of unequal size."""
+    plane = fat_tree(leaves, radix, even=False)
+    first, *above = plane.tiers
+    planes = TreeTier(radix // 2, first.switches, radix // 2)
+    return FatTree(leaves * (radix // 2), radix, (TreeTier(1, leaves, 1), planes, *above))
 
 
 @lru_cache(maxsize=1 << 16)
@@ -723,3 +854,77 @@ def rail_only_counts(
     if long_rails == hb_size:
         return long
     return long + counted(hosts - 1).times(hb_size - long_rails)
+
+
+@lru_cache(maxsize=1024)
+def shared_rails(rails: int, hosts: int, radix: int, **pods: bool) -> "RailShares":
+    """How many rails share a network, where that is cheaper than one for each.
+
+    Rails of one network share its leaves and spines, kept apart as virtual networks: each alone
+    would round its switches up. Rails that fit a switch share single ones. Of others all ways to
+    divide them are weighed whose networks have as many tiers as one of a single rail, and one
+    network of all: another tier costs more than rounding does. Of equal prices fewer rails share.
+
+    Parameters
+    ----------
+    rails
+        Rails, K [1].
+    hosts
+        Hosts of a rail, n [1].
+    radix
+        Ports per switch, even [1].
+    pods
+        ``even`` and ``alike`` of :func:`fat_tree`.
+
+    Returns
+    -------
+    RailShares
+        The cheapest way to divide any number of rails up to K.
+
+    Examples
+    --------
+    Eight rails of 130 hosts on switches of 128 ports: 26 switches together, 40 apart. Of 128 hosts
+    that a radix of 64 divides, none has to share.
+
+    >>> shared_rails(8, 130, 128).networks(8), shared_rails(8, 128, 64).networks(8)
+    (((8, 1),), ((1, 8),))
+    >>> [fat_tree(ends, 128).counts.switches for ends in (8 * 130, 130)]
+    [26, 5]
+    """
+    ports = leaf_ports(radix)
+    tiers = tiers_needed(hosts, radix, ports)
+    least = hosts * (2 * tiers - 1 + LINK_PORTS * (tiers - 1))
+    most = rails
+    if tiers > 1 and fat_tree(hosts, radix, **pods).price <= least:
+        most = 1
+    elif tiers_needed(rails * hosts, radix, ports) > tiers:
+        most = next(n for n in count(1) if tiers_needed((n + 1) * hosts, radix, ports) > tiers)
+    sizes = np.unique([*range(1, most + 1), most if tiers == 1 else max(rails, 1)])
+    prices = np.array([fat_tree(int(size) * hosts, radix, **pods).price for size in sizes])
+    # Lowest price of so many rails: that of one more network, and of the rest.
+    lowest, last = np.zeros(rails + 1), np.zeros(rails + 1, np.int64)
+    for number in range(1, rails + 1):
+        fits = sizes <= number
+        sums = (prices[fits] + lowest[number - sizes[fits]]).round(6)
+        last[number] = sizes[fits][sums.argmin()]
+        lowest[number] = sums.min()
+    return RailShares(lowest, last)
+
+
+class RailShares(Struct, frozen=True, eq=False):
+    """Lowest price of so many rails [ports of a switch], and the rails of its last network [1].
+
+    Both by the number of rails, shape (rails + 1,).
+    """
+
+    prices: Floats
+    last: Ints
+
+    def networks(self, rails: int) -> tuple[tuple[int, int], ...]:
+        """Rails of a network and the number of such networks, the largest first [1]."""
+        networks: dict[int, int] = {}
+        while rails:
+            size = int(self.last[rails])
+            networks[size] = networks.get(size, 0) + 1
+            rails -= size
+        return tuple(sorted(networks.items(), reverse=True))

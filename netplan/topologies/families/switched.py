@@ -6,22 +6,22 @@ How GPUs meet the networks:
                      its size allows;
 ``fat-tree wiring``  endpoints in the order of the GPUs: consecutive GPUs share a leaf;
 ``scalable units``   half a radix of nodes a unit, and one leaf for each of its rails;
-``rail-only``        a network of its own for every rail, or a share of one switch.
+``rail-only``        a network of its own for every rail, or a share of one where that is cheaper.
 
 ``planes``           as many copies of a Clos network as a GPU has ports, one port to each.
 
 Inside a network the wiring is that of :func:`netplan.topologies.families.clos.fat_tree`, with the
 ports written out. Endpoints are spread evenly over the leaves, in order. Bundle p of every leaf's
 uplinks leads to plane p, over whose switches the leaves are again spread in order; in the top tier
-a plane is one switch, so that every switch below has the same number of links to each. On a switch
-the ports to the tier below come first (room for a full leaf, whether or not it is full), then those
-to the tier above.
+a plane is one switch. Where bundles differ by a link, the first planes have the wider ones. Rails
+of one network come one after the other. On a switch the ports to the tier below come first (room
+for a full leaf, whether or not it is full), then those to the tier above.
 
 Host links come plane by plane, in the order of the GPUs, then of the management hosts. Links above
 follow network by network, in the order in which they are counted.
 """
 
-from functools import partial
+from collections.abc import Iterator
 from itertools import pairwise
 from math import gcd
 from typing import Annotated
@@ -54,7 +54,7 @@ from netplan.topologies.families.clos import (
     clos_counts,
     fat_tree,
     leaf_ports,
-    rail_only_counts,
+    shared_rails,
     unit_tree,
 )
 from netplan.topologies.graph import HALL, MANAGER, ROW, SWITCH, Medium
@@ -74,6 +74,7 @@ class SwitchTrees(FabricSpec, frozen=True, kw_only=True):
             sizing.radix,
             oversubscription=_ratio(self, sizing),
             even=self.even_pods,
+            alike=self.even_trunks,
             trunk_width=self.trunk_width,
         )
 
@@ -133,7 +134,10 @@ class Clos(SwitchTrees, frozen=True, kw_only=True):
     management_links: NonNegativeInt = 0
     planes: PositiveInt = 1  # each GPU's port split into as many, one to each plane
     trunk_width: PositiveInt = 1  # rate of a link above the leaves over that of a port
-    even_pods: bool = True  # every pod alike, as fat-tree routing asks
+    even_pods: bool = True  # every pod alike
+    even_trunks: bool = (
+        False  # all trunks of a switch alike, as fat-tree routing without roots asks
+    )
     host_medium: Medium = "optical"
 
     def __post_init__(self) -> None:
@@ -174,86 +178,195 @@ class Clos(SwitchTrees, frozen=True, kw_only=True):
         tree = self.tree(plane)
         tiers = () if ratio == 1 else _tiers(tree, plane, plane.hb_size, by_rank=self.rail_wiring)
         built = tree.counts.times(self.planes)
-        tree_of = partial(fat_tree, ends, plane.radix, oversubscription=ratio)
         bound = clos_counts(
             ends, plane.radix, oversubscription=ratio, trunk_width=self.trunk_width
         ).times(self.planes)
-        other = tree_of(even=not self.even_pods, trunk_width=self.trunk_width).counts
         fabric = _fabric(self, plane, (built, bound), tiers, ratio)
-        return _with_pods_told(self, fabric, other.switches * self.planes)
+        notes = tree_notes(tree, self.changed(even_pods=False).tree(plane), self.planes)
+        return replace(fabric, notes=(*notes, *fabric.notes))
+
+
+class RailNetworks(Struct, frozen=True):
+    """Equal networks, each of so many rails; ``first`` is the first rail of the first of them.
+
+    A rail has ``hosts`` places in them, the last of which stays free on a rail that is one short.
+    """
+
+    first: int
+    rails: int
+    copies: int
+    hosts: int
+    tree: FatTree
+
+    @property
+    def end(self) -> int:
+        """First rail after those of these networks [1]."""
+        return self.first + self.rails * self.copies
 
 
 class RailOnly(SwitchTrees, frozen=True, kw_only=True):
-    """A network of its own for every rail."""
+    """A network of its own for every rail, or for some of them together."""
 
     oversubscription: Oversubscription = 1.0
-    even_pods: bool = True  # every pod alike, as fat-tree routing asks
+    even_pods: bool = True  # every pod alike
+    even_trunks: bool = (
+        False  # all trunks of a switch alike, as fat-tree routing without roots asks
+    )
+    shared_rails: bool = True  # whether rails of several leaves may share them, where cheaper
     host_medium: Medium = "optical"
 
-    def build(self, sizing: Sizing) -> Fabric:
-        """One network a rail, none between rails; other traffic is forwarded inside HB domains."""
+    def networks(self, sizing: Sizing) -> tuple[RailNetworks, ...]:
+        """Which rails share a network: the cheapest way.
+
+        The first rails have a host more if the last domain is partly filled. They are divided apart
+        from the others, with some of the others among them where that is cheaper. Oversubscribed
+        rails of several leaves stay apart.
+        """
+        rails, hosts, radix = sizing.hb_size, sizing.domains, sizing.radix
+        if hosts <= 1:
+            return ()
         ratio = _ratio(self, sizing)
-        count = partial(
-            rail_only_counts, sizing.gpus, sizing.radix, sizing.hb_size, oversubscription=ratio
-        )
-        built, bound = count(wireable=True, even=self.even_pods), count()
+        pods = {"even": self.even_pods, "alike": self.even_trunks}
+        long = sizing.gpus - (hosts - 1) * rails
+        blocks: list[tuple[int, tuple[tuple[int, int], ...]]]
+        if hosts <= radix:
+            size = min(radix // hosts, rails)
+            blocks = [(hosts, ((size, rails // size), (rails % size, 1)))]
+        elif ratio > 1 or not self.shared_rails:
+            blocks = [(hosts, ((1, long),)), (hosts - 1, ((1, rails - long),))]
+        else:
+            shares = shared_rails(rails, hosts, radix, **pods)
+            short = shared_rails(rails - long, hosts - 1, radix, **pods)
+            long += int((shares.prices[long:] + short.prices[::-1]).argmin())
+            parts = shares.networks(long), short.networks(rails - long)
+            blocks = list(zip((hosts, hosts - 1), parts, strict=True))
+        networks: list[RailNetworks] = []
+        for places, sizes in blocks:
+            for size, copies in sizes:
+                if size * copies:
+                    tree = fat_tree(size * places, radix, oversubscription=ratio, **pods)
+                    first = networks[-1].end if networks else 0
+                    networks.append(RailNetworks(first, size, copies, places, tree))
+        return tuple(networks)
+
+    def build(self, sizing: Sizing) -> Fabric:
+        """A network a rail, or for some together; other traffic is forwarded inside HB domains."""
+        ratio = _ratio(self, sizing)
+        networks = self.networks(sizing)
+        built = bound = ClosCounts(sizing.radix)
+        long = sizing.gpus - (sizing.domains - 1) * sizing.hb_size
+        for network in networks:
+            built += network.tree.counts.times(network.copies)
+            starts = network.first + np.arange(network.copies) * network.rails
+            full = np.clip(long - starts, 0, network.rails)
+            ends = network.rails * (sizing.domains - 1) + full
+            for size, copies in zip(*np.unique(ends, return_counts=True), strict=True):
+                least = clos_counts(int(size), sizing.radix, oversubscription=ratio)
+                bound += least.times(int(copies))
+        if networks:
+            links = (sizing.gpus, *built.links_per_tier[1:])
+            built = ClosCounts(sizing.radix, built.switches_per_tier, links)
         tiers: tuple[Tier, ...] = ()
         if ratio > 1 and sizing.domains > sizing.radix:  # else rails share single switches
-            tree = fat_tree(
-                sizing.domains, sizing.radix, oversubscription=ratio, even=self.even_pods
-            )
-            tiers = _tiers(tree, sizing, 1)
+            tiers = _tiers(networks[0].tree, sizing, 1)
         fabric = _fabric(self, sizing, (built, bound), tiers, ratio)
-        other = count(wireable=True, even=not self.even_pods)
-        return _with_pods_told(self, fabric, other.switches)
+        notes = self._told(sizing, networks, fabric.switches)
+        return replace(fabric, notes=(*notes, *fabric.notes))
+
+    def _told(
+        self, sizing: Sizing, networks: tuple[RailNetworks, ...], switches: int
+    ) -> Iterator[str]:
+        """Which rails share what, what a failed switch takes, and what else would be cheaper."""
+        if not networks:
+            return
+        first = networks[0]
+        leaves, several = first.tree.leaves, first.tree.tiers[1:]
+        if first.rails > 1 and not several:
+            held = f"{first.rails} rails of {first.hosts:,} hosts share a leaf switch"
+            yield f"{held}: one that fails takes {first.rails} network ports of every HB domain."
+        elif first.rails > 1:
+            apart = self.changed(shared_rails=False).networks(sizing)
+            more = sum(other.copies * other.tree.counts.switches for other in apart)
+            split = ", ".join(_rails_told(network) for network in networks)
+            hosts, planes = first.tree.hosts_per_leaf, several[-1].planes
+            yield (
+                f"Rails share leaves and spines as virtual networks ({split}): {switches:,}"
+                f" switches, where separate rails need {more:,} (--set"
+                " fabric.shared_rails=false)."
+            )
+            yield (
+                f"A leaf that fails takes up to {hosts:,} network ports, no two of one HB domain; a"
+                f" switch at the top one in {planes:,} uplinks of {first.rails} rails."
+            )
+        whole = fat_tree(
+            sizing.gpus,
+            sizing.radix,
+            oversubscription=_ratio(self, sizing),
+            even=self.even_pods,
+            alike=self.even_trunks,
+        )
+        price = sum(network.copies * network.tree.price for network in networks)
+        if leaves and whole.price < price:
+            yield (
+                f"The any-to-any network is cheaper: {whole.counts.switches:,} switches, with"
+                f" rails as virtual networks on it, where these need {switches:,}."
+            )
+        yield from tree_notes(first.tree, None)
 
     def wire(self, fabric: Fabric, first: int, port: int) -> Wired:
-        """Wire a network for every rail, none between rails; small rails share switches."""
+        """Wire the networks of the rails, none between them."""
         sizing = fabric.sizing
-        hosts = sizing.domains
-        if hosts <= 1:
+        groups = self.networks(sizing)
+        if not groups:
             return Wired()
         gpu = np.arange(sizing.gpus)
-        domain, rank = np.divmod(gpu, sizing.hb_size)
-        if hosts <= sizing.radix:
-            shared = sizing.radix // hosts
-            switches = ceil_div(sizing.hb_size, shared)
-            names = NameBlock("rail-{}/leaf-0" if shared == 1 else "leaf-{}", (switches,))
-            network = Network(ClosWiring(((switches,),), ()), leaf_names=names)
-            leaf_port = rank % shared * hosts + domain
-            attachment = Attachment(gpu, 0 * gpu, rank // shared, leaf_port)
-            return wire_networks(fabric, [network], attachment, (first, port))
-        tree = partial(
-            fat_tree, radix=sizing.radix, oversubscription=_ratio(self, sizing), even=self.even_pods
-        )
-        long_rails = sizing.gpus - (hosts - 1) * sizing.hb_size
-        long = wire_tree(tree(hosts))
-        networks = [Network(long, long_rails, "rail-{}/")]
-        leaves = long.switches_per_tier[0]
-        is_long = rank < long_rails
-        leaf = rank * leaves + long.stages[0].upper[domain]
-        leaf_port = long.stages[0].upper_port[domain]
-        if long_rails < sizing.hb_size:
-            short = wire_tree(tree(hosts - 1))
-            networks.append(Network(short, sizing.hb_size - long_rails, "rail-{}/", long_rails))
-            # The last domain has no GPU on the short rails: its index is never looked up there.
-            within = np.minimum(domain, hosts - 2)
-            base = long_rails * leaves + (rank - long_rails) * short.switches_per_tier[0]
-            leaf = np.where(is_long, leaf, base + short.stages[0].upper[within])
-            leaf_port = np.where(is_long, leaf_port, short.stages[0].upper_port[within])
-        attachment = Attachment(gpu, 0 * gpu, leaf, leaf_port.astype(np.int64))
+        leaf, leaf_port = self._places(sizing, gpu)
+        attachment = Attachment(gpu, 0 * gpu, leaf, leaf_port)
+        if not groups[0].tree.tiers[1:]:
+            switches = sum(group.copies for group in groups)
+            names = NameBlock("rail-{}/leaf-0" if groups[0].rails == 1 else "leaf-{}", (switches,))
+            single = Network(ClosWiring(((switches,),), ()), leaf_names=names)
+            return wire_networks(fabric, [single], attachment, (first, port))
+        networks = []
+        number = 0
+        for group in groups:
+            kind, start = ("rail", group.first) if group.rails == 1 else ("rails", number)
+            prefix = f"{kind}-{{}}/" if group.rails < sizing.hb_size or kind == "rail" else ""
+            networks.append(Network(wire_tree(group.tree), group.copies, prefix, start))
+            number += group.copies * (group.rails > 1)
         return wire_networks(fabric, networks, attachment, (first, port))
 
-    def leaf_of(self, sizing: Sizing, gpu: Ints) -> Ints | None:
-        """Under which leaf GPUs lie, where every rail has a network, or a share of one switch.
+    def _places(self, sizing: Sizing, gpu: Ints) -> tuple[Ints, Ints]:
+        """Leaf and port of each GPU, leaves counted over all networks."""
+        domain, rank = np.divmod(gpu, sizing.hb_size)
+        leaf, port, leaves = 0 * gpu, 0 * gpu, 0
+        for group in self.networks(sizing):
+            bottom = wire_tree(group.tree).stages[0]
+            mine = np.flatnonzero((rank >= group.first) & (rank < group.end))
+            copy, place = np.divmod(rank[mine] - group.first, group.rails)
+            end = place * group.hosts + domain[mine]
+            leaf[mine] = leaves + copy * group.tree.leaves + bottom.upper[end]
+            port[mine] = bottom.upper_port[end]
+            leaves += group.copies * group.tree.leaves
+        return leaf, port
 
-        Leaves of long rails are told apart by the rail alone: a domain has one port on each rail.
-        """
-        rank = gpu % sizing.hb_size
-        if sizing.domains > sizing.radix:
-            return rank
-        shared: Ints = rank // (sizing.radix // sizing.domains)
-        return shared
+    def leaf_of(self, sizing: Sizing, gpu: Ints) -> Ints | None:
+        """Under which leaf GPUs lie, of their own rail or one that shares its network."""
+        return self._places(sizing, gpu)[0]
+
+
+def _rails_told(networks: RailNetworks) -> str:
+    """Which rails share a network.
+
+    Examples
+    --------
+    >>> _rails_told(RailNetworks(0, 3, 2, 9, fat_tree(27, 8)))
+    '2 networks of 3 rails from rail 0 on'
+    """
+    many = f"{networks.copies:,} networks" if networks.copies > 1 else "one network"
+    rails = f"{networks.rails} rails" if networks.rails > 1 else "one rail"
+    each = f"{rails} each" if networks.copies > 1 and networks.rails == 1 else rails
+    return f"{many} of {each} from rail {networks.first} on"
 
 
 class ScalableUnits(SwitchTrees, frozen=True, kw_only=True):
@@ -396,23 +509,29 @@ def planes_note(spec: FabricSpec, sizing: Sizing) -> str:
 REFUSED = "OpenSM's fat-tree routing refuses the network"
 
 
-def _with_pods_told(spec: SwitchTrees, fabric: Fabric, other: int) -> Fabric:
-    """Say what pods of unequal size save; ``other`` is the switch count of the other way."""
-    if spec.even_pods and other < fabric.switches:
-        named = "fabric uneven-clos, or " if isinstance(spec, Clos) else ""
-        note = (
-            f"With pods of unequal size {other:,} switches would do ({named}--set"
-            " fabric.even_pods=false), but OpenSM's fat-tree routing refuses them."
+def tree_notes(tree: FatTree, other: FatTree | None, copies: int = 1) -> Iterator[str]:
+    """What of a tree is uneven, and what the same with pods of unequal size would save.
+
+    Examples
+    --------
+    >>> print(*tree_notes(fat_tree(672, 64), None))
+    Trunks from a switch differ by a link (32 links to 11 switches): OpenSM's fat-tree routing
+    (ftree) takes them with its root switches listed (-a), updn and minhop as they are.
+    """
+    listed = "OpenSM's fat-tree routing (ftree) takes them with its root switches listed (-a)"
+    uneven = next((tier for tier in tree.tiers if not tier.alike), None)
+    if not tree.even:
+        yield f"Pods are of unequal size: {listed}, updn and minhop as they are."
+    elif uneven is not None:
+        yield (
+            f"Trunks from a switch differ by a link ({uneven.uplinks} links to {uneven.planes}"
+            f" switches): {listed}, updn and minhop as they are."
         )
-    elif other > fabric.switches:
-        note = (
-            f"Pods of unequal size: {fabric.switches:,} switches, where equal ones need {other:,}."
-            " OpenSM's fat-tree routing (ftree) refuses them unless its root switches are listed;"
-            " updn and minhop take them."
+    if other is not None and other.price < tree.price:
+        yield (
+            f"With pods of unequal size {copies * other.counts.switches:,} switches would do"
+            " (fabric uneven-clos, or --set fabric.even_pods=false)."
         )
-    else:
-        return fabric
-    return replace(fabric, notes=(note, *fabric.notes))
 
 
 def _ratio(spec: SwitchTrees, sizing: Sizing) -> float:
@@ -550,16 +669,22 @@ def _planes(ends: int, tier: TreeTier, outer: int, first_port: int) -> Stage:
     Ordered by outer plane, plane, switch and link; below the top tier by switch before plane.
     Bundle p of a switch leads to plane p, whose switches take the ends in order.
     """
-    bundle = (tier.planes, ends) if tier.switches > 1 else (ends, tier.planes)
-    grid = np.indices((outer, *bundle, tier.links_each), dtype=np.int32)
-    around, first, second, link = (index.ravel() for index in grid)
-    plane, end = (first, second) if tier.switches > 1 else (second, first)
+    uplink = np.arange(tier.uplinks, dtype=np.int32)
+    starts = tier.links_to(np.arange(tier.planes + 1)).astype(np.int32)
+    plane_of = np.repeat(np.arange(tier.planes, dtype=np.int32), np.diff(starts))
+    end, link = np.repeat(np.arange(ends, dtype=np.int32), tier.uplinks), np.tile(uplink, ends)
+    if tier.switches > 1:
+        by_plane = np.argsort(plane_of[link], kind="stable")
+        end, link = end[by_plane], link[by_plane]
+    around = np.repeat(np.arange(outer, dtype=np.int32), len(end))
+    end, link = np.tile(end, outer), np.tile(link, outer)
+    plane = plane_of[link]
     spread = _spread(np.arange(ends, dtype=np.int32), tier.switches)
     return Stage(
         around * ends + end,
         (around * tier.planes + plane) * tier.switches + spread.upper[end],
-        first_port + plane * tier.links_each + link,
-        spread.upper_port[end] * tier.links_each + link,
+        first_port + link,
+        spread.upper_port[end] * np.diff(starts)[plane] + link - starts[plane],
     )
 
 

@@ -70,8 +70,9 @@ def test_a_third_of_a_rate_makes_whole_ports_again() -> None:
 def test_a_split_card_is_one_card_in_one_cage() -> None:
     """1,000 GPUs in two planes of SN5600.
 
-    A plane has 128 ports of 400 Gb/s a switch: ceil(1000 / 64) = 16 leaves, whose 64 uplinks lead
-    to 16 x 64 / 128 = 8 spines. Both planes: 48 switches, 2,000 host links, 2 x 1,024 above.
+    A plane has 128 ports of 400 Gb/s a switch: ceil(1000 / 64) = 16 leaves of up to 63 hosts, whose
+    63 uplinks lead to 8 spines: 8 to seven of them, 7 to one. Both planes: 48 switches, 2,000 host
+    links, 2 x 1,008 above.
     """
     fabric = build_fabric(FABRICS.load("two-planes"), sizing(1000))
     hardware = Hardware(CABLING_BOOKS.load("2026"), SWITCHES.load("sn5600"))
@@ -80,11 +81,11 @@ def test_a_split_card_is_one_card_in_one_cage() -> None:
     assert ordered["Switch sn5600"] == 48
     assert ordered["ConnectX-8, 1 x 800G"] == 1000
     assert ordered["Twin-port OSFP 2 x 400G SR4, flat top"] == 1000
-    # Leaves have 8 x 63 + 8 x 62 = 1,000 hosts a plane; modules share cages across link groups,
-    # so 63 + 64 ports take 64 cages, 62 + 64 take 63, and the eight spines 128 / 2 = 64 each.
+    # Leaves have 8 x 63 + 8 x 62 = 1,000 hosts a plane; modules share cages across link groups, so
+    # 63 + 63 ports take 63 cages, 62 + 63 take 63; spines 7 x 16 x 8 / 2 + 16 x 7 / 2 = 504.
     finned = ordered["MMA4Z00-NS, twin-port OSFP 2 x 400G SR4, finned top"]
-    assert finned == 2 * (8 * (32 + 32) + 8 * (31 + 32) + 8 * 64)
-    assert sum(run.links for run in wiring.runs) == 2000 + 2048
+    assert finned == 2 * (16 * 63 + 504)
+    assert sum(run.links for run in wiring.runs) == 2000 + 2016
 
 
 def test_a_split_that_no_card_has_is_named() -> None:
