@@ -23,7 +23,7 @@ from msgspec import Struct
 from netplan.costing.switches import SWITCHES, cage_links
 from netplan.errors import InputError
 from netplan.files import read_lines
-from netplan.records import asdict
+from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns, values_at
@@ -48,8 +48,9 @@ from netplan.topologies.formats.edge_list import NEEDED
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.formats.infiniband import Subnet, found_by_ibdiagnet, found_by_ibnetdiscover
 from netplan.topologies.formats.kinds import CSV, SUBNET, TOPO, XLSX, kind_of
-from netplan.topologies.formats.subnet_files import PlannedSubnet
+from netplan.topologies.formats.subnet_files import PlannedSubnet, top_switches
 from netplan.topologies.formats.tables import is_cable_table, read_cable_table, read_table
+from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
 
 SCREEN_ROWS = 12
@@ -347,7 +348,9 @@ def rehearse_plan(
     with TemporaryDirectory(prefix="netplan-") as folder:
         plan = Path(folder) / "plan.ibnetdiscover"
         plan.write_text(text, encoding="utf-8")
-        return _compared(inputs, (plan, plan), (_routing(spec, sizing), compare_cables), tools)
+        return _compared(
+            inputs, (plan, plan), (_routing(spec, sizing, subnet.network), compare_cables), tools
+        )
 
 
 def rehearse_files(
@@ -404,10 +407,18 @@ def _trees(part: rehearsal.Part) -> rehearsal.Routing:
     return rehearsal.Routing(("minhop",) if part.switches == 1 else ("ftree", "updn"))
 
 
-def _routing(spec: FabricSpec, sizing: Sizing) -> Callable[[rehearsal.Part], rehearsal.Routing]:
+def _routing(
+    spec: FabricSpec, sizing: Sizing, network: FabricGraph
+) -> Callable[[rehearsal.Part], rehearsal.Routing]:
     """Engines that fit the subnets of a fabric."""
     if isinstance(spec, SwitchTrees):
-        return _trees
+        trees = spec.trees(sizing)
+        roots = () if all(tree.plain for tree in trees) else tuple(top_switches(network).tolist())
+
+        def tree(part: rehearsal.Part) -> rehearsal.Routing:
+            return replace(_trees(part), roots=roots if part.switches > 1 else ())
+
+        return tree
     rails, sizes = sizing.hb_size, torus_shape(spec, sizing) if isinstance(spec, Torus) else ()
     whole = prod(sizes) * rails == sizing.gpus
     # The engine of tori knows no twist: a ring around leads it to other rows than it expects.

@@ -67,10 +67,15 @@ class Part(Struct, frozen=True):
 
 
 class Routing(Struct, frozen=True):
-    """Routing engines of OpenSM, tried in this order; the description of a torus, if it is one."""
+    """Routing engines of OpenSM, tried in this order.
+
+    With the description of a torus, if it is one, and the top switches of a tree whose trunks or
+    pods differ, as node numbers of a plan: fat-tree routing finds those of others itself.
+    """
 
     engines: tuple[str, ...]
     torus: str = ""
+    roots: tuple[int, ...] = ()
 
 
 class Booted(Struct, frozen=True):
@@ -319,6 +324,10 @@ def _route(routing: Routing, tools: Tools, folder: Path, around: dict[str, str])
     if routing.torus:
         torus.write_text(routing.torus + "\n", encoding="utf-8")
         options += ["--torus_config", str(torus), "-Q"]
+    if routing.roots:
+        roots = folder / "roots"
+        roots.write_text("".join(f"{node_guid(root):#x}\n" for root in routing.roots), "utf-8")
+        options += ["-a", str(roots)]
     _run([tools.opensm, *options], folder, around)
     tables = ROUTED.findall(log.read_text(errors="replace"))
     return tables[-1] if tables else ""

@@ -78,6 +78,10 @@ class SwitchTrees(FabricSpec, frozen=True, kw_only=True):
             trunk_width=self.trunk_width,
         )
 
+    def trees(self, sizing: Sizing) -> tuple[FatTree, ...]:
+        """Trees of all networks that are unlike."""
+        return (self.tree(plane_sizing(self, sizing)),)
+
     def endpoints(self, sizing: Sizing, hosts: Ints) -> Ints:
         """Endpoint of the network that each host takes, managers numbered on from the GPUs."""
         if not self.rail_wiring:
@@ -248,6 +252,10 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
                     first = networks[-1].end if networks else 0
                     networks.append(RailNetworks(first, size, copies, places, tree))
         return tuple(networks)
+
+    def trees(self, sizing: Sizing) -> tuple[FatTree, ...]:
+        """Trees of all networks that are unlike."""
+        return tuple(network.tree for network in self.networks(sizing))
 
     def build(self, sizing: Sizing) -> Fabric:
         """A network a rail, or for some together; other traffic is forwarded inside HB domains."""

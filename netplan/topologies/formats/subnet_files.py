@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import distinct_values
+from netplan.arrays import Ints, distinct_values
 from netplan.errors import InputError
 from netplan.progress import through
 from netplan.topologies.cabling import device_names
@@ -35,6 +35,35 @@ ADAPTER_GUID = 128
 
 Lines = list[tuple[int, "Address", str]]
 """Ports of a node, rising, with what they lead to and the rate."""
+
+
+def top_switches(network: FabricGraph) -> Ints:
+    """Switches with none above them: the roots that fat-tree routing may have to be told.
+
+    Parameters
+    ----------
+    network
+        A network of tiers, or several beside each other.
+
+    Returns
+    -------
+    Ints
+        Numbers of the nodes, rising.
+
+    Examples
+    --------
+    >>> from netplan import Scenario
+    >>> from netplan.topologies.expand import expand
+    >>> from netplan.topologies.graph import network_only
+    >>> from netplan.topologies.specs import FABRICS
+    >>> sizing = Scenario.load("hgx-h100").replace(gpus=672, radix=64).sizing
+    >>> graph = network_only(expand(FABRICS.load("fat-tree"), sizing))
+    >>> [graph.names[node] for node in top_switches(graph)[[0, -1]]]
+    ['spine-0', 'spine-10']
+    """
+    top = network.node_kind == SWITCH
+    top[network.source] = False
+    return np.flatnonzero(top)
 
 
 class Address(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The real OpenSM routes what netplan exports: as a fat tree by default, and not with unequal pods.
+"""The real OpenSM routes what netplan exports as a fat tree, told the roots where trunks differ.
 
 Needs OpenSM and the simulator ibsim (Debian: ``opensm``, ``ibsim-utils``); skipped without.
 """
@@ -86,22 +86,41 @@ def exported(folder: Path, fabric: str, gpus: int, radix: int) -> Path:
     return path
 
 
+def with_roots(folder: Path, network: Path) -> tuple[str, str]:
+    """Options that list the switches that no other stands above."""
+    up, nodes = set(), []
+    lines = network.read_text().splitlines()
+    for guid, node in pairwise(lines):
+        if node.startswith("Switch"):
+            nodes.append((guid.partition("=")[2], node.split('"')[1], node.split('"')[3]))
+    tiers = {"leaf": 1, "spine": 2, "core": 3, "tier-4": 4, "tier-5": 5}
+    tier = {name: tiers[text.rpartition("/")[2].rpartition("-")[0]] for _, name, text in nodes}
+    here = ""
+    for line in lines:
+        if line.startswith(("Switch", "Ca")):
+            here = line.split('"')[1]
+        other = line.split('"')[1] if line.startswith("[") else ""
+        if tier.get(here, 9) < tier.get(other, 0):
+            up.add(here)
+    (folder / "roots").write_text("\n".join(guid for guid, name, _ in nodes if name not in up))
+    return "-a", str(folder / "roots")
+
+
 @pytest.mark.parametrize(
     ("fabric", "gpus", "radix"),
     [
         ("rail-optimized", 768, 64),  # two tiers
-        ("fat-tree", 544, 64),  # two tiers, with more leaves than full ones
-        ("rail-optimized", 2560, 64),
+        ("rail-optimized", 1152, 64),  # 36 leaves, a link to each of 32 spines
         ("fat-tree", 1536, 40),
-        ("rail-optimized", 1000, 16),
-        ("fat-tree", 3000, 64),
+        ("rail-optimized", 1024, 16),
+        ("fat-tree", 4096, 64),
         ("dgx-superpod", 1000, 16),
         ("dgx-superpod", 352, 8),  # 11 units, wired as 12
-        ("rail-only", 1600, 8),  # a rail of 200 hosts: four tiers
+        ("rail-only", 2048, 8),  # a rail of 256 hosts: four tiers
         ("fat-tree", 700, 8),  # five tiers
     ],
 )
-def test_default_designs_are_fat_trees_to_opensm(
+def test_plain_designs_are_fat_trees_to_opensm(
     fabric: str, gpus: int, radix: int, tmp_path: Path
 ) -> None:
     log = subnet_log(tmp_path, exported(tmp_path, fabric, gpus, radix))
@@ -109,20 +128,34 @@ def test_default_designs_are_fat_trees_to_opensm(
     assert REFUSED not in log
 
 
-@pytest.mark.parametrize(("gpus", "radix"), [(1000, 16), (2560, 64)])
-def test_unequal_pods_are_refused_unless_the_roots_are_listed(
-    gpus: int, radix: int, tmp_path: Path
+@pytest.mark.parametrize(
+    ("fabric", "gpus", "radix"),
+    [
+        ("fat-tree", 672, 64),  # 32 uplinks to 11 spines
+        ("rail-optimized", 2480, 64),  # 31 to 4 planes, 32 to 11 cores
+        ("rail-only", 520, 64),  # two networks of four rails
+        ("rail-only", 672, 64),  # one of eight
+        ("uneven-clos", 1000, 16),  # pods of unequal size
+        ("uneven-clos", 2560, 64),
+    ],
+)
+def test_uneven_trunks_and_pods_are_refused_unless_the_roots_are_listed(
+    fabric: str, gpus: int, radix: int, tmp_path: Path
 ) -> None:
-    network = exported(tmp_path, "uneven-clos", gpus, radix)
+    network = exported(tmp_path, fabric, gpus, radix)
     log = subnet_log(tmp_path, network)
     assert REFUSED in log
     assert ROUTED not in log
-    lines = network.read_text().splitlines()
-    roots = [
-        guid.partition("=")[2]
-        for guid, node in pairwise(lines)
-        if node.startswith("Switch") and "core-" in node
-    ]
-    (tmp_path / "roots").write_text("\n".join(roots))
     (tmp_path / "opensm.log").unlink()
-    assert ROUTED in subnet_log(tmp_path, network, "-a", str(tmp_path / "roots"))
+    assert ROUTED in subnet_log(tmp_path, network, *with_roots(tmp_path, network))
+
+
+@pytest.mark.parametrize(("fabric", "gpus"), [("fat-tree", 672), ("rail-only", 672)])
+def test_even_trunks_need_no_roots(fabric: str, gpus: int, tmp_path: Path) -> None:
+    spec = FABRICS.load(fabric).changed(even_trunks=True)
+    graph = expand(spec, Sizing(gpus, 64, 8, 450e9, 50e9))
+    network = tmp_path / "network.ibnetdiscover"
+    network.write_text("".join(ibnetdiscover_lines(graph)))
+    log = subnet_log(tmp_path, network)
+    assert ROUTED in log
+    assert REFUSED not in log
