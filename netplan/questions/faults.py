@@ -213,6 +213,7 @@ def fabric_faults(
         network_cost_complete=whole,
         notes=tuple(_notes(subject, years, shared.book)),
         error=subject.intact.best.error if subject.intact else None,
+        batch_slowdown=subject.batch_slowdown,
         seen=seen(subject, inventory, *worst, question.seed) if worst else None,
     )
 

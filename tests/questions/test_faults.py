@@ -534,6 +534,25 @@ def test_plans_that_must_divide_say_that_more_failures_may_seem_better() -> None
     assert not any(note.startswith("Plans must divide") for note in free.notes)
 
 
+def test_a_batch_that_does_not_divide_is_no_cost_of_a_failure() -> None:
+    """Seven domains of 8 train a batch of 14, which six of them do not divide."""
+    asked = {"gpus": 56, "radix": 16, "batch": 14, "model": "llama-3-8b", "years": 1}
+    exact, free = (
+        netplan.faults("hgx-b200", **asked, fabrics=("rail-optimized",), space=space)
+        for space in ("model", "free")
+    )
+    rows = exact.fabrics[0]
+    lost = next(single.impact for single in rows.singles if single.kind == "domain")
+    assert lost.slowdown is not None
+    assert rows.batch_slowdown == pytest.approx(lost.slowdown - 1 / 6, rel=1e-9)
+    assert rows.batch_slowdown > 0.1
+    assert f"{100 * rows.batch_slowdown:.3g} % of the time are no cost" in rows.notes[0]
+    text = " ".join(str(exact).split())
+    assert f"{100 * rows.batch_slowdown:.2g} % since plans must divide" in text
+    assert free.fabrics[0].batch_slowdown is None
+    assert "must divide" not in str(free)
+
+
 @pytest.mark.parametrize(
     ("question", "message"),
     [

@@ -48,6 +48,10 @@ from netplan.traffic.matrix import TrafficMatrix
 Way = Literal["all GPUs", "without", "spare", "stopped"]
 
 
+LEAST_TOLD = 0.005
+"""Share of the time from which on it is told that plans must divide [1]."""
+
+
 class Subject(Struct, frozen=True, dict=True):
     """A fabric under failures, with what is worked out once for all of them.
 
@@ -141,14 +145,35 @@ class Subject(Struct, frozen=True, dict=True):
         plans = self.search.best_on_subset(self.fabric.levels) if self.search else None
         return plans if isinstance(plans, str) else None
 
-    @property
-    def divided(self) -> str | None:
-        """Why a further failure may seem to help, in a sentence; None where plans are free."""
+    @cached_property
+    def batch_slowdown(self) -> float | None:
+        """What an iteration takes longer without an HB domain since plans must divide [1].
+
+        That is what it takes longer beyond its GPUs' share, where the batch, the layers or the GPUs
+        that are left do not divide; None where plans are free, or nothing is timed.
+        """
         if self.intact is None or self.search is None or self.search.setting.free:
             return None
+        left = self.sizing.full_domains - 1
+        lost = self.at(Option(1, 0, 1.0, 1.0)) if left else None
+        if lost is None:
+            return None
+        return max(0.0, lost.time_s / self.intact.time_s - (left + 1) / left)
+
+    @property
+    def divided(self) -> str | None:
+        """What of a failure is no cost of it, in sentences; None where plans are free."""
+        if self.intact is None or self.search is None or self.search.setting.free:
+            return None
+        more = self.batch_slowdown or 0.0
+        beside = (
+            f" Without an HB domain {100 * more:.3g} % of the time are no cost of the failure:"
+            " fewer domains divide the batch and the layers worse."
+        )
         return (
-            "Plans must divide: where fewer domains divide better, a further failure may seem to"
-            " make the job faster. --space free compares failures."
+            f"Plans must divide.{beside if more >= LEAST_TOLD else ''} Where fewer domains divide"
+            " better, a further failure may seem to make the job faster. --space free compares"
+            " failures."
         )
 
     @cached_property

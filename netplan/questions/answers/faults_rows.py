@@ -292,6 +292,9 @@ class FabricFaults(Struct, frozen=True):
     error: ErrorBar | None = None
     """How far iteration times may be off, if the iteration model says so."""
 
+    batch_slowdown: float | None = None
+    """What of the time without an HB domain comes from plans that must divide [1]."""
+
     seen: FaultsPage | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -299,7 +302,11 @@ class FabricFaults(Struct, frozen=True):
         called = {"name": "fabric", "forecast": "outlook"}
         plain = with_bars(asdict(replace(self, seen=None)), self.error)
         left = self.seen.rows if self.seen else []
-        shown = {key: value for key, value in plain.items() if key not in ("error", "seen")}
+        shown = {
+            key: value
+            for key, value in plain.items()
+            if key not in ("error", "batch_slowdown", "seen")
+        }
         return {called.get(key, key): value for key, value in shown.items()} | {"capacity": left}
 
 

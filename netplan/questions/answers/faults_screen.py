@@ -214,10 +214,11 @@ def _goodput(fabrics: Sequence[FabricFaults]) -> str:
 
 def _worst_part(fabrics: Sequence[FabricFaults]) -> str:
     """The part whose failure alone does most, and on which fabric."""
-    rows = [(fabric.name, single) for fabric in fabrics if (single := worst_of(fabric.singles))]
+    rows = [(fabric, single) for fabric in fabrics if (single := worst_of(fabric.singles))]
     if not rows:
         return "none was tried"
-    name, single = max(rows, key=lambda row: _weight(row[1]))
+    worst, single = max(rows, key=lambda row: _weight(row[1]))
+    name = worst.name
     impact = single.impact
     part = PARTS.get(single.kind, f"a part of kind {single.kind}")
     on = f" of {name}" if len(fabrics) > 1 else ""
@@ -228,7 +229,9 @@ def _worst_part(fabrics: Sequence[FabricFaults]) -> str:
         return f"{part}{on}{lost}: {WAYS[impact.way]}"
     if impact.slowdown is None:
         return f"{part}{on}{lost}: the job goes on{without}"
-    return f"{part}{on}{lost}: {_slower(impact.slowdown)}{without}"
+    more = worst.batch_slowdown or 0.0
+    batch = f", {PERCENT * more:.2g} % since plans must divide" if without and more else ""
+    return f"{part}{on}{lost}: {_slower(impact.slowdown)}{without}{batch}"
 
 
 def _most_help(fabrics: Sequence[FabricFaults]) -> str:
