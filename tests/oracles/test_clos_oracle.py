@@ -70,7 +70,7 @@ def test_no_size_is_dearer_than_the_next_larger_one(radix: int, gbps: int) -> No
     sizes = sorted({8 * round(8 * (16_384 / 64) ** (step / 124)) for step in range(125)})
     sizes += [520, 1152, 2056, 2096, 2480]
     sizing = Sizing(64, radix, 8, 450e9, bytes_per_s(gbps))
-    rails = {}
+    rails: dict[int, float] = {}
     for name in ("rail-only", "rail-optimized"):
         spec = FABRICS.load(name)
         for gpus in sizes:

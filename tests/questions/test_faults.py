@@ -544,6 +544,7 @@ def test_a_batch_that_does_not_divide_is_no_cost_of_a_failure() -> None:
     rows = exact.fabrics[0]
     lost = next(single.impact for single in rows.singles if single.kind == "domain")
     assert lost.slowdown is not None
+    assert rows.batch_slowdown is not None
     assert rows.batch_slowdown == pytest.approx(lost.slowdown - 1 / 6, rel=1e-9)
     assert rows.batch_slowdown > 0.1
     assert f"{100 * rows.batch_slowdown:.3g} % of the time are no cost" in rows.notes[0]

@@ -162,13 +162,13 @@ def test_clos_wiring_agrees_with_the_closed_form(
             used[place] += len(node)
             assert place == 0 or port.max() < radix
     assert used == [len(taken) for taken in ports], "no port is used twice"
-    for tier, stage in zip(tree.tiers[1:], wiring.stages[1:], strict=True) if even else ():
+    for of, stage in zip(tree.tiers[1:], wiring.stages[1:], strict=True) if even else ():
         # All switches of a tier have as many neighbours below, and above: alike, or to some planes
         # by a link more; every switch above has as many from all that it is joined to.
         pairs = np.stack([stage.lower, stage.upper])
         joined, each = np.unique(pairs, axis=1, return_counts=True)
-        assert {tier.links_each} <= set(each.tolist()) <= {tier.links_each, tier.links_each - 1}
-        assert (len(set(each.tolist())) == 1) is tier.alike
+        assert {of.links_each} <= set(each.tolist()) <= {of.links_each, of.links_each - 1}
+        assert (len(set(each.tolist())) == 1) is of.alike
         fewest, most = (np.zeros(joined[1].max() + 1, int) for _ in range(2))
         most[joined[1]] = each
         fewest[joined[1][::-1]] = each[::-1]

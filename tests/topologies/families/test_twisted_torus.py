@@ -184,8 +184,8 @@ def test_rules_of_plain_tori_are_refused() -> None:
             link_loads(graph, everyone(128), routing=rule)
     spec = twisted((4, 4, 8))
     part = Part("Switch-100", "gpu-0", 128, 128, 384)
-    assert "torus-2QoS" not in _routing(spec, sizing(128))(part).engines
-    assert "torus-2QoS" in _routing(spec.changed(twist=False), sizing(128))(part).engines
+    assert "torus-2QoS" not in _routing(spec, sizing(128), graph)(part).engines
+    assert "torus-2QoS" in _routing(spec.changed(twist=False), sizing(128), graph)(part).engines
 
 
 @pytest.mark.parametrize("gpus", [2048, 1000])
