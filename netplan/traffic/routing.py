@@ -169,11 +169,14 @@ def _stage(
     begins = np.flatnonzero(np.diff(pair[order], prepend=-1))
     ordered = share[order]
     through = np.add.reduceat(ordered, begins)  # from a position to a switch
-    each = np.diff(begins, append=len(pair))
+    links_to = np.diff(begins, append=len(pair))
     taken = np.zeros(len(switches))
     taken[switch[order[begins]]] = through
     alike = np.isclose(through, taken[switch[order[begins]]], rtol=ALIKE, atol=0).all()
-    if not (alike and np.isclose(ordered * np.repeat(each, each), np.repeat(through, each)).all()):
+    if not (
+        alike
+        and np.isclose(ordered * np.repeat(links_to, links_to), np.repeat(through, links_to)).all()
+    ):
         return None
     # Every position below reaches each switch of its own.
     if not np.array_equal(np.bincount(place)[parent], np.bincount(below[order[begins]])):

@@ -166,12 +166,12 @@ class Subject(Struct, frozen=True, dict=True):
         if self.intact is None or self.search is None or self.search.setting.free:
             return None
         more = self.batch_slowdown or 0.0
-        beside = (
+        batch = (
             f" Without an HB domain {100 * more:.3g} % of the time are no cost of the failure:"
             " fewer domains divide the batch and the layers worse."
         )
         return (
-            f"Plans must divide.{beside if more >= LEAST_TOLD else ''} Where fewer domains divide"
+            f"Plans must divide.{batch if more >= LEAST_TOLD else ''} Where fewer domains divide"
             " better, a further failure may seem to make the job faster. --space free compares"
             " failures."
         )

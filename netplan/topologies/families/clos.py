@@ -383,13 +383,35 @@ class TreeTier(Struct, frozen=True, order=True):
         return self.uplinks % self.planes == 0
 
     def links_to(self, planes: AnyInts | int) -> Ints:
-        """Links of a switch below to so many planes, the first ones [1]."""
-        each, more = divmod(self.uplinks, self.planes)
-        links: Ints = np.multiply(planes, each) + np.minimum(planes, more)
+        """Links of a switch below to so many planes, the first ones.
+
+        Parameters
+        ----------
+        planes
+            Number of planes, up to all [1].
+
+        Returns
+        -------
+        Ints
+            Links to them together, in the same shape [1].
+        """
+        narrow, wide_planes = divmod(self.uplinks, self.planes)
+        links: Ints = np.multiply(planes, narrow) + np.minimum(planes, wide_planes)
         return links
 
     def planes_for(self, links: AnyInts | int) -> Ints:
-        """Planes that so many links of a switch below lead to, the first ones [1]."""
+        """Planes that so many links of a switch below lead to, the first ones.
+
+        Parameters
+        ----------
+        links
+            Links of the switch [1].
+
+        Returns
+        -------
+        Ints
+            Number of planes, all at the most, in the same shape [1].
+        """
         reached: Ints = np.searchsorted(self.links_to(np.arange(self.planes + 1)), links)
         return np.minimum(reached, self.planes)
 
@@ -873,7 +895,7 @@ def shared_rails(rails: int, hosts: int, radix: int, **pods: bool) -> "RailShare
         Hosts of a rail, n [1].
     radix
         Ports per switch, even [1].
-    pods
+    **pods
         ``even`` and ``alike`` of :func:`fat_tree`.
 
     Returns
@@ -921,7 +943,18 @@ class RailShares(Struct, frozen=True, eq=False):
     last: Ints
 
     def networks(self, rails: int) -> tuple[tuple[int, int], ...]:
-        """Rails of a network and the number of such networks, the largest first [1]."""
+        """How many rails share a network.
+
+        Parameters
+        ----------
+        rails
+            Rails that are divided, up to those of the arrays [1].
+
+        Returns
+        -------
+        tuple
+            Rails of a network and the number of such networks, the largest first [1].
+        """
         networks: dict[int, int] = {}
         while rails:
             size = int(self.last[rails])

@@ -373,8 +373,8 @@ def _rails_told(networks: RailNetworks) -> str:
     """
     many = f"{networks.copies:,} networks" if networks.copies > 1 else "one network"
     rails = f"{networks.rails} rails" if networks.rails > 1 else "one rail"
-    each = f"{rails} each" if networks.copies > 1 and networks.rails == 1 else rails
-    return f"{many} of {each} from rail {networks.first} on"
+    rails += " each" if networks.copies > 1 and networks.rails == 1 else ""
+    return f"{many} of {rails} from rail {networks.first} on"
 
 
 class ScalableUnits(SwitchTrees, frozen=True, kw_only=True):
