@@ -293,7 +293,9 @@ def test_rails_of_unequal_length_are_networks_of_their_own(tmp_path: Path) -> No
     # 257 GPUs in 33 domains of 8: one rail of 33 hosts has 5 leaves and 3 spines, the seven of 32
     # have 4 and 2.
     path = tmp_path / "rails.csv"
-    path.write_text("".join(edge_list_lines(graph_of("rail-only", 257))), encoding="utf-8")
+    spec = FABRICS.load("rail-only").changed(shared_rails=False, even_trunks=True)
+    graph = expand(spec, Sizing(257, 16, 8, 450e9, 50e9))
+    path.write_text("".join(edge_list_lines(graph)), encoding="utf-8")
     assert found(audit(path)) == []
 
 
