@@ -29,7 +29,6 @@ from msgspec import Struct
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
 from netplan.topologies.families.circulant import circulant_strides
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.families.hyperx import grids_near
 from netplan.topologies.families.joined_switches import (
     BETWEEN_SWITCHES,
     JoinedSwitches,
@@ -142,12 +141,24 @@ def _thinner(most: int) -> Iterator[int]:
 def _grids(switches: int, most: int) -> Iterator[tuple[tuple[int, ...], int]]:
     """HyperX of so many switches, or a few more, each with at most so many links to others."""
     for dimensions in DIMENSIONS:
-        for sizes in dict.fromkeys(grids_near(switches, dimensions, most + 1)):
+        for sizes in dict.fromkeys(_grids_near(switches, dimensions, most + 1)):
             degree = sum(side - 1 for side in sizes)
             if switches <= prod(sizes) <= (1 + SPARE) * switches:
                 for copies in _thinner(most // degree):
                     if copies * degree >= min(LEAST_DEGREE, switches - 1):
                         yield sizes, copies
+
+
+def _grids_near(needed: int, dimensions: int, most: int) -> Iterator[tuple[int, ...]]:
+    """Grids near a cube that hold so many switches, two or more a side, sizes falling."""
+    if dimensions == 1:
+        if 1 < needed <= most:
+            yield (needed,)
+        return
+    root = max(2, round(needed ** (1 / dimensions)))
+    for side in range(max(2, root - 2), min(most, root + 2) + 1):
+        for rest in _grids_near(ceil_div(needed, side), dimensions - 1, most):
+            yield tuple(sorted((*rest, side), reverse=True))
 
 
 def graphs_of(count: Count, seeds: range) -> tuple[Iterator[JoinedSwitches], ...]:

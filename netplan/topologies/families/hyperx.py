@@ -1,9 +1,15 @@
 """HyperX: switches on a grid, each joined to all others along every dimension.
 
-Symbols: L dimensions of S_1 ... S_L switches, T hosts a switch, K links between two switches that
-differ in one coordinate. A switch needs T + sum of K (S_i - 1) ports. Half of uniform traffic
-crosses the middle of a dimension, (S/2)^2 K links a line against S T / 4 hosts each way, so every
-port keeps its whole rate where K S_i >= T.
+Symbols: L dimensions of S_1 ... S_L switches, T hosts a switch, K_i links between two switches that
+differ in coordinate i alone. A switch needs T + sum of K_i (S_i - 1) ports. Half of uniform traffic
+crosses the middle of a dimension, (S_i/2)^2 K_i links a line against S_i T / 4 hosts each way, so
+every port keeps its whole rate where K_i S_i >= T.
+
+A spec that leaves its sizes out has the fewest switches S that keep this rule, with T = N / S and
+K_i = T / S_i, both rounded up; of the grids of as many switches that with the fewest links, then
+the fewest dimensions. The search goes through all S from a lower bound on, and through all products
+of sizes that are S: fewer hosts a switch never need more links, so that no other T or K can do with
+fewer switches.
 
 Source: Ahn, Binkert, Davis, McLaren and Schreiber, HyperX: Topology, Routing, and Packaging of
 Efficient Large-Scale Networks (SC 2009). A HyperX of one dimension is a full mesh of switches, of
@@ -15,7 +21,9 @@ from functools import lru_cache
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
+from netplan.arrays import AnyInts
 from netplan.errors import InputError
 from netplan.records import PositiveInt
 from netplan.topologies.assembly import NameBlock
@@ -58,32 +66,45 @@ class HyperX(JoinedSwitches, frozen=True, kw_only=True):
         >>> graph.switches, graph.hosts, graph.said
         (110, 10, '11 x 10 switches of 10 hosts, 1 link to each along a dimension.')
         """
-        sizes, hosts, copies = _shape(self, sizing)
+        shape = _shape(self, sizing)
+        sizes, hosts = shape.sizes, shape.hosts
         pattern = "/".join([*(f"{axis}-{{}}" for axis in AXES[len(sizes)]), "switch-{}"])
         switches = np.arange(prod(sizes), dtype=np.int64)
         links, stride = [], prod(sizes)
-        for number, size in enumerate(sizes, start=1):
+        for number, (size, copies) in enumerate(zip(sizes, shape.copies, strict=True), start=1):
             stride //= size
             if size > 1:
                 pairs = (np.repeat(end, copies) for end in np.triu_indices(size, 1))
                 start = switches[switches // stride % size == 0]
                 ends = (np.add.outer(start, stride * end).ravel() for end in pairs)
                 links.append(SwitchLinks(joined_links(f"dimension {number}", number), *ends))
-        sentence = (
-            f"{' x '.join(map(str, sizes))} switches of {counted(hosts, 'host')},"
-            f" {counted(copies, 'link')} to each along a dimension."
-        )
         return SwitchGraph(
-            (("switch", NameBlock(pattern, sizes)),), hosts, tuple(links), sentence, even=True
+            (("switch", NameBlock(pattern, sizes)),), hosts, tuple(links), shape.said, even=True
         )
 
 
-def _shape(spec: HyperX, sizing: Sizing) -> tuple[tuple[int, ...], int, int]:
-    """Sizes, hosts a switch and links a pair."""
-    copies = spec.links_per_pair or 1
+class _Shape(Struct, frozen=True):
+    """Sizes of the dimensions, hosts a switch, and links a pair along each dimension."""
+
+    sizes: tuple[int, ...]
+    hosts: int
+    copies: tuple[int, ...]
+
+    @property
+    def said(self) -> str:
+        """The shape in a sentence."""
+        links = [counted(count, "link") for count in sorted(set(self.copies))]
+        each = f"{links[0]} to each along a dimension"
+        if len(links) > 1:
+            each = f"{', '.join(map(str, self.copies))} links to each along the dimensions"
+        grid = " x ".join(map(str, self.sizes))
+        return f"{grid} switches of {counted(self.hosts, 'host')}, {each}."
+
+
+def _shape(spec: HyperX, sizing: Sizing) -> _Shape:
+    """Its own sizes and hosts, or the fewest switches."""
     if spec.sizes is None:
-        room = sizing.gpus, sizing.radix
-        return *_smallest(spec.name, room, spec.dimensions, copies, spec.hosts_per_switch), copies
+        return _smallest(spec, sizing.gpus, sizing.radix)
     if len(spec.sizes) > len(AXES):
         raise InputError(f"{spec.name}: a HyperX has 1 to {len(AXES)} sizes, got {len(spec.sizes)}")
     held = prod(spec.sizes)
@@ -94,67 +115,123 @@ def _shape(spec: HyperX, sizing: Sizing) -> tuple[tuple[int, ...], int, int]:
             f"{spec.name}: {shape} switches of {hosts} hosts hold {held * hosts:,} GPUs, got"
             f" {sizing.gpus:,}: raise sizes or hosts_per_switch in the fabric file"
         )
-    return spec.sizes, hosts, copies
+    return _Shape(spec.sizes, hosts, (spec.links_per_pair or 1,) * len(spec.sizes))
 
 
-@lru_cache(maxsize=1024)
-def _smallest(
-    name: str, room: tuple[int, int], dimensions: int, copies: int, hosts: int | None
-) -> tuple[tuple[int, ...], int]:
-    """Sizes and hosts of the HyperX with the fewest switches that keeps the whole rate.
+class _Rule(Struct, frozen=True):
+    """What a HyperX may have: ports of a switch, dimensions, and what a file says of it."""
 
-    Of those with as many switches the one with the fewest dimensions, then links. A spec that says
-    how many hosts a switch has may have more of them than the whole rate allows.
-    """
-    gpus, radix = room
+    radix: int
+    dimensions: int
+    hosts: int | None
+    copies: int | None
+
+    def links(self, hosts: int, sizes: AnyInts) -> AnyInts:
+        """Ports of a switch that dimensions of these sizes take at least, shape of the sizes [1].
+
+        So many links a pair that the rate of a port is kept; a file that says the hosts keeps none,
+        one that says the links may be unable to, which takes more than all ports.
+        """
+        needed = -(-hosts // sizes)
+        if self.hosts is not None or self.copies is not None:
+            given = self.copies or 1
+            short = self.hosts is None and given < needed
+            needed = np.where((sizes > 1) & short, self.radix + 1, given)
+        ports: AnyInts = needed * (sizes - 1)
+        return ports
+
+    def most_switches(self, hosts: int) -> int:
+        """Switches of the largest grid with so many hosts on each [1].
+
+        The largest size for so many ports, then the largest product of two, three and four of them.
+
+        Examples
+        --------
+        Eleven hosts, 11 and 10 links: 12 x 11 switches.
+
+        >>> _Rule(32, 2, None, None).most_switches(11)
+        132
+        """
+        room = self.radix - hosts
+        if room < 0:
+            return 0
+        sizes = np.arange(1, room + 2)
+        ports = self.links(hosts, sizes)
+        one = np.ones(room + 1, np.int64)
+        fit = ports <= room
+        np.maximum.at(one, ports[fit], sizes[fit])
+        one = np.maximum.accumulate(one)
+        products = [np.ones_like(one), one]
+        if self.dimensions > len(products):
+            left = np.subtract.outer(np.arange(room + 1), np.arange(room + 1))
+            products.append(np.where(left >= 0, one[left] * one, 0).max(axis=1))
+        half = self.dimensions // 2
+        return int((products[half] * products[self.dimensions - half][::-1]).max())
+
+
+def _smallest(spec: HyperX, gpus: int, radix: int) -> _Shape:
+    """The HyperX of a spec with the fewest switches that keeps the whole rate."""
+    asked, dimensions = spec.hosts_per_switch, spec.dimensions
     if dimensions > len(AXES):
-        raise InputError(f"{name}: a HyperX has 1 to {len(AXES)} dimensions, got {dimensions}")
-    if gpus <= (hosts or radix):
-        return (1,), hosts or gpus
-    grids: list[tuple[int, int, int, tuple[int, ...], int]] = []
-    for per_switch in (hosts,) if hosts else range(1, radix):
-        for count in range(1, dimensions + 1):
-            for sizes in grids_near(ceil_div(gpus, per_switch), count, radix):
-                full = bool(hosts) or all(copies * size >= per_switch for size in sizes)
-                if full and per_switch + sum(copies * (size - 1) for size in sizes) <= radix:
-                    grids.append((prod(sizes), count, sum(sizes), sizes, per_switch))
-    if not grids:
-        most = _most(radix, dimensions, copies, hosts)
+        raise InputError(f"{spec.name}: a HyperX has 1 to {len(AXES)} dimensions, got {dimensions}")
+    if gpus <= (asked or radix):
+        return _Shape((1,), asked or gpus, (spec.links_per_pair or 1,))
+    rule = _Rule(radix, dimensions, asked, spec.links_per_pair)
+    shape = _fewest(rule, gpus)
+    if shape is None:
+        most = max(hosts * rule.most_switches(hosts) for hosts in _hosts(rule))
         raise InputError(
-            f"{name}: {counted(dimensions, 'dimension')} and radix {radix} hold at most"
+            f"{spec.name}: {counted(dimensions, 'dimension')} and radix {radix} hold at most"
             f" {most:,} GPUs at the rate of a port, got {gpus:,}: raise --radix, or dimensions in"
             " the fabric file"
         )
-    *_, sizes, per_switch = min(grids)
-    return sizes, ceil_div(gpus, prod(sizes)) if hosts is None else per_switch
+    return shape
 
 
-def _most(radix: int, dimensions: int, copies: int, hosts: int | None) -> int:
-    """GPUs of the largest HyperX of so many dimensions, as long as each other but for one [1].
+def _hosts(rule: _Rule) -> range:
+    """Hosts that a switch may have, the most first."""
+    return range(rule.hosts, rule.hosts - 1, -1) if rule.hosts else range(rule.radix - 1, 0, -1)
+
+
+@lru_cache(maxsize=1024)
+def _fewest(rule: _Rule, gpus: int) -> _Shape | None:
+    """The grid with the fewest switches, then links, then dimensions; None if none holds the GPUs.
+
+    No switch can have more hosts than leave room for a grid of as many switches as that takes.
+    """
+    most = next((t for t in _hosts(rule) if t * rule.most_switches(t) >= gpus), None)
+    if most is None:
+        return None
+    switches = ceil_div(gpus, most)
+    while True:
+        hosts = rule.hosts or ceil_div(gpus, switches)
+        if rule.radix > hosts:
+            ports = rule.links(hosts, np.arange(1, rule.radix + 2)).tolist()
+            shapes = [
+                (sum(ports[size - 1] for size in sizes), len(sizes), sizes)
+                for sizes in _factors(switches, rule.dimensions, rule.radix)
+            ]
+            used, _, sizes = min(shapes, default=(rule.radix, 0, ()))
+            if hosts + used <= rule.radix:
+                copies = tuple(ports[size - 1] // (size - 1) for size in sizes)
+                return _Shape(sizes, hosts, copies)
+        switches += 1
+
+
+def _factors(number: int, count: int, most: int) -> Iterator[tuple[int, ...]]:
+    """Products of at most so many sizes of 2 or more that are a number, sizes falling.
 
     Examples
     --------
-    Eleven hosts, 11 and 10 links: 12 x 11 switches.
-
-    >>> _most(32, 2, 1, None)
-    1452
+    >>> list(_factors(24, 3, 12))
+    [(12, 2), (8, 3), (6, 4), (6, 2, 2), (4, 3, 2)]
     """
-    held = 0
-    for per_switch in (hosts,) if hosts else range(1, radix):
-        steps, longer = divmod((radix - per_switch) // copies, dimensions)
-        side = steps + 1
-        if hosts or copies * side >= per_switch:
-            held = max(held, per_switch * side ** (dimensions - longer) * (side + 1) ** longer)
-    return held
-
-
-def grids_near(needed: int, dimensions: int, most: int) -> Iterator[tuple[int, ...]]:
-    """Grids near a cube that hold so many switches, two or more a side, sizes falling."""
-    if dimensions == 1:
-        if 1 < needed <= most:
-            yield (needed,)
-        return
-    root = max(2, round(needed ** (1 / dimensions)))
-    for side in range(max(2, root - 2), min(most, root + 2) + 1):
-        for rest in grids_near(ceil_div(needed, side), dimensions - 1, most):
-            yield tuple(sorted((*rest, side), reverse=True))
+    if 1 < number <= most:
+        yield (number,)
+    if count > 1:
+        for size in range(min(most, number // 2), 1, -1):
+            if size**count < number:
+                break
+            if number % size == 0:
+                for rest in _factors(number // size, count - 1, size):
+                    yield (size, *rest)
