@@ -29,7 +29,7 @@ from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.families.dragonfly import Dragonfly, dragonfly_shape
+from netplan.topologies.families.dragonfly import Dragonfly
 from netplan.topologies.families.joined_switches import JoinedSwitches
 from netplan.topologies.families.torus import Torus, torus_shape
 from netplan.topologies.graph import FabricGraph, network_only
@@ -212,7 +212,6 @@ class _Case(NamedTuple):
             replace(self.sizing, gpus=gpus, hb_size=min(self.sizing.hb_size, gpus))
             for gpus in phases
         ]
-        spec = _fixed(spec, self.sizing)
         alone = [self.bill(spec, sizing) for sizing in sizings]
         turn = each(("smallest networks", "parts of the final one"), str)
         next(turn)
@@ -336,20 +335,6 @@ def _moved(graph_of: Callable[[int], FabricGraph], phases: int, *, by_port: bool
         moved.append(moved_cables(before, now, by_port=by_port))
         before = now
     return moved
-
-
-def _fixed(spec: FabricSpec, final: Sizing) -> FabricSpec:
-    """A dragonfly with switches and groups as in the final size, so that phases are alike."""
-    if not isinstance(spec, Dragonfly) or spec.groups is not None:
-        return spec
-    shape = dragonfly_shape(spec, build_fabric(spec, final).sizing)
-    if shape.groups == 1:
-        return spec
-    return spec.changed(
-        hosts_per_switch=shape.hosts_per_switch,
-        switches_per_group=shape.switches_per_group,
-        global_links_per_switch=shape.global_links_per_switch,
-    )
 
 
 def _own_graph(spec: FabricSpec, sizing: Sizing, final: Sizing) -> FabricGraph:

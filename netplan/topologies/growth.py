@@ -618,9 +618,10 @@ def _dragonfly(spec: FabricSpec, fabric: Fabric, phases: Sequence[int]) -> Growt
     """Whole groups, as many as hold the GPUs of a phase."""
     shape = dragonfly_shape(spec, fabric.sizing)
     graph = network_only(expand(spec, fabric.sizing))
-    group = np.arange(shape.switches) // shape.switches_per_group
+    group = shape.group_of(np.arange(shape.switches))
     # A product of so many groups has all of them in the end.
-    held = [clos.ceil_div(gpus, shape.hosts_per_group) for gpus in phases[:-1]]
+    last = shape.switch_of(np.array(phases[:-1], np.int64) - 1, fabric.sizing.gpus)
+    held = (shape.group_of(last) + 1).tolist()
     parts = [
         _phase(fabric, graph, gpus, group < groups)
         for gpus, groups in zip(phases, (*held, shape.groups), strict=True)

@@ -179,7 +179,8 @@ class _Line(NamedTuple):
         places a switch has up to p/s of one group, rounded up, each of which sends 1/(m-1) to each
         of as many on another switch.
         """
-        pairs = tier.held * -(-tier.held // self.stride) / np.maximum(self.members - 1, 1)
+        width = int(np.diff(tier.starts).max())
+        pairs = width * -(-width // self.stride) / np.maximum(self.members - 1, 1)
         whole = self.block == self.ranks * self.domains
         return np.where(whole, pairs / tier.pair_links, np.inf)
 

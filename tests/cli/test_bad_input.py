@@ -253,7 +253,7 @@ def test_a_fabric_that_cannot_be_built_alone_is_an_error() -> None:
     error = refused(
         "compare", "rail-only-paper", "--gpus", "4096", "--radix", "8", "--fabric", "dragonfly"
     )
-    assert "holds at most 72 GPUs, got 4,096: raise the radix" in error
+    assert "holds at most 110 GPUs at the rate of a port, got 4,096: raise the radix" in error
 
 
 def edges(folder: Path, gpus: int) -> str:

@@ -339,7 +339,7 @@ def test_fabric_that_cannot_be_built_keeps_its_row() -> None:
     )
     rows = {row["fabric"]: row for row in json.loads(netplan(*arguments).stdout)["fabrics"]}
     assert rows["dragonfly"]["switches"] is None
-    assert "holds at most 72 GPUs" in rows["dragonfly"]["notes"][0]
+    assert "holds at most 110 GPUs" in rows["dragonfly"]["notes"][0]
     assert rows["rail-only"]["switches"] > 0
 
 
@@ -351,15 +351,15 @@ def test_a_model_that_fits_nowhere_says_by_how_much() -> None:
 
 
 def test_cables_and_modules_are_those_of_the_bill() -> None:
-    # 64 cages of two 400G ports, full of hosts and local links: 1,024 hosts on 512 twin cables, and
-    # 2 x 496 local ends in 32 switches of 31 each: 16 twin modules a switch.
+    # 64 cages of two 400G ports. A full mesh of 16 switches, four links between any two: 1,024
+    # hosts on 512 twin cables, and of 480 links 60 ends at each switch: 30 twin modules a switch.
     size = ("--gpus", "1024", "--switch", "sn5600", "--accelerator", "h100-80gb", "--no-timing")
     done = netplan(
         "compare", "rail-only-paper", *size, "--fabric", "dragonfly", "--format", "json"
     ).stdout
     (row,) = json.loads(done)["fabrics"]
-    assert (row["modules"], row["copper_ordered"]) == (32 * 16, 512)
-    assert (row["transceivers"], row["copper_cables"]) == (0, 1_024 + 496)  # links, as planned
+    assert (row["modules"], row["copper_ordered"]) == (16 * 30, 512)
+    assert (row["transceivers"], row["copper_cables"]) == (0, 1_024 + 480)  # links, as planned
 
 
 def test_what_follows_from_a_lower_bound_is_marked() -> None:

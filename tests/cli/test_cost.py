@@ -100,7 +100,7 @@ def test_csv_disarms_formulas_in_names(tmp_path: Path) -> None:
         (("--format", "xlsx"), "say where it goes with -o FILE"),
         (("--prices", "2027"), "unknown prices '2027': did you mean 2026"),
         (("--cabling", "nowhere"), "unknown cabling 'nowhere'"),
-        (("--fabric", "dragonfly", "--radix", "8"), "holds at most 72 GPUs"),
+        (("--fabric", "dragonfly", "--radix", "8"), "holds at most 110 GPUs"),
         (
             ("--accelerator", "b200", "--switch", "s9321-64eo"),
             "leaf to network card: lanes of 100 Gb/s at one end, 200 at the other",

@@ -90,16 +90,16 @@ def test_superpod_of_four_units_with_twin_port_modules() -> None:
 
 def test_dragonfly_has_copper_for_hosts_and_groups() -> None:
     # 16 groups of 64 switches with 32 hosts: 32,768 host + 16 x 64 x 63 / 2 = 32,256 local copper
-    # cables; 136 links x 16 x 15 / 2 = 16,320 global links, 32,640 modules.
+    # cables; 128 links x 16 x 15 / 2 = 15,360 global links, 30,720 modules.
     bill = lines(built("dragonfly", 32_768, 128, 256))
     assert bill["Passive copper cable (DAC), 3 m"].quantity == 32_768
     assert bill["Passive copper cable (DAC), 2.4 m"].quantity == 32_256
-    assert bill["Transceiver, multimode, 400G"].quantity == 32_640
-    assert bill["Multimode fibre cable, 35 m"].quantity == 16_320
+    assert bill["Transceiver, multimode, 400G"].quantity == 30_720
+    assert bill["Multimode fibre cable, 35 m"].quantity == 15_360
 
 
 def test_splitter_cables_carry_two_links() -> None:
-    # 1,024 hosts on 64 switches of 16 hosts: 8 splitters a switch.
+    # 1,024 hosts on 32 switches of 32 hosts: 16 splitters a switch.
     bill = lines(built("dragonfly", 1024, 64), "qm9700")
     splitter = bill["MCP7Y00, OSFP finned 2 x 400G to two OSFP flat 400G, DAC, 3 m"]
     assert (splitter.quantity, splitter.price_units) == (512, 2)

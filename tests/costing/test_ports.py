@@ -186,7 +186,7 @@ def test_lanes_of_unlike_rate_do_not_talk() -> None:
 
 
 def test_copper_between_twin_cages_becomes_optics_with_a_note() -> None:
-    fabric = built("dragonfly", 1024, 64)
+    fabric = built("dragonfly", 2048, 64)
     wiring = wire(fabric, Hardware(BOOK, SWITCHES.load("qm9700")))
     media = {run.name: run.medium for run in wiring.runs}
     assert media == {"host": "dac", "local": "fibre", "global": "fibre"}

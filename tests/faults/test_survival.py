@@ -136,9 +136,9 @@ def test_one_uplink_a_leaf(name: str, gpus: int, radix: int, hb_size: int) -> No
         ("fat-tree", 8, SwitchLoss(survives=False, share=1.0)),
         # Domains of 64 lie under two leaves of 32.
         ("fat-tree", 64, SwitchLoss(survives=True, share=1 / 2)),
-        # Sixteen hosts a switch: a domain of 8 is one switch's, one of 32 is two switches'.
+        # 32 hosts a switch: a domain of 8 is one switch's, one of 64 is two switches'.
         ("dragonfly", 8, SwitchLoss(survives=False, share=1.0)),
-        ("dragonfly", 32, SwitchLoss(survives=True, share=1 / 2)),
+        ("dragonfly", 64, SwitchLoss(survives=True, share=1 / 2)),
         ("torus-2d", 8, SwitchLoss(survives=True, share=0.0)),
     ],
 )

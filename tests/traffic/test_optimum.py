@@ -130,7 +130,7 @@ def test_optima_that_forestcoll_finds(row: dict[str, str]) -> None:
         ("rail-optimized", 8192, 8, 1),
         ("rail-only", 4608, 72, 1),
         ("torus-3d", 4096, 8, 1),
-        ("dragonfly", 2048, 8, 64),
+        ("dragonfly", 2048, 8, 331),
         ("rail-optimized", 1000, 8, 2),  # leaves that are not full
         ("fat-tree", 10000, 8, 846),
     ],

@@ -240,7 +240,10 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
 
     def _adaptive(self, direct: Leg, rest: Leg) -> Floats:
         """Loads of the same as adaptive routing has them; where that is worse, shortest paths."""
-        (planes, ways), gpus, present = self._joined, self.graph.gpus, self._joined[0].present
+        (planes, ways), gpus = self._joined, self.graph.gpus
+        if not planes.planes:  # all switches are gone
+            return self._shortest(direct, rest)
+        present = planes.present
         both = present[:, gpus + rest.source] & present[:, gpus + rest.destination]
         reached: Bools = np.any(both, axis=0)
         near = rest.some(reached)

@@ -307,8 +307,8 @@ def _dragonfly_joined(spec: FabricSpec, fabric: Fabric) -> bool:
     if shape.groups * shape.links_per_pair != TWO_TIERS:
         return True
     domain, switch = _ends(spec, fabric)
-    group = switch // shape.switches_per_group
-    firsts = (0, shape.switches_per_group)
+    group = shape.group_of(switch)
+    firsts = shape.starts[:-1].tolist()
     return all(_joins(domain[switch != lost], group[switch != lost]) for lost in firsts)
 
 

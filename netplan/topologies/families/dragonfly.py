@@ -1,9 +1,24 @@
 """Dragonflies: groups of switches, fully connected inside and between groups; sized and wired.
 
 Symbols: p hosts, a switches per group, h global links per switch, g groups, c links per group
-pair. Balanced: a = 2p = 2h, so a switch needs p + (a - 1) + h = 4h - 1 ports.
+pair, S switches in all. Balanced: a = 2p = 2h, so a switch needs p + (a - 1) + h = 4h - 1 ports.
 
-GPUs fill the switches in order, p to a switch. Inside a group every pair of switches is joined.
+Inside a group every pair of switches is joined. A file may say the shape; then GPUs fill the
+switches in order, p to a switch. Otherwise S switches are spread evenly over g groups, of a or
+a - 1, and the GPUs evenly over the switches, p or p - 1 on each, so that none is without. S is the
+least for which any g keeps the rate of a port where all GPUs send to all over minimal paths:
+
+* Each switch sends 1 to each other one, T = p^2 / N of the rate of a port, so that no link may
+  carry more than S / p. Of a^2 pairs between two groups a link carries a^2 / c: c >= p a^2 / S,
+  or a (a - 1) in place of a^2 where one group alone is that large.
+* A link inside a group carries 1 of its two switches, and on average the other S - a at both of its
+  ends, once on their way out and once in: 1 + 2 (S - a) / a <= S / p, or a >= 2 p S / (S + p).
+* p + (a - 1) + h is at most the radix, with h = c (g - 1) / a, rounded up.
+
+With many groups that is the balanced shape, with one a full mesh. Of a lone group no ports lead
+elsewhere: there are p / S links, rounded up, between any two of its switches. Of shapes with as
+many switches that with the fewest links between groups is taken, then inside.
+
 Between groups there are c links a pair: the T = c (g - 1) global ends of a group are numbered 0 to
 T - 1 and spread evenly over its switches in that order, so end t is on switch floor(t a / T). Which
 group end t leads to is the *arrangement*; with k = t mod (g - 1), of group i:
@@ -16,6 +31,8 @@ Hastings et al., Comparing Global Link Arrangements for Dragonfly Networks (IEEE
 On a switch the ports of the hosts come first, then the local ones, then the global ones.
 """
 
+from functools import lru_cache
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -28,18 +45,24 @@ from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.families.joined_switches import Groups, joined_network
+from netplan.topologies.families.joined_switches import Groups, fewer_links_note, joined_network
 from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType, Medium
 from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
 
 Arrangement = Literal["absolute", "relative", "circulant"]
 
+AT_ONCE = 4096
+"""Numbers of switches that are looked at together [1]."""
+
 
 class DragonflyShape(Struct, frozen=True):
-    """Parameters of a dragonfly with groups of one kind: p, a, h and g [1].
+    """Parameters of a dragonfly: p, a, h and g, the most of a switch or group [1].
 
-    ``pair_links`` are the links between two groups, if fewer than the global ports allow [1].
+    ``pair_links`` are the links between two groups, if fewer than the global ports allow, and
+    ``local_pair_links`` those between two switches of a group [1].
+    ``spread`` are its switches, where they are spread evenly over the groups, and GPUs over them
+    [1]; None says that all groups are full, and that GPUs fill the switches in order.
     """
 
     hosts_per_switch: int
@@ -47,6 +70,8 @@ class DragonflyShape(Struct, frozen=True):
     global_links_per_switch: int
     groups: int
     pair_links: int | None = None
+    spread: int | None = None
+    local_pair_links: int = 1
 
     @property
     def hosts_per_group(self) -> int:
@@ -55,18 +80,74 @@ class DragonflyShape(Struct, frozen=True):
 
     @property
     def switches(self) -> int:
-        """Switches, a g [1]."""
-        return self.switches_per_group * self.groups
+        """Switches, a g or fewer [1]."""
+        return self.spread or self.switches_per_group * self.groups
+
+    @property
+    def starts(self) -> Ints:
+        """First switch of each group, and the end of the last, shape (groups + 1,) [1]."""
+        return np.arange(self.groups + 1) * self.switches // self.groups
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Switches of a group, from large to small, each number once [1].
+
+        Examples
+        --------
+        >>> DragonflyShape(4, 5, 3, 4, pair_links=4, spread=18).sizes
+        (5, 4)
+        """
+        return tuple(sorted({ceil_div(self.switches, self.groups), self.switches // self.groups}))[
+            ::-1
+        ]
+
+    def group_of(self, switch: Ints) -> Ints:
+        """Group of each switch.
+
+        Parameters
+        ----------
+        switch
+            Numbers of switches, any shape [1].
+
+        Returns
+        -------
+        Ints
+            Numbers of their groups, of the same shape [1].
+        """
+        group: Ints = ((switch + 1) * self.groups - 1) // self.switches
+        return group
+
+    def switch_of(self, gpu: Ints, gpus: int) -> Ints:
+        """Switch of each GPU.
+
+        Parameters
+        ----------
+        gpu
+            Numbers of GPUs, any shape [1].
+        gpus
+            GPUs of the fabric, N [1].
+
+        Returns
+        -------
+        Ints
+            Numbers of their switches, of the same shape [1].
+        """
+        if self.spread is None:
+            return gpu // self.hosts_per_switch
+        switch: Ints = ((gpu + 1) * self.spread - 1) // gpus
+        return switch
 
     @property
     def radix_needed(self) -> int:
-        """Ports that a switch needs, p + (a - 1) + h [1]."""
-        return self.hosts_per_switch + self.switches_per_group - 1 + self.global_links_per_switch
+        """Ports that a switch needs, p + (a - 1) + h where one link joins each two of a group."""
+        local = self.local_pair_links * (self.switches_per_group - 1)
+        return self.hosts_per_switch + local + self.global_links_per_switch
 
     @property
     def local_links(self) -> int:
-        """Links inside all groups, g C(a, 2) [1]."""
-        return self.groups * self.switches_per_group * (self.switches_per_group - 1) // 2
+        """Links inside all groups, the sum of C(a, 2) [1]."""
+        sizes = np.diff(self.starts)
+        return self.local_pair_links * int((sizes * (sizes - 1)).sum()) // 2
 
     @property
     def links_per_pair(self) -> int:
@@ -88,15 +169,124 @@ class DragonflyShape(Struct, frozen=True):
         return (self.groups - 1) * self.links_per_pair / self.hosts_per_group
 
 
-def _balanced_shape(hosts: int, radix: int) -> DragonflyShape:
-    """Balanced dragonfly (a = 2p = 2h) that uses the radix, with as many groups as needed.
+def _best(hosts: int, switches: int, radix: int) -> DragonflyShape | None:
+    """The shape of so many switches with the fewest links between groups, then inside.
 
-    One switch where that holds all hosts.
+    Groups that keep the rate and have the ports are looked for among all numbers of them that the
+    rule for their own links allows; None if there are none.
     """
-    if hosts <= radix:
-        return DragonflyShape(hosts, 1, 0, 1)
-    half = (radix + 1) // 4
-    return _sized_shape(hosts, radix, (half, 2 * half, half))
+    copies = ceil_div(hosts, switches)
+    if hosts + copies * (switches - 1) <= radix:
+        return DragonflyShape(hosts, switches, 0, 1, None, switches, copies)
+    fewest = max(2, ceil_div(switches, radix))
+    groups = np.arange(fewest, max(fewest, (switches + hosts) // (2 * hosts)) + 1)
+    large, small = -(-switches // groups), switches // groups
+    second = large - (switches % groups == 1)
+    links = -(-hosts * large * second // switches)
+    ends = [-(-links * (groups - 1) // size) for size in (large, small)]
+    ports = hosts - 1 + np.maximum(large + ends[0], small + ends[1])
+    kept = ports <= radix
+    kept &= hosts * (2 * switches - small) <= switches * small
+    if not kept.any():
+        return None
+    every = np.where(kept, links * groups * (groups - 1), np.iinfo(np.int64).max)
+    best = np.flatnonzero(every == every.min())[-1]
+    size, most, count, pair = (
+        int(values[best]) for values in (large, np.maximum(*ends), groups, links)
+    )
+    return DragonflyShape(hosts, size, most, count, pair, switches)
+
+
+@lru_cache
+def most_gpus(radix: int) -> int:
+    """GPUs of the largest dragonfly that keeps the rate of a port, one link a pair of groups.
+
+    Parameters
+    ----------
+    radix
+        Ports of a switch [1].
+
+    Returns
+    -------
+    int
+        GPUs that it holds [1].
+
+    Examples
+    --------
+    Two hosts, five switches a group, two global links each: 11 groups of ten hosts.
+
+    >>> most_gpus(8)
+    110
+    """
+    hosts, size = np.ogrid[1:radix, 1 : radix + 1]
+    links = radix - hosts - (size - 1)
+    switches = size * (size * links + 1)
+    grouped = (links > 0) & (hosts * size**2 <= switches)
+    grouped &= hosts * (2 * switches - size) <= switches * size
+    meshed = hosts + -(-hosts // size) * (size - 1) <= radix
+    return int(np.maximum(hosts * switches * grouped, hosts * size * meshed).max())
+
+
+@lru_cache(maxsize=1024)
+def _fewest(gpus: int, radix: int) -> DragonflyShape | None:
+    """The dragonfly with the fewest switches that keeps the rate; None if none holds the GPUs.
+
+    Groups that need not be of whole switches take the fewest ports where they are as many as the
+    rule for their own links allows, (S + p) / (2 p): 4 p S / (S + p) - 1. Fewer switches than that
+    allows are not looked at, unless they make a mesh.
+    """
+    if gpus > most_gpus(radix):
+        return None
+    first = ceil_div(gpus, radix - 1)
+    while True:
+        switches = np.arange(first, first + AT_ONCE)
+        hosts = -(-gpus // switches)
+        grouped = 4 * hosts * switches <= (radix + 1) * (switches + hosts)
+        meshed = hosts + -(-hosts // switches) * (switches - 1) <= radix
+        for count in switches[grouped | meshed].tolist():
+            shape = _best(ceil_div(gpus, count), count, radix)
+            if shape is not None:
+                return shape
+        first += AT_ONCE
+
+
+def sized_shape(gpus: int, radix: int) -> DragonflyShape:
+    """Shape of the dragonfly with the fewest switches that keeps the rate of a port.
+
+    Parameters
+    ----------
+    gpus
+        GPUs that it holds, N [1].
+    radix
+        Ports of a switch [1].
+
+    Returns
+    -------
+    DragonflyShape
+        One switch where that holds all; else as the rules of this module have it.
+
+    Raises
+    ------
+    InputError
+        If no dragonfly of this radix holds them.
+
+    Examples
+    --------
+    Too many for a mesh of switches of 32 ports: 64 in four groups of 16.
+
+    >>> shape = sized_shape(520, 32)
+    >>> shape.switches, shape.groups, shape.sizes, shape.hosts_per_switch, shape.links_per_pair
+    (64, 4, (16,), 9, 36)
+    """
+    if gpus <= radix:
+        return DragonflyShape(gpus, 1, 0, 1)
+    shape = _fewest(gpus, radix)
+    if shape is None:
+        raise InputError(
+            f"a dragonfly of {radix}-port switches holds at most {most_gpus(radix):,} GPUs at the"
+            f" rate of a port, got {gpus:,}: raise the radix"
+        )
+    return shape
 
 
 def _sized_shape(hosts: int, radix: int, shape: tuple[int, int, int]) -> DragonflyShape:
@@ -124,7 +314,7 @@ def _sized_shape(hosts: int, radix: int, shape: tuple[int, int, int]) -> Dragonf
 
 
 def dragonfly_shape(spec: FabricSpec, sizing: Sizing) -> DragonflyShape:
-    """Shape that a spec takes in this size: its own, or balanced for the radix.
+    """Shape that a spec takes in this size: its own, or the one with the fewest switches.
 
     Parameters
     ----------
@@ -148,7 +338,7 @@ def dragonfly_shape(spec: FabricSpec, sizing: Sizing) -> DragonflyShape:
     per_switch, per_group = spec.hosts_per_switch, spec.switches_per_group
     global_links = spec.global_links_per_switch
     if per_switch is None or per_group is None or global_links is None:
-        return _balanced_shape(sizing.gpus, sizing.radix)
+        return sized_shape(sizing.gpus, sizing.radix)
     if spec.groups is None:
         shape = _sized_shape(sizing.gpus, sizing.radix, (per_switch, per_group, global_links))
         if shape.groups > 1:
@@ -184,7 +374,7 @@ def _check_ports(name: str, shape: DragonflyShape, radix: int) -> None:
 
 
 class Dragonfly(FabricSpec, frozen=True, kw_only=True):
-    """Groups of switches; all keys of its shape absent: balanced for the radix (a = 2p = 2h)."""
+    """Groups of switches; all keys of its shape absent: as few switches as keep the rate."""
 
     hosts_per_switch: PositiveInt | None = None
     switches_per_group: PositiveInt | None = None
@@ -230,8 +420,7 @@ class Dragonfly(FabricSpec, frozen=True, kw_only=True):
         Ints or None
             Numbers of their switches, shape (gpus,).
         """
-        leaf: Ints = gpu // dragonfly_shape(self, sizing).hosts_per_switch
-        return leaf
+        return dragonfly_shape(self, sizing).switch_of(gpu, sizing.gpus)
 
     def build(self, sizing: Sizing) -> Fabric:
         """Dragonfly over all GPUs, whose HB domains lie in whole switches or groups.
@@ -252,7 +441,7 @@ class Dragonfly(FabricSpec, frozen=True, kw_only=True):
             As of :func:`dragonfly_shape`.
         """
         shape = dragonfly_shape(self, sizing)
-        least = ceil_div(sizing.gpus, shape.hosts_per_switch)
+        least = shape.spread or ceil_div(sizing.gpus, shape.hosts_per_switch)
         ports_used = sizing.gpus + 2 * (shape.local_links + shape.global_links)
         counts = (sizing.gpus, shape.local_links, shape.global_links)
         groups = tuple(map(LinkGroup.of, self._kinds, counts))
@@ -266,7 +455,7 @@ class Dragonfly(FabricSpec, frozen=True, kw_only=True):
             nic_ports=sizing.gpus,
             levels=(self.hb_level(sizing), network),
             network="any-to-any",
-            notes=(*self.notes, *_notes(shape, any_share)),
+            notes=(*self.notes, *_notes(shape, any_share), *_more_notes(shape, sizing)),
         )
 
     def wire(self, fabric: Fabric, first: int, port: int) -> Wired:
@@ -296,7 +485,9 @@ class Dragonfly(FabricSpec, frozen=True, kw_only=True):
         rate = sizing.network_bytes_per_s
         lengths = {"optical": HALL, "copper": RACK}
         gpu = np.arange(sizing.gpus, dtype=np.int32)
-        switch, place = np.divmod(gpu, np.int32(shape.hosts_per_switch))
+        switch = shape.switch_of(gpu.astype(np.int64), sizing.gpus).astype(np.int32)
+        begins = np.searchsorted(switch, np.arange(shape.switches)).astype(np.int32)
+        place = gpu - begins[switch]
         host_length = RACK if self.host_medium == "copper" else ROW
         host_kind, local_kind, global_kind = self._kinds
         hosts = Links(
@@ -304,24 +495,54 @@ class Dragonfly(FabricSpec, frozen=True, kw_only=True):
         )
         local = Links(local_kind, *_local(shape, first), rate, lengths[self.local_medium])
         ends = _global(shape, first, self.global_arrangement)
-        names = NameBlock("group-{}/switch-{}", (shape.groups, shape.switches_per_group))
-        return Wired(
-            (Nodes(SWITCH, 1, names),), (hosts, local, Links(global_kind, *ends, rate, HALL))
-        )
+        return Wired(_nodes(shape), (hosts, local, Links(global_kind, *ends, rate, HALL)))
+
+
+def _nodes(shape: DragonflyShape) -> tuple[Nodes, ...]:
+    """Switches, group by group: a block for each run of groups of one size.
+
+    Those of a mesh of its own have no group in their names, which could fail as a whole.
+    """
+    if shape.groups == 1 and shape.spread is not None:
+        return (Nodes(SWITCH, 1, NameBlock("switch-{}", (shape.switches,))),)
+    sizes = np.diff(shape.starts)
+    runs = np.flatnonzero(np.diff(sizes, prepend=0, append=0))
+    return tuple(
+        Nodes(SWITCH, 1, NameBlock("group-{}/switch-{}", (end - first, int(sizes[first])), first))
+        for first, end in pairwise(runs.tolist())
+    )
 
 
 def _notes(shape: DragonflyShape, any_share: float) -> list[str]:
-    text = (
-        f"{counted(shape.groups, 'group')} of"
-        f" {counted(shape.switches_per_group, 'switch', 'switches')} with"
-        f" {counted(shape.hosts_per_switch, 'host')} and"
-        f" {counted(shape.global_links_per_switch, 'global link')} each"
-    )
-    if shape.groups > 1:
-        text += f"; {counted(shape.links_per_pair, 'link')} a group pair, taper {shape.taper:.3g}"
-    if any_share < 1:
-        text += f"; over detours any traffic between groups gets {100 * any_share:.3g} % of a port"
-    return [text + "."]
+    """What the shape is, and what it is worth."""
+    hosts, links = counted(shape.hosts_per_switch, "host"), shape.links_per_pair
+    if shape.switches == 1:
+        return [f"One switch holds all {shape.hosts_per_switch:,} GPUs."]
+    detours = f"; over detours any traffic gets {100 * any_share:.3g} % of a port"
+    if shape.groups == 1:
+        joined = counted(shape.local_pair_links, "link")
+        text = f"A full mesh: {shape.switches} switches of {hosts}, {joined} between any two"
+    else:
+        sizes = " or ".join(map(str, shape.sizes))
+        ends = counted(shape.global_links_per_switch, "global link")
+        text = (
+            f"{counted(shape.groups, 'group')} of {sizes} switches with {hosts} and {ends} each;"
+            f" {counted(links, 'link')} a group pair, taper {shape.taper:.3g}"
+        )
+        detours = detours.replace("any traffic", "any traffic between groups")
+    return [f"{text}{detours if any_share < 1 else ''}."]
+
+
+def _more_notes(shape: DragonflyShape, sizing: Sizing) -> list[str]:
+    """Whether a few switches more spare links between groups."""
+    if shape.spread is None:
+        return []
+
+    def links_with(switches: int) -> int | None:
+        other = _best(ceil_div(sizing.gpus, switches), switches, sizing.radix)
+        return None if other is None else other.global_links
+
+    return fewer_links_note(shape.switches, sizing.radix, links_with)
 
 
 def pair_loads(shape: DragonflyShape) -> tuple[float, float]:
@@ -330,6 +551,7 @@ def pair_loads(shape: DragonflyShape) -> tuple[float, float]:
     Of a^2 pairs of switches between two groups each of their c links carries a^2 / c. A link inside
     a group carries the pair that it joins, and what goes to and comes from other groups over the
     global ends of its switches: a / c of each, of which a switch has up to c (g-1) / a, rounded up.
+    Of groups that differ the smaller ones have more ends a switch, and large ones send most.
 
     Parameters
     ----------
@@ -351,10 +573,12 @@ def pair_loads(shape: DragonflyShape) -> tuple[float, float]:
     """
     switches, links = shape.switches_per_group, shape.links_per_pair
     if shape.groups == 1:
-        return (1.0 if switches > 1 else 0.0), 0.0
-    ends = ceil_div(links * (shape.groups - 1), switches)
+        return (1 / shape.local_pair_links if switches > 1 else 0.0), 0.0
+    smallest = min((size for size in shape.sizes if size > 1), default=1)
+    ends = ceil_div(links * (shape.groups - 1), smallest)
     inside = 1 + 2 * ends * switches / links if switches > 1 else 0.0
-    return inside, switches**2 / links
+    other = switches - (shape.switches % shape.groups == 1 and len(shape.sizes) > 1)
+    return inside, switches * other / links
 
 
 def _network_level(shape: DragonflyShape, sizing: Sizing) -> tuple[Level, float]:
@@ -364,24 +588,28 @@ def _network_level(shape: DragonflyShape, sizing: Sizing) -> tuple[Level, float]
     what leaves for other groups its share of both halves of detours, 1 + w of s, if it carries w
     where each switch sends 1 to each other one.
     """
-    switches = shape.switches_per_group
-    inside = pair_loads(shape)[0]
-    groups = Groups(switches, min(switches / 2, shape.switches / (1 + inside)))
-    sizes = shape.switches, shape.hosts_per_switch
-    return joined_network(sizing, sizes, pair_loads(shape), groups)
+    switches, sizes = shape.switches_per_group, (shape.switches, shape.hosts_per_switch)
+    spread = (shape.switches, shape.groups) if shape.spread else ()
+    loads = pair_loads(shape)
+    if shape.groups == 1:
+        return joined_network(sizing, sizes, loads[:1], spread=spread)
+    groups = Groups(switches, min(switches / 2, shape.switches / (1 + loads[0])))
+    return joined_network(sizing, sizes, loads, groups, spread=spread)
 
 
 def _local(shape: DragonflyShape, first: int) -> tuple[AnyInts, AnyInts, AnyInts, AnyInts]:
     """All pairs of switches of each group: the two switches, and their ports."""
-    low, high = (end.astype(np.int32) for end in np.triu_indices(shape.switches_per_group, 1))
-    base = first + shape.switches_per_group * np.arange(shape.groups, dtype=np.int32)
-    ports = shape.hosts_per_switch + high - 1, shape.hosts_per_switch + low
-    return (
-        np.add.outer(base, low).ravel(),
-        np.add.outer(base, high).ravel(),
-        np.tile(ports[0], shape.groups),
-        np.tile(ports[1], shape.groups),
-    )
+    starts, copies = shape.starts.astype(np.int32), shape.local_pair_links
+    sizes, blocks = np.diff(starts), [np.empty((4, 0), np.int32)]
+    for size in np.unique(sizes).tolist():
+        low, high = (np.repeat(end, copies).astype(np.int32) for end in np.triu_indices(size, 1))
+        base = first + starts[:-1][sizes == size]
+        port = shape.hosts_per_switch + np.arange(len(low), dtype=np.int32) % copies
+        ports = (np.tile(port + copies * end, len(base)) for end in (high - 1, low))
+        blocks.append(np.stack([*(np.add.outer(base, end).ravel() for end in (low, high)), *ports]))
+    ends = np.concatenate(blocks, axis=1)
+    source, target, source_port, target_port = ends[:, np.argsort(ends[0], kind="stable")]
+    return source, target, source_port, target_port
 
 
 def _global(
@@ -445,8 +673,9 @@ def slot(arrangement: Arrangement, groups: int, group: AnyInts, peer: AnyInts) -
 def _end(shape: DragonflyShape, group: AnyInts, end: AnyInts) -> tuple[AnyInts, AnyInts]:
     """Switch and port of a global end, by its number in its group."""
     total = shape.links_per_pair * (shape.groups - 1)
-    switch = end * shape.switches_per_group // total
-    start = -(-switch * total // shape.switches_per_group)  # first end on that switch
-    port = shape.hosts_per_switch + shape.switches_per_group - 1 + end - start
-    node = group * shape.switches_per_group + switch
+    size = np.diff(shape.starts)[group]
+    switch = end * size // total
+    start = -(-switch * total // size)  # first end on that switch
+    port = shape.hosts_per_switch + size - 1 + end - start
+    node = shape.starts[group] + switch
     return node.astype(np.int32), port.astype(np.int32)

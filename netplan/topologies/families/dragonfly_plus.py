@@ -4,8 +4,8 @@ Symbols, of switches with k ports: p = k/2 hosts a leaf, l leaves and s = k/2 sp
 link from each leaf to each spine, h = k/2 global links a spine; g groups, at most s h + 1, and as
 many links between any two groups as the global ports allow, dealt out over the spines in turn. A
 file may say other numbers of each. A lone group has no global links, so that all ports of its
-spines lead down: the fewest spines that keep the rate of a port, with several links from each leaf
-to each. One switch has no spines above it.
+spines lead down, to up to k leaves: the fewest leaves and spines that keep the rate of a port, with
+several links from each leaf to each. One switch has no spines above it.
 
 Source: Shpiner, Haramaty, Eliad, Zdornov, Gafni and Zahavi, Dragonfly+: Low Cost Topology for
 Scaling Datacenters (HiPINEB 2017). Routed over shortest paths here, which never visit a third
@@ -108,21 +108,40 @@ class DragonflyPlus(JoinedSwitches, frozen=True, kw_only=True):
         return SwitchGraph(tiers, shape.hosts, tuple(links), sentence, inside, even=True)
 
 
-def _lone_group(spec: DragonflyPlus, sizing: Sizing, leaves: int) -> _Shape | None:
-    """A group whose spines lead down alone; None if a file says how many there are."""
+def _lone_group(spec: DragonflyPlus, sizing: Sizing) -> _Shape | None:
+    """The group with the fewest switches, then links, whose spines lead down alone.
+
+    None if a file says how many spines there are, or if one group does not hold the GPUs.
+    """
     if spec.spines_per_group or spec.groups or spec.global_links_per_switch:
         return None
-    hosts = spec.hosts_per_switch or ceil_div(sizing.gpus, leaves)
-    up = min(hosts, sizing.radix - hosts)
-    for spines in range(1, up + 1):
-        width = ceil_div(up, spines)
-        if leaves * width <= sizing.radix and hosts + spines * width <= sizing.radix:
-            return _Shape(hosts, leaves, spines, 0, 1, 0, width)
-    return None
+    radix, gpus, given = sizing.radix, sizing.gpus, spec.hosts_per_switch
+    least = ceil_div(gpus, given or radix // 2)
+    if least > (spec.switches_per_group or radix):
+        return None
+    leaves, spines = np.ogrid[least : radix + 1, 1 : radix + 1]
+    if spec.switches_per_group:
+        leaves = np.array([[spec.switches_per_group]])
+    hosts = np.full_like(leaves, given) if given else -(-gpus // leaves)
+    up = np.minimum(hosts, radix - hosts)
+    width = -(-up // spines)
+    kept = (up > 0) & (spines <= up) & (leaves * width <= radix) & (hosts + spines * width <= radix)
+    if not kept.any():
+        return None
+    links = leaves * spines * width
+    worth = (leaves + spines) * (links.max() + 1) + links
+    worth[~kept] = np.iinfo(np.int64).max
+    leaf, spine = np.unravel_index(int(worth.argmin()), worth.shape)
+    row, column = int(leaf), int(spine)
+    counts = (int(values[row, 0]) for values in (hosts, leaves))
+    return _Shape(*counts, int(spines[0, column]), 0, 1, 0, int(width[row, column]))
 
 
 def _shape(spec: DragonflyPlus, sizing: Sizing) -> _Shape:
     """Shape of a spec; what it does not say is balanced for the radix."""
+    lone = _lone_group(spec, sizing)
+    if lone is not None:
+        return lone
     half, gpus = sizing.radix // 2, sizing.gpus
     hosts = spec.hosts_per_switch or half
     ports = spec.global_links_per_switch or half
@@ -144,9 +163,6 @@ def _shape(spec: DragonflyPlus, sizing: Sizing) -> _Shape:
             f" groups, got {groups:,} groups: give at most {reached:,}"
         )
     # Before all links are laid: a leaf's ports, and a spine's to the leaves alone.
-    lone = _lone_group(spec, sizing, leaves) if groups == 1 else None
-    if lone is not None:
-        return lone
     refuse_ports(spec.name, max(hosts + spines, leaves), hosts, sizing.radix)
     return _Shape(hosts, leaves, spines, ports, groups, copies)
 

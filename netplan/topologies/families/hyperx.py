@@ -25,14 +25,15 @@ from msgspec import Struct
 
 from netplan.arrays import AnyInts
 from netplan.errors import InputError
-from netplan.records import PositiveInt
+from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import NameBlock
-from netplan.topologies.fabric import Sizing
+from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.joined_switches import (
     JoinedSwitches,
     SwitchGraph,
     SwitchLinks,
+    fewer_links_note,
     joined_links,
 )
 from netplan.topologies.graph import Medium
@@ -82,6 +83,21 @@ class HyperX(JoinedSwitches, frozen=True, kw_only=True):
             (("switch", NameBlock(pattern, sizes)),), hosts, tuple(links), shape.said, even=True
         )
 
+    def build(self, sizing: Sizing) -> Fabric:
+        """Counts, levels and notes, and whether a few switches more spare links."""
+        fabric = super().build(sizing)
+        asked = fabric.sizing
+        if self.sizes is not None or asked.gpus <= (self.hosts_per_switch or asked.radix):
+            return fabric
+        rule = _Rule(asked.radix, self.dimensions, self.hosts_per_switch, self.links_per_pair)
+
+        def links_with(switches: int) -> int | None:
+            shape = _grid(rule, asked.gpus, switches)
+            return None if shape is None else shape.links
+
+        more = fewer_links_note(fabric.switches // self.planes, asked.radix, links_with)
+        return replace(fabric, notes=(*fabric.notes, *more))
+
 
 class _Shape(Struct, frozen=True):
     """Sizes of the dimensions, hosts a switch, and links a pair along each dimension."""
@@ -91,14 +107,20 @@ class _Shape(Struct, frozen=True):
     copies: tuple[int, ...]
 
     @property
+    def links(self) -> int:
+        """Links between switches [1]."""
+        pairs = zip(self.sizes, self.copies, strict=True)
+        return prod(self.sizes) * sum(copies * (size - 1) for size, copies in pairs) // 2
+
+    @property
     def said(self) -> str:
         """The shape in a sentence."""
         links = [counted(count, "link") for count in sorted(set(self.copies))]
-        each = f"{links[0]} to each along a dimension"
+        joined = f"{links[0]} to each along a dimension"
         if len(links) > 1:
-            each = f"{', '.join(map(str, self.copies))} links to each along the dimensions"
+            joined = f"{' and '.join(map(str, self.copies))} links to each along the dimensions"
         grid = " x ".join(map(str, self.sizes))
-        return f"{grid} switches of {counted(self.hosts, 'host')}, {each}."
+        return f"{grid} switches of {counted(self.hosts, 'host')}, {joined}."
 
 
 def _shape(spec: HyperX, sizing: Sizing) -> _Shape:
@@ -157,14 +179,14 @@ class _Rule(Struct, frozen=True):
             return 0
         sizes = np.arange(1, room + 2)
         ports = self.links(hosts, sizes)
-        one = np.ones(room + 1, np.int64)
+        largest = np.ones(room + 1, np.int64)
         fit = ports <= room
-        np.maximum.at(one, ports[fit], sizes[fit])
-        one = np.maximum.accumulate(one)
-        products = [np.ones_like(one), one]
+        np.maximum.at(largest, ports[fit], sizes[fit])
+        largest = np.maximum.accumulate(largest)
+        products = [np.ones_like(largest), largest]
         if self.dimensions > len(products):
             left = np.subtract.outer(np.arange(room + 1), np.arange(room + 1))
-            products.append(np.where(left >= 0, one[left] * one, 0).max(axis=1))
+            products.append(np.where(left >= 0, largest[left] * largest, 0).max(axis=1))
         half = self.dimensions // 2
         return int((products[half] * products[self.dimensions - half][::-1]).max())
 
@@ -204,18 +226,26 @@ def _fewest(rule: _Rule, gpus: int) -> _Shape | None:
         return None
     switches = ceil_div(gpus, most)
     while True:
-        hosts = rule.hosts or ceil_div(gpus, switches)
-        if rule.radix > hosts:
-            ports = rule.links(hosts, np.arange(1, rule.radix + 2)).tolist()
-            shapes = [
-                (sum(ports[size - 1] for size in sizes), len(sizes), sizes)
-                for sizes in _factors(switches, rule.dimensions, rule.radix)
-            ]
-            used, _, sizes = min(shapes, default=(rule.radix, 0, ()))
-            if hosts + used <= rule.radix:
-                copies = tuple(ports[size - 1] // (size - 1) for size in sizes)
-                return _Shape(sizes, hosts, copies)
+        shape = _grid(rule, gpus, switches)
+        if shape is not None:
+            return shape
         switches += 1
+
+
+def _grid(rule: _Rule, gpus: int, switches: int) -> _Shape | None:
+    """The grid of so many switches with the fewest links, then dimensions; None if none will do."""
+    hosts = rule.hosts or ceil_div(gpus, switches)
+    if rule.radix <= hosts:
+        return None
+    ports = rule.links(hosts, np.arange(1, rule.radix + 2)).tolist()
+    shapes = [
+        (sum(ports[size - 1] for size in sizes), len(sizes), sizes)
+        for sizes in _factors(switches, rule.dimensions, rule.radix)
+    ]
+    used, _, sizes = min(shapes, default=(rule.radix, 0, ()))
+    if hosts + used > rule.radix:
+        return None
+    return _Shape(sizes, hosts, tuple(ports[size - 1] // (size - 1) for size in sizes))
 
 
 def _factors(number: int, count: int, most: int) -> Iterator[tuple[int, ...]]:

@@ -24,7 +24,7 @@ Load-Balanced Routing in Interconnection Networks (thesis, Stanford 2005) for UG
 between the two for each packet.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -49,6 +49,8 @@ MEASURED_SOURCES, LEAST_SOURCES, MEASURED_ARCS = 64, 4, 20_000_000
 many as keep the work over all arcs within a limit."""
 
 ROUNDING = 1e-9
+TRIED = 4
+"""Switches more than the fewest that are tried for fewer links [1]."""
 
 
 def joined_links(name: str, axis: int = 0, *, tier: int = 1) -> LinkType:
@@ -402,6 +404,7 @@ def joined_network(
     groups: Groups | None = None,
     *,
     planes: int = 1,
+    spread: tuple[int, ...] = (),
 ) -> tuple[Level, float]:
     """Level of switches that are joined directly, and the share of a port that any traffic gets.
 
@@ -416,6 +419,9 @@ def joined_network(
         first [1].
     groups
         Groups of switches, if there are any.
+    spread
+        Switches, and groups, over which the GPUs are spread evenly; without it they fill the
+        switches in order.
 
     Examples
     --------
@@ -435,9 +441,10 @@ def joined_network(
         return network_level(sizing, domains, rate), 1.0
 
     def tier(links: float, held: int, beyond: Tier | None = None) -> Tier:
-        spread = (sizing.gpus, ceil_div(sizing.gpus, held))
-        ranks = sizing.hb_size
-        return Tier(spread, links, ranks, domains, extra, held=held, beyond=beyond)
+        over = spread[: 1 if held == hosts else 2] or (ceil_div(sizing.gpus, held),)
+        filled = 0 if spread else held
+        ends = (sizing.gpus, *over)
+        return Tier(ends, links, sizing.hb_size, domains, extra, held=filled, beyond=beyond)
 
     links = switches / (2 * most)
     tiers = [tier(links, hosts)]
@@ -516,6 +523,39 @@ def refuse_ports(name: str, needed: int, hosts: int, radix: int) -> None:
             f" or lower hosts_per_switch ({hosts} here) or the links between switches in the"
             " fabric file"
         )
+
+
+def fewer_links_note(
+    switches: int, radix: int, links_with: Callable[[int], int | None]
+) -> list[str]:
+    """Whether a few switches more spare many links, so that the fewest switches may cost more.
+
+    Parameters
+    ----------
+    switches, radix
+        Switches of the fabric, and ports of each [1].
+    links_with
+        Links between so many switches; None where the fabric cannot have so many [1].
+
+    Returns
+    -------
+    list[str]
+        A sentence if each switch more, of up to four, spares links with at least as many ends as a
+        switch has ports; else none.
+
+    Examples
+    --------
+    >>> fewer_links_note(282, 64, {282: 2124, 283: 2088}.get)
+    ['Fewest switches need not cost least: with 283 instead of 282, 36 links fewer would do.']
+    """
+    here = links_with(switches)
+    for more in range(1, TRIED + 1):
+        there = links_with(switches + more)
+        if here is not None and there is not None and 2 * (here - there) >= more * radix:
+            count = f"with {switches + more:,} instead of {switches:,}"
+            spared = counted(here - there, "link")
+            return [f"Fewest switches need not cost least: {count}, {spared} fewer would do."]
+    return []
 
 
 def cut_switches(graph: SwitchGraph) -> list[int]:

@@ -2,6 +2,7 @@
 
 Symbols: q = 4w + d, a power of a prime, d in {-1, 0, 1}; 2 q^2 switches, each with k = (3q - d)/2
 links to others and p = ceil(k/2) hosts, with which uniform traffic nearly keeps the rate of a port.
+Orders are few, so that switches of many ports leave most of them idle, which the fabric says.
 
 Switches are (0, x, y) and (1, m, c), with x, y, m, c in the field of q elements, and joined are
 
@@ -24,9 +25,9 @@ import numpy as np
 
 from netplan.arrays import AnyInts, Ints
 from netplan.errors import InputError
-from netplan.records import PositiveInt
+from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import NameBlock
-from netplan.topologies.fabric import Sizing
+from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.joined_switches import (
     JoinedSwitches,
@@ -80,6 +81,27 @@ class SlimFly(JoinedSwitches, frozen=True, kw_only=True):
             SwitchLinks(joined_links("between subgraphs", 2), *across),
         )
         return SwitchGraph((("switch", names),), hosts, links, sentence, even=True)
+
+    def build(self, sizing: Sizing) -> Fabric:
+        """Counts, levels and notes, with the ports that stand idle.
+
+        Examples
+        --------
+        >>> from netplan import Scenario
+        >>> from netplan.topologies.specs import FABRICS
+        >>> sizing = Scenario.load("hgx-h100").replace(gpus=200, radix=32).sizing
+        >>> FABRICS.load("slim-fly").build(sizing).notes[-1]
+        '1,050 of 1,600 switch ports stand idle (66 %): the order sets the links, not the radix.'
+        """
+        fabric = super().build(sizing)
+        every = fabric.switches * fabric.sizing.radix
+        if fabric.switches == self.planes:
+            return fabric
+        idle = (
+            f"{fabric.spare_ports:,} of {every:,} switch ports stand idle"
+            f" ({100 * fabric.spare_ports / every:.0f} %): the order sets the links, not the radix."
+        )
+        return replace(fabric, notes=(*fabric.notes, idle))
 
 
 def network_degree(order: int) -> int:

@@ -13,7 +13,7 @@ from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.families.dragonfly import _balanced_shape, _sized_shape
+from netplan.topologies.families.dragonfly import _sized_shape, sized_shape
 from netplan.topologies.families.torus import near_cube
 from netplan.topologies.specs import FABRICS
 
@@ -66,7 +66,7 @@ def test_published_dragonflies(
     radix: int, hosts: int, switches: int, copper: int, fibre: int
 ) -> None:
     # ATOP/ZCube (SIGCOMM 2025), appendix: balanced p = 4 and p = 6; host cables at full capacity.
-    shape = _balanced_shape(hosts, radix)
+    shape = sized_shape(hosts, radix)
     assert shape.switches == switches
     assert shape.local_links + hosts == copper
     assert shape.global_links == fibre
@@ -74,40 +74,43 @@ def test_published_dragonflies(
     assert shape.links_per_pair == 1
 
 
-def test_dragonfly_with_few_groups_spreads_its_global_links() -> None:
-    # p = h = 32, a = 64: 16 groups of 2,048 hosts; 2,048 global ports over 15 others: 136 each.
-    shape = _balanced_shape(32_768, 128)
-    assert (shape.groups, shape.links_per_pair) == (16, 136)
-    assert shape.taper == pytest.approx(15 * 136 / 2048)
+def test_dragonfly_with_few_groups_has_as_many_global_links_as_carry_it() -> None:
+    # p = 32, a = 64: 16 groups of 2,048 hosts, of which one in 16 talks to each other group: 128.
+    shape = sized_shape(32_768, 128)
+    assert (shape.groups, shape.links_per_pair) == (16, 128)
+    assert shape.taper == pytest.approx(15 * 128 / 2048)
 
 
 def test_dragonfly_levels_know_what_switches_and_groups_can_send() -> None:
-    # 16 groups of 64 switches of 32 hosts, 136 links a pair: 2,040 global ends, up to 32 a switch.
-    # If each switch sends 1 to each, a global link carries 64^2 / 136 = 30.12; a link of a group 1
-    # and, to and from 15 groups over 32 of 136 links each, 2 x 32 x 64 / 136: 31.12 in all.
+    # 16 groups of 64 switches of 32 hosts, 128 links a pair: 1,920 global ends, 30 a switch.
+    # If each switch sends 1 to each, a global link carries 64^2 / 128 = 32; a link of a group 1
+    # and, to and from 15 groups over 30 of 128 links each, 2 x 30 x 64 / 128: 31 in all.
     fabric = build_fabric(FABRICS.load("dragonfly"), sizing(32_768, 128, 256))
     _, network = fabric.levels
     assert (network.kind, network.size, network.link_bytes_per_s) == ("switch", 128, 50e9)
     switch, group = network.tiers
-    assert switch.held == 32
-    assert switch.links == pytest.approx(1024 / 32.1176, rel=1e-4)
+    assert (switch.groups, switch.held) == (1024, 0)  # spread evenly: 32 each
+    assert switch.links == pytest.approx(1024 / 32, rel=1e-4)
     # Of the 2,048 hosts of a group so many send to others at the rate of a port over detours.
-    assert group.held == 2048
-    assert group.links == pytest.approx(64 * 1024 / (2 * 30.1176), rel=1e-4)
-    assert "gets 51.4 % of a port" in fabric.notes[-1]  # 1,024 / (2 x 31.12 x 32)
+    assert group.starts.tolist() == list(range(0, 32_769, 2048))
+    assert group.links == pytest.approx(64 * 1024 / (2 * 32), rel=1e-4)
+    assert "gets 50 % of a port" in fabric.notes[-1]  # 1,024 / (2 x 32 x 32)
 
 
-def test_dragonfly_of_one_group_or_switch_keeps_the_rate() -> None:
-    for gpus in (16, 512):
-        fabric = build_fabric(FABRICS.load("dragonfly"), sizing(gpus, 64))
-        (network,) = fabric.levels[1:]
-        assert (network.size, network.tiers) == (gpus, ())
+def test_dragonfly_of_one_switch_or_group_keeps_the_rate() -> None:
+    fabric = build_fabric(FABRICS.load("dragonfly"), sizing(16, 64))
+    assert (fabric.levels[1].size, fabric.levels[1].tiers) == (16, ())
+    # 16 switches of 32 hosts, two links between any two: all to all has the rate of the ports, and
+    # 16 switches x 2 links / 2 leave each for detours, of 32 hosts.
+    fabric = build_fabric(FABRICS.load("dragonfly"), sizing(512, 64))
+    (tier,) = fabric.levels[1].tiers
+    assert (tier.groups, tier.links, tier.pair_links) == (16, 16.0, 2.0)
 
 
 def test_dragonfly_too_small_a_radix() -> None:
-    # h = 2: 2 hosts, 4 switches, 4*2 + 1 = 9 groups: 72 hosts.
-    with pytest.raises(InputError, match="holds at most 72 GPUs, got 100"):
-        _balanced_shape(100, 8)
+    # 2 hosts, 5 switches of 4 local and 2 global links, 5*2 + 1 = 11 groups: 110 hosts.
+    with pytest.raises(InputError, match="holds at most 110 GPUs at the rate of a port, got 111"):
+        sized_shape(111, 8)
 
 
 def test_dragonfly_needs_its_ports() -> None:

@@ -58,8 +58,11 @@ def test_every_family_is_one_switch_or_says_why_not() -> None:
         (100, 6, 100 + 4 * 26),
         # A whole group: 32 leaves, two links up to each of 16 spines, whose ports all lead down.
         (1024, 32 + 16, 1024 + 32 * 32),
-        # Two groups keep the paper's spines: 17 leaves and 32 spines each, all 1,024 global ports.
-        (1025, 2 * (17 + 32), 1025 + 2 * 17 * 32 + 1024),
+        # 38 leaves of 27 GPUs have one link to each of 27 spines: two would need 76 ports of them.
+        (1025, 38 + 27, 1025 + 38 * 27),
+        # Three groups keep the paper's spines: 22 leaves of 32 and 32 spines each, and of 1,024
+        # global ports 512 to each other group.
+        (2049, 3 * (22 + 32), 2049 + 3 * 22 * 32 + 3 * 512),
     ],
 )
 def test_a_lone_group_of_a_dragonfly_plus_has_as_few_spines_as_carry_it(
