@@ -133,8 +133,8 @@ def _lone_group(spec: DragonflyPlus, sizing: Sizing) -> _Shape | None:
     worth[~kept] = np.iinfo(np.int64).max
     leaf, spine = np.unravel_index(int(worth.argmin()), worth.shape)
     row, column = int(leaf), int(spine)
-    counts = (int(values[row, 0]) for values in (hosts, leaves))
-    return _Shape(*counts, int(spines[0, column]), 0, 1, 0, int(width[row, column]))
+    hosted, count, above = int(hosts[row, 0]), int(leaves[row, 0]), int(spines[0, column])
+    return _Shape(hosted, count, above, 0, 1, 0, int(width[row, column]))
 
 
 def _shape(spec: DragonflyPlus, sizing: Sizing) -> _Shape:
