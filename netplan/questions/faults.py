@@ -140,7 +140,8 @@ class Faults(FaultsQuestion[FaultsAnswer]):
         if self.trains:
             model = self.training.model if search else None
             batch = search.training.batch if search else None
-            inputs = training_inputs(self, model=model, batch=batch, **resolved)
+            years = shared.options.years
+            inputs = training_inputs(self, model=model, batch=batch, years=years, **resolved)
         else:
             inputs = self.inputs(**resolved)
             inputs = {name: value for name, value in inputs.items() if name not in OF_TRAINING}

@@ -142,7 +142,15 @@ class PairGraph(Struct, frozen=True, eq=False, dict=True):
         reach[domain - size, switch] = self.units[at_domain]
         most = reach.sum(axis=1)
         reach = reach[:, np.count_nonzero(reach, axis=0) > 1]  # where some may meet
-        least = np.minimum(reach[a], reach[b]).sum(axis=1)
+        # The smaller of two is the sum of all steps that both have: pairs times switches would be
+        # twenty gigabytes where a thousand domains are alike to none.
+        common = np.zeros((self.domains, self.domains))
+        lower = 0.0
+        for upper in distinct_values(reach[reach > 0]).tolist():
+            both = csr_array((reach >= upper).astype(np.int64))
+            common += (upper - lower) * (both @ both.T).toarray()
+            lower = upper
+        least = common[a, b]
         bounds = np.stack((least, np.minimum(most[a], most[b]))).astype(np.int64)
         bounds += self._direct(a, b)
         return bounds[0], bounds[1]
@@ -290,13 +298,39 @@ class _Part(PairGraph, frozen=True, eq=False):
         hub, sent = int(self._degree.argmax()), self.egress.copy()
         if self._degree[hub] < self.widest:
             return np.zeros(self.domains)
-        # Who hangs on the hub alone needs no flow.
+        # Who hangs on the hub alone needs no flow, nor who sends all that leaves straight up to it.
         switch, domain = self.ends[:, self._own]
         asking = np.unique(domain[switch != hub]) - len(self.tier)
+        straight = self._straight_up(hub)
+        straight[domain[switch == hub] - len(self.tier)] = 0.0
+        asking = asking[straight[asking] < self.egress[asking]]
         taken = np.zeros(len(self.tier))
         taken[hub] = self.widest
         sent[asking] = self._sent(asking, np.ones(self._ways.shape[1]), taken).units
         return sent
+
+    def _straight_up(self, hub: int) -> Floats:
+        """What each domain sends to a switch if all take the widest link up, in units, (domains,).
+
+        A flow, and so no more than the largest; nothing of a domain that comes to another top.
+        """
+        size, tier = len(self.tier), self.tier
+        low, high = self.ends[:, ~self._own]
+        low, high = np.where(tier[low] < tier[high], (low, high), (high, low))
+        rises, units = tier[low] < tier[high], self.units[~self._own]
+        order = np.flatnonzero(rises)[np.argsort(units[rises], kind="stable")]
+        above, room = np.arange(size), np.zeros(size)
+        above[low[order]], room[low[order]] = high[order], units[order]  # the widest come last
+        switch, domain = self.ends[:, self._own]
+        amount, key = self.units[self._own], (domain - size) * size + switch
+        for _ in range(int(tier.max(initial=0))):
+            here = key % size
+            amount = np.where(here == hub, amount, np.minimum(amount, room[here]))
+            up = key - here + np.where(here == hub, hub, above[here])
+            key, place = np.unique(up, return_inverse=True)
+            amount = sum_by(place, amount, len(key))
+        there = key % size == hub
+        return sum_by(key[there] // size, amount[there], self.domains)
 
     @cached_property
     def hubs(self) -> Floats:
@@ -493,7 +527,7 @@ def class_flows(before: flows.FlowNetwork, after: flows.FlowNetwork) -> PairFlow
     return PairFlows(left.classes, *np.stack((had, (left.least, left.most)), axis=1))
 
 
-class ClassFlows(Struct, frozen=True, eq=False):
+class ClassFlows(Struct, frozen=True, eq=False, dict=True):
     """Classes of all pairs of domains, and the largest flow of each.
 
     Parameters
@@ -560,13 +594,15 @@ class ClassFlows(Struct, frozen=True, eq=False):
             self.least[row] = self.most[row] = self.graph.flow(int(first[row]), int(second[row]))
             worst = min(worst, float(_share(self.most[row], had_least[row])))
 
+    @cached_property
+    def codes(self) -> Ints:
+        """Numbers of the classes, rising, shape (classes,)."""
+        return class_codes(self.tree, self.blocks, self.classes.first, self.classes.second)
+
     def between(self, classes: PairClasses) -> tuple[Ints, Ints]:
         """What flows at least and at most between other pairs, in units."""
-        known, asked = (
-            class_codes(self.tree, self.blocks, pairs.first, pairs.second)
-            for pairs in (self.classes, classes)
-        )
-        place = np.searchsorted(known, asked)
+        asked = class_codes(self.tree, self.blocks, classes.first, classes.second)
+        place = np.searchsorted(self.codes, asked)
         return self.least[place], self.most[place]
 
 
