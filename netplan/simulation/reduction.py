@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Floats, Ints, hash64
 from netplan.simulation.links import LinkTimes
 
 NO_THREAD = -1
@@ -146,12 +146,9 @@ def _in_sequence(rows: _Rows, issuers: Sequence[Issuer]) -> Bools:
 
 def _undominated(rows: _Rows) -> list[int]:
     """Links of which none is slower for all that need them; one of those that are alike."""
-    seen: dict[bytes, int] = {}
     sets: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for number in range(len(rows.link)):
-        flows, seconds = rows.row(number)
-        if seen.setdefault(flows.tobytes() + seconds.tobytes(), number) == number:
-            sets[tuple(flows.tolist())].append(number)
+    for number in _distinct(rows).tolist():
+        sets[tuple(rows.row(number)[0].tolist())].append(number)
     best = {
         flows: _slowest(numbers, np.array([rows.row(link)[1] for link in numbers]))
         for flows, numbers in sets.items()
@@ -159,6 +156,26 @@ def _undominated(rows: _Rows) -> list[int]:
     if len(best) <= MOST_SETS:
         best = _beside_larger(rows, best)
     return [number for numbers in best.values() for number in numbers]
+
+
+def _distinct(rows: _Rows) -> Ints:
+    """The first of all links with the same flows and times, in rising order."""
+    if not len(rows.link):
+        return np.empty(0, np.int64)
+    counts, first = np.diff(rows.start), rows.start[:-1]
+    place = np.arange(len(rows.flow)) - np.repeat(first, counts)
+    word = hash64(hash64(rows.seconds.view(np.uint64)) + (place << 32 | rows.flow).view(np.uint64))
+    _, lowest, same = np.unique(
+        np.add.reduceat(word, first), return_index=True, return_inverse=True
+    )
+    like = lowest[same]
+    # Equal hashes hardly ever deceive; a link that is not like its first one stays for itself.
+    alike = counts == counts[like]
+    other = np.repeat(first[like], counts) + place
+    other = np.where(np.repeat(alike, counts), other, np.arange(len(place)))
+    equal = (rows.flow == rows.flow[other]) & (rows.seconds == rows.seconds[other])
+    alike &= np.logical_and.reduceat(equal, first)
+    return np.flatnonzero(~alike | (like == np.arange(len(like))))
 
 
 def _slowest(numbers: list[int], seconds: Floats) -> list[int]:

@@ -109,6 +109,11 @@ class Leg(Struct, frozen=True, eq=False):
     flow_bytes: Floats
     products: tuple[Products, ...] = ()
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing takes it."""
+        return not (len(self.source) or self.products)
+
     def ends(self, gpus: int) -> tuple[Floats, Floats]:
         """Bytes that each GPU puts on this way, and takes from it [B], two of shape (gpus,)."""
         sent = sum_by(self.source, self.flow_bytes, gpus)
@@ -241,7 +246,9 @@ def _direct_groups(groups: UniformGroups, hb_size: int) -> Legs:
     if hb_size == 1:
         return Legs(no_leg(), network)
     label = row * (domain.max() + 1) + domain
-    return Legs(no_leg(Products(label, gpu, gpu, ones, ones, groups.pair_bytes)), network)
+    inside = no_leg(Products(label, gpu, gpu, ones, ones, groups.pair_bytes))
+    members = groups.members // hb_size
+    return Legs(inside, no_leg() if np.all(members == members[:, :1]) else network)
 
 
 def _forwarded_groups(groups: UniformGroups, hb_size: int) -> Legs:

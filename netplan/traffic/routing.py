@@ -397,9 +397,11 @@ class Router(Struct, frozen=True, eq=False, dict=True):
                 raise InputError(f"{graph.name} is no dragonfly: take routing 'ecmp' or 'auto'")
             loads = dragonfly_loads(dragonfly_map(graph), leg, graph.link_count, routing)
             return loads + self._dragonfly_hosts(leg)
-        if rng is None and self._tree is not None:
+        if rng is None and self._tree is not None and not leg.empty:
             return clos_loads(self._tree, leg, graph.link_count)
-        return _along(self._network_arcs, leg, rng)
+        return (
+            np.zeros((2, graph.link_count)) if leg.empty else _along(self._network_arcs, leg, rng)
+        )
 
     def _dragonfly_hosts(self, leg: Leg) -> Floats:
         """Load of the links of hosts of a dragonfly [B], shape (2, links)."""
@@ -417,6 +419,8 @@ class Router(Struct, frozen=True, eq=False, dict=True):
                 f"{graph.name} is no dragonfly, nor are its switches joined directly: take routing"
                 " 'ecmp' or 'auto'"
             )
+        if leg.empty:
+            return np.zeros((2, graph.link_count))
         if not is_dragonfly(graph):
             return joined_loads(self._joined, leg, switch_ways, mixed=mixed)
         dragonfly, hosts = dragonfly_map(graph), self._dragonfly_hosts(leg)

@@ -58,8 +58,11 @@ class Torus(Struct, frozen=True):
 
     def moves(self, first: AnyInts, second: AnyInts, axis: int) -> tuple[AnyInts, Bools]:
         """Signed steps from one coordinate to another, and whether the other way is as short."""
-        size = self.sizes[axis]
-        ahead = self.place(second, axis) - self.place(first, axis)
+        return self.steps(self.place(first, axis), self.place(second, axis), axis)
+
+    def steps(self, start: AnyInts, end: AnyInts, axis: int) -> tuple[AnyInts, Bools]:
+        """The same between two coordinates along one axis."""
+        size, ahead = self.sizes[axis], end - start
         if not self.closed or size == 2:  # noqa: PLR2004 - two members share one link
             return ahead, np.zeros(len(ahead), bool)
         steps = _remainder(ahead + size // 2, size) - size // 2
@@ -85,9 +88,9 @@ def _dimension_order(
     for axis, size in enumerate(torus.sizes):
         if size == 1:
             continue
-        steps, tied = torus.moves(here, destination, axis)
         stride = torus.stride(axis)
-        start = torus.place(here, axis)
+        start, end = torus.place(here, axis), torus.place(destination, axis)
+        steps, tied = torus.steps(start, end, axis)
         line = here - start * stride
         for direction, runs in ((PLUS, (steps > 0) | tied), (MINUS, steps < 0)):
             some = np.flatnonzero(runs)
@@ -97,7 +100,7 @@ def _dimension_order(
             # left by the members start, start-1, ..., which are consecutive too.
             first = start[some] if direction == PLUS else start[some] - length + 1
             loads[axis, direction] = _runs(torus, axis, (line[some], first % size, length), amount)
-        here = here + (torus.place(destination, axis) - start) * stride
+        here = here + (end - start) * stride
     return loads
 
 
@@ -280,6 +283,8 @@ def torus_loads(graph: FabricGraph, leg: Leg, laid: LaidTorus) -> Floats:
 
     The leg runs along rails. Errors are those of the routing.
     """
+    if leg.empty:
+        return np.zeros((2, graph.link_count))
     torus, axis_of_link = laid.torus, laid.axis_of_link
     passed = np.zeros((len(torus.sizes), 2, graph.gpus))
     rail = Torus(torus.sizes[1:], torus.closed)

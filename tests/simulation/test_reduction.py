@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from netplan.records import replace
 from netplan.simulation.engine import Engine
 from netplan.simulation.links import FlowRouter, LinkTimes, Transport
-from netplan.simulation.reduction import NO_THREAD, Issuer, reduce_links
+from netplan.simulation.reduction import NO_THREAD, Issuer, _distinct, _Rows, reduce_links
 from netplan.simulation.simulate import Conditions, simulate_training
 from netplan.simulation.tasks import Burst, Flows, Message
 from netplan.topologies.formats.graphml import graphml_lines, read_graphml
@@ -134,3 +134,24 @@ def test_a_torus_takes_every_routing(routing: str) -> None:
     assert found.iteration_time_s >= alone.iteration_time_s
     assert not alone.groups
     assert not alone.links
+
+
+@given(st.integers(0, 10**6))
+def test_of_links_that_are_alike_the_first_one_is_found(seed: int) -> None:
+    rows = _Rows.of(random_columns(Random(seed), 4))  # noqa: S311 - a test
+    seen: dict[tuple[object, ...], int] = {}
+    for number in range(len(rows.link)):
+        flows, seconds = rows.row(number)
+        seen.setdefault((*flows.tolist(), *seconds.tolist()), number)
+    assert _distinct(rows).tolist() == sorted(seen.values())
+
+
+def test_links_whose_hashes_are_equal_are_not_taken_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("netplan.simulation.reduction.hash64", np.zeros_like)
+    links = np.arange(4)
+    rows = _Rows.of(
+        [LinkTimes(links, np.array([1.0, 2.0, 1.0, 3.0])), LinkTimes(links[:3], np.ones(3))]
+    )
+    assert _distinct(rows).tolist() == [0, 1, 3]

@@ -26,10 +26,8 @@ from netplan.topologies.graph import FabricGraph
 from netplan.topologies.graph.symmetry import CapacityGraph
 from netplan.traffic.hierarchy import Group
 from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
-from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.optimum import Optimum, collective_optimum
 from netplan.traffic.placement import Degrees, Placement
-from netplan.traffic.training import use_traffic
 from netplan.units import counted, si
 from netplan.workloads.program import CollectiveUse
 
@@ -69,7 +67,7 @@ WHOLE: tuple[Column[WholeCollective], ...] = (
 
 
 def whole_collectives(
-    run: PlacedRun, graph: FabricGraph, busiest_s: Callable[[TrafficMatrix], float]
+    run: PlacedRun, graph: FabricGraph, busiest_s: Callable[[CollectiveUse, Placement], float]
 ) -> Iterator[WholeCollective]:
     """Collectives of all GPUs of the fabric that a run is placed on.
 
@@ -78,17 +76,19 @@ def whole_collectives(
     run, graph
         The run, and the graph of its fabric.
     busiest_s
-        Time of the busiest link under a traffic [s].
+        Time of the busiest link in a collective of a placement [s].
     """
     network = CapacityGraph.of(graph)
     sizes = [level.size for level in run.levels]
-    held = prod(sizes) == graph.gpus
+    every = None
+    if prod(sizes) == graph.gpus:
+        every = Placement(tuple(Degrees(data=size) for size in sizes)).on(run.fabric.levels)
     gather: Optimum | None = None
     for kind in each(SHOWN, lambda kind: f"{kind} of all GPUs"):
         optimum = collective_optimum(kind, network, gather=gather)
         gather = optimum.worst if kind == "all_gather" else gather
         reached = optimum.reached_s_per_byte * WHOLE_BYTES
-        times = _timed(run, kind, sizes, busiest_s) if held else (None, None)
+        times = _timed(run, kind, every, busiest_s) if every else (None, None)
         yield WholeCollective(
             collective=kind,
             members=graph.gpus,
@@ -104,19 +104,17 @@ def whole_collectives(
 def _timed(
     run: PlacedRun,
     kind: Literal["all_gather", "all_reduce"],
-    sizes: list[int],
-    busiest_s: Callable[[TrafficMatrix], float],
+    every: Placement,
+    busiest_s: Callable[[CollectiveUse, Placement], float],
 ) -> tuple[float, float]:
     """Times by the model and by the busiest link [s]."""
     network = run.setting.network(run.fabric.levels)
     twice = kind == "all_reduce" and network.communication.links is None
-    members = np.array(sizes)[:, None]
+    members = np.array([level.size for level in run.levels])[:, None]
     group = Group(members, np.ones_like(members))
     timed_collective = network.collective("all_gather" if twice else kind, group)
-    placement = Placement(tuple(Degrees(data=size) for size in sizes)).on(run.fabric.levels)
     use = CollectiveUse("data", kind, ("data",), WHOLE_BYTES, 1.0)
-    matrix = use_traffic(use, placement, run.algorithm, gpus=run.fabric.sizing.gpus)
-    return (1 + twice) * float(timed_collective.sending_s(WHOLE_BYTES)[0]), busiest_s(matrix)
+    return (1 + twice) * float(timed_collective.sending_s(WHOLE_BYTES)[0]), busiest_s(use, every)
 
 
 NO_COLLECTIVE = "No collective crosses GPUs."
