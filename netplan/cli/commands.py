@@ -397,7 +397,10 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
         named = asked.pop("scenario_option", None)
         if named is not None and asked.setdefault(SCENARIO, named) != named:
             raise InputError(f"{asked[SCENARIO]} and --scenario {named}: name one scenario")
-        answer = question.on(**asked).ask()
+        about = question.on(**asked)
+        if about.footprint and about.footprint.noted:
+            click.echo(f"netplan: {about.footprint.text}", err=True)
+        answer = about.ask()
         wanted = [
             (given[file.option.name], file.make) for file in outputs if given[file.option.name]
         ]

@@ -7,7 +7,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -35,8 +35,9 @@ from netplan.questions.cable_comparison import (
     rehearse_plan,
 )
 from netplan.questions.export import GraphFile, fabric_asked, links_in_a_cage
+from netplan.questions.footprint import Footprint, footprint_of
 from netplan.questions.own_inputs import optional
-from netplan.questions.question import NETWORK, Question
+from netplan.questions.question import NETWORK, WEIGHED, Question
 from netplan.questions.setup.inputs import told
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
@@ -286,6 +287,7 @@ class Cables(Question[Answer]):
         "host_gpus",
         "networks",
     }
+    reads_from: ClassVar[frozenset[str]] = WEIGHED
 
     to: str = optional(
         "Which table; ibnetdiscover is what that would find.",
@@ -309,6 +311,11 @@ class Cables(Question[Answer]):
     rehearse: bool = optional(
         "Boot the plan, or AS_BUILT of --compare: OpenSM on a simulator.", "flag", default=False
     )
+
+    @cached_property
+    def footprint(self) -> Footprint | None:
+        """What it takes of the machine."""
+        return None if self.compare else footprint_of(self, [self.cluster.fabric])
 
     def ask(self) -> Answer:
         """The table, or the comparison."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -10,9 +11,10 @@ from markupsafe import Markup
 from netplan.questions.answers.loads_answer import LoadsAnswer
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.asking import asks
+from netplan.questions.footprint import Footprint, footprint_of
 from netplan.questions.loads import Loads, what_failed
 from netplan.questions.own_inputs import optional, several, shared
-from netplan.questions.question import FOUND, RUNS, Question
+from netplan.questions.question import FOUND, RUNS, WEIGHED, Question
 from netplan.questions.setup.inputs import refuse_two_networks
 from netplan.questions.setup.runs import PATTERN
 from netplan.records import replace
@@ -160,6 +162,7 @@ class Draw(Question[DrawAnswer]):
     )
 
     reads: ClassVar[frozenset[str]] = Loads.reads
+    reads_from: ClassVar[frozenset[str]] = WEIGHED
 
     seed: int = optional("Seed of all that is drawn.", "whole", default=0, high=2**64)
     matrix: str | Path | None = optional("This traffic (.npz, .csv), not a plan's.", "path")
@@ -173,6 +176,11 @@ class Draw(Question[DrawAnswer]):
     fail: Sequence[str] = several(
         "What has failed, as netplan faults has it: leaf=1, rail-0/leaf-3.", metavar="FAULT"
     )
+
+    @cached_property
+    def footprint(self) -> Footprint | None:
+        """What it takes of the machine."""
+        return footprint_of(self, [self.cluster.fabric])
 
     def ask(self) -> DrawAnswer:
         """Make the graph, find what its colours say, place its nodes."""

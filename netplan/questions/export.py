@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,8 +11,9 @@ from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
 from netplan.errors import InputError
 from netplan.questions.answers.screen_titles import titled
 from netplan.questions.asking import asks
+from netplan.questions.footprint import Footprint, footprint_of
 from netplan.questions.own_inputs import required, several
-from netplan.questions.question import NETWORK, Question
+from netplan.questions.question import NETWORK, WEIGHED, Question
 from netplan.questions.setup.inputs import refuse_two_networks
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
@@ -177,11 +178,17 @@ class Export(Question[GraphFile]):
     )
 
     reads: ClassVar[frozenset[str]] = NETWORK | {"fabric", "switch", "graph", "host_gpus"}
+    reads_from: ClassVar[frozenset[str]] = WEIGHED
 
     to: str = required("Format to write.", "choice", choices=FORMATS)
     lost_cubes: Sequence[int] = several(
         "For circuits: a cube that failed, from 0 (repeatable).", "whole", flag="--lost-cube"
     )
+
+    @cached_property
+    def footprint(self) -> Footprint | None:
+        """What it takes of the machine."""
+        return footprint_of(self, [self.cluster.fabric], f"export {self.to}")
 
     def ask(self) -> GraphFile:
         """Expand the fabric, or read the graph."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from typing import ClassVar, Literal, NamedTuple
 
@@ -19,9 +19,10 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.progress import each
 from netplan.questions.answers.grow_answer import Grown, GrowthAnswer, GrowthPath, GrowthPhase, Plan
 from netplan.questions.asking import asks
+from netplan.questions.footprint import Footprint, footprint_of
 from netplan.questions.money.pricing import MONEY, running_costs, running_inputs
 from netplan.questions.own_inputs import optional, several
-from netplan.questions.question import NETWORK, Question
+from netplan.questions.question import NETWORK, WEIGHED, Question
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books, site_networks
@@ -71,6 +72,7 @@ class Grow(Question[GrowthAnswer]):
     )
 
     reads: ClassVar[frozenset[str]] = (NETWORK | {"switch"} | MONEY) - {"gpus", "floor_plan"}
+    reads_from: ClassVar[frozenset[str]] = WEIGHED
 
     phases: Sequence[int] = several(
         "GPUs of each phase, two or more, rising.", "whole", flag="--gpus", unit="GPUs"
@@ -122,6 +124,11 @@ class Grow(Question[GrowthAnswer]):
                 f"--years-between: got {len(given)}, give {allowed} for {steps + 1} phases"
             )
         return given if len(given) == steps else given * steps
+
+    @cached_property
+    def footprint(self) -> Footprint | None:
+        """What it takes of the machine."""
+        return footprint_of(self, fabrics_asked(self, DEFAULT_FABRICS))
 
     def ask(self) -> GrowthAnswer:
         """Size, grow, list and price every fabric."""

@@ -6,12 +6,13 @@ the links are those of a fabric of the catalog, or of somebody's own graph.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast, get_args
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.faults.damage.inventory import Inventory
@@ -28,8 +29,9 @@ from netplan.questions.answers.loads_answer import (
     whole_collectives,
 )
 from netplan.questions.asking import asks
+from netplan.questions.footprint import Footprint, footprint_of
 from netplan.questions.own_inputs import optional, several, shared
-from netplan.questions.question import NETWORK, RUNS, Question
+from netplan.questions.question import NETWORK, RUNS, WEIGHED, Question
 from netplan.questions.setup.degraded_links import (
     check_degraded,
     round_note,
@@ -52,10 +54,12 @@ from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
 from netplan.traffic.matrix_files import load_csv, load_npz
 from netplan.traffic.optimum import collective_bound_s
 from netplan.traffic.patterns import Pattern, both_ways, met
+from netplan.traffic.placement import Placement
 from netplan.traffic.routing import Router, Routing
 from netplan.traffic.training import use_traffic
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.operations import EXPERTS, CollectiveKind
+from netplan.workloads.program import CollectiveUse
 
 if TYPE_CHECKING:
     from netplan.questions.setup.served_run import ServedRun
@@ -102,6 +106,7 @@ class Loads(Question[LoadsAnswer]):
     )
 
     reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED | {"graph"}
+    reads_from: ClassVar[frozenset[str]] = WEIGHED
 
     seed: int = optional("Seed of all that is drawn.", "whole", default=0, high=2**64)
     matrix: str | Path | None = optional("This traffic (.npz, .csv), not a plan's.", "path")
@@ -122,6 +127,11 @@ class Loads(Question[LoadsAnswer]):
     bounds: bool = optional(
         "With --matrix: least time of collectives over all GPUs.", "flag", default=False
     )
+
+    @cached_property
+    def footprint(self) -> Footprint | None:
+        """What it takes of the machine."""
+        return footprint_of(self, [self.cluster.fabric])
 
     def ask(self) -> LoadsAnswer:
         """Route the run's traffic, or that of the matrix."""
@@ -154,11 +164,12 @@ class Loads(Question[LoadsAnswer]):
         send = self._sender(router, wired)
         turn = each(("collectives of the run", "of all GPUs", "the iteration"), str)
         next(turn)
-        collectives = tuple(_collectives(run, send))
+        alone = _AloneLoads(run, send, {})
+        collectives = tuple(_collectives(run, alone))
         next(turn)
         whole: tuple[WholeCollective, ...] = ()
         if isinstance(run, PlacedRun) and not self.fail:
-            whole = tuple(whole_collectives(run, graph, partial(_busiest_s, run, send)))
+            whole = tuple(whole_collectives(run, graph, alone.busiest_s))
         asked = run.inputs | {"matrix": None, "graph": None}
         next(turn)
         routed = self._routed(asked, router, wired)
@@ -265,17 +276,39 @@ def _bounds(graph: FabricGraph) -> dict[str, float]:
     return {name: collective_bound_s(name, graph, BOUND_BYTES) for name in names}
 
 
-def _busiest_s(run: "PlacedRun | ServedRun", send: Send, matrix: TrafficMatrix) -> float:
-    """Time of the busiest link under a traffic of the run [s]."""
-    return send(_as_wired(run, matrix)).busiest_s
+class _AloneLoads(Struct, frozen=True, eq=False):
+    """Collectives of a run alone on the fabric, of which like ones are routed once.
+
+    ``known`` are times of the busiest link [s] of what was routed, with its placement.
+    """
+
+    run: "PlacedRun | ServedRun"
+    send: Send
+    known: dict[tuple[object, ...], tuple[float, Placement]]
+
+    def busiest_s(self, use: CollectiveUse, placement: Placement) -> float:
+        """Time of the busiest link in one run of a collective [s].
+
+        Where groups send by a pattern, what gathers sends as much as what reduces and scatters or
+        goes from one to all, and an all_reduce twice as much.
+        """
+        collective, times = use.collective, 1.0
+        if self.run.algorithm in get_args(Pattern) and collective != "all_to_all":
+            times = 2.0 if collective == "all_reduce" else 1.0
+            use, collective = replace(use, collective="all_gather"), "all_gather"
+        key = (collective, use.dimensions, use.data_bytes, use.stage, id(placement))
+        if key not in self.known:
+            gpus = self.run.fabric.sizing.gpus
+            matrix = use_traffic(use, placement, self.run.algorithm, gpus=gpus)
+            self.known[key] = self.send(_as_wired(self.run, matrix)).busiest_s, placement
+        return times * self.known[key][0]
 
 
-def _collectives(run: "PlacedRun | ServedRun", send: Send) -> Iterator[CollectiveLoad]:
+def _collectives(run: "PlacedRun | ServedRun", alone: _AloneLoads) -> Iterator[CollectiveLoad]:
     """Every collective of the iteration, alone on the fabric."""
     levels = run.levels
-    alone = tuple(run.collectives())
-    for use, placement, model_s in each(alone, lambda row: f"{row[0].kind} {row[0].collective}"):
-        matrix = use_traffic(use, placement, run.algorithm, gpus=run.fabric.sizing.gpus)
+    uses = tuple(run.collectives())
+    for use, placement, model_s in each(uses, lambda row: f"{row[0].kind} {row[0].collective}"):
         members = placement.splits(*use.dimensions)
         data_bytes = use.data_bytes
         if use.dimensions == EXPERTS and placement.merged_copies:
@@ -298,7 +331,7 @@ def _collectives(run: "PlacedRun | ServedRun", send: Send) -> Iterator[Collectiv
             times=use.times,
             stage=use.stage,
             analytic_s=model_s,
-            busiest_s=_busiest_s(run, send, matrix),
+            busiest_s=alone.busiest_s(use, placement),
             bound_s=bound.bound_s,
             binding=bound.binding,
         )

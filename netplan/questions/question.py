@@ -6,7 +6,7 @@ Flags and keywords replace single values of the scenario.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
@@ -14,6 +14,7 @@ from netplan.catalog import unknown_name, user_roots
 from netplan.errors import InputError
 from netplan.inputs.option import Option, check_range, flag_text, read_option
 from netplan.questions import own_inputs
+from netplan.questions.footprint import Footprint
 from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.scenarios.parts import Books, Cluster, Serving, Training
@@ -44,6 +45,10 @@ FOUND = frozenset({"network_kind", "as_found"})
 """Inputs of a scenario that say what traffic finds of a network, for whatever is timed."""
 PRICES = frozenset({"prices", "power", "cabling"})
 """Books that every bill is made from."""
+SOURCES = frozenset({"catalog", "overrides"})
+"""Where a question about records reads its inputs from."""
+WEIGHED = SOURCES | {"max_memory"}
+"""The same of one that may need so much memory that it is weighed before it begins."""
 CHECKPOINTS = frozenset(
     {"checkpoint_write_minutes", "checkpoint_interval_minutes", "restart_minutes"}
 )
@@ -110,7 +115,7 @@ class Question(Generic[AnswerT_co]):
     shorthands: ClassVar[Mapping[str, Shorthand]] = {}
     workload: ClassVar[str] = ""
     """The only workload that it is about, if it is about one."""
-    reads_from: ClassVar[frozenset[str]] = frozenset({"catalog", "overrides"})
+    reads_from: ClassVar[frozenset[str]] = SOURCES
     """Where it reads inputs from; one that reads no records takes none."""
 
     scenario: Scenario = Scenario()  # noqa: RUF009 - frozen
@@ -131,14 +136,28 @@ class Question(Generic[AnswerT_co]):
         many=True,
         role="source",
     )
+    max_memory: float | None = own_inputs.optional(
+        "Memory it may take, as 8GB.",
+        "size",
+        metavar="SIZE",
+        otherwise="75% of what is free",
+        role="source",
+    )
 
     def __post_init__(self) -> None:
         """Fill in defaults of the defaults file, read texts as the command line does, check."""
         own_inputs.fill_own(self, self.command, self.catalog)
+        if isinstance(self.max_memory, tuple):
+            raise InputError("--max-memory is one size, such as 8GB, and no range")
 
     def ask(self) -> AnswerT_co:
         """Answer the question."""
         raise NotImplementedError
+
+    @cached_property
+    def footprint(self) -> Footprint | None:
+        """What it takes of the machine; None where that is little."""
+        return None
 
     @property
     def cluster(self) -> Cluster:
@@ -262,7 +281,10 @@ class Question(Generic[AnswerT_co]):
                 check_range(name, known[name].option, scenario.value(name))
         else:
             question.check_parts()
-        return question._with_ports()
+        question = question._with_ports()
+        if need := question.footprint:
+            need.require(question.max_memory)
+        return question
 
     @classmethod
     def inputs_known(cls) -> tuple[own_inputs.Input, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
@@ -9,8 +10,9 @@ from netplan.errors import InputError
 from netplan.files import replacing
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.asking import asks
+from netplan.questions.footprint import Footprint, footprint_of
 from netplan.questions.own_inputs import shared
-from netplan.questions.question import NETWORK, RUNS, Question
+from netplan.questions.question import NETWORK, RUNS, WEIGHED, Question
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.runs import PATTERN, PLACED, place_run
 from netplan.records import asdict
@@ -192,7 +194,13 @@ class Traffic(Question[TrafficAnswer]):
     )
 
     reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED
+    reads_from: ClassVar[frozenset[str]] = WEIGHED
     algorithm: Pattern = shared(PATTERN, "choice", choices=get_args(Pattern))
+
+    @cached_property
+    def footprint(self) -> Footprint | None:
+        """What it takes of the machine."""
+        return footprint_of(self, [self.cluster.fabric])
 
     def ask(self) -> TrafficAnswer:
         """Place the run and sum up its matrix."""

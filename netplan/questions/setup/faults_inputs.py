@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
@@ -30,8 +31,17 @@ from netplan.faults.years.group_failures import GroupFailures
 from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook
 from netplan.performance.search import PlanSearch
 from netplan.progress import each
+from netplan.questions.footprint import Footprint, footprint_of
 from netplan.questions.own_inputs import optional, several
-from netplan.questions.question import CHECKPOINTS, FOUND, NETWORK, RUNS, AnswerT_co, Question
+from netplan.questions.question import (
+    CHECKPOINTS,
+    FOUND,
+    NETWORK,
+    RUNS,
+    WEIGHED,
+    AnswerT_co,
+    Question,
+)
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.questions.setup.training import check_tiers, plan_search, read_chip, read_training
 from netplan.records import replace
@@ -52,6 +62,10 @@ CIRCUIT_SWITCH = "palomar"
 RECONFIGURE = "reconfigure"
 MAX_DRAWS = 10_000
 MAX_YEARS = 1_000_000
+USUAL_YEARS, LEAST_YEARS = 1000, 100
+"""Years that are simulated where nobody says how many, and of very many GPUs [1]."""
+FULL_GPUS = 131_072
+"""GPUs up to which they are as many: of twice as many, half of them sees the same failures [1]."""
 OF_TRAINING = frozenset(
     {"checkpoint_write_minutes", "checkpoint_interval_minutes", "while_down", "timing"}
     | {"spares", "years", "policy", "spare_gpus", "ocs"}
@@ -93,6 +107,7 @@ class FaultsQuestion(Question[AnswerT_co]):
         | {"gpus_per_rack", "switches_per_rack", "spare_domains", "spare_gpus"}
         | {"prices", "failures", "rates"}
     )
+    reads_from: ClassVar[frozenset[str]] = WEIGHED
     older: ClassVar[Mapping[str, str]] = {"circuit_switch": "ocs"}
 
     fail: Sequence[str] = several(
@@ -101,10 +116,12 @@ class FaultsQuestion(Question[AnswerT_co]):
     draws: int = optional(
         "Draws of random parts: the worst and the mean.", "whole", default=1, low=1, high=MAX_DRAWS
     )
-    years: int = optional("Years to simulate.", "whole", default=1000, low=1, high=MAX_YEARS)
+    years: int | None = optional(
+        "Years to simulate.", "whole", low=1, high=MAX_YEARS, otherwise=f"to {USUAL_YEARS}, by GPUs"
+    )
     seed: int = optional("Seed of all draws.", "whole", default=0, low=0, high=2**64)
     service_level: float = optional(
-        "Share of the time in which no part may lack a spare.", "percent", default=0.99
+        "Time in which no part may lack a spare.", "percent", default=0.99
     )
     spares: Sequence[str] = several(
         "Spares kept, such as switch=2; the years wait for deliveries beyond them.",
@@ -124,6 +141,11 @@ class FaultsQuestion(Question[AnswerT_co]):
     timing: bool = optional(
         "Leave the iteration times out.", "flag", flag="--no-timing", default=True
     )
+
+    @cached_property
+    def footprint(self) -> Footprint | None:
+        """What it takes of the machine."""
+        return footprint_of(self, fabrics_asked(self, DEFAULT_FABRICS))
 
 
 def read_shared(asked: FaultsQuestion[Any]) -> Shared:
@@ -213,6 +235,17 @@ def check_faults(asked: FaultsQuestion[Any]) -> None:
         raise InputError("--spare-gpus without --policy reconfigure: give both")
 
 
+def usual_years(gpus: int) -> int:
+    """Years that see failures enough, ten million and more of the parts of very many GPUs [1].
+
+    Examples
+    --------
+    >>> usual_years(32_768), usual_years(524_288), usual_years(8_388_608)
+    (1000, 250, 100)
+    """
+    return max(LEAST_YEARS, min(USUAL_YEARS, USUAL_YEARS * FULL_GPUS // gpus))
+
+
 def _forecast(asked: FaultsQuestion[Any]) -> ForecastOptions:
     """What the years assume."""
     workload = asked.scenario.workload
@@ -228,7 +261,7 @@ def _forecast(asked: FaultsQuestion[Any]) -> ForecastOptions:
             interval_h=None if interval is None else interval / MINUTES_PER_HOUR,
         ),
         level=asked.service_level,
-        years=asked.years,
+        years=asked.years or usual_years(asked.cluster.gpus),
         seed=asked.seed,
         end=asked.books.rates,
         spares=_spares(asked.spares),

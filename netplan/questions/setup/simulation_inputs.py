@@ -1,14 +1,16 @@
 """Inputs of `netplan simulate`, and what each of its ways of asking makes of them."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, get_args
 
 from netplan.arrays import AnyInts
 from netplan.errors import InputError
 from netplan.questions.answers.simulate_answer import SimulateAnswer
+from netplan.questions.footprint import Footprint, footprint_of
 from netplan.questions.own_inputs import optional, several, shared
-from netplan.questions.question import NETWORK, RUNS, Question
+from netplan.questions.question import NETWORK, RUNS, WEIGHED, Question
 from netplan.questions.setup.degraded_links import routing_of_left, shares_left, ways_round
 from netplan.questions.setup.runs import PATTERN, PLACED
 from netplan.records import replace
@@ -36,6 +38,7 @@ class SimulationQuestion(Question[SimulateAnswer]):
     """Inputs of a simulated iteration."""
 
     reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED | {"graph"}
+    reads_from: ClassVar[frozenset[str]] = WEIGHED
 
     algorithm: Pattern = shared(PATTERN, "choice", choices=get_args(Pattern))
     placement: str | None = optional(
@@ -65,6 +68,11 @@ class SimulationQuestion(Question[SimulateAnswer]):
     )
     jobs: str | Path | None = optional("Several jobs on the fabric, of this YAML file.", "path")
     hot: int = shared("Busiest links to name.", "whole", low=0)
+
+    @cached_property
+    def footprint(self) -> Footprint | None:
+        """What it takes of the machine."""
+        return footprint_of(self, [self.cluster.fabric])
 
     def __post_init__(self) -> None:
         """Take what the mode and the schedule need where nothing else is asked for."""
