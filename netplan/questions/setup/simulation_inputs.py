@@ -62,10 +62,7 @@ class SimulationQuestion(Question[SimulateAnswer]):
     slow: tuple[str, ...] = several(
         "Share of its rate that is left, as leaf-spine=0.5.", flag="--slow", metavar="LINK=SHARE"
     )
-    fail: tuple[str, ...] = several(
-        "Has failed, and routes go round it: rail-0/leaf-3, links=10, spine=1, @FILE.",
-        metavar="PART",
-    )
+    fail: tuple[str, ...] = several("Fails, routes go round it: links=10, @FILE.", metavar="PART")
     jobs: str | Path | None = optional("Several jobs on the fabric, of this YAML file.", "path")
     hot: int = shared("Busiest links to name.", "whole", low=0)
 
