@@ -39,6 +39,7 @@ SHELF_OF_INPUT = {
     "other": "scenario",
     "power": "power",
     "prices": "prices",
+    "recovery": "recovery",
     "ocs": "switch",
     "report": "report",
     "scenario": "scenario",

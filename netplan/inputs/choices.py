@@ -39,5 +39,11 @@ ServingFormat = Literal[Precision, "int4"]
 KernelSource = Literal["measured", "roofline"]
 Scheme = Literal["sequence", "tree"]
 """What a smaller model drafts."""
+Evidence = Literal["shipping", "announced", "rumoured", "derived", "assumed"]
+"""What a value of a catalog is made of."""
+Confirmed = Literal["primary", "secondary", "carried", "computed", "none"]
+"""How far its source was read."""
+OpticsKind = Literal["dsp", "lpo", "cpo"]
+"""Ends of optical links: modules with a DSP, linear ones, or optics packaged with the switch."""
 End = Literal["low", "base", "high"]
 """Which end of a range."""

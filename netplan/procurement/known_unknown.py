@@ -375,9 +375,10 @@ def _plain(faults: "FaultsAnswer", name: str) -> Iterator[str]:
             f" {years.network_interruptions_per_year:,.0f} of the stops, GPUs, servers and software"
             f" the others. Of the time {counts:.1f} % counts, the rest goes into checkpoints, lost"
             " work and restarts; slower days while parts are down leave"
-            f" {PERCENT * years.goodput:.1f} % of the work. In the mean {years.domains_down:.2g} HB"
-            f" domains are down at any moment: keep {years.idle_domains_needed:,} idle to have one"
-            " when it is needed."
+            f" {PERCENT * years.goodput:.1f} % of the work, {PERCENT * years.goodput_low:.0f} to"
+            f" {PERCENT * years.goodput_high:.0f} % as published clusters differ. In the"
+            f" mean {years.domains_down:.2g} HB domains are down at any moment: keep"
+            f" {years.idle_domains_needed:,} idle to have one when it is needed."
         )
 
 

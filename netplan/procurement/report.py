@@ -19,6 +19,7 @@ from netplan.costing.switches import SWITCHES
 from netplan.decide.candidates import Rule
 from netplan.errors import InputError
 from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook
+from netplan.faults.years.recovery_presets import RECOVERY_PRESETS
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.procurement.report_answer import Procurement
 from netplan.questions.answers.compare_answer import Comparison
@@ -38,7 +39,7 @@ from netplan.questions.library import (
 from netplan.questions.money.pricing import MONEY
 from netplan.questions.money.run_cost import RULE, WITHIN, Terms, check_weights, terms_of
 from netplan.questions.own_inputs import optional, several, shared
-from netplan.questions.question import FOUND, NETWORK, RUNS, Question
+from netplan.questions.question import FAILING, FOUND, NETWORK, RUNS, Question
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books, site_networks
@@ -85,7 +86,8 @@ class Report(Question[Procurement]):
         | RUNS
         | MONEY
         | FOUND
-        | {"switch", "expanded_memory", "gpu_hour", "failures", "tokens"}
+        | FAILING
+        | {"switch", "expanded_memory", "gpu_hour", "tokens"}
     )
 
     rule: Rule = shared(RULE, "choice", choices=get_args(Rule))
@@ -167,6 +169,7 @@ class Report(Question[Procurement]):
     def _broken(self, library: Library, texts: Mapping[str, str]) -> "FaultsAnswer | None":
         """Failures, where they are asked for."""
         if not (self.with_faults or self.fail):
+            self.refuse(FAILING - {"failures"}, "a report without --faults")
             return None
         from netplan.questions.faults import Faults
 
@@ -235,6 +238,7 @@ class Report(Question[Procurement]):
         yield WORKLOADS, self.scenario.workload.model
         if self.trains:
             yield ITERATION_MODELS, self.training.iteration_model
+            yield RECOVERY_PRESETS, self.training.checkpoints.recovery
         if self.cluster.expanded_memory not in (None, NONE):
             yield MEMORIES, self.cluster.expanded_memory
         yield FAILURE_BOOKS, self.books.failures

@@ -18,7 +18,7 @@ from netplan.questions.asking import asks
 from netplan.questions.money.pricing import MONEY
 from netplan.questions.money.run_cost import rates_of
 from netplan.questions.own_inputs import SCENARIO, Input, optional, own_options
-from netplan.questions.question import FOUND, NETWORK, RUNS, Question
+from netplan.questions.question import FAILING, FOUND, NETWORK, RUNS, Question
 from netplan.questions.setup.training import check_tiers, plan_search, read_training
 from netplan.records import replace
 from netplan.scenarios.bill_books import whole_books
@@ -70,7 +70,8 @@ class Diff(Question[DiffAnswer]):
         | FOUND
         | RUNS
         | MONEY - {"fabrics"}
-        | {"fabric", "switch", "expanded_memory", "gpu_hour"}
+        | FAILING
+        | {"fabric", "switch", "expanded_memory", "gpu_hour", "spare_domains"}
     )
 
     other: str | None = optional("What is laid beside it: a name, or a file.", argument=True)
@@ -281,8 +282,11 @@ class Diff(Question[DiffAnswer]):
         )
         if self.timing:
             side = self._timed(side, reader) if self.trains else self._served(side, reader, books)
+        if self.goodput:
+            return replace(side, goodput=self._goodput(reader))
+        self.refuse(FAILING | {"spare_domains"}, "a diff without --goodput")
         reader.replaced()
-        return replace(side, goodput=self._goodput()) if self.goodput else side
+        return side
 
     def _timed(self, side: Side, reader: CatalogReader) -> Side:
         """How fast it trains by its best plan."""
@@ -322,12 +326,17 @@ class Diff(Question[DiffAnswer]):
         row = replace(side.row, served=served, notes=(*side.row.notes, *best.searched.notes))
         return replace(side, row=row, model=reader.load(MODELS, self.serving.model).title)
 
-    def _goodput(self) -> Goodput:
+    def _goodput(self, reader: CatalogReader) -> Goodput:
         """What failures leave of the time, as netplan faults has it."""
+        from netplan.faults.years.rates import FAILURE_BOOKS
+        from netplan.faults.years.recovery_presets import RECOVERY_PRESETS
         from netplan.questions.faults import Faults
 
         if not self.trains:
             raise InputError("--goodput is of a training run: leave it out under serving")
+        reader.load(FAILURE_BOOKS, self.books.failures)
+        reader.load(RECOVERY_PRESETS, self.training.checkpoints.recovery)
+        reader.replaced()
         replaced = (self.overrides or {}).items()
         faults = self.also(
             Faults,
@@ -336,8 +345,9 @@ class Diff(Question[DiffAnswer]):
                 key: text for key, text in replaced if key.partition(".")[0] not in OF_BILLS
             },
         ).ask()
-        forecast = faults.fabrics[0].forecast
-        return Goodput(forecast.goodput, forecast.goodput_half_width)
+        forecast, bound = faults.fabrics[0].forecast, faults.fabrics[0].is_upper_bound
+        ends = (forecast.goodput_low, forecast.goodput_high)
+        return Goodput(forecast.goodput, forecast.goodput_half_width, *ends, bound)
 
 
 diff = asks(Diff)

@@ -16,10 +16,16 @@ from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.rerouting import training_loads
 from netplan.faults.years.clusters import interruptions_by_record
 from netplan.faults.years.effects import FailureEffects, effect_of, effects_of, searched
-from netplan.faults.years.forecast import ReliabilityForecast, reliability_forecast
+from netplan.faults.years.forecast import (
+    CheckpointPolicy,
+    ReliabilityForecast,
+    flaps_of,
+    reliability_forecast,
+)
 from netplan.faults.years.group_failures import GroupFailures, group_failures
 from netplan.faults.years.rates import (
     NETWORK_KINDS,
+    OF_LINKS,
     FailureBook,
     Unit,
     bill_wiring,
@@ -35,6 +41,7 @@ from netplan.faults.years.recoveries import (
     policies,
     recoveries,
 )
+from netplan.inputs.choices import OpticsKind
 from netplan.progress import each
 from netplan.questions.answers.faults_answer import FaultsAnswer
 from netplan.questions.answers.faults_rows import BesideRecord, FabricFaults, ScenarioImpact, seen
@@ -42,6 +49,7 @@ from netplan.questions.answers.plan_notes import rates_note
 from netplan.questions.asking import asks
 from netplan.questions.cost import Cost
 from netplan.questions.setup.faults_inputs import (
+    MINUTES_PER_HOUR,
     OF_TRAINING,
     RECONFIGURE,
     RECORD,
@@ -63,6 +71,7 @@ from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
 
+ENGINE = "engine"
 UNTIMED = dict.fromkeys(("iteration_time_s", "gpus_used", "plan"))
 NO_TERMS = {"years": None}
 """What a year costs is by the years of the economics book: years of a question are others."""
@@ -138,6 +147,7 @@ class Faults(FaultsQuestion[FaultsAnswer]):
             "set": shared.replaced | (reader.replaced() if not self.trains else {}),
         }
         if self.trains:
+            resolved |= _minutes(shared.options.checkpoints)
             model = self.training.model if search else None
             batch = search.training.batch if search else None
             years = shared.options.years
@@ -145,7 +155,10 @@ class Faults(FaultsQuestion[FaultsAnswer]):
         else:
             inputs = self.inputs(**resolved)
             inputs = {name: value for name, value in inputs.items() if name not in OF_TRAINING}
-        return answer(inputs, prices.currency, rows, refused, prices.lenders(sizing.speed_gbps))
+        lenders = prices.lenders(sizing.speed_gbps)
+        if shared.recovery is None:
+            return answer(inputs, prices.currency, rows, refused, lenders)
+        return answer(inputs, prices.currency, rows, refused, lenders, shared.recovery)
 
     def yearly_cost(self, fabric: str, spec: FabricSpec, hb_size: int) -> tuple[float | None, bool]:
         """Annuity and energy of a network [currency a year], and whether they are whole.
@@ -173,6 +186,15 @@ class Faults(FaultsQuestion[FaultsAnswer]):
 faults = asks(Faults)
 
 
+def _minutes(policy: CheckpointPolicy) -> dict[str, float]:
+    """Times of checkpoints and restarts, as the recovery has them [min]."""
+    return {
+        "checkpoint_write_minutes": MINUTES_PER_HOUR * policy.write_h,
+        "restart_minutes": MINUTES_PER_HOUR * policy.restart_h,
+        "remainder_minutes": MINUTES_PER_HOUR * policy.remainder_h,
+    }
+
+
 def fabric_faults(
     spec: FabricSpec, name: str, question: Faults, shared: Shared
 ) -> FabricFaults | tuple[str, str]:
@@ -186,8 +208,16 @@ def fabric_faults(
     except NetplanError as error:
         return spec.name, not_built(spec.name, error)
     fabric = subject.fabric
-    shared = replace(shared, book=shared.book.placed(fabric.sizing.hb_size))
     inventory = inventory_of(subject, question, shared)
+    options = shared.options
+    if subject.intact:
+        policy = options.checkpoints.of_iterations(subject.intact.time_s)
+        options = replace(options, checkpoints=policy)
+    optics = question.cluster.optics
+    book = shared.book.placed(
+        fabric.sizing.hb_size, optics=optics, bad_servers=question.books.bad_servers
+    )
+    shared = replace(shared, book=book, options=options)
     singles, scenario, worst = _failures(subject, inventory, question)
     # With forwarding one GPU has no port of its own.
     forwarding_s = next(
@@ -195,7 +225,9 @@ def fabric_faults(
     )
     ways = recoveries(subject, shared.books, shared.circuit, forwarding_s)
     cost, whole = question.yearly_cost(name, spec, shared.sizing.hb_size)
-    years = _years((subject, wiring), inventory, singles, shared=shared, cost_per_year=cost)
+    years = _years(
+        (subject, wiring), inventory, singles, shared=shared, cost_per_year=cost, optics=optics
+    )
     return FabricFaults(
         name=spec.name,
         title=spec.title,
@@ -212,6 +244,8 @@ def fabric_faults(
         record=years.record,
         policies=_policies(subject, years, singles, question, shared),
         network_cost_complete=whole,
+        assumed_share=_assumed_share(years),
+        is_upper_bound=bool(shared.recovery and shared.recovery.is_upper_bound),
         notes=tuple(_notes(subject, years, shared.book)),
         error=subject.intact.best.error if subject.intact else None,
         batch_slowdown=subject.batch_slowdown,
@@ -237,6 +271,7 @@ def _years(
     *,
     shared: Shared,
     cost_per_year: float | None,
+    optics: OpticsKind,
 ) -> Years:
     """What failures cost the job over the years, and how many GPUs lose their port in one.
 
@@ -248,15 +283,18 @@ def _years(
         parts = single_parts(inventory)
         impacts = [alone.impact(inventory.damage([part])) for part in parts]
         singles = tuple(single_failures(inventory, zip(parts, impacts, strict=True)))
+    survived = _survived(subject, singles, shared.book)
+    # Engines whose GPUs have other ports stop nothing, and each would be searched.
+    rides = "host_fibre" in survived
     failing = group_failures(
         subject.graph,
-        inventory.groups,
+        [kind for kind in inventory.groups if kind.kind != ENGINE or not rides],
         shared.book,
         end=shared.options.end,
         effects_of=lambda damages: [effect_of(alone.impact(hit), slowness) for hit in damages],
     )
-    units = unit_counts(subject.fabric, wiring)
-    book = shared.book.stopping(_survived(subject, singles, shared.book))
+    units = unit_counts(subject.fabric, wiring, optics)
+    book = shared.book.stopping(survived)
     effects = effects_of(subject.fabric, units, singles=singles, slowness=slowness)
     forecast = reliability_forecast(
         subject.fabric,
@@ -266,9 +304,21 @@ def _years(
         effects=effects,
         groups=failing,
     )
-    cut_off = _cut_off_per_year((subject.fabric, wiring), singles, failing, shared)
+    slowdown = _without_a_link(singles) if rides else None
+    flaps = flaps_of(book, units["host_fibre"], optics=optics, slowdown=slowdown)
+    forecast = replace(forecast, flaps=flaps)
+    cut_off = _cut_off_per_year((subject.fabric, wiring), units, singles, failing, shared)
     record = _beside_record(book, units, failing, shared) if book.name != RECORD else ()
     return Years(cut_off, forecast, failing, record, book, effects)
+
+
+def _assumed_share(years: Years) -> float:
+    """Interruptions by causes whose rate is an assumption, of all [1]."""
+    assumed = {row.cause for row in years.book.rates if row.is_assumed}
+    assumed |= {kind.name for kind in years.failing if kind.row.is_assumed}
+    stops = {cause.cause: cause.interruptions_per_year for cause in years.forecast.causes}
+    every = sum(stops.values())
+    return sum(stops[name] for name in assumed & stops.keys()) / every if every else 0.0
 
 
 def _policies(
@@ -393,7 +443,7 @@ def _badness(impact: Impact) -> tuple[bool, float, float]:
     return impact.way == "stopped", impact.iteration_time_s or 0.0, -(impact.bandwidth_share or 0.0)
 
 
-HOST_UNITS: tuple[Unit, ...] = ("host_link", "host_transceiver", "host_fibre", "host_copper_cable")
+HOST_UNITS: tuple[Unit, ...] = ("host_link", *(near for _, near, _ in OF_LINKS))
 
 
 def _gpus_cut_off(fabric: Fabric, singles: Sequence[Single[Impact]]) -> dict[Unit, int]:
@@ -420,15 +470,22 @@ def _survived(
     return survived
 
 
+def _without_a_link(singles: Sequence[Single[Impact]]) -> float:
+    """How much longer an iteration takes while a GPU lacks one of its links [1]."""
+    slowdowns = (single.impact.slowdown or 0.0 for single in singles if single.kind == "host")
+    return max(slowdowns, default=0.0)
+
+
 def _cut_off_per_year(
     built: tuple[Fabric, Wiring],
+    units: Mapping[Unit, int],
     singles: Sequence[Single[Impact]],
     failing: Sequence[GroupFailures],
     shared: Shared,
 ) -> float:
     """GPUs that lose their port in a year: links, leaves and groups times whom each cuts off."""
     cut_off = _gpus_cut_off(built[0], singles)
-    units, links = unit_counts(*built), host_links_each(*built)
+    links = host_links_each(*built)
     alone = sum(
         row.rate_per_year.at(shared.options.end)
         * row.count_in(units)

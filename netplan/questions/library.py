@@ -22,7 +22,10 @@ COMPARE_ROLES = frozenset(BILL_ROLES | {"model", "iteration-model", "economics",
 ECONOMICS_ROLES = frozenset({"economics"})
 """Roles of the files that the terms of a training run are read from."""
 
-FAULT_ROLES = frozenset({"accelerator", "model", "prices", "iteration-model", "fabric", "failures"})
+FAULT_ROLES = frozenset(
+    {"accelerator", "model", "prices", "iteration-model", "fabric", "failures", "recovery"}
+    | {"network"}
+)
 """Roles of the files that `netplan.questions.faults.faults` reads, of those of a report."""
 
 

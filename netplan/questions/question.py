@@ -50,9 +50,11 @@ SOURCES = frozenset({"catalog", "overrides"})
 WEIGHED = SOURCES | {"max_memory"}
 """The same of one that may need so much memory that it is weighed before it begins."""
 CHECKPOINTS = frozenset(
-    {"checkpoint_write_minutes", "checkpoint_interval_minutes", "restart_minutes"}
+    {"recovery", "checkpoint_write_minutes", "checkpoint_interval_minutes", "restart_minutes"}
 )
 """Inputs of a workload that mean something where parts fail."""
+FAILING = CHECKPOINTS | {"failures", "rates", "bad_servers", "optics"}
+"""Inputs that say how often parts fail, and how a job comes back."""
 WORKLOAD = Option(
     "What runs: training, or serving of requests.",
     "choice",

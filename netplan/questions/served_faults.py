@@ -50,7 +50,10 @@ def served_fabric(
     inventory = inventory_of(cluster, question, shared)
     used = np.sort(np.concatenate([gpus.ravel() for gpus in cluster.servers]))
     _, singles, damages, impacts, why = fail_parts(cluster, inventory, question, used)
-    book = shared.book.placed(cluster.graph.hb_size)
+    optics = question.cluster.optics
+    book = shared.book.placed(
+        cluster.graph.hb_size, optics=optics, bad_servers=question.books.bad_servers
+    )
     failing = group_failures(cluster.graph, inventory.groups, book, end=shared.options.end)
     return ServedFabric(
         name=spec.name,
@@ -65,7 +68,7 @@ def served_fabric(
             cluster,
             book,
             shared.options,
-            units=unit_counts(fabric, wiring),
+            units=unit_counts(fabric, wiring, optics),
             singles=singles,
             groups=failing,
         ),

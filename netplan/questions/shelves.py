@@ -18,6 +18,7 @@ from netplan.costing.switches import SWITCHES
 from netplan.documents import read_yaml
 from netplan.errors import InputError
 from netplan.faults.years.rates import FAILURE_BOOKS
+from netplan.faults.years.recovery_presets import RECOVERY_PRESETS
 from netplan.performance.stacks import SERVING_STACKS, STACKS
 from netplan.questions.library import REPORTS
 from netplan.questions.money.pricing import PriceSource, prices_of, sections_of
@@ -43,7 +44,8 @@ ORDER: tuple[Catalog[Any], ...] = (
     *(WORKLOADS, ACCELERATORS, MEMORIES, ANY_LINK, ANY_ITERATION_MODEL, STACKS, SERVING_STACKS),
     *(CALIBRATIONS,),
     *(FABRICS, DESIGNS, FLOOR_PLANS, SITE_NETWORKS, SWITCHES),
-    *(CABLING_BOOKS, PRICE_BOOKS, POWER_BOOKS, ECONOMICS_BOOKS, FAILURE_BOOKS, REPORTS),
+    *(CABLING_BOOKS, PRICE_BOOKS, POWER_BOOKS, ECONOMICS_BOOKS, FAILURE_BOOKS),
+    *(RECOVERY_PRESETS, REPORTS),
 )
 
 

@@ -23,6 +23,7 @@ from netplan.inputs.choices import (
     MemoryModel,
     Mode,
     NetworkKind,
+    OpticsKind,
     Optimizer,
     Policy,
     Ports,
@@ -177,6 +178,10 @@ class Cluster(Described, frozen=True, kw_only=True):
     switches_per_rack: Annotated[
         Whole | None, Typed("Beside the former.", low=1, otherwise="as many as on the bill")
     ] = None
+    optics: Annotated[
+        OpticsKind,
+        Typed("What optical ends of links are, for their failures: the bill has modules with DSP."),
+    ] = "dsp"
     spare_domains: Annotated[int, Meta(ge=0), Typed("Idle HB domains beside the job's.", low=0)] = 0
     spare_gpus: Annotated[
         Whole | None,
@@ -301,20 +306,41 @@ class Software(Described, frozen=True, kw_only=True):
 class Checkpoints(Described, frozen=True, kw_only=True):
     """How a training run comes back after a failure."""
 
+    recovery: Annotated[
+        str,
+        Option(
+            "How: llama3, cold-restart, warm-standby, in-memory, or a file.",
+            metavar="NAME",
+            basic=True,
+        ),
+    ] = "llama3"
     checkpoint_write_minutes: Annotated[
-        float,
-        Meta(ge=0),
-        Typed("Minutes to write a checkpoint.", flag="--checkpoint-write", unit="min"),
-    ] = 1.0
+        Annotated[float, Meta(ge=0)] | None,
+        Typed(
+            "Minutes that writing a checkpoint holds the job up.",
+            flag="--checkpoint-write",
+            unit="min",
+            otherwise="by the rate of --with storage, else the recovery's",
+        ),
+    ] = None
     checkpoint_interval_minutes: Annotated[
         float | None,
-        Typed("Minutes between two.", flag="--checkpoint-interval", unit="min", otherwise="best"),
+        Typed(
+            "Minutes between two.",
+            flag="--checkpoint-interval",
+            unit="min",
+            otherwise="the recovery's; best where it has none",
+        ),
     ] = None
     restart_minutes: Annotated[
-        float,
-        Meta(ge=0),
-        Typed("Minutes from a failure to computing again.", flag="--restart", unit="min"),
-    ] = 10.0
+        Annotated[float, Meta(ge=0)] | None,
+        Typed(
+            "Minutes from a failure to computing again.",
+            flag="--restart",
+            unit="min",
+            otherwise="the recovery's",
+        ),
+    ] = None
 
 
 ALIASES = (
@@ -631,6 +657,12 @@ class Books(Described, frozen=True, kw_only=True):
     economics: Annotated[str, Option("PUE, tariff, rate.", basic=True)] = "2026"
     failures: Annotated[str, Option("Book of failure rates.", basic=True)] = "2026"
     rates: Annotated[End, Typed("Which end of the failure book's ranges.")] = "base"
+    bad_servers: Annotated[
+        Annotated[float, Meta(ge=0, le=0.25)],
+        Option(
+            "Servers that fail as often as the failure book's bad ones, such as 1.2%.", "percent"
+        ),
+    ] = 0.0
     currency: Annotated[str | None, Option("Currency of the answer.", otherwise="the book's")] = (
         None
     )

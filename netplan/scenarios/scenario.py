@@ -49,6 +49,7 @@ FOLDERS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "draft": ("model", "traffic/models"),
         "iteration_model": ("iteration-model", "traffic/iteration-models"),
         "model": ("model", "traffic/models"),
+        "recovery": ("recovery", "costing/recovery"),
     },
     "books": {
         "cabling": ("cabling", "costing/cabling"),
@@ -614,8 +615,8 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
 
         Examples
         --------
-        >>> Scenario().value("gpus"), Scenario().value("restart_minutes")
-        (32768, 10.0)
+        >>> Scenario().value("gpus"), Scenario().value("recovery")
+        (32768, 'llama3')
         >>> Scenario().value("workload")
         'training'
         """

@@ -52,6 +52,7 @@ ROLES: Mapping[str, str] = {
     "cabling": "costing.cabling:CABLING_BOOKS",
     "economics": "costing.lifetime:ECONOMICS_BOOKS",
     "failures": "faults.years.rates:FAILURE_BOOKS",
+    "recovery": "faults.years.recovery_presets:RECOVERY_PRESETS",
     "switch": "costing.switches:SWITCHES",
     "floor-plan": "topologies.cabling.floor_plan:FLOOR_PLANS",
 }

@@ -13,13 +13,33 @@ from typing import Annotated, NamedTuple
 from msgspec import Meta
 
 from netplan.catalog import Catalog, Record
-from netplan.records import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, replace
+from netplan.inputs.choices import Confirmed, Evidence
+from netplan.records import (
+    Entry,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    replace,
+)
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import MIN_GPUS, Fabric, Sizing, clos_parts
 from netplan.topologies.families.clos import ClosCounts, ceil_div, leaf_ports
 from netplan.topologies.graph import Medium
 from netplan.topologies.specs import FabricSpec
 from netplan.units import bytes_per_s
+
+
+class WriteRate(Entry, frozen=True, kw_only=True):
+    """Rate at which storage takes what is written, all of it together [B/s]."""
+
+    base_bytes_per_s: PositiveFloat
+    low_bytes_per_s: PositiveFloat
+    high_bytes_per_s: PositiveFloat
+    date: str
+    source: str
+    evidence: Evidence
+    confirmed: Confirmed
 
 
 class SiteNetwork(Record, frozen=True, kw_only=True):
@@ -31,6 +51,7 @@ class SiteNetwork(Record, frozen=True, kw_only=True):
     says whether the nodes' ports are cards on the bill. ``equal_uplinks`` asks for as many links
     between a leaf and every spine. A network with ``uplinks_per_switch`` is one tier, whose
     switches have so many uplinks of ``uplink_gbps`` into the network named ``uplinks_to``.
+    ``writes`` is the rate at which all that the network leads to takes checkpoints.
     """
 
     fabric: str
@@ -48,6 +69,7 @@ class SiteNetwork(Record, frozen=True, kw_only=True):
     uplinks_to: str = ""
     host_medium: Medium = "optical"
     cards: bool = True
+    writes: WriteRate | None = None
     notes: tuple[str, ...] = ()
 
     def ports(self, gpus: int, switches: int) -> int:
@@ -66,6 +88,22 @@ class SiteNetwork(Record, frozen=True, kw_only=True):
         # Shares such as 0.05 are no binary fractions: 0.05 x 60 is a hair above 3.
         services = ceil(round(self.service_share * nodes, 6))
         return nodes + services + switches * self.ports_per_switch
+
+    def write_bytes_per_s(self, gpus: int) -> float | None:
+        """Rate of checkpoints: that of the storage, at most of its ports; None without any [B/s].
+
+        Examples
+        --------
+        128 GPUs: 32 ports of nodes, 8 of the storage of 50 GB/s each, more than its 100 GB/s.
+
+        >>> SITE_NETWORKS.load("storage").write_bytes_per_s(128) / 1e9
+        100.0
+        """
+        if self.writes is None:
+            return None
+        nodes = ceil_div(gpus, self.gpus_per_node) * self.ports_per_node
+        ports = max(1, ceil(round(self.service_share * nodes, 6)))
+        return min(self.writes.base_bytes_per_s, ports * bytes_per_s(self.link_gbps))
 
 
 SITE_NETWORKS = Catalog("network", "topologies/networks", SiteNetwork)

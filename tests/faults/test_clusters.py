@@ -81,7 +81,7 @@ def test_stops_by_record_are_all_stops() -> None:
     found = interruptions_by_record(book, units)
     assert sum(found.values()) == pytest.approx(whole)
     # 4,096 links of two modules and a fibre, 64 leaves; trunks and spines stop nothing.
-    network = 4096 * (2 * 0.00113 + 0.00458) + units["leaf_switch"] * 0.00612
+    network = 4096 * (2 * 0.00876 + 0.00458) + units["leaf_switch"] * 0.00612
     assert found["network"] == pytest.approx(network)
     kinds = {row.kind for name in FAILURE_BOOKS.paths() for row in FAILURE_BOOKS.load(name).rates}
     assert kinds - set(RECORD_OF_KIND) == {"row", "group"}  # where a layout gives them

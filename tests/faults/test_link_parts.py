@@ -26,7 +26,7 @@ def test_without_a_model_every_end_has_a_module(fabric: Fabric) -> None:
     wired, counted = link_parts(fabric, bill_wiring(fabric, PLAIN)), link_parts(fabric)
     assert wired == counted
     assert sum(parts.modules for parts in counted.values()) == fabric.transceivers
-    assert sum(parts.copper_cables for parts in counted.values()) == fabric.copper_cables
+    assert sum(sum(parts.cables.values()) for parts in counted.values()) == fabric.copper_cables
 
 
 @given(
@@ -41,10 +41,12 @@ def test_modules_are_those_of_the_bill(name: str, gpus: int) -> None:
         assume(False)  # a size that the fabric cannot have
     parts = link_parts(bill.fabric, bill_wiring(bill.fabric, TWIN)).values()
     assert sum(one.modules for one in parts) == bill.ordered("transceiver")
-    copper = bill.ordered("copper_cable", "active_copper_cable")
-    assert sum(one.copper_cables for one in parts) == copper
+    assert sum(one.cables.get("dac", 0) for one in parts) == bill.ordered("copper_cable")
+    assert sum(one.cables.get("aec", 0) for one in parts) == bill.ordered("active_copper_cable")
     assert sum(one.fibres for one in parts) == bill.ordered("fibre")
-    assert sum(one.fibres + one.copper_links for one in parts) == bill.fabric.link_count
+    assert (
+        sum(one.fibres + sum(one.cable_links.values()) for one in parts) == bill.fabric.link_count
+    )
 
 
 def test_twin_port_modules_halve_those_of_trunks() -> None:

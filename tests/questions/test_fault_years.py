@@ -32,7 +32,7 @@ from netplan.questions.setup.faults_inputs import read_shared, risk_groups
 from netplan.topologies.build import build_fabric
 
 BOOK = FAILURE_BOOKS.load("2026").placed(8)
-JOB = CheckpointPolicy(1 / 60, 10 / 60)
+JOB = CheckpointPolicy(10 / 3600, 10 / 60)
 KNOWN = ("gpu", "memory", "nic", "transceiver", "link", "switch")
 """Kinds of rows of the book whose parts the scenario fails one by one."""
 

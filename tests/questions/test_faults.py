@@ -387,17 +387,17 @@ def test_training_traffic_is_rerouted() -> None:
 def test_spares_that_are_kept_must_reach_the_level_and_are_waited_for() -> None:
     asked = {"fabrics": ("rail-optimized",), "years": 300}
     free = small(**asked).fabrics[0].forecast
-    kept = small(**asked, spares=["gpu=3", "transceiver=2"]).fabrics[0].forecast
+    kept = small(**asked, spares=["gpu=3", "transceiver=7"]).fabrics[0].forecast
     # Repairs without a spare begin late: domains are missing for longer.
     assert free.lost_h["waiting"] < 0.1  # both feeds, 6 h at a time
     assert kept.slowed_h > free.slowed_h
     waiting = (
-        small(**asked, spares=["gpu=3", "transceiver=2"], while_down="wait").fabrics[0].forecast
+        small(**asked, spares=["gpu=3", "transceiver=7"], while_down="wait").fabrics[0].forecast
     )
     assert waiting.lost_h["waiting"] > 10
     assert waiting.effective_time_ratio < free.effective_time_ratio
-    # 4,096 modules at 0.00113 a year, four weeks: 0.355 on the way; e^-0.355 is 70 %.
-    with pytest.raises(InputError, match=r"transceiver: 0 spares cover 70\.\d %.* 99 % .*: keep 2"):
+    # 4,096 modules at 0.00876 a year, four weeks: 2.753 on the way; e^-2.753 is 6.38 %.
+    with pytest.raises(InputError, match=r"transceiver: 0 spares cover 6\.38 %.* 99 % .*: keep 7"):
         small(fabrics=("rail-optimized",), spares=["transceiver=0"])
 
 
@@ -456,7 +456,7 @@ def test_forms() -> None:
     tables = {row["table"] for row in csv.DictReader(io.StringIO(answer.csv()))}
     assert tables == {
         *("failures", "years", "scenario", "loads", "recoveries", "causes", "record", "spares"),
-        "capacity",
+        *("capacity", "recovery"),
     }
     page = answer.html()
     assert 'id="chart-survival"' in page
@@ -494,7 +494,7 @@ def test_defaults_are_those_of_compare_and_the_heading_names_them() -> None:
         assert row.best is not None
         assert fabric.iteration_time_s == row.best.iteration_time_s
     text = answer.text(100, details=True)
-    assert "rates 2026 (base), prices rail-only-2023, seed 0; training gpt-22b" in text
+    assert "rates 2026 (base, 2 % assumed), prices rail-only-2023, seed 0; training" in text
     assert "iteration model 4d" in text
 
 

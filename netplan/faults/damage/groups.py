@@ -17,6 +17,7 @@ feed        power feeds share the racks in turn: row by row (row 1 on feed A, ro
             only together
 tray        cables between two racks lie in the trays over the rows of both; the trays across rows
             are left out
+engine      links of GPUs whose ports an optical engine packaged with their switch carries
 batch       transceivers of one production batch: a random share of all
 ==========  ====================================================================================
 
@@ -225,6 +226,42 @@ def card_groups(graph: FabricGraph) -> RiskGroups:
     link = np.flatnonzero((ends < graph.gpus) & network_links(graph))
     names = StructuralNames([NameBlock("card-{}", (graph.gpus,))])
     return RiskGroups("card", names, NOTHING, NOTHING, ends[link].astype(np.int64), link)
+
+
+def engine_groups(graph: FabricGraph, ports_each: int) -> RiskGroups:
+    """Optical engines ``engine-0``, ``engine-1``, … of switches that GPUs hang on.
+
+    The ports of a switch that lead to GPUs are dealt out in order. Traffic goes around engines of
+    links between switches, which are left out.
+
+    Parameters
+    ----------
+    graph
+        The fabric.
+    ports_each
+        Ports of a switch that one engine carries [1].
+
+    Examples
+    --------
+    Eight leaves of 8 GPUs each, four ports an engine.
+
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16)
+    >>> graph = scenario.fabric("fat-tree").graph()
+    >>> engines = engine_groups(graph, 4)
+    >>> len(engines), int(engines.damage(graph, np.array([0])).link_down.sum())
+    (16, 4)
+    """
+    ends = np.stack([graph.source, graph.target]).astype(np.int64)
+    low, high = ends.min(axis=0), ends.max(axis=0)
+    to_switch = graph.node_kind[high] == SWITCH
+    link = np.flatnonzero((low < graph.gpus) & to_switch & network_links(graph))
+    order = np.lexsort((link, high[link]))
+    link, switch = link[order], high[link[order]]
+    place = (np.arange(len(switch)) - np.searchsorted(switch, switch)) // ports_each
+    starts = (np.diff(switch, prepend=-1) != 0) | (np.diff(place, prepend=-1) != 0)
+    names = StructuralNames([NameBlock("engine-{}", (int(starts.sum()),))])
+    return RiskGroups("engine", names, NOTHING, NOTHING, np.cumsum(starts) - 1, link)
 
 
 def rail_groups(graph: FabricGraph) -> RiskGroups:

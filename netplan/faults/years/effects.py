@@ -28,7 +28,7 @@ from msgspec import Struct
 from netplan.faults.damage.cuts import Option
 from netplan.faults.damage.impact import Impact, Single, Subject
 from netplan.faults.years.outages import Cause, Effect, ThroughputTable
-from netplan.faults.years.rates import FailureBook, FailureRate, Unit, end_of, unit_counts
+from netplan.faults.years.rates import OF_LINKS, FailureBook, FailureRate, Unit, end_of, unit_counts
 from netplan.inputs.choices import End
 from netplan.records import replace
 from netplan.topologies.fabric import TIER_NAMES, Fabric
@@ -182,7 +182,7 @@ class FailureEffects(Struct, frozen=True):
         return self.of_units.get(row.unit, ((1, Effect()),))
 
     def throughput(
-        self, taken: Collection[int], *, idle: int, wait: bool, most: int
+        self, taken: Collection[int], *, idle: int, wait: bool, most: int, beyond: int = 0
     ) -> ThroughputTable:
         """Table of the throughput, up to a number of missing domains.
 
@@ -195,7 +195,10 @@ class FailureEffects(Struct, frozen=True):
         wait
             Whether the job waits while more are down.
         most
-            Missing domains from which on it always waits [1].
+            Missing domains up to which plans are searched for [1].
+        beyond
+            Missing domains up to which the job loses the share of its domains that is missing, and
+            from which on it always waits [1].
         """
         if wait:
             return ThroughputTable(idle, wait=True)
@@ -206,6 +209,16 @@ class FailureEffects(Struct, frozen=True):
         factor = np.ones((2, len(missing) + 1))
         for whole in range(2):
             factor[whole, 1:] = [self.slowness(number, bool(whole)) for number in missing]
+        numbers = numbers[-1:]
+        while numbers[-1] < beyond:
+            numbers.append(round(STEP * numbers[-1]))
+        further = [
+            number for number in numbers[1:] if missing and missing[-1] < number < self.domains
+        ]
+        if further:
+            left = (self.domains - missing[-1]) / (self.domains - np.array(further))
+            factor = np.concatenate([factor, factor[:, -1:] * left], axis=1)
+            missing += further
         # A job may leave out more than is missing, where plans of fewer domains divide better.
         factor = np.minimum.accumulate(factor[:, ::-1], axis=1)[:, ::-1]
         # So may the whole job, so that none is faster than with all domains.
@@ -383,12 +396,8 @@ def kinds_of_units(fabric: Fabric, kinds: Iterable[str]) -> dict[Unit, list[str]
         "gpu": [name for name in there if name == "gpu"],
         "nic_port": ["card"] if "card" in there else [name for name in there if name == "nic"],
         "hb_domain": [name for name in there if name == "domain"],
-        **dict.fromkeys(
-            ("host_link", "host_transceiver", "host_fibre", "host_copper_cable"), hosts
-        ),
-        **dict.fromkeys(
-            ("trunk_link", "trunk_transceiver", "trunk_fibre", "trunk_copper_cable"), trunks
-        ),
+        **dict.fromkeys(("host_link", *(near for _, near, _ in OF_LINKS)), hosts),
+        **dict.fromkeys(("trunk_link", *(far for _, _, far in OF_LINKS)), trunks),
         "leaf_switch": tiers[: len(hosts)],
         "upper_switch": tiers[len(hosts) :],
     }

@@ -20,11 +20,14 @@ those that the book guesses from the GPUs (:mod:`netplan.faults.years.group_fail
 
 from collections.abc import Mapping, Sequence
 from math import exp, inf
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from netplan.catalog import unknown_name
+from netplan.costing.ranges import Range
 from netplan.errors import InputError
 from netplan.faults.years import checkpoints, reliability
 from netplan.faults.years.availability import domains_under_repair, expected_throughput
@@ -32,10 +35,10 @@ from netplan.faults.years.effects import FailureEffects, untimed_effects
 from netplan.faults.years.group_failures import GroupFailures
 from netplan.faults.years.outages import Cause, Exposure, Outages, simulate_outages
 from netplan.faults.years.rates import LAYOUT, NETWORK_KINDS, FailureBook, FailureRate, Unit
-from netplan.inputs.choices import End
+from netplan.inputs.choices import End, OpticsKind
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric
-from netplan.units import HOURS_PER_YEAR
+from netplan.units import HOURS_PER_YEAR, SECONDS_PER_HOUR
 
 
 def causes_of(
@@ -151,11 +154,23 @@ class CheckpointPolicy(Struct, frozen=True):
         Writing one checkpoint, and from a failure to computing again [h].
     interval_h
         Between two checkpoints [h]; the best one if None.
+    each_iteration
+        Whether one is written in every iteration, which ``interval_h`` is where none is timed.
+    remainder_h
+        What an interruption loses beyond the restart and the work since a checkpoint [h].
     """
 
     write_h: float
     restart_h: float
     interval_h: float | None = None
+    each_iteration: bool = False
+    remainder_h: float = 0.0
+
+    def of_iterations(self, iteration_time_s: float | None) -> "CheckpointPolicy":
+        """The policy of a job whose iterations take so long [s], where they are timed."""
+        if iteration_time_s is None or not self.each_iteration:
+            return self
+        return replace(self, interval_h=iteration_time_s / SECONDS_PER_HOUR)
 
     def at(self, between_h: float) -> checkpoints.Checkpoints:
         """Checkpoints at the interval asked for, else at the best one.
@@ -174,7 +189,7 @@ class CheckpointPolicy(Struct, frozen=True):
                 )
             # A cluster that never fails still saves its work once a year.
             interval = min(checkpoints.best_interval_h(self.write_h, between_h), HOURS_PER_YEAR)
-        return checkpoints.Checkpoints(interval, self.write_h, self.restart_h)
+        return checkpoints.Checkpoints(interval, self.write_h, self.restart_h + self.remainder_h)
 
 
 class ForecastOptions(Struct, frozen=True):
@@ -240,6 +255,79 @@ class CauseShare(Struct, frozen=True):
     high: float
 
 
+class Flaps(Struct, frozen=True):
+    """Host links that go down for seconds and come back, in a year.
+
+    Parameters
+    ----------
+    per_year
+        Flaps of all host links [1/year].
+    held_up
+        Hours of a year that they hold the job up [h], of which those to send again what was lost
+        are ``retransmitting`` [h].
+    retransmitting
+        See above.
+    rides_through
+        Whether each GPU has other ports, on which the job goes on meanwhile.
+    """
+
+    per_year: Range
+    held_up: Range
+    retransmitting: Range
+    rides_through: bool
+
+
+def flaps_of(
+    book: FailureBook, host_links: int, *, optics: OpticsKind, slowdown: float | None
+) -> Flaps | None:
+    """What flaps of host links cost a job; None where the book has none of such ends.
+
+    A GPU whose only port is down holds all others up until the link is back and what was lost is
+    sent again. On other ports the job goes on, slower by a share, until the link is back.
+
+    Parameters
+    ----------
+    book
+        Failure rates, and flaps.
+    host_links
+        Host links whose ends are optical [1].
+    optics
+        What these ends are.
+    slowdown
+        How much longer an iteration takes without one link of a GPU that has others [1]; None
+        where it has none.
+
+    Examples
+    --------
+    1,024 links that flap seven times a year, each for 5 s and 4.3 s to send again: 18.5 h.
+
+    >>> from netplan.faults.years.rates import FAILURE_BOOKS
+    >>> book = FAILURE_BOOKS.load("2026")
+    >>> flaps = flaps_of(book, 1024, optics="dsp", slowdown=None)
+    >>> round(flaps.per_year.base), round(flaps.held_up.base, 1)
+    (7168, 18.5)
+    >>> flaps_of(book, 1024, optics="dsp", slowdown=0.0).held_up.base
+    0.0
+    """
+    row = next((flap for flap in book.flaps if optics in (flap.optics or (optics,))), None)
+    if row is None or not host_links:
+        return None
+    per_year = host_links * row.per_year.range
+    again, down = row.retransmit_s.range, row.down_s.range
+    if slowdown is not None:
+        again, down = Range.point(0.0), slowdown / (1 + slowdown) * down
+    hours = [
+        Range(
+            *(
+                min(often * each_s / SECONDS_PER_HOUR, HOURS_PER_YEAR)
+                for often, each_s in zip(astuple(per_year), astuple(times), strict=True)
+            )
+        )
+        for times in (down + again, again)
+    ]
+    return Flaps(per_year, hours[0], hours[1], slowdown is not None)
+
+
 class ReliabilityForecast(Struct, frozen=True):
     """Years of failures of one fabric.
 
@@ -255,6 +343,16 @@ class ReliabilityForecast(Struct, frozen=True):
         Mean time between interruptions, closed form [h].
     interval_h, young_h, daly_h
         Checkpoint interval in use, and Young's and Daly's [h].
+    spread_few, spread_many
+        Interruptions of clusters over those here, the least and the most [1].
+    interval_low_h, interval_high_h, goodput_low, goodput_high
+        Checkpoint interval [h] and goodput in closed form [1] with so many interruptions; low is
+        what the most interruptions give.
+    bad_servers_per_year, goodput_without_bad_servers
+        Interruptions by bad servers beyond what others have [1/year], and goodput without them in
+        closed form [1]; 0 and None where there are none.
+    flaps
+        Links that go down for seconds, apart from all that; None where the book has none.
     effective_time_ratio, effective_half_width, effective_closed_form
         Share of the time that counts: simulated, half of its 95 % interval, closed form [1].
     goodput, goodput_half_width, goodput_closed_form
@@ -291,6 +389,14 @@ class ReliabilityForecast(Struct, frozen=True):
     interval_h: float
     young_h: float
     daly_h: float
+    spread_few: float
+    spread_many: float
+    interval_low_h: float
+    interval_high_h: float
+    goodput_low: float
+    goodput_high: float
+    bad_servers_per_year: float
+    goodput_without_bad_servers: float | None
     effective_time_ratio: float
     effective_half_width: float
     effective_closed_form: float
@@ -309,6 +415,7 @@ class ReliabilityForecast(Struct, frozen=True):
     causes: tuple[CauseShare, ...]
     spares: tuple[Spares, ...]
     network_cost_per_effective_gpu_hour: float | None
+    flaps: Flaps | None = None
 
 
 NEARLY_ALWAYS = 1 - 1e-7
@@ -384,6 +491,11 @@ def reliability_forecast(
         for row in book.rates
         if row.kind == "switch"
     )
+    policy = options.checkpoints
+    few, many = _spread(book, effects.units, options.end)
+    best, worst = (_in_closed_form(exposure, policy, times) for times in (few, many))
+    bad = {row.cause: row.times for row in book.rates if row.times > 1}
+    without_bad = _in_closed_form(exposure, policy, 1.0, bad) if bad else None
     hourly = None
     if cost_per_year is not None and goodput.value > 0:
         cost = cost_per_year * (1 + options.idle_domains / fabric.sizing.domains)
@@ -399,6 +511,14 @@ def reliability_forecast(
         ),
         mtbf_h=between_h if between_h < inf else HOURS_PER_YEAR * options.years,
         interval_h=job.interval_h,
+        spread_few=few,
+        spread_many=many,
+        interval_low_h=worst.interval_h,
+        interval_high_h=best.interval_h,
+        goodput_low=worst.goodput,
+        goodput_high=best.goodput,
+        bad_servers_per_year=per_year - without_bad.per_year if without_bad else 0.0,
+        goodput_without_bad_servers=without_bad.goodput if without_bad else None,
         young_h=checkpoints.young_interval_h(write_h, finite_h),
         daly_h=checkpoints.daly_interval_h(write_h, finite_h),
         effective_time_ratio=ratio.value,
@@ -407,7 +527,7 @@ def reliability_forecast(
         goodput=goodput.value,
         goodput_half_width=_finite(goodput.half_width),
         goodput_closed_form=never_waiting * throughput,
-        lost_h={reason: mean.value for reason, mean in outages.lost_h.items()},
+        lost_h=_lost_h(outages, policy),
         slowed_h=float(outages.slowed_h.mean()),
         domains_down=sum(size * mean for size, mean in down.items()),
         idle_domains=options.idle_domains,
@@ -420,6 +540,60 @@ def reliability_forecast(
         spares=spares,
         network_cost_per_effective_gpu_hour=hourly,
     )
+
+
+class _ClosedForm(NamedTuple):
+    """Interruptions of a year [1], checkpoint interval [h] and goodput [1] in closed form."""
+
+    per_year: float
+    interval_h: float
+    goodput: float
+
+
+def _in_closed_form(
+    exposure: Exposure,
+    policy: CheckpointPolicy,
+    times: float,
+    over: Mapping[str, float] | None = None,
+) -> _ClosedForm:
+    """The same job with all failures so many times as frequent, those of causes over theirs."""
+    causes = [
+        replace(cause, rate_per_year=cause.rate_per_year * times / (over or {}).get(cause.name, 1))
+        for cause in exposure.causes
+    ]
+    per_year = sum(cause.interruptions_per_year for cause in causes)
+    between_h = reliability.mtbf_h(per_year)
+    job = policy.at(between_h)
+    _, throughput = expected_throughput(causes, exposure.throughput)
+    goodput = checkpoints.exact_time_ratio(job, between_h) * throughput
+    return _ClosedForm(per_year, job.interval_h, goodput)
+
+
+def _spread(book: FailureBook, units: Mapping[Unit, int], end: End) -> tuple[float, float]:
+    """Interruptions of other clusters over those of the book, the fewest and the most [1].
+
+    Without a spread the ends of the book's rates say it.
+    """
+    if book.spread is not None:
+        return 1 / book.spread.times, book.spread.times
+    low, base, high = (
+        sum(
+            row.rate_per_year.at(side) * row.count_in(units) * row.interrupts
+            for row in book.rates
+            if row.unit not in LAYOUT
+        )
+        for side in ("low", end, "high")
+    )
+    return (low / base, high / base) if base else (1.0, 1.0)
+
+
+def _lost_h(outages: Outages, policy: CheckpointPolicy) -> dict[str, float]:
+    """Hours of a year that do not count, by reason; what is lost beyond restarts is rework [h]."""
+    lost_h = {reason: mean.value for reason, mean in outages.lost_h.items()}
+    if policy.remainder_h:
+        beyond = policy.remainder_h / (policy.remainder_h + policy.restart_h) * lost_h["restart"]
+        lost_h |= {"restart": lost_h["restart"] - beyond, "rework": lost_h["rework"] + beyond}
+    return lost_h
 
 
 def _exposure(
@@ -445,11 +619,15 @@ def _exposure(
     causes = [cause for cause in alone if cause.name not in whole]
     causes += [cause for kind in groups for cause in kind.causes]
     taken = domains_under_repair(causes, wait=False)
+    _, many = _spread(book, effects.units, options.end)
+    most, beyond = (
+        reliability.idle_domains_needed(
+            {size: times * mean for size, mean in taken.items()}, NEARLY_ALWAYS
+        )
+        for times in (1.0, max(many, 1.0))
+    )
     throughput = effects.throughput(
-        taken,
-        idle=options.idle_domains,
-        wait=options.wait,
-        most=reliability.idle_domains_needed(taken, NEARLY_ALWAYS),
+        taken, idle=options.idle_domains, wait=options.wait, most=most, beyond=beyond
     )
     return Exposure(tuple(causes), kept, throughput)
 

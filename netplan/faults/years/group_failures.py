@@ -169,6 +169,7 @@ GROUP_UNITS: Mapping[str, Unit] = {
     "tray": "tray",
     "hall": "hall",
     "batch": "batch",
+    "engine": "engine",
 }
 """Unit of the failure book that a kind of risk groups fails as; all others are own groups."""
 

@@ -11,26 +11,35 @@ What links are made of, as units that fail: modules, fibres and copper cables, a
 A link of fibre has a module at each end and a cable between them; one of copper is a cable with
 fixed plugs. A twin-port module carries two links and is one module: with a switch model the counts
 are those of its bill, links spread evenly over the cages; without one every end has a module of its
-own. An active optical cable counts as a fibre with a module in each plug, since that is what fails
-in it.
+own.
+
+Kinds of cables fail apart: passive copper (``dac``), active copper (``aec``), active optical
+(``aoc``), which is no fibre with two modules here, since its plugs are not cleaned or swapped.
+``copper_cable`` counts passive and active copper together, for books that do not tell them apart.
+
+Optical ends are modules with a DSP, linear ones, or packaged with the switch (``cpo``): those of
+switches are ports of optical engines then, each a group of links that fails as a whole, and only
+the ends in cards are modules.
 
 Links are *host* links, which end at a network port of a GPU, or *trunks*. A module that a host link
 and a trunk share counts with the host links, whose loss is worse.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Literal, get_args
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from netplan.catalog import Catalog, Record, unknown_name
+from netplan.costing.cabling import CableKind
 from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.ranges import Estimate, Range
 from netplan.costing.switches import check_switch
-from netplan.costing.wiring import BARE_FIBRE, Hardware, Run, Wiring, plugs_needed, wire
+from netplan.costing.wiring import BARE_FIBRE, CARD, Hardware, Run, Wiring, plugs_needed, wire
 from netplan.errors import InputError
+from netplan.inputs.choices import Confirmed, Evidence, OpticsKind
 from netplan.records import Entry, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.families.clos import ceil_div
@@ -50,15 +59,18 @@ class LinkParts(Struct, frozen=True):
         Modules, and the ends of links that they serve [1].
     fibres
         Fibre cables, one a link [1].
-    copper_cables, copper_links
-        Cables with fixed plugs, and the links that they carry [1].
+    card_modules
+        Modules of them in network cards [1].
+    cables, cable_links
+        Cables with fixed plugs, and the links that they carry, by kind [1].
     """
 
     modules: int = 0
     module_links: int = 0
+    card_modules: int = 0
     fibres: int = 0
-    copper_cables: int = 0
-    copper_links: int = 0
+    cables: Mapping[CableKind, int] = field(default_factory=dict)
+    cable_links: Mapping[CableKind, int] = field(default_factory=dict)
 
 
 def end_of(links: LinkType | Run) -> Place:
@@ -125,9 +137,10 @@ def link_parts(fabric: Fabric, wiring: Wiring | None = None) -> dict[Place, Link
         cabled = [group for group in fabric.links if group.medium not in UNCABLED]
         groups = [group for group in cabled if end_of(group) == place]
         optical = sum(group.links for group in groups if group.medium == "optical")
-        copper = sum(group.links for group in groups) - optical
-        ends = ENDS_OF_A_LINK * optical
-        parts[place] = LinkParts(ends, ends, optical, copper, copper)
+        passive = sum(group.links for group in groups) - optical
+        copper: dict[CableKind, int] = {"dac": passive} if passive else {}
+        ends, cards = ENDS_OF_A_LINK * optical, optical if place == "host" else 0
+        parts[place] = LinkParts(ends, ends, cards, optical, copper, copper)
     return parts
 
 
@@ -135,11 +148,13 @@ def _as_wired(wiring: Wiring) -> dict[Place, LinkParts]:
     """Modules by the cage and cables by the piece, as on the bill."""
     counts: dict[Place, Counter[str]] = {"host": Counter(), "trunk": Counter()}
     ends: dict[tuple[str, str, int], Counter[Place]] = {}
+    cables: dict[Place, Counter[CableKind]] = {"host": Counter(), "trunk": Counter()}
+    carried: dict[Place, Counter[CableKind]] = {"host": Counter(), "trunk": Counter()}
     for run in wiring.runs:
         place = end_of(run)
-        if run.medium in ("dac", "aec"):
-            counts[place]["copper_links"] += run.links
-            counts[place]["copper_cables"] += run.plugs_at(0, wiring.bank(run.ends[0]).devices)
+        if run.medium != "fibre":
+            carried[place][run.medium] += run.links
+            cables[place][run.medium] += run.plugs_at(0, wiring.bank(run.ends[0]).devices)
             continue
         counts[place]["fibres"] += run.links
         for bank, plug in zip(run.ends, run.plugs, strict=True):
@@ -153,7 +168,11 @@ def _as_wired(wiring: Wiring) -> dict[Place, LinkParts]:
         for place, modules in (("host", hosts), ("trunk", together - hosts)):
             counts[place]["modules"] += modules
             counts[place]["module_links"] += there[place]
-    return {place: LinkParts(**parts) for place, parts in counts.items()}
+            counts[place]["card_modules"] += modules if name == CARD else 0
+    return {
+        place: LinkParts(**parts, cables=cables[place], cable_links=carried[place])
+        for place, parts in counts.items()
+    }
 
 
 MAX_PER_YEAR = 100.0
@@ -174,10 +193,15 @@ NETWORK_KINDS: frozenset[Kind] = frozenset(
 ModuleUnit = Literal["transceiver", "host_transceiver", "trunk_transceiver"]
 CableUnit = Literal["fibre", "host_fibre", "trunk_fibre"]
 CopperUnit = Literal["copper_cable", "host_copper_cable", "trunk_copper_cable"]
-LinkUnit = Literal["nic_port", "host_link", "trunk_link", ModuleUnit, CableUnit, CopperUnit]
+PassiveUnit = Literal["dac", "host_dac", "trunk_dac"]
+ActiveUnit = Literal["aec", "host_aec", "trunk_aec", "aoc", "host_aoc", "trunk_aoc"]
+FixedUnit = Literal[CopperUnit, PassiveUnit, ActiveUnit]
+LinkUnit = Literal[
+    "nic_port", "host_link", "trunk_link", ModuleUnit, CableUnit, CopperUnit, FixedUnit
+]
 SwitchUnit = Literal["switch", "leaf_switch", "upper_switch", "circuit_switch"]
 GroupedUnit = Literal["server", "rack", "power_feed"]
-LayoutUnit = Literal["row", "tray", "hall", "batch", "group"]
+LayoutUnit = Literal["row", "tray", "hall", "batch", "group", "engine"]
 Unit = Literal["gpu", LinkUnit, SwitchUnit, "hb_domain", GroupedUnit, LayoutUnit]
 
 LAYOUT: frozenset[Unit] = frozenset(get_args(LayoutUnit))
@@ -186,11 +210,19 @@ LAYOUT: frozenset[Unit] = frozenset(get_args(LayoutUnit))
 GROUPED: frozenset[Unit] = frozenset(get_args(GroupedUnit))
 """Units that hold a number of GPUs, which the row states."""
 
+IN_SERVERS: frozenset[Kind] = frozenset(
+    {"gpu", "memory", "nic", "hb-gear", "server", "maintenance"}
+)
+"""Kinds of failures that bad servers have more often."""
+
 PLACES: Mapping[Unit, tuple[tuple[str, Unit], tuple[str, Unit]]] = {
     "switch": (("leaf", "leaf_switch"), ("above the leaves", "upper_switch")),
     "transceiver": (("host link", "host_transceiver"), ("trunk", "trunk_transceiver")),
     "fibre": (("host link", "host_fibre"), ("trunk", "trunk_fibre")),
     "copper_cable": (("host link", "host_copper_cable"), ("trunk", "trunk_copper_cable")),
+    "dac": (("host link", "host_dac"), ("trunk", "trunk_dac")),
+    "aec": (("host link", "host_aec"), ("trunk", "trunk_aec")),
+    "aoc": (("host link", "host_aoc"), ("trunk", "trunk_aoc")),
 }
 """Where units of one kind sit: those that GPUs hang on, then those that traffic can go around."""
 
@@ -237,7 +269,10 @@ class FailureRate(Entry, frozen=True, kw_only=True):
     share of the failures that stop a job which uses the unit, ``replaced`` the share after which
     the unit is replaced, the others being reset or cleaned; ``down`` the probability that a unit is
     down at a moment, where a source states it. ``gpus_each`` are the GPUs of a server, rack or
-    power feed that was observed; :meth:`gpus_in` says what holds for other HB domains.
+    power feed that was observed; :meth:`gpus_in` says what holds for other HB domains. ``optics``
+    are the kinds of optical ends that the row is about, of all where it names none;
+    ``ports_each`` the ports of an optical engine. All failures are ``times`` as frequent.
+    ``evidence`` says what the rate is made of.
     """
 
     cause: str
@@ -253,9 +288,14 @@ class FailureRate(Entry, frozen=True, kw_only=True):
     interrupts: float = 1.0
     replaced: float = 1.0
     down: float | None = None
+    optics: tuple[OpticsKind, ...] = ()
+    ports_each: PositiveInt | None = None
+    times: PositiveFloat = 1.0
     date: str
     source: str
     confidence: Literal["high", "medium", "low"]
+    evidence: Evidence | None = None
+    confirmed: Confirmed | None = None
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -277,7 +317,7 @@ class FailureRate(Entry, frozen=True, kw_only=True):
                 f" {rate.high:g}"
             )
         # The upper end of few observed counts may be high; what was seen may not.
-        top = rate.base if self.observed else rate.high
+        top = (rate.base if self.observed else rate.high) / self.times
         if top > MAX_PER_YEAR:
             raise ValueError(
                 f"{self.cause}: {top:g} failures per {self.unit} and year are out of range:"
@@ -318,10 +358,15 @@ class FailureRate(Entry, frozen=True, kw_only=True):
             If the source does not say among how many units it counted.
         """
         if self.observed is not None:
-            return self.observed.rate_per_year
+            return self.times * self.observed.rate_per_year
         base = self.base or 0.0
         low = base if self.low is None else self.low
-        return Range(low, base, base if self.high is None else self.high)
+        return self.times * Range(low, base, base if self.high is None else self.high)
+
+    @property
+    def is_assumed(self) -> bool:
+        """Whether no source says how often such a unit fails."""
+        return self.evidence == "assumed" or self.source.startswith("Assumption")
 
     def gpus_in(self, hb_size: int) -> int | None:
         """GPUs of one such server or rack of a cluster with these HB domains [1]; None for others.
@@ -382,15 +427,57 @@ class EffectiveTime(Entry, frozen=True, kw_only=True):
     confidence: Literal["high", "medium", "low"]
 
 
+class Flap(Entry, frozen=True, kw_only=True):
+    """A host link that is down for seconds and comes back: an event, no failure.
+
+    It happens ``base`` times a link and year; the link is down for ``down_s``, and what was on its
+    way is sent again ``retransmit_s`` later. ``optics`` are the kinds of ends that it is about.
+    """
+
+    optics: tuple[OpticsKind, ...] = ()
+    per_year: Estimate
+    down_s: Estimate
+    retransmit_s: Estimate
+    evidence: Evidence
+    note: str = ""
+
+
+class BadServers(Entry, frozen=True, kw_only=True):
+    """Servers that fail ``times`` as often as the others, a ``share`` of a fleet that was seen."""
+
+    share: Annotated[float, Meta(gt=0, lt=1)]
+    times: Annotated[float, Meta(ge=1, le=1000)]
+    date: str
+    source: str
+    confidence: Literal["high", "medium", "low"]
+    evidence: Evidence
+    note: str = ""
+
+
+class Spread(Entry, frozen=True, kw_only=True):
+    """How clusters differ: interruptions ``times`` as many, and as few."""
+
+    times: Annotated[float, Meta(ge=1, le=1000)]
+    date: str
+    source: str
+    confidence: Literal["high", "medium", "low"]
+    evidence: Evidence
+
+
 class FailureBook(Record, frozen=True, kw_only=True):
     """Failure rates of one source or date.
 
     ``repairs`` are the hours until a failed unit works again with the spare part at hand,
     ``leads`` those until a new part is delivered, both by kind; ``effective_time`` is what one job
-    of the source reached.
+    of the source reached. ``spread`` is by how much clusters have more or fewer interruptions,
+    without which the ends of the rates say it; ``flaps`` are kept apart from failures;
+    ``bad_servers`` are those that a share of a cluster may be.
     """
 
     rates: tuple[FailureRate, ...] = ()
+    spread: Spread | None = None
+    flaps: tuple[Flap, ...] = ()
+    bad_servers: BadServers | None = None
     effective_time: EffectiveTime | None = None
     repairs: tuple[KindHours, ...] = ()
     leads: tuple[KindHours, ...] = ()
@@ -423,8 +510,14 @@ class FailureBook(Record, frozen=True, kw_only=True):
                 return row
         raise unknown_name("cause", cause, [row.cause for row in self.rates])
 
-    def placed(self, hb_size: int) -> "FailureBook":
+    def placed(
+        self, hb_size: int, *, optics: OpticsKind = "dsp", bad_servers: float = 0.0
+    ) -> "FailureBook":
         """The book for a fabric with such HB domains: rows by where their parts sit.
+
+        Rows of other ends of optical links than those asked for are left out. Where a share b of
+        the servers fails k times as often, failures of what is in servers come 1 + b (k - 1) times
+        as often: the sum of Poisson processes is one.
 
         Switches part into leaves and those above, modules and cables into those of host links and
         of trunks: the same parts fail alike wherever they sit. But traffic goes around what no GPU
@@ -450,6 +543,7 @@ class FailureBook(Record, frozen=True, kw_only=True):
                 f"failures {self.name} has no rates, since its source does not say among how many"
                 " units it counted: give another book, such as 2026"
             )
+        more = self._more_often(bad_servers)
         sized = {row.cause: row.gpus_in(hb_size) for row in self.rates}
         racks = [sized[row.cause] for row in self.rates if row.unit == "rack"]
         for row in self.rates:
@@ -458,9 +552,10 @@ class FailureBook(Record, frozen=True, kw_only=True):
         gear = {"hb-gear"} if hb_size == 1 else set()
         rows: list[FailureRate] = []
         for row in self.rates:
-            if row.kind in gear:
+            if row.kind in gear or optics not in (row.optics or (optics,)):
                 continue
-            whole = row.changed(gpus_each=sized[row.cause])
+            times = more if row.kind in IN_SERVERS else 1.0
+            whole = row.changed(gpus_each=sized[row.cause], times=row.times * times)
             if row.unit not in PLACES:
                 rows.append(whole)
                 continue
@@ -468,6 +563,17 @@ class FailureBook(Record, frozen=True, kw_only=True):
             rows.append(whole.changed(cause=f"{row.cause}, {near}", unit=low))
             rows.append(whole.changed(cause=f"{row.cause}, {far}", unit=high, interrupts=0.0))
         return self.changed(rates=tuple(rows))
+
+    def _more_often(self, bad_servers: float) -> float:
+        """How many times as often servers fail together, of which a share are bad ones [1]."""
+        if not bad_servers:
+            return 1.0
+        if self.bad_servers is None:
+            raise InputError(
+                f"--bad-servers: failures {self.name} does not say how often bad ones fail: give"
+                " its file bad_servers, or another book, such as 2026"
+            )
+        return 1 + bad_servers * (self.bad_servers.times - 1)
 
     def stopping(self, survived: Collection[Unit]) -> "FailureBook":
         """The book in which failures of some units slow a job and do not stop it."""
@@ -486,10 +592,20 @@ class FailureBook(Record, frozen=True, kw_only=True):
         return _hours(self.leads, kind)
 
 
+CABLE_KINDS: tuple[CableKind, ...] = get_args(CableKind)
+PLACED: Mapping[Unit, tuple[Unit, Unit, Unit]] = {
+    whole: (whole, near[1], far[1]) for whole, (near, far) in PLACES.items()
+}
+"""Units of parts of links, and of switches: all, those near GPUs and the others, by the first."""
+OF_LINKS = tuple(units for whole, units in PLACED.items() if whole != "switch")
+"""Those of parts of links."""
+
 FAILURE_BOOKS = Catalog("failures", "costing/failures", FailureBook)
 
 
-def unit_counts(fabric: Fabric, wiring: Wiring | None = None) -> dict[Unit, int]:
+def unit_counts(
+    fabric: Fabric, wiring: Wiring | None = None, optics: OpticsKind = "dsp"
+) -> dict[Unit, int]:
     """Units of a sized fabric that can fail [1].
 
     A host link joins a network port of a GPU to a switch, a leaf; the other links are trunks. Of
@@ -503,6 +619,8 @@ def unit_counts(fabric: Fabric, wiring: Wiring | None = None) -> dict[Unit, int]
     wiring
         Its wiring as billed, of :func:`bill_wiring`; None counts a module
         at every end of an optical link.
+    optics
+        What optical ends are: of those packaged with switches only cards have modules.
 
     Examples
     --------
@@ -519,20 +637,31 @@ def unit_counts(fabric: Fabric, wiring: Wiring | None = None) -> dict[Unit, int]
     host_links = sum(group.links for group in hosts)
     parts = link_parts(fabric, wiring)
     host, trunk = parts["host"], parts["trunk"]
+    modules = (host.modules, trunk.modules)
+    if optics == "cpo":
+        modules = (host.card_modules, trunk.card_modules)
+    cables: dict[Unit, int] = {}
+    for kind in CABLE_KINDS:
+        at_hosts, between = host.cables.get(kind, 0), trunk.cables.get(kind, 0)
+        whole, near, far = PLACED[kind]
+        cables |= {whole: at_hosts + between, near: at_hosts, far: between}
+    copper = PLACED["copper_cable"]
     return {
         "gpu": fabric.sizing.gpus,
         "nic_port": fabric.cards,
         "host_link": host_links,
         "trunk_link": fabric.link_count - host_links,
-        "transceiver": host.modules + trunk.modules,
-        "host_transceiver": host.modules,
-        "trunk_transceiver": trunk.modules,
+        "transceiver": sum(modules),
+        "host_transceiver": modules[0],
+        "trunk_transceiver": modules[1],
         "fibre": host.fibres + trunk.fibres,
         "host_fibre": host.fibres,
         "trunk_fibre": trunk.fibres,
-        "copper_cable": host.copper_cables + trunk.copper_cables,
-        "host_copper_cable": host.copper_cables,
-        "trunk_copper_cable": trunk.copper_cables,
+        **{
+            unit: cables[dac] + cables[aec]
+            for unit, dac, aec in zip(copper, PLACED["dac"], PLACED["aec"], strict=True)
+        },
+        **cables,
         "switch": fabric.switches,
         "leaf_switch": leaves,
         "upper_switch": fabric.switches - leaves,
@@ -548,11 +677,18 @@ def host_links_each(fabric: Fabric, wiring: Wiring | None = None) -> dict[Unit, 
     A twin-port module takes two, a card's own module one.
     """
     host = link_parts(fabric, wiring)["host"]
+    copper = [kind for kind in CABLE_KINDS if kind != "aoc"]
+    kinds: dict[Unit, Sequence[CableKind]] = {"host_copper_cable": copper}
+    kinds |= {PLACED[kind][1]: (kind,) for kind in CABLE_KINDS}
     return {
         "host_link": 1.0,
         "host_fibre": 1.0,
         "host_transceiver": host.module_links / max(host.modules, 1),
-        "host_copper_cable": host.copper_links / max(host.copper_cables, 1),
+        **{
+            unit: sum(host.cable_links.get(kind, 0) for kind in names)
+            / max(sum(host.cables.get(kind, 0) for kind in names), 1)
+            for unit, names in kinds.items()
+        },
     }
 
 

@@ -491,6 +491,9 @@ def _behind(
         ("fibre", "host_fibre", ENDS_OF_A_LINK * links),
         ("transceiver", "host_transceiver", modules),
         ("copper_cable", "host_copper_cable", 0),
+        ("dac", "host_dac", 0),
+        ("aec", "host_aec", 0),
+        ("aoc", "host_aoc", 0),
     )
     for whole, host, count in placed:
         units[whole] += count - units[host]

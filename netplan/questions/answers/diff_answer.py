@@ -280,7 +280,7 @@ class DiffAnswer(Answer):
             difference = second.value - first.value
             equal = abs(difference) <= (first.half_width or 0.0) + (second.half_width or 0.0)
             more = "equal" if equal else _points(difference)
-            yield Shown("Goodput", _percent(first.value), _percent(second.value), more)
+            yield Shown("Goodput (clusters differ)", first.shown, second.shown, more)
 
     def _money_rows(self) -> Iterator[Shown]:
         scale, bills = self.scale, (self.a.bill, self.b.bill)

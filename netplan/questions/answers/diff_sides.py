@@ -9,16 +9,31 @@ from netplan.costing.fabric_bill import Bill
 from netplan.performance.plan import PlanTime
 from netplan.questions.answers.compare_rows import FabricRow
 from netplan.reports.answer import plain_at
+from netplan.units import PERCENT
 
 AS_FAST = 5e-4
 """Difference of times below which a reader of a tenth of a percent sees none [1]."""
 
 
 class Goodput(Struct, frozen=True):
-    """Share of the time that counts, less what a slower pace costs, and half its interval [1]."""
+    """Share of the time that counts, less what a slower pace costs [1].
+
+    ``half_width`` is half of the interval of its mean; ``low`` and ``high`` are what other clusters
+    make of it; ``is_upper_bound`` says that work which is rolled back is left out.
+    """
 
     value: float
     half_width: float | None
+    low: float
+    high: float
+    is_upper_bound: bool = False
+
+    @property
+    def shown(self) -> str:
+        """Share and range, for people."""
+        ends = (min(self.low, self.value), max(self.high, self.value))
+        between = "-".join(f"{PERCENT * end:.0f}" for end in ends)
+        return f"{'≤ ' * self.is_upper_bound}{PERCENT * self.value:.2f} % ({between})"
 
 
 class Side(Struct, frozen=True):

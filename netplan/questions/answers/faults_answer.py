@@ -8,15 +8,16 @@ from typing import Any
 
 from netplan.faults.damage.impact import Impact
 from netplan.faults.damage.rerouting import TrainingLoads
-from netplan.faults.years.forecast import CauseShare, ReliabilityForecast, Spares
+from netplan.faults.years.forecast import CauseShare, Flaps, ReliabilityForecast, Spares
 from netplan.faults.years.recoveries import Recovery
+from netplan.faults.years.recovery_presets import RecoveryPreset
 from netplan.performance.error_bars import bar_note
 from netplan.questions.answers import faults_rows, faults_screen
 from netplan.questions.answers.barred import barred_column, end_columns
 from netplan.questions.answers.screen_titles import network_words, titled
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.questions.setup.training import training_words
-from netplan.records import replace
+from netplan.records import asdict, replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.quantities import Cell, quantity
@@ -36,11 +37,18 @@ class FaultsAnswer(Answer):
     refused: tuple[tuple[str, str], ...] = ()
     lenders: tuple[str, ...] = ()
     """Price books whose rows stand in at the link rate."""
+    recovery: RecoveryPreset | None = None
+    """How the job comes back; None where nothing trains."""
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan faults --format json``."""
         refused = [{"fabric": name, "reason": reason} for name, reason in self.refused]
         parts = plain_at(self, "currency", "fabrics")
+        parts["recovery"] = self.recovery and {
+            "name": self.recovery.name,
+            "is_upper_bound": self.recovery.is_upper_bound,
+            "values": [asdict(row) for row in self._came_back()],
+        }
         return answer_dict(self.inputs, **parts, refused=refused)
 
     @property
@@ -66,15 +74,18 @@ class FaultsAnswer(Answer):
         heading = self._heading()
         title = titled(self.inputs, f"failures on {network_words(self.inputs)}")
         first, *rest = heading.lines
-        write, restart = self.inputs["checkpoint_write_minutes"], self.inputs["restart_minutes"]
-        spent = f"checkpoints of {write:g} min, restarts of {restart:g} min"
+        spent = faults_screen.recovery_words(self.inputs, self.fabrics[0].forecast, self.recovery)
         asked = tuple(faults_screen.together_line(self.fabrics, self.inputs["fail"]))
         table = faults_screen.fabrics_table(self.inputs, self.currency, self.fabrics)
         yield from Screen(
             replace(heading, title=title, lines=(f"{first}; {spent}", *rest)),
             (*asked, *faults_screen.five_lines(self.inputs, self.fabrics)),
             faults_screen.together_table(next(self._scenario())) if asked else table,
-            tuple(faults_screen.remarks(self.currency, self.fabrics, self.refused)),
+            tuple(
+                faults_screen.remarks(
+                    self.currency, self.fabrics, self.refused, self.recovery, self.inputs["gpus"]
+                )
+            ),
             more_of("parts, spares", "--rates high", *(() if asked else ("--fail leaf=1",))),
             lines=True,
         ).sections()
@@ -127,6 +138,7 @@ class FaultsAnswer(Answer):
             [(fabric.name, fabric.policies) for fabric in self.fabrics], self.currency
         )
         yield from self._causes()
+        yield from self._flaps()
         yield from self._spares()
         yield from self._record()
         yield show.Notes.of(self._notes(), "all fabrics")
@@ -146,12 +158,40 @@ class FaultsAnswer(Answer):
         sentences = (*IMPACT_LEGEND, *[PAIRS_CHOSEN] * chosen, *[PAIRS_MISSING] * alone)
         return (*sentences, *[PODS_MISSING] * missing)
 
+    def _came_back(self) -> tuple[faults_rows.RecoveryValue, ...]:
+        """Values of the recovery on so many GPUs, with what they are made of."""
+        if self.recovery is None:
+            return ()
+        preset, gpus = self.recovery, self.inputs["gpus"]
+        kept = (preset.write, preset.interval, preset.each_iteration, preset.remainder)
+        return tuple(
+            faults_rows.RecoveryValue(
+                value.what,
+                value.on(gpus).low,
+                value.on(gpus).base,
+                value.on(gpus).high,
+                value.evidence,
+                value.confirmed,
+                value.source,
+            )
+            for value in (*preset.restart, *filter(None, kept))
+        )
+
+    def _flaps(self) -> Iterator[show.Table[Any]]:
+        """How the job comes back, and links that go down for seconds, apart from failures."""
+        title = f"How the job comes back: {self.inputs.get('recovery')} (s)"
+        yield show.Table("recovery", CAME_BACK, self._came_back(), title, CAME_BACK_LEGEND)
+        flapping = [(fabric.name, fabric.forecast.flaps) for fabric in self.fabrics]
+        flapping = [(name, flaps) for name, flaps in flapping if flaps is not None]
+        title = "Links to GPUs that flap, apart from failures and goodput (a year)"
+        yield show.Table("flaps", FLAPS, flapping, title, FLAPS_LEGEND, only="people")
+
     def _heading(self) -> show.Heading:
-        inputs = self.inputs
+        inputs, assumed = self.inputs, faults_screen.assumed_words(self.fabrics[0])
         trained = f"; {training_words(inputs)}" if inputs["model"] else ""
         lent = (f"{book} for {inputs['link_gbps']:g}G" for book in self.lenders)
         prices = " and ".join((str(inputs["prices"]), *lent))
-        books = f"rates {inputs['failures']} ({inputs['rates']}), prices {prices}"
+        books = f"rates {inputs['failures']} ({inputs['rates']}{assumed}), prices {prices}"
         model = f" {inputs['switch']}" if inputs["switch"] else ""
         return show.Heading(
             f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
@@ -240,8 +280,14 @@ class FaultsAnswer(Answer):
         shown = list(dict.fromkeys(cause.told_apart for _, cause in rows))
         if shown:
             title = "By cause, beside Llama 3's record for as many GPUs (stops a year)"
+            why = tuple(
+                reason
+                for name, reason in WHY_APART.items()
+                if any(cause.differs for _, cause in rows if cause.told_apart == name)
+            )
+            legend = (RECORD_LEGEND, *why)
             yield self._by_fabric(
-                "told_apart", shown, cells, title, legend=(RECORD_LEGEND,), extra_names=(RECORD,)
+                "told_apart", shown, cells, title, legend=legend, extra_names=(RECORD,)
             )
         yield show.Table("record", BESIDE, rows, only="programs")
 
@@ -364,6 +410,7 @@ DRAWN: tuple[show.Column[tuple[str, faults_rows.ScenarioImpact]], ...] = (
 )
 MEANS = ("mean_iteration_time_s", "mean_slowdown", "mean_worst_bandwidth_share")
 DRAWS = show.columns("draws", *MEANS, "stopped", of="1")
+SPREAD = ("goodput_low", "goodput_high", "interval_low_h", "interval_high_h")
 MEANING = tuple(f"interruptions_{name}" for name in ("closed_form", "low", "high"))
 YEARS: tuple[show.Column[faults_rows.FabricFaults], ...] = (
     *show.columns("fabric=name", "switches"),
@@ -384,6 +431,10 @@ TIME: tuple[show.Column[faults_rows.FabricFaults], ...] = (
     *show.columns("effective_half_width", "effective_closed_form", of="forecast", shown="never"),
     show.column("goodput", "forecast.goodput"),
     *show.columns("goodput_half_width", "goodput_closed_form", of="forecast", shown="never"),
+    show.column(
+        "goodput_spread", lambda row: faults_screen.spread_words(row.forecast), form="code"
+    ),
+    *show.columns(*SPREAD, of="forecast", shown="never"),
     *show.columns("waiting_h=lost_h.waiting", "slowed_h", of="forecast", shown="wide"),
 )
 IDLE: tuple[show.Column[faults_rows.FabricFaults], ...] = (
@@ -432,6 +483,18 @@ RECORD_LEGEND = (
     " its rates of GPUs, memory, cards, servers, maintenance and software from there, those of the"
     " network, racks and feeds from elsewhere."
 )
+WHY_APART = {
+    "network": (
+        "network: Llama 3 counts switches and cables as one. The book takes modules from Meta's"
+        " study of 2025 (0.0088 a year, the better end), connectors and switches from HPN; a trunk"
+        " that fails stops no job here, and hosts on copper have no modules."
+    ),
+    "server hardware": "server hardware, host maintenance: Llama 3's servers have 8 GPUs; each"
+    " tray of 4 is a server here, with boards, disks and an operating system of its own.",
+    "NIC": "NIC: a card for each port of a GPU.",
+    "racks": "racks, power feeds: of 2008; Llama 3 saw none in 54 days.",
+}
+"""Why causes of book 2026 may be apart from the record's."""
 BESIDE: tuple[show.Column[tuple[str, faults_rows.BesideRecord]], ...] = (
     FABRIC,
     *show.columns("told_apart", "stops_per_year", "recorded_per_year", of="1"),
@@ -450,7 +513,10 @@ YEARS_LEGEND = (
 )
 TIME_LEGEND = (
     "counts: share of the time that is no checkpoint, rework, restart or wait.",
-    "goodput: that, less what a slower pace costs while parts are down.",
+    (
+        "goodput: that, less what a slower pace costs while parts are down; as clusters differ:"
+        " with the most and the fewest interruptions of the book's spread, in closed form."
+    ),
 )
 IDLE_LEGEND = (
     (
@@ -458,6 +524,33 @@ IDLE_LEGEND = (
         " domain; groups: failures of several at once, too (leaves, racks, feeds). The network of"
         " those needed: present: as a share of what is there; larger: of the next size."
         " switches up: chance that no switch is down."
+    ),
+)
+CAME_BACK: tuple[show.Column[faults_rows.RecoveryValue], ...] = (
+    show.column("what", "what", form="text"),
+    *(show.column(end, end, title=end, form="general") for end in ("low", "base", "high")),
+    *(show.column(name, name, form="text") for name in ("evidence", "confirmed")),
+)
+CAME_BACK_LEGEND = (
+    (
+        "Steps of a restart add up; --restart, --checkpoint-write and --checkpoint-interval stand"
+        " in for what they name. Sources: netplan catalog show."
+    ),
+)
+FLAPS: tuple[show.Column[tuple[str, Flaps]], ...] = (
+    FABRIC,
+    show.column("flaps", lambda row: faults_screen.range_words(row[1].per_year), form="code"),
+    show.column("held_up_h", lambda row: faults_screen.range_words(row[1].held_up), form="code"),
+    show.column(
+        "retransmit_h", lambda row: faults_screen.range_words(row[1].retransmitting), form="code"
+    ),
+    show.column("rides", lambda row: "yes" if row[1].rides_through else "no", form="code"),
+)
+FLAPS_LEGEND = (
+    (
+        "held up: hours that the job stands still, of which to send again what was lost; where a"
+        " GPU has other ports it rides through, slower. Above the leaves traffic goes around. How"
+        " long a flap lasts is an assumption; how often, one fleet says (failures, flaps)."
     ),
 )
 CAUSES_LEGEND = ("In brackets what 95 % of the years have.",)

@@ -159,6 +159,7 @@ def _words(impact: Impact) -> str:
 
 
 WORDS = 60
+QUARTER_MORE = 1.25
 
 
 class FaultsPage(Struct, frozen=True):
@@ -255,6 +256,18 @@ class ScenarioImpact(Struct, frozen=True):
     loads: TrainingLoads | None = None
 
 
+class RecoveryValue(Struct, frozen=True):
+    """A value of a recovery preset [s] on so many GPUs, what it is made of, and its source."""
+
+    what: str
+    low: float
+    base: float
+    high: float
+    evidence: str
+    confirmed: str
+    source: str
+
+
 class BesideRecord(Struct, frozen=True):
     """Interruptions of a year by one cause, closed form, and those of a record of one cluster."""
 
@@ -262,13 +275,21 @@ class BesideRecord(Struct, frozen=True):
     stops_per_year: float
     recorded_per_year: float
 
+    @property
+    def differs(self) -> bool:
+        """Whether one is above the other by a quarter or more."""
+        low, high = sorted((self.stops_per_year, self.recorded_per_year))
+        return high >= QUARTER_MORE * low and high > 0
+
 
 class FabricFaults(Struct, frozen=True):
     """One fabric under failures: without any, those asked for, one of each kind, years of them.
 
     The scenario is a text where the fabric has no such parts. ``gpus_cut_off_per_year`` counts GPUs
     that lose their network port to a failed link, leaf switch or group. ``network_cost_complete``
-    says whether all that sets the fabric apart has a price and a power.
+    says whether all that sets the fabric apart has a price and a power. ``assumed_share`` are the
+    interruptions by causes of which no source says how often they happen, of all [1];
+    ``is_upper_bound`` says that work which is rolled back is left out of the goodput.
     """
 
     name: str
@@ -288,6 +309,8 @@ class FabricFaults(Struct, frozen=True):
     record: tuple[BesideRecord, ...]
     policies: tuple[Policy, ...]
     network_cost_complete: bool
+    assumed_share: float
+    is_upper_bound: bool
     notes: tuple[str, ...]
     error: ErrorBar | None = None
     """How far iteration times may be off, if the iteration model says so."""

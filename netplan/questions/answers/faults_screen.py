@@ -6,16 +6,18 @@ Interruptions of a year, goodput, spares to keep, the worst single part, what wo
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from netplan.costing.ranges import Range
 from netplan.faults.damage.impact import Impact, Single, Way
-from netplan.faults.years.forecast import Spares
+from netplan.faults.years.forecast import Flaps, ReliabilityForecast, Spares
 from netplan.faults.years.rates import PLACES, Unit
 from netplan.faults.years.recoveries import Policy
+from netplan.faults.years.recovery_presets import RecoveryPreset
 from netplan.questions.answers.faults_rows import FabricFaults, ScenarioImpact
 from netplan.records import replace
 from netplan.reports.quantities import listed, quantity
 from netplan.reports.screen import columns_of, shares_of
 from netplan.reports.sections import Column, Table, column, columns
-from netplan.units import HOURS_PER_YEAR, PERCENT, counted, rounded
+from netplan.units import HOURS_PER_YEAR, PERCENT, SECONDS_PER_HOUR, counted, rounded
 
 PARTS = {
     "gpu": "a GPU",
@@ -43,6 +45,9 @@ KEPT = {
 WAYS: Mapping[Way, str] = {"spare": "a spare HB domain takes over", "stopped": "the job stops"}
 """How a job goes on where it does not on what is left, in words."""
 
+ROLLED_BACK = "work rolled back"
+MINUTE_H = 1 / 60
+"""Below which a time is shown in seconds [h]."""
 LEAST_SLOWDOWN = 5e-5
 """From which on an iteration is slower for people [1]."""
 
@@ -67,7 +72,7 @@ def five_lines(inputs: Mapping[str, Any], fabrics: Sequence[FabricFaults]) -> It
     kept = spares_words([fabric.forecast.spares for fabric in fabrics])
     yield f"Spares to keep ({PERCENT * inputs['service_level']:g} %): {kept}."
     yield f"Worst single part: {_worst_part(fabrics)}."
-    yield f"Helps most: {_most_help(fabrics)}."
+    yield f"Helps most: {_most_help(fabrics, inputs['remainder_minutes'] / 60)}."
 
 
 def together_line(fabrics: Sequence[FabricFaults], asked: Sequence[str]) -> Iterator[str]:
@@ -115,14 +120,18 @@ def fabrics_table(
         column(hour_price, f"forecast.{hour_price.name}", mark=in_part),
     ]
     legend = (
-        f"(): 95 % of {inputs['years']:,} simulated years; ±: of their mean; {currency}/h: network"
-        " of a GPU's useful hour."
+        f"interruptions (): 95 % of {inputs['years']:,} simulated years; goodput (): as clusters"
+        f" differ; {currency}/h: network of a GPU's useful hour."
     )
     return Table("years", columns, fabrics, legend=(legend,))
 
 
 def remarks(
-    currency: str, fabrics: Sequence[FabricFaults], refused: Sequence[tuple[str, str]]
+    currency: str,
+    fabrics: Sequence[FabricFaults],
+    refused: Sequence[tuple[str, str]],
+    recovery: RecoveryPreset | None = None,
+    gpus: int = 0,
 ) -> Iterator[str]:
     """Causes, idle domains, policies that were asked for, and fabrics that are not there."""
     for fabric in fabrics:
@@ -134,6 +143,9 @@ def remarks(
         if isinstance(fabric.scenario, str):
             yield f"{fabric.name} is not failed: {fabric.scenario.partition(': known')[0]}."
     first = fabrics[0]
+    yield from _bad_servers(first.forecast, first.name)
+    if recovery is not None:
+        yield from _preset(recovery, gpus)
     causes = [(cause.cause, cause.interruptions_per_year) for cause in first.forecast.causes]
     shares = shares_of(causes, first.forecast.interruptions_per_year)
     if shares:
@@ -144,6 +156,7 @@ def remarks(
             for fabric in fabrics
         ]
         yield f"Causes on {first.name}: {shares}; the network {between(network, '.0f')} %."
+    yield from _flapping(first.forecast.flaps, first.name)
     idle = [fabric.forecast.idle_domains_needed for fabric in fabrics]
     groups = [fabric.forecast.idle_domains_needed_with_groups for fabric in fabrics]
     yield (
@@ -151,6 +164,42 @@ def remarks(
         f" {between(groups)} (--spare-domains)."
     )
     yield from (f"{name} is not there: {reason}" for name, reason in refused)
+
+
+def _preset(recovery: RecoveryPreset, gpus: int) -> Iterator[str]:
+    """What else a recovery takes on so many GPUs, and what it does not compare with."""
+    if recovery.machines is not None:
+        machines = recovery.machines.on(gpus).base
+        yield (
+            f"{recovery.name} keeps {machines:.0f} machines of 16 GPUs ready beside these GPUs"
+            " (--spare-domains, whose network is on the bill)."
+        )
+    if recovery.remainder is not None and not recovery.is_upper_bound:
+        yield (
+            f"{recovery.name} counts work rolled back, manual restarts and NaN, which llama3 and"
+            " cold-restart leave out: do not rank them by this."
+        )
+
+
+def _bad_servers(forecast: ReliabilityForecast, name: str) -> Iterator[str]:
+    """What bad servers cost, where there are any."""
+    without = forecast.goodput_without_bad_servers
+    if without is not None:
+        share = PERCENT * forecast.bad_servers_per_year / forecast.interruptions_closed_form
+        yield (
+            f"Bad servers make {share:.0f} % of the interruptions on {name}: without them goodput"
+            f" {PERCENT * without:.2f} %."
+        )
+
+
+def _flapping(flaps: Flaps | None, name: str) -> Iterator[str]:
+    """Links that go down for seconds, apart from failures."""
+    if flaps is not None:
+        through = "ride through" if flaps.rides_through else "hold the job up"
+        yield (
+            f"Apart from that (assumed): {rounded(flaps.per_year.base, 3)} flaps of links to GPUs"
+            f" on {name} {through}, {range_words(flaps.held_up)} h a year."
+        )
 
 
 def spares_words(fabrics: Sequence[Sequence[Spares]]) -> str:
@@ -204,12 +253,17 @@ def _interruptions(fabrics: Sequence[FabricFaults]) -> str:
 def _goodput(fabrics: Sequence[FabricFaults]) -> str:
     """Share of all work that is useful."""
     if len(fabrics) == 1:
-        return f"Goodput: {goodput_cell(fabrics[0])} of a job without failures"
+        return (
+            f"Goodput: {goodput_cell(fabrics[0])} of a job without failures, () as clusters differ"
+        )
     low, high = _ends(fabrics, lambda fabric: fabric.forecast.goodput)
-    least, most = goodput_cell(low), goodput_cell(high)
+    bound = "at most " if high.is_upper_bound else ""
+    least, most = (f"{PERCENT * fabric.forecast.goodput:.2f} %" for fabric in (low, high))
+    ends = (low.forecast.goodput_low, max(high.forecast.goodput_high, high.forecast.goodput))
+    differ = f"clusters: {'-'.join(f'{PERCENT * end:.0f}' for end in ends)} %"
     if least == most:
-        return f"Goodput: {most} on every fabric"
-    return f"Goodput: {least} ({low.name}) to {most} ({high.name})"
+        return f"Goodput: {bound}{most} on every fabric; {differ}"
+    return f"Goodput: {bound}{least} ({low.name}) to {most} ({high.name}); {differ}"
 
 
 def _worst_part(fabrics: Sequence[FabricFaults]) -> str:
@@ -234,18 +288,20 @@ def _worst_part(fabrics: Sequence[FabricFaults]) -> str:
     return f"{part}{on}{lost}: {_slower(impact.slowdown)}{without}{batch}"
 
 
-def _most_help(fabrics: Sequence[FabricFaults]) -> str:
+def _most_help(fabrics: Sequence[FabricFaults], remainder_h: float) -> str:
     """Where most of the time goes, and what would save it, on the fabric of most goodput."""
     best = max(fabrics, key=lambda fabric: fabric.forecast.goodput)
     lost = best.forecast.lost_h
+    beyond = min(remainder_h * best.forecast.interruptions_per_year, lost["rework"])
     hours = {
         "restarts": lost["restart"],
-        "checkpoints": lost["checkpoint"] + lost["rework"],
+        "checkpoints": lost["checkpoint"] + lost["rework"] - beyond,
+        ROLLED_BACK: beyond,
         "spare HB domains": lost["waiting"],
         "repairs": best.forecast.slowed_h,
     }
     first, second, *_ = sorted(hours, key=lambda name: -hours[name])
-    quicker = "" if first == "spare HB domains" else "quicker "
+    quicker = {"spare HB domains": "", ROLLED_BACK: "less "}.get(first, "quicker ")
     return (
         f"{quicker}{first} ({hours[first]:,.0f} h a year,"
         f" {PERCENT * hours[first] / HOURS_PER_YEAR:.1f} %), then {second}"
@@ -282,10 +338,71 @@ def interruptions_cell(fabric: FabricFaults) -> str:
 
 
 def goodput_cell(fabric: FabricFaults) -> str:
-    """Goodput with half of the interval of its mean."""
+    """Goodput, and what it is with the most and the fewest interruptions of clusters."""
     forecast = fabric.forecast
-    half = PERCENT * forecast.goodput_half_width
-    return f"{PERCENT * forecast.goodput:.2f} % ±{half:.2f}"
+    least = "≤ " if fabric.is_upper_bound else ""
+    return f"{least}{PERCENT * forecast.goodput:.2f} % ({spread_words(forecast)})"
+
+
+def spread_words(forecast: ReliabilityForecast) -> str:
+    """Goodput with the most and the fewest interruptions, in whole percents."""
+    ends = (
+        min(forecast.goodput_low, forecast.goodput),
+        max(forecast.goodput_high, forecast.goodput),
+    )
+    return "-".join(f"{PERCENT * end:.0f}" for end in ends)
+
+
+def range_words(values: Range) -> str:
+    """A range for people, its base first.
+
+    Examples
+    --------
+    >>> range_words(Range(10.0, 114688.0, 2e6))
+    '115,000 (10-2,000,000)'
+    """
+    base, low, high = (rounded(value, 3) for value in (values.base, values.low, values.high))
+    return f"{base} ({low}-{high})"
+
+
+def duration_words(hours: float) -> str:
+    """A time, in the unit that suits it.
+
+    Examples
+    --------
+    >>> [duration_words(hours) for hours in (0.01 / 3600, 10 / 3600, 0.125, 2.0)]
+    ['0.01 s', '10 s', '7.5 min', '2 h']
+    """
+    if hours < MINUTE_H:
+        return f"{SECONDS_PER_HOUR * hours:.2g} s"
+    return f"{60 * hours:.2g} min" if hours < 1 else f"{hours:.2g} h"
+
+
+def recovery_words(
+    inputs: Mapping[str, Any], forecast: ReliabilityForecast, recovery: RecoveryPreset | None
+) -> str:
+    """How the job saves its work and comes back, in the heading of a screen."""
+    minutes = {name: inputs[name] / 60 for name in ("checkpoint_write_minutes", "restart_minutes")}
+    write, restart = map(duration_words, minutes.values())
+    low, high = (
+        duration_words(hours) for hours in (forecast.interval_low_h, forecast.interval_high_h)
+    )
+    every = duration_words(forecast.interval_h)
+    unit = every.partition(" ")[2]
+    alike = low.endswith(f" {unit}") and high.endswith(f" {unit}")
+    ends = f"{low.split()[0]}-{high.split()[0]}" if alike else f"{low} to {high}"
+    apart = "" if low == high else f" ({ends})"
+    beyond = inputs["remainder_minutes"]
+    lost = f", {beyond:.3g} min of work rolled back" if beyond else ""
+    assumed = recovery is not None and recovery.write.evidence == "assumed"
+    name = f"recovery {inputs['recovery']}{' (assumed)' * assumed}"
+    return f"{name}: checkpoints of {write} every {every}{apart}, restarts of {restart}{lost}"
+
+
+def assumed_words(fabric: FabricFaults) -> str:
+    """Which share of the interruptions rests on assumptions."""
+    share = PERCENT * fabric.assumed_share
+    return f", {share:.0f} % assumed" if share >= 1 else ""
 
 
 def _slower(slowdown: float) -> str:
@@ -337,6 +454,9 @@ COUNTED: Mapping[Unit, str] = {
     "trunk_link": "links between switches",
     "fibre": "fibres",
     "copper_cable": "copper cables",
+    "dac": "passive copper cables",
+    "aec": "active copper cables",
+    "aoc": "active optical cables",
     "host_transceiver": "modules of links between hosts and leaves",
     "trunk_transceiver": "modules of links between switches",
 }
@@ -353,7 +473,7 @@ def counted_parts(spares: Spares) -> Iterator[str]:
             units.remove(parts[1])
     counted_words = [COUNTED[unit] for unit in units if unit in COUNTED]
     if counted_words:
-        yield f"{spares.kind}: {' and '.join(counted_words)}."
+        yield f"{spares.kind}: {listed(counted_words)}."
 
 
 def delivery(spares: Spares) -> str:

@@ -18,6 +18,7 @@ from netplan.faults.damage.damage import Damage, find_effects
 from netplan.faults.damage.groups import (
     RiskGroups,
     card_groups,
+    engine_groups,
     hall_risk_groups,
     racks_by_count,
     racks_of_layout,
@@ -29,45 +30,43 @@ from netplan.faults.damage.scenario import read_risk_groups, read_scenario
 from netplan.faults.years.forecast import SPARED_KINDS, CheckpointPolicy, ForecastOptions
 from netplan.faults.years.group_failures import GroupFailures
 from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook
+from netplan.faults.years.recovery_presets import RECOVERY_PRESETS, RecoveryPreset
 from netplan.performance.search import PlanSearch
+from netplan.performance.setting import Training
 from netplan.progress import each
 from netplan.questions.footprint import Footprint, footprint_of
 from netplan.questions.own_inputs import optional, several
-from netplan.questions.question import (
-    CHECKPOINTS,
-    FOUND,
-    NETWORK,
-    RUNS,
-    WEIGHED,
-    AnswerT_co,
-    Question,
-)
+from netplan.questions.question import FAILING, FOUND, NETWORK, RUNS, AnswerT_co, Question
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.questions.setup.training import check_tiers, plan_search, read_chip, read_training
 from netplan.records import replace
-from netplan.scenarios.bill_books import read_books
-from netplan.scenarios.parts import Checkpoints, Serving, Training
+from netplan.scenarios.bill_books import read_books, site_networks
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan, lay_out
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
+from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FabricSpec
+from netplan.units import SECONDS_PER_MINUTE
+from netplan.workloads.models import Model
+from netplan.workloads.parameters import parameter_count
 
 NAMED = 100
 """GPUs of a scenario that are named; the rest is counted [1]."""
 DEFAULT_FABRICS = ("rail-optimized", "rail-only", "dragonfly", "torus-3d")
 MINUTES_PER_HOUR = 60.0
+WEIGHT_BYTES, ADAM_BYTES, SGD_BYTES = 2, 12, 4
+"""Of a parameter in a checkpoint: bfloat16 weights, and states of the optimizer [B]."""
 CIRCUIT_SWITCH = "palomar"
 RECONFIGURE = "reconfigure"
 MAX_DRAWS = 10_000
 MAX_YEARS = 1_000_000
-USUAL_YEARS, LEAST_YEARS = 1000, 100
-"""Years that are simulated where nobody says how many, and of very many GPUs [1]."""
-FULL_GPUS = 131_072
-"""GPUs up to which they are as many: of twice as many, half of them sees the same failures [1]."""
+MOST_BAD = 0.25
+"""Most servers that can be told apart as bad [1]."""
 OF_TRAINING = frozenset(
-    {"checkpoint_write_minutes", "checkpoint_interval_minutes", "while_down", "timing"}
+    {"recovery", "checkpoint_write_minutes", "checkpoint_interval_minutes"}
+    | {"while_down", "timing"}
     | {"spares", "years", "policy", "spare_gpus", "ocs"}
 )
 """Inputs that mean nothing for serving, of those about failures."""
@@ -78,13 +77,15 @@ RECORD = "llama-3-54-days"
 class Shared(Struct, frozen=True):
     """What all fabrics of one answer share: their files, and what is asked of them.
 
-    ``specs`` are the files of the fabrics by the names that they were asked for with.
+    ``specs`` are the files of the fabrics by the names that they were asked for with; ``recovery``
+    is None where nothing trains.
     """
 
     specs: Mapping[str, FabricSpec]
     sizing: Sizing
     search: PlanSearch | None
     hall: FloorPlan | None
+    recovery: RecoveryPreset | None
     options: ForecastOptions
     book: FailureBook
     record: FailureBook
@@ -101,11 +102,11 @@ class FaultsQuestion(Question[AnswerT_co]):
     reads: ClassVar[frozenset[str]] = (
         NETWORK
         | RUNS
-        | CHECKPOINTS
+        | FAILING
         | FOUND
         | {"switch", "fabrics", "floor_plan", "cards", "expanded_memory", "ocs"}
         | {"gpus_per_rack", "switches_per_rack", "spare_domains", "spare_gpus"}
-        | {"prices", "failures", "rates"}
+        | {"prices", "networks"}
     )
     reads_from: ClassVar[frozenset[str]] = WEIGHED
     older: ClassVar[Mapping[str, str]] = {"circuit_switch": "ocs"}
@@ -160,6 +161,9 @@ def read_shared(asked: FaultsQuestion[Any]) -> Shared:
     rack, sizing = books.cabling.racks, sized(asked.cluster, on)
     circuit = check_circuit(reader.load(SWITCHES, asked.cluster.ocs or CIRCUIT_SWITCH))
     names = fabrics_asked(asked, DEFAULT_FABRICS)
+    recovery = None
+    if asked.trains:
+        recovery = reader.load(RECOVERY_PRESETS, asked.training.checkpoints.recovery)
     specs = dict(zip(names, reader.fabrics(names, asked.cluster.ports), strict=True))
     require_switch(books.switch, [*specs.values()], sizing, reader.roots)
     return Shared(
@@ -167,7 +171,8 @@ def read_shared(asked: FaultsQuestion[Any]) -> Shared:
         sizing=sizing,
         search=plan_search(asked, training) if training and asked.timing else None,
         hall=reader.named(FLOOR_PLANS, asked.cluster.floor_plan),
-        options=_forecast(asked),
+        recovery=recovery,
+        options=_forecast(asked, recovery, _storage_s(asked, reader, training)),
         book=reader.load(FAILURE_BOOKS, asked.books.failures),
         record=FAILURE_BOOKS.load(RECORD),
         books=books,
@@ -229,37 +234,50 @@ def check_faults(asked: FaultsQuestion[Any]) -> None:
             f"--service-level {100 * asked.service_level:g}% is out of range: give more than 0%"
             " and less than 100%, which would need a spare for every part"
         )
+    if not 0 <= asked.books.bad_servers <= MOST_BAD:
+        raise InputError(
+            f"--bad-servers {100 * asked.books.bad_servers:g}% is out of range: give 0% to"
+            f" {100 * MOST_BAD:g}%, beyond which a book's own rates say it better"
+        )
     if "switches_per_rack" in asked.given and asked.cluster.gpus_per_rack is None:
         raise InputError("--switches-per-rack without --gpus-per-rack: give both")
     if "spare_gpus" in asked.given and asked.policy != RECONFIGURE:
         raise InputError("--spare-gpus without --policy reconfigure: give both")
 
 
-def usual_years(gpus: int) -> int:
-    """Years that see failures enough, ten million and more of the parts of very many GPUs [1].
+def _storage_s(
+    asked: FaultsQuestion[Any], reader: CatalogReader, training: Training | None
+) -> float | None:
+    """Time to write a checkpoint to the scenario's storage [s]; None without any, or a size."""
+    names = [name for name in site_networks(asked.cluster) if asked.trains]
+    rates = [
+        network.write_bytes_per_s(asked.cluster.gpus)
+        for network in (reader.load(SITE_NETWORKS, name) for name in names)
+    ]
+    rate = max((rate for rate in rates if rate is not None), default=None)
+    if rate is None or training is None or not isinstance(training.model, Model):
+        return None
+    states = SGD_BYTES if asked.training.optimizer == "sgd" else ADAM_BYTES
+    return parameter_count(training.model).total * (WEIGHT_BYTES + states) / rate
 
-    Examples
-    --------
-    >>> usual_years(32_768), usual_years(524_288), usual_years(8_388_608)
-    (1000, 250, 100)
-    """
-    return max(LEAST_YEARS, min(USUAL_YEARS, USUAL_YEARS * FULL_GPUS // gpus))
 
-
-def _forecast(asked: FaultsQuestion[Any]) -> ForecastOptions:
+def _forecast(
+    asked: FaultsQuestion[Any], recovery: RecoveryPreset | None, storage_s: float | None
+) -> ForecastOptions:
     """What the years assume."""
-    workload = asked.scenario.workload
-    points = workload.checkpoints if isinstance(workload, Training) else Checkpoints()
-    restart = points.restart_minutes
-    if isinstance(workload, Serving):
-        restart = workload.restart_minutes
-    interval = points.checkpoint_interval_minutes
+    if recovery is None:
+        policy = CheckpointPolicy(0.0, asked.serving.restart_minutes / MINUTES_PER_HOUR)
+    else:
+        points = asked.training.checkpoints
+        policy = recovery.policy(
+            asked.cluster.gpus,
+            storage_s=storage_s,
+            write_s=_seconds(points.checkpoint_write_minutes),
+            interval_s=_seconds(points.checkpoint_interval_minutes),
+            restart_s=_seconds(points.restart_minutes),
+        )
     return ForecastOptions(
-        CheckpointPolicy(
-            write_h=points.checkpoint_write_minutes / MINUTES_PER_HOUR,
-            restart_h=restart / MINUTES_PER_HOUR,
-            interval_h=None if interval is None else interval / MINUTES_PER_HOUR,
-        ),
+        policy,
         level=asked.service_level,
         years=asked.years or usual_years(asked.cluster.gpus),
         seed=asked.seed,
@@ -268,6 +286,11 @@ def _forecast(asked: FaultsQuestion[Any]) -> ForecastOptions:
         idle_domains=asked.cluster.spare_domains,
         wait=asked.while_down == "wait",
     )
+
+
+def _seconds(minutes: float | None) -> float | None:
+    """Seconds of some minutes, where there are any."""
+    return None if minutes is None else minutes * SECONDS_PER_MINUTE
 
 
 def subject_of(spec: FabricSpec, question: FaultsQuestion[Any], shared: Shared) -> Subject:
@@ -284,6 +307,9 @@ def inventory_of(subject: Subject, question: FaultsQuestion[Any], shared: Shared
     if subject.fabric.sizing.port_split > 1:
         groups = (card_groups(subject.graph), *groups)
     cage = switch.links_per_cage(subject.fabric.sizing.speed_gbps) if switch else 2
+    engine = next((row for row in shared.book.rates if row.ports_each), None)
+    if question.cluster.optics == "cpo" and engine and engine.ports_each and subject.fabric.tiers:
+        groups = (*groups, engine_groups(subject.graph, engine.ports_each))
     return Inventory(subject.graph, groups, cage)
 
 

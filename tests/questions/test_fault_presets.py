@@ -1,0 +1,191 @@
+"""Recoveries, optics, bad servers and ranges as ``netplan faults`` and its neighbours answer."""
+
+from typing import Any
+
+import pytest
+
+from netplan import diff, faults
+from netplan.errors import InputError, NetplanError
+from netplan.faults.years.checkpoints import best_interval_h, exact_time_ratio
+from netplan.faults.years.forecast import (
+    CheckpointPolicy,
+    ForecastOptions,
+    ReliabilityForecast,
+    reliability_forecast,
+)
+from netplan.faults.years.rates import FAILURE_BOOKS
+from netplan.faults.years.recovery_presets import RECOVERY_PRESETS
+from netplan.published.reliability import default_time
+from netplan.questions.answers.faults_answer import FaultsAnswer
+from netplan.scenarios.scenario import Scenario
+
+SMALL: dict[str, Any] = {"gpus": 512, "fabrics": ("rail-optimized",), "timing": False, "years": 20}
+
+
+def asked(**given: Any) -> FaultsAnswer:  # noqa: ANN401 - inputs of any type
+    return faults("hgx-h100", **SMALL | given)
+
+
+def forecast(**given: Any) -> ReliabilityForecast:  # noqa: ANN401 - inputs of any type
+    return asked(**given).fabrics[0].forecast
+
+
+def test_verify_tests_what_users_get_by_default() -> None:
+    found = forecast(gpus=16_384, failures="llama-3-54-days", years=1)
+    assert found.mtbf_h == pytest.approx(54 * 24 / 419)
+    assert found.effective_closed_form == pytest.approx(
+        default_time(16_384, failures="llama-3-54-days")
+    )
+    assert found.goodput_closed_form == pytest.approx(0.908, abs=0.0005)
+    robust = forecast(gpus=9600, failures="byterobust", recovery="warm-standby", years=1)
+    got = default_time(9600, failures="byterobust", recovery="warm-standby")
+    assert robust.effective_closed_form == pytest.approx(got)
+    assert round(robust.goodput_closed_form, 2) == 0.97
+
+
+def test_times_that_are_given_stand_in_for_the_preset() -> None:
+    answer = asked(checkpoint_write_minutes=2.0, restart_minutes=5.0)
+    found = answer.fabrics[0].forecast
+    assert answer.inputs["recovery"] == "llama3"
+    assert answer.inputs["checkpoint_write_minutes"] == pytest.approx(2.0)
+    assert answer.inputs["restart_minutes"] == pytest.approx(5.0)
+    assert found.interval_h == pytest.approx(best_interval_h(2 / 60, found.mtbf_h))
+    assert asked().inputs["checkpoint_write_minutes"] == pytest.approx(1 / 6)
+    kept = forecast(checkpoint_interval_minutes=30.0)
+    assert (kept.interval_low_h, kept.interval_h, kept.interval_high_h) == (0.5, 0.5, 0.5)
+
+
+def test_goodput_has_a_range_of_five_times_the_interruptions_either_way() -> None:
+    found = forecast(failures="llama-3-54-days")
+    assert (found.spread_few, found.spread_many) == (0.2, 5.0)
+    assert found.interval_low_h == pytest.approx(best_interval_h(10 / 3600, found.mtbf_h / 5))
+    assert found.interval_high_h == pytest.approx(best_interval_h(10 / 3600, found.mtbf_h * 5))
+    assert found.goodput_low < found.goodput_closed_form < found.goodput_high
+    times = {"gpus": SMALL["gpus"] * 5}
+    # Without repairs nothing is down: five times the GPUs have five times the stops.
+    assert found.goodput_low == pytest.approx(
+        forecast(failures="llama-3-54-days", **times).goodput_closed_form
+    )
+
+
+def test_a_book_without_a_spread_ranges_over_its_rates() -> None:
+    # 10 faults of 504 GPUs: the exact 95 % interval of the count is 4.795 to 18.39.
+    book = FAILURE_BOOKS.load("b200-73-days").changed(spread=None)
+    scenario = Scenario.load("hgx-h100").replace(gpus=512)
+    fabric = scenario.fabric("rail-only").counts
+    options = ForecastOptions(CheckpointPolicy(1 / 60, 10 / 60), years=2)
+    found = reliability_forecast(fabric, book.placed(8), options)
+    assert found.spread_few == pytest.approx(0.4795, rel=1e-3)
+    assert found.spread_many == pytest.approx(1.839, rel=1e-3)
+
+
+def test_the_remainder_is_rework_and_its_absence_an_upper_bound() -> None:
+    whole = forecast(recovery="in-memory", years=400)
+    bound = asked(recovery="in-memory", overrides={"recovery.remainder.base": "0"}, years=400)
+    free = bound.fabrics[0].forecast
+    per_stop_h = whole.lost_h["rework"] / whole.interruptions_per_year
+    assert per_stop_h == pytest.approx(22.5 / 60, rel=0.03)
+    assert whole.lost_h["restart"] == pytest.approx(free.lost_h["restart"], rel=0.03)
+    assert bound.fabrics[0].is_upper_bound
+    assert "≤ " in str(bound)
+    assert "≤ " not in str(asked())
+
+
+def test_a_checkpoint_of_every_iteration_takes_the_time_of_one() -> None:
+    answer = faults(
+        "hgx-h100",
+        gpus=64,
+        model="llama-3-8b",
+        fabrics=("rail-only",),
+        years=5,
+        recovery="in-memory",
+    )
+    row = answer.fabrics[0]
+    assert row.iteration_time_s is not None
+    assert 3600 * row.forecast.interval_h == pytest.approx(row.iteration_time_s)
+    assert forecast(recovery="in-memory").interval_h == pytest.approx(10 / 3600)
+
+
+def test_checkpoints_to_storage_take_their_bytes_over_its_rate() -> None:
+    answer = asked(networks=("storage",), model="llama-3-8b")
+    # 14 bytes a parameter, 100 GB/s: the storage has 32 ports of 50 GB/s.
+    seconds = 60 * answer.inputs["checkpoint_write_minutes"]
+    assert seconds == pytest.approx(14 * 8.03e9 / 100e9, rel=0.01)
+    memory = asked(networks=("storage",), model="llama-3-8b", recovery="in-memory")
+    assert 60 * memory.inputs["checkpoint_write_minutes"] == pytest.approx(0.04)
+    given = asked(networks=("storage",), checkpoint_write_minutes=3.0)
+    assert given.inputs["checkpoint_write_minutes"] == pytest.approx(3.0)
+
+
+def test_bad_servers_cost_what_the_answer_says() -> None:
+    found = forecast(bad_servers=0.012, failures="2026")
+    plain = forecast()
+    assert found.goodput_without_bad_servers == pytest.approx(plain.goodput_closed_form)
+    more = found.interruptions_closed_form - plain.interruptions_closed_form
+    assert found.bad_servers_per_year == pytest.approx(more)
+    assert plain.goodput_without_bad_servers is None
+    assert "Bad servers make" in str(asked(bad_servers=0.012))
+
+
+def test_packaged_optics_stop_a_job_less_often() -> None:
+    plain, packaged = forecast(), forecast(optics="cpo")
+    modules = {cause.cause: cause.failures_per_year for cause in packaged.causes}
+    # 512 host links: 32 engines, and a module in each card.
+    assert modules["Optical engine"] == pytest.approx(32 * 0.0539)
+    assert modules["Optical module, host link"] == pytest.approx(512 * 0.00876)
+    assert modules["Optical module, trunk"] == 0
+    fewer = plain.network_interruptions_per_year - packaged.network_interruptions_per_year
+    assert fewer == pytest.approx(512 * 0.00876 - 32 * 0.0539)
+
+
+def test_planes_ride_through_flaps_and_engines() -> None:
+    alone, planes = forecast(optics="cpo"), forecast(optics="cpo", fabrics=("two-planes",))
+    assert alone.flaps is not None
+    assert planes.flaps is not None
+    assert (alone.flaps.rides_through, planes.flaps.rides_through) == (False, True)
+    assert planes.flaps.held_up.base < alone.flaps.held_up.base / 100
+    assert "Optical engine" not in {
+        cause.cause for cause in planes.causes if cause.interruptions_per_year
+    }
+
+
+def test_diff_has_the_goodput_of_faults() -> None:
+    given = {"gpus": 512, "fabric": "rail-only"}
+    found = diff(
+        "hgx-h100", **given, goodput=True, timing=False, a={}, b={"recovery": "cold-restart"}
+    )
+    alone = [
+        faults("hgx-h100", gpus=512, fabrics=("rail-only",), recovery=name).fabrics[0].forecast
+        for name in ("llama3", "cold-restart")
+    ]
+    assert found.a.goodput is not None
+    assert found.b.goodput is not None
+    assert [found.a.goodput.value, found.b.goodput.value] == [one.goodput for one in alone]
+
+
+def test_diff_without_goodput_has_no_recovery() -> None:
+    with pytest.raises(InputError, match="means nothing for a diff without --goodput"):
+        diff("hgx-h100", gpus=512, timing=False, b={"recovery": "cold-restart"})
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"recovery": "lukewarm"}, "unknown recovery 'lukewarm'"),
+        ({"bad_servers": 0.3}, "--bad-servers 30% is out of range: give 0% to 25%"),
+        ({"optics": "laser"}, "optics"),
+        ({"checkpoint_write_minutes": -1.0}, "checkpoint"),
+        ({"failures": "rsc-1", "bad_servers": 0.01}, "does not say how often bad ones fail"),
+    ],
+)
+def test_inputs_that_mean_nothing(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(NetplanError, match=message):
+        asked(**given)
+
+
+def test_exact_ratio_counts_the_remainder_as_a_restart() -> None:
+    found = forecast(recovery="warm-standby", failures="llama-3-54-days")
+    policy = RECOVERY_PRESETS.load("warm-standby").policy(512)
+    job = policy.at(found.mtbf_h)
+    assert job.restart_h == pytest.approx(policy.restart_h + 0.375)
+    assert found.effective_closed_form == pytest.approx(exact_time_ratio(job, found.mtbf_h))
