@@ -284,16 +284,16 @@ def _years(
         impacts = [alone.impact(inventory.damage([part])) for part in parts]
         singles = tuple(single_failures(inventory, zip(parts, impacts, strict=True)))
     survived = _survived(subject, singles, shared.book)
-    # Engines whose GPUs have other ports stop nothing, and each would be searched.
     rides = "host_fibre" in survived
     failing = group_failures(
         subject.graph,
-        [kind for kind in inventory.groups if kind.kind != ENGINE or not rides],
+        inventory.groups,
         shared.book,
         end=shared.options.end,
         effects_of=lambda damages: [effect_of(alone.impact(hit), slowness) for hit in damages],
     )
     units = unit_counts(subject.fabric, wiring, optics)
+    units["engine"] = sum(single.parts for single in singles if single.kind == ENGINE)
     book = shared.book.stopping(survived)
     effects = effects_of(subject.fabric, units, singles=singles, slowness=slowness)
     forecast = reliability_forecast(
@@ -450,12 +450,14 @@ def _gpus_cut_off(fabric: Fabric, singles: Sequence[Single[Impact]]) -> dict[Uni
     """GPUs that a unit of the failure book cuts off, as far as the failure of a part shows it."""
     # Where each GPU has a port on every of several levels, none shows it.
     of_hosts = (group.name for group in fabric.links if group.role == "host" and not group.axis)
-    kinds: dict[Unit, str] = {"nic_port": "nic", "leaf_switch": "leaf"}
-    kinds |= dict.fromkeys(HOST_UNITS, next(of_hosts, ""))
     alone = {
         single.kind: single.impact.gpus_cut_off + single.impact.gpus_partitioned
         for single in singles
     }
+    kinds: dict[Unit, str] = {"leaf_switch": "leaf", "engine": ENGINE}
+    # A card fails with all its ports, on every plane.
+    kinds["nic_port"] = "card" if "card" in alone else "nic"
+    kinds |= dict.fromkeys(HOST_UNITS, next(of_hosts, ""))
     return {unit: alone[kind] for unit, kind in kinds.items() if kind in alone}
 
 

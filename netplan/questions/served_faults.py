@@ -54,6 +54,8 @@ def served_fabric(
     book = shared.book.placed(
         cluster.graph.hb_size, optics=optics, bad_servers=question.books.bad_servers
     )
+    units = unit_counts(fabric, wiring, optics)
+    units["engine"] = sum(single.parts for single in singles if single.kind == "engine")
     failing = group_failures(cluster.graph, inventory.groups, book, end=shared.options.end)
     return ServedFabric(
         name=spec.name,
@@ -65,12 +67,7 @@ def served_fabric(
         scenario=_scenario(cluster, damages, impacts, question.fail) if damages else why,
         singles=singles,
         forecast=served_forecast(
-            cluster,
-            book,
-            shared.options,
-            units=unit_counts(fabric, wiring, optics),
-            singles=singles,
-            groups=failing,
+            cluster, book, shared.options, units=units, singles=singles, groups=failing
         ),
         notes=(*_notes(cluster, failing, book), *fabric.notes, *best.searched.notes),
     )

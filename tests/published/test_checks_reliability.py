@@ -113,7 +113,7 @@ def test_causes_are_rows_times_units() -> None:
     units = dict.fromkeys(
         (
             *("gpu", "nic_port", "transceiver", "fibre", "dac", "aec", "aoc"),
-            *("leaf_switch", "upper_switch"),
+            *("leaf_switch", "upper_switch", "engine"),
         ),
         16,
     )

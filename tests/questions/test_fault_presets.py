@@ -138,6 +138,14 @@ def test_packaged_optics_stop_a_job_less_often() -> None:
     assert fewer == pytest.approx(512 * 0.00876 - 32 * 0.0539)
 
 
+def test_a_card_of_two_planes_stops_a_job_once_and_its_links_never() -> None:
+    found = forecast(fabrics=("two-planes",))
+    stops = {cause.cause: cause.failures_per_year for cause in found.causes}
+    assert stops["NIC"] == pytest.approx(512 * 0.0029)
+    assert found.network_interruptions_per_year == pytest.approx(512 * 0.0029)
+    assert not [name for name in stops if name.startswith("Own group")]
+
+
 def test_planes_ride_through_flaps_and_engines() -> None:
     alone, planes = forecast(optics="cpo"), forecast(optics="cpo", fabrics=("two-planes",))
     assert alone.flaps is not None

@@ -359,11 +359,12 @@ def test_two_planes_survive_what_a_single_one_does_not() -> None:
     )
     assert single(twin, "leaf").gpus_cut_off == single(twin, "host").gpus_cut_off == 0
     assert single(single_plane, "leaf").gpus_cut_off == 32
-    # A card takes both of its planes: 512 cards at 2 % a year.
-    assert twin.gpus_cut_off_per_year == pytest.approx(512 * 0.02)
-    # Neither links nor leaves nor ports stop the job; all other causes are the same.
+    assert twin.gpus_cut_off_per_year == 0
+    # Neither links nor leaves stop the job, but a card, which takes both planes; all other causes
+    # are the same.
     network = twin.forecast.network_interruptions_per_year
-    assert network == 0 < single_plane.forecast.network_interruptions_per_year
+    assert network == pytest.approx(512 * 0.0029)
+    assert network < single_plane.forecast.network_interruptions_per_year
     causes = {one.cause: one.interruptions_per_year for one in twin.forecast.causes}
     assert causes["Leaf switch"] == causes["Fibre and connectors, host link"] == 0
     assert causes["GPU"] == pytest.approx(512 * 0.0699, rel=0.05)

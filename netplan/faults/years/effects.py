@@ -398,6 +398,7 @@ def kinds_of_units(fabric: Fabric, kinds: Iterable[str]) -> dict[Unit, list[str]
         "hb_domain": [name for name in there if name == "domain"],
         **dict.fromkeys(("host_link", *(near for _, near, _ in OF_LINKS)), hosts),
         **dict.fromkeys(("trunk_link", *(far for _, _, far in OF_LINKS)), trunks),
+        "engine": [name for name in there if name == "engine"],
         "leaf_switch": tiers[: len(hosts)],
         "upper_switch": tiers[len(hosts) :],
     }

@@ -675,9 +675,9 @@ def part_spares(
     --------
     >>> from netplan.faults.years.rates import FAILURE_BOOKS
     >>> options = ForecastOptions(CheckpointPolicy(1 / 60, 10 / 60))
-    >>> units = dict.fromkeys(("leaf_switch", "upper_switch", "nic_port", "circuit_switch"), 0)
-    >>> units |= dict.fromkeys(("transceiver", "fibre", "copper_cable"), 0) | {"gpu": 1024}
-    >>> [(one.kind, one.spares) for one in part_spares(units, FAILURE_BOOKS.load("2026"), options)]
+    >>> book = FAILURE_BOOKS.load("2026")
+    >>> units = {row.unit: 0 for row in book.rates} | {"gpu": 1024}
+    >>> [(one.kind, one.spares) for one in part_spares(units, book, options)]
     [('gpu', 3)]
     """
     rows: dict[str, list[FailureRate]] = {}

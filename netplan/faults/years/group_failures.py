@@ -169,10 +169,12 @@ GROUP_UNITS: Mapping[str, Unit] = {
     "tray": "tray",
     "hall": "hall",
     "batch": "batch",
-    "engine": "engine",
 }
 """Unit of the failure book that a kind of risk groups fails as; all others are own groups."""
 
+
+PARTS_OF_ONE: frozenset[str] = frozenset({"card", "engine"})
+"""Kinds of groups that rows of the book count as parts of their own: they fail as those do."""
 
 CLASSES_TRIED = 6
 """Classes of like groups of one kind whose impact is worked out, those that fail most often [1]."""
@@ -228,8 +230,8 @@ def group_failures(
     graph
         The fabric.
     groups
-        Racks, feeds, rows, trays and the like, by kind; kinds that the book has no row of are
-        left out.
+        Racks, feeds, rows, trays and the like, by kind; kinds that the book has no row of, or
+        counts as parts, are left out.
     book
         Failure rates and repair times.
     end
@@ -257,7 +259,7 @@ def group_failures(
     for kind in groups:
         row = rows.get(GROUP_UNITS.get(kind.kind, "group"))
         held = kind.held()
-        if row is None or not len(held):
+        if row is None or not len(held) or kind.kind in PARTS_OF_ONE:
             continue
         total, weight = row.rate_per_year.at(end) * len(held), np.zeros(len(kind))
         weight[held] = 1.0 if kind.weight is None else kind.weight[held]

@@ -199,9 +199,9 @@ FixedUnit = Literal[CopperUnit, PassiveUnit, ActiveUnit]
 LinkUnit = Literal[
     "nic_port", "host_link", "trunk_link", ModuleUnit, CableUnit, CopperUnit, FixedUnit
 ]
-SwitchUnit = Literal["switch", "leaf_switch", "upper_switch", "circuit_switch"]
+SwitchUnit = Literal["switch", "leaf_switch", "upper_switch", "circuit_switch", "engine"]
 GroupedUnit = Literal["server", "rack", "power_feed"]
-LayoutUnit = Literal["row", "tray", "hall", "batch", "group", "engine"]
+LayoutUnit = Literal["row", "tray", "hall", "batch", "group"]
 Unit = Literal["gpu", LinkUnit, SwitchUnit, "hb_domain", GroupedUnit, LayoutUnit]
 
 LAYOUT: frozenset[Unit] = frozenset(get_args(LayoutUnit))
@@ -666,6 +666,7 @@ def unit_counts(
         "leaf_switch": leaves,
         "upper_switch": fabric.switches - leaves,
         "circuit_switch": 0,
+        "engine": 0,
         "hb_domain": fabric.sizing.domains,
         **dict.fromkeys(LAYOUT, 0),
     }
