@@ -36,7 +36,7 @@ from netplan.performance.setting import Training
 from netplan.progress import each
 from netplan.questions.footprint import Footprint, footprint_of
 from netplan.questions.own_inputs import optional, several
-from netplan.questions.question import FAILING, FOUND, NETWORK, RUNS, AnswerT_co, Question
+from netplan.questions.question import FAILING, FOUND, NETWORK, RUNS, WEIGHED, AnswerT_co, Question
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.questions.setup.training import check_tiers, plan_search, read_chip, read_training
 from netplan.records import replace
@@ -62,6 +62,10 @@ CIRCUIT_SWITCH = "palomar"
 RECONFIGURE = "reconfigure"
 MAX_DRAWS = 10_000
 MAX_YEARS = 1_000_000
+USUAL_YEARS, LEAST_YEARS = 1000, 100
+"""Years that are simulated where nobody says how many, and of very many GPUs [1]."""
+FULL_GPUS = 131_072
+"""GPUs up to which they are as many: of twice as many, half of them sees the same failures [1]."""
 MOST_BAD = 0.25
 """Most servers that can be told apart as bad [1]."""
 OF_TRAINING = frozenset(
@@ -243,6 +247,17 @@ def check_faults(asked: FaultsQuestion[Any]) -> None:
         raise InputError("--switches-per-rack without --gpus-per-rack: give both")
     if "spare_gpus" in asked.given and asked.policy != RECONFIGURE:
         raise InputError("--spare-gpus without --policy reconfigure: give both")
+
+
+def usual_years(gpus: int) -> int:
+    """Years that see failures enough, ten million and more of the parts of very many GPUs [1].
+
+    Examples
+    --------
+    >>> usual_years(32_768), usual_years(524_288), usual_years(8_388_608)
+    (1000, 250, 100)
+    """
+    return max(LEAST_YEARS, min(USUAL_YEARS, USUAL_YEARS * FULL_GPUS // gpus))
 
 
 def _storage_s(
