@@ -251,16 +251,19 @@ def _interruptions(fabrics: Sequence[FabricFaults]) -> str:
 
 
 def _goodput(fabrics: Sequence[FabricFaults]) -> str:
-    """Share of all work that is useful."""
+    """Share of all work that is useful, and of the time, at whatever speed, as runs publish it."""
+    shares = [PERCENT * fabric.forecast.effective_time_ratio for fabric in fabrics]
+    time = f"time that counts, slow or not: {between(shares, '.1f')} %"
     if len(fabrics) == 1:
         return (
-            f"Goodput: {goodput_cell(fabrics[0])} of a job without failures, () as clusters differ"
+            f"Goodput: {goodput_cell(fabrics[0])} of a job without failures, () as clusters differ;"
+            f" {time}"
         )
     low, high = _ends(fabrics, lambda fabric: fabric.forecast.goodput)
     bound = "at most " if high.is_upper_bound else ""
     least, most = (f"{PERCENT * fabric.forecast.goodput:.2f} %" for fabric in (low, high))
     ends = (low.forecast.goodput_low, max(high.forecast.goodput_high, high.forecast.goodput))
-    differ = f"clusters: {'-'.join(f'{PERCENT * end:.0f}' for end in ends)} %"
+    differ = f"clusters: {'-'.join(f'{PERCENT * end:.0f}' for end in ends)} %; {time}"
     if least == most:
         return f"Goodput: {bound}{most} on every fabric; {differ}"
     return f"Goodput: {bound}{least} ({low.name}) to {most} ({high.name}); {differ}"
