@@ -20,6 +20,7 @@ from msgspec import Struct
 from netplan.added import Group, added
 from netplan.documents import Document, lineless, read_yaml, read_yaml_value
 from netplan.errors import CatalogError, UnknownNameError
+from netplan.files import reachable
 from netplan.records import Entry, RecordError, replace
 
 ENDS = ("low", "high")
@@ -128,7 +129,7 @@ class Catalog(Struct, Generic[RecordT], frozen=True):
     def find(self, name: str, roots: Sequence[Path] = ()) -> Path:
         """File of a record by name or by path."""
         if name.endswith((SUFFIX, ".yml", *self.other_suffixes)) or os.sep in name:
-            path = Path(name)
+            path = reachable(Path(name))
             if not path.is_file():
                 raise UnknownNameError(f"no {self.role} file {name}")
             return path
@@ -153,7 +154,7 @@ class Catalog(Struct, Generic[RecordT], frozen=True):
         >>> ACCELERATORS.find_alias("b300-hgx").name, ACCELERATORS.find_alias("b300")
         ('b300.yaml', None)
         """
-        text = name.encode()
+        text = name.encode(errors="surrogateescape")
         for path in self.paths(roots).values():
             # Nearly all files are passed over without being parsed; faults are of no concern here.
             with suppress(OSError, CatalogError):
@@ -287,7 +288,7 @@ def user_roots(folder: str | Path | None = None) -> tuple[Path, ...]:
         if value:
             if not isinstance(value, (str, Path)):
                 raise CatalogError(f"{origin}: {value!r:.60} is no folder")
-            if not Path(value).is_dir():
+            if not reachable(Path(value)).is_dir():
                 raise CatalogError(f"{origin}: no such folder: {value}")
             roots.append(Path(value))
     return tuple(roots)

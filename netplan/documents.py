@@ -20,7 +20,7 @@ import yaml
 from msgspec import Struct
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from netplan.errors import CatalogError
+from netplan.errors import CatalogError, piece
 from netplan.files import read_bounded, text_of
 
 # The C parser of libyaml is ten times faster; every PyPI wheel of PyYAML has it.
@@ -246,7 +246,9 @@ def _careful(path: Path, text: str) -> dict[str, Any]:
         problem = TOO_DEEP if "maximum nesting depth" in problem else problem
         raise CatalogError(f"{path}:{line}: {problem}") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise CatalogError(f"{path}:1: not valid YAML: {str(error).splitlines()[0]}") from None
+        raise CatalogError(
+            f"{path}:1: not valid YAML: {piece(str(error).splitlines()[0])}"
+        ) from None
     return data
 
 
@@ -301,14 +303,16 @@ def _refuse_tricks(path: Path, root: Node) -> None:
     while pending:
         node = pending.pop()
         if node.tag not in PLAIN_TAGS:
-            raise CatalogError(f"{path}:{_line(node)}: tags such as {node.tag} are not allowed")
+            raise CatalogError(
+                f"{path}:{_line(node)}: tags such as {piece(node.tag)} are not allowed"
+            )
         if isinstance(node, MappingNode):
             seen = set()
             for key, value in node.value:
                 if not isinstance(key, ScalarNode):
                     raise CatalogError(f"{path}:{_line(key)}: a key is a plain word")
                 if key.value in seen:
-                    raise CatalogError(f"{path}:{_line(key)}: key {key.value} stands twice")
+                    raise CatalogError(f"{path}:{_line(key)}: key {piece(key.value)} stands twice")
                 seen.add(key.value)
                 pending += (key, value)
         elif isinstance(node, SequenceNode):

@@ -12,6 +12,10 @@ MAX_LINES = 20
 MAX_LINE, MAX_WORD = 2000, 200
 """Lengths from which a line or a word of a message is cut in its middle [characters]."""
 
+MAX_PIECE = 40
+"""Length of what a message repeats of a file, which may be another one than was meant [characters].
+"""
+
 
 def one_line(text: object) -> str:
     r"""Text inside a message: control signs become what is typed, what is too long is cut.
@@ -40,6 +44,27 @@ def one_line(text: object) -> str:
         sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii")
         for sign in _cut(short, MAX_LINE)
     )
+
+
+def piece(text: object) -> str:
+    """A piece of a file inside a message: enough to find it by, no more, on one line.
+
+    Parameters
+    ----------
+    text
+        What a file holds.
+
+    Returns
+    -------
+    str
+        At most 40 printable signs of it.
+
+    Examples
+    --------
+    >>> piece("oversubscription"), len(piece("a" * 300))
+    ('oversubscription', 33)
+    """
+    return _cut(one_line(text), MAX_PIECE)
 
 
 def _cut(text: str, longest: int) -> str:

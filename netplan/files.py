@@ -5,10 +5,62 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
+from typing import ClassVar
 
 from netplan.errors import CatalogError, InputError
 
 MAX_BYTES = 1 << 28
+MAX_NAME = 80
+"""Signs of a file's name in the refusal of one that may not be read [1]."""
+
+
+class Reach:
+    """Folders below which a file has to lie to be read, with all links followed; anywhere if none.
+
+    A command reads what its user may read. Whoever calls a tool of a server may be somebody else.
+    """
+
+    folders: ClassVar[tuple[Path, ...]] = ()
+
+
+def reachable(path: Path) -> Path:
+    """The path itself, if a file there may be read: see :class:`Reach`.
+
+    What is refused is so whether or not there is a file. Hidden names are, too, below the folders:
+    keys and passwords stand in such files.
+
+    Raises
+    ------
+    CatalogError
+        If it leads out of the folders, or to what is neither a file of at most 256 MiB nor a
+        folder.
+
+    Examples
+    --------
+    >>> reachable(Path("mine.yaml")).name
+    'mine.yaml'
+    """
+    if not Reach.folders:
+        return path
+    try:
+        place = path.resolve()
+    except (OSError, ValueError, RuntimeError):  # a ring of links, or a NUL
+        raise CatalogError(f"{str(path)!r:.{MAX_NAME}} is no name of a file") from None
+    below = [
+        place.relative_to(folder).parts for folder in Reach.folders if place.is_relative_to(folder)
+    ]
+    if not any(not any(part.startswith(".") for part in parts) for parts in below):
+        raise CatalogError(
+            f"{str(path)!r:.{MAX_NAME}} may not be read here: name a record of the catalog, or a"
+            " file that is not hidden below the working folder or a catalog folder"
+        )
+    with suppress(OSError):  # there is none, which reading says
+        status = place.stat()
+        if not (S_ISREG(status.st_mode) or S_ISDIR(status.st_mode)):
+            raise CatalogError(f"{path}: no regular file: write what it gives into a file first")
+        if S_ISREG(status.st_mode) and status.st_size > MAX_BYTES:
+            raise CatalogError(f"{path}: larger than {MAX_BYTES >> 20} MiB: no file here is")
+    return path
 
 
 def read_bounded(path: Path, limit: int = MAX_BYTES, advice: str = "split the fabric") -> bytes:
@@ -20,7 +72,7 @@ def read_bounded(path: Path, limit: int = MAX_BYTES, advice: str = "split the fa
         If the file cannot be read or is larger.
     """
     try:
-        with path.open("rb") as file:
+        with reachable(path).open("rb") as file:
             content = file.read(limit + 1)
     except OSError as error:
         raise CatalogError(f"{path}: cannot be read: {error.strerror}") from None

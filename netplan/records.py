@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, Union, ge
 import numpy as np
 from msgspec import Meta, Struct, ValidationError, convert, structs
 
+from netplan.errors import piece
+
 LARGEST = 1e30
 SIZES = "0 or from 1e-30 to 1e30 in size"
 """Sizes of numbers in files: so bounded, no product of theirs overflows."""
@@ -104,7 +106,7 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
         try:
             return convert(data, cls)
         except ValidationError:
-            raise RecordError([*_faults(cls, cls, data, ())]) from None
+            raise RecordError(_another(cls, data) or [*_faults(cls, cls, data, ())]) from None
 
     @classmethod
     def check_first(cls, data: Mapping[str, object]) -> None:
@@ -179,6 +181,20 @@ def _plainer(data: object) -> object:
     if isinstance(data, (list, tuple)):
         return [_plainer(value) for value in data]
     return data
+
+
+def _another(schema: type[Struct], data: object) -> list[Fault]:
+    """The one fault of data that is something else: none of its keys is known, or nearly so.
+
+    What it holds is then nobody's business: it may be any file.
+    """
+    if not isinstance(data, dict) or len(data) < 2:  # noqa: PLR2004 - of one key all is said below
+        return []
+    known = list(dict.fromkeys(_keys(schema)))
+    if any(str(key) in known or _near(str(key), known) for key in data):
+        return []
+    wanted = ", ".join(field.encode_name for field in structs.fields(schema))
+    return [Fault((), f"none of its {len(data):,} keys is known: it takes {wanted}")]
 
 
 def _faults(schema: type[Struct], kind: Any, data: Any, place: Location) -> Iterator[Fault]:  # noqa: ANN401
@@ -278,7 +294,7 @@ def _parts(kind: Any, data: object) -> Iterator[tuple[str | int, Any, object]]: 
 
 
 def _path(place: Location) -> str:
-    return ".".join(map(str, place))
+    return ".".join(map(piece, place))
 
 
 _WORDS = {

@@ -21,6 +21,7 @@ from xml.parsers import expat
 from msgspec import Struct
 
 from netplan.errors import CatalogError
+from netplan.files import reachable
 
 MAX_SHEETS = 256
 CHUNK = 1 << 18
@@ -191,7 +192,7 @@ def read_first_sheet(path: Path, bounds: Bounds) -> list[Row]:
 
 def _read(path: Path, read: Callable[[zipfile.ZipFile], T]) -> T:
     """What is found in an archive, or one clear line."""
-    if path.exists() and not path.is_file():
+    if reachable(path).exists() and not path.is_file():
         raise CatalogError(f"{path}: no spreadsheet: it is a pipe, a device or a folder")
     try:
         with zipfile.ZipFile(path) as archive:

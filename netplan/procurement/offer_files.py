@@ -23,6 +23,7 @@ from xlsxwriter.worksheet import Worksheet
 
 from netplan.costing.offers import BETWEEN, Offer, OfferedLine, Request, RequestLine
 from netplan.errors import CatalogError
+from netplan.files import reachable
 from netplan.records import replace
 from netplan.reports.escape import strip_control
 from netplan.reports.xlsx import CREATED, LINE_HEIGHT, SAFE, lines_of, set_page
@@ -273,7 +274,7 @@ class _Reader:
         self.path = path
         self.faults: list[str] = []
         try:
-            size = path.stat().st_size
+            size = reachable(path).stat().st_size
         except (OSError, ValueError):
             size = 0  # reading says what is wrong
         if size > MAX_FILE_BYTES:

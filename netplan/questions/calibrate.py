@@ -23,6 +23,7 @@ from netplan.calibration.run_fits import TrainingProblem
 from netplan.calibration.runs import CALIBRATIONS, Calibration
 from netplan.calibration.steps import STEP_COLUMNS, STEP_EXAMPLES, read_steps
 from netplan.errors import InputError
+from netplan.files import reachable
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.stacks import STACKS, default_stack
 from netplan.questions.answers.calibrate_answer import Calibrated
@@ -155,7 +156,7 @@ def _files(flag: str, paths: Sequence[str | Path]) -> tuple[Path, ...]:
     files: list[Path] = []
     for path in map(Path, paths):
         matching = [path]
-        if not path.exists():
+        if not reachable(path).exists():
             # Patterns may be absolute, which those of pathlib are not.
             matching = sorted(map(Path, glob.glob(str(path))))  # noqa: PTH207
         if not matching:

@@ -16,6 +16,7 @@ from statistics import fmean
 from typing import Any, ClassVar, Self
 
 from netplan.errors import InputError
+from netplan.files import reachable
 from netplan.questions.asking import known_keywords
 from netplan.questions.own_inputs import optional, required
 from netplan.questions.question import Question
@@ -268,7 +269,7 @@ ONLY_CATALOG = frozenset({"catalog"})
 
 def store_path(store: str | Path) -> Path:
     """File of a store by its path, or by the name of its study in this folder."""
-    given, named = Path(store), Path(f"{store}{SUFFIX}")
+    given, named = reachable(Path(store)), reachable(Path(f"{store}{SUFFIX}"))
     return named if not given.exists() and named.exists() else given
 
 

@@ -25,6 +25,7 @@ from msgspec import Struct, ValidationError, convert, structs
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
+from netplan.files import reachable
 from netplan.studies.points import PointResult, PointTask
 
 APPLICATION_ID = 0x6E70_7374  # "npst", in the header of each file
@@ -190,7 +191,7 @@ class Store(AbstractContextManager["Store"]):
     @classmethod
     def open(cls, path: Path) -> Self:
         """Open a store that exists to read it, during a run too; InputError if there is none."""
-        if not path.is_file():
+        if not reachable(path).is_file():
             raise InputError(f"{path}: there is no such store: start the study first")
         with ExitStack() as stack:
             connection = _connect(path, "ro", stack)

@@ -20,6 +20,7 @@ from netplan.arrays import Ints
 from netplan.catalog import Catalog, Record
 from netplan.documents import Document, lineless
 from netplan.errors import CatalogError
+from netplan.files import reachable
 from netplan.inputs.choices import NetworkKind
 from netplan.levels import Level
 from netplan.records import Fault, PositiveFloat, PositiveInt, RecordError, replace
@@ -381,7 +382,7 @@ class FabricCatalog(Catalog[FabricSpec], frozen=True):
     def read(self, path: Path) -> Document:
         """A file as parsed, the file of a graph with its whole path."""
         if path.suffix.lower() in self.other_suffixes:
-            day = datetime.fromtimestamp(path.stat().st_mtime, UTC).date()
+            day = datetime.fromtimestamp(reachable(path).stat().st_mtime, UTC).date()
             heading = {
                 "title": f"The network of {path.name}",
                 "source": path.name,
@@ -406,7 +407,7 @@ class FabricCatalog(Catalog[FabricSpec], frozen=True):
 def _stamp(path: Path) -> tuple[int, ...]:
     """Time of the last change of a file [ns], and its size [bytes]."""
     try:
-        status = path.stat()
+        status = reachable(path).stat()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no name of a file"
         raise CatalogError(f"{path}: cannot be read: {reason}") from None

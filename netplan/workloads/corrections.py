@@ -20,7 +20,7 @@ import numpy as np
 
 from netplan.arrays import Amount, Floats, Ints
 from netplan.errors import CatalogError, InputError
-from netplan.files import read_bounded, text_of
+from netplan.files import reachable, read_bounded, text_of
 from netplan.inputs.choices import Precision
 
 Sizes = tuple[str, ...]
@@ -95,7 +95,7 @@ def corrections_of(path: Path, sizes: Sizes = PRODUCT_SIZES) -> Mapping[str, Cor
         If the file is missing, too large, or has a row that is none: with file and line.
     """
     try:
-        status = path.stat()
+        status = reachable(path).stat()
     except (OSError, ValueError):
         return _tables(path, sizes, (0, 0))  # reading it says what is wrong
     return _tables(path, sizes, (status.st_mtime_ns, status.st_size))

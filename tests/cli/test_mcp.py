@@ -12,16 +12,9 @@ import pytest
 
 import netplan
 from netplan.cli.main import COMMANDS
-from netplan.cli.mcp import (
-    MAX_JSON_BYTES,
-    MAX_TEXT,
-    answered,
-    bounded,
-    make_server,
-    question_of,
-    schema_of,
-)
+from netplan.cli.mcp import make_server
 from netplan.cli.questions import QUESTIONS
+from netplan.cli.tools import MAX_JSON_BYTES, MAX_TEXT, answered, bounded, question_of, schema_of
 from netplan.errors import InputError
 
 mcp = pytest.importorskip("mcp")
@@ -134,7 +127,7 @@ def test_bad_calls_are_told_in_one_line() -> None:
         "audit": {},
         "compare 3": {"gpu": 512, "radix": 32},
         "compare 5": {"scenario": {"cluster": {"gpu": 512}}},
-        "compare 6": {"scenario": "/nowhere/mine.yaml"},
+        "compare 6": {"scenario": "nowhere/mine.yaml"},
         "compare 4": {"gpus": "many", "radix": 32},
         "frobnicate": {},
         "export": {"gpus": 64, "radix": 16, "to": None},
@@ -146,12 +139,15 @@ def test_bad_calls_are_told_in_one_line() -> None:
     assert said["audit"] == "audit needs file"
     assert said["compare 3"].startswith("unknown input of compare 'gpu': did you mean gpus")
     assert said["compare 5"] == "scenario: unknown key cluster.gpu: did you mean gpus?"
-    assert "no scenario file /nowhere/mine.yaml" in said["compare 6"]
+    assert "no scenario file nowhere/mine.yaml" in said["compare 6"]
     assert "no tool 'frobnicate'" in said["frobnicate"]
     assert said["export"] == "export needs to"
 
 
-def test_a_scenario_is_a_name_a_file_or_its_parts(tmp_path: Path) -> None:
+def test_a_scenario_is_a_name_a_file_or_its_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     parts = {
         "cluster": {"gpus": 512, "radix": 32, "accelerator": "h100-80gb", "fabrics": ["fat-tree"]},
         "workload": {"kind": "training", "model": "llama-3-8b", "batch": 512},
@@ -163,7 +159,7 @@ def test_a_scenario_is_a_name_a_file_or_its_parts(tmp_path: Path) -> None:
     )
     asked: dict[str, dict[str, Any]] = {
         "compare": {"scenario": parts},
-        "compare 2": {"scenario": str(mine)},
+        "compare 2": {"scenario": str(mine)},  # below the folder that the server works in
         "compare 3": {"scenario": "hgx-h100", "gpus": 512, "radix": 32, "fabric": "fat-tree"},
         "serving": {"scenario": {"workload": {"kind": "serving", "prompt": 2048}}, "gpus": 8},
     }

@@ -10,7 +10,7 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
 from netplan.errors import CatalogError
-from netplan.files import read_bounded
+from netplan.files import reachable, read_bounded
 
 GRAPHML, CSV, XLSX, TOPO, SUBNET = ".graphml", ".csv", ".xlsx", ".topo", ".ibnetdiscover"
 KINDS = (GRAPHML, CSV, XLSX, TOPO, SUBNET)
@@ -39,7 +39,7 @@ def kind_of(path: Path) -> str:
     '.ibnetdiscover'
     """
     with suppress(OSError, ValueError):  # reading says what is wrong with it
-        mode = path.stat().st_mode
+        mode = reachable(path).stat().st_mode
         if not (S_ISREG(mode) or S_ISDIR(mode)):
             raise CatalogError(f"{path}: no regular file: write what it gives into a file first")
     content = read_bounded(path)
