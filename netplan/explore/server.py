@@ -1,22 +1,39 @@
 """Serves the page to this machine alone."""
 
+import json
 import os
 import socket
 import sys
+from collections.abc import Awaitable, Callable, MutableMapping
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import Any, NoReturn
 
-from netplan.errors import InputError
+from msgspec import MsgspecError
+
+from netplan.errors import InputError, one_line
 from netplan.explore.state import Begun
 
 HOST = "127.0.0.1"
 HOSTS = [HOST, "localhost"]
 """Names that a browser may call it by: a page elsewhere cannot reach it under a name of its own."""
 GET_EXPLORE = "pip install 'netplan-toolkit[explore]'"
+SESSION_S, MOST_PAGES = 3, 32
+"""How long a page may lose its line before its session ends [s], and pages at a time [1]: each has
+three threads."""
+UNUSED = ("/sse", "/ws_sync", "/@file/")
+"""What the library serves beside pages: other ways to open a session, and files that none has."""
 APP = Path(__file__).with_name("app.py")
 STYLE = Path(__file__).with_name("page.css")
+CLIENT_ERRORS = (MsgspecError, ValueError, TypeError, LookupError, AssertionError)
+"""What the library raises over unknown sessions, missing fields and other malformed requests."""
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
+"""An application of the Asynchronous Server Gateway Interface (ASGI), and what it is called with.
+"""
 
 
 def free_port(asked: int) -> int:
@@ -61,11 +78,81 @@ def make_app(scenario: str = "") -> Any:  # noqa: ANN401 - an application of the
     Begun.scenario = scenario
     style = STYLE.read_text(encoding="utf-8")
     page = (
-        marimo.create_asgi_app(quiet=True, html_head=f"<style>{style}</style>")
+        marimo.create_asgi_app(
+            quiet=True, session_ttl=SESSION_S, html_head=f"<style>{style}</style>"
+        )
         .with_app(path="/", root=str(APP))
         .build()
     )
-    return hosts.TrustedHostMiddleware(page, allowed_hosts=HOSTS)
+    return hosts.TrustedHostMiddleware(Guard(page), allowed_hosts=HOSTS)
+
+
+class Guard:
+    """Lets pages of this server alone ask it, and answers what they get wrong with 4xx.
+
+    A page elsewhere may open a WebSocket to this machine, and have a browser send requests; its
+    own address then stands in ``Origin``. What the library raises over a request is no defect of
+    netplan: numbers of pages are computed elsewhere.
+    """
+
+    def __init__(self, app: Application) -> None:
+        self.app = app
+        self.pages = 0
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request, or keep one WebSocket."""
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        origin = headers.get(b"origin")
+        if origin is not None and origin != b"http://" + headers.get(b"host", b""):
+            await _refuse(scope, send, 403, "pages of another address may not ask")
+        elif scope["path"].startswith(UNUSED):
+            await _refuse(scope, send, 404, "not found")
+        elif scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        elif self.pages >= MOST_PAGES:
+            await _refuse(scope, send, 503, f"{MOST_PAGES} pages are open: close one")
+        else:
+            self.pages += 1
+            try:
+                await self.app(scope, receive, send)
+            finally:
+                self.pages -= 1
+
+    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Pass a request on; what is wrong with it is told in place of the library's 500."""
+        status = 0
+
+        async def keep(message: Message) -> None:
+            nonlocal status
+            status = status or message.get("status", 0)
+            if status < 500:  # noqa: PLR2004 - a failure of the server
+                await send(message)
+
+        try:
+            await self.app(scope, receive, keep)
+        except CLIENT_ERRORS as error:
+            if status in (0, 500):
+                await _refuse(scope, send, 400, one_line(error) or "malformed")
+            return
+        except Exception:
+            if status in (0, 500):
+                await _refuse(scope, send, 500, "a defect")
+            raise
+        if status >= 500:  # noqa: PLR2004 - which the library answers without an exception
+            await _refuse(scope, send, status, "not answered")
+
+
+async def _refuse(scope: Message, send: Send, status: int, reason: str) -> None:
+    """Refuse a request, or a WebSocket before it is one."""
+    if scope["type"] == "websocket":
+        await send({"type": "websocket.close", "code": 1008, "reason": reason})  # 403 by then
+        return
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps({"detail": reason}).encode()})
 
 
 def serve(app: Any, port: int) -> NoReturn:  # noqa: ANN401 - of the extra
