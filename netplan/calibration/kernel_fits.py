@@ -48,7 +48,15 @@ PRODUCT_COLUMNS = (
     *(Column(size, read_integer, needed=True) for size in "mnk"),
     Column("time_s", positive, needed=True),
 )
-PRODUCT_EXAMPLES = ("bf16,8192,8192,8192,1.40e-3", "bf16,4096,14336,4096,6.6e-4")
+PRODUCT_EXAMPLES = (
+    "bf16,16,1024,1024,5.065e-06",
+    "bf16,16,4096,8192,3.056e-05",
+    "bf16,256,4096,1024,9.207e-06",
+    "bf16,256,14336,8192,0.000134",
+    "bf16,2048,4096,8192,0.0002063",
+    "bf16,2048,14336,8192,0.0007073",
+)
+"""Rows of `examples/own-cluster/gemm.csv`: as many as a fit takes."""
 PRODUCT_KEYS = ("kernel_latency_s", "efficiency", "memory_efficiency")
 REDUCED_IN_SWITCH = ("half", "bfloat16", "float")
 """Types of nccl-tests that switches sum up: of 16 and 32 bits."""

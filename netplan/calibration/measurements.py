@@ -170,7 +170,7 @@ KINDS: dict[str, CollectiveKind] = {
 PREFIX = re.compile(r"^\[\d+,\d+\]<std\w+>:\s?")  # mpirun --tag-output
 STARTING = re.compile(r"(?:Collective test starting: |(?:^|[\s/]))([a-z_]+)_perf\b")
 RANK = re.compile(r"#\s+Rank\s+\d+\s.*?\bon\s+(\S+)")
-THREADS = re.compile(r"#\s*nThreads?:?\s+(\d+)\s+nGpus:?\s+(\d+)")
+THREADS = re.compile(r"#\s*nThreads?:?\s+(\d{1,6})\s+nGpus:?\s+(\d{1,6})\b")
 FAILED = re.compile(r"Test (NCCL|CUDA|failure)|Out of bounds values : [1-9]")
 LARGEST_RATIO = 0.05
 """By how much bus over algorithm bandwidth may differ from that of the collective [1]."""

@@ -117,6 +117,8 @@ def _table_to_fill(given: Mapping[str, Any]) -> bool:
 
     if given["template"] is None:
         return False
+    if given["format_"] not in (None, "csv"):
+        raise InputError(f"--format {given['format_']}: --template prints CSV: leave it out")
     emit(TEMPLATES[given["template"]], given["output_file"])
     say_file(given["output_file"])
     return True

@@ -10,7 +10,7 @@ from netplan.cli.heartbeat import Heartbeat
 from netplan.cli.output import say
 from netplan.cli.questions import page_in_a_file
 from netplan.reports.answer import Answer
-from netplan.studies.answer import damaged_points, unexpected_points
+from netplan.studies.answer import StudyAnswer, damaged_points, unexpected_points
 from netplan.studies.run import Progress
 from netplan.studies.sessions import (
     Evaluating,
@@ -92,6 +92,13 @@ def _bar(name: str, progress: Progress) -> str:
     )
 
 
+def _shown(answer: StudyAnswer, format_: str, path: Path | None) -> None:
+    """Show a store; rows of CSV have no sentence for what is not among them."""
+    if answer.damaged and format_ != "table":
+        say(f"{damaged_points(answer.damaged)}: netplan study resume computes them again")
+    page_in_a_file(answer, format_, path)
+
+
 command = click.Group(
     "study",
     help=(
@@ -102,6 +109,6 @@ command = click.Group(
         command_of(_Run, show=page_in_a_file),
         command_of(_Resume, show=page_in_a_file),
         command_of(StatusOfStudy),
-        command_of(ShowStudy, show=page_in_a_file),
+        command_of(ShowStudy, show=_shown),
     ],
 )

@@ -11,10 +11,12 @@ from functools import cached_property, partial
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import xlsxwriter
+from xlsxwriter.exceptions import FileCreateError
 
 from netplan.arrays import Floats
 from netplan.costing.cabling import CABLING_BOOKS, CablingBook
@@ -24,6 +26,7 @@ from netplan.costing.site_bill import SiteBooks, fitting, sized_networks
 from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import CatalogError, InfeasibleError, InputError
+from netplan.files import reachable
 from netplan.progress import each
 from netplan.questions.answers.screen_titles import titled
 from netplan.questions.asking import asks
@@ -119,36 +122,48 @@ def sheet_xlsx(sheet: Sheet) -> bytes:
         If the sheet has more rows than a spreadsheet holds.
     """
     buffer = io.BytesIO()
-    with xlsxwriter.Workbook(buffer, SAFE | {"constant_memory": True}) as book:
-        book.set_properties({"title": sheet.name, "created": CREATED})
-        page = book.add_worksheet(sheet.name)
-        bold = book.add_format({"bold": True})
-        page.freeze_panes(1, 0)
-        for column, title in enumerate(sheet.header):
-            page.write_string(0, column, title, bold)
-        numbers = [title in NUMBERS for title in sheet.header]
-        widths = [len(title) for title in sheet.header]
-        turn = each(("rows of the sheet", "the file"), str)
-        next(turn)
-        for line, row in enumerate(sheet.rows, start=1):
-            if line >= MAX_SHEET_ROWS:
-                raise InputError(
-                    f"a spreadsheet holds {MAX_SHEET_ROWS:,} rows, this table has more: write .csv"
-                )
-            for column, cell in enumerate(row):
-                if not cell:
-                    continue
-                widths[column] = max(widths[column], len(cell))
-                if numbers[column]:
-                    page.write_number(line, column, float(cell))
-                else:
-                    page.write_string(line, column, cell)
-        next(turn)
-        for column, width in enumerate(widths):
-            page.set_column(column, column, min(width, WIDE) + 2)
-        page.repeat_rows(0)
-        set_page(page, sheet.name)
+    try:
+        with xlsxwriter.Workbook(buffer, SAFE | {"constant_memory": True}) as book:
+            _write_sheet(book, sheet)
+    except (FileCreateError, OSError) as error:  # of its temporary files
+        cause = error.args[0] if isinstance(error, FileCreateError) else error
+        raise InputError(
+            f"the spreadsheet cannot be made: {getattr(cause, 'strerror', cause)}: free room in"
+            f" {gettempdir()}, or write .csv"
+        ) from None
     return buffer.getvalue()
+
+
+def _write_sheet(book: xlsxwriter.Workbook, sheet: Sheet) -> None:
+    """Write the rows, one by one, so that none stays in memory."""
+    book.set_properties({"title": sheet.name, "created": CREATED})
+    page = book.add_worksheet(sheet.name)
+    bold = book.add_format({"bold": True})
+    page.freeze_panes(1, 0)
+    for position, title in enumerate(sheet.header):
+        page.write_string(0, position, title, bold)
+    numbers = [title in NUMBERS for title in sheet.header]
+    widths = [len(title) for title in sheet.header]
+    turn = each(("rows of the sheet", "the file"), str)
+    next(turn)
+    for line, row in enumerate(sheet.rows, start=1):
+        if line >= MAX_SHEET_ROWS:
+            raise InputError(
+                f"a spreadsheet holds {MAX_SHEET_ROWS:,} rows, this table has more: write .csv"
+            )
+        for position, cell in enumerate(row):
+            if not cell:
+                continue
+            widths[position] = max(widths[position], len(cell))
+            if numbers[position]:
+                page.write_number(line, position, float(cell))
+            else:
+                page.write_string(line, position, cell)
+    next(turn)
+    for position, width in enumerate(widths):
+        page.set_column(position, position, min(width, WIDE) + 2)
+    page.repeat_rows(0)
+    set_page(page, sheet.name)
 
 
 def _field(text: str) -> str:
@@ -322,7 +337,7 @@ class Cables(Question[Answer]):
         if self.compare is not None:
             plan, as_built = map(Path, self.compare)
             for path in (plan, as_built):
-                if not path.is_file():
+                if not reachable(path).is_file():
                     wrong = "is no regular file" if path.exists() else "does not exist"
                     raise InputError(f"--compare: file '{path}' {wrong}")
             compared = partial(

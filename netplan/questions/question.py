@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 from netplan.catalog import unknown_name, user_roots
 from netplan.errors import InputError
 from netplan.inputs.option import Option, check_range, flag_text, read_option
+from netplan.inputs.readers import read_pairs
 from netplan.questions import own_inputs
 from netplan.questions.footprint import Footprint
 from netplan.records import replace
@@ -445,7 +446,9 @@ def _renamed(
         if name in question.shorthands and name not in own_names:
             whole, key, option = question.shorthands[name]
             before = renamed.get(whole) or given.get(whole) or {}
-            renamed[whole] = {**dict(before), key: read_option(name, option, value)}
+            if not isinstance(before, Mapping):  # texts, as a command line has them
+                before = read_pairs(f"--{whole}", before)
+            renamed[whole] = {**before, key: read_option(name, option, value)}
             continue
         now = name if name in own_names else _name_of_today(question, kind, name)
         if now in named and renamed[now] != value and now not in into:

@@ -4,6 +4,7 @@ A card's rate or a switch model may say how many ports a switch has; an expanded
 question puts behind the memory of each GPU by its name, and pays for.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -220,9 +221,10 @@ def same_capacity(cluster: Cluster, before: Cluster, catalog: str | Path | None 
         usual = ACCELERATORS.load(cluster.accelerator, user_roots(catalog))
         usual_gbps = gbps(usual.network_bytes_per_s)
     ports = cluster.switch_radix
-    if not cluster.nic_gbps or not usual_gbps:
-        return ports
-    return max(LEAST_RADIX, int(ports * usual_gbps / cluster.nic_gbps) // 2 * 2)
+    nic_gbps = cluster.nic_gbps or 0.0
+    if not usual_gbps or not 0 < nic_gbps < math.inf:
+        return ports  # what is no rate is refused where it is counted with
+    return max(LEAST_RADIX, int(ports * usual_gbps / nic_gbps) // 2 * 2)
 
 
 def with_cards(cluster: Cluster, overrides: Mapping[str, str]) -> dict[str, str]:

@@ -342,7 +342,8 @@ def damaged_points(points: Sequence[int]) -> str:
     """
     named = ", ".join(map(str, points[:LISTED_VALUES]))
     more = f" and {len(points) - LISTED_VALUES:,} more" if len(points) > LISTED_VALUES else ""
-    return f"damaged in the store, and left out: points {named}{more}"
+    what = "point" if len(points) == 1 else "points"
+    return f"damaged in the store, and left out: {what} {named}{more}"
 
 
 def _question(reader: Reader, sha256: str) -> Iterator[Table[Any]]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from netplan.arrays import AnyInts, Bools, Codes, Floats, Indices, Ints, distinct_values
 from netplan.errors import InputError
-from netplan.records import replace
+from netplan.records import LARGEST, replace
 
 KINDS = ("tensor", "context", "data", "pipeline", "expert", "other", "cache")
 """What a flow is for; kind codes are positions in this list."""
@@ -454,11 +454,11 @@ def check_flows(matrix: TrafficMatrix) -> None:
     if len(matrix.kind) and not 0 <= matrix.kind.min() <= matrix.kind.max() < len(KINDS):
         raise InputError(f"a kind code is out of range: use 0 to {len(KINDS) - 1}")
     # A NaN fails the comparison, which makes one test of three.
-    bad = np.flatnonzero(~((matrix.flow_bytes >= 0) & (matrix.flow_bytes < np.inf)))
+    bad = np.flatnonzero(~((matrix.flow_bytes >= 0) & (matrix.flow_bytes <= LARGEST)))
     if len(bad):
         raise InputError(
-            f"flow {bad[0]} carries {matrix.flow_bytes[bad[0]]:g} bytes: give a finite amount of at"
-            " least 0"
+            f"flow {bad[0]} carries {matrix.flow_bytes[bad[0]]:g} bytes: give an amount from 0 to"
+            f" {LARGEST:g}"
         )
     loops = np.flatnonzero(matrix.source == matrix.destination)
     if len(loops):
@@ -484,8 +484,10 @@ def check_groups(gpus: int, groups: UniformGroups) -> None:
         not finite.
     """
     _check_range("member of a group", groups.members, gpus)
-    if not (groups.pair_bytes >= 0 and np.isfinite(groups.pair_bytes)):
-        raise InputError(f"a pair of a group carries {groups.pair_bytes:g} bytes: give at least 0")
+    if not 0 <= groups.pair_bytes <= LARGEST:
+        raise InputError(
+            f"a pair of a group carries {groups.pair_bytes:g} bytes: give from 0 to {LARGEST:g}"
+        )
     if not 0 <= groups.kind < len(KINDS):
         raise InputError(f"kind code {groups.kind} is out of range: use 0 to {len(KINDS) - 1}")
     times = np.bincount(groups.members.ravel(), minlength=1)
@@ -500,5 +502,5 @@ def _check_range(name: str, numbers: Indices, gpus: int) -> None:
     if numbers.size and not 0 <= numbers.min() <= numbers.max() < gpus:
         worst = numbers.max() if numbers.max() >= gpus else numbers.min()
         raise InputError(
-            f"{name}: GPU {int(worst):,} is not in a cluster of {gpus:,} GPUs (0 to {gpus - 1:,})"
+            f"{name}: GPU {worst:,.0f} is not in a cluster of {gpus:,} GPUs (0 to {gpus - 1:,})"
         )

@@ -11,13 +11,15 @@ import zlib
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from tokenize import TokenError
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from numpy.lib import format as npy
 
 from netplan.arrays import Floats
-from netplan.errors import InputError
+from netplan.errors import InputError, piece
+from netplan.files import reachable
 from netplan.records import replace
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups
 
@@ -31,7 +33,7 @@ FLOW_ARRAYS = {"gpus": 0, "source": 1, "destination": 1, "flow_bytes": 1, "kind"
 """Arrays of an npz file, and their dimensions [1]."""
 
 MAX_ARRAY_BYTES = 1 << 30
-DAMAGED = (zlib.error, lzma.LZMAError)
+DAMAGED = (zlib.error, lzma.LZMAError, TokenError)
 
 
 def save_csv(matrix: TrafficMatrix, path: Path) -> None:
@@ -70,14 +72,14 @@ def load_csv(path: Path, gpus: int) -> TrafficMatrix:
     """
     parts = []
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with reachable(path).open(encoding="utf-8", newline="") as file:
             # No line of a matrix is longer; a file without an end must have no line without one.
             reader = csv.reader(iter(partial(file.readline, MAX_LINE), ""))
             header = tuple(next(reader, ()))
             if header != CSV_COLUMNS:
                 raise InputError(
                     f"{path}: the header of a traffic matrix is {','.join(CSV_COLUMNS)}, got"
-                    f" {','.join(header)[:80] or 'nothing'}"
+                    f" {piece(','.join(header)) or 'nothing'}"
                 )
             while rows := list(islice(reader, CSV_ROWS)):
                 parts.append(_columns(rows, f"{path}:{reader.line_num - len(rows) + 1}"))
@@ -93,7 +95,8 @@ def load_csv(path: Path, gpus: int) -> TrafficMatrix:
 
 
 def _unreadable(path: Path, reason: object) -> InputError:
-    return InputError(f"{path}: cannot be read as a traffic matrix: {reason}")
+    # numpy's own words hold a whole header.
+    return InputError(f"{path}: cannot be read as a traffic matrix: {reason!s:.120}")
 
 
 def _columns(rows: list[list[str]], place: str) -> Floats:
@@ -103,7 +106,7 @@ def _columns(rows: list[list[str]], place: str) -> Floats:
         texts = [[*row[:KIND], codes[row[KIND]]] for row in rows if len(row) == len(CSV_COLUMNS)]
         numbers = np.array(texts, dtype=np.float64)
         ends = numbers[:, :BYTES]
-        if len(texts) == len(rows) and np.array_equal(ends, np.floor(ends)):
+        if len(texts) == len(rows) and np.isfinite(ends).all() and (ends == np.floor(ends)).all():
             return numbers.T
     except (KeyError, ValueError):
         pass
@@ -120,13 +123,13 @@ def _fault(row: list[str]) -> str | None:
         return f"{len(row)} columns, a flow has {len(CSV_COLUMNS)}: {','.join(CSV_COLUMNS)}"
     for name, text in zip(CSV_COLUMNS[:BYTES], row, strict=False):
         if not text.strip().lstrip("-").isdecimal():
-            return f"{name} is {text!r}: give the whole number of a GPU"
+            return f"{name} is {piece(text)!r}: give the whole number of a GPU"
     try:
         float(row[BYTES])
     except ValueError:
-        return f"bytes is {row[BYTES]!r}: give a number"
+        return f"bytes is {piece(row[BYTES])!r}: give a number"
     if row[KIND] not in KINDS:
-        return f"unknown kind of traffic {row[KIND]!r}: use one of {', '.join(KINDS)}"
+        return f"unknown kind of traffic {piece(row[KIND])!r}: use one of {', '.join(KINDS)}"
     return None
 
 
@@ -150,7 +153,7 @@ def load_npz(path: Path, gpus: int | None = None) -> TrafficMatrix:
         If the file is missing or is no such archive, or holds a matrix for another number of GPUs
         or one that cannot be. The message is one line and starts with the file.
     """
-    if path.exists() and not path.is_file():
+    if reachable(path).exists() and not path.is_file():
         raise _unreadable(path, "an archive is a file, no pipe and no device")
     try:
         with ZipFile(path) as archive:
@@ -205,7 +208,11 @@ def _array(archive: ZipFile, name: str, sides: int, *, real: bool = False) -> np
     if dtype.kind not in "iuf" or len(shape) != sides or min(shape, default=0) < 0:
         raise ValueError(f"array {name!r} is of {dtype} in {len(shape)} dimensions, not a matrix's")
     array = np.frombuffer(content, dtype).reshape(shape, order="F" if by_columns else "C")
-    if not real and dtype.kind == "f" and not np.array_equal(array, np.floor(array)):
+    if (
+        not real
+        and dtype.kind == "f"
+        and not (np.isfinite(array) & (array == np.floor(array))).all()
+    ):
         raise ValueError(f"array {name!r} holds a number that is not whole")
     return array
 

@@ -427,3 +427,116 @@ def test_readers_who_leave(command: tuple[str, ...]) -> None:
     os.close(reader)
     with open(writer, "w", encoding="utf-8") as pipe:  # noqa: PTH123 - no path
         assert netplan_into(pipe, *command, "--gpus", "16384", "--radix", "64") == (0, "")
+
+
+def matrix_with_header(path: Path, header: bytes) -> None:
+    """A matrix in an archive, of which one array says other things of itself."""
+    save(path)
+    with zipfile.ZipFile(path) as archive:
+        arrays = {name: archive.read(name) for name in archive.namelist()}
+    length = int.from_bytes(arrays["source.npy"][8:10], "little")
+    arrays["source.npy"] = arrays["source.npy"][:10] + header.ljust(length)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in arrays.items():
+            archive.writestr(name, content)
+
+
+def test_numbers_of_a_matrix_that_no_total_can_hold_are_refused(tmp_path: Path) -> None:
+    csv, npz = tmp_path / "m.csv", tmp_path / "m.npz"
+    for row, message in (
+        ("0,1,1e308,tensor", "flow 0 carries 1e+308 bytes: give an amount from 0 to 1e+30"),
+        ("inf,1,1,tensor", "m.csv:2: source is 'inf': give the whole number of a GPU"),
+        ("0,1e400,1,tensor", "m.csv:2: destination is '1e400': give the whole number of a GPU"),
+    ):
+        csv.write_text(f"source,destination,bytes,kind\n{row}\n")
+        for form in ("table", "json"):
+            assert message in refused(*LOADS, "--matrix", str(csv), "--format", form)
+    for changed, message in (
+        ({"flow_bytes": np.array([1e308, 1e308])}, "give an amount from 0 to 1e+30"),
+        ({"gpus": np.array(np.inf)}, "array 'gpus' holds a number that is not whole"),
+        ({"source": np.array([np.inf, 1])}, "array 'source' holds a number that is not whole"),
+        (
+            {"members_0": np.array([[0, 1]]), "pair_0": np.array([1e308, 0])},
+            "a pair of a group carries 1e+308 bytes: give from 0 to 1e+30",
+        ),
+    ):
+        save(npz, **changed)
+        assert message in refused(*LOADS, "--matrix", str(npz))
+
+
+def test_a_damaged_header_of_an_archive_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "m.npz"
+    for header in (b"{'descr': '<i8', 'shape': (((2,), }", b"{'descr'", b"x" * 60):
+        matrix_with_header(path, header)
+        said = refused(*LOADS, "--matrix", str(path))
+        assert "cannot be read as a traffic matrix" in said
+        assert said.count("\n") == 1
+        assert len(said) < 400
+
+
+@pytest.mark.parametrize("place", ["nGpus 8", "1024"])
+def test_numbers_of_thousands_of_digits_are_refused(place: str, tmp_path: Path) -> None:
+    text = (
+        "# Collective test starting: all_gather_perf\n# nThread 1 nGpus 8\n"
+        "# size count type redop root time algbw busbw #wrong\n"
+        "1024 1 float sum -1 1.0 1.0 1.0 0\n"
+    )
+    path = tmp_path / "measured.txt"
+    word = place.rpartition(" ")[0]
+    path.write_text(text.replace(place, f"{word} {'9' * 4300}".strip()))
+    said = refused("calibrate", "--accelerator", "h100-80gb", "--collectives", str(path))
+    assert f"{path.name}:4: " in said
+    assert len(said) < 400
+
+
+def test_a_full_folder_of_temporary_files_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from xlsxwriter.exceptions import FileCreateError  # noqa: PLC0415
+
+    from netplan.questions import cables  # noqa: PLC0415
+
+    def full(*_: object) -> None:
+        raise FileCreateError(OSError(27, "File too large"))
+
+    monkeypatch.setattr(cables, "_write_sheet", full)
+    said = refused("cables", "rail-only-paper", *SMALL, "-o", str(tmp_path / "p.xlsx"))
+    assert "the spreadsheet cannot be made: File too large: free room in" in said
+    assert not [*tmp_path.iterdir()]
+
+
+def test_refusals_print_nothing_of_what_they_refuse(tmp_path: Path) -> None:
+    tpu = ("export", "tpu-v7", "--gpus", "128", "--hb-size", "8", "--to", "slurm-yaml")
+    assert "has no switches" in refused(*tpu)
+    assert "--template prints CSV" in refused("calibrate", "--template", "gemm", "--format", "json")
+    nic = ("collective", "four-d-paper", "--gpus", "128", "--kind", "all_reduce", "--nic")
+    for rate in ("nan", "inf"):
+        assert f"--nic {rate} is out of range" in refused(*nic, rate)
+    assert "unknown scenario" in refused("compare", "\udcff", cwd=tmp_path)
+
+
+def test_a_degree_beside_fixed_ones_is_one_of_them() -> None:
+    fixed = ("map", "four-d-paper", "--fix", "tensor=8")
+    done = netplan(*fixed, "--pipeline", "96", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    both = netplan(
+        "map", "four-d-paper", "--fix", "tensor=8", "--fix", "pipeline=96", "--format", "json"
+    )
+    assert json.loads(done.stdout)["inputs"]["fixed"] == json.loads(both.stdout)["inputs"]["fixed"]
+
+
+def test_the_template_of_products_is_one_that_a_fit_takes(tmp_path: Path) -> None:
+    rows = netplan("calibrate", "--template", "gemm").stdout
+    (tmp_path / "gemm.csv").write_text(rows)
+    done = netplan("calibrate", "--accelerator", "h100-80gb", "--gemm", "gemm.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_bounds_of_a_small_fabric_take_seconds(tmp_path: Path) -> None:
+    words = (*LOADS, "--fabric", "fat-tree", "--bounds", "--matrix", "m.csv")
+    began = time.process_time()
+    flows = [f"{a},{b},1e9,expert" for a in range(64) for b in range(64) if a != b]
+    (tmp_path / "m.csv").write_text("\n".join(["source,destination,bytes,kind", *flows]))
+    done = netplan(*words, "--format", "json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert time.process_time() - began < 10  # by the simplex method 14 s

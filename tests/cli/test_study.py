@@ -117,6 +117,8 @@ def test_a_damaged_row_is_named_and_computed_again(ready: Path) -> None:
     connection.close()
     shown = netplan("study", "show", "batch-size", cwd=ready).stdout
     assert "damaged in the store, and left out: points 0, 1, 2," in " ".join(shown.split())
+    rows = netplan("study", "show", "batch-size", "--format", "csv", cwd=ready)
+    assert "damaged in the store, and left out: points 0, 1, 2," in rows.stderr
     status = netplan("study", "status", "batch-size", "--format", "json", cwd=ready)
     assert json.loads(status.stdout)["damaged"] == list(range(10))
     done = netplan("study", "resume", "batch-size", cwd=ready)

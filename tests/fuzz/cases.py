@@ -16,8 +16,10 @@ import click
 from rich.cells import cell_len
 
 from netplan.cli.main import netplan as command_line
+from netplan.cli.questions import QUESTIONS
 from tests.cli.command import Done, netplan
 from tests.fuzz.files import damaged, whole_files
+from tests.fuzz.messages import drawn_call, faults_of_call
 from tests.fuzz.records import drawn_files
 from tests.fuzz.values import junk, value_of
 
@@ -45,6 +47,8 @@ WEIGHTS = {
     "optimize": 3,
     "serving": 4,
     "diff": 6,
+    "offers": 4,
+    "mcp": 10,
     "init": 3,
     "draw": 3,
     "study run": 4,
@@ -71,6 +75,7 @@ GIVEN = {
     "serving": ("--gpus", "--model", "--hb-size", "--prompt", "--output"),
     "diff": ("--gpus", "--hb-size", "--radix", "--model", "--b"),
     "draw": ("--gpus", "--hb-size"),
+    "offers": ("--gpus", "--fabric", "--radix"),
     "cables": ("--gpus", "--hb-size"),
     "export": ("--gpus", "--to", "--hb-size"),
     "optimize": ("--gpus", "--fabric", "--hb-size", "--model", "--batch", "--prices"),
@@ -99,7 +104,7 @@ def commands() -> dict[str, click.Command]:
     """Every command by its words."""
     found: dict[str, click.Command] = {}
     context = click.Context(command_line)
-    for words in WEIGHTS:
+    for words in WEIGHTS.keys() - {"mcp"}:
         group: click.Command | None = command_line
         for word in words.split():
             assert isinstance(group, click.Group)
@@ -110,6 +115,8 @@ def commands() -> dict[str, click.Command]:
 
 
 COMMANDS = commands()
+TOOLS = {tool: words for tool in QUESTIONS if (words := tool.replace("_", " ")) in COMMANDS}
+"""Tools of the server and the words of their commands."""
 
 
 def case(seed: str) -> Case:
@@ -123,6 +130,11 @@ def case(seed: str) -> Case:
     if rng.random() < 0.02:
         return Case(tuple(junk(rng) for _ in range(rng.randrange(1, 4))), files, 80)
     (name,) = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))
+    if name == "mcp":  # a call of a tool, as its client sends it
+        (tool,) = rng.choices([*TOOLS], [WEIGHTS[words] for words in TOOLS.values()])
+        command = COMMANDS[TOOLS[tool]]
+        given = drawn_call(command, rng, sorted(files), GIVEN.get(TOOLS[tool], ()))
+        return Case(("mcp", tool, json.dumps(given)), files, 80)
     words = [*name.split(), *_arguments(name, COMMANDS[name], rng, sorted(files))]
     if rng.random() < 0.02:
         words.insert(rng.randrange(len(words) + 1), junk(rng))
@@ -137,7 +149,7 @@ def _arguments(name: str, command: click.Command, rng: Random, files: list[str])
         wanted = flag in given or rng.random() < (
             0.9 if isinstance(one, click.Argument) else likely
         )
-        if not wanted or (flag in ("--help", "--scheduler") and rng.random() < 0.95):
+        if not wanted or (flag in ("--help", "--help-all", "--scheduler") and rng.random() < 0.95):
             continue
         if isinstance(one, click.Option) and one.is_flag:
             yield rng.choice((*one.opts, *one.secondary_opts))
@@ -153,6 +165,9 @@ def faults_of(case: Case, folder: Path) -> list[str]:
     for name, content in case.files.items():
         (folder / name).write_bytes(content)
     before = {path.name for path in folder.iterdir()}
+    if case.words[:1] == ("mcp",) and len(case.words) == 3:
+        with limits():
+            return [*faults_of_call(case.words[1], json.loads(case.words[2]), folder)]
     try:
         with limits(), warnings.catch_warnings(action="error"):
             done = netplan(*case.words, columns=case.columns, cwd=folder)
@@ -161,6 +176,9 @@ def faults_of(case: Case, folder: Path) -> list[str]:
             raise
         return [f"{type(error).__name__}: {error!s:.300}"]
     left = {path.name for path in folder.iterdir()} - before
+    silent = done.returncode == 0 and not done.stdout.strip() and not done.stderr.strip()
+    if silent and not left and not any(Path(word).name in before for word in case.words):
+        return ["an answer that says nothing"]
     return [*_faults(case, done), *_left_behind(case, done, left)]
 
 
@@ -195,7 +213,7 @@ def printed_page(words: Sequence[str]) -> bool:
 def _faults_of_form(case: Case, printed: str) -> Iterator[str]:
     words = case.words
     form = words[words.index("--format") + 1] if "--format" in words else ""
-    if not printed or "--help" in words:
+    if not printed or "--help" in words or "--help-all" in words:
         return
     if form == "json":
         try:

@@ -6,6 +6,7 @@ Moments are random, but tied to how far the study is, so that all ten come on an
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import time
 from contextlib import suppress
@@ -78,6 +79,27 @@ def test_ten_kills_of_workers_and_driver(tmp_path: Path) -> None:
         else:
             kill_a_worker(path, moments, driver)
     assert driver.wait() == 0
+    check_complete(path)
+
+
+@pytest.mark.slow
+def test_kills_of_one_of_two_drivers_and_damaged_rows(tmp_path: Path) -> None:
+    path, moments = tmp_path / "toy.sqlite", random.Random(3)  # noqa: S311
+    for kill in range(KILLS // 2):
+        drivers = [start_driver(path, POINTS, 0.0003, 0) for _ in range(2)]
+        while all(driver.poll() is None for driver in drivers):
+            time.sleep(0.01)
+        (holder,) = (driver for driver in drivers if driver.poll() is None)
+        wait_for_rows(path, kill * POINTS_A_KILL, holder)
+        time.sleep(moments.uniform(0.0, 0.3))
+        holder.kill()
+        assert holder.wait() == -signal.SIGKILL
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE outcomes SET seconds = seconds + 1 WHERE point % 100 = 7")
+        connection.close()
+        with Store.open(path) as store:
+            assert {point % 100 for point in store.damaged} <= {7}
+    assert start_driver(path, POINTS, 0.0003, 0).wait() == 0
     check_complete(path)
 
 

@@ -63,7 +63,7 @@ def slurm_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> Iterator
     SwitchName=s1-7 Nodes=host-[14-15]
     SwitchName=s2-0 Switches=s1-[0-7]
     """
-    for branch in _tree(graph, named_hosts(graph, host_gpus)):
+    for branch in _tree(graph, named_hosts(graph, host_gpus), _tiers(graph)):
         yield f"SwitchName={branch.name} {branch.below}={branch.members}\n"
 
 
@@ -96,11 +96,11 @@ def slurm_yaml_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> Ite
     Parameters and errors are those of :func:`slurm_lines`.
     """
     hosts = named_hosts(graph, host_gpus)
+    tree, (blocks, sizes) = _tree(graph, hosts, _tiers(graph)), _blocks(graph, hosts)
     yield "---\n- topology: tree\n  cluster_default: true\n  tree:\n    switches:\n"
-    for branch in _tree(graph, hosts):
+    for branch in tree:
         below = "nodes" if branch.below == NODES else "children"
         yield f"      - switch: {branch.name}\n        {below}: {branch.members}\n"
-    blocks, sizes = _blocks(graph, hosts)
     yield "- topology: block\n  cluster_default: false\n  block:\n    block_sizes:\n"
     yield from (f"      - {size}\n" for size in sizes)
     yield "    blocks:\n"
@@ -139,9 +139,8 @@ def named_hosts(graph: FabricGraph, host_gpus: int | None = None) -> NamedHosts:
     return NamedHosts(of_gpu, [host_name(number) for number in range(int(of_gpu[-1]) + 1)])
 
 
-def _tree(graph: FabricGraph, hosts: NamedHosts) -> Iterator[Branch]:
+def _tree(graph: FabricGraph, hosts: NamedHosts, tiers: Sequence[int]) -> Iterator[Branch]:
     """Lines of the tree, from the leaves up."""
-    tiers = _tiers(graph)
     below: Ints = np.arange(len(hosts.names))
     names, kind = hosts.names, NODES
     for tier in tiers:
