@@ -43,6 +43,7 @@ class Family(NamedTuple):
     gated_attention: bool = False
     experts: bool = False  # in all models of the type: a configuration without any is cut short
     latent: bool = False  # attention, likewise
+    biases: bool = False
 
 
 PLAIN, SPARSE = Family(), Family(experts=True)
@@ -50,15 +51,16 @@ FAMILIES: dict[str, Family] = {
     **dict.fromkeys(("llama", "mistral", "ministral3", "mimo", "phi3", "olmo2", "glm4"), PLAIN),
     **dict.fromkeys(("qwen2", "qwen3", "qwen3_vl_text", "qwen3_5_text"), PLAIN),
     **dict.fromkeys(("qwen2_moe", "qwen3_moe", "qwen3_vl_moe_text", "qwen3_5_moe_text"), SPARSE),
-    **dict.fromkeys(("mixtral", "llama4_text", "gpt_oss", "minimax_m2", "glm4_moe"), SPARSE),
+    **dict.fromkeys(("mixtral", "llama4_text", "minimax_m2", "glm4_moe"), SPARSE),
     **dict.fromkeys(
         ("deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "glm_moe_dsa"),
         Family(experts=True, latent=True),
     ),
     "mimo_v2_flash": SPARSE,
+    "gpt_oss": Family(experts=True, biases=True),
     **dict.fromkeys(("gemma", "gemma2", "gemma3_text", "gemma4_text"), Family(tied=True)),
     "qwen3_next": Family(gated_attention=True, experts=True),
-    "gpt2": Family(gated=False, tied=True),
+    "gpt2": Family(gated=False, tied=True, biases=True),
     "nemotron_h": Family(gated=False),
 }
 """Types of models that are read, by their ``model_type``."""
@@ -217,6 +219,7 @@ class _Reader:
             "heads": heads,
             "gated_ffn": family.gated,
             "rotary": kind not in UNPLACED,
+            "biases": family.biases or bool(self.data.get("mlp_bias")),
             "sequence_length": length,
             "context_length": longest,
             "vocabulary": self.optional("vocab_size") or 0,
@@ -445,7 +448,8 @@ class _Reader:
         if self.optional("n_group") not in (None, 0, 1):
             yield "the limit on groups of experts of a token"
         if self.data.get("attention_bias") or self.data.get("qkv_bias"):
-            yield "biases of projections"
+            counted = FAMILIES[kind].biases or self.data.get("mlp_bias")
+            yield f"biases of {'queries, keys and values' if counted else 'projections'}"
         if self.optional("num_kv_shared_layers"):
             yield "keys and values that layers share"
         if self.optional("hidden_size_per_layer_input"):

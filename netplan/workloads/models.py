@@ -208,8 +208,10 @@ class Model(Record, frozen=True, kw_only=True):
 
     Unless the file says otherwise, ``ffn_size`` is 4 x hidden size, ``kv_heads`` the number of
     heads, ``head_size`` an even share of the hidden size, ``value_head_size`` as large, ``rotary``
-    what ``gated_ffn`` is, and ``batch`` absent; heads together may be wider or narrower than the
-    hidden size. Tokens of a ``causal`` model attend to those before them, of others to all.
+    what ``gated_ffn`` is, ``biases`` what it is not, and ``batch`` absent; heads together may be
+    wider or narrower than the hidden size. With ``biases`` feed-forward parts and the output of
+    attention add one to their products. Tokens of a ``causal`` model attend to those before them,
+    of others to all.
     ``gated_attention`` makes a gate of results beside each query; ``attention_sinks`` let a head
     attend to nothing, by one number of its own beside its scores. ``vocabulary`` is 0
     for a model without one, such as a vision transformer. ``sequence_length`` is that of training;
@@ -241,6 +243,7 @@ class Model(Record, frozen=True, kw_only=True):
     ffn_size: PositiveInt | None = None
     gated_ffn: bool = False
     rotary: bool | None = None
+    biases: bool | None = None
     causal: bool = True
     experts: Experts | None = None
     latent_attention: LatentAttention | None = None
@@ -291,6 +294,11 @@ class Model(Record, frozen=True, kw_only=True):
     def rotates(self) -> bool:
         """Whether queries and keys are rotated by their position."""
         return self.gated_ffn if self.rotary is None else self.rotary
+
+    @property
+    def adds_biases(self) -> bool:
+        """Whether products of feed-forward parts and of attention's output add a bias."""
+        return not self.gated_ffn if self.biases is None else self.biases
 
     @property
     def depth(self) -> int:

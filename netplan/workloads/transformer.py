@@ -3,7 +3,8 @@
 In both modes the layer has the operations of arXiv:2410.00273: the feed-forward part, then
 attention. Mode ``published-code`` repeats two slips of that paper's code, which `corrected` mends:
 the SUMMA norm is l // n1 wide instead of e // n1, and the biases of fc2 and vproj act on rows that
-were scattered before. Left out, as there: the qkv bias, residual sums, loss and optimizer.
+were scattered before. Left out, as there: the qkv bias, residual sums, loss and optimizer. A model
+without biases (`netplan.workloads.models.Model.adds_biases`) has none of the others either.
 
 Layers of a model may be unlike: some with experts (`netplan.workloads.transformer`), with windows,
 latent vectors or linear attention (`netplan.workloads.attention`). A stack of them is so many times
@@ -102,10 +103,29 @@ def transformer_layer(
     >>> layer.operations[0].forward.tensor_flops
     array([1.34215107e+12])
     """
-    local, experts = ops.local_sizes(model, sharding), experts_of(model, variant)
     _check_modelled(model, strategy, variant)
     if strategy == "summa":
-        return _summa_layer(model, sharding, local, mode, variant)
+        layer = _summa_layer(model, sharding, mode, variant)
+    else:
+        layer = _ring_layer(model, sharding, strategy, mode, variant)
+    return layer if model.adds_biases else _without_biases(layer)
+
+
+def _without_biases(layer: ops.Layer) -> ops.Layer:
+    """The layer of a model whose products add none: each hands on its result itself."""
+    left = [
+        replace(operation, inputs=tuple(name.removesuffix("-bias") for name in operation.inputs))
+        for operation in layer.operations
+        if not operation.name.endswith("-bias")
+    ]
+    return replace(layer, operations=tuple(left))
+
+
+def _ring_layer(
+    model: Model, sharding: ops.Sharding, strategy: Strategy, mode: Mode, variant: ops.Variant
+) -> ops.Layer:
+    """The layer of 1D and 2D-context (Tables I and II), whose blocks go round rings of GPUs."""
+    local, experts = ops.local_sizes(model, sharding), experts_of(model, variant)
     if not variant.sequence_parallel:
         # Sizes without sequence parallelism: norms and dropouts have all rows on every tensor GPU.
         local = replace(local, scattered_rows=local.rows, dropped=local.rows * local.hidden)
@@ -238,9 +258,10 @@ def _bias_shape(
 
 
 def _summa_layer(
-    model: Model, sharding: ops.Sharding, local: ops.Local, mode: Mode, variant: ops.Variant
+    model: Model, sharding: ops.Sharding, mode: Mode, variant: ops.Variant
 ) -> ops.Layer:
     """All products on the tensor x context grid (Table A2)."""
+    local = ops.local_sizes(model, sharding)
     e, rows = local.hidden, local.rows
     block = rows * local.hidden_local
     columns = (2 if local.gated else 1) * local.ffn_local

@@ -213,7 +213,9 @@ def test_kinds_of_layers_are_counted(tmp_path: Path) -> None:
     assert model.window_attention is not None
     assert (model.window_attention.layers, model.window_attention.tokens) == (3, 32)
     assert model.attention_sinks
-    assert "biases of projections" in model.left_out[1]
+    assert "biases of queries, keys and values" in model.left_out[1]
+    assert model.adds_biases
+    assert "biases of projections" in load(tmp_path, LLAMA | {"attention_bias": True}).left_out[1]
     gemma = load(tmp_path, GEMMA).window_attention
     assert gemma is not None
     assert (gemma.head_size, gemma.kv_heads, gemma.layers) == (8, 4, 5)
