@@ -162,7 +162,7 @@ class Basis(Struct, frozen=True):
         True
         """
         if first.timed and other.timed and (first.barred or other.barred):
-            return first.timed.equals(other.timed)
+            return first.timed.as_fast_as(other.timed)
         short, long = sorted((first.time_s, other.time_s))
         return long <= short * (1 + self.within)
 

@@ -163,5 +163,5 @@ def beside_the_next(
         if max(best.time_s, second.time_s) < inf:
             facts["margin_time_share"] = second.time_s / best.time_s - 1
             if best.timed and second.timed:
-                facts["times_told_apart"] = not best.timed.equals(second.timed)
+                facts["times_told_apart"] = not best.timed.as_fast_as(second.timed)
     return replace(record, kind=kind, **facts)

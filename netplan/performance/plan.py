@@ -234,6 +234,8 @@ class Instances(Struct, frozen=True):
 
 SAID = ("mfu", "memory_bytes", "memory_parts_bytes", "breakdown_s")
 SAID_IF_THERE = ("phases_s", "memory_tiers_bytes")
+MOST_SHARED = 0.05
+"""Largest difference of times on two networks that bars of unlike basis leave open [1]."""
 """Keys of a plan's time in JSON, those of the second only where there is something."""
 
 
@@ -339,6 +341,27 @@ class PlanTime(Struct, frozen=True):
         if self.error and other.error and self.error.kind:
             return self.error.same_as(other.error, self.iteration_time_s, other.iteration_time_s)
         return any(bar.equal(self.breakdown_s, other.breakdown_s) for bar in bars)
+
+    def as_fast_as(self, other: "PlanTime") -> bool:
+        """Whether two networks train as fast, for all that is known of one model's times.
+
+        Errors of one model are shared by both, whatever their bars: runs like one of them may be
+        unpublished, yet what the other network spares is no less.
+
+        Parameters
+        ----------
+        other
+            The time of the best plan on another network.
+
+        Returns
+        -------
+        bool
+            Whether they are equal by :meth:`equals`, and under software of a date also within
+            :data:`MOST_SHARED`.
+        """
+        short, long = sorted((self.iteration_time_s, other.iteration_time_s))
+        dated = bool(self.error and self.error.kind)
+        return self.equals(other) and (not dated or long <= short * (1 + MOST_SHARED))
 
     def in_short(self) -> dict[str, Any]:
         """What every answer about a plan says in JSON: time, GPUs and the plan itself.

@@ -364,7 +364,7 @@ def test_of_a_tie_none_is_too_slow() -> None:
     # Two of one price and time: no bandwidth brings one near that is near already.
     found = netplan.compare(
         "rail-only-paper",
-        gpus=1536,
+        gpus=1024,
         radix=64,
         accelerator="h100-80gb",
         fabrics=("rail-optimized", "rail-only"),

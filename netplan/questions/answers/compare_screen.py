@@ -353,7 +353,7 @@ def _pace(row: FabricRow, baseline: FabricRow) -> str:
     slower = row.time_s / baseline.time_s - 1
     if abs(slower) < LEAST_WAIT / 10:
         return " and as fast"
-    within = ", within the error" if row.best.equals(baseline.best) and row.best.error else ""
+    within = ", within the error" if row.best.as_fast_as(baseline.best) and row.best.error else ""
     return f" and {100 * abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}{within}"
 
 

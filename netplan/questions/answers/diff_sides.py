@@ -192,7 +192,7 @@ def pace_between(
     time_a, bar_a = _barred(plan_a, batches[0] if batches else 1)
     time_b, bar_b = _barred(plan_b, batches[1] if batches else 1)
     if alike and not batches:
-        equal = plan_a.equals(plan_b)
+        equal = plan_a.as_fast_as(plan_b)
     else:
         within = [bar_a.low <= time_b <= bar_a.high] if bar_a else []
         within += [bar_b.low <= time_a <= bar_b.high] if bar_b else []
