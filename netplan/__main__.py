@@ -12,6 +12,8 @@ def main() -> None:
     """Run the command line; Ctrl-C before it can answer ends the process without a word."""
     # Imports make many objects and no garbage: the collector's early passes cost a tenth.
     gc.set_threshold(200_000, 20, 20)
+    # Arrays of numpy are small here: a second thread of OpenBLAS mostly waits, on a processor.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from netplan.cli.main import main as command_line  # noqa: PLC0415 - it takes a while

@@ -16,9 +16,14 @@ from hypothesis import strategies as st
 
 import netplan
 from netplan.errors import InfeasibleError, InputError
-from netplan.performance.mapping.chip import MappingOptions, map_graph
+from netplan.performance.mapping.chip import (
+    MappingOptions,
+    kernel_problem,
+    map_graph,
+    sequence_tiles,
+)
 from netplan.performance.mapping.fusion import best_fusion, kernel_by_kernel, lower_bound_s
-from netplan.performance.mapping.network import ChipNetwork
+from netplan.performance.mapping.network import ChipNetwork, equal_levels, parallel_layouts
 from netplan.performance.mapping.partitions import (
     ChipResources,
     ComputeTiles,
@@ -27,13 +32,13 @@ from netplan.performance.mapping.partitions import (
     partition_times,
     tile_choices,
 )
-from netplan.performance.mapping.system import linpack_steps
+from netplan.performance.mapping.system import ChipSystem, fastest_system, linpack_steps
 from netplan.records import replace
 from netplan.traffic.published_topology import Dimension, exchange_s
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.graph_sharding import STATES, best_sharding
 from netplan.workloads.kernel_graph import Kernel, KernelGraph
-from netplan.workloads.model_graphs import layer_graph, recommendation_graph
+from netplan.workloads.model_graphs import divides, layer_graph, recommendation_graph
 from netplan.workloads.models import MODELS, WORKLOADS
 
 GOLDEN_FILE = Path(__file__).parents[1] / "golden" / "dataflow.csv"
@@ -564,3 +569,35 @@ def test_the_json_is_the_contract() -> None:
     )
     seconds = found["time_per_sequence_s"]
     assert found["utilisation"] == pytest.approx(48 * flops / seconds / 307.2e12)
+
+
+def test_layouts_and_tiles_that_are_left_out_are_none_that_would_be_taken() -> None:
+    """The fastest of all layouts and sequence tiles, each of which is cut into partitions."""
+    model, chip = MODELS.load("gpt-22b"), ACCELERATORS.load("sn10")
+    levels = equal_levels(("mesh", "switch"), 16, chip.network_bytes_per_s)
+    network = ChipNetwork(chip.network_bytes_per_s, levels, "mesh-switch")
+    system = ChipSystem(chip, network, 16, microbatches=64)
+    rate = chip.network_bytes_per_s
+    ways = parallel_layouts(("mesh", "switch"), 16, rate, layers=model.layers)
+    systems = [system.on(way) for way in ways if divides(model, way.tensor) and way.data <= 64]
+    options = MappingOptions(convex=False)
+
+    def time_s(one: ChipSystem) -> float:
+        graph = layer_graph(model, one.tensor)
+        sent_s = np.array([one.collectives_s(kernel) for kernel in graph.kernels])
+        problems = (
+            kernel_problem(graph, chip, sent_s, options, tile)
+            for tile in sequence_tiles(graph, chip, options)
+        )
+        interval_s = min(best_fusion(each, ideals=False).interval_s for each in problems)
+        return 1 / one.throughput(model.layers, interval_s).per_s
+
+    times_s = [time_s(one) for one in systems]
+    best = int(np.argmin(times_s))
+    assert len(systems) > 5
+    assert max(times_s) > 1.1 * min(times_s)
+    for order in (systems, systems[::-1]):
+        found = fastest_system(model, order, "forward", options)
+        assert found is not None
+        assert time_s(found) == times_s[best]
+    assert fastest_system(model, systems, "forward", options) is systems[best]

@@ -18,7 +18,7 @@ there: the optimizer, and everything that hides nothing but is done once a batch
 """
 
 from collections.abc import Callable
-from math import gcd
+from math import gcd, inf
 from typing import Literal
 
 import numpy as np
@@ -33,8 +33,10 @@ from netplan.performance.mapping.fusion import (
     best_fusion,
     given_partitions,
     kernel_by_kernel,
+    lower_bound_s,
 )
 from netplan.performance.mapping.partitions import (
+    ROUNDING,
     ChipResources,
     ComputeTiles,
     FusionProblem,
@@ -129,14 +131,33 @@ def map_graph(
     >>> (found.times.time_s * 1e6).round(2), round(found.interval_s * 1e6, 2)
     (array([1258.29, 1761.61, 1258.29, 1761.61]), 6147.65)
     """
+    fusion = map_within(graph, chip, network_s, options, inf)
+    assert fusion is not None  # noqa: S101 - for types: nothing takes longer than that
+    return fusion
+
+
+def map_within(
+    graph: KernelGraph,
+    chip: Accelerator,
+    network_s: Callable[[Kernel], float],
+    options: MappingOptions,
+    limit_s: float,
+) -> Fusion | None:
+    """Put a graph on a chip as :func:`map_graph` does; None if it takes more than a limit.
+
+    Sequence tiles that take longer than the limit [s], or than what was found, by the work of their
+    kernels alone, are not cut into partitions.
+    """
     sent_s = np.array([network_s(kernel) for kernel in graph.kernels])
-    return min(
-        (
-            _fused(kernel_problem(graph, chip, sent_s, options, tile), options, chip)
-            for tile in sequence_tiles(graph, chip, options)
-        ),
-        key=lambda fusion: fusion.interval_s,
-    )
+    fastest, within_s = None, limit_s
+    for tile in sequence_tiles(graph, chip, options):
+        problem = kernel_problem(graph, chip, sent_s, options, tile)
+        if lower_bound_s(problem) > within_s * (1 + ROUNDING):
+            continue
+        fusion = _fused(problem, options, chip)
+        if fastest is None or fusion.interval_s < fastest.interval_s:
+            fastest, within_s = fusion, min(limit_s, fusion.interval_s)
+    return fastest
 
 
 def sequence_tiles(graph: KernelGraph, chip: Accelerator, options: MappingOptions) -> list[int]:

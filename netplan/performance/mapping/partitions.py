@@ -34,7 +34,7 @@ at a share of its peak (`netplan.performance.mapping.chip`).
 Source: DFModel (Ko et al., ACM TACO 2024), Sec. IV, and its public code.
 """
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import gcd, isqrt
 
 import numpy as np
@@ -43,7 +43,7 @@ from msgspec import Struct
 from netplan.arrays import Bools, Codes, Floats, Ints
 from netplan.errors import InputError
 from netplan.workloads.accelerators import Accelerator
-from netplan.workloads.kernel_graph import Kernel, KernelGraph
+from netplan.workloads.kernel_graph import Kernel, KernelGraph, KernelKind
 
 NEVER = np.int64(1) << 40
 """Tiles of a kernel that is never so fast: more than any chip has [1]."""
@@ -152,11 +152,20 @@ def kernel_choices(kernel: Kernel, chip: ComputeTiles, tile_tokens: int) -> tupl
     >>> tiles.tolist(), cycles.tolist()
     ([1, 2, 4, 8], [64, 32, 16, 8])
     """
-    lanes, rows = _quotients(-(-kernel.m // chip.vector_width), chip.tiles)
-    if kernel.kind == "simd":
+    return _choices(kernel.kind, kernel.m, kernel.k, kernel.n, chip, tile_tokens)
+
+
+# Most kernels of a layer are alike, and so are those of many layouts.
+@lru_cache(maxsize=1024)
+def _choices(
+    kind: KernelKind, m: int, k: int, n: int, chip: ComputeTiles, tile_tokens: int
+) -> tuple[Ints, Ints]:
+    """Choices of a kernel by its sizes."""
+    lanes, rows = _quotients(-(-m // chip.vector_width), chip.tiles)
+    if kind == "simd":
         tiles, cycles = lanes, rows * tile_tokens
     else:
-        along, inner = (tile_tokens, kernel.k) if kernel.kind == "gemm" else (kernel.n, tile_tokens)
+        along, inner = (tile_tokens, k) if kind == "gemm" else (n, tile_tokens)
         stages, columns = _quotients(-(-along // chip.stage_height), chip.tiles)
         enough = np.searchsorted(stages, chip.tiles // lanes, side="right")
         lane = np.repeat(np.arange(len(lanes)), enough)

@@ -45,12 +45,14 @@ from netplan.performance.mapping.chip import (
     Pipeline,
     Throughput,
     map_graph,
+    map_within,
     memory_bytes,
     pipeline_throughput,
 )
 from netplan.performance.mapping.fusion import Fusion, lower_bound_s
 from netplan.performance.mapping.network import ChipNetwork, ParallelLayout
 from netplan.performance.mapping.partitions import (
+    ROUNDING,
     ComputeTiles,
     OverlappedTimes,
     untiled_flops_per_s,
@@ -355,8 +357,13 @@ def fastest_system(
     fastest, best_s = None, inf
     for system in systems:
         if divides(model, system.tensor):
-            interval_s = layer_on(model, system, direction, options).interval_s
-            time_s = 1 / system.throughput(model.layers, interval_s).per_s
+            graph = layer_graph(model, system.tensor, direction)
+            sequence_s = 1 / system.throughput(model.layers, 1.0).per_s
+            within_s = best_s / sequence_s * (1 + ROUNDING)
+            fusion = map_within(graph, system.chip, system.collectives_s, options, within_s)
+            if fusion is None:
+                continue
+            time_s = 1 / system.throughput(model.layers, fusion.interval_s).per_s
             if time_s < best_s:
                 fastest, best_s = system, time_s
     return fastest
