@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError, UnknownNameError
+from netplan.faults.damage.cuts import Option
 from netplan.faults.years import outages
 from netplan.faults.years.checkpoints import Checkpoints, exact_time_ratio
+from netplan.faults.years.effects import EXACT, searched
 from netplan.faults.years.forecast import causes_of
 from netplan.faults.years.outages import (
     REASONS,
@@ -25,7 +27,10 @@ from netplan.faults.years.outages import (
 )
 from netplan.faults.years.rates import FAILURE_BOOKS
 from netplan.faults.years.reliability import mtbf_h, outstanding, service_level
+from netplan.questions.faults import Faults
+from netplan.questions.setup.faults_inputs import read_shared, subject_of
 from netplan.records import replace
+from netplan.topologies.specs import FABRICS
 
 JOB = Checkpoints(0.5, 0.02, 0.3)
 GPUS = Cause("GPU slot", 0.17, 4096)  # 696 interruptions a year, one each 12.6 h
@@ -349,3 +354,29 @@ def test_unknown_names_offer_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="unknown pool 'server'"):
         found.service_level("server")
     assert set(found.lost_h) == set(REASONS[1:])
+
+
+def test_free_plans_that_do_not_fit_leave_no_room_on_fewer_gpus() -> None:
+    """Beside leaving out more and more domains, which plans that must divide may need."""
+    question = Faults.on(
+        "hgx-h100", gpus=24, hb_size=3, radix=16, fabrics=("slim-fly",), model="llama-3-70b"
+    )
+    subject = subject_of(FABRICS.load("slim-fly"), question, read_shared(question))
+    assert subject.intact is not None
+    slowness, domains = searched(subject), subject.sizing.domains
+
+    def tried(missing: int, whole: bool) -> float:  # noqa: FBT001 - as Slowness says
+        assert subject.intact is not None
+        for out in range(missing, missing + 2 * EXACT):
+            plans = subject.at(Option(out, 3 if whole else 1, 1.0, 1.0))
+            if plans is not None:
+                return plans.time_s / subject.intact.time_s
+        return inf
+
+    cases = [(missing, whole) for whole in (False, True) for missing in range(1, domains)]
+    found = [slowness(*case) for case in cases]
+    assert found == [tried(*case) for case in cases]
+    assert inf in found
+    # From many missing domains to few, what is known of fewer says nothing.
+    again = searched(subject)
+    assert [again(*case) for case in reversed(cases)] == found[::-1]

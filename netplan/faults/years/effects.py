@@ -258,14 +258,21 @@ def searched(subject: Subject) -> Slowness:
     if intact is None:
         return proportional(subject.sizing.domains)
 
+    free = subject.search is not None and subject.search.setting.free
+    none_from = {False: inf, True: inf}
+
     @cache
     def slowness(missing: int, whole: bool) -> float:  # noqa: FBT001 - as Slowness says
         gpus = subject.sizing.hb_size if whole else 1
-        # Plans that must divide may need to leave out more than is missing.
-        for out in range(missing, missing + 2 * EXACT):
+        # Plans that must divide may need to leave out more than is missing; free ones leave GPUs
+        # idle, so that what fits on some fits on more.
+        tried = 0 if missing >= none_from[whole] else 1 if free else 2 * EXACT
+        for out in range(missing, missing + tried):
             plans = subject.at(Option(out, gpus, 1.0, 1.0))
             if plans is not None:
                 return plans.time_s / intact.time_s
+        if free:
+            none_from[whole] = min(none_from[whole], missing)
         return inf
 
     return slowness
