@@ -2,8 +2,10 @@
 
 Such a process answers one call after the other. It reads files below the folder that the server was
 started in, and below those of the catalog, and it writes none: questions refuse other names, and
-what they should miss, an audit of every file that Python opens refuses. Nothing but the end of a
-process ends a calculation for sure, so that is what a client's cancellation does, and the limit.
+what they should miss, an audit of every file that Python opens refuses. Questions that are large
+are weighed beforehand, and what takes more memory all the same ends by a limit of the process.
+Nothing but the end of a process ends a calculation for sure, so that is what a client's
+cancellation does, and the limit of time.
 """
 
 import json
@@ -14,6 +16,7 @@ import sysconfig
 import tempfile
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -23,6 +26,7 @@ from netplan.catalog import shipped_root, user_roots
 from netplan.cli.tools import answered
 from netplan.errors import CatalogError, NetplanError, one_line
 from netplan.files import Reach, reachable
+from netplan.questions.footprint import HARD_SHARE, MEMORY_FILES, bound_memory
 
 if TYPE_CHECKING:
     from anyio.abc import Process
@@ -71,7 +75,10 @@ def told(tool: str, given: Mapping[str, Any]) -> Told:
     except (NetplanError, OSError) as error:
         return refused(one_line(error) if isinstance(error, OSError) else str(error))
     except MemoryError:
-        return refused("the memory is full: ask for less at once")
+        return refused(
+            f"it takes more than {100 * HARD_SHARE:.0f} % of the memory that was free, which is all"
+            " that a call gets: ask for less, such as fewer GPUs or fabrics"
+        )
     except Exception as error:  # noqa: BLE001 - a defect ends one call, not the server
         traceback.print_exc(file=sys.stderr)
         return refused(f"a defect of netplan: {one_line(f'{type(error).__name__}: {error}')}")
@@ -117,7 +124,9 @@ def serve(folders: Sequence[str]) -> None:
 
     Thread(target=listen, daemon=True).start()
     while True:
-        reply = json.dumps(told(*calls.get()), ensure_ascii=False, default=str)
+        tool, given = calls.get()
+        bound_memory()
+        reply = json.dumps(told(tool, given), ensure_ascii=False, default=str)
         replies.write(reply.encode("utf-8", "replace") + b"\n")
         replies.flush()
 
@@ -145,6 +154,8 @@ def confine(folders: Sequence[str]) -> None:
             return
         _, mode, flags = arguments
         written = WRITES & set(mode or "") or (flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        if not written and arguments[0] in MEMORY_FILES:
+            return
         if place == os.devnull or _below(place, made if written else made | libraries):
             return
         if written:
@@ -204,7 +215,10 @@ class Workers:
             reply = await worker.ask([tool, given])
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.IncompleteRead):
             await worker.end()
-            return refused("the process that worked on it was ended by the system: ask for less")
+            return refused(
+                "the process that worked on it was ended by the system, such as for want of memory:"
+                " ask for less, such as fewer GPUs or fabrics"
+            )
         except BaseException:
             await worker.end()
             raise
@@ -251,5 +265,6 @@ class _Worker(NamedTuple):
                 if sys.platform == "win32":
                     self.process.kill()
                 else:
-                    os.killpg(self.process.pid, signal.SIGKILL)
+                    with suppress(ProcessLookupError):  # the system was first
+                        os.killpg(self.process.pid, signal.SIGKILL)
             await self.process.aclose()

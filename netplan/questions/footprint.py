@@ -26,8 +26,17 @@ LARGE_GPUS = 65_536
 """GPUs from which a question is weighed though no limit was given: fewer take no gigabyte [1]."""
 FREE_SHARE = 0.75
 """Share of the free memory of the machine that a question may take [1]."""
+HARD_SHARE = 0.85
+"""Share of it that a process may take before its question is ended [1]."""
 LONG_S, LARGE_BYTES = 10.0, 2e9
 """Processor time [s] and memory or size of a file [bytes] from which they are said beforehand."""
+MEMORY_FILES = (
+    "/proc/meminfo",
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory.current",
+    "/proc/self/statm",
+)
+"""Where Linux says what is free of the machine and of a container, and what a process takes."""
 IDLE_S, IDLE_BYTES = 0.3, 40e6
 """What a process takes that answers next to nothing, such as a bill: time [s], memory [bytes]."""
 
@@ -232,9 +241,10 @@ def free_bytes() -> float:
 
     The least of what Linux calls available, what a container leaves, and the limit of the process.
     """
-    facts = _lines("/proc/meminfo")
+    of_machine, limit, current, _ = MEMORY_FILES
+    facts = _lines(of_machine)
     known = [float(line.split()[1]) * 1024 for line in facts if line.startswith("MemAvailable:")]
-    of_container = [*_lines("/sys/fs/cgroup/memory.max"), *_lines("/sys/fs/cgroup/memory.current")]
+    of_container = [*_lines(limit), *_lines(current)]
     if len(of_container) == 2 and of_container[0].strip().isdecimal():  # noqa: PLR2004 - both files
         known.append(float(of_container[0]) - float(of_container[1]))
     return max(0.0, min([inf, *known, *_left_of_limit()]))
@@ -247,10 +257,33 @@ def _left_of_limit() -> list[float]:
     import resource
 
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    used = _lines("/proc/self/statm")
+    used = _pages_taken()
     if limit == resource.RLIM_INFINITY or not used:
         return []
-    return [float(limit - int(used[0].split()[0]) * resource.getpagesize())]
+    return [float(limit - used[0] * resource.getpagesize())]
+
+
+def bound_memory() -> None:
+    """Let this process take little more from now on than a question may, beside what it holds.
+
+    A question that takes more, though nobody weighed it, then ends by ``MemoryError``. Questions
+    that are not weighed take no more than :data:`LARGE_BYTES`, which are allowed in any case.
+    """
+    most = max(HARD_SHARE * free_bytes(), LARGE_BYTES)
+    if sys.platform == "win32" or most == inf:
+        return
+    import resource
+
+    held = resource.getpagesize() * sum(_pages_taken()[5:6])
+    _, highest = resource.getrlimit(resource.RLIMIT_DATA)
+    bound = int(held + most)
+    bound = bound if highest == resource.RLIM_INFINITY else min(bound, highest)
+    resource.setrlimit(resource.RLIMIT_DATA, (bound, highest))
+
+
+def _pages_taken() -> list[int]:
+    """Pages of this process: of all addresses first, of its data sixth; none where nobody says."""
+    return [int(pages) for line in _lines(MEMORY_FILES[-1]) for pages in line.split()]
 
 
 def _lines(path: str) -> list[str]:

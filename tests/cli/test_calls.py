@@ -183,6 +183,72 @@ def test_what_the_questions_should_miss_the_process_refuses(folders: tuple[Path,
     assert done.returncode == 0, done.stderr
 
 
+BOUNDED = """import sys
+from netplan.cli.calls import confine, told
+from netplan.questions import footprint
+confine([])
+free = footprint.free_bytes()
+assert 0 < free < float("inf"), "what is free cannot be read"
+small = told("loads", {"scenario": "hgx-h100", "gpus": 64, "model": "gpt-22b"})
+footprint.HARD_SHARE, footprint.LARGE_BYTES = 2e7 / free, 0.0
+footprint.bound_memory()
+large = told("loads", {"scenario": "hgx-h100", "gpus": 65_000, "model": "gpt-1t"})
+footprint.HARD_SHARE = 0.5
+footprint.bound_memory()
+again = told("loads", {"scenario": "hgx-h100", "gpus": 64, "model": "gpt-22b"})
+assert again == small and not small.wrong, (small, again)
+assert large.wrong
+print(large.text)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux bounds what a process takes")
+def test_a_call_that_takes_too_much_memory_ends_in_one_line_and_the_next_is_answered() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BOUNDED],
+        env=variables(80, PYTHONPATH=os.pathsep.join(filter(None, sys.path))),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    [line] = done.stdout.splitlines()
+    assert line.startswith("it takes more than ")
+    assert "ask for less, such as fewer GPUs or fabrics" in line
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux bounds what a process takes")
+def test_large_calls_are_weighed_and_an_end_by_the_system_is_told() -> None:
+    """The process is bounded at its first call; one that the system ends is not the server's."""
+    weighed: dict[str, Any] = {"scenario": "rail-only-paper", "gpus": 1_048_576, "max_memory": 1e9}
+
+    import resource  # noqa: PLC0415 - not on every system
+
+    async def go() -> tuple[Any, tuple[int, int], Any]:
+        async with mcp.Client(make_server()) as client:
+            refused = await client.call_tool("loads", weighed)
+            [worker] = children()
+            limits = resource.prlimit(worker, resource.RLIMIT_DATA)
+            results: list[Any] = []
+            async with anyio.create_task_group() as tasks:
+
+                async def call() -> None:
+                    results.append(await client.call_tool("simulate", LONG))
+
+                tasks.start_soon(call)
+                await anyio.sleep(0.5)
+                os.kill(worker, signal.SIGKILL)
+            return refused, limits, results[0]
+
+    refused, limits, ended = anyio.run(go)
+    assert refused.content[0].text.startswith("loads of 1,048,576 GPUs: about ")
+    assert "1 GB is allowed (--max-memory)" in refused.content[0].text
+    assert 1e9 < limits[0] < 1e15  # far below all addresses
+    assert ended.is_error
+    assert ended.content[0].text.startswith("the process that worked on it was ended by the system")
+
+
 def test_the_topmost_folder_of_a_disk_is_no_working_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     assert "/" not in readable_folders()

@@ -75,7 +75,7 @@ def faults_of_call(tool: str, given: dict[str, Any], folder: Path) -> Iterator[s
             Reach.folders = before
     if not text.strip():
         yield "an answer that says nothing"
-    if "a defect of netplan" in text or "memory is full" in text:
+    if "a defect of netplan" in text or "of the memory that was free" in text:
         yield text[:300]
     if len(text) > MAX_TEXT + 1000 or len(json.dumps(data, default=str)) > MAX_JSON_BYTES + 1000:
         yield "an answer longer than can be sent"
