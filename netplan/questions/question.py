@@ -280,7 +280,7 @@ class Question(Generic[AnswerT_co]):
             **given,
         )
         if question.trains:  # what builds networks and plans says more of numbers than a range
-            for name in ("nic_gbps", "as_found"):
+            for name in ("nic_gbps", "as_found", "overlap_share"):
                 check_range(name, known[name].option, scenario.value(name))
         else:
             question.check_parts()

@@ -190,3 +190,13 @@ def test_bad_servers_multiply_what_is_in_servers() -> None:
 def test_bad_servers_of_a_book_without_any() -> None:
     with pytest.raises(InputError, match="does not say how often bad ones fail"):
         FAILURE_BOOKS.load("rsc-1").placed(8, bad_servers=0.01)
+
+
+def test_a_time_to_write_of_its_own_takes_the_best_interval() -> None:
+    """Ten minutes each are not written every ten seconds, as a preset in memory would have it."""
+    own = RECOVERY_PRESETS.load("in-memory").policy(1024, write_s=600)
+    assert own.interval_h is None
+    assert not own.each_iteration
+    assert RECOVERY_PRESETS.load("in-memory").policy(1024).each_iteration
+    both = RECOVERY_PRESETS.load("in-memory").policy(1024, write_s=600, interval_s=7200)
+    assert both.interval_h == 2

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netplan
+from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.performance.forwarding import Forwarding, Lie
 from netplan.performance.plan import PlanTime
@@ -227,3 +228,9 @@ def test_every_way_to_lie_has_words(lie: Lie, other: float | None) -> None:
 @pytest.mark.parametrize("name", ["rail-only-paper", "four-d-paper", "dfmodel-paper"])
 def test_papers_without_experts_over_domains_hide_what_they_do_not_say(name: str) -> None:
     assert netplan.Scenario.load(name).value("overlap_share") == 1
+
+
+@pytest.mark.parametrize("share", [-1.0, 1.2, float("nan")])
+def test_a_share_that_is_none_is_refused(share: float) -> None:
+    with pytest.raises(InputError, match=r"--overlap-share .* give a number from 0 to 1"):
+        netplan.search("hgx-h100", gpus=64, model="llama-3-8b", overlap_share=share)

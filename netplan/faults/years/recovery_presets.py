@@ -122,7 +122,7 @@ class RecoveryPreset(Record, frozen=True, kw_only=True):
         storage_s
             Time to write a checkpoint to the cluster's storage, if it has any [s].
         write_s, interval_s, restart_s
-            Times in place of the preset's [s].
+            Times in place of the preset's [s]; with a time to write alone the interval is the best.
 
         Examples
         --------
@@ -132,14 +132,16 @@ class RecoveryPreset(Record, frozen=True, kw_only=True):
         >>> round(3600 * policy.restart_h), round(60 * policy.remainder_h, 1)
         (131, 22.5)
         """
+        # What the preset has between two checkpoints goes with its time to write one.
+        best = write_s is not None and interval_s is None
         if write_s is None:
             stored = self.to_storage and storage_s is not None
             write_s = storage_s if stored else self.write.on(gpus).base
         if restart_s is None:
             restart_s = sum(step.on(gpus).base for step in self.restart)
-        each_iteration = interval_s is None and self.each_iteration is not None
+        each_iteration = interval_s is None and self.each_iteration is not None and not best
         between = self.each_iteration if each_iteration else self.interval
-        if interval_s is None and between is not None:
+        if interval_s is None and between is not None and not best:
             interval_s = between.on(gpus).base
         remainder_s = self.remainder.on(gpus).base if self.remainder else 0.0
         return CheckpointPolicy(
