@@ -12,20 +12,21 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from netplan.levels import Level
+from netplan.performance.ladder import NEAR
 from netplan.performance.plan import Plan, PlanTime, SearchResult
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import Setting
 from netplan.records import replace
 
-Lie = Literal["unspread", "domain", "rail", "domains"]
-"""Where GPUs that exchange tokens lie: nothing is spread, one HB domain, one rail, several."""
+ExpertPlacement = Literal["unspread", "domain", "rail", "domains"]
+"""GPUs that exchange tokens: none, those of one HB domain, of one rail, of several domains."""
 
-WHERE: dict[Lie, str] = {
+NOT_FORWARDED: dict[ExpertPlacement, str] = {
     "unspread": "no experts are spread",
     "domain": "experts stay inside HB domains",
     "rail": "experts of a rank are on one rail",
 }
-"""Where experts lie of which nothing is forwarded, in words."""
+"""Placements of experts for which nothing is forwarded, in words."""
 
 
 class Forwarding(Struct, frozen=True):
@@ -33,22 +34,24 @@ class Forwarding(Struct, frozen=True):
 
     Parameters
     ----------
-    lie
-        Where GPUs that exchange tokens lie in the plan.
+    placement
+        Where the plan on rails places the GPUs that exchange tokens.
     dispatcher
-        Who brings tokens to their experts; empty where the iteration model does not say it.
+        Who brings tokens to their experts in the plan that forwards, on rails or else where all
+        GPUs are joined; empty where the iteration model does not say it.
     overlap_share
         Share of what is forwarded that hides [1].
     asked
         Whether that share was asked for.
     loss
-        How much longer the best plan takes on rails than where all GPUs are joined [1].
+        How much longer the best plan takes on rails than where all GPUs are joined, as
+        :func:`rails_loss` has it [1].
     other, other_loss
         What asks for the other assumption, and what rails lose then; empty and None where nothing
         is forwarded.
     """
 
-    lie: Lie
+    placement: ExpertPlacement
     dispatcher: str
     overlap_share: float
     asked: bool
@@ -66,12 +69,15 @@ class Forwarding(Struct, frozen=True):
         'forwarding is hidden by hybridep; with --dispatcher alltoall rail-only loses 9.0 %'
         >>> Forwarding("domain", "hybridep", 1.0, False, 0.0).reason
         'experts stay inside HB domains, so that nothing is forwarded'
+        >>> Forwarding("domain", "", 0.0, False, 0.02, "--overlap-share 1", 0.0).reason
+        'experts stay inside HB domains, since forwarding would take longer; with --overlap-share 1
+        rail-only loses 0.0 %'
         """
-        if self.lie != "domains":
-            why = "since forwarding would take longer"
-            if self.other_loss is None:
-                why = "so that nothing is forwarded"
-            hides = f"{WHERE[self.lie]}, {why}"
+        if self.placement != "domains":
+            why = "so that nothing is forwarded"
+            if self.other_loss is not None and self.overlap_share < 1:
+                why = "since forwarding would take longer"
+            hides = f"{NOT_FORWARDED[self.placement]}, {why}"
         elif self.asked:
             hides = f"{100 * self.overlap_share:.3g} % of what is forwarded for experts hides"
         elif self.overlap_share:
@@ -92,7 +98,7 @@ class Forwarding(Struct, frozen=True):
     def to_dict(self) -> dict[str, Any]:
         """The same as JSON."""
         return {
-            "experts_lie": self.lie,
+            "experts_placed": self.placement,
             "dispatcher": self.dispatcher or None,
             "overlap_share": self.overlap_share,
             "loss": self.loss,
@@ -130,17 +136,48 @@ def forwarding_of(
     best, reference = (_best(search, levels) for levels in pair)
     if best is None or reference is None:
         return None
-    lie = _lie(setting, best.plan, rails)
-    dispatcher, share = _assumed(setting, best.plan, rails)
+    placement = _placement(setting, best.plan, rails)
+    on_joined = _placement(setting, reference.plan, joined)
+    forwarded = reference.plan if placement != "domains" == on_joined else best.plan
+    dispatcher, share = _dispatch(setting, forwarded, rails)
     asked = search.training.overlap_share is not None
-    forwarding = Forwarding(lie, dispatcher, share, asked, _loss(best, reference))
-    if "domains" not in (lie, _lie(setting, reference.plan, joined)):
+    loss = rails_loss(best.iteration_time_s, reference.iteration_time_s)
+    forwarding = Forwarding(placement, dispatcher, share, asked, loss)
+    if "domains" not in (placement, on_joined):
         return forwarding
-    other, text = _otherwise(search, dispatcher, share)
+    other, text = _opposite(search, dispatcher, share)
     times = [_best(other, levels) for levels in pair]
     if times[0] is None or times[1] is None:
         return forwarding
-    return replace(forwarding, other=text, other_loss=_loss(times[0], times[1]))
+    other_loss = rails_loss(times[0].iteration_time_s, times[1].iteration_time_s)
+    return replace(forwarding, other=text, other_loss=other_loss)
+
+
+def rails_loss(rails_s: float, joined_s: float) -> float:
+    """How much longer an iteration takes on rails than where all GPUs are joined.
+
+    Rails join fewer GPUs, so that one plan is never faster on them. The search takes any plan that
+    is within :data:`netplan.performance.ladder.NEAR` of the fastest, which may make rails seem
+    faster by so much: that is no loss. A larger gain stands as it is, below zero.
+
+    Parameters
+    ----------
+    rails_s, joined_s
+        Iteration times of the best plan on rails, and where all GPUs are joined [s].
+
+    Returns
+    -------
+    float
+        Share of the latter that is lost [1].
+
+    Examples
+    --------
+    >>> [round(rails_loss(time_s, 10.0), 3) for time_s in (10.9, 9.95, 9.5)]
+    [0.09, 0.0, -0.05]
+    """
+    if rails_s <= joined_s <= NEAR * rails_s:
+        return 0.0
+    return rails_s / joined_s - 1
 
 
 def _best(search: PlanSearch, levels: tuple[Level, ...]) -> PlanTime | None:
@@ -148,13 +185,8 @@ def _best(search: PlanSearch, levels: tuple[Level, ...]) -> PlanTime | None:
     return result.best if isinstance(result, SearchResult) else None
 
 
-def _loss(rails: PlanTime, joined: PlanTime) -> float:
-    """How much longer it takes on rails, by plans that differ no more than 1 % or not at all."""
-    return max(0.0, rails.iteration_time_s / joined.iteration_time_s - 1)
-
-
-def _lie(setting: Setting, plan: Plan, levels: Sequence[Level]) -> Lie:
-    """Where GPUs that exchange tokens lie."""
+def _placement(setting: Setting, plan: Plan, levels: Sequence[Level]) -> ExpertPlacement:
+    """Where a plan places the GPUs that exchange tokens."""
     if plan.experts_over == 1 or setting.gathers_experts:
         return "unspread"
     if plan.folded is not None:
@@ -166,7 +198,7 @@ def _lie(setting: Setting, plan: Plan, levels: Sequence[Level]) -> Lie:
     return "rail" if inside == 1 else "domains"
 
 
-def _assumed(setting: Setting, plan: Plan, levels: Sequence[Level]) -> tuple[str, float]:
+def _dispatch(setting: Setting, plan: Plan, levels: Sequence[Level]) -> tuple[str, float]:
     """Who brings tokens to experts, and what of forwarding hides [1]."""
     run, asked = setting.training.calibrated, setting.training.overlap_share
     if run is None or run.dated is None:
@@ -176,8 +208,8 @@ def _assumed(setting: Setting, plan: Plan, levels: Sequence[Level]) -> tuple[str
     return dispatcher, float(dispatcher != "alltoall") if asked is None else asked
 
 
-def _otherwise(search: PlanSearch, dispatcher: str, share: float) -> tuple[PlanSearch, str]:
-    """The search under the other assumption, and what asks for it."""
+def _opposite(search: PlanSearch, dispatcher: str, share: float) -> tuple[PlanSearch, str]:
+    """The search under the opposite assumption on what hides, and what asks for it."""
     training = search.training
     run = training.calibrated
     if training.overlap_share is not None or run is None or run.dated is None:

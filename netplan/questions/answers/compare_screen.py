@@ -13,6 +13,7 @@ from netplan.costing.ranges import Range
 from netplan.decide.difference import difference_words, differences, money_words, most_more
 from netplan.decide.record import Change
 from netplan.decide.verdict import Verdict
+from netplan.performance.forwarding import rails_loss
 from netplan.performance.plan import PlanTime
 from netplan.questions.answers.compare_rows import (
     BASELINE,
@@ -533,13 +534,13 @@ def _loss_on_rails(answer: Compared) -> Iterator[str]:
         return
     if row.timed is None or row.timed.exchange is not None:
         return
-    slower = 100 * (row.time_s / baseline.time_s - 1)
+    loss = 100 * rails_loss(row.time_s, baseline.time_s)
     experts = [100 * timed.shares.get("expert_comm", 0.0) for timed in (best, baseline.best)]
     shares = (
         f" (experts {experts[0]:.1f} %, on the Clos {experts[1]:.1f} %; no such run is published)"
     )
     yield (
-        f"{row.label[:1].upper()}{row.label[1:]} loses {max(slower, 0.0):.1f} %"
+        f"{row.label[:1].upper()}{row.label[1:]} loses {loss:.1f} %"
         f"{shares if any(experts) else ''}"
         f"{f': {forwarding.reason}' if forwarding else ''}."
     )
