@@ -19,7 +19,7 @@ HOST = "127.0.0.1"
 HOSTS = [HOST, "localhost"]
 """Names that a browser may call it by: a page elsewhere cannot reach it under a name of its own."""
 GET_EXPLORE = "pip install 'netplan-toolkit[explore]'"
-SESSION_S, MOST_PAGES = 3, 32
+SESSION_S, MOST_PAGES = 30, 32
 """How long a page may lose its line before its session ends [s], and pages at a time [1]: each has
 three threads."""
 UNUSED = ("/sse", "/ws_sync", "/@file/")
@@ -122,7 +122,11 @@ class Guard:
                 self.pages -= 1
 
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Pass a request on; what is wrong with it is told in place of the library's 500."""
+        """Pass a request on; what is wrong with it is told in place of the library's 500.
+
+        The library raises the same kinds over a malformed request as over a defect of its own, so
+        that each stands in a line on stderr, too.
+        """
         status = 0
 
         async def keep(message: Message) -> None:
@@ -134,6 +138,8 @@ class Guard:
         try:
             await self.app(scope, receive, keep)
         except CLIENT_ERRORS as error:
+            what = f"{scope.get('method', 'GET')} {scope['path']}: {type(error).__name__}: {error}"
+            print(f"netplan explore: 400 to {one_line(what)}", file=sys.stderr)
             if status in (0, 500):
                 await _refuse(scope, send, 400, one_line(error) or "malformed")
             return

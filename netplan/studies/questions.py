@@ -323,15 +323,33 @@ def _flags(ask: str) -> dict[str, tuple[str, str]]:
     }
 
 
-NO_VALUE = frozenset(
-    (
-        *("a", "alone", "and", "are", "as", "at", "both", "but", "counts", "does", "for", "goes"),
-        *("has", "have", "in", "is", "kept", "knows", "means", "needs", "of", "on", "or", "out"),
-        *("puts", "runs", "says", "searches", "takes", "that", "the", "they", "to", "under"),
-        *("where", "which", "with"),
-    )
-)
-"""Words behind a flag that are no value of it."""
+def _is_value(name: str, option: Option, word: str) -> bool:
+    """Whether a word behind a flag is a value of its input, or the sentence goes on.
+
+    Numbers, choices and pairs are what the option reads. A text is a name of the catalog of its
+    role, one that its help lists, or has other signs than letters: ``gpt-2t``, ``mine.yaml``.
+
+    Examples
+    --------
+    >>> known = known_inputs("search")
+    >>> words = ("64", "of", "needs", "free", "dragonfly", "full", "gpt-2t")
+    >>> for name in ("hb_size", "space", "fabric", "recompute"):
+    ...     print(name, [word for word in words if _is_value(name, known[name].option, word)])
+    hb_size ['64']
+    space ['free']
+    fabric ['64', 'dragonfly', 'gpt-2t']
+    recompute ['64', 'full', 'gpt-2t']
+    """
+    if option.kind in ("text", "path"):
+        role = role_of(name)
+        listed = (text.strip() for text in re.split(r"[,:;().]|\sor\s", option.help))
+        names = {*listed, *STANDING_FOR, *(shelf_of(role).paths() if role else ())}
+        return not word.isalpha() or word in names
+    try:
+        read_option(name, option, [word] if option.many else word)
+    except InputError:
+        return False
+    return True
 
 
 def as_varied(ask: str, text: str) -> str:
@@ -355,6 +373,8 @@ def as_varied(ask: str, text: str) -> str:
     'give a multiple, another --vary hb_size=VALUE, or --vary space=free'
     >>> as_varied("search", "leave --no-tensor-overlap out, or take --fix pipeline=64")
     'leave --vary tensor_overlap=false out, or take --vary fixed.pipeline=64'
+    >>> as_varied("search", "--gpus counts chips, such as --model gpt-1t, take --recompute full")
+    '--vary gpus=VALUE counts chips, such as --vary model=gpt-1t, take --vary recompute=full'
     """
     flags = _flags(ask)
 
@@ -367,7 +387,7 @@ def as_varied(ask: str, text: str) -> str:
             return match[0]
         if alone:
             return f"--vary {name}={alone}{match[2] or ''}"
-        if not value or value in NO_VALUE:
+        if not value or not _is_value(name, known_inputs(ask)[name].option, value):
             return f"--vary {name}=VALUE{match[2] or ''}"
         return f"--vary {name}={value}"
 
