@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from anyio.streams.buffered import BufferedByteReceiveStream
 
 LIMIT_S = 50.0
-"""Longest time from a call to its answer [s]: clients wait for a minute, unless told otherwise."""
+"""Longest time that a call is worked on, and that it waits for its turn before [s]: clients wait
+for a minute, unless told otherwise."""
 AT_ONCE, MOST_WAITING = max(2, min(4, os.cpu_count() or 1)), 64
 """Calls that are worked on, and that are not yet answered, at a time [1]."""
 MAX_REPLY_BYTES = 1 << 22
@@ -45,43 +46,69 @@ WORKER = """import sys; sys.path[:] = {path!r}
 from netplan.cli.calls import serve; serve({folders!r})"""
 
 
-class Told(NamedTuple):
-    """What a call is told: a text, the JSON of an answer, and whether the call was wrong."""
+class CallResult(NamedTuple):
+    """What comes of a call.
+
+    Parameters
+    ----------
+    text
+        The answer as a terminal shows it, or why there is none.
+    data
+        JSON of the answer; None without one.
+    wrong
+        Whether there is no answer.
+    """
 
     text: str
     data: dict[str, Any] | None
     wrong: bool
 
 
-def refused(text: str) -> Told:
-    """What a call is told that gets no answer."""
-    return Told(text, None, wrong=True)
-
-
-def told(tool: str, given: Mapping[str, Any]) -> Told:
-    """The answer to a call; what is wrong with it in a line a fault, as on the command line.
+def rejection(text: str) -> CallResult:
+    """The result of a call that gets no answer, with the reason as its text.
 
     Examples
     --------
-    >>> told("audit", {})
-    Told(text='audit needs file', data=None, wrong=True)
+    >>> rejection("the memory is full").wrong
+    True
+    """
+    return CallResult(text, None, wrong=True)
+
+
+def call_result(tool: str, given: Mapping[str, Any]) -> CallResult:
+    """The answer to a call; what is wrong with it in a line a fault, as on the command line.
+
+    Parameters
+    ----------
+    tool, given
+        The tool, and its inputs by name.
+
+    Returns
+    -------
+    CallResult
+        Of what fails, too: nothing is raised.
+
+    Examples
+    --------
+    >>> call_result("audit", {})
+    CallResult(text='audit needs file', data=None, wrong=True)
     """
     try:
         for text in _texts(given):
             place = Path(text.lstrip("@"))
             if place.is_absolute() or ".." in place.parts:
                 reachable(place)
-        return Told(*answered(tool, given), wrong=False)
+        return CallResult(*answered(tool, given), wrong=False)
     except (NetplanError, OSError) as error:
-        return refused(one_line(error) if isinstance(error, OSError) else str(error))
+        return rejection(one_line(error) if isinstance(error, OSError) else str(error))
     except MemoryError:
-        return refused(
+        return rejection(
             f"it takes more than {100 * HARD_SHARE:.0f} % of the memory that was free, which is all"
             " that a call gets: ask for less, such as fewer GPUs or fabrics"
         )
     except Exception as error:  # noqa: BLE001 - a defect ends one call, not the server
         traceback.print_exc(file=sys.stderr)
-        return refused(f"a defect of netplan: {one_line(f'{type(error).__name__}: {error}')}")
+        return rejection(f"a defect of netplan: {one_line(f'{type(error).__name__}: {error}')}")
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -101,6 +128,11 @@ def readable_folders() -> tuple[str, ...]:
 
     A client may start its servers in the topmost folder of a disk: all that is below it is nobody's
     working folder.
+
+    Examples
+    --------
+    >>> str(Path.cwd().resolve()) in readable_folders()
+    True
     """
     shipped = shipped_root()
     here = Path.cwd().resolve()
@@ -110,7 +142,15 @@ def readable_folders() -> tuple[str, ...]:
 
 
 def serve(folders: Sequence[str]) -> None:
-    """Answer the calls that come on stdin, a line each, on stdout, until either is closed."""
+    """Answer the calls that come on stdin, a line each, on stdout, until either is closed.
+
+    A line that comes is ``[tool, inputs]`` as JSON; one that goes out is a :class:`CallResult`.
+
+    Parameters
+    ----------
+    folders
+        Folders below which files are read: see :func:`readable_folders`.
+    """
     confine(folders)
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -126,7 +166,7 @@ def serve(folders: Sequence[str]) -> None:
     while True:
         tool, given = calls.get()
         bound_memory()
-        reply = json.dumps(told(tool, given), ensure_ascii=False, default=str)
+        reply = json.dumps(call_result(tool, given), ensure_ascii=False, default=str)
         replies.write(reply.encode("utf-8", "replace") + b"\n")
         replies.flush()
 
@@ -134,7 +174,12 @@ def serve(folders: Sequence[str]) -> None:
 def confine(folders: Sequence[str]) -> None:
     """Let this process read below some folders alone, and write in temporary ones of its own alone.
 
-    Python's own files are read from where it is installed.
+    Python's own files are read from where it is installed. No call takes this back.
+
+    Parameters
+    ----------
+    folders
+        Folders below which files are read: see :func:`readable_folders`.
     """
     Reach.folders = tuple(map(Path, folders))
     homes = {sys.prefix, sys.base_prefix, sys.exec_prefix, *sysconfig.get_paths().values()}
@@ -178,7 +223,7 @@ class Workers:
     Parameters
     ----------
     limit_s
-        Longest time from a call to its answer [s].
+        Longest time that a call is worked on, and that it waits for its turn before [s].
     """
 
     def __init__(self, limit_s: float = LIMIT_S) -> None:
@@ -189,25 +234,47 @@ class Workers:
         self._idle: list[_Worker] = []
         self._asked = 0
 
-    async def ask(self, tool: str, given: Mapping[str, Any]) -> Told:
-        """The answer to a call, or why there is none; cancelled, what works on it is ended."""
+    async def ask(self, tool: str, given: Mapping[str, Any]) -> CallResult:
+        """The answer to a call, or why there is none; cancelled, what works on it is ended.
+
+        Parameters
+        ----------
+        tool, given
+            The tool, and its inputs by name.
+
+        Returns
+        -------
+        CallResult
+            Within the limit from its turn on, or after as long a wait for a turn.
+        """
         import anyio
 
         if self._asked >= MOST_WAITING:
-            return refused(f"{MOST_WAITING} calls are not yet answered: wait for one of them")
+            return rejection(f"{MOST_WAITING} calls are not yet answered: wait for one of them")
+        before = self._asked
         self._asked += 1
         try:
-            with anyio.move_on_after(self.limit_s):
-                async with self._turns:
+            with anyio.move_on_after(self.limit_s) as waiting:
+                await self._turns.acquire()
+            if waiting.cancelled_caught:
+                calls = "1 call was" if before == 1 else f"{before} calls were"
+                return rejection(
+                    f"not begun within {self.limit_s:g} s: {calls} before it; ask again, fewer at"
+                    " a time"
+                )
+            try:
+                with anyio.move_on_after(self.limit_s):
                     return await self._answer(tool, given)
+            finally:
+                self._turns.release()
         finally:
             self._asked -= 1
-        return refused(
+        return rejection(
             f"no answer within {self.limit_s:g} s: ask for less, such as fewer fabrics or GPUs, or"
             f" run the command netplan {tool.replace('_', ' ')!s:.40}"
         )
 
-    async def _answer(self, tool: str, given: Mapping[str, Any]) -> Told:
+    async def _answer(self, tool: str, given: Mapping[str, Any]) -> CallResult:
         import anyio
 
         worker = self._idle.pop() if self._idle else await _Worker.start()
@@ -215,7 +282,7 @@ class Workers:
             reply = await worker.ask([tool, given])
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.IncompleteRead):
             await worker.end()
-            return refused(
+            return rejection(
                 "the process that worked on it was ended by the system, such as for want of memory:"
                 " ask for less, such as fewer GPUs or fabrics"
             )
@@ -223,7 +290,7 @@ class Workers:
             await worker.end()
             raise
         self._idle.append(worker)
-        return Told(*json.loads(reply))
+        return CallResult(*json.loads(reply))
 
     async def close(self) -> None:
         """End all processes."""

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from netplan.cli.calls import readable_folders, told
+from netplan.cli.calls import AT_ONCE, CallResult, Workers, call_result, readable_folders
 from netplan.cli.mcp import MAX_MESSAGE_BYTES, make_server, refusal_of
 from netplan.cli.questions import QUESTIONS
 from netplan.cli.tools import question_of
@@ -100,11 +100,11 @@ seen = []
 sys.addaudithook(lambda event, given: event in ("open", "sqlite3.connect")
     and isinstance(given[0], str) and "link." in given[0] and seen.append(given[0]))
 from tests.cli.test_calls import with_every_input
-from netplan.cli.calls import readable_folders, told
+from netplan.cli.calls import call_result, readable_folders
 from netplan.files import Reach
 from pathlib import Path
 Reach.folders = tuple(map(Path, readable_folders()))
-texts = [told(tool, given).text for tool, given in with_every_input()]
+texts = [call_result(tool, given).text for tool, given in with_every_input()]
 assert len(texts) > 300, len(texts)
 assert not seen, seen
 assert not any({CANARY[:20]!r} in text or "defect" in text for text in texts)
@@ -184,18 +184,18 @@ def test_what_the_questions_should_miss_the_process_refuses(folders: tuple[Path,
 
 
 BOUNDED = """import sys
-from netplan.cli.calls import confine, told
+from netplan.cli.calls import call_result, confine
 from netplan.questions import footprint
 confine([])
 free = footprint.free_bytes()
 assert 0 < free < float("inf"), "what is free cannot be read"
-small = told("loads", {"scenario": "hgx-h100", "gpus": 64, "model": "gpt-22b"})
+small = call_result("loads", {"scenario": "hgx-h100", "gpus": 64, "model": "gpt-22b"})
 footprint.HARD_SHARE, footprint.LARGE_BYTES = 2e7 / free, 0.0
 footprint.bound_memory()
-large = told("loads", {"scenario": "hgx-h100", "gpus": 65_000, "model": "gpt-1t"})
+large = call_result("loads", {"scenario": "hgx-h100", "gpus": 65_000, "model": "gpt-1t"})
 footprint.HARD_SHARE = 0.5
 footprint.bound_memory()
-again = told("loads", {"scenario": "hgx-h100", "gpus": 64, "model": "gpt-22b"})
+again = call_result("loads", {"scenario": "hgx-h100", "gpus": 64, "model": "gpt-22b"})
 assert again == small and not small.wrong, (small, again)
 assert large.wrong
 print(large.text)
@@ -254,7 +254,7 @@ def test_the_topmost_folder_of_a_disk_is_no_working_folder(monkeypatch: pytest.M
     assert "/" not in readable_folders()
     assert all(Path(folder, "..").resolve() != Path("/") for folder in readable_folders())
     monkeypatch.setattr(Reach, "folders", tuple(map(Path, readable_folders())))
-    assert REFUSED in told("compare", {"scenario": "etc/passwd"}).text
+    assert REFUSED in call_result("compare", {"scenario": "etc/passwd"}).text
 
 
 @pytest.mark.parametrize(
@@ -282,22 +282,68 @@ def test_errors_repeat_little_of_a_file(
         ("catalog_check", {"files": [path.name], "role": "model"}),
     ]
     for tool, given in calls if ending == "yaml" else calls[2:3]:
-        text, data, wrong = told(tool, given)
+        text, data, wrong = call_result(tool, given)
         assert wrong or not data or data["faults"]
         assert CANARY[: MAX_PIECE + 20] not in f"{text}{data}", (tool, text)
     if content == SHADOW:
-        text = told("compare", {"model": f"./{path.name}"}).text
+        text = call_result("compare", {"model": f"./{path.name}"}).text
         assert text.startswith("mine.yaml:1: none of its 2 keys is known: it takes name, title")
         assert "daemon" not in text
 
 
 def test_a_call_that_takes_too_long_is_refused_and_the_next_one_answered() -> None:
     began = time.monotonic()
-    late, next_ = asked([("simulate", LONG), ("audit", {})], limit_s=1.0)
+    (late,) = asked([("simulate", LONG)], limit_s=1.0)
     assert late.is_error
     assert late.content[0].text.startswith("no answer within 1 s: ask for less")
     assert time.monotonic() - began < 6
-    assert next_.content[0].text == "audit needs file" or "no answer" in next_.content[0].text
+
+    async def go() -> list[str]:
+        workers, texts = Workers(1.0), []
+        texts.append((await workers.ask("simulate", LONG)).text)
+        workers.limit_s = 50.0  # the next one starts a process anew
+        texts.append((await workers.ask("audit", {})).text)
+        await workers.close()
+        return texts
+
+    late_text, next_text = anyio.run(go)
+    assert late_text == late.content[0].text
+    assert next_text == "audit needs file"
+
+
+def test_the_clock_of_a_call_starts_at_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Turns are taken for 0.7 s, a call works for 0.7 s: each within 1 s, but not together."""
+
+    async def answer(_: Workers, tool: str, __: object) -> CallResult:
+        await anyio.sleep(0.7)
+        return CallResult(tool, None, wrong=False)
+
+    async def go(held_s: float) -> CallResult:
+        workers = Workers(1.0)
+        results: list[CallResult] = []
+
+        async def hold() -> None:
+            async with workers._turns:
+                await anyio.sleep(held_s)
+
+        async def ask() -> None:
+            results.append(await workers.ask("audit", {}))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(AT_ONCE):
+                group.start_soon(hold)
+            await anyio.sleep(0)
+            workers._asked += AT_ONCE  # as calls that hold them have counted
+            group.start_soon(ask)
+        assert workers._turns.value == AT_ONCE
+        assert workers._asked == AT_ONCE
+        return results[0]
+
+    monkeypatch.setattr(Workers, "_answer", answer)
+    assert anyio.run(go, 0.7) == CallResult("audit", None, wrong=False)
+    late = anyio.run(go, 3.0)
+    assert late.wrong
+    assert late.text.startswith(f"not begun within 1 s: {AT_ONCE} calls were before it")
 
 
 def test_a_cancelled_call_ends_its_process() -> None:

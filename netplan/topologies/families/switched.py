@@ -24,7 +24,7 @@ follow network by network, in the order in which they are counted.
 from collections.abc import Iterator
 from itertools import pairwise
 from math import gcd
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from msgspec import Meta, Struct
@@ -67,6 +67,12 @@ Oversubscription = Annotated[float, Meta(ge=1)]
 class SwitchTrees(FabricSpec, frozen=True, kw_only=True):
     """Clos networks: one over all GPUs, one a plane, or one a rail."""
 
+    oversubscription: Oversubscription = 1.0
+    even_pods: bool = True  # every pod alike
+    # All trunks of a switch alike, as OpenSM's fat-tree routing without listed roots asks.
+    even_trunks: bool = False
+    host_medium: Medium = "optical"
+
     def tree(self, sizing: Sizing) -> FatTree:
         """Tree of the one Clos network, or of each plane, that joins all GPUs of this sizing."""
         return fat_tree(
@@ -79,7 +85,21 @@ class SwitchTrees(FabricSpec, frozen=True, kw_only=True):
         )
 
     def trees(self, sizing: Sizing) -> tuple[FatTree, ...]:
-        """Trees of all networks that are unlike."""
+        """Trees of all networks that are unlike, one for each kind.
+
+        Parameters
+        ----------
+        sizing
+            GPUs, and ports of a switch.
+
+        Examples
+        --------
+        >>> from netplan import Scenario
+        >>> from netplan.topologies.specs import FABRICS
+        >>> sizing = Scenario.load("hgx-h100").replace(gpus=72, radix=8, hb_size=8).sizing
+        >>> [tree.endpoints for tree in FABRICS.load("rail-optimized").trees(sizing)]
+        [72]
+        """
         return (self.tree(plane_sizing(self, sizing)),)
 
     def endpoints(self, sizing: Sizing, hosts: Ints) -> Ints:
@@ -134,15 +154,9 @@ class Clos(SwitchTrees, frozen=True, kw_only=True):
 
     domains: tuple[DomainKind, ...] = ()  # of several sizes or kinds
     rail_wiring: bool = True
-    oversubscription: Oversubscription = 1.0
     management_links: NonNegativeInt = 0
     planes: PositiveInt = 1  # each GPU's port split into as many, one to each plane
     trunk_width: PositiveInt = 1  # rate of a link above the leaves over that of a port
-    even_pods: bool = True  # every pod alike
-    even_trunks: bool = (
-        False  # all trunks of a switch alike, as fat-tree routing without roots asks
-    )
-    host_medium: Medium = "optical"
 
     def __post_init__(self) -> None:
         """Refuse kinds of domains that do not go together; take the group that fits into all."""
@@ -211,13 +225,7 @@ class RailNetworks(Struct, frozen=True):
 class RailOnly(SwitchTrees, frozen=True, kw_only=True):
     """A network of its own for every rail, or for some of them together."""
 
-    oversubscription: Oversubscription = 1.0
-    even_pods: bool = True  # every pod alike
-    even_trunks: bool = (
-        False  # all trunks of a switch alike, as fat-tree routing without roots asks
-    )
     shared_rails: bool = True  # whether rails of several leaves may share them, where cheaper
-    host_medium: Medium = "optical"
 
     def networks(self, sizing: Sizing) -> tuple[RailNetworks, ...]:
         """Which rails share a network: the cheapest way.
@@ -225,6 +233,25 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
         The first rails have a host more if the last domain is partly filled. They are divided apart
         from the others, with some of the others among them where that is cheaper. Oversubscribed
         rails of several leaves stay apart.
+
+        Parameters
+        ----------
+        sizing
+            GPUs, their HB domains, and ports of a switch.
+
+        Returns
+        -------
+        tuple of RailNetworks
+            In the order of their rails; none where no two GPUs of a rail are to be joined.
+
+        Examples
+        --------
+        >>> from netplan import Scenario
+        >>> from netplan.topologies.specs import FABRICS
+        >>> sizing = Scenario.load("hgx-h100").replace(gpus=72, radix=8, hb_size=8).sizing
+        >>> networks = FABRICS.load("rail-only").networks(sizing)
+        >>> [(network.first, network.rails, network.copies) for network in networks]
+        [(0, 3, 2), (6, 2, 1)]
         """
         rails, hosts, radix = sizing.hb_size, sizing.domains, sizing.radix
         if hosts <= 1:
@@ -278,10 +305,10 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
         if ratio > 1 and sizing.domains > sizing.radix:  # else rails share single switches
             tiers = _tiers(networks[0].tree, sizing, 1)
         fabric = _fabric(self, sizing, (built, bound), tiers, ratio)
-        notes = self._told(sizing, networks, fabric.switches)
+        notes = self._sharing_notes(sizing, networks, fabric.switches)
         return replace(fabric, notes=(*notes, *fabric.notes))
 
-    def _told(
+    def _sharing_notes(
         self, sizing: Sizing, networks: tuple[RailNetworks, ...], switches: int
     ) -> Iterator[str]:
         """Which rails share what, what a failed switch takes, and what else would be cheaper."""
@@ -295,8 +322,8 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
         elif first.rails > 1:
             apart = self.changed(shared_rails=False).networks(sizing)
             more = sum(other.copies * other.tree.counts.switches for other in apart)
-            split = ", ".join(_rails_told(network) for network in networks)
-            hosts, planes = first.tree.hosts_per_leaf, several[-1].planes
+            split = ", ".join(_sharing(network) for network in networks)
+            hosts, top = first.tree.hosts_per_leaf, several[-1]
             yield (
                 f"Rails share leaves and spines as virtual networks ({split}): {switches:,}"
                 f" switches, where separate rails need {more:,} (--set"
@@ -304,7 +331,9 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
             )
             yield (
                 f"A leaf that fails takes up to {hosts:,} network ports, no two of one HB domain; a"
-                f" switch at the top one in {planes:,} uplinks of {first.rails} rails."
+                f" {TIER_NAMES[len(several)]} takes {top.links_each:,} of the {top.uplinks:,}"
+                f" uplinks of each {TIER_NAMES[len(several) - 1]} below it, which {first.rails}"
+                " rails share."
             )
         whole = fat_tree(
             sizing.gpus,
@@ -363,12 +392,12 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
         return self._places(sizing, gpu)[0]
 
 
-def _rails_told(networks: RailNetworks) -> str:
+def _sharing(networks: RailNetworks) -> str:
     """Which rails share a network.
 
     Examples
     --------
-    >>> _rails_told(RailNetworks(0, 3, 2, 9, fat_tree(27, 8)))
+    >>> _sharing(RailNetworks(0, 3, 2, 9, fat_tree(27, 8)))
     '2 networks of 3 rails from rail 0 on'
     """
     many = f"{networks.copies:,} networks" if networks.copies > 1 else "one network"
@@ -380,8 +409,9 @@ def _rails_told(networks: RailNetworks) -> str:
 class ScalableUnits(SwitchTrees, frozen=True, kw_only=True):
     """Whole units, each of half a radix of nodes and one leaf a rail."""
 
+    unread: ClassVar[tuple[str, ...]] = ("oversubscription", "even_pods", "even_trunks")
+
     management_links: NonNegativeInt = 0
-    host_medium: Medium = "optical"
 
     def build(self, sizing: Sizing) -> Fabric:
         """Whole scalable units: one leaf a rail and unit, each with half its ports down.
