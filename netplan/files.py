@@ -29,6 +29,16 @@ def reachable(path: Path) -> Path:
     What is refused is so whether or not there is a file. Hidden names are, too, below the folders:
     keys and passwords stand in such files.
 
+    Parameters
+    ----------
+    path
+        Of a file or a folder, which need not exist.
+
+    Returns
+    -------
+    Path
+        As it was given, its links not replaced.
+
     Raises
     ------
     CatalogError

@@ -189,7 +189,7 @@ def refusal_of(line: bytes) -> "protocol.JSONRPCError | None":
     default=LIMIT_S,
     show_default=True,
     metavar="SECONDS",
-    help="A call without an answer by then is ended and refused.",
+    help="A call that works, or waits for its turn, for longer is ended and refused.",
 )
 def command(time_limit: float) -> None:
     """Serve the questions as tools of the Model Context Protocol, over stdin and stdout.

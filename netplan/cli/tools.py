@@ -92,10 +92,20 @@ def _type_of(option: Option) -> dict[str, Any]:
 def question_of(tool: str) -> type[Question[Any]]:
     """The class of a tool's question.
 
+    Parameters
+    ----------
+    tool
+        Its command, with underscores between words.
+
     Raises
     ------
     InputError
         If there is no such tool.
+
+    Examples
+    --------
+    >>> question_of("compare").command
+    'compare'
     """
     if tool not in QUESTIONS:
         raise InputError(f"no tool {tool!r:.40}: known: {', '.join(QUESTIONS)}")
@@ -172,7 +182,18 @@ def bounded(text: str, data: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def is_text(value: object) -> bool:
-    """Whether all texts of a value can be written down."""
+    """Whether all texts of a value can be written as UTF-8.
+
+    Parameters
+    ----------
+    value
+        Anything that JSON may hold: its keys and texts at any depth count.
+
+    Examples
+    --------
+    >>> is_text({"model": ["gpt-1t", None]}), is_text({"model": ["\\ud800"]})
+    (True, False)
+    """
     try:
         json.dumps(value, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError:

@@ -165,7 +165,24 @@ class MeasuredFootprint(Struct, frozen=True):
     machine: str
 
     def at(self, links: int) -> tuple[float, float, float]:
-        """Time [s], memory and file [bytes] at another number of links."""
+        """The same question at another size: as much a link, beyond what an idle process takes.
+
+        Parameters
+        ----------
+        links
+            Links of the fabric [1].
+
+        Returns
+        -------
+        tuple of float
+            Processor time [s], most memory [bytes] and what is written [bytes].
+
+        Examples
+        --------
+        >>> row = MeasuredFootprint("loads", "", "rail-only", 1000, 10.3, 2.04e9, 0, "", "")
+        >>> row.at(500)
+        (5.3, 1040000000.0, 0.0)
+        """
         share = links / self.links
         return (
             IDLE_S + (self.processor_s - IDLE_S) * share,
@@ -176,7 +193,18 @@ class MeasuredFootprint(Struct, frozen=True):
 
 @cache
 def measured_footprints() -> tuple[MeasuredFootprint, ...]:
-    """All rows of the file."""
+    """All rows of the file.
+
+    Returns
+    -------
+    tuple of MeasuredFootprint
+        In the order of `reports/footprints.csv`.
+
+    Examples
+    --------
+    >>> all(row.processor_s > 0 and row.peak_bytes > 1e6 for row in measured_footprints())
+    True
+    """
     kinds: dict[str, Any] = {"links": int}
     kinds |= dict.fromkeys(("processor_s", "peak_bytes", "file_bytes"), float)
     with (shipped_root() / FILE).open(encoding="utf-8", newline="") as file:
@@ -221,7 +249,26 @@ def footprint_of(question: Weighed, fabrics: Sequence[str], command: str = "") -
 
 
 def fabric_links(question: Weighed, name: str) -> int:
-    """Links of a fabric, those inside HB domains included; 0 where it cannot be built [1]."""
+    """Links of a fabric, those inside HB domains included.
+
+    Parameters
+    ----------
+    question
+        What is asked of which cluster.
+    name
+        Name of the fabric, or its file.
+
+    Returns
+    -------
+    int
+        Links [1]; 0 where it cannot be built.
+
+    Examples
+    --------
+    >>> from netplan.questions.loads import Loads
+    >>> fabric_links(Loads.on("hgx-h100", gpus=64, radix=64), "rail-optimized")
+    128
+    """
     from netplan.scenarios.reading import CatalogReader, sized
     from netplan.topologies.build import build_fabric
     from netplan.workloads.accelerators import ACCELERATORS
@@ -237,9 +284,18 @@ def fabric_links(question: Weighed, name: str) -> int:
 
 
 def free_bytes() -> float:
-    """Memory that a process may still take on this machine [bytes]; infinite where nobody knows.
+    """Memory that a process may still take on this machine.
 
-    The least of what Linux calls available, what a container leaves, and the limit of the process.
+    Returns
+    -------
+    float
+        The least of what Linux calls available, what a container leaves, and the limit of the
+        process [bytes]; infinite where nobody knows.
+
+    Examples
+    --------
+    >>> free_bytes() >= 0
+    True
     """
     of_machine, limit, current, _ = MEMORY_FILES
     facts = _lines(of_machine)

@@ -61,7 +61,28 @@ class Torus(Struct, frozen=True):
         return self.steps(self.place(first, axis), self.place(second, axis), axis)
 
     def steps(self, start: AnyInts, end: AnyInts, axis: int) -> tuple[AnyInts, Bools]:
-        """The same between two coordinates along one axis."""
+        """Signed steps between coordinates along one axis, and whether the other way is as short.
+
+        Parameters
+        ----------
+        start, end
+            Coordinates along the axis, shape (flows,) [1].
+        axis
+            The axis, from 0.
+
+        Returns
+        -------
+        tuple
+            Steps ahead, negative where the way back is shorter, and whether both are as long,
+            both of shape (flows,) [1].
+
+        Examples
+        --------
+        >>> Torus((4,)).steps(np.array([0, 0, 3]), np.array([1, 2, 0]), 0)
+        (array([ 1, -2,  1]), array([False,  True, False]))
+        >>> Torus((4,), closed=False).steps(np.array([3]), np.array([0]), 0)[0]
+        array([-3])
+        """
         size, ahead = self.sizes[axis], end - start
         if not self.closed or size == 2:  # noqa: PLR2004 - two members share one link
             return ahead, np.zeros(len(ahead), bool)
