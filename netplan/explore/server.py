@@ -139,7 +139,7 @@ class Guard:
             await self.app(scope, receive, keep)
         except CLIENT_ERRORS as error:
             what = f"{scope.get('method', 'GET')} {scope['path']}: {type(error).__name__}: {error}"
-            print(f"netplan explore: 400 to {one_line(what)}", file=sys.stderr)
+            sys.stderr.write(f"netplan explore: 400 to {one_line(what)}\n")
             if status in (0, 500):
                 await _refuse(scope, send, 400, one_line(error) or "malformed")
             return

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from netplan.cli.calls import AT_ONCE, CallResult, Workers, call_result, readable_folders
@@ -332,7 +333,7 @@ def test_the_clock_of_a_call_starts_at_its_turn(monkeypatch: pytest.MonkeyPatch)
         async with anyio.create_task_group() as group:
             for _ in range(AT_ONCE):
                 group.start_soon(hold)
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
             workers._asked += AT_ONCE  # as calls that hold them have counted
             group.start_soon(ask)
         assert workers._turns.value == AT_ONCE

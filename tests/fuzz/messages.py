@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from netplan.cli.calls import readable_folders, told
+from netplan.cli.calls import call_result, readable_folders
 from netplan.cli.mcp import refusal_of
 from netplan.cli.tools import MAX_JSON_BYTES, MAX_TEXT
 from netplan.files import Reach
@@ -70,7 +70,7 @@ def faults_of_call(tool: str, given: dict[str, Any], folder: Path) -> Iterator[s
     with surroundings(folder, variables(80)):
         try:
             Reach.folders = tuple(map(Path, readable_folders()))
-            text, data, wrong = told(tool, given)
+            text, data, wrong = call_result(tool, given)
         finally:
             Reach.folders = before
     if not text.strip():
