@@ -261,6 +261,16 @@ def test_every_placement_of_experts_has_a_reason(
     forwarding = Forwarding(placement, "", 0.0, False, 0.05, flag, other)
     assert forwarding.sentence.startswith("Rail-only loses 5.0 %")
     assert ("rail-only loses 10.0 %" in forwarding.reason) == (other is not None)
+    longer = "since forwarding would take longer"
+    assert (longer in forwarding.reason) == (placement != "domains" and other is not None)
+    assert longer not in replace(forwarding, overlap_share=1.0).reason  # where it hides
+
+
+def test_only_what_the_search_may_lose_is_no_loss() -> None:
+    """A plan within 1 % of the fastest may be taken where all are joined; more is a gain."""
+    assert rails_loss(99.5, 100.0) == rails_loss(100.0, 100.0) == 0.0
+    assert rails_loss(98.0, 100.0) == pytest.approx(-0.02)
+    assert rails_loss(103.0, 100.0) == pytest.approx(0.03)
 
 
 @pytest.mark.parametrize("name", ["rail-only-paper", "four-d-paper", "dfmodel-paper"])
