@@ -55,6 +55,13 @@ def test_tool_finds_nothing(command: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="no clone")
+def test_no_answer_is_kept_by_mistake() -> None:
+    listed = ("git", "ls-files", "--cached", "--ignored", "--exclude-standard")
+    done = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert not done.stdout
+
+
 def test_imports_are_absolute() -> None:
     relative = [
         f"{name}, line {node.lineno}"
