@@ -177,11 +177,28 @@ def ratio(text: str) -> float:
 
 
 def percent(text: str) -> float:
-    """Read a percentage such as ``7%`` as a share of one; without its sign it could mean either."""
+    """Read a percentage such as ``7%`` as a share of one; without its sign it could mean either.
+
+    Raises
+    ------
+    InputError
+        If it is none; of a number of at most one, both that it may mean are named.
+
+    Examples
+    --------
+    >>> percent("7%")
+    0.07
+    >>> percent("0.02")
+    Traceback (most recent call last):
+    ...
+    netplan.errors.InputError: '0.02' is not a percentage: write 2%, or 0.02% for 0.0002 of all
+    """
     text = text.strip()
     number = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*(%?)", text)
     if number is None or not number[2]:
         example = f"{number[1]}%" if number else "7%"
+        if number and 0 < (value := float(number[1])) <= 1:
+            example = f"{100 * value:.12g}%, or {example} for {value / 100:.12g} of all"
         raise InputError(f"{text!r} is not a percentage: write {example}")
     return float(number[1]) / 100
 
