@@ -347,7 +347,15 @@ class Diff(Question[DiffAnswer]):
         ).ask()
         forecast, bound = faults.fabrics[0].forecast, faults.fabrics[0].is_upper_bound
         ends = (forecast.goodput_low, forecast.goodput_high)
-        return Goodput(forecast.goodput, forecast.goodput_half_width, *ends, bound)
+        recovery = faults.recovery
+        return Goodput(
+            forecast.goodput,
+            forecast.goodput_half_width,
+            *ends,
+            is_upper_bound=bound,
+            recovery=recovery.name if recovery else "",
+            counts_rolled_back=bool(recovery and recovery.counts_rolled_back),
+        )
 
 
 diff = asks(Diff)

@@ -14,7 +14,8 @@ import netplan
 from netplan.errors import CatalogError, InfeasibleError, InputError, NetplanError, UnknownNameError
 from netplan.performance.calibrated_run import Factors
 from netplan.performance.error_bars import ErrorBar
-from netplan.questions.answers.diff_answer import DiffAnswer
+from netplan.questions.answers.diff_answer import DiffAnswer, Shown
+from netplan.questions.answers.diff_sides import Goodput
 from netplan.questions.diff import Diff
 from netplan.records import replace
 from netplan.scenarios.scenario import SCENARIOS, Scenario
@@ -294,10 +295,26 @@ def test_goodput_is_that_of_faults() -> None:
     assert answer.b.goodput is not None
     assert answer.b.goodput.value == faults.fabrics[0].forecast.goodput
     assert answer.to_dict()["totals"]["goodput"]["b"] == answer.b.goodput.value
-    assert "Goodput" in answer.text()
+    text = answer.text(80)
+    for title in ("Network, ", "Power, ", "Iteration ", "Goodput (clusters) "):
+        assert f"\n{title}" in text
     assert (
         "goodput" not in asked("hgx-b200", b={"fabric": "rail-only"}, **given).to_dict()["totals"]
     )
+
+
+def test_totals_stay_however_wide_they_are() -> None:
+    answer = asked("hgx-b200", "nvl72-gb200", gpus=1152, radix=64, timing=False)
+    kept = Goodput(0.9, 0.01, 0.5, 0.97, is_upper_bound=True)
+    wide = replace(answer.a, label="a" * 60, goodput=kept)
+    row = Shown("Iteration", "123.45 s (111.11-141.42)", "5.13 s (4.11-6.42)", "+1.5 % " * 5)
+    shown = replace(answer, a=wide, b=replace(answer.b, goodput=kept))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DiffAnswer, "_time_rows", lambda _: iter((row,)))
+        text = shown.text(80)
+    assert "\nIteration             123.45 s    5.13 s" in text
+    assert "\nGoodput (clusters)   ≤ 90.00 %  ≤ 90.00 %" in text
+    assert len(text.splitlines()) <= 25
 
 
 def test_servers_are_compared_by_their_tokens() -> None:

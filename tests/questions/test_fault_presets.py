@@ -17,6 +17,7 @@ from netplan.faults.years.rates import FAILURE_BOOKS
 from netplan.faults.years.recovery_presets import RECOVERY_PRESETS
 from netplan.published.reliability import default_time
 from netplan.questions.answers.faults_answer import FaultsAnswer
+from netplan.questions.answers.faults_rows import ScenarioImpact
 from netplan.scenarios.scenario import Scenario
 
 SMALL: dict[str, Any] = {"gpus": 512, "fabrics": ("rail-optimized",), "timing": False, "years": 20}
@@ -197,3 +198,55 @@ def test_exact_ratio_counts_the_remainder_as_a_restart() -> None:
     job = policy.at(found.mtbf_h)
     assert job.restart_h == pytest.approx(policy.restart_h + 0.375)
     assert found.effective_closed_form == pytest.approx(exact_time_ratio(job, found.mtbf_h))
+
+
+FOUR = ("rail-optimized", "rail-only", "dragonfly", "torus-3d")
+
+
+@pytest.mark.parametrize("failed", [(), ("leaf=1",)])
+def test_no_screen_ranks_recoveries_that_count_unlike(failed: tuple[str, ...]) -> None:
+    warm = asked(fabrics=FOUR, recovery="warm-standby", fail=failed)
+    says = "which llama3 and cold-restart leave out: do not rank them by this"
+    for text in (warm.text(80), warm.text(80, details=True), warm.html()):
+        assert says in " ".join(text.split())
+    assert len(warm.text(80).splitlines()) <= 25
+    assert says in warm.to_dict()["recovery"]["notes"][0]
+    assert "do not rank" not in asked(fabrics=FOUR, fail=failed).text(80)
+
+
+def test_diff_does_not_rank_recoveries_that_count_unlike() -> None:
+    given: dict[str, Any] = {"gpus": 512, "model": "gpt-22b", "batch": 512, "goodput": True}
+    answer = diff("hgx-h100", b={"recovery": "warm-standby"}, **given)
+    assert "do not rank them by goodput: warm-standby counts work rolled back" in answer.sentence
+    assert answer.to_dict()["totals"]["goodput"]["alike"] is False
+    assert "not alike" in answer.text(80)
+    alike = diff("hgx-h100", a={"recovery": "cold-restart"}, b={}, **given)
+    assert "rank" not in alike.sentence
+    assert alike.to_dict()["totals"]["goodput"]["alike"] is True
+
+
+def test_failures_together_are_told_for_every_fabric() -> None:
+    answer = asked(fabrics=FOUR, fail=("leaf=1", "links=3"))
+    hit = {
+        fabric.name: fabric.scenario.impact.gpus_down + fabric.scenario.impact.gpus_cut_off
+        for fabric in answer.fabrics
+        if isinstance(fabric.scenario, ScenarioImpact)
+    }
+    assert "torus-3d" not in hit
+    most = max(hit.values())
+    where = ", ".join(name for name, gpus in hit.items() if gpus == most)
+    lines = answer.text(80).splitlines()
+    screen = " ".join(" ".join(lines).split())
+    assert f"leaf=1 links=3 together: at most {most} GPUs down or cut off ({where})" in screen
+    assert "; torus-3d has no leaf." in screen
+    # What is assumed stands above, whatever is asked for.
+    assert lines[1].startswith("rates 2026")
+    assert len(lines) <= 25
+
+
+def test_a_page_begins_with_its_verdict() -> None:
+    answer = asked(recovery="cold-restart")
+    page = answer.html()
+    above = page[: page.index("A year of failures")]
+    for words in ("recovery cold-restart", "Goodput: ", "Helps most: "):
+        assert words in above

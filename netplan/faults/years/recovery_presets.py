@@ -104,6 +104,17 @@ class RecoveryPreset(Record, frozen=True, kw_only=True):
         """Whether the work that is rolled back has been left out."""
         return self.remainder is not None and not self.remainder.base
 
+    @property
+    def counts_rolled_back(self) -> bool:
+        """Whether each interruption loses work that is rolled back, which other presets leave out.
+
+        Examples
+        --------
+        >>> [RECOVERY_PRESETS.load(name).counts_rolled_back for name in ("llama3", "in-memory")]
+        [False, True]
+        """
+        return self.remainder is not None and self.remainder.base != 0
+
     def policy(
         self,
         gpus: int,

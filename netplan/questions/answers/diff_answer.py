@@ -22,6 +22,7 @@ from netplan.questions.answers.diff_sides import (
     AS_FAST,
     Pace,
     Side,
+    not_ranked_words,
     pace_of,
     served_words,
     token_cost,
@@ -31,7 +32,8 @@ from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.escape import short
 from netplan.reports.quantities import DASH, Quantity, Scale
-from netplan.reports.screen import Screen, fitting
+from netplan.reports.screen import WIDTH, Screen, fitting
+from netplan.reports.terminal import part_count
 from netplan.units import MILLI
 
 GIVE_WAY = ("TPOT, ms", "TTFT, ms", "MFU", "  low to high")
@@ -145,6 +147,8 @@ class DiffAnswer(Answer):
             text += f"; {share}"
         if lacking := unpriced_words(self.parts):
             text += f"; without a price, so not in it: {lacking}"
+        if unlike := not_ranked_words(self.a.goodput, self.b.goodput):
+            text += f"; {unlike}"
         return f"{text}."
 
     @property
@@ -182,6 +186,8 @@ class DiffAnswer(Answer):
                 "more": pace.more,
                 "of_a_sequence": pace.each,
             }
+        if "goodput" in totals:
+            totals["goodput"]["alike"] = not not_ranked_words(self.a.goodput, self.b.goodput)
         return answer_dict(
             self.inputs,
             currency=self.currency,
@@ -220,16 +226,19 @@ class DiffAnswer(Answer):
         yield from screen.sections()
 
     def _screen(self, most: int, hidden: Sequence[str] = ()) -> Screen:
-        """The screen with so many of the lines that differ, and without some of the totals."""
-        totals: list[str | show.Section] = [
-            self._totals([row for row in self._shown() if row.title not in hidden])
-        ]
+        """The screen with so many of the lines that differ, and without some of the totals.
+
+        Ranges behind figures are left to ``--details`` where they would split the totals.
+        """
+        totals = self._totals([row for row in self._shown() if row.title not in hidden])
+        if part_count(totals, WIDTH) > 1:
+            totals = replace(totals, rows=[_bare_figures(row) for row in totals.rows])
         timed = self.a.best is not None and self.a.goodput is None
         return Screen(
             heading=self._heading(),
             verdict=(self.sentence,),
             table=self._screen_lines(most),
-            remarks=tuple(totals),
+            remarks=(totals,),
             more=f"More: --details (every line), {'--goodput, ' if timed else ''}-o page.html",
             closes=True,
             least_gap=2,
@@ -280,7 +289,8 @@ class DiffAnswer(Answer):
             difference = second.value - first.value
             equal = abs(difference) <= (first.half_width or 0.0) + (second.half_width or 0.0)
             more = "equal" if equal else _points(difference)
-            yield Shown("Goodput (clusters differ)", first.shown, second.shown, more)
+            more = "not alike" if not_ranked_words(first, second) else more
+            yield Shown("Goodput (clusters)", first.shown, second.shown, more)
 
     def _money_rows(self) -> Iterator[Shown]:
         scale, bills = self.scale, (self.a.bill, self.b.bill)
@@ -386,6 +396,11 @@ class DiffAnswer(Answer):
         ]
         more = "" if line.unpriced_a or line.unpriced_b else _signed(scale, line.difference)
         return (sign, short(_item(line), MOST_ITEM), *counts, *money, more)
+
+
+def _bare_figures(row: Shown) -> Shown:
+    """A total without the ranges of both."""
+    return row._replace(a=row.a.partition(" (")[0], b=row.b.partition(" (")[0])
 
 
 def _item(line: PartDifference) -> str:

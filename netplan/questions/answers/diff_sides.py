@@ -19,7 +19,8 @@ class Goodput(Struct, frozen=True):
     """Share of the time that counts, less what a slower pace costs [1].
 
     ``half_width`` is half of the interval of its mean; ``low`` and ``high`` are what other clusters
-    make of it; ``is_upper_bound`` says that work which is rolled back is left out.
+    make of it; ``is_upper_bound`` says that work which is rolled back is left out, ``recovery``
+    how the job comes back, and ``counts_rolled_back`` that what others leave out is in it.
     """
 
     value: float
@@ -27,6 +28,8 @@ class Goodput(Struct, frozen=True):
     low: float
     high: float
     is_upper_bound: bool = False
+    recovery: str = ""
+    counts_rolled_back: bool = False
 
     @property
     def shown(self) -> str:
@@ -34,6 +37,17 @@ class Goodput(Struct, frozen=True):
         ends = (min(self.low, self.value), max(self.high, self.value))
         between = "-".join(f"{PERCENT * end:.0f}" for end in ends)
         return f"{'≤ ' * self.is_upper_bound}{PERCENT * self.value:.2f} % ({between})"
+
+
+def not_ranked_words(first: Goodput | None, second: Goodput | None) -> str:
+    """Why two goodputs are not to be ranked, where one counts what the other leaves out."""
+    if first is None or second is None or first.counts_rolled_back == second.counts_rolled_back:
+        return ""
+    more, less = (first, second) if first.counts_rolled_back else (second, first)
+    return (
+        f"do not rank them by goodput: {more.recovery} counts work rolled back, manual restarts"
+        f" and NaN, which {less.recovery} leaves out"
+    )
 
 
 class Side(Struct, frozen=True):

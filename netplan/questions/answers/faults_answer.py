@@ -48,6 +48,7 @@ class FaultsAnswer(Answer):
             "name": self.recovery.name,
             "is_upper_bound": self.recovery.is_upper_bound,
             "values": [asdict(row) for row in self._came_back()],
+            "notes": [*faults_screen.not_ranked(self.recovery), *self.recovery.notes],
         }
         return answer_dict(self.inputs, **parts, refused=refused)
 
@@ -71,14 +72,11 @@ class FaultsAnswer(Answer):
 
     def summary(self) -> Iterator[show.Section]:
         """Five lines, a table by fabric or of the failures asked for, causes, idle domains."""
-        heading = self._heading()
         title = titled(self.inputs, f"failures on {network_words(self.inputs)}")
-        first, *rest = heading.lines
-        spent = faults_screen.recovery_words(self.inputs, self.fabrics[0].forecast, self.recovery)
-        asked = tuple(faults_screen.together_line(self.fabrics, self.inputs["fail"]))
+        asked = tuple(self._asked())
         table = faults_screen.fabrics_table(self.inputs, self.currency, self.fabrics)
         yield from Screen(
-            replace(heading, title=title, lines=(f"{first}; {spent}", *rest)),
+            replace(self._heading(), title=title),
             (*asked, *faults_screen.five_lines(self.inputs, self.fabrics)),
             faults_screen.together_table(next(self._scenario())) if asked else table,
             tuple(
@@ -90,6 +88,10 @@ class FaultsAnswer(Answer):
             lines=True,
         ).sections()
 
+    def _asked(self) -> Iterator[str]:
+        """What the failures that were asked for do together."""
+        return faults_screen.together_line(self.fabrics, self.inputs["fail"])
+
     def in_a_line(self) -> str:
         """Goodput, and interruptions of a year."""
         forecasts = [fabric.forecast for fabric in self.fabrics]
@@ -98,8 +100,10 @@ class FaultsAnswer(Answer):
         return f"goodput {goodput} %, {stops} interruptions a year"
 
     def sections(self) -> Iterator[show.Section]:
-        """Heading, the scenario, years, single failures, recoveries, causes, spares, notes."""
+        """Heading, verdict, the scenario, years, single failures, recoveries, spares, notes."""
         yield self._heading()
+        for line in (*self._asked(), *faults_screen.five_lines(self.inputs, self.fabrics)):
+            yield show.Paragraph(line, "strong")
         ends = end_columns(self.fabrics, attrgetter("fabric"), "impact.iteration_time_s")
         yield show.Table("failures", [*FAILURE, *ends], self.failures, only="programs")
         yield from self._scenario()
@@ -193,11 +197,12 @@ class FaultsAnswer(Answer):
         prices = " and ".join((str(inputs["prices"]), *lent))
         books = f"rates {inputs['failures']} ({inputs['rates']}{assumed}), prices {prices}"
         model = f" {inputs['switch']}" if inputs["switch"] else ""
+        spent = faults_screen.recovery_words(inputs, self.fabrics[0].forecast, self.recovery)
         return show.Heading(
             f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
             f" switches{model} of {inputs['radix']} ports",
             (
-                f"{books}, seed {inputs['seed']}{trained}",
+                f"{books}, seed {inputs['seed']}{trained}; {spent}",
                 *_standing_by(inputs),
                 *replaced_lines(inputs, self.currency),
             ),

@@ -46,6 +46,10 @@ WAYS: Mapping[Way, str] = {"spare": "a spare HB domain takes over", "stopped": "
 """How a job goes on where it does not on what is left, in words."""
 
 ROLLED_BACK = "work rolled back"
+NOT_RANKED = ", which llama3 and cold-restart leave out: do not rank them by this"
+"""What to say of a recovery with a remainder beside one without."""
+NO_SUCH_PART, QUOTES = "unknown kind of part ", "'"
+"""How the reason starts where a fabric has no such parts."""
 MINUTE_H = 1 / 60
 """Below which a time is shown in seconds [h]."""
 LEAST_SLOWDOWN = 5e-5
@@ -76,34 +80,57 @@ def five_lines(inputs: Mapping[str, Any], fabrics: Sequence[FabricFaults]) -> It
 
 
 def together_line(fabrics: Sequence[FabricFaults], asked: Sequence[str]) -> Iterator[str]:
-    """What the failures that were asked for do together, on the fabric that they hit most."""
-    impacts = [
-        (fabric.name, fabric.scenario.impact)
+    """What the failures that were asked for do together, at most, and which fabrics have none."""
+    impacts = {
+        fabric.name: fabric.scenario.impact
         for fabric in fabrics
         if isinstance(fabric.scenario, ScenarioImpact)
-    ]
+    }
     if not impacts:
         return
-    stopped = [name for name, impact in impacts if impact.way == "stopped"]
-    if stopped:
-        yield f"{' '.join(asked)} together: nothing can train on {listed(stopped)}."
-        return
-    name, worst = max(impacts, key=lambda row: (row[1].slowdown or 0.0, row[1].gpus_down))
-    down = counted(worst.gpus_down + worst.gpus_cut_off, "GPU")
-    slower = "" if worst.slowdown is None else f", {_slower(worst.slowdown)}"
-    most = f"at most, on {name}, " if len(impacts) > 1 else ""
-    parts = f", {worst.gpus_partitioned:,} in parts apart" if worst.gpus_partitioned else ""
-    yield f"{' '.join(asked)} together: {most}{down} down or cut off{parts}{slower}."
+    stopped = [name for name, impact in impacts.items() if impact.way == "stopped"]
+    done = f"nothing can train on {listed(stopped)}" if stopped else _hit(impacts)
+    spared = (_spared(fabric) for fabric in fabrics if isinstance(fabric.scenario, str))
+    yield f"{' '.join(asked)} together: {'; '.join((done, *spared))}."
+
+
+def _hit(impacts: Mapping[str, Impact]) -> str:
+    """GPUs down or cut off, and how much slower the job is, each on the fabrics with the most."""
+    down = {name: impact.gpus_down + impact.gpus_cut_off for name, impact in impacts.items()}
+    apart = max(impact.gpus_partitioned for impact in impacts.values())
+    slower = {name: impact.slowdown for name, impact in impacts.items()}
+    known = {name: share for name, share in slower.items() if share is not None}
+    most, where = _most(down)
+    words = [f"{most}{counted(max(down.values()), 'GPU')} down or cut off{where}"]
+    if apart:
+        words.append(f"{apart:,} in parts apart")
+    if known:
+        most, where = _most(known) if max(known.values()) >= LEAST_SLOWDOWN else ("", "")
+        words.append(f"{most}{_slower(max(known.values()))}{where}")
+    return ", ".join(words)
+
+
+def _most(numbers: Mapping[str, float]) -> tuple[str, str]:
+    """Words around the largest of some fabrics' numbers: none where all have the same."""
+    most = max(numbers.values())
+    names = [name for name, number in numbers.items() if number == most]
+    return ("", "") if len(names) == len(numbers) else ("at most ", f" ({', '.join(names)})")
+
+
+def _spared(fabric: FabricFaults) -> str:
+    """Why what was asked for does not fail on a fabric."""
+    why = str(fabric.scenario).partition(": known")[0]
+    kind = why.removeprefix(NO_SUCH_PART)
+    if kind != why:
+        return f"{fabric.name} has no {kind.strip(QUOTES)}"
+    return f"{fabric.name} is not failed: {why}"
 
 
 def together_table(table: Table[Any]) -> Table[Any]:
     """The table of failures together, with the columns that decide."""
     kept = columns_of(table, "fabric", "gpus_down", "gpus_cut_off", "bandwidth_share")
     more = columns_of(table, "slowdown", "way")
-    legend = (
-        "cut off: GPUs whose ports lead nowhere, which reach others through their HB domain; HB"
-        " pair: bandwidth left between the worst pair of HB domains; goes on: the job, on what."
-    )
+    legend = "cut off: no way out of a GPU's port; HB pair: bandwidth left of the worst two."
     return replace(table, columns=(*kept, *more), title="", legend=(legend,))
 
 
@@ -140,8 +167,6 @@ def remarks(
             price = "" if policy.price is None else f", {least}{policy.price:,.0f} {currency}"
             share = "-" if policy.work_share is None else f"{PERCENT * policy.work_share:.2f} %"
             yield f"{fabric.name}, policy {policy.policy}: {share} of all work{price}."
-        if isinstance(fabric.scenario, str):
-            yield f"{fabric.name} is not failed: {fabric.scenario.partition(': known')[0]}."
     first = fabrics[0]
     yield from _bad_servers(first.forecast, first.name)
     if recovery is not None:
@@ -166,18 +191,19 @@ def remarks(
     yield from (f"{name} is not there: {reason}" for name, reason in refused)
 
 
+def not_ranked(recovery: RecoveryPreset) -> Iterator[str]:
+    """What the goodput of a recovery does not compare with, where it counts more than others."""
+    if recovery.counts_rolled_back:
+        yield f"{recovery.name} counts {ROLLED_BACK}, manual restarts and NaN{NOT_RANKED}."
+
+
 def _preset(recovery: RecoveryPreset, gpus: int) -> Iterator[str]:
-    """What else a recovery takes on so many GPUs, and what it does not compare with."""
+    """What else a recovery takes on so many GPUs."""
     if recovery.machines is not None:
         machines = recovery.machines.on(gpus).base
         yield (
             f"{recovery.name} keeps {machines:.0f} machines of 16 GPUs ready beside these GPUs"
             " (--spare-domains, whose network is on the bill)."
-        )
-    if recovery.remainder is not None and not recovery.is_upper_bound:
-        yield (
-            f"{recovery.name} counts work rolled back, manual restarts and NaN, which llama3 and"
-            " cold-restart leave out: do not rank them by this."
         )
 
 
@@ -396,7 +422,7 @@ def recovery_words(
     ends = f"{low.split()[0]}-{high.split()[0]}" if alike else f"{low} to {high}"
     apart = "" if low == high else f" ({ends})"
     beyond = inputs["remainder_minutes"]
-    lost = f", {beyond:.3g} min of work rolled back" if beyond else ""
+    lost = f", {beyond:.3g} min of work rolled back{NOT_RANKED}" if beyond else ""
     assumed = recovery is not None and recovery.write.evidence == "assumed"
     name = f"recovery {inputs['recovery']}{' (assumed)' * assumed}"
     return f"{name}: checkpoints of {write} every {every}{apart}, restarts of {restart}{lost}"
