@@ -314,7 +314,10 @@ def _counted(answer: StudyAnswer, reader: Reader) -> Iterator[str]:
         yield f"{failed:,} failed."
     if answer.damaged:
         yield f"{damaged_points(answer.damaged)}: netplan study resume computes them again."
-    stays = ", ".join(reader.named(name, value) for name, value in answer.spec.inputs.items())
+    stays = ", ".join(
+        f"{reader.words(name).quantity} not set" if value is None else reader.named(name, value)
+        for name, value in answer.spec.inputs.items()
+    )
     asked = answer.spec.ask + (" and its bill" if answer.spec.bill is not None else "")
     of = f"Each of {total:,} points" if total > 1 else "The one point"
     rest = f" with {stays}; all else" if stays else ", all"

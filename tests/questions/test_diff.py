@@ -312,8 +312,8 @@ def test_totals_stay_however_wide_they_are() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(DiffAnswer, "_time_rows", lambda _: iter((row,)))
         text = shown.text(80)
-    assert "\nIteration             123.45 s    5.13 s" in text
-    assert "\nGoodput (clusters)   ≤ 90.00 %  ≤ 90.00 %" in text
+    assert "\nIteration            123.45 s      5.13 s" in text
+    assert "\nGoodput (clusters)  ≤ 90.00 %   ≤ 90.00 %" in text
     assert len(text.splitlines()) <= 25
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from netplan import diff, faults
+from netplan import diff, faults, study
+from netplan.costing.lifetime import ECONOMICS_BOOKS
 from netplan.errors import InputError, NetplanError
 from netplan.faults.years.checkpoints import best_interval_h, exact_time_ratio
 from netplan.faults.years.forecast import (
@@ -250,3 +251,22 @@ def test_a_page_begins_with_its_verdict() -> None:
     above = page[: page.index("A year of failures")]
     for words in ("recovery cold-restart", "Goodput: ", "Helps most: "):
         assert words in above
+
+
+def test_the_study_of_optics_says_time_and_money_of_the_economics_book() -> None:
+    answer = study("optics-and-planes", vary={"gpus": [16_384]})
+    hour = ECONOMICS_BOOKS.load("2026").gpu_hour
+    assert hour is not None
+    lost = {}
+    for row in answer.rows:
+        counts, usd = row["outlook.effective_closed_form"], row["million_usd_lost"]
+        assert isinstance(counts, float)
+        assert usd == pytest.approx((1 - counts) * 16_384 * 8760 * hour.base / 1e6)
+        lost[row["optics"], row["fabric"]] = usd
+    screen = " ".join(answer.text(80).split())
+    one_plane = lost["dsp", "rail-optimized"]
+    assert f"GPU time lost a year (M USD, 16,384 GPUs): {one_plane:.3g} for dsp" in screen
+    assert "LPO or CPO in place of DSP: time that counts 0.23 % higher on one plane" in screen
+    assert "closed form" not in screen
+    assert "switch not set" in screen
+    assert "not in it" in screen

@@ -73,7 +73,7 @@ class FaultsAnswer(Answer):
     def summary(self) -> Iterator[show.Section]:
         """Five lines, a table by fabric or of the failures asked for, causes, idle domains."""
         title = titled(self.inputs, f"failures on {network_words(self.inputs)}")
-        asked = tuple(self._asked())
+        asked = tuple(self._together())
         table = faults_screen.fabrics_table(self.inputs, self.currency, self.fabrics)
         yield from Screen(
             replace(self._heading(), title=title),
@@ -88,7 +88,7 @@ class FaultsAnswer(Answer):
             lines=True,
         ).sections()
 
-    def _asked(self) -> Iterator[str]:
+    def _together(self) -> Iterator[str]:
         """What the failures that were asked for do together."""
         return faults_screen.together_line(self.fabrics, self.inputs["fail"])
 
@@ -102,7 +102,7 @@ class FaultsAnswer(Answer):
     def sections(self) -> Iterator[show.Section]:
         """Heading, verdict, the scenario, years, single failures, recoveries, spares, notes."""
         yield self._heading()
-        for line in (*self._asked(), *faults_screen.five_lines(self.inputs, self.fabrics)):
+        for line in (*self._together(), *faults_screen.five_lines(self.inputs, self.fabrics)):
             yield show.Paragraph(line, "strong")
         ends = end_columns(self.fabrics, attrgetter("fabric"), "impact.iteration_time_s")
         yield show.Table("failures", [*FAILURE, *ends], self.failures, only="programs")
