@@ -66,7 +66,7 @@ def test_help_says_defaults_of_nought_and_one() -> None:
     text = " ".join(netplan("faults", "--help-all").stdout.split())
     assert "--draws N Draws of random parts: the worst and the mean. [1]" in text
     assert "--seed N Seed of all draws. [0]" in text
-    assert "Minutes to write a checkpoint. [1.0]" in text
+    assert "Minutes that writing a checkpoint holds the job up. [by the rate of" in text
 
 
 def test_json_and_csv() -> None:
@@ -116,16 +116,18 @@ def test_wrong_input_is_one_line(tmp_path: Path, arguments: tuple[str, ...], mes
 def test_what_spares_count_and_why_pods_are_missing() -> None:
     done = netplan(*SMALL, "--details", columns=200)
     lines = done.stdout.splitlines()
-    assert "link: fibres and copper cables." in lines
+    copper = "passive copper cables, active copper cables and active optical cables"
+    assert f"link: fibres, {copper}." in lines
     assert "pods -" not in done.stdout
     # A torus has no tiers; rails of leaves and spines have, though they meet in HB domains only.
     done = netplan(*SMALL[:-4], "--fabric", "torus-2d", "--details", columns=200)
     assert done.stdout.count("pods -: the network has no tier above its leaves") == 1
     spares = json.loads(netplan(*SMALL, "--format", "json").stdout)["fabrics"][0]["outlook"]
     counted = {one["kind"]: one["counted"] for one in spares["spares"]}
-    assert counted["link"] == [
-        *("host_fibre", "trunk_fibre", "host_copper_cable", "trunk_copper_cable")
-    ]
+    kinds = ("fibre", "dac", "aec", "aoc")
+    assert sorted(counted["link"]) == sorted(
+        f"{place}_{kind}" for place in ("host", "trunk") for kind in kinds
+    )
     assert counted["transceiver"] == ["host_transceiver", "trunk_transceiver"]
 
 
