@@ -49,7 +49,6 @@ from netplan.questions.answers.plan_notes import rates_note
 from netplan.questions.asking import asks
 from netplan.questions.cost import Cost
 from netplan.questions.setup.faults_inputs import (
-    MINUTES_PER_HOUR,
     OF_TRAINING,
     RECONFIGURE,
     RECORD,
@@ -70,6 +69,7 @@ from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
+from netplan.units import MINUTES_PER_HOUR
 
 ENGINE = "engine"
 UNTIMED = dict.fromkeys(("iteration_time_s", "gpus_used", "plan"))

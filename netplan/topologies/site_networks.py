@@ -31,8 +31,9 @@ from netplan.units import bytes_per_s
 
 
 class WriteRate(Entry, frozen=True, kw_only=True):
-    """Rate at which storage takes what is written, all of it together [B/s]."""
+    """Rate at which the storage of so many nodes takes what all of them write together [B/s]."""
 
+    nodes: PositiveInt
     base_bytes_per_s: PositiveFloat
     low_bytes_per_s: PositiveFloat
     high_bytes_per_s: PositiveFloat
@@ -51,7 +52,8 @@ class SiteNetwork(Record, frozen=True, kw_only=True):
     says whether the nodes' ports are cards on the bill. ``equal_uplinks`` asks for as many links
     between a leaf and every spine. A network with ``uplinks_per_switch`` is one tier, whose
     switches have so many uplinks of ``uplink_gbps`` into the network named ``uplinks_to``.
-    ``writes`` is the rate at which all that the network leads to takes checkpoints.
+    ``writes`` is the rate at which all that the network leads to takes checkpoints; it grows with
+    the nodes.
     """
 
     fabric: str
@@ -89,21 +91,28 @@ class SiteNetwork(Record, frozen=True, kw_only=True):
         services = ceil(round(self.service_share * nodes, 6))
         return nodes + services + switches * self.ports_per_switch
 
-    def write_bytes_per_s(self, gpus: int) -> float | None:
-        """Rate of checkpoints: that of the storage, at most of its ports; None without any [B/s].
+    def write_bytes_per_s(self, gpus: int) -> tuple[float, float, float] | None:
+        """Rates of checkpoints, low, base and high [B/s]; None without storage.
+
+        They are those of the storage, at most of its ports.
 
         Examples
         --------
-        128 GPUs: 32 ports of nodes, 8 of the storage of 50 GB/s each, more than its 100 GB/s.
+        16,384 GPUs are 2,048 nodes, whose storage is sixteen times that of 128. Its 1,024 ports
+        would take 51 TB/s.
 
-        >>> SITE_NETWORKS.load("storage").write_bytes_per_s(128) / 1e9
-        100.0
+        >>> [rate / 1e9 for rate in SITE_NETWORKS.load("storage").write_bytes_per_s(16_384)]
+        [480.0, 1280.0, 4000.0]
         """
         if self.writes is None:
             return None
-        nodes = ceil_div(gpus, self.gpus_per_node) * self.ports_per_node
-        ports = max(1, ceil(round(self.service_share * nodes, 6)))
-        return min(self.writes.base_bytes_per_s, ports * bytes_per_s(self.link_gbps))
+        nodes = ceil_div(gpus, self.gpus_per_node)
+        ports = max(1, ceil(round(self.service_share * nodes * self.ports_per_node, 6)))
+        most = ports * bytes_per_s(self.link_gbps)
+        rates = self.writes
+        ends = (rates.low_bytes_per_s, rates.base_bytes_per_s, rates.high_bytes_per_s)
+        low, base, high = (min(nodes / rates.nodes * end, most) for end in ends)
+        return low, base, high
 
 
 SITE_NETWORKS = Catalog("network", "topologies/networks", SiteNetwork)

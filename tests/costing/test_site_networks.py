@@ -13,6 +13,7 @@ from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError, NetplanError
 from netplan.questions.cables import cables
 from netplan.questions.cost import cost
+from netplan.records import replace
 from netplan.topologies.site_networks import SITE_NETWORKS, build_site_network, dealt_out
 from netplan.topologies.specs import FABRICS
 
@@ -177,6 +178,17 @@ def test_a_hall_holds_the_racks_of_networks_beside_too() -> None:
     small = {"example-hall.rows": "1", "example-hall.racks_per_row": str(used - 1)}
     with pytest.raises(NetplanError, match=f"holds {used - 1} racks, 32 for GPUs and {used - 32}"):
         cost("rail-only-paper", **question, **asked, overrides=small)
+
+
+def test_storage_writes_as_its_nodes_do_and_no_faster_than_its_ports() -> None:
+    storage = SITE_NETWORKS.load("storage")
+    # RA-11333-001, Table 6: 30, 80 and 250 GB/s of four units of 32 nodes.
+    assert storage.write_bytes_per_s(1024) == pytest.approx((30e9, 80e9, 250e9))
+    assert storage.write_bytes_per_s(131_072) == pytest.approx((3.84e12, 10.24e12, 32e12))
+    # One port of 50 GB/s for the two of a node; of slow ports one takes less than the storage.
+    slow = replace(storage, link_gbps=1.0)
+    assert slow.write_bytes_per_s(8) == pytest.approx((0.125e9, 0.125e9, 0.125e9))
+    assert SITE_NETWORKS.load("out-of-band").write_bytes_per_s(1024) is None
 
 
 def test_ports_by_hand() -> None:

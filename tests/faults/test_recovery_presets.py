@@ -5,6 +5,7 @@ from math import exp, expm1, log, log2
 import numpy as np
 import pytest
 
+from netplan.costing.ranges import Range
 from netplan.errors import CatalogError, InputError
 from netplan.faults.damage.groups import engine_groups
 from netplan.faults.years.checkpoints import exact_time_ratio
@@ -79,8 +80,9 @@ def test_given_times_stand_in_for_those_of_a_preset() -> None:
     assert not policy.each_iteration
     assert policy.of_iterations(5.0).interval_h == 0.2
     assert preset.policy(2048).of_iterations(5.0).interval_h == pytest.approx(5 / 3600)
-    assert preset.policy(2048, storage_s=99.0).write_h == pytest.approx(0.04 / 3600)
-    assert RECOVERY_PRESETS.load("llama3").policy(8, storage_s=36.0).write_h == 0.01
+    assert preset.policy(2048, storage_s=Range.point(99.0)).write_h == pytest.approx(0.04 / 3600)
+    stored = RECOVERY_PRESETS.load("llama3").policy(8, storage_s=Range(18.0, 36.0, 72.0))
+    assert (stored.write_h, stored.write_ends_h) == (0.01, (0.005, 0.02))
 
 
 @pytest.mark.parametrize(
@@ -154,21 +156,36 @@ def test_flaps_hold_up_single_ports_and_ride_through_on_others() -> None:
     alone = flaps_of(book, 10_000, optics="dsp", slowdown=None)
     assert alone is not None
     assert alone.per_year.base == 70_000
-    assert alone.held_up.base == pytest.approx(70_000 * (5 + 4.3) / 3600)
-    assert alone.retransmitting.base == pytest.approx(70_000 * 4.3 / 3600)
+    # Events of h hours a year in all: a year of 8,760 h less the share exp(-h / 8760) without any.
+    assert alone.held_up_h.base == pytest.approx(8760 * (1 - exp(-70_000 * 9.3 / 3600 / 8760)))
+    assert alone.retransmitting_h.base == pytest.approx(
+        8760 * (1 - exp(-70_000 * 4.3 / 3600 / 8760))
+    )
     halved = flaps_of(book, 10_000, optics="dsp", slowdown=0.25)
     assert halved is not None
     assert halved.rides_through
-    assert halved.held_up.base == pytest.approx(70_000 * 5 * 0.2 / 3600)
+    # A fifth of the time in which a link is down, however many are down at once.
+    assert halved.held_up_h.base == pytest.approx(0.2 * 8760 * (1 - exp(-70_000 * 5 / 3600 / 8760)))
+    assert halved.retransmitting_h.base == 0
     packaged = flaps_of(book, 10_000, optics="cpo", slowdown=None)
     assert packaged is not None
     assert packaged.per_year.base == 35_000
     assert flaps_of(book, 0, optics="dsp", slowdown=None) is None
     assert flaps_of(FAILURE_BOOKS.load("rsc-1"), 8, optics="dsp", slowdown=None) is None
-    # A year has no more hours, however often links flap.
-    most = flaps_of(book, 10**8, optics="dsp", slowdown=None)
-    assert most is not None
-    assert most.held_up.high == 8760
+
+
+def test_flaps_that_overlap_hold_a_job_up_once() -> None:
+    # 131,072 links, 7 times a year for 9.3 s: 2,370.2 h end to end, of which 293.6 h overlap:
+    # 8,760 x (1 - exp(-0.27057)) = 2,076.6 h; the highest ends, 12.9 times for 34.3 s, 16,110 h.
+    flaps = flaps_of(FAILURE_BOOKS.load("2026"), 131_072, optics="dsp", slowdown=None)
+    assert flaps is not None
+    assert flaps.held_up_h.base == pytest.approx(2076.6, abs=0.1)
+    assert flaps.held_up_h.high == pytest.approx(7367.4, abs=1)
+    # Counted: links flap at random moments of a year, and each moment is held up once.
+    rng = np.random.default_rng(1)
+    starts_s = np.sort(rng.uniform(0, 31_536_000, 131_072 * 7))
+    apart_s = np.diff(starts_s, append=np.inf)
+    assert np.minimum(apart_s, 9.3).sum() / 3600 == pytest.approx(flaps.held_up_h.base, rel=3e-3)
 
 
 def test_bad_servers_multiply_what_is_in_servers() -> None:

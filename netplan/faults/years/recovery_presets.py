@@ -119,7 +119,7 @@ class RecoveryPreset(Record, frozen=True, kw_only=True):
         self,
         gpus: int,
         *,
-        storage_s: float | None = None,
+        storage_s: Range | None = None,
         write_s: float | None = None,
         interval_s: float | None = None,
         restart_s: float | None = None,
@@ -145,9 +145,11 @@ class RecoveryPreset(Record, frozen=True, kw_only=True):
         """
         # What the preset has between two checkpoints goes with its time to write one.
         best = write_s is not None and interval_s is None
-        if write_s is None:
-            stored = self.to_storage and storage_s is not None
-            write_s = storage_s if stored else self.write.on(gpus).base
+        writes_s = self.write.on(gpus)
+        if write_s is not None:
+            writes_s = Range.point(write_s)
+        elif self.to_storage and storage_s is not None:
+            writes_s = storage_s
         if restart_s is None:
             restart_s = sum(step.on(gpus).base for step in self.restart)
         each_iteration = interval_s is None and self.each_iteration is not None and not best
@@ -156,7 +158,8 @@ class RecoveryPreset(Record, frozen=True, kw_only=True):
             interval_s = between.on(gpus).base
         remainder_s = self.remainder.on(gpus).base if self.remainder else 0.0
         return CheckpointPolicy(
-            write_h=(write_s or 0.0) / SECONDS_PER_HOUR,
+            write_h=writes_s.base / SECONDS_PER_HOUR,
+            write_ends_h=(writes_s.low / SECONDS_PER_HOUR, writes_s.high / SECONDS_PER_HOUR),
             restart_h=restart_s / SECONDS_PER_HOUR,
             interval_h=None if interval_s is None else interval_s / SECONDS_PER_HOUR,
             each_iteration=each_iteration,

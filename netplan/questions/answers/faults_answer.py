@@ -545,9 +545,9 @@ CAME_BACK_LEGEND = (
 FLAPS: tuple[show.Column[tuple[str, Flaps]], ...] = (
     FABRIC,
     show.column("flaps", lambda row: faults_screen.range_words(row[1].per_year), form="code"),
-    show.column("held_up_h", lambda row: faults_screen.range_words(row[1].held_up), form="code"),
+    show.column("held_up_h", lambda row: faults_screen.range_words(row[1].held_up_h), form="code"),
     show.column(
-        "retransmit_h", lambda row: faults_screen.range_words(row[1].retransmitting), form="code"
+        "retransmit_h", lambda row: faults_screen.range_words(row[1].retransmitting_h), form="code"
     ),
     show.column("rides", lambda row: "yes" if row[1].rides_through else "no", form="code"),
 )

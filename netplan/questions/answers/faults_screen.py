@@ -17,7 +17,16 @@ from netplan.records import replace
 from netplan.reports.quantities import listed, quantity
 from netplan.reports.screen import columns_of, shares_of
 from netplan.reports.sections import Column, Table, column, columns
-from netplan.units import HOURS_PER_YEAR, PERCENT, SECONDS_PER_HOUR, counted, rounded
+from netplan.units import (
+    DAYS_PER_WEEK,
+    HOURS_PER_DAY,
+    HOURS_PER_YEAR,
+    MINUTES_PER_HOUR,
+    PERCENT,
+    SECONDS_PER_HOUR,
+    counted,
+    rounded,
+)
 
 PARTS = {
     "gpu": "a GPU",
@@ -50,7 +59,7 @@ NOT_RANKED = ", which llama3 and cold-restart leave out: do not rank them by thi
 """What to say of a recovery with a remainder beside one without."""
 NO_SUCH_PART, QUOTES = "unknown kind of part ", "'"
 """How the reason starts where a fabric has no such parts."""
-MINUTE_H = 1 / 60
+MINUTE_H = 1 / MINUTES_PER_HOUR
 """Below which a time is shown in seconds [h]."""
 LEAST_SLOWDOWN = 5e-5
 """From which on an iteration is slower for people [1]."""
@@ -76,7 +85,7 @@ def five_lines(inputs: Mapping[str, Any], fabrics: Sequence[FabricFaults]) -> It
     kept = spares_words([fabric.forecast.spares for fabric in fabrics])
     yield f"Spares to keep ({PERCENT * inputs['service_level']:g} %): {kept}."
     yield f"Worst single part: {_worst_part(fabrics)}."
-    yield f"Helps most: {_most_help(fabrics, inputs['remainder_minutes'] / 60)}."
+    yield f"Helps most: {_most_help(fabrics, inputs['remainder_minutes'] / MINUTES_PER_HOUR)}."
 
 
 def together_line(fabrics: Sequence[FabricFaults], asked: Sequence[str]) -> Iterator[str]:
@@ -224,7 +233,7 @@ def _flapping(flaps: Flaps | None, name: str) -> Iterator[str]:
         through = "ride through" if flaps.rides_through else "hold the job up"
         yield (
             f"Apart from that (assumed): {rounded(flaps.per_year.base, 3)} flaps of links to GPUs"
-            f" on {name} {through}, {range_words(flaps.held_up)} h a year."
+            f" on {name} {through}, {range_words(flaps.held_up_h)} h a year."
         )
 
 
@@ -404,15 +413,17 @@ def duration_words(hours: float) -> str:
     """
     if hours < MINUTE_H:
         return f"{SECONDS_PER_HOUR * hours:.2g} s"
-    return f"{60 * hours:.2g} min" if hours < 1 else f"{hours:.2g} h"
+    return f"{MINUTES_PER_HOUR * hours:.2g} min" if hours < 1 else f"{hours:.2g} h"
 
 
 def recovery_words(
     inputs: Mapping[str, Any], forecast: ReliabilityForecast, recovery: RecoveryPreset | None
 ) -> str:
     """How the job saves its work and comes back, in the heading of a screen."""
-    minutes = {name: inputs[name] / 60 for name in ("checkpoint_write_minutes", "restart_minutes")}
-    write, restart = map(duration_words, minutes.values())
+    write, restart = (
+        duration_words(inputs[name] / MINUTES_PER_HOUR)
+        for name in ("checkpoint_write_minutes", "restart_minutes")
+    )
     low, high = (
         duration_words(hours) for hours in (forecast.interval_low_h, forecast.interval_high_h)
     )
@@ -474,9 +485,6 @@ def in_part(fabric: FabricFaults) -> tuple[str, str]:
     known = fabric.forecast.network_cost_per_effective_gpu_hour is not None
     return ("≥ ", "") if known and not fabric.network_cost_complete else ("", "")
 
-
-HOURS_PER_DAY = 24.0
-DAYS_PER_WEEK = 7.0
 
 COUNTED: Mapping[Unit, str] = {
     "host_link": "links between hosts and leaves, which are replaced with their modules",

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
@@ -12,6 +13,7 @@ from msgspec import Struct
 from netplan.arrays import Ints
 from netplan.catalog import unknown_name
 from netplan.costing.fabric_bill import BillBooks
+from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, SwitchModel, check_circuit, require_switch
 from netplan.errors import InputError, NetplanError
 from netplan.faults.damage.damage import Damage, find_effects
@@ -31,6 +33,7 @@ from netplan.faults.years.forecast import SPARED_KINDS, CheckpointPolicy, Foreca
 from netplan.faults.years.group_failures import GroupFailures
 from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook
 from netplan.faults.years.recovery_presets import RECOVERY_PRESETS, RecoveryPreset
+from netplan.performance.iteration_model import OPTIMIZER_BYTES
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import Training
 from netplan.progress import each
@@ -48,16 +51,14 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FabricSpec
-from netplan.units import SECONDS_PER_MINUTE
+from netplan.units import MINUTES_PER_HOUR, SECONDS_PER_MINUTE
 from netplan.workloads.models import Model
+from netplan.workloads.operations import ELEMENT_BYTES
 from netplan.workloads.parameters import parameter_count
 
 NAMED = 100
 """GPUs of a scenario that are named; the rest is counted [1]."""
 DEFAULT_FABRICS = ("rail-optimized", "rail-only", "dragonfly", "torus-3d")
-MINUTES_PER_HOUR = 60.0
-WEIGHT_BYTES, ADAM_BYTES, SGD_BYTES = 2, 12, 4
-"""Of a parameter in a checkpoint: bfloat16 weights, and states of the optimizer [B]."""
 CIRCUIT_SWITCH = "palomar"
 RECONFIGURE = "reconfigure"
 MAX_DRAWS = 10_000
@@ -262,22 +263,27 @@ def usual_years(gpus: int) -> int:
 
 def _storage_s(
     asked: FaultsQuestion[Any], reader: CatalogReader, training: Training | None
-) -> float | None:
-    """Time to write a checkpoint to the scenario's storage [s]; None without any, or a size."""
+) -> Range | None:
+    """Time to write a checkpoint to the scenario's storage [s]; None without any, or a size.
+
+    A checkpoint has what weights and optimizer are in memory, with Adam 2 + 12 bytes a parameter.
+    """
     names = [name for name in site_networks(asked.cluster) if asked.trains]
     rates = [
         network.write_bytes_per_s(asked.cluster.gpus)
         for network in (reader.load(SITE_NETWORKS, name) for name in names)
     ]
-    rate = max((rate for rate in rates if rate is not None), default=None)
-    if rate is None or training is None or not isinstance(training.model, Model):
+    known = [rate for rate in rates if rate is not None]
+    if not known or training is None or not isinstance(training.model, Model):
         return None
-    states = SGD_BYTES if asked.training.optimizer == "sgd" else ADAM_BYTES
-    return parameter_count(training.model).total * (WEIGHT_BYTES + states) / rate
+    slow, usual, fast = max(known, key=itemgetter(1))
+    states = OPTIMIZER_BYTES[asked.training.optimizer or "adam"]
+    written = parameter_count(training.model).total * (ELEMENT_BYTES + states)
+    return Range(written / fast, written / usual, written / slow)
 
 
 def _forecast(
-    asked: FaultsQuestion[Any], recovery: RecoveryPreset | None, storage_s: float | None
+    asked: FaultsQuestion[Any], recovery: RecoveryPreset | None, storage_s: Range | None
 ) -> ForecastOptions:
     """What the years assume."""
     if recovery is None:
