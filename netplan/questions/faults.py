@@ -14,7 +14,7 @@ from netplan.faults.damage.damage import Damage
 from netplan.faults.damage.impact import Impact, Single, Subject, single_failures, single_parts
 from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.rerouting import training_loads
-from netplan.faults.years.clusters import interruptions_by_record
+from netplan.faults.years.clusters import RECORD_OF_KIND, interruptions_by_record
 from netplan.faults.years.effects import FailureEffects, effect_of, effects_of, searched
 from netplan.faults.years.forecast import (
     CheckpointPolicy,
@@ -357,8 +357,13 @@ def _beside_record(
     """Interruptions of a year by the causes of one cluster's record, beside its own."""
     stops = interruptions_by_record(book, units, end=shared.options.end, groups=failing)
     seen = interruptions_by_record(shared.record, units)
+    why: dict[str, dict[str, None]] = {}
+    for row in book.rates:
+        if row.why_apart:
+            why.setdefault(RECORD_OF_KIND[row.kind], {})[row.why_apart] = None
     return tuple(
-        BesideRecord(name, stops.get(name, 0.0), seen.get(name, 0.0)) for name in {**stops, **seen}
+        BesideRecord(name, stops.get(name, 0.0), seen.get(name, 0.0), "; ".join(why.get(name, ())))
+        for name in {**stops, **seen}
     )
 
 

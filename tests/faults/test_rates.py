@@ -474,3 +474,13 @@ def test_an_unknown_cause_offers_the_nearest() -> None:
 def test_single_values_are_replaced() -> None:
     book = FAILURE_BOOKS.load("2026", overrides={"failures.rates.NIC.base": "0.004"})
     assert book.rate("NIC").base == 0.004
+
+
+def test_a_linear_module_fails_less_by_the_share_of_the_processor_at_every_end() -> None:
+    book = FAILURE_BOOKS.load("2026")
+    dsp, linear = (
+        book.rate(name).rate_per_year for name in ("Optical module", "Linear optical module")
+    )
+    # 300 FIT of the digital signal processor, 300e-9 x 8,760 h, of 0.00876 a year: 30 %.
+    assert linear.base == pytest.approx(dsp.base - 300e-9 * 8760, rel=1e-3)
+    assert linear.low / dsp.low == pytest.approx(linear.base / dsp.base, rel=2e-3)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import convert
 
 from netplan import diff, faults, study
 from netplan.costing.lifetime import ECONOMICS_BOOKS
@@ -15,10 +16,11 @@ from netplan.faults.years.forecast import (
     reliability_forecast,
 )
 from netplan.faults.years.rates import FAILURE_BOOKS
-from netplan.faults.years.recovery_presets import RECOVERY_PRESETS
+from netplan.faults.years.recovery_presets import RECOVERY_PRESETS, OnGpus
 from netplan.published.reliability import default_time
 from netplan.questions.answers.faults_answer import FaultsAnswer
 from netplan.questions.answers.faults_rows import ScenarioImpact
+from netplan.questions.answers.faults_screen import _preset
 from netplan.scenarios.scenario import Scenario
 
 SMALL: dict[str, Any] = {"gpus": 512, "fabrics": ("rail-optimized",), "timing": False, "years": 20}
@@ -72,13 +74,31 @@ def test_goodput_has_a_range_of_five_times_the_interruptions_either_way() -> Non
 
 def test_a_book_without_a_spread_ranges_over_its_rates() -> None:
     # 10 faults of 504 GPUs: the exact 95 % interval of the count is 4.795 to 18.39.
-    book = FAILURE_BOOKS.load("b200-73-days").changed(spread=None)
+    book = FAILURE_BOOKS.load("b200-73-days")
     scenario = Scenario.load("hgx-h100").replace(gpus=512)
     fabric = scenario.fabric("rail-only").counts
     options = ForecastOptions(CheckpointPolicy(1 / 60, 10 / 60), years=2)
     found = reliability_forecast(fabric, book.placed(8), options)
     assert found.spread_few == pytest.approx(0.4795, rel=1e-3)
     assert found.spread_many == pytest.approx(1.839, rel=1e-3)
+
+
+def test_the_spread_of_clusters_is_only_of_books_about_its_middle() -> None:
+    # 0.037 and 0.91 a GPU and year lie 4.6 and 5.4 times from Llama 3's 0.17: five times either
+    # way. Of RSC-1's 2.3725 / 8 = 0.297 they would be eight times less and three times more.
+    books = [FAILURE_BOOKS.load(name) for name in FAILURE_BOOKS.paths()]
+    assert {book.name for book in books if book.spread} == {"2026", "llama-3-54-days"}
+    for book in (book for book in books if book.spread):
+        assert book.spread is not None
+        assert "0.17" in book.spread.source
+        assert 0.9 < 0.91 / 0.17 / book.spread.times < 1.1
+    answer = asked(failures="rsc-1")
+    found = answer.fabrics[0].forecast
+    assert (found.spread_few, found.spread_many) == (1.0, 1.0)
+    # One rate has no ends to show, and the answer does not say that it had.
+    assert found.goodput_low == found.goodput_high
+    assert "clusters differ" not in answer.text(80)
+    assert "clusters differ" in asked().text(80)
 
 
 def test_the_remainder_is_rework_and_its_absence_an_upper_bound() -> None:
@@ -139,6 +159,26 @@ def test_storage_grows_with_the_cluster_and_its_ends_are_in_the_range() -> None:
     assert found.goodput_low == pytest.approx(slow.goodput_low, rel=1e-4)
     assert found.goodput_high == pytest.approx(fast.goodput_high, rel=1e-4)
     assert found.interval_low_h == pytest.approx(slow.interval_low_h, rel=1e-3)
+
+
+def test_remarks_of_a_preset_are_made_of_its_own_rows() -> None:
+    standing = asked(recovery="in-memory").text(200)
+    assert "warm-standby (the same as in-memory): 2 machines of 16 GPUs that stand by" in standing
+    assert "do not rank it by this among presets without a remainder" in standing
+    # A preset that is given a remainder and machines of its own says these, and never that it
+    # leaves the remainder out.
+    lost = {"what": "work of a shift", "base": 60, "source": "s", "date": "2026"}
+    lost |= {"evidence": "assumed", "confirmed": "none"}
+    cold = RECOVERY_PRESETS.load("cold-restart").changed(
+        remainder=convert(lost, OnGpus), machines=convert(lost | {"what": "trays of 4"}, OnGpus)
+    )
+    said = " ".join(_preset(cold, 2048))
+    assert said == (
+        "cold-restart: 60 trays of 4 beside these GPUs (--spare-domains, whose network is on the"
+        " bill). cold-restart counts work of a shift: do not rank it by this among presets without"
+        " a remainder."
+    )
+    assert not list(_preset(RECOVERY_PRESETS.load("cold-restart"), 2048))
 
 
 def test_bad_servers_cost_what_the_answer_says() -> None:

@@ -272,7 +272,8 @@ class FailureRate(Entry, frozen=True, kw_only=True):
     power feed that was observed; :meth:`gpus_in` says what holds for other HB domains. ``optics``
     are the kinds of optical ends that the row is about, of all where it names none;
     ``ports_each`` the ports of an optical engine. All failures are ``times`` as frequent.
-    ``evidence`` says what the rate is made of.
+    ``evidence`` says what the rate is made of, ``why_apart`` why it may be apart from the record of
+    one cluster that answers put beside it.
     """
 
     cause: str
@@ -297,6 +298,7 @@ class FailureRate(Entry, frozen=True, kw_only=True):
     evidence: Evidence | None = None
     confirmed: Confirmed | None = None
     note: str = ""
+    why_apart: str = ""
 
     def __post_init__(self) -> None:
         """Refuse rates out of order and range, shares that are none, units without their GPUs."""

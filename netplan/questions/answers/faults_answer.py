@@ -285,10 +285,10 @@ class FaultsAnswer(Answer):
         shown = list(dict.fromkeys(cause.told_apart for _, cause in rows))
         if shown:
             title = "By cause, beside Llama 3's record for as many GPUs (stops a year)"
-            why = tuple(
-                reason
-                for name, reason in WHY_APART.items()
-                if any(cause.differs for _, cause in rows if cause.told_apart == name)
+            why = dict.fromkeys(
+                f"{cause.told_apart}: {cause.why_apart}."
+                for _, cause in rows
+                if cause.differs and cause.why_apart
             )
             legend = (RECORD_LEGEND, *why)
             yield self._by_fabric(
@@ -483,23 +483,7 @@ CAUSES: tuple[show.Column[tuple[str, CauseShare]], ...] = (
     *show.columns("half_width", "low", "high", of="1"),
 )
 RECORD = "Llama 3"
-RECORD_LEGEND = (
-    "Closed form. Llama 3: arXiv:2407.21783, Table 5, 54 days of 16,384 GPUs, scaled; book 2026 has"
-    " its rates of GPUs, memory, cards, servers, maintenance and software from there, those of the"
-    " network, racks and feeds from elsewhere."
-)
-WHY_APART = {
-    "network": (
-        "network: Llama 3 counts switches and cables as one. The book takes modules from Meta's"
-        " study of 2025 (0.0088 a year, the better end), connectors and switches from HPN; a trunk"
-        " that fails stops no job here, and hosts on copper have no modules."
-    ),
-    "server hardware": "server hardware, host maintenance: Llama 3's servers have 8 GPUs; each"
-    " tray of 4 is a server here, with boards, disks and an operating system of its own.",
-    "NIC": "NIC: a card for each port of a GPU.",
-    "racks": "racks, power feeds: of 2008; Llama 3 saw none in 54 days.",
-}
-"""Why causes of book 2026 may be apart from the record's."""
+RECORD_LEGEND = "Closed form. Llama 3: arXiv:2407.21783, Table 5, 54 days of 16,384 GPUs, scaled."
 BESIDE: tuple[show.Column[tuple[str, faults_rows.BesideRecord]], ...] = (
     FABRIC,
     *show.columns("told_apart", "stops_per_year", "recorded_per_year", of="1"),

@@ -269,11 +269,15 @@ class RecoveryValue(Struct, frozen=True):
 
 
 class BesideRecord(Struct, frozen=True):
-    """Interruptions of a year by one cause, closed form, and those of a record of one cluster."""
+    """Interruptions of a year by one cause, closed form, and those of a record of one cluster.
+
+    ``why_apart`` is what the failure book says of rates that are apart from the record's.
+    """
 
     told_apart: str
     stops_per_year: float
     recorded_per_year: float
+    why_apart: str = ""
 
     @property
     def differs(self) -> bool:

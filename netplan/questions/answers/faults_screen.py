@@ -156,8 +156,9 @@ def fabrics_table(
         column(hour_price, f"forecast.{hour_price.name}", mark=in_part),
     ]
     legend = (
-        f"interruptions (): 95 % of {inputs['years']:,} simulated years; goodput (): as clusters"
-        f" differ; {currency}/h: network of a GPU's useful hour."
+        f"interruptions (): 95 % of {inputs['years']:,} simulated years;"
+        f"{' goodput (): as clusters differ;' if any(map(has_spread, fabrics)) else ''}"
+        f" {currency}/h: network of a GPU's useful hour."
     )
     return Table("years", columns, fabrics, legend=(legend,))
 
@@ -202,16 +203,20 @@ def remarks(
 
 def not_ranked(recovery: RecoveryPreset) -> Iterator[str]:
     """What the goodput of a recovery does not compare with, where it counts more than others."""
-    if recovery.counts_rolled_back:
-        yield f"{recovery.name} counts {ROLLED_BACK}, manual restarts and NaN{NOT_RANKED}."
+    if recovery.remainder is not None and not recovery.is_upper_bound:
+        yield (
+            f"{recovery.name} counts {recovery.remainder.what}: do not rank it by this among"
+            " presets without a remainder."
+        )
 
 
 def _preset(recovery: RecoveryPreset, gpus: int) -> Iterator[str]:
     """What else a recovery takes on so many GPUs."""
     if recovery.machines is not None:
         machines = recovery.machines.on(gpus).base
+        same = f" (the same as {listed(recovery.aliases)})" if recovery.aliases else ""
         yield (
-            f"{recovery.name} keeps {machines:.0f} machines of 16 GPUs ready beside these GPUs"
+            f"{recovery.name}{same}: {machines:.0f} {recovery.machines.what} beside these GPUs"
             " (--spare-domains, whose network is on the bill)."
         )
 
@@ -290,15 +295,14 @@ def _goodput(fabrics: Sequence[FabricFaults]) -> str:
     shares = [PERCENT * fabric.forecast.effective_time_ratio for fabric in fabrics]
     time = f"time that counts, slow or not: {between(shares, '.1f')} %"
     if len(fabrics) == 1:
-        return (
-            f"Goodput: {goodput_cell(fabrics[0])} of a job without failures, () as clusters differ;"
-            f" {time}"
-        )
+        differ = ", () as clusters differ" if has_spread(fabrics[0]) else ""
+        return f"Goodput: {goodput_cell(fabrics[0])} of a job without failures{differ}; {time}"
     low, high = _ends(fabrics, lambda fabric: fabric.forecast.goodput)
     bound = "at most " if high.is_upper_bound else ""
     least, most = (f"{PERCENT * fabric.forecast.goodput:.2f} %" for fabric in (low, high))
     ends = (low.forecast.goodput_low, max(high.forecast.goodput_high, high.forecast.goodput))
-    differ = f"clusters: {'-'.join(f'{PERCENT * end:.0f}' for end in ends)} %; {time}"
+    clusters = f"clusters: {'-'.join(f'{PERCENT * end:.0f}' for end in ends)} %; "
+    differ = f"{clusters if any(map(has_spread, fabrics)) else ''}{time}"
     if least == most:
         return f"Goodput: {bound}{most} on every fabric; {differ}"
     return f"Goodput: {bound}{least} ({low.name}) to {most} ({high.name}); {differ}"
@@ -379,7 +383,13 @@ def goodput_cell(fabric: FabricFaults) -> str:
     """Goodput, and what it is with the most and the fewest interruptions of clusters."""
     forecast = fabric.forecast
     least = "≤ " if fabric.is_upper_bound else ""
-    return f"{least}{PERCENT * forecast.goodput:.2f} % ({spread_words(forecast)})"
+    ends = f" ({spread_words(forecast)})" if has_spread(fabric) else ""
+    return f"{least}{PERCENT * forecast.goodput:.2f} %{ends}"
+
+
+def has_spread(fabric: FabricFaults) -> bool:
+    """Whether the failure book says how clusters or its own rates differ, or storage does."""
+    return fabric.forecast.goodput_low < fabric.forecast.goodput_high
 
 
 def spread_words(forecast: ReliabilityForecast) -> str:
