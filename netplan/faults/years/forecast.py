@@ -335,7 +335,7 @@ def _hours_of_any(per_year: Range, each_s: Range) -> Range:
         often * seconds / SECONDS_PER_HOUR
         for often, seconds in zip(astuple(per_year), astuple(each_s), strict=True)
     )
-    return Range(*(-HOURS_PER_YEAR * expm1(-each / HOURS_PER_YEAR) for each in hours))
+    return Range(*(-HOURS_PER_YEAR * expm1(-end_h / HOURS_PER_YEAR) for end_h in hours))
 
 
 class ReliabilityForecast(Struct, frozen=True):
