@@ -269,7 +269,7 @@ FOUR = ("rail-optimized", "rail-only", "dragonfly", "torus-3d")
 @pytest.mark.parametrize("failed", [(), ("leaf=1",)])
 def test_no_screen_ranks_recoveries_that_count_unlike(failed: tuple[str, ...]) -> None:
     warm = asked(fabrics=FOUR, recovery="warm-standby", fail=failed)
-    says = "which llama3 and cold-restart leave out: do not rank them by this"
+    says = "which other presets leave out: do not rank them by this"
     for text in (warm.text(80), warm.text(80, details=True), warm.html()):
         assert says in " ".join(text.split())
     assert len(warm.text(80).splitlines()) <= 25

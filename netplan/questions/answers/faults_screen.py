@@ -55,7 +55,7 @@ WAYS: Mapping[Way, str] = {"spare": "a spare HB domain takes over", "stopped": "
 """How a job goes on where it does not on what is left, in words."""
 
 ROLLED_BACK = "work rolled back"
-NOT_RANKED = ", which llama3 and cold-restart leave out: do not rank them by this"
+NOT_RANKED = ", which other presets leave out: do not rank them by this"
 """What to say of a recovery with a remainder beside one without."""
 NO_SUCH_PART, QUOTES = "unknown kind of part ", "'"
 """How the reason starts where a fabric has no such parts."""
