@@ -6,14 +6,21 @@ pair, S switches in all. Balanced: a = 2p = 2h, so a switch needs p + (a - 1) + 
 Inside a group every pair of switches is joined. A file may say the shape; then GPUs fill the
 switches in order, p to a switch. Otherwise S switches are spread evenly over g groups, of a or
 a - 1, and the GPUs evenly over the switches, p or p - 1 on each, so that none is without. S is the
-least for which any g keeps the rate of a port where all GPUs send to all over minimal paths:
+least for which any g keeps the rate of a port on average over the links of a group, where all GPUs
+send to all over minimal paths and every switch has p:
 
-* Each switch sends 1 to each other one, T = p^2 / N of the rate of a port, so that no link may
-  carry more than S / p. Of a^2 pairs between two groups a link carries a^2 / c: c >= p a^2 / S,
-  or a (a - 1) in place of a^2 where one group alone is that large.
+* Each switch sends 1 to each other one, so that at the rate of its p ports a link carries S / p. Of
+  a^2 pairs between two groups a link carries a^2 / c: c >= p a^2 / S, or a (a - 1) in place of a^2
+  where one group alone is that large.
 * A link inside a group carries 1 of its two switches, and on average the other S - a at both of its
   ends, once on their way out and once in: 1 + 2 (S - a) / a <= S / p, or a >= 2 p S / (S + p).
+  Where global ends are not spread alike over the switches, links between those with most carry
+  more, by some percent.
 * p + (a - 1) + h is at most the radix, with h = c (g - 1) / a, rounded up.
+
+Where N < p S, two switches of p GPUs send p^2 / N of a port's rate to each other, more than p / S.
+What the busiest link leaves to uniform traffic is counted (:func:`busiest_share`), and noted where
+that is less than 99 % of a port's rate.
 
 With many groups that is the balanced shape, with one a full mesh. Of a lone group no ports lead
 elsewhere: there are p / S links, rounded up, between any two of its switches. Of shapes with as
@@ -45,7 +52,13 @@ from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.families.joined_switches import Groups, fewer_links_note, joined_network
+from netplan.topologies.families.joined_switches import (
+    LEAST_NOTED,
+    Groups,
+    fewer_links_note,
+    joined_network,
+    spread_over,
+)
 from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType, Medium
 from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
@@ -134,8 +147,7 @@ class DragonflyShape(Struct, frozen=True):
         """
         if self.spread is None:
             return gpu // self.hosts_per_switch
-        switch: Ints = ((gpu + 1) * self.spread - 1) // gpus
-        return switch
+        return spread_over(gpu, gpus, self.spread)
 
     @property
     def radix_needed(self) -> int:
@@ -446,6 +458,7 @@ class Dragonfly(FabricSpec, frozen=True, kw_only=True):
         counts = (sizing.gpus, shape.local_links, shape.global_links)
         groups = tuple(map(LinkGroup.of, self._kinds, counts))
         network, any_share = _network_level(shape, sizing)
+        shares = busiest_share(shape, sizing.gpus, self.global_arrangement), any_share
         return Fabric(
             name=self.name,
             title=self.title,
@@ -455,7 +468,7 @@ class Dragonfly(FabricSpec, frozen=True, kw_only=True):
             nic_ports=sizing.gpus,
             levels=(self.hb_level(sizing), network),
             network="any-to-any",
-            notes=(*self.notes, *_notes(shape, any_share), *_more_notes(shape, sizing)),
+            notes=(*self.notes, *_notes(shape, *shares), *_more_notes(shape, sizing)),
         )
 
     def wire(self, fabric: Fabric, first: int, port: int) -> Wired:
@@ -513,12 +526,13 @@ def _nodes(shape: DragonflyShape) -> tuple[Nodes, ...]:
     )
 
 
-def _notes(shape: DragonflyShape, any_share: float) -> list[str]:
+def _notes(shape: DragonflyShape, share: float, any_share: float) -> list[str]:
     """What the shape is, and what it is worth."""
     hosts, links = counted(shape.hosts_per_switch, "host"), shape.links_per_pair
     if shape.switches == 1:
         return [f"One switch holds all {shape.hosts_per_switch:,} GPUs."]
     detours = f"; over detours any traffic gets {100 * any_share:.3g} % of a port"
+    worth = f"; over minimal paths uniform traffic gets {100 * share:.3g} % of a port's rate"
     if shape.groups == 1:
         joined = counted(shape.local_pair_links, "link")
         text = f"A full mesh: {shape.switches} switches of {hosts}, {joined} between any two"
@@ -530,7 +544,8 @@ def _notes(shape: DragonflyShape, any_share: float) -> list[str]:
             f" {counted(links, 'link')} a group pair, taper {shape.taper:.3g}"
         )
         detours = detours.replace("any traffic", "any traffic between groups")
-    return [f"{text}{detours if any_share < 1 else ''}."]
+    worth = worth if share < LEAST_NOTED else ""
+    return [f"{text}{worth}{detours if any_share < 1 else ''}."]
 
 
 def _more_notes(shape: DragonflyShape, sizing: Sizing) -> list[str]:
@@ -579,6 +594,49 @@ def pair_loads(shape: DragonflyShape) -> tuple[float, float]:
     inside = 1 + 2 * ends * switches / links if switches > 1 else 0.0
     other = switches - (shape.switches % shape.groups == 1 and len(shape.sizes) > 1)
     return inside, switches * other / links
+
+
+def busiest_share(shape: DragonflyShape, gpus: int, arrangement: Arrangement) -> float:
+    """Share of a port's rate that uniform traffic gets on the busiest link, over minimal paths [1].
+
+    Each GPU sends 1 to each other one. Of N_i x N_j between two groups a global link carries 1 / c.
+    Let a switch with n GPUs pass G to and from other groups: N_j / c for each global link to group
+    j, for each GPU here. A local link from switch x to y carries n_x n_y + n_x G_y + G_x n_y.
+
+    Parameters
+    ----------
+    shape, gpus
+        The dragonfly, and the GPUs that it holds [1].
+    arrangement
+        Which switch has the links to which group.
+
+    Examples
+    --------
+    Three groups of four switches hold 24 GPUs, two links a pair: a global link carries 8 x 8 / 2, a
+    local one 2 x 2 + 2 x 4 + 4 x 2, and a GPU sends 23.
+
+    >>> round(busiest_share(DragonflyShape(2, 4, 1, 3), 24, "absolute"), 4)
+    0.7188
+    """
+    groups, links = shape.groups, max(1, shape.links_per_pair)
+    starts = np.searchsorted(
+        shape.switch_of(np.arange(gpus), gpus), np.arange(shape.switches + 1)
+    ).astype(float)
+    held, at = np.diff(starts), shape.starts
+    of_group = np.diff(starts[at])
+    ends = [end.astype(np.int64) for end in _global(shape, 0, arrangement)[:2]]
+    passed, busiest = np.zeros(shape.switches), 0.0
+    for near, far in (ends, ends[::-1]):
+        coming = of_group[shape.group_of(far)] / links
+        passed += np.bincount(near, coming, minlength=shape.switches)
+        busiest = max(busiest, float((coming * of_group[shape.group_of(near)]).max(initial=0)))
+    for first, end in pairwise(at.tolist()):
+        some, through = held[first:end], passed[first:end]
+        local = np.outer(some, some / 2 + through) / shape.local_pair_links
+        local += local.T
+        np.fill_diagonal(local, 0.0)
+        busiest = max(busiest, float(local.max(initial=0)))
+    return min(1.0, (gpus - 1) / busiest) if busiest else 1.0
 
 
 def _network_level(shape: DragonflyShape, sizing: Sizing) -> tuple[Level, float]:

@@ -3,11 +3,14 @@
 Symbols: L dimensions of S_1 ... S_L switches, T hosts a switch, K_i links between two switches that
 differ in coordinate i alone. A switch needs T + sum of K_i (S_i - 1) ports. Half of uniform traffic
 crosses the middle of a dimension, (S_i/2)^2 K_i links a line against S_i T / 4 hosts each way, so
-every port keeps its whole rate where K_i S_i >= T.
+at full switches every port keeps its whole rate where K_i S_i >= T.
 
 A spec that leaves its sizes out has the fewest switches S that keep this rule, with T = N / S and
 K_i = T / S_i, both rounded up; of the grids of as many switches that with the fewest links, then
-the fewest dimensions. The search goes through all S from a lower bound on, and through all products
+the fewest dimensions. Its GPUs are spread evenly over the switches, T or T - 1 on each, unless a
+file says the hosts of a switch: then they fill them in order. Between switches of T a link carries
+at most T^2 S / (N K_i S_i) of a port's rate, so that of uniform traffic at least N / (T S) gets
+through; the notes say how much, link by link, where it is less than 99 %. The search goes through all S from a lower bound on, and through all products
 of sizes that are S: fewer hosts a switch never need more links, so that no other T or K can do with
 fewer switches.
 
@@ -80,7 +83,12 @@ class HyperX(JoinedSwitches, frozen=True, kw_only=True):
                 ends = (np.add.outer(start, stride * end).ravel() for end in pairs)
                 links.append(SwitchLinks(joined_links(f"dimension {number}", number), *ends))
         return SwitchGraph(
-            (("switch", NameBlock(pattern, sizes)),), hosts, tuple(links), shape.said, even=True
+            (("switch", NameBlock(pattern, sizes)),),
+            hosts,
+            tuple(links),
+            shape.said,
+            even=True,
+            spread=self.hosts_per_switch is None,
         )
 
     def build(self, sizing: Sizing) -> Fabric:

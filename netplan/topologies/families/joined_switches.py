@@ -3,9 +3,10 @@
 HyperX, Slim Fly, Jellyfish, dragonfly+ and other graphs differ only in which switches are joined. A
 family makes a :class:`SwitchGraph`; counts, levels, ports and wiring follow from it here.
 
-GPUs fill the switches that take hosts in order, so many to a switch; what a design holds beyond the
-GPUs that are asked for are idle places at its end. On a switch the ports of hosts come first, then
-those of the link groups in their order, each in the order of its links.
+GPUs fill the switches that take hosts in order, so many to a switch, or are spread evenly over all;
+what a design holds beyond the GPUs that are asked for are idle places, at its end or one on some
+switches. On a switch the ports of hosts come first, then those of the link groups in their order,
+each in the order of its links.
 
 Levels: HB domain, and the network of all domains, whose tiers are the switches. Symbols: s
 switches of T hosts, w what the busiest link carries when each switch sends 1 to each other one.
@@ -37,7 +38,7 @@ from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier, network_level
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.families.spreading import Spread, SwitchMesh
+from netplan.topologies.families.spreading import Pairs, Spread, SwitchMesh
 from netplan.topologies.families.switched import plane_sizing, planes_note
 from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType
 from netplan.topologies.graph.splitting import propagate_demand, rounds_from
@@ -49,6 +50,8 @@ MEASURED_SOURCES, LEAST_SOURCES, MEASURED_ARCS = 64, 4, 20_000_000
 many as keep the work over all arcs within a limit."""
 
 ROUNDING = 1e-9
+LEAST_NOTED = 0.99
+"""Share of a port's rate that counts as the whole, where GPUs are spread evenly [1]."""
 TRIED = 4
 """Switches more than the fewest that are tried for fewer links [1]."""
 
@@ -110,6 +113,8 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
         Groups of switches, where it has any.
     even
         Whether links of a group carry alike where all switches send to all.
+    spread
+        Whether the GPUs are spread evenly over the switches with hosts, which else fill in order.
     """
 
     tiers: tuple[tuple[str, NameBlock], ...]
@@ -118,6 +123,7 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
     said: str
     groups: Groups | None = None
     even: bool = False
+    spread: bool = False
 
     @property
     def host_switches(self) -> int:
@@ -133,6 +139,20 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
     def capacity(self) -> int:
         """Hosts that it holds [1]."""
         return self.hosts * self.host_switches
+
+    def starts(self, gpus: int) -> Ints:
+        """First GPU of each switch with hosts, and the end of the last, shape (switches + 1,) [1].
+
+        Examples
+        --------
+        >>> graph = SwitchGraph((("switch", NameBlock("switch-{}", (4,))),), 3, (), "")
+        >>> graph.starts(9).tolist(), replace(graph, spread=True).starts(9).tolist()
+        ([0, 3, 6, 9, 9], [0, 2, 4, 6, 9])
+        """
+        order = np.arange(self.host_switches + 1)
+        if self.spread:
+            return order * gpus // self.host_switches
+        return np.minimum(order * self.hosts, gpus)
 
     def degrees(self) -> AnyInts:
         """Links of every switch to others, shape (switches,) [1]."""
@@ -291,15 +311,17 @@ class JoinedSwitches(FabricSpec, frozen=True, kw_only=True):
 
     def leaf_of(self, sizing: Sizing, gpu: Ints) -> Ints | None:
         """Under which switch GPUs lie."""
-        leaf: Ints = gpu // switch_graph(self, sizing).hosts
-        return leaf
+        graph = switch_graph(self, sizing)
+        if graph.spread:
+            return spread_over(gpu, sizing.gpus, graph.host_switches)
+        return gpu // graph.hosts
 
     def build(self, sizing: Sizing) -> Fabric:
         """Counts, levels and notes of a network of switches that are joined directly."""
         sizing = plane_sizing(self, sizing)
         graph = switch_graph(self, sizing)
         planes, used = self.planes, graph.degrees()
-        used[: graph.host_switches] += _hosts_at(graph, sizing.gpus)
+        used[: graph.host_switches] += np.diff(graph.starts(sizing.gpus))
         tiers, first = [], 0
         for name, names in graph.tiers:
             ports = planes * int(used[first : first + len(names)].sum())
@@ -332,8 +354,9 @@ class JoinedSwitches(FabricSpec, frozen=True, kw_only=True):
         graph = switch_graph(self, fabric.sizing)
         gpus, rate = fabric.sizing.gpus, fabric.sizing.network_bytes_per_s
         planes, count = self.planes, graph.switches
-        gpu = np.arange(gpus, dtype=np.int32)
-        switch, place = np.divmod(gpu, np.int32(graph.hosts))
+        gpu, starts = np.arange(gpus, dtype=np.int32), graph.starts(gpus).astype(np.int32)
+        switch = np.repeat(np.arange(graph.host_switches, dtype=np.int32), np.diff(starts))
+        place = gpu - starts[switch]
         length = RACK if self.host_medium == "copper" else ROW
         host = replace(HOST_LINKS, medium=self.host_medium)
         base = np.zeros(count, np.int32)
@@ -360,14 +383,27 @@ class JoinedSwitches(FabricSpec, frozen=True, kw_only=True):
         return Wired(tuple(nodes), tuple(links))
 
 
-def _hosts_at(graph: SwitchGraph, gpus: int) -> AnyInts:
-    """GPUs at every switch that takes hosts, shape (host switches,) [1]."""
-    starts = graph.hosts * np.arange(graph.host_switches)
-    return np.clip(gpus - starts, 0, graph.hosts)
+def spread_over(gpu: Ints, gpus: int, switches: int) -> Ints:
+    """Switch of each GPU where they are spread evenly in order, from floor(s N / S) on at switch s.
+
+    Parameters
+    ----------
+    gpu
+        Numbers of GPUs, any shape [1].
+    gpus, switches
+        GPUs and switches, N and S [1].
+
+    Examples
+    --------
+    >>> spread_over(np.arange(9), 9, 4).tolist()
+    [0, 0, 1, 1, 2, 2, 3, 3, 3]
+    """
+    switch: Ints = ((gpu + 1) * switches - 1) // gpus
+    return switch
 
 
 def uniform_share(graph: SwitchGraph, gpus: int) -> float:
-    """Share of a port's rate that uniform traffic gets between switches [1].
+    """Share of a port's rate that uniform traffic gets on average over links of a group [1].
 
     Examples
     --------
@@ -381,7 +417,7 @@ def uniform_share(graph: SwitchGraph, gpus: int) -> float:
     >>> round(uniform_share(graph, 32), 6)
     0.5
     """
-    hosts = _hosts_at(graph, gpus)
+    hosts = np.diff(graph.starts(gpus))
     apart = gpus * gpus - float((hosts.astype(float) ** 2).sum())
     if not apart:
         return 1.0
@@ -389,12 +425,53 @@ def uniform_share(graph: SwitchGraph, gpus: int) -> float:
     shares = [
         2 * len(group.source) / (gpus * leaving * hops)
         for group, hops in zip(
-            graph.links, graph.hops(ceil_div(gpus, graph.hosts)).tolist(), strict=True
+            graph.links, graph.hops(int(np.count_nonzero(hosts))).tolist(), strict=True
         )
         if hops
     ]
     least = min([1.0, *shares])
     return 1.0 if least > 1 - ROUNDING else least
+
+
+def busiest_share(graph: SwitchGraph, gpus: int, *, even: bool = False) -> float:
+    """Share of a port's rate that uniform traffic gets on the busiest link [1].
+
+    Parameters
+    ----------
+    graph, gpus
+        The switches, and the GPUs, each of which sends to all others.
+    even
+        Whether switches split evenly over the next links, as ECMP does, rather than by weights.
+
+    Notes
+    -----
+    GPUs that are spread evenly are taken as they lie, T or T - 1 at a switch, where links are few
+    enough to load each; else as N / S at each. GPUs that fill their switches are taken as T at
+    each, which those of the last are at most.
+
+    Examples
+    --------
+    A mesh of three switches: of seven GPUs, each with six others, two times three on a link.
+
+    >>> low, high = np.triu_indices(3, 1)
+    >>> links = SwitchLinks(BETWEEN_SWITCHES, low, high)
+    >>> names = NameBlock("switch-{}", (3,))
+    >>> graph = SwitchGraph((("switch", names),), 3, (links,), "", spread=True)
+    >>> busiest_share(graph, 7), busiest_share(replace(graph, links=(links, links)), 7)
+    (1.0, 1.0)
+    """
+    mesh, switches = graph.mesh, graph.host_switches
+    if graph.spread and mesh.work <= MEASURED_LOADS and switches > 1:
+        # Only these fabrics need SciPy here.
+        from scipy.sparse import csc_array  # noqa: PLC0415
+
+        held = np.diff(graph.starts(gpus)).astype(float)
+        mesh = replace(mesh, weight=None) if even else mesh
+        busiest = float(mesh.loads((Pairs(csc_array(np.outer(held, held))),)).max(initial=0.0))
+        return min(1.0, (gpus - 1) / busiest) if busiest else 1.0
+    held_by_each = gpus / switches if graph.spread else graph.hosts
+    load = graph.even_pair_load if even else graph.pair_load
+    return min(1.0, gpus / (held_by_each**2 * load)) if load else 1.0
 
 
 def joined_network(
@@ -468,14 +545,14 @@ def joined_network(
 def joined_levels(graph: SwitchGraph, sizing: Sizing, planes: int) -> tuple[list[Level], list[str]]:
     """Level over the HB domains, and what it is worth."""
     shape = graph.host_switches, graph.hosts
+    over = (graph.host_switches,) if graph.spread else ()
     level, any_share = joined_network(
-        sizing, shape, graph.pair_loads, graph.own_groups, planes=planes
+        sizing, shape, graph.pair_loads, graph.own_groups, planes=planes, spread=over
     )
-    share, even = (
-        min(1.0, sizing.gpus / (graph.hosts**2 * load)) if load else 1.0
-        for load in (graph.pair_load, graph.even_pair_load)
-    )
-    if share < 1 - ROUNDING:
+    share = even = busiest_share(graph, sizing.gpus)
+    if graph.mesh.weight is not None:
+        even = busiest_share(graph, sizing.gpus, even=True)
+    if share < (LEAST_NOTED if graph.spread else 1 - ROUNDING):
         worth = f"uniform traffic between switches gets {100 * share:.3g} % of a port's rate"
     else:
         worth = "the links between switches carry uniform traffic at the rate of the ports"
