@@ -1,7 +1,9 @@
 """The fewest switches of a HyperX and of a dragonfly, by trying all that there are.
 
 Plain loops over grids, links, groups and hosts, without a word of netplan's search. A shape is kept
-if its switches have the ports, and if no link carries more than a port where each GPU sends to all.
+if its switches have the ports, and if at full switches no link carries more than a port where each
+GPU sends to all; links inside a group of a dragonfly on average. So it holds the search, not the
+rule: what the busiest link carries is held by routing all pairs (``test_fewest_switches``).
 """
 
 from collections.abc import Iterator

@@ -618,7 +618,7 @@ def busiest_share(shape: DragonflyShape, gpus: int, arrangement: Arrangement) ->
     >>> round(busiest_share(DragonflyShape(2, 4, 1, 3), 24, "absolute"), 4)
     0.7188
     """
-    groups, links = shape.groups, max(1, shape.links_per_pair)
+    links = max(1, shape.links_per_pair)
     starts = np.searchsorted(
         shape.switch_of(np.arange(gpus), gpus), np.arange(shape.switches + 1)
     ).astype(float)

@@ -1,5 +1,6 @@
 """HyperX, dragonfly, dragonfly+ and Slim Fly with as few switches as keep the rate of a port."""
 
+import re
 from math import prod
 
 import numpy as np
@@ -10,7 +11,12 @@ from netplan.errors import InputError
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.families.dragonfly import sized_shape
+from netplan.topologies.families.dragonfly import (
+    Arrangement,
+    busiest_share,
+    dragonfly_shape,
+    sized_shape,
+)
 from netplan.topologies.families.joined_switches import switch_graph
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.matrix import flows_matrix
@@ -108,8 +114,8 @@ def test_dragonfly_has_no_switch_without_a_gpu() -> None:
     [(600, 24), (300, 16), (100, 8), (90, 32), (200, 32)],
     ids=["two-sizes", "equal", "many-groups", "several-links", "mesh"],
 )
-def test_a_dragonfly_carries_traffic_of_all_with_all(gpus: int, radix: int) -> None:
-    """Loads link by link: no global link is over the rate, nor local ones of a group on average."""
+def test_a_dragonfly_carries_traffic_of_all_with_all_on_average(gpus: int, radix: int) -> None:
+    """At full switches: no global link is over the rate, nor local ones of a group on average."""
     shape = sized_shape(gpus, radix)
     graph = expand(FABRICS.load("dragonfly"), sizing(gpus, radix))
     source, destination = np.nonzero(~np.eye(gpus, dtype=bool))
@@ -124,6 +130,96 @@ def test_a_dragonfly_carries_traffic_of_all_with_all(gpus: int, radix: int) -> N
         assert loads[:, local[group == number]].mean() <= port
     assert loads[:, outer].max(initial=0) <= port
     assert loads[:, graph.links_of("host")].max() == gpus - 1
+
+
+def most_of_uniform_traffic(name: str, gpus: int, radix: int) -> float:
+    """What a GPU sends to all others over what the busiest link then carries, routed pair by pair.
+
+    Over minimal paths of a dragonfly, equal-cost ones of a HyperX.
+    """
+    graph = expand(FABRICS.load(name), sizing(gpus, radix))
+    source, destination = np.nonzero(~np.eye(gpus, dtype=bool))
+    every = flows_matrix(gpus, source=source, destination=destination, flow_bytes=1.0)
+    routing = "minimal" if name == "dragonfly" else "ecmp"
+    loads = link_loads(graph, every, routing=routing).link_bytes
+    assert loads[:, graph.links_of("host")].max() == gpus - 1
+    return float((gpus - 1) / loads.max())
+
+
+def printed_share(name: str, gpus: int, radix: int) -> float | None:
+    """The share that the notes of a fabric print, of a port's rate; None if they print none."""
+    notes = " ".join(built(name, gpus, radix).notes)
+    shares = re.findall(r"uniform traffic (?:between switches )?gets ([\d.]+) % of a port", notes)
+    return float(shares[0]) / 100 if shares else None
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "radix"),
+    [
+        ("dragonfly", 672, 16),
+        ("dragonfly", 275, 16),
+        ("dragonfly", 599, 32),
+        ("dragonfly", 101, 8),
+        ("hyperx", 132, 16),
+        ("hyperx", 187, 16),
+        ("hyperx", 336, 16),
+        ("hyperx", 44, 16),
+        # 6 x 5 switches, of which each second or third has five GPUs and not four.
+        ("hyperx", 139, 16),
+    ],
+)
+def test_the_busiest_link_leaves_uniform_traffic_the_share_that_is_printed(
+    name: str, gpus: int, radix: int
+) -> None:
+    share = printed_share(name, gpus, radix)
+    assert share is not None
+    assert most_of_uniform_traffic(name, gpus, radix) == pytest.approx(share, abs=5.1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "radix"),
+    [
+        ("dragonfly", 97, 32),
+        ("dragonfly", 233, 32),
+        ("hyperx", 181, 16),
+        ("hyperx", 331, 16),
+        ("hyperx", 97, 12),
+    ],
+)
+def test_where_no_share_is_printed_no_link_is_over_the_rate(
+    name: str, gpus: int, radix: int
+) -> None:
+    assert printed_share(name, gpus, radix) is None
+    assert most_of_uniform_traffic(name, gpus, radix) >= 0.99
+
+
+@pytest.mark.parametrize("arrangement", ["absolute", "relative", "circulant"])
+def test_what_a_dragonfly_of_a_file_leaves_to_uniform_traffic(arrangement: Arrangement) -> None:
+    """Groups that are not full, and several arrangements, against routing pair by pair."""
+    keys = {"hosts_per_switch": 3, "switches_per_group": 4, "global_links_per_switch": 2}
+    spec = FABRICS.load("dragonfly").changed(**keys, global_arrangement=arrangement)
+    gpus = 57
+    graph = expand(spec, sizing(gpus, 12))
+    source, destination = np.nonzero(~np.eye(gpus, dtype=bool))
+    every = flows_matrix(gpus, source=source, destination=destination, flow_bytes=1.0)
+    busiest = link_loads(graph, every, routing="minimal").link_bytes.max()
+    share = busiest_share(dragonfly_shape(spec, sizing(gpus, 12)), gpus, arrangement)
+    assert share == pytest.approx(min(1.0, (gpus - 1) / busiest))
+
+
+@pytest.mark.parametrize(("gpus", "radix"), [(181, 16), (187, 16), (599, 24), (1151, 64)])
+def test_a_hyperx_spreads_its_gpus_evenly(gpus: int, radix: int) -> None:
+    spec = FABRICS.load("hyperx")
+    leaf = spec.leaf_of(sizing(gpus, radix), np.arange(gpus))
+    assert leaf is not None
+    held = np.bincount(leaf, minlength=built("hyperx", gpus, radix).switches)
+    assert held.max() - held.min() <= 1
+    assert held.min() > 0
+    # Its links lead where the levels say.
+    graph = expand(spec, sizing(gpus, radix))
+    hosts = graph.links_of("host")
+    wired = np.bincount(graph.target[hosts] - graph.target[hosts].min())
+    assert wired.tolist() == held.tolist()
 
 
 def test_the_fewest_switches_that_need_not_cost_least_are_noted() -> None:
