@@ -20,7 +20,7 @@ from netplan.topologies.families.dragonfly import (
 from netplan.topologies.families.joined_switches import switch_graph
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.matrix import flows_matrix
-from netplan.traffic.routing import link_loads
+from netplan.traffic.routing import Routing, link_loads
 from tests.oracles.fewest_switches import fewest_of_dragonfly, fewest_of_hyperx
 from tests.turns import one_in
 
@@ -140,7 +140,7 @@ def most_of_uniform_traffic(name: str, gpus: int, radix: int) -> float:
     graph = expand(FABRICS.load(name), sizing(gpus, radix))
     source, destination = np.nonzero(~np.eye(gpus, dtype=bool))
     every = flows_matrix(gpus, source=source, destination=destination, flow_bytes=1.0)
-    routing = "minimal" if name == "dragonfly" else "ecmp"
+    routing: Routing = "minimal" if name == "dragonfly" else "ecmp"
     loads = link_loads(graph, every, routing=routing).link_bytes
     assert loads[:, graph.links_of("host")].max() == gpus - 1
     return float((gpus - 1) / loads.max())

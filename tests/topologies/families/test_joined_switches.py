@@ -236,7 +236,7 @@ def test_three_faces_agree(name: str, gpus: int, radix: int, hb_size: int) -> No
     assert any(f"{idle:,} place" in note for note in fabric.notes) == (idle > 0)
     assert np.prod([one.size for one in fabric.levels]) == gpus // asked.hb_size * asked.hb_size
     for tier in fabric.levels[-1].tiers:
-        assert tier.links / tier.held > 0.25
+        assert tier.links / (tier.held or graph.hosts) > 0.25
 
 
 def brute_hops(graph: SwitchGraph) -> Floats:
