@@ -9,10 +9,10 @@ A spec that leaves its sizes out has the fewest switches S that keep this rule, 
 K_i = T / S_i, both rounded up; of the grids of as many switches that with the fewest links, then
 the fewest dimensions. Its GPUs are spread evenly over the switches, T or T - 1 on each, unless a
 file says the hosts of a switch: then they fill them in order. Between switches of T a link carries
-at most T^2 S / (N K_i S_i) of a port's rate, so that of uniform traffic at least N / (T S) gets
-through; the notes say how much, link by link, where it is less than 99 %. The search goes through
-all S from a lower bound on, and through all products of sizes that are S: fewer hosts a switch
-never need more links, so that no other T or K can do with fewer switches.
+at most T^2 S / ((N - 1) K_i S_i) of a port's rate, so that of uniform traffic at least (N - 1) / (T
+S) gets through; the notes say how much, link by link, where it is less than 99 %. The search goes
+through all S from a lower bound on, and through all products of sizes that are S: fewer hosts a
+switch never need more links, so that no other T or K can do with fewer switches.
 
 Source: Ahn, Binkert, Davis, McLaren and Schreiber, HyperX: Topology, Routing, and Packaging of
 Efficient Large-Scale Networks (SC 2009). A HyperX of one dimension is a full mesh of switches, of
