@@ -545,7 +545,8 @@ def joined_network(
 def joined_levels(graph: SwitchGraph, sizing: Sizing, planes: int) -> tuple[list[Level], list[str]]:
     """Level over the HB domains, and what it is worth."""
     shape = graph.host_switches, graph.hosts
-    over = (graph.host_switches,) if graph.spread else ()
+    # Full switches are told as filled in order, as those of a graph's file are.
+    over = (graph.host_switches,) if graph.spread and sizing.gpus < graph.capacity else ()
     level, any_share = joined_network(
         sizing, shape, graph.pair_loads, graph.own_groups, planes=planes, spread=over
     )
