@@ -20,7 +20,7 @@ from netplan.faults.years.recovery_presets import RECOVERY_PRESETS, OnGpus
 from netplan.published.reliability import default_time
 from netplan.questions.answers.faults_answer import FaultsAnswer
 from netplan.questions.answers.faults_rows import ScenarioImpact
-from netplan.questions.answers.faults_screen import _preset
+from netplan.questions.answers.faults_screen import _preset, not_ranked
 from netplan.scenarios.scenario import Scenario
 
 SMALL: dict[str, Any] = {"gpus": 512, "fabrics": ("rail-optimized",), "timing": False, "years": 20}
@@ -162,9 +162,9 @@ def test_storage_grows_with_the_cluster_and_its_ends_are_in_the_range() -> None:
 
 
 def test_remarks_of_a_preset_are_made_of_its_own_rows() -> None:
-    standing = asked(recovery="in-memory").text(200)
+    standing = " ".join(asked(recovery="in-memory").text(200).split())
     assert "warm-standby (the same as in-memory): 2 machines of 16 GPUs that stand by" in standing
-    assert "do not rank it by this among presets without a remainder" in standing
+    assert "presets without a remainder leave out: do not rank them by this" in standing
     # A preset that is given a remainder and machines of its own says these, and never that it
     # leaves the remainder out.
     lost = {"what": "work of a shift", "base": 60, "source": "s", "date": "2026"}
@@ -172,11 +172,11 @@ def test_remarks_of_a_preset_are_made_of_its_own_rows() -> None:
     cold = RECOVERY_PRESETS.load("cold-restart").changed(
         remainder=convert(lost, OnGpus), machines=convert(lost | {"what": "trays of 4"}, OnGpus)
     )
-    said = " ".join(_preset(cold, 2048))
+    said = " ".join((*_preset(cold, 2048), *not_ranked(cold)))
     assert said == (
         "cold-restart: 60 trays of 4 beside these GPUs (--spare-domains, whose network is on the"
-        " bill). cold-restart counts work of a shift: do not rank it by this among presets without"
-        " a remainder."
+        " bill). cold-restart counts work of a shift, which presets without a remainder leave out:"
+        " do not rank them by this."
     )
     assert not list(_preset(RECOVERY_PRESETS.load("cold-restart"), 2048))
 
@@ -269,7 +269,7 @@ FOUR = ("rail-optimized", "rail-only", "dragonfly", "torus-3d")
 @pytest.mark.parametrize("failed", [(), ("leaf=1",)])
 def test_no_screen_ranks_recoveries_that_count_unlike(failed: tuple[str, ...]) -> None:
     warm = asked(fabrics=FOUR, recovery="warm-standby", fail=failed)
-    says = "which other presets leave out: do not rank them by this"
+    says = "which presets without a remainder leave out: do not rank them by this"
     for text in (warm.text(80), warm.text(80, details=True), warm.html()):
         assert says in " ".join(text.split())
     assert len(warm.text(80).splitlines()) <= 25

@@ -55,7 +55,7 @@ WAYS: Mapping[Way, str] = {"spare": "a spare HB domain takes over", "stopped": "
 """How a job goes on where it does not on what is left, in words."""
 
 ROLLED_BACK = "work rolled back"
-NOT_RANKED = ", which other presets leave out: do not rank them by this"
+NOT_RANKED = ", which presets without a remainder leave out: do not rank them by this"
 """What to say of a recovery with a remainder beside one without."""
 NO_SUCH_PART, QUOTES = "unknown kind of part ", "'"
 """How the reason starts where a fabric has no such parts."""
@@ -203,11 +203,8 @@ def remarks(
 
 def not_ranked(recovery: RecoveryPreset) -> Iterator[str]:
     """What the goodput of a recovery does not compare with, where it counts more than others."""
-    if recovery.remainder is not None and not recovery.is_upper_bound:
-        yield (
-            f"{recovery.name} counts {recovery.remainder.what}: do not rank it by this among"
-            " presets without a remainder."
-        )
+    if recovery.remainder is not None and recovery.counts_rolled_back:
+        yield f"{recovery.name} counts {recovery.remainder.what}{NOT_RANKED}."
 
 
 def _preset(recovery: RecoveryPreset, gpus: int) -> Iterator[str]:
