@@ -479,7 +479,7 @@ def _survived(
 
 def _without_a_link(singles: Sequence[Single[Impact]]) -> float:
     """How much longer an iteration takes while a GPU lacks one of its links [1]."""
-    slowdowns = (single.impact.slowdown or 0.0 for single in singles if single.kind == "host")
+    slowdowns = (single.impact.slowdown or 0.0 for single in singles if single.kind == "nic")
     return max(slowdowns, default=0.0)
 
 

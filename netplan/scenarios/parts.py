@@ -308,11 +308,7 @@ class Checkpoints(Described, frozen=True, kw_only=True):
 
     recovery: Annotated[
         str,
-        Option(
-            "How: llama3, cold-restart, warm-standby, in-memory, or a file.",
-            metavar="NAME",
-            basic=True,
-        ),
+        Option("How: llama3, cold-restart, warm-standby, in-memory, or a file.", metavar="NAME"),
     ] = "llama3"
     checkpoint_write_minutes: Annotated[
         Annotated[float, Meta(ge=0)] | None,

@@ -180,11 +180,16 @@ def test_resources(options: dict[str, int], message: str) -> None:
 
 
 def test_a_store_of_another_version(path: Path) -> None:
-    with (
-        Store.begin(path, Toy(3), "0.0.9") as store,
-        pytest.raises(InputError, match=r"made by netplan 0.0.9, this is"),
-    ):
+    with Store.begin(path, Toy(3), "0.0.9") as store:
+        store.record([PointResult(0, {"x": 1.0}, None, 1.0)])
+        with pytest.raises(InputError, match=r"made by netplan 0.0.9, this is"):
+            run(Toy(3), store)
+
+
+def test_a_store_of_another_version_without_an_answer_begins_anew(path: Path) -> None:
+    with Store.begin(path, Toy(3), "0.0.9") as store:
         run(Toy(3), store)
+        assert store.answered
 
 
 @pytest.mark.parametrize(

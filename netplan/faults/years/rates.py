@@ -136,10 +136,14 @@ def link_parts(fabric: Fabric, wiring: Wiring | None = None) -> dict[Place, Link
         # Links on a chip are no parts.
         cabled = [group for group in fabric.links if group.medium not in UNCABLED]
         groups = [group for group in cabled if end_of(group) == place]
-        optical = sum(group.links for group in groups if group.medium == "optical")
+        lit = [group for group in groups if group.medium == "optical"]
+        optical = sum(group.links for group in lit)
         passive = sum(group.links for group in groups) - optical
         copper: dict[CableKind, int] = {"dac": passive} if passive else {}
-        ends, cards = ENDS_OF_A_LINK * optical, optical if place == "host" else 0
+        ends, cards = (
+            ENDS_OF_A_LINK * optical,
+            sum(group.links * group.tiers.count(0) for group in lit),
+        )
         parts[place] = LinkParts(ends, ends, cards, optical, copper, copper)
     return parts
 

@@ -141,7 +141,7 @@ def idle_price(subject: Subject, books: BillBooks, domains: int) -> IdlePrice:
     ...                   CABLING_BOOKS.load("2026"))
     >>> subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
     >>> idle_price(subject, books, 2)
-    IdlePrice(present=59840.0, larger=819808.0, complete=False)
+    IdlePrice(present=59840.0, larger=264044.0, complete=False)
     """
     if not domains:
         return IdlePrice(None, None, complete=True)

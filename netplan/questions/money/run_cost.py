@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 WITHIN = "Times so near are equal, if without bars."
 """Help of an input of all questions that weigh iteration times."""
 
-RULE = "What is recommended: the cheapest of the near-fastest, the cheapest run, and so on."
+RULE = "What is recommended, and by what"
 """Help of the input that says by which rule a network is recommended."""
 TOKENS_PER_PARAMETER = 20
 

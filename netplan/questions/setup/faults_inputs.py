@@ -134,7 +134,7 @@ class FaultsQuestion(Question[AnswerT_co]):
         metavar="PART=N",
     )
     while_down: Literal["go-on", "wait"] = optional(
-        "While more domains are down than stand by: go on, or wait.",
+        "More domains down than stand by: go on, or wait.",
         "choice",
         choices=("go-on", "wait"),
         default="go-on",

@@ -543,10 +543,10 @@ def fat_tree(
 
     Examples
     --------
-    2,560 endpoints on switches of 64 ports: 208 switches, where a plane an uplink needs 240.
+    2,560 endpoints on switches of 64 ports: 204 switches, where a plane an uplink needs 240.
 
     >>> fat_tree(2560, 64).counts.switches_per_tier
-    (80, 80, 48)
+    (80, 80, 44)
     """
     ports = leaf_ports(radix, oversubscription, trunk_width)
     tiers = tiers_needed(endpoints, radix, ports, trunk_width)

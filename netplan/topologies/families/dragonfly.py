@@ -610,6 +610,11 @@ def busiest_share(shape: DragonflyShape, gpus: int, arrangement: Arrangement) ->
     arrangement
         Which switch has the links to which group.
 
+    Returns
+    -------
+    float
+        At most 1 [1].
+
     Examples
     --------
     Three groups of four switches hold 24 GPUs, two links a pair: a global link carries 8 x 8 / 2, a
@@ -622,15 +627,15 @@ def busiest_share(shape: DragonflyShape, gpus: int, arrangement: Arrangement) ->
     starts = np.searchsorted(
         shape.switch_of(np.arange(gpus), gpus), np.arange(shape.switches + 1)
     ).astype(float)
-    held, at = np.diff(starts), shape.starts
-    of_group = np.diff(starts[at])
+    held, first_switch = np.diff(starts), shape.starts
+    of_group = np.diff(starts[first_switch])
     ends = [end.astype(np.int64) for end in _global(shape, 0, arrangement)[:2]]
     passed, busiest = np.zeros(shape.switches), 0.0
     for near, far in (ends, ends[::-1]):
         coming = of_group[shape.group_of(far)] / links
         passed += np.bincount(near, coming, minlength=shape.switches)
         busiest = max(busiest, float((coming * of_group[shape.group_of(near)]).max(initial=0)))
-    for first, end in pairwise(at.tolist()):
+    for first, end in pairwise(first_switch.tolist()):
         some, through = held[first:end], passed[first:end]
         local = np.outer(some, some / 2 + through) / shape.local_pair_links
         local += local.T

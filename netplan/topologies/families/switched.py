@@ -331,8 +331,8 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
             )
             yield (
                 f"A leaf that fails takes up to {hosts:,} network ports, no two of one HB domain; a"
-                f" {TIER_NAMES[len(several)]} takes {top.links_each:,} of the {top.uplinks:,}"
-                f" uplinks of each {TIER_NAMES[len(several) - 1]} below it, which {first.rails}"
+                f" {_tier_word(len(several))} takes {top.links_each:,} of the {top.uplinks:,}"
+                f" uplinks of each {_tier_word(len(several) - 1)} below it, which {first.rails}"
                 " rails share."
             )
         whole = fat_tree(
@@ -390,6 +390,11 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
     def leaf_of(self, sizing: Sizing, gpu: Ints) -> Ints | None:
         """Under which leaf GPUs lie, of their own rail or one that shares its network."""
         return self._places(sizing, gpu)[0]
+
+
+def _tier_word(above: int) -> str:
+    """What switches of a tier are called, so many above the leaves."""
+    return TIER_NAMES[above] if above < len(TIER_NAMES) else f"switch of tier {above + 1}"
 
 
 def _sharing(networks: RailNetworks) -> str:
