@@ -328,7 +328,7 @@ def test_the_study_of_optics_says_time_and_money_of_the_economics_book() -> None
     screen = " ".join(answer.text(80).split())
     one_plane = lost["dsp", "rail-optimized"]
     assert f"M USD of GPU time lost a year (16,384 GPUs) {one_plane:.3g} for dsp" in screen
-    assert "LPO or CPO in place of DSP: time that counts 0.23 % higher on one plane" in screen
+    assert "LPO or CPO for DSP: time that counts 0.23 % higher" in screen
     assert "closed form" not in screen
     assert "switch not set" in screen
     assert "not in it" in screen
