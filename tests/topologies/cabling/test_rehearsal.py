@@ -63,7 +63,8 @@ def plan_file(folder: Path, graph: FabricGraph, hosts: int = 0) -> Path:
         # A rail of 32 ports: 4 leaves of 8, 2 spines; as many uplinks.
         ({"fabric": "rail-only", "gpus": 256, "radix": 16, "host_gpus": 8}, "ftree", 8, 512),
         ({"fabric": "rail-only", "gpus": 64, "radix": 8}, "minhop", 8, 64),  # a leaf a rail
-        ({"fabric": "dragonfly", "gpus": 64, "radix": 16}, "dfsssp", 1, 152),
+        # One group: 8 switches of 8 hosts' ports each, all joined: 64 + 28.
+        ({"fabric": "dragonfly", "gpus": 64, "radix": 16}, "dfsssp", 1, 92),
     ],
 )
 @boots
