@@ -54,6 +54,7 @@ SECTIONS = {
 """Sections of a folder's README that tell of the files of a role."""
 EVERY_FILE = {
     "name": "Name of the record, that of its file without `.yaml`.",
+    "aliases": "Other names by which the record is found.",
     "title": "One line for people.",
     "source": "Where the numbers are from.",
     "date": "Of the numbers: a year, a month or a day.",
