@@ -494,7 +494,10 @@ def test_the_search_finds_the_best_of_all_rungs_of_mixtures(seeds: range) -> Non
                 [seed],
                 marks=[
                     pytest.mark.slow,
-                    pytest.mark.xfail(reason="known: the two prefer other offloaded layers"),
+                    pytest.mark.xfail(
+                        reason="computing again hides waits for the host and for sums of data,"
+                        " so that a later rung is up to 1.4 % faster than the first that fits"
+                    ),
                 ],
             )
             for seed in (16, 29)
