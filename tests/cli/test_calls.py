@@ -26,8 +26,8 @@ mcp = pytest.importorskip("mcp")
 CANARY = "qw7b3pdkhx4py8gpan0rlykei2iiaannkksum8nlmytbx0kjqevtavetwt4ul44ldqbwzb90xya2"
 SHADOW = f"root:{CANARY}:20228:0:99999:7:::\ndaemon:*:20228:0:99999:7:::\n"
 REFUSED = "may not be read here"
-LONG: dict[str, Any] = {"scenario": "rail-only-paper", "gpus": 131_072, "model": "gpt-1t"}
-"""Of a simulation that takes seconds."""
+LONG: tuple[str, dict[str, Any]] = ("faults", {"scenario": "hgx-h100", "gpus": 131_072})
+"""A call that takes some 20 s, so that the fastest machine is still at it when a test looks."""
 
 
 @pytest.fixture
@@ -235,7 +235,7 @@ def test_large_calls_are_weighed_and_an_end_by_the_system_is_told() -> None:
             async with anyio.create_task_group() as tasks:
 
                 async def call() -> None:
-                    results.append(await client.call_tool("simulate", LONG))
+                    results.append(await client.call_tool(*LONG))
 
                 tasks.start_soon(call)
                 await anyio.sleep(0.5)
@@ -294,14 +294,14 @@ def test_errors_repeat_little_of_a_file(
 
 def test_a_call_that_takes_too_long_is_refused_and_the_next_one_answered() -> None:
     began = time.monotonic()
-    (late,) = asked([("simulate", LONG)], limit_s=1.0)
+    (late,) = asked([LONG], limit_s=1.0)
     assert late.is_error
     assert late.content[0].text.startswith("no answer within 1 s: ask for less")
     assert time.monotonic() - began < 6
 
     async def go() -> list[str]:
         workers, texts = Workers(1.0), []
-        texts.append((await workers.ask("simulate", LONG)).text)
+        texts.append((await workers.ask(*LONG)).text)
         workers.limit_s = 50.0  # the next one starts a process anew
         texts.append((await workers.ask("audit", {})).text)
         await workers.close()
@@ -351,7 +351,7 @@ def test_a_cancelled_call_ends_its_process() -> None:
     async def go() -> tuple[list[int], list[int], Any]:
         async with mcp.Client(make_server()) as client:
             with anyio.move_on_after(1.5):
-                await client.call_tool("simulate", LONG)
+                await client.call_tool(*LONG)
             working = children()
             for _ in range(40):
                 if not children():
