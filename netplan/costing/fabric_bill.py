@@ -13,7 +13,6 @@ sum is a lower bound ("at least"), and nothing is proven by it. So it is with HB
 those asked for: a fabric that brings them needs a price of their gear before money speaks for it.
 """
 
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, get_args
 
@@ -33,8 +32,6 @@ from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FabricSpec
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     import pandas as pd
 
     from netplan.costing.lifetime import Lifetime
@@ -332,7 +329,7 @@ def make_bill(
     books: BillBooks,
     *,
     fabric: Fabric | None = None,
-    spares: "Mapping[materials.Category, Fraction] | None" = None,
+    spares: materials.SparesRule | None = None,
     currency: str = "",
 ) -> Bill:
     """The bill of a fabric.
@@ -346,7 +343,7 @@ def make_bill(
     fabric
         Its sized form, if that is at hand.
     spares
-        Spares over units of the build, by category [1].
+        What puts spares on the lines.
     currency
         Currency of the bill; the price book's own if empty.
 
@@ -379,7 +376,7 @@ def make_bill(
     lines = (*made.lines, *site.lines, *compute)
     if not books.cards:
         lines = tuple(line for line in lines if line.category != "cards")
-    ordered = materials.with_spares(lines, spares) if spares else lines
+    ordered = spares(lines) if spares else lines
     quote = pricing.price_bill(ordered, books.prices, currency)
     draw = pricing.power_of(lines, books.power, books.models)
     models = (books.switch, books.ocs)

@@ -14,7 +14,7 @@ by the piece, its share of the server included.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Literal
 
@@ -611,6 +611,10 @@ def with_spares(
     return tuple(
         replace(line, spares=ceil(line.quantity * shares.get(line.category, 0))) for line in lines
     )
+
+
+SparesRule = Callable[[Sequence[BillItem]], tuple[BillItem, ...]]
+"""Lines of a bill to the same with their spares."""
 
 
 class Compute(Struct, frozen=True):

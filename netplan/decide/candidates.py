@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from netplan.costing.fabric_bill import Bill
     from netplan.performance.plan import PlanTime
 
+AS_FAST = 5e-4
+"""Difference of times below which two are as fast: a reader of a tenth of a percent sees none."""
+
 Rule = Literal["near-fastest", "run-cost", "price", "fastest"]
 """Rules that a planner may name."""
 

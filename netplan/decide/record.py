@@ -24,6 +24,64 @@ DRIVERS = 3
 """Parts that are named as what drives a difference [1]."""
 
 
+class TenAnswers(Struct, frozen=True):
+    """Answers to a buyer's ten questions, a sentence or some each; none is empty.
+
+    Parameters
+    ----------
+    order
+        What to order, or of whom to ask for offers.
+    price
+        Price of that, low to high.
+    runner_up
+        What comes next, and what separates the two.
+    flips
+        What would turn that round.
+    prices_from
+        Where the prices are from, by their share of the money.
+    missing
+        What has no price, and what is not on the bill.
+    gives_up
+        What such a fabric cannot do.
+    supported_by
+        Makers with a published reference design.
+    spares
+        Spares for a service level.
+    growth
+        What twice as many GPUs need.
+    """
+
+    order: str
+    price: str
+    runner_up: str
+    flips: str
+    prices_from: str
+    missing: str
+    gives_up: str
+    supported_by: str
+    spares: str
+    growth: str
+
+    def rows(self) -> tuple[tuple[str, str], ...]:
+        """The questions in words, each with its answer."""
+        return tuple((words, getattr(self, name)) for name, words in TEN_QUESTIONS.items())
+
+
+TEN_QUESTIONS = {
+    "order": "What to order",
+    "price": "Price, low to high",
+    "runner_up": "Runner-up, and what separates the two",
+    "flips": "What flips it",
+    "prices_from": "Where prices are from",
+    "missing": "What is missing",
+    "gives_up": "What one gives up",
+    "supported_by": "Who supports it",
+    "spares": "Spares",
+    "growth": "Growth to twice the size",
+}
+"""The ten questions in words, by the field that answers each."""
+
+
 class Change(Struct, frozen=True):
     """What would let another fabric win: the lever, its value now and then, in a sentence."""
 
@@ -64,6 +122,8 @@ class Record(Struct, frozen=True):
         What to know of the winner, in sentences.
     unpriced
         Parts of the winner without a price.
+    answers
+        Answers to a buyer's ten questions (`netplan.decide.ten_answers`), where somebody asks.
     """
 
     kind: Kind
@@ -80,6 +140,7 @@ class Record(Struct, frozen=True):
     next_best_step: dict[str, float] | None = None
     caveats: tuple[str, ...] = ()
     unpriced: tuple[str, ...] = ()
+    answers: TenAnswers | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The record as JSON."""
@@ -104,6 +165,7 @@ class Record(Struct, frozen=True):
         ]
         drivers = [part["part"] for part in parts if part["money"]][:DRIVERS]
         known = {**asdict(self), "difference": parts, "drivers": drivers, "flips": flips}
+        known["answers"] = asdict(self.answers) if self.answers else None
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in known.items()

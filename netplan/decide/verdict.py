@@ -25,14 +25,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from netplan.decide.candidates import Basis, Candidate, RunBudget, bought, nearly_fastest_s
+from netplan.decide.candidates import AS_FAST, Basis, Candidate, RunBudget, bought, nearly_fastest_s
 from netplan.decide.record import Change, Record, beside_the_next
 from netplan.records import asdict, replace
 from netplan.reports.quantities import listed
 from netplan.units import DAYS_PER_YEAR, GIGA
 
-LEAST_PACE = 5e-4
-"""Difference of times below which two fabrics are as fast for a reader of a tenth of a percent."""
 MOST_BANDWIDTH, BANDWIDTH_STEP = 16.0, 0.01
 """Times the bandwidth of today up to which a slower fabric is tried, and how exactly [1]."""
 
@@ -387,7 +385,7 @@ def _by_day(
     for rival in known:
         saved = run.days(best) - run.days(rival)
         # Only a dearer run that is faster, or a cheaper one that is slower, is a trade.
-        differ = abs(best.time_s / rival.time_s - 1) >= LEAST_PACE
+        differ = abs(best.time_s / rival.time_s - 1) >= AS_FAST
         value = (run.network(rival) - run.network(best)) / saved if differ else 0.0
         faster = saved > 0
         if value > 0 and (faster or basis.rule == "run-cost"):
@@ -413,7 +411,7 @@ def _ahead(
     faster = [
         fabric
         for fabric in known
-        if best.time_s >= fabric.time_s * (1 + LEAST_PACE)
+        if best.time_s >= fabric.time_s * (1 + AS_FAST)
         and not basis.same_time(best, fabric)
         and 0 < run.network(fabric) <= run.network(best)
     ]

@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from netplan.costing.elevations import Elevations, elevations
-from netplan.costing.fabric_bill import BillBooks, FabricBill
+from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill
 from netplan.costing.pricing import least_saving
-from netplan.decide.candidates import Basis, bought
+from netplan.decide.candidates import AS_FAST, Basis, bought
+from netplan.decide.record import Record
+from netplan.decide.ten_answers import Facts, ten_answers
 from netplan.decide.verdict import Probe, Verdict, decide
 from netplan.faults.years.rates import FailureBook
 from netplan.performance.plan import PlanTime
@@ -46,9 +48,6 @@ if TYPE_CHECKING:
     from netplan.questions.answers.faults_answer import FaultsAnswer
     from netplan.questions.answers.serving_answer import ServingAnswer
     from netplan.questions.answers.simulate_answer import SimulateAnswer
-
-SAME_PACE = 1e-3
-"""A difference in iteration time that is not worth a word [1]."""
 
 
 class Recommendation(Struct, frozen=True):
@@ -193,7 +192,7 @@ def _sentence(
     if chosen.name in slower:
         late = slower[chosen.name]
         pace = f"{100 * late:.1f} % slower than the fastest"
-        text += f". It trains {pace if late > SAME_PACE else 'as fast as any of them'}"
+        text += f". It trains {pace if late > AS_FAST else 'as fast as any of them'}"
     return f"{text}."
 
 
@@ -267,6 +266,8 @@ class Findings:
     chip: Accelerator | None = None
     simulation: "SimulateAnswer | None" = None
     serving: "ServingAnswer | None" = None
+    beyond: Callable[[Bill], tuple[str, str]] | None = None
+    """What answers on spares and growth of a bill."""
 
     @property
     def serves(self) -> bool:
@@ -332,6 +333,18 @@ class Findings:
         basis = replace(self.comparison.basis, run=run, money=self.cost.scale)
         probe = self._probe if self.comparison.probe else None
         return recommend(self.cost, self.comparison.rows, basis, probe)
+
+    @cached_property
+    def decision(self) -> Record | None:
+        """The verdict as data, with answers to a buyer's ten questions."""
+        verdict = self.recommendation.verdict
+        if verdict is None or self.beyond is None:
+            return verdict.decision if verdict else None
+        bills = {bill.name: bill for bill in (self.chosen, *self.cost.bills)}
+        specs = {spec.name: spec for spec in self.library.all(FabricSpec)}
+        facts = Facts(bills, specs, self.beyond, self.cost.left_out)
+        answers = ten_answers(verdict.decision, self.recommendation.sentence, facts)
+        return replace(verdict.decision, answers=answers)
 
     def _probe(self, name: str, limit_s: float) -> float | None:
         """Network bandwidth at which a fabric trains so fast; the comparison names its memory."""

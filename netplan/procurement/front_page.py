@@ -9,6 +9,7 @@ from typing import NamedTuple
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.lifetime import WATTS_PER_KILOWATT
 from netplan.costing.materials import CABLE_PARTS, SWITCH_PARTS
+from netplan.decide.candidates import AS_FAST
 from netplan.decide.difference import PartDifference, difference_words, differences
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings, told_column
@@ -18,9 +19,6 @@ from netplan.questions.money.token_cost import Served
 from netplan.reports.quantities import DASH, Scale, listed
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table
 from netplan.units import PERCENT
-
-EVEN = 5e-4
-"""Difference below which two amounts are the same for a reader [1]."""
 
 
 def headline(findings: Findings) -> tuple[str, ...]:
@@ -287,7 +285,7 @@ def _more(value: float | None, other: float | None) -> str:
     if not value or other is None:
         return ""
     share = other / value - 1
-    return "the same" if abs(share) < EVEN else f"{PERCENT * share:+,.1f} %"
+    return "the same" if abs(share) < AS_FAST else f"{PERCENT * share:+,.1f} %"
 
 
 def changes_chapter(findings: Findings) -> Iterator[Section]:

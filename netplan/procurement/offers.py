@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
 from netplan.costing.fabric_bill import Bill, make_bill
-from netplan.costing.materials import Category, parse_spares
+from netplan.costing.materials import Category
 from netplan.costing.offers import LOTS, UNASKED, Market, Request, cheapest_mix, front, request_of
 from netplan.costing.prices import PRICE_BOOKS, PriceBook
 from netplan.costing.switches import require_switch
@@ -23,7 +23,7 @@ from netplan.questions.own_inputs import SCENARIO, check_ranges, optional, sever
 from netplan.questions.question import NETWORK, Question
 from netplan.records import replace
 from netplan.reports.answer import Answer
-from netplan.scenarios.bill_books import bill_books
+from netplan.scenarios.bill_books import bill_books, spares_of
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.scenarios.scenario import Scenario
 from netplan.topologies.fabric import Sizing
@@ -156,8 +156,8 @@ class Offers(Question[Answer]):
             if "ocs" in self.given:
                 raise InputError(f"--ocs {books.ocs.name} joins cubes of a torus: leave it out")
             books = replace(books, ocs=None)
-        shares = parse_spares(list(self.books.spares))
-        return make_bill(spec, sizing, books, spares=shares, currency=money), sizing
+        kept = spares_of(self.books, reader)
+        return make_bill(spec, sizing, books, spares=kept, currency=money), sizing
 
     def _request(self, bill: Bill, sizing: Sizing) -> Request:
         """The request for the lots that are asked for."""

@@ -18,6 +18,7 @@ from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS, PriceBook
 from netplan.costing.switches import SWITCHES
 from netplan.decide.candidates import Rule
 from netplan.errors import InputError
+from netplan.faults.years.ordered_spares import USUAL_LEVEL
 from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook
 from netplan.faults.years.recovery_presets import RECOVERY_PRESETS
 from netplan.performance.iteration_model import ITERATION_MODELS
@@ -40,6 +41,7 @@ from netplan.questions.money.pricing import MONEY
 from netplan.questions.money.run_cost import RULE, WITHIN, Terms, check_weights, terms_of
 from netplan.questions.own_inputs import optional, several, shared
 from netplan.questions.question import FAILING, FOUND, NETWORK, RUNS, Question
+from netplan.questions.setup.beyond_the_bill import beyond_the_bill
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books, site_networks
@@ -120,6 +122,8 @@ class Report(Question[Procurement]):
                 f"--with {ACCELERATORS_TOO}: a report recommends a network, to which the same"
                 " accelerators are joined: leave it out, and ask netplan cost"
             )
+        if not self.books.spares:
+            return self.with_values(spares=(USUAL_LEVEL,)).ask()
         texts = dict(self.overrides or {})
         reader = CatalogReader(self.catalog, texts)
         definition = reader.load(REPORTS, self.report)
@@ -148,6 +152,7 @@ class Report(Question[Procurement]):
             failures=library.one(FailureBook),
             books=bill_books(self.cluster, self.books, CatalogReader(self.catalog, of_cost)),
             chip=self._chip(of_run),
+            beyond=beyond_the_bill(self, library.one(PriceBook), self.cluster.fabrics),
         )
         names = (spec.name for spec in library.all(FabricSpec))
         fabric = dict(zip(names, self.cluster.fabrics, strict=True))[report.chosen.name]

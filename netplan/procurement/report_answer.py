@@ -31,7 +31,7 @@ class Procurement(Findings, Answer):
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan report procurement --format json``."""
         recommended, second = self.recommendation, self.runner_up
-        verdict = recommended.verdict
+        verdict, decision = recommended.verdict, self.decision
         return {
             "netplan_version": __version__,
             "report": self.definition.name,
@@ -43,7 +43,7 @@ class Procurement(Findings, Answer):
             "headline": list(headline(self)),
             "verdict": recommended.sentence,
             "reasons": list(recommended.reasons),
-            "decision": verdict.to_dict() | verdict.decision.to_dict() if verdict else None,
+            "decision": verdict.to_dict() | decision.to_dict() if verdict and decision else None,
             "faults": self.faults.to_dict() if self.faults else None,
             "training_runs": [asdict(run) for run in self.runs],
             **self._asked_for(),

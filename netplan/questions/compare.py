@@ -30,6 +30,7 @@ from netplan.questions.asking import asks
 from netplan.questions.money.run_cost import RULE, WITHIN, check_weights, rates_of, terms_of
 from netplan.questions.own_inputs import optional, shared
 from netplan.questions.question import FOUND, NETWORK, PRICES, RUNS, Question
+from netplan.questions.setup.beyond_the_bill import beyond_the_bill
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.questions.setup.software import software_words
 from netplan.questions.setup.training import (
@@ -225,7 +226,8 @@ class Compare(Question[Comparison | ComparisonCases]):
                 precision=(self.training.precision or "bf16") if fitted else "",
                 dated=", ".join(dated) if fitted else f"iteration model {rules.name}",
             )
-        shown: dict[str, Any] = {"about": about}
+        shown: dict[str, Any] = {"about": about, "specs": {spec.name: spec for spec in specs}}
+        shown["beyond"] = beyond_the_bill(self, books.prices, fabrics_asked(self))
         if RAIL_ONLY in fabrics_asked(self):
             pair = _spec(RAIL_ONLY, specs, reader), _spec(BASELINE, specs, reader)
             shown["domains"] = partial(rail_only_domains, pair, sizing, books, chip.hb_size)
@@ -353,7 +355,7 @@ def _row(
     network = row.cost.base - bill.beside.base if row.cost else 0.0
     saved = 1 - network / baseline if row.cost and baseline else None
     chip = variant.chip
-    unsold = "" if chip.sold_with(spec.family) else chip.sold_in
+    unsold = "" if spec.sold_for(chip.sold_in) else chip.sold_in
     row = replace(complete(row), cost_reduction=saved, unsold=unsold)
     return _with_others_told(row, others)
 

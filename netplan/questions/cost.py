@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill, Unbuildable, make_bill
 from netplan.costing.lifetime import Running, lifetime
-from netplan.costing.materials import ACCELERATORS_TOO, parse_spares
+from netplan.costing.materials import ACCELERATORS_TOO
 from netplan.costing.switches import require_switch
 from netplan.errors import InfeasibleError, InputError, not_built
 from netplan.questions.answers.cost_answer import CostAnswer, FabricTokens
@@ -19,7 +19,7 @@ from netplan.questions.question import FOUND, NETWORK, SERVED, Question
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.records import replace
 from netplan.reports.quantities import listed
-from netplan.scenarios.bill_books import whole_books
+from netplan.scenarios.bill_books import spares_of, whole_books
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
@@ -74,8 +74,8 @@ class Cost(Question[CostAnswer]):
         sizing = sized(self.cluster, chosen)
         require_switch(books.switch, specs, sizing, reader.roots)
         books = _with_circuits(self, books, specs)
-        shares = parse_spares(list(self.books.spares))
-        made = partial(make_bill, sizing=sizing, books=books, spares=shares, currency=money)
+        kept = spares_of(self.books, reader)
+        made = partial(make_bill, sizing=sizing, books=books, spares=kept, currency=money)
         built = [_bill_or_reason(spec, made) for spec in specs]
         refused = tuple(refusal for refusal in built if isinstance(refusal, Unbuildable))
         bills = tuple(_run(bill, books, running) for bill in built if isinstance(bill, Bill))
@@ -99,7 +99,7 @@ class Cost(Question[CostAnswer]):
             link_gbps=sizing.speed_gbps,
             set=reader.replaced(),
         )
-        foreign = [spec.name for spec in specs if not chosen.sold_with(spec.family)]
+        foreign = [spec.name for spec in specs if not spec.sold_for(chosen.sold_in)]
         unsold = f"Not sold for {chosen.sold_in}: {listed(foreign)}." if foreign else ""
         return CostAnswer(inputs, money, bills, refused, served, notes, unsold)
 

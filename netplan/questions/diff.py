@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from netplan.costing.fabric_bill import BillBooks, make_bill
-from netplan.costing.materials import parse_spares
 from netplan.costing.switches import require_switch
 from netplan.documents import read_yaml_value
 from netplan.errors import InputError
@@ -21,7 +20,7 @@ from netplan.questions.own_inputs import SCENARIO, Input, optional, own_options
 from netplan.questions.question import FAILING, FOUND, NETWORK, RUNS, Question
 from netplan.questions.setup.training import check_tiers, plan_search, read_training
 from netplan.records import replace
-from netplan.scenarios.bill_books import whole_books
+from netplan.scenarios.bill_books import spares_of, whole_books
 from netplan.scenarios.reading import CatalogReader, sized, variants
 from netplan.scenarios.scenario import PARTS, Scenario, places, plain_name
 from netplan.units import gbps
@@ -267,7 +266,7 @@ class Diff(Question[DiffAnswer]):
             spec,
             sizing,
             books,
-            spares=parse_spares(list(self.books.spares)),
+            spares=spares_of(self.books, reader),
             currency=currency or self.books.currency or "",
         )
         side = Side(

@@ -10,7 +10,7 @@ import numpy as np
 
 from netplan.costing.fabric_bill import Bill, Unbuildable, make_bill
 from netplan.costing.lifetime import UPKEEP, Running, discount_factor
-from netplan.costing.materials import ACCELERATORS_TOO, BillItem, parse_spares
+from netplan.costing.materials import ACCELERATORS_TOO, BillItem
 from netplan.costing.phases import Course, Order, order, present_value, yearly_factor
 from netplan.costing.prices import PriceBook
 from netplan.costing.ranges import Range
@@ -25,7 +25,7 @@ from netplan.questions.own_inputs import optional, several
 from netplan.questions.question import NETWORK, WEIGHED, Question
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.records import replace
-from netplan.scenarios.bill_books import bill_books, site_networks
+from netplan.scenarios.bill_books import bill_books, site_networks, spares_of
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
@@ -142,12 +142,11 @@ class Grow(Question[GrowthAnswer]):
         sizing = sized(self.cluster, chosen)
         require_switch(books.switch, specs, sizing, reader.roots)
         begins = tuple(accumulate(self._gaps(), initial=0.0))
-        shares = parse_spares(list(self.books.spares))
         case = _Case(
             self,
             sizing,
             (*begins, begins[-1] + running.years),
-            partial(make_bill, books=books, spares=shares, currency=money),
+            partial(make_bill, books=books, spares=spares_of(self.books, reader), currency=money),
             books.prices,
             running,
             cage_links(books.switch, self.cluster.switch_radix) if books.switch else 1,

@@ -348,7 +348,7 @@ def _specs(
         for spec in known
         if (hb_sizes and spec.hb_size not in (None, *hb_sizes))
         or spec.built_with(on.name)
-        or not on.sold_with(spec.family)
+        or not spec.sold_for(on.sold_in)
     ]
     return tuple(spec for spec in known if spec not in apart), tuple(apart)
 

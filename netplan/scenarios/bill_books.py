@@ -1,5 +1,6 @@
 """The catalog files that a scenario's bills are made from, so that whoever asks pays the same."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from netplan.costing.cabling import CABLING_BOOKS
@@ -15,6 +16,7 @@ from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 
 if TYPE_CHECKING:
+    from netplan.costing.materials import SparesRule
     from netplan.topologies.cabling.floor_plan import FloorPlan
 
 
@@ -44,6 +46,33 @@ def read_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
         reader.load(CABLING_BOOKS, books.cabling),
         cards=cluster.cards != CARDS_INCLUDED,
     )
+
+
+def spares_of(books: Books, reader: CatalogReader) -> "SparesRule | None":
+    """What puts spares on a bill, by shares or by a service level.
+
+    Parameters
+    ----------
+    books, reader
+        As of :func:`read_books`.
+
+    Returns
+    -------
+    callable or None
+        Of the lines; None where no spares are asked for.
+
+    Raises
+    ------
+    InputError
+        If a share or a level is not allowed.
+    """
+    if not books.spares:
+        return None
+    from netplan.faults.years.ordered_spares import spares_rule  # noqa: PLC0415 - seldom used
+    from netplan.faults.years.rates import FAILURE_BOOKS  # noqa: PLC0415
+
+    failures = partial(reader.load, FAILURE_BOOKS, books.failures)
+    return spares_rule(books.spares, failures, books.rates)
 
 
 def read_hall(cluster: Cluster, reader: CatalogReader) -> "FloorPlan | None":

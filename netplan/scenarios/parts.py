@@ -667,6 +667,6 @@ class Books(Described, frozen=True, kw_only=True):
         Option("Off every price.", "percent", otherwise="the book's"),
     ] = None
     spares: Annotated[
-        tuple[str, ...], Option("Spares: 2%, or a part=3% (repeatable).", many=True)
+        tuple[str, ...], Option("Spares: 2%, a part=3%, or level=95% (see docs).", many=True)
     ] = ()
     terms: Terms = Terms()

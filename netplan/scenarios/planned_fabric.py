@@ -179,9 +179,8 @@ class Fabric(Struct, frozen=True, eq=False):
         Range(low=49020928.0, base=49020928.0, high=49020928.0)
         """
         from netplan.costing.fabric_bill import make_bill  # noqa: PLC0415 - counts need no money
-        from netplan.costing.materials import parse_spares  # noqa: PLC0415
         from netplan.costing.switches import require_switch  # noqa: PLC0415
-        from netplan.scenarios.bill_books import whole_books  # noqa: PLC0415
+        from netplan.scenarios.bill_books import spares_of, whole_books  # noqa: PLC0415
 
         reader = CatalogReader(self.catalog, self.overrides)
         books = whole_books(self.cluster, self.books, reader)
@@ -192,7 +191,7 @@ class Fabric(Struct, frozen=True, eq=False):
             asked,
             books,
             fabric=self.counts,
-            spares=parse_spares(list(self.books.spares)),
+            spares=spares_of(self.books, reader),
             currency=self.books.currency or "",
         )
 

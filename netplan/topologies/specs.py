@@ -23,7 +23,7 @@ from netplan.errors import CatalogError
 from netplan.files import reachable
 from netplan.inputs.choices import NetworkKind
 from netplan.levels import Level
-from netplan.records import Fault, PositiveFloat, PositiveInt, RecordError, replace
+from netplan.records import Entry, Fault, PositiveFloat, PositiveInt, RecordError, replace
 from netplan.topologies.assembly import Wired
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import FabricGraph, Medium
@@ -62,6 +62,21 @@ FEW = 7
 """Families that a message names; of more it names the one that has no use for a key [1]."""
 
 
+class Support(Entry, frozen=True, kw_only=True):
+    """Who publishes a design of such a fabric.
+
+    ``by`` a maker, who sells it, an operator, who runs it, or a paper; ``servers`` in what its
+    accelerators are sold (``sold_in`` of theirs).
+    """
+
+    maker: str
+    by: Literal["maker", "operator", "paper"] = "maker"
+    design: str
+    address: str
+    date: str
+    servers: tuple[str, ...]
+
+
 class FabricSpec(Record, frozen=True, kw_only=True):
     """A fabric, as its catalog file describes it.
 
@@ -73,7 +88,9 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     direct links. With ``hb_leaf_gpus`` and ``hb_spines`` each of these planes has two tiers: a
     switch for so many GPUs, and so many above it. ``accelerators`` are those that a product is
     built with; for a design that is none they are left out. One that is not ``in_sets`` stands in
-    only where it is named. What joins the domains is the ``family``, with the keys of that family.
+    only where it is named. ``support`` are published designs of such a fabric, empty where none was
+    found, and left out by files that do not say; ``gives_up`` what one gives up with it, in
+    sentences. What joins the domains is the ``family``, with the keys of that family.
     """
 
     family: str
@@ -88,6 +105,8 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     accelerators: tuple[str, ...] = ()
     in_sets: bool = True
     network_kind: NetworkKind = "infiniband"
+    support: tuple[Support, ...] | None = None
+    gives_up: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     # What families say of themselves.
@@ -281,6 +300,28 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     def only_named(self) -> bool:
         """Whether sets of all fabrics leave it out: it stands in only where it is named."""
         return not (self.in_sets and self.even_pods) or "in_sets" in self.unread
+
+    def sold_for(self, servers: str) -> bool:
+        """Whether anybody publishes such a fabric for what accelerators are sold in.
+
+        Parameters
+        ----------
+        servers
+            ``sold_in`` of the accelerator; empty where its file does not say.
+
+        Returns
+        -------
+        bool
+            True where nobody says: of unknown servers, and of a file without ``support``.
+
+        Examples
+        --------
+        >>> rails, torus = FABRICS.load("rail-only"), FABRICS.load("torus-3d")
+        >>> [fabric.sold_for("HGX servers") for fabric in (rails, torus)]
+        [True, False]
+        """
+        known = self.support is None or any(servers in entry.servers for entry in self.support)
+        return known or not servers
 
     def built_with(self, accelerator: str) -> tuple[str, ...]:
         """Accelerators of a product, where this is none of them: nothing recommends it then."""

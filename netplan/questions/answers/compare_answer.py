@@ -1,14 +1,17 @@
 """What a comparison answers: one row a fabric, the tables they make, the verdict."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT
+from netplan.costing.fabric_bill import Bill
+from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, left_out
 from netplan.costing.pricing import books_in_use
 from netplan.decide.candidates import Basis
+from netplan.decide.record import Record
+from netplan.decide.ten_answers import Facts, ten_answers
 from netplan.decide.verdict import Probe, Verdict, decide
 from netplan.performance.forwarding import Forwarding
 from netplan.performance.search import SearchResult
@@ -33,6 +36,7 @@ from netplan.records import replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Scale, listed, quantity, short_money
+from netplan.topologies.specs import FabricSpec
 
 if TYPE_CHECKING:
     from netplan.questions.optimizing.memory_or_gpus import MemoryTradeoff
@@ -64,6 +68,12 @@ class Comparison(Answer):
     paper: Callable[[], Paper | None] | None = None
     """Price of rail-only as its paper has it, and the share that it saves, worked out when read."""
 
+    specs: dict[str, FabricSpec] = field(default_factory=dict)
+    """Files of the fabrics, by their names."""
+
+    beyond: Callable[[Bill], tuple[str, str]] | None = None
+    """What answers on spares and growth of a bill."""
+
     forwarding: Callable[[], Forwarding | None] | None = None
     """What rails forward for experts and lose by it, worked out when read."""
 
@@ -76,7 +86,7 @@ class Comparison(Answer):
             currency=self.currency,
             fabrics=[row.to_dict(self.currency, self.terms) for row in self.rows],
             verdict=verdict.to_dict() if verdict else None,
-            decision=verdict.decision.to_dict() if verdict else None,
+            decision=decision.to_dict() if (decision := self.decision) else None,
             **({"memory_or_gpus": trades} if trades else {}),
             by_hb_size=[row.to_dict() for row in self.by_hb_size],
             **({"forwarding": forwarded.to_dict()} if forwarded else {}),
@@ -253,6 +263,22 @@ class Comparison(Answer):
 
             return cheapest([(row.label, row.served) for row in self.bought], self.currency)
         return decide([row.candidate(self.terms) for row in self.rows], self.basis, self.probe)
+
+    @property
+    def decision(self) -> Record | None:
+        """The verdict as data, with answers to a buyer's ten questions."""
+        verdict = self.verdict
+        if verdict is None or self.beyond is None:
+            return verdict.decision if verdict else None
+        rows = [row for row in self.rows if row.bill is not None and row.cost is not None]
+        facts = Facts(
+            {row.label: row.bill for row in rows if row.bill},
+            {row.label: self.specs[row.name] for row in rows if row.name in self.specs},
+            self.beyond,
+            left_out(cards=str(self.inputs.get("cards", ""))),
+        )
+        answers = ten_answers(verdict.decision, verdict.sentence, facts)
+        return replace(verdict.decision, answers=answers)
 
     @property
     def bought(self) -> list[FabricRow]:

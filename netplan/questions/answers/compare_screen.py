@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from netplan.costing.ranges import Range
+from netplan.decide.candidates import AS_FAST
 from netplan.decide.difference import difference_words, differences, money_words, most_more
 from netplan.decide.record import Change
 from netplan.decide.verdict import Verdict
@@ -352,7 +353,7 @@ def _pace(row: FabricRow, baseline: FabricRow) -> str:
     if row.best is None or baseline.best is None:
         return ""
     slower = row.time_s / baseline.time_s - 1
-    if abs(slower) < LEAST_WAIT / 10:
+    if abs(slower) < AS_FAST:
         return " and as fast"
     within = ", within the error" if row.best.as_fast_as(baseline.best) and row.best.error else ""
     return f" and {100 * abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}{within}"

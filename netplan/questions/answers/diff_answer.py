@@ -6,6 +6,7 @@ from math import fsum
 from typing import Any, NamedTuple
 
 from netplan.costing.fabric_bill import Bill
+from netplan.decide.candidates import AS_FAST
 from netplan.decide.difference import (
     CENT,
     PartDifference,
@@ -19,7 +20,6 @@ from netplan.decide.difference import (
 )
 from netplan.questions.answers.bill_columns import open_above
 from netplan.questions.answers.diff_sides import (
-    AS_FAST,
     Pace,
     Side,
     not_ranked_words,

@@ -6,13 +6,11 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill
+from netplan.decide.candidates import AS_FAST
 from netplan.performance.plan import PlanTime
 from netplan.questions.answers.compare_rows import FabricRow
 from netplan.reports.answer import plain_at
 from netplan.units import PERCENT
-
-AS_FAST = 5e-4
-"""Difference of times below which a reader of a tenth of a percent sees none [1]."""
 
 
 class Goodput(Struct, frozen=True):

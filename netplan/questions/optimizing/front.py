@@ -515,7 +515,7 @@ def foreign(
         if others:
             names = ", ".join(f"{spec.name} ({', '.join(spec.accelerators)})" for spec in others)
             yield f"{start} built with other accelerators: {names}."
-    unsold = [spec for spec in left_out if not on.sold_with(spec.family)]
+    unsold = [spec for spec in left_out if not spec.sold_for(on.sold_in)]
     unsold = [spec for spec in unsold if not spec.built_with(on.name)]
     if unsold:
         names = ", ".join(spec.name for spec in unsold)

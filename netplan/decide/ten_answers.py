@@ -1,0 +1,269 @@
+"""Ten questions of a buyer, answered from a decision and from what it is about, a text each.
+
+What to order; its price and range; the runner-up and what separates the two; what flips that; where
+prices are from; what is missing; what one gives up; who supports it; spares; growth.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import fsum
+
+from msgspec import Struct
+
+from netplan.costing.fabric_bill import Bill
+from netplan.costing.materials import CABLE_PARTS, SWITCH_PARTS
+from netplan.costing.ranges import Range
+from netplan.decide.candidates import AS_FAST
+from netplan.decide.difference import PartDifference, money_words, telling, unpriced_words
+from netplan.decide.record import Record, TenAnswers
+from netplan.reports.quantities import listed, short_money
+from netplan.topologies.specs import FabricSpec
+from netplan.units import PERCENT
+
+MOST_SOURCES, MOST_PARTS = 4, 3
+"""Kinds of sources, and parts of a difference, that an answer names [1]."""
+LEAST_SHARE = 0.005
+"""Share of a price from which a kind of source is named [1]."""
+
+
+class Facts(Struct, frozen=True):
+    """What the answers rest on beside the decision.
+
+    Parameters
+    ----------
+    bills, specs
+        Bill of each fabric by its name, and its file.
+    beyond
+        What answers on spares and on growth of a bill.
+    left_out
+        What no bill of these holds, in words.
+    """
+
+    bills: Mapping[str, Bill]
+    specs: Mapping[str, FabricSpec]
+    beyond: Callable[[Bill], tuple[str, str]]
+    left_out: tuple[str, ...] = ()
+
+
+def ten_answers(record: Record, sentence: str, facts: Facts) -> TenAnswers | None:
+    """Answer the ten questions.
+
+    Parameters
+    ----------
+    record
+        The decision.
+    sentence
+        The same in words.
+    facts
+        What it is about.
+
+    Returns
+    -------
+    TenAnswers or None
+        None where nothing has a bill.
+    """
+    name = record.winner or next(iter(record.tied), None)
+    first = name if name in facts.bills else next(iter(facts.bills), None)
+    if first is None:
+        return None
+    bill, spec = facts.bills[first], facts.specs.get(first)
+    spares, growth = facts.beyond(bill)
+    return TenAnswers(
+        order=_order(record, sentence, facts.bills),
+        price=_price(record, facts.bills, first),
+        runner_up=_runner_up(record, bill),
+        flips=_flips(record),
+        prices_from=_prices_from(bill),
+        missing=_missing(bill, facts.left_out),
+        gives_up=" ".join(spec.gives_up if spec else ()) or GIVES_UP[bill.fabric.network],
+        supported_by=_supported(spec),
+        spares=spares,
+        growth=growth,
+    )
+
+
+GIVES_UP = {
+    "any-to-any": "Nothing in reach: any GPU talks to any other, at the rate of its levels.",
+    "rail-only": "Rails do not meet: what is for another one is forwarded inside an HB domain.",
+    "direct": "Switches: a GPU reaches its neighbours, and all others through them.",
+}
+"""What one gives up where the file of a fabric does not say, by its network."""
+
+
+def _order(record: Record, sentence: str, bills: Mapping[str, Bill]) -> str:
+    """What to order, with the counts of what is bought."""
+    if record.kind == "none":
+        return sentence
+    if record.winner is None:
+        counts = [f"{name} ({_counts(bills[name])})" for name in record.tied if name in bills]
+        return f"Undecided: ask for offers on {listed(counts or list(record.tied))}."
+    return f"{record.winner}: {_counts(bills[record.winner])}."
+
+
+def _counts(bill: Bill) -> str:
+    """How many of each are bought."""
+    kinds = {"switches": SWITCH_PARTS, "modules": ("transceiver",)}
+    kinds["cables"] = tuple(CABLE_PARTS.values())
+    counts = {words: bill.ordered(*parts) for words, parts in kinds.items()}
+    switches = counts.pop("switches") and _switches(bill)
+    words = [f"{switches:,} switches of {bill.fabric.sizing.radix} ports"] if switches else []
+    return ", ".join([*words, *(f"{count:,} {name}" for name, count in counts.items())])
+
+
+def _switches(bill: Bill) -> int:
+    """Switches on order [1]."""
+    return sum(item.line.order for item in bill.quote.items if item.line.part in SWITCH_PARTS)
+
+
+def _price(record: Record, bills: Mapping[str, Bill], first: str) -> str:
+    """Price with its range, and for one GPU; of all that tie."""
+    names = [name for name in record.tied if name in bills] or [first]
+    texts = [priced_words(bills[name]) for name in names]
+    if len(names) == 1:
+        return f"{texts[0]}."
+    return f"{'; '.join(f'{name} {text}' for name, text in zip(names, texts, strict=True))}."
+
+
+def priced_words(bill: Bill) -> str:
+    """Price of a network with its range, and for one GPU.
+
+    Parameters
+    ----------
+    bill
+        The bill.
+
+    Returns
+    -------
+    str
+        Such as ``221 M USD (140 M to 330 M), 6,745 a GPU``.
+    """
+    price, currency = bill.capital, bill.quote.currency
+    least = "at least " if bill.quote.unpriced else ""
+    span = f" ({short_money(price.low)} to {short_money(price.high)})" if price.spread else ""
+    per_gpu = f"{bill.per_gpu.base:,.0f} a GPU"
+    return f"{least}{short_money(price.base, currency)}{span}, {per_gpu}"
+
+
+def _runner_up(record: Record, bill: Bill) -> str:
+    """What comes next, by how much money and time, and which parts that is."""
+    if record.runner_up is None:
+        return "None: no other fabric competes."
+    currency = bill.quote.currency
+    text = f"{record.runner_up}: "
+    text += money_words(record.difference, currency) if record.difference else "the same bill"
+    margin = record.margin_money
+    if margin is not None and margin.spread:
+        text += f" ({signed_span(margin)} at one price of a part in both)"
+    if record.margin_time_share is not None:
+        text += f", {pace_words(record.margin_time_share, told_apart=record.times_told_apart)}"
+    if parts := parts_words(record.difference):
+        text += f". {parts}"
+    if lacking := unpriced_words(record.difference):
+        text += f"; without a price: {lacking}"
+    return f"{text}."
+
+
+def signed_span(margin: Range) -> str:
+    """Low to high of a difference.
+
+    Examples
+    --------
+    >>> signed_span(Range(-2e6, 1e6, 1.24e8))
+    '-2.0 M to +124 M'
+    """
+    return f"{short_money(margin.low, sign=True)} to {short_money(margin.high, sign=True)}".strip()
+
+
+def pace_words(share: float, *, told_apart: bool | None) -> str:
+    """By how much longer something takes, in words.
+
+    Parameters
+    ----------
+    share
+        That share [1].
+    told_apart
+        Whether it is more than the model's error; None where nobody knows.
+
+    Examples
+    --------
+    >>> pace_words(0.021, told_apart=False), pace_words(-0.5, told_apart=True)
+    ('2.1 % more time, within the error', '50.0 % less time')
+    """
+    if abs(share) < AS_FAST:
+        return "as fast"
+    within = ", within the error" if told_apart is False else ""
+    return f"{PERCENT * abs(share):.1f} % {'more' if share > 0 else 'less'} time{within}"
+
+
+def parts_words(parts: Sequence[PartDifference], most: int = MOST_PARTS) -> str:
+    """Parts of a difference, the largest first, and the rest, which sum to it.
+
+    Parameters
+    ----------
+    parts
+        The differences, part by part.
+    most
+        Parts to name [1].
+
+    Returns
+    -------
+    str
+        The phrase; empty where nothing differs.
+    """
+    known = telling(tuple(parts))
+    words = [part.words for part in known[:most]]
+    rest = fsum(part.difference for part in parts) - fsum(p.difference for p in known[:most])
+    if words and abs(rest) >= 1:
+        words.append(f"all other parts {short_money(rest, sign=True).strip()}")
+    return ", ".join(words)
+
+
+def _flips(record: Record) -> str:
+    """What would turn the decision round."""
+    texts = [change.sentence for change in record.flips]
+    if record.kind == "undecided":
+        texts = ["Offers: within the book's ranges either may cost less.", *texts]
+    return " ".join(texts) or "No price in the book flips it."
+
+
+def _prices_from(bill: Bill) -> str:
+    """How the money is known, by its share of the price."""
+    shares: dict[str, float] = defaultdict(float)
+    dates = []
+    for item in bill.quote.items:
+        if item.price is not None and item.total.base:
+            shares[item.trust] += item.total.base / bill.capital.base
+            dates.append(item.price.date)
+    known = sorted(shares.items(), key=lambda pair: -pair[1])
+    named = [(trust, share) for trust, share in known if share >= LEAST_SHARE][:MOST_SOURCES]
+    if not named:
+        return "No part has a price."
+    texts = [f"{trust} {PERCENT * share:.0f} %" for trust, share in named]
+    span = f"{min(dates)} to {max(dates)}" if min(dates) != max(dates) else dates[0]
+    return f"Of the money: {', '.join(texts)}; quoted {span}."
+
+
+def _missing(bill: Bill, left_out: Sequence[str]) -> str:
+    """What has no price, and what is not on the bill."""
+    return " ".join(_lacking(bill, left_out))
+
+
+def _lacking(bill: Bill, left_out: Sequence[str]) -> Iterator[str]:
+    units: dict[str, int] = defaultdict(int)
+    for line in bill.quote.unpriced:
+        units[line.priced_as] += line.order * line.price_units
+    if units:
+        named = listed([f"{count:,} {words}" for words, count in units.items()])
+        yield f"Without a price, so not in the sum: {named}."
+    else:
+        yield "Every line of the bill has a price."
+    if left_out:
+        yield f"Not on the bill: {listed(list(left_out))}."
+
+
+def _supported(spec: FabricSpec | None) -> str:
+    """Makers with a published reference design, with its date."""
+    if spec is None or not spec.support:
+        return "No maker found: no reference design of such a fabric is known."
+    texts = [f"{entry.maker} ({entry.design}, {entry.date})" for entry in spec.support]
+    return f"{listed(texts)}."

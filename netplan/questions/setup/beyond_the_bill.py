@@ -1,0 +1,166 @@
+"""What an order means beyond its bill, in words: its spares, and growth to twice the size.
+
+Spares are those of a service level, unless others are on the bill. Growth is what ``netplan grow``
+answers of two phases, the second of twice the GPUs.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from netplan.costing.fabric_bill import Bill
+from netplan.costing.materials import SPARED, BillItem
+from netplan.costing.prices import PriceBook
+from netplan.costing.pricing import price_bill
+from netplan.decide.difference import PART_WORDS
+from netplan.errors import NetplanError
+from netplan.faults.years.ordered_spares import USUAL_LEVEL, level_of, spares_rule
+from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook
+from netplan.questions.question import Question
+from netplan.records import replace
+from netplan.reports.quantities import listed, short_money
+from netplan.scenarios.reading import CatalogReader
+
+MOST_GROWN = 70_000
+"""GPUs up to which the network of twice the size is planned for an answer [1]."""
+WORTH_WORDS = 1.0
+"""Money below which parts that are left over go unsaid [currency]."""
+
+
+def beyond_the_bill(
+    asked: Question[Any], book: PriceBook, names: Sequence[str]
+) -> Callable[[Bill], tuple[str, str]]:
+    """What answers on spares and growth of a bill.
+
+    Parameters
+    ----------
+    asked
+        The question, whose scenario grows.
+    book
+        Prices of the spares.
+    names
+        Fabrics of the scenario as they are asked for.
+
+    Returns
+    -------
+    callable
+        From a bill of one of them to both answers, in words.
+    """
+    reader = CatalogReader(asked.catalog)
+
+    def answered(bill: Bill) -> tuple[str, str]:
+        failures = reader.load(FAILURE_BOOKS, asked.books.failures)
+        texts = asked.books.spares
+        return spares_words(bill, book, failures, texts), growth_words(asked, bill, names)
+
+    return answered
+
+
+def spares_words(bill: Bill, book: PriceBook, failures: FailureBook, texts: Sequence[str]) -> str:
+    """Spares of a bill, those of the usual service level where it has none, and their price.
+
+    Parameters
+    ----------
+    bill
+        The bill.
+    book
+        Its prices.
+    failures
+        Rates, and times of delivery.
+    texts
+        How spares were asked for.
+
+    Returns
+    -------
+    str
+        How many of each part, for how much, and whether they are on the bill.
+    """
+    lines = tuple(item.line for item in bill.quote.items)
+    billed = any(line.spares for line in lines)
+    level = level_of(texts or (USUAL_LEVEL,))
+    rule = None if billed else spares_rule((USUAL_LEVEL,), lambda: failures)
+    spared = rule(lines) if rule else lines
+    only = [replace(line, quantity=line.spares, spares=0) for line in spared if line.spares]
+    if not only:
+        return "None: nothing of it is replaced by a part of its own."
+    cost = price_bill(only, book, bill.quote.currency).total.base
+    why = (
+        f"for {level:.0%} that a spare is there while a part is delivered (failures"
+        f" {failures.name})"
+        if level
+        else f"as asked ({', '.join(texts)})"
+    )
+    where = "on the bill" if billed else "to be added to the price"
+    return f"{listed([*_spared(only)])}, {why}: {short_money(cost, bill.quote.currency)}, {where}."
+
+
+def _spared(lines: Sequence[BillItem]) -> Iterator[str]:
+    """How many spares of each category."""
+    for category in SPARED:
+        count = sum(line.quantity for line in lines if line.category == category)
+        if count:
+            yield f"{count:,} {PART_WORDS[category][count != 1]}"
+
+
+def growth_words(asked: Question[Any], bill: Bill, names: Sequence[str]) -> str:
+    """What twice as many GPUs need, in a sentence: what ``netplan grow`` says of two phases.
+
+    Parameters
+    ----------
+    asked
+        The question.
+    bill
+        Of the fabric.
+    names
+        Fabrics as they are asked for, that of the bill among them.
+
+    Returns
+    -------
+    str
+        What is bought, what is moved, and what the first phase then has more.
+    """
+    from netplan.questions.grow import Grow
+
+    gpus = bill.gpus
+    command = f"netplan grow --gpus {gpus} --gpus {2 * gpus}"
+    if 2 * gpus > MOST_GROWN:
+        return f"Not planned here for so many GPUs: {command}."
+    fabric = next((name for name in names if _is(name, bill.name)), bill.name)
+    books = {"floor_plan": None, "networks": (), "spares": ()}
+    scenario = asked.scenario.replace(fabrics=(fabric,), **books)
+    given = asked.given - {"floor_plan", "networks", "spares", "gpus"}
+    try:
+        question = Grow(
+            scenario=scenario, before=asked.before, given=given, catalog=asked.catalog,
+            phases=(gpus, 2 * gpus),
+        )  # fmt: skip
+        grown = question.ask().grown[0]
+    except NetplanError as error:
+        return f"Not to {2 * gpus:,} GPUs: {error}."
+    first, second = grown.steps
+    currency = bill.quote.currency
+    planned, _, unplanned = grown.ways
+    counts = _spared([item.line for item in second.order.bought.items])
+    text = (
+        f"To {2 * gpus:,} GPUs: {listed([*counts])} for {short_money(second.cost.base, currency)};"
+        f" {_moved(planned.moved)}"
+    )
+    more = first.bill.capital.base - first.own.capital.base
+    if more > WORTH_WORDS:
+        text += f", if {short_money(more, currency)} more is ordered now"
+        text += f"; else {_moved(unplanned.moved)}"
+    if planned.left.base > WORTH_WORDS:
+        text += f"; parts for {short_money(planned.left.base, currency)} are left over"
+    return f"{text}."
+
+
+def _is(name: object, fabric: str) -> bool:
+    """Whether a fabric as asked for, a name or a path, is the one of a bill."""
+    stem = str(name).rpartition("/")[2].removesuffix(".yaml")
+    return fabric in (name, stem)
+
+
+def _moved(cables: int) -> str:
+    """How many cables move."""
+    if not cables:
+        return "no cable moves"
+    return f"{cables:,} cable{'s move' if cables != 1 else ' moves'}"
