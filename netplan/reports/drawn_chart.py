@@ -46,6 +46,9 @@ VIRIDIS = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a
 BRIGHT = 140
 """Brightness of a colour of 255 from which dark letters stand on it [1]."""
 
+MOST_TOLD, POINTED_PX = 400, 2.0
+"""Bars of a series from which on those thinner than a pointer finds [px] have no title [1]."""
+
 CORNERS = {"square": 4, "diamond": 4, "triangle-up": 3, "triangle-down": 3}
 TURNS = {"square": 0.25, "diamond": 0.0, "triangle-up": 0.25, "triangle-down": 0.75, "star": 0.25}
 """Where the first corner of a sign stands, as a share of a turn; a square's is between axes."""
@@ -514,12 +517,50 @@ def _bars(trace: Trace, x: Ruler, y: Ruler, titled: bool) -> Iterator[Markup]:  
     boxes = trace.boxes() if titled else []
     boxes += [""] * (len(values) - len(boxes))
     places = zip(trace.starts, values, trace.rows, trace.thickness, strict=True)
+    many = len(values) > MOST_TOLD
+    thin: dict[tuple[str, float, float], list[tuple[float, float]]] = {}
     for (start, value, row, width), colour, box in zip(places, colours, boxes, strict=True):
         ends = sorted((along.place(start), along.place(start + value)))
         sides = sorted((across.place(row - width / 2), across.place(row + width / 2)))
+        if many and (not box or ends[1] - ends[0] < POINTED_PX):
+            middle, width_px = round(sum(sides) / 2, 1), round(sides[1] - sides[0], 1)
+            thin.setdefault((colour, width_px, middle), []).append((ends[0], ends[1]))
+            continue
         corner = (ends[0], sides[0]) if flat else (sides[0], ends[0])
         size = (ends[1] - ends[0], sides[1] - sides[0])
         yield _rectangle(corner, size if flat else size[::-1], colour, box)
+    yield from _strokes(thin, flat=flat)
+
+
+def _strokes(
+    bars: Mapping[tuple[str, float, float], Sequence[tuple[float, float]]], *, flat: bool
+) -> Iterator[Markup]:
+    """Bars without titles as one line a colour and thickness: a tenth of their signs.
+
+    Parameters
+    ----------
+    bars
+        Ends by colour, thickness and middle [px].
+    flat
+        Whether they lie.
+    """
+    lines: dict[tuple[str, float], list[str]] = {}
+    along, across = ("H", "m{} 0") if flat else ("V", "m0 {}")
+    for (colour, width_px, middle), ends in bars.items():
+        steps, reached = lines.setdefault((colour, width_px), []), -1.0
+        for start, end in sorted((round(start, 1), round(end, 1)) for start, end in ends):
+            if end <= max(start, reached):
+                continue
+            if reached < 0:
+                corner = (start, middle) if flat else (middle, start)
+                steps.append(f"M{' '.join(map(short_number, corner))}")
+            elif start > reached:
+                steps.append(across.format(short_number(start - reached).lstrip("0")))
+            steps.append(f"{along}{short_number(end)}")
+            reached = end
+    shape = Markup('<path d="{}" style="fill:none;stroke:{};stroke-width:{}"></path>')
+    for (colour, width_px), steps in lines.items():
+        yield shape.format("".join(steps), colour, short_number(width_px))
 
 
 def _heat(trace: Trace, x: Ruler, y: Ruler, titled: bool) -> Iterator[Markup]:  # noqa: FBT001
