@@ -158,6 +158,8 @@ class Fabric(Struct, frozen=True):
         Assumptions and warnings, one sentence each.
     board_ports
         Of the network ports those that end on traces of a board [1].
+    networks
+        Networks of switches that no link joins, such as those of rails [1].
     """
 
     name: str
@@ -171,6 +173,7 @@ class Fabric(Struct, frozen=True):
     notes: tuple[str, ...]
     domain_gpus: tuple[tuple[int, int], ...] = ()
     board_ports: int = 0
+    networks: int = 1
 
     @property
     def card_ports(self) -> int:

@@ -3,7 +3,9 @@
 A row shows the first devices of its kind and the last one; its label says how many there are, how
 many ports of each lead down and up, and how far that is oversubscribed. Lines show which kinds are
 joined and through what, with the cables of each end beside them; they do not count the cables.
-Where the graph is at hand, devices have the names of the cable plan, rails included.
+Of networks that nothing joins, such as those of rails, the first and the last one are drawn, with
+no line between them. Where the graph is at hand, devices have the names of the cable plan, rails
+included.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +31,10 @@ LOOP_LINE, LOOP_ROOM = 20.0, 44.0  # label of links within a row; height of thei
 
 
 class _Row(Struct, frozen=True):
-    """Devices of one kind: how many, what one is called, what is written beside them."""
+    """Devices of one kind: how many, what one is called, what is written beside them.
+
+    Those of several networks apart are drawn as the first of the first and the last of the last.
+    """
 
     name: str
     count: int
@@ -37,20 +42,37 @@ class _Row(Struct, frozen=True):
     label: str
     detail: str
     names: tuple[str, ...] = ()
+    networks: int = 1
 
     @property
     def numbers(self) -> list[int]:
         """Devices that are drawn, counted from 1: the first ones and the last."""
-        if self.count <= SHOWN:
-            return list(range(1, self.count + 1))
-        return [*range(1, SHOWN), self.count]
+        return [1 + place for place in _kept(self.count, self.networks)]
 
     @property
     def centres(self) -> list[float]:
         """Middle of each box."""
         step, shown = (WIDTH - LABEL_WIDTH - MARGIN) / SHOWN, len(self.numbers)
         start = (SHOWN - shown) / 2
-        return [LABEL_WIDTH + step * (start + slot + 0.5) for slot in range(shown)]
+        slots = [start + slot for slot in range(shown)]
+        if self.networks > 1 and shown < SHOWN:  # each above or below its network's own
+            slots = [SHOWN / 4 - 0.5, 3 * SHOWN / 4 - 0.5]
+        return [LABEL_WIDTH + step * (slot + 0.5) for slot in slots]
+
+
+def _kept(count: int, networks: int = 1) -> list[int]:
+    """Places of the devices that are drawn, from 0 on.
+
+    Examples
+    --------
+    >>> _kept(2), _kept(36), _kept(36, 6), _kept(8, 8)
+    ([0, 1], [0, 1, 2, 35], [0, 1, 34, 35], [0, 7])
+    """
+    half = SHOWN // 2
+    if networks > 1:
+        each = max(1, min(half, count // networks))
+        return [*range(each), *range(count - each, count)]
+    return list(range(count)) if count <= SHOWN else [*range(SHOWN - 1), count - 1]
 
 
 def fabric_drawing(
@@ -124,9 +146,14 @@ def _names(fabric: Fabric, network: FabricGraph) -> dict[str, tuple[str, ...]]:
     names = {}
     for number, tier in zip(np.unique(tiers).tolist(), fabric.tiers, strict=True):
         nodes = switches[tiers == number].tolist()
-        kept = nodes if len(nodes) <= SHOWN else [*nodes[: SHOWN - 1], nodes[-1]]
-        names[tier.name] = tuple(network.node_name(node) for node in kept)
+        kept = _kept(len(nodes), _apart(fabric))
+        names[tier.name] = tuple(network.node_name(nodes[place]) for place in kept)
     return names
+
+
+def _apart(fabric: Fabric) -> int:
+    """Networks that are drawn apart [1]: those of several tiers, which have lines of their own."""
+    return fabric.networks if len(fabric.tiers) > 1 else 1
 
 
 def _tier(fabric: Fabric, tier: SwitchTier, names: tuple[str, ...]) -> _Row:
@@ -144,6 +171,7 @@ def _tier(fabric: Fabric, tier: SwitchTier, names: tuple[str, ...]) -> _Row:
         label=f"{tier.switches:,} {TIMES} {kind}",
         detail=f"{ports}, {spare:,} free" if spare else ports,
         names=names,
+        networks=_apart(fabric),
     )
 
 
@@ -156,8 +184,20 @@ def _port_words(fabric: Fabric, tier: SwitchTier) -> str:
             return ""
         down += group.links if ends[1] == tier.name else 0
         up += group.links if ends[0] == tier.name else 0
-    words = f"{down / tier.switches:.4g} down"
-    return f"{words}, {up / tier.switches:.4g} up ({down / up:.3g}:1)" if up else words
+    words = f"{_each(down, tier.switches)} down"
+    return f"{words}, {_each(up, tier.switches)} up ({down / up:.2g}:1)" if up else words
+
+
+def _each(ports: int, switches: int) -> str:
+    """Ports of one of several switches: there is no half a port.
+
+    Examples
+    --------
+    ('32', '~63')
+    ('32', '~63')
+    """
+    share = ports / switches
+    return f"{share:,.0f}" if ports % switches == 0 else f"~{share:,.0f}"
 
 
 def _gpus(fabric: Fabric) -> _Row:
@@ -205,16 +245,22 @@ def _joined(
         return
     lower, upper = (next(row for row in rows if row.name == end) for end in ends)
     start, end = tops[lower.name], tops[upper.name] + BOX_HEIGHT
+    between = LABEL_WIDTH + (WIDTH - LABEL_WIDTH - MARGIN) / 2
     for x1 in lower.centres:
         for x2 in upper.centres:
-            yield line(x1, start, x2, end, kind)
+            if lower.networks == 1 or (x1 < between) == (x2 < between):
+                yield line(x1, start, x2, end, kind)
     # Beside the upper row's own gap, so that labels of several groups stand apart.
     middle = end + GAP / 2
+    if lower.networks > 1:
+        yield text(
+            between, middle + 4, f"{lower.networks:,} networks apart", "sub", anchor="middle"
+        )
     yield text(MARGIN, middle - 4, _link_words(fabric, group), "sub")
     counts = {tier.name: tier.switches for tier in fabric.tiers}
-    words = f"{group.links / counts[upper.name]:.4g} to each {upper.singular}"
+    words = f"{_each(group.links, counts[upper.name])} to each {upper.singular}"
     if lower.name:
-        words = f"{group.links / counts[lower.name]:.4g} from each {lower.singular}, {words}"
+        words = f"{_each(group.links, counts[lower.name])} from each {lower.singular}, {words}"
     yield text(MARGIN, middle + 12, words, "sub")
 
 
@@ -245,6 +291,7 @@ def _boxes(row: _Row, y: float) -> Iterator[Markup]:
         yield box(centre - BOX_WIDTH / 2, y, BOX_WIDTH, BOX_HEIGHT, kind)
         shown = short(name, NAME_LENGTH)
         yield text(centre, y + BOX_HEIGHT / 2 + 4.5, shown, "name", anchor="middle")
-    if row.count > SHOWN:
-        middle = (row.centres[-2] + row.centres[-1]) / 2
+    if row.count > len(row.centres):
+        places = row.centres if row.networks == 1 else row.centres[: 1 + len(row.centres) // 2]
+        middle = (places[-2] + places[-1]) / 2
         yield text(middle, y + BOX_HEIGHT / 2 + 5, "…", "label", anchor="middle")

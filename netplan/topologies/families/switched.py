@@ -306,7 +306,8 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
             tiers = _tiers(networks[0].tree, sizing, 1)
         fabric = _fabric(self, sizing, (built, bound), tiers, ratio)
         notes = self._sharing_notes(sizing, networks, fabric.switches)
-        return replace(fabric, notes=(*notes, *fabric.notes))
+        apart = max(1, sum(network.copies for network in networks))
+        return replace(fabric, notes=(*notes, *fabric.notes), networks=apart)
 
     def _sharing_notes(
         self, sizing: Sizing, networks: tuple[RailNetworks, ...], switches: int

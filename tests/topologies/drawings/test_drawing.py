@@ -61,3 +61,36 @@ def test_links_of_boards_are_told_beside_the_gpus() -> None:
     assert "twisted torus of 4 \u00d7 4 \u00d7 8" in fabric_drawing(
         built("twisted-torus", 128, 64, 1)
     )
+
+
+def test_networks_of_rails_have_no_line_between_them() -> None:
+    # 4,096 GPUs, radix 64, 8 rails of 512 hosts: 16 leaves and 8 spines each. Two of both are drawn
+    # of the first network and of the last: 2 x 2 lines each; hosts reach all, 4 x 4.
+    fabric = built("rail-only", 4096, 64, 8)
+    assert fabric.networks == 8
+    drawn = fabric_drawing(fabric)
+    assert "8 networks apart" in drawn
+    ends = [
+        [float(value) for value in one]
+        for one in re.findall(
+            r'<line x1="([\d.]+)" y1="([\d.]+)" x2="([\d.]+)" y2="([\d.]+)"', drawn
+        )
+    ]
+    top = min(y2 for _, _, _, y2 in ends)
+    trunks = [(x1, x2) for x1, _, x2, y2 in ends if y2 == top]
+    assert (len(ends), len(trunks)) == (16 + 8, 8)
+    middle = sum(x for pair in trunks for x in pair) / 16
+    assert all((x1 < middle) == (x2 < middle) for x1, x2 in trunks)
+    # One network over all GPUs: every drawn leaf is joined to every drawn spine.
+    assert fabric_drawing(built("rail-optimized", 1024, 64, 8)).count("<line") == 16 + 16
+
+
+@pytest.mark.parametrize("name", ["rail-only", "rail-optimized", "fat-tree"])
+def test_no_switch_has_half_a_port(name: str) -> None:
+    # 10,368 GPUs do not fill the tiers evenly: 10,368 links on 165 spines are 62.8 a spine.
+    words = re.findall(
+        r">([^<]*(?:down|to each)[^<]*)<", fabric_drawing(built(name, 10_368, 64, 72))
+    )
+    assert words
+    for text in words:
+        assert re.search(r"\d\.\d", text.partition(" (")[0]) is None, text
