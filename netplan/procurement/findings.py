@@ -395,9 +395,10 @@ class Findings:
         return Scale(1.0, self.cost.currency, 3)
 
     @property
-    def thousands(self) -> Scale:
-        """Scale of amounts in thousands."""
-        return Scale(1e3, f"k {self.cost.currency}", 1)
+    def of_runs(self) -> Scale:
+        """Scale of what the networks cost a training run."""
+        costs = (run.cost.base for run in self.runs if run.cost)
+        return Scale.of(max(costs, default=0.0), self.cost.currency)
 
     @cached_property
     def racks(self) -> Elevations | None:

@@ -49,7 +49,7 @@ def _in_use(findings: Findings) -> Iterator[str]:
     years = f"Over {order.bill.life.years} years, with energy and upkeep, present value"
     amounts = (
         (years, findings.cost.scale, order.over_life, other and other.over_life),
-        (f"a training run{days}", findings.thousands, order.run_cost, other and other.run_cost),
+        (f"a training run{days}", findings.of_runs, order.run_cost, other and other.run_cost),
         ("a useful PFLOP/s", findings.whole, order.useful, other and other.useful),
         ("a million tokens", findings.cents, order.tokens_cost, other and other.tokens_cost),
     )
@@ -245,14 +245,14 @@ def _lines(
     findings: Findings, order: SupplierColumn, other: SupplierColumn | None
 ) -> Iterator[Line]:
     """Figures of the order."""
-    scale, whole, thousands = findings.cost.scale, findings.whole, findings.thousands
+    scale, whole, of_runs = findings.cost.scale, findings.whole, findings.of_runs
     years = f"Over {order.bill.life.years} years, energy and upkeep, {scale.title}"
     ends = f"low to high, {scale.title}"
     amounts: tuple[tuple[str, Scale, Callable[[SupplierColumn], float | None]], ...] = (
         (f"Price of the network, {scale.title}", scale, lambda side: side.bill.capital.base),
         (f"Price for one GPU, {whole.title}", whole, lambda side: side.bill.per_gpu.base),
         (years, scale, lambda side: side.over_life),
-        (f"Network for a training run, {thousands.title}", thousands, lambda side: side.run_cost),
+        (f"Network for a training run, {of_runs.title}", of_runs, lambda side: side.run_cost),
         (f"Price of a useful PFLOP/s, {whole.title}", whole, lambda side: side.useful),
         (
             f"A million tokens, {findings.cents.title}",

@@ -407,14 +407,14 @@ def _training_run(answer: Findings) -> Iterator[Section]:
         return ("≥ " if bills[run.fabric].quote.unpriced else ""), ""
 
     days = behind(lambda run: run.days, lambda run: answer.timed[run.fabric].error, 1)
-    whole, useful = Scale(1.0, unit, 0), f"{unit} per useful PFLOP/s"
-    run_cost = told_column(f"network, {unit} a run", "run_cost", "cost.base", form="count")
+    whole, useful, of_runs = answer.whole, f"{unit} per useful PFLOP/s", answer.of_runs
+    run_cost = column(of_runs.of_money("run_cost", f"network, {of_runs.title} a run"), "cost.base")
     work = told_column(useful, "cost_per_effective_pflops", "price_per_pflops.base", form="count")
     of_run: list[Column[TrainingRun]] = [
         told_column("iterations", form="count"),
         replace(told_column("days", form="fixed", digits=1), mark=days),
         replace(run_cost, mark=lacking),
-        range_column("cost", whole, lambda run: no_high(bills[run.fabric])),
+        range_column("cost", of_runs, lambda run: no_high(bills[run.fabric])),
     ]
     columns: list[Column[TrainingRun]] = [
         column("fabric"),

@@ -175,14 +175,21 @@ class Scale(Struct, frozen=True):
 
     @classmethod
     def of(cls, largest: float, currency: str) -> "Scale":
-        """The scale that suits the largest amount."""
-        factor, sign = (1e6, "M") if largest >= IN_MILLIONS_FROM else (1e3, "k")
-        return cls(factor, f"{sign} {currency}", 0 if largest >= WHOLE_MILLIONS_FROM else 1)
+        """The scale that suits the largest amount: three digits of it or more.
+
+        Examples
+        --------
+        >>> [Scale.of(most, "USD").amount(most) for most in (5.8038e6, 27.64e6, 803_800.0)]
+        ['5.80 M USD', '27.6 M USD', '803.8 k USD']
+        """
+        factor, sign = _prefix(largest)
+        digits = 2 if IN_MILLIONS_FROM <= largest < MORE_DIGITS_BELOW else 1
+        return cls(factor, f"{sign} {currency}", 0 if largest >= WHOLE_MILLIONS_FROM else digits)
 
     @classmethod
     def short(cls, largest: float, currency: str) -> "Scale":
         """The scale of a column of few digits: millions or thousands, whole from a hundred on."""
-        factor, sign = (1e6, "M") if abs(largest) >= MONEY_IN_MILLIONS_FROM else (1e3, "k")
+        factor, sign = _prefix(largest)
         return cls(factor, f"{sign} {currency}".rstrip(), int(abs(largest) < 100 * factor))
 
     def of_money(self, name: str, title: str | None = None) -> Quantity:
@@ -252,7 +259,14 @@ class Scale(Struct, frozen=True):
         return f"{first}+" if last == base else f"{first}{between}{last}+"
 
 
-IN_MILLIONS_FROM, WHOLE_MILLIONS_FROM = 1e7, 1e10
+IN_MILLIONS_FROM, MORE_DIGITS_BELOW, WHOLE_MILLIONS_FROM = 1e6, 1e7, 1e10
+"""Amounts from which on money is in millions, below which these have two decimals, from which on
+none: the one rule of all forms."""
+
+
+def _prefix(amount: float) -> tuple[float, str]:
+    """What an amount of money is divided by, and the sign of that."""
+    return (1e6, "M") if abs(amount) >= IN_MILLIONS_FROM else (1e3, "k")
 
 
 class Words(Struct, frozen=True):
@@ -357,9 +371,6 @@ DIGITS, PERCENT_DIGITS = 4, 2
 SMALL_S, LARGE = 0.1, 1000
 
 
-MONEY_IN_MILLIONS_FROM = 1e6
-
-
 def money(amount: float, currency: str, ends: tuple[float, float] | None = None) -> str:
     """An amount in millions or thousands, with its low and high in the same where they differ.
 
@@ -368,7 +379,7 @@ def money(amount: float, currency: str, ends: tuple[float, float] | None = None)
     >>> money(49_020_928.0, "USD"), money(65_536, "EUR"), money(3e6, "USD", (2e6, 5e6))
     ('49.0 M USD', '65.5 k EUR', '3.0 M USD (2.0 to 5.0)')
     """
-    scale, prefix = (1e6, "M") if amount >= MONEY_IN_MILLIONS_FROM else (1e3, "k")
+    scale, prefix = _prefix(amount)
     text = f"{amount / scale:,.1f} {prefix} {currency}"
     if ends is None or ends[0] == ends[1]:
         return text

@@ -21,7 +21,7 @@ from netplan.reports.axes import ChartAxis, finite, flattened
 from netplan.reports.charts import Chart, hover
 from netplan.reports.escape import short
 from netplan.reports.quantities import (
-    MONEY_IN_MILLIONS_FROM,
+    IN_MILLIONS_FROM,
     PERCENT_DIGITS,
     PREFIXED,
     PRICE_ROW,
@@ -113,7 +113,7 @@ class Reader(Struct, frozen=True):
         numbers = [value for value in values if finite(value) is not None]
         large = max((abs(float(value or 0)) for value in numbers), default=0.0)
         currencies = {self.currency, self.book_currency, "USD"} - {""}
-        if large < MONEY_IN_MILLIONS_FROM or unit not in currencies:
+        if large < IN_MILLIONS_FROM or unit not in currencies:
             return unit, list(values)
         return f"M {unit}", [
             value / 1e6 if isinstance(value, (int, float)) else value for value in values

@@ -34,7 +34,7 @@ def test_ranges_end_where_the_book_does(accelerator: str, gpus: int) -> None:
     answer = report(accelerator, gpus)
     lines = answer.text(400, details=True).splitlines()
     for bill in answer.cost.bills:
-        base = f"{bill.capital.base / answer.cost.scale.factor:,.1f}"
+        base = answer.cost.scale.one(bill.capital.base)
         row = next(line for line in lines if re.match(rf"{bill.name} (\* )? *[-≥\d]", line))
         if bill.cost is None:  # such as three links of 266.7 Gb/s
             assert re.match(rf"{bill.name} (\* )? *- +- +- ", row)
@@ -72,7 +72,10 @@ def test_drivers_are_the_whole_price(accelerator: str, gpus: int) -> None:
 def test_differences_are_those_of_the_printed_amounts(accelerator: str, gpus: int) -> None:
     answer = report(accelerator, gpus)
     scale = answer.cost.scale
-    shown = {bill.name: round(bill.capital.base / scale.factor, 1) for bill in answer.cost.bills}
+    shown = {
+        bill.name: round(bill.capital.base / scale.factor, scale.digits)
+        for bill in answer.cost.bills
+    }
     advice = answer.recommendation
     best = advice.fabric or (advice.verdict.tied[:1] or ("",))[0] if advice.verdict else ""
     text = " ".join((advice.sentence, *advice.reasons))

@@ -192,7 +192,7 @@ def test_every_quantity_of_the_table_is_complete() -> None:
 @given(st.floats(min_value=1, max_value=1e13))
 def test_money_has_one_scale(largest: float) -> None:
     scale = Scale.of(largest, "EUR")
-    assert scale.title == ("M EUR" if largest >= 1e7 else "k EUR")
+    assert scale.title == ("M EUR" if largest >= 1e6 else "k EUR")
     shown = float(scale.of_money("cost_base").shown(largest).replace(",", ""))
     assert shown * scale.factor == pytest.approx(largest, abs=0.5 * scale.factor)
 
