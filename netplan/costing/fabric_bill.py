@@ -6,11 +6,14 @@ question counts them (:class:`~netplan.costing.materials.Compute`).
 Every question about money asks for this bill: a comparison, an order, an optimization, a report, a
 study, the hardware of a recovery. So equal inputs cost the same to the cent, whoever asks.
 
+Gear inside HB domains has lines and a sum of its own (:mod:`~netplan.costing.hb_gear`). It is in
+the price of the network only where somebody asks for it, and then in that of every fabric.
+
 Some lines may lack a price, or a power, and still leave fabrics comparable: fibre, racks, networks
-beside, the first network card of each GPU, and gear inside HB domains of the size that is asked
-for, which are the same on every fabric or small. What else lacks one *sets the fabric apart*: its
-sum is a lower bound ("at least"), and nothing is proven by it. So it is with HB domains larger than
-those asked for: a fabric that brings them needs a price of their gear before money speaks for it.
+beside, and the first network card of each GPU, which are the same on every fabric or small. What
+else lacks one *sets the fabric apart*: its sum is a lower bound ("at least"), and nothing is proven
+by it. So it is with HB domains larger than those asked for, which a fabric brings: their gear must
+be counted before money speaks for it.
 """
 
 from functools import lru_cache
@@ -21,7 +24,8 @@ from msgspec.structs import astuple
 
 from netplan.costing import materials, pricing
 from netplan.costing.cabling import CablingBook
-from netplan.costing.prices import Part, PowerBook, PriceBook, hb_size_of
+from netplan.costing.hb_gear import DomainGear, GearChoice, domain_gear, domains_of
+from netplan.costing.prices import Part, PowerBook, PriceBook
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, SwitchModel, check_switch, circuit_layer
 from netplan.costing.wiring import Hardware, wire
@@ -66,8 +70,8 @@ class BillBooks(Struct, frozen=True):
         Accelerators and expanded memory that the bill counts, too.
     cards
         Whether network cards are bought with the network; else they come inside the servers.
-    hb_size
-        GPUs of the largest HB domains that need no price of their own; those asked for if 0 [1].
+    gear
+        What HB domains are joined by, and whether that counts with the network.
     """
 
     prices: PriceBook
@@ -80,7 +84,7 @@ class BillBooks(Struct, frozen=True):
     site_switches: tuple[SwitchModel, ...] = ()
     compute: materials.Compute = materials.NO_COMPUTE
     cards: bool = True
-    hb_size: int = 0
+    gear: GearChoice = GearChoice()
 
     @property
     def models(self) -> tuple[SwitchModel, ...]:
@@ -105,7 +109,9 @@ class Bill(Struct, frozen=True):
     site_racks
         Racks of the switches of networks beside [1].
     hb_size
-        GPUs of the HB domains that were asked for; the gear of larger ones sets it apart [1].
+        GPUs of the HB domains that were asked for; larger ones set it apart [1].
+    inside
+        Gear inside its HB domains, in the price of the network only if ``gear_counted``.
     """
 
     fabric: Fabric
@@ -115,6 +121,7 @@ class Bill(Struct, frozen=True):
     notes: tuple[str, ...]
     site_racks: int
     hb_size: int
+    inside: DomainGear
 
     @property
     def name(self) -> str:
@@ -213,8 +220,9 @@ class Bill(Struct, frozen=True):
 
     @property
     def unpriced_apart(self) -> tuple[materials.BillItem, ...]:
-        """Lines without a price that set the fabric apart."""
-        return self._apart(self.quote.unpriced)
+        """Lines without a price, or in no sum, that set the fabric apart."""
+        left = (item.line for item in self.inside.quote.items if self.gear_left)
+        return (*self._apart(self.quote.unpriced), *left)
 
     @property
     def complete(self) -> bool:
@@ -223,14 +231,24 @@ class Bill(Struct, frozen=True):
 
     @property
     def geared(self) -> bool:
-        """Whether the gear inside HB domains has a price, or is not on the bill."""
-        return all(line.part != "hb_gear" for line in self.quote.unpriced)
+        """Whether the gear inside HB domains has a price, or comes inside the servers."""
+        return self.inside.known
 
     @property
     def gear(self) -> float:
-        """Base price of the gear inside HB domains, of what has one."""
-        lines = (item.total.base for item in self.quote.items if item.line.part == "hb_gear")
-        return sum(lines, start=0.0)
+        """Base price of the gear inside HB domains, of what has one, counted or not."""
+        return self.inside.quote.total.base
+
+    @property
+    def gear_counted(self) -> bool:
+        """Whether that is in the price of the network, as somebody asked for."""
+        return any(item.line.part == "hb_gear" for item in self.quote.items)
+
+    @property
+    def gear_left(self) -> bool:
+        """Whether it brings larger HB domains than asked for, whose gear is in no sum."""
+        largest = max(size for size, _ in domains_of(self.fabric))
+        return largest > self.hb_size and self.inside.bought and not self.gear_counted
 
     @property
     def unpowered_apart(self) -> tuple[materials.BillItem, ...]:
@@ -242,11 +260,7 @@ class Bill(Struct, frozen=True):
             line
             for line in lines
             if not line.network
-            # Gear counts of HB domains that are larger than those asked for.
-            and (
-                line.part not in MAY_LACK_A_PRICE
-                or (line.part == "hb_gear" and hb_size_of(line.kinds[0]) > self.hb_size > 0)
-            )
+            and line.part not in MAY_LACK_A_PRICE
             and (line.part != "nic_port" or line.quantity > self.gpus)
         )
 
@@ -298,8 +312,8 @@ def _line_facts(item: pricing.PricedItem) -> dict[str, object]:
     return facts | ends | {"price_date": price.date if price else None, "price_trust": item.trust}
 
 
-MAY_LACK_A_PRICE = frozenset({"fibre", "rack", "hb_gear"})
-"""Parts whose missing price does not set a fabric apart, gear of the HB domains asked for."""
+MAY_LACK_A_PRICE = frozenset({"fibre", "rack"})
+"""Parts whose missing price does not set a fabric apart."""
 
 
 class FabricBill(Bill, frozen=True):
@@ -376,14 +390,17 @@ def make_bill(
     lines = (*made.lines, *site.lines, *compute)
     if not books.cards:
         lines = tuple(line for line in lines if line.category != "cards")
+    inside = domain_gear(fabric, books.gear, books.prices, currency)
+    if books.gear.counted:
+        lines = (*lines, *(item.line for item in inside.quote.items))
     ordered = spares(lines) if spares else lines
     quote = pricing.price_bill(ordered, books.prices, currency)
     draw = pricing.power_of(lines, books.power, books.models)
     models = (books.switch, books.ocs)
     power = (f"{model.name}: {model.power_note}" for model in models if model and model.power_note)
-    notes = (*made.notes, *power, *site.notes, *pricing.lent_notes(quote, books.prices))
-    asked = books.hb_size or sizing.hb_size
-    return Bill(fabric, quote, draw, made.racks, notes, site.racks, asked)
+    lent = pricing.lent_notes(quote, books.prices)
+    notes = (*made.notes, *power, *site.notes, *lent)
+    return Bill(fabric, quote, draw, made.racks, notes, site.racks, sizing.hb_size, inside)
 
 
 def _site(books: BillBooks, fabric: Fabric, racks: int) -> materials.SiteBill:

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from netplan.catalog import unknown_name
 from netplan.costing.cabling import Cable, CablingBook, FibreCable, Sold, sold_at
-from netplan.costing.prices import BESIDE, PART_NAMES, Part, hb_kind, hb_size_of
+from netplan.costing.prices import BESIDE, PART_NAMES, PER_GB_S, Part, hb_size_of
 from netplan.costing.wiring import BARE_FIBRE, Hardware, Plug, Run, Wiring, plugs_needed
 from netplan.errors import InputError
 from netplan.records import replace
@@ -202,7 +202,8 @@ class BillItem(Struct, frozen=True):
         """The part that a price book has, in words, with its link rate or its model."""
         rate = self.model if self.part in BESIDE else f"{self.speed_gbps:.4g}G"
         if self.part == "hb_gear":
-            rate = f"domains of {hb_size_of(self.kinds[0]):,}"
+            kind = self.kinds[0]
+            rate = kind if kind in PER_GB_S else f"domains of {hb_size_of(kind):,}"
         return f"{PART_NAMES[self.part]} ({rate})"
 
     @property
@@ -289,7 +290,6 @@ def bill_items(
         *_transceivers(wiring, hardware.cabling),
         *_cables(wiring, hardware.cabling),
         *_cards(fabric, hardware),
-        *_hb_gear(fabric),
         _racks(switch_racks(fabric, hardware, layout), fabric.sizing.speed_gbps),
     ]
     return tuple(line for line in lines if line.quantity)
@@ -514,24 +514,6 @@ def _cards(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
         part_number=card.part_number if card else "",
         accepted=card.accepted if card else (),
     )
-
-
-def _hb_gear(fabric: Fabric) -> Iterator[BillItem]:
-    sizing = fabric.sizing
-    for size, gpus in fabric.domain_gpus or ((sizing.hb_size, sizing.gpus),):
-        if size == 1:
-            continue
-        yield BillItem(
-            category="hb-gear",
-            item=f"Gear inside HB domains of {size:,} GPUs",
-            specification="switches, cables and boards of the high-bandwidth domain",
-            quantity=gpus,
-            unit="GPU",
-            part="hb_gear",
-            speed_gbps=sizing.speed_gbps,
-            kinds=(hb_kind(size),),
-            notes=(f"{ceil_div(gpus, size):,} domains; usually part of the servers",),
-        )
 
 
 def _racks(racks: SwitchRacks, speed_gbps: float) -> BillItem:

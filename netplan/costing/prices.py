@@ -67,6 +67,9 @@ PART_NAMES: dict[str, str] = {
 BESIDE = frozenset({"memory", "accelerator"})
 """Parts that are no network's, priced by model: a kind of memory, an accelerator of the catalog."""
 
+PER_GB_S = frozenset({"hb-switch", "hb-board", "hb-copper", "hb-optic"})
+"""Parts of the gear inside HB domains, priced by the GB/s one way; that of a size by the GPU."""
+
 SPEEDLESS = frozenset({"fibre", "ocs_port", "hb_gear", "rack"}) | BESIDE
 """Parts whose price does not depend on the link rate."""
 
@@ -133,7 +136,7 @@ class Price(Entry, frozen=True, kw_only=True):
     ``unit`` is a currency per basis, for example ``USD/port``. ``low`` and ``high`` are left out
     where no source states a spread; the answer then has none. ``model`` names one product, such
     as a switch of the catalog, or a kind of it (:attr:`BillItem.kinds`); without it the row stands
-    for all makes. Gear inside HB domains has the number of GPUs that one joins, too.
+    for all makes. Gear inside HB domains of one size has the number of GPUs that one joins, too.
 
     ``sources`` are the quotations that low, base and high are taken from; ``date`` and ``source``
     sum them up, and may be left out beside them. ``derived`` says how the price follows from
@@ -349,6 +352,8 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
     def _check_row(self, price: Price) -> None:
         """Refuse a row whose unit, currency or speed does not go with its part."""
         basis = BASIS.get(price.part, "each")
+        if price.part == "hb_gear" and price.model in PER_GB_S:
+            basis = "GB/s"
         unit = f"{self.currency}/{basis}"
         if price.unit.partition("/")[2] != basis:
             raise ValueError(f"{price.what}: unit must be {unit!r}, got {price.unit!r}")

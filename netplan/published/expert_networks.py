@@ -28,7 +28,8 @@ from netplan.published.checks import Check, Measured, suite
 from netplan.questions.serving import serving
 
 TABLE = "expert-networks"
-BOOK, GEAR = "2026", "hb-72"
+BOOK, GEAR_GB_S = "2026", 900
+"""Price book, and what a GPU of an NVL72 has into its domain, one way [GB/s]."""
 STUDY = "reports/studies/expert-network-cost.yaml"
 SCALE_UP, SCALE_OUT, TORUS, MESH = "scale-up", "scale-out", "torus-3d", "full-mesh-3d"
 SWITCHLESS = (TORUS, MESH)
@@ -97,10 +98,11 @@ class Costs(NamedTuple):
         """
         book = PRICE_BOOKS.load(BOOK)
         (chip,) = {point["accelerator"] for point in study_points().values()}
-        prices = (book.price("accelerator", None, chip), book.price("hb_gear", None, GEAR))
-        if None in prices:
-            raise InputError(f"price book {BOOK} has no {chip}, or no gear of {GEAR}")
-        return cls(*(row.base for row in prices if row is not None))
+        price = book.price("accelerator", None, chip)
+        parts = [book.price("hb_gear", None, part) for part in ("hb-switch", "hb-copper")]
+        if price is None or None in parts:
+            raise InputError(f"price book {BOOK} has no {chip}, or no gear of HB domains")
+        return cls(price.base, GEAR_GB_S * sum(part.base for part in parts if part))
 
     def of(self, case: Case) -> float:
         """Cost of a GPU with its network."""

@@ -31,7 +31,7 @@ from netplan.questions.money.run_cost import RULE, WITHIN, check_weights, rates_
 from netplan.questions.own_inputs import optional, shared
 from netplan.questions.question import FOUND, NETWORK, PRICES, RUNS, Question
 from netplan.questions.setup.beyond_the_bill import beyond_the_bill
-from netplan.questions.setup.inputs import fabrics_asked
+from netplan.questions.setup.inputs import fabrics_asked, only_hb_gear
 from netplan.questions.setup.software import software_words
 from netplan.questions.setup.training import (
     check_tiers,
@@ -41,7 +41,7 @@ from netplan.questions.setup.training import (
 )
 from netplan.records import replace
 from netplan.reports.quantities import listed
-from netplan.scenarios.bill_books import read_books, read_hall
+from netplan.scenarios.bill_books import gear_counted, read_books, read_hall
 from netplan.scenarios.reading import (
     NIC_KEY,
     NONE,
@@ -112,7 +112,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         | RUNS
         | PRICES
         | FOUND
-        | {"switch", "fabrics", "floor_plan", "cards", "expanded_memory"}
+        | {"switch", "fabrics", "floor_plan", "cards", "expanded_memory", "networks"}
         | {"economics", "gpu_hour", "tokens"}
     )
     varies: ClassVar[tuple[str, ...]] = (
@@ -134,6 +134,7 @@ class Compare(Question[Comparison | ComparisonCases]):
 
     def ask(self) -> Comparison | ComparisonCases:
         """Size, price and time every fabric; once for each value of a flag that is repeated."""
+        only_hb_gear(self)
         several = [
             name for name, values in self.varied.items() if len(values) > 1 and name != MEMORY
         ]
@@ -196,6 +197,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         inputs = self.inputs(
             hb_size=sizing.hb_size,
             fabrics=[spec.name for spec in specs],
+            networks=gear_counted(self.cluster),
             expanded_memories=[],
             tokens=None,
             link_gbps=sizing.speed_gbps,
@@ -230,7 +232,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         shown["beyond"] = beyond_the_bill(self, books.prices, fabrics_asked(self))
         if RAIL_ONLY in fabrics_asked(self):
             pair = _spec(RAIL_ONLY, specs, reader), _spec(BASELINE, specs, reader)
-            shown["domains"] = partial(rail_only_domains, pair, sizing, books, chip.hb_size)
+            shown["domains"] = partial(rail_only_domains, pair, sizing, books)
             if self.scenario.name != PAPER:
                 shown["paper"] = partial(_paper, self)
         return shown
@@ -282,6 +284,7 @@ class Compare(Question[Comparison | ComparisonCases]):
             hb_size=sizing.hb_size,
             batch=training.batch,
             fabrics=[spec.name for spec in specs],
+            networks=gear_counted(self.cluster),
             expanded_memories=[variant.name for variant, _ in designs if variant.name],
             link_gbps=sizing.speed_gbps,
             set=reader.replaced(),
@@ -414,7 +417,6 @@ def rail_only_domains(
     pair: tuple[FabricSpec, FabricSpec],
     sizing: Sizing,
     books: BillBooks,
-    accelerator_domain: int,
     sizes: Sequence[int] = DOMAIN_SIZES,
 ) -> tuple[DomainRow, ...]:
     """Rail-only networks with HB domains of several sizes: counted and priced, never timed.
@@ -425,8 +427,6 @@ def rail_only_domains(
         Rail-only, and what savings are counted against.
     sizing, books
         The cluster, and what bills are made from.
-    accelerator_domain
-        GPUs of the HB domain that the accelerator comes in [1].
     sizes
         GPUs of the domains that are asked for, beside those of the cluster [1].
 
@@ -440,7 +440,7 @@ def rail_only_domains(
         if size > sizing.gpus:
             continue
         sized_so = replace(sizing, hb_size=size)
-        bare = replace(books, hb_size=sizing.gpus, compute=Compute())
+        bare = replace(books, gear=replace(books.gear, counted=False), compute=Compute())
         try:
             bill, clos = (make_bill(spec, sized_so, bare) for spec in pair)
         except (InputError, InfeasibleError):
@@ -452,9 +452,9 @@ def rail_only_domains(
             size,
             cost if known else None,
             saved if known else None,
-            bill.gear,
+            bill.inside.quote.total,
             bill.geared,
-            size <= accelerator_domain,
+            not bill.inside.bought,
         )
         rows.append(row)
     return tuple(rows)
@@ -471,7 +471,7 @@ def _paper(asked: Compare) -> Paper | None:
     except (InputError, InfeasibleError):
         return None
     pair = FABRICS.load(RAIL_ONLY), FABRICS.load(BASELINE)
-    rows = rail_only_domains(pair, sizing, books, chip.hb_size, ())
+    rows = rail_only_domains(pair, sizing, books, ())
     words = f"{chip.short}, {books.prices.date[:4]}"
     sizes = {"gpus": paper.cluster.gpus, "radix": paper.cluster.radix}
     changed = (name for name, size in sizes.items() if size != getattr(stated.cluster, name))

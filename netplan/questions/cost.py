@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill, Unbuildable, make_bill
+from netplan.costing.hb_gear import HB_GEAR_TOO
 from netplan.costing.lifetime import Running, lifetime
 from netplan.costing.materials import ACCELERATORS_TOO
 from netplan.costing.switches import require_switch
@@ -91,6 +92,7 @@ class Cost(Question[CostAnswer]):
             networks=[
                 *(network.name for network, _ in books.networks),
                 *([ACCELERATORS_TOO] if books.compute.accelerator else []),
+                *([HB_GEAR_TOO] if books.gear.counted else []),
             ],
             expanded_memory=memory.name if (memory := books.compute.memory) else None,
             currency=money,
@@ -168,6 +170,7 @@ def _run(bill: Bill, books: BillBooks, running: Running) -> FabricBill:
     if bill.draw.unknown:
         parts = ", ".join(f"{line.quantity:,} {line.title}" for line in bill.draw.unknown)
         notes.append(f"No power in {books.power.name} for {parts}.")
+    notes += bill.inside.notes if bill.inside.known else ()
     life = lifetime(bill.capital, bill.draw.typical_w, running)
     made = (bill.fabric, bill.quote, bill.draw, bill.racks, tuple(notes))
-    return FabricBill(*made, bill.site_racks, bill.hb_size, life)
+    return FabricBill(*made, bill.site_racks, bill.hb_size, bill.inside, life)

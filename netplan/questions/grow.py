@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from netplan.costing.fabric_bill import Bill, Unbuildable, make_bill
+from netplan.costing.hb_gear import HB_GEAR_TOO
 from netplan.costing.lifetime import UPKEEP, Running, discount_factor
 from netplan.costing.materials import ACCELERATORS_TOO, BillItem
 from netplan.costing.phases import Course, Order, order, present_value, yearly_factor
@@ -161,6 +162,7 @@ class Grow(Question[GrowthAnswer]):
             networks=[
                 *(network.name for network, _ in books.networks),
                 *([ACCELERATORS_TOO] if books.compute.accelerator else []),
+                *([HB_GEAR_TOO] if books.gear.counted else []),
             ],
             currency=money,
             discount=books.prices.discount,

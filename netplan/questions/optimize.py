@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 from msgspec import Struct, structs
 
 from netplan.costing.fabric_bill import BillBooks
+from netplan.costing.hb_gear import HB_GEAR_TOO
 from netplan.costing.switches import SWITCHES, packet_ports
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.damage.survival import switch_loss
@@ -27,7 +28,6 @@ from netplan.questions.optimizing import found_graphs, hb_gear
 from netplan.questions.optimizing.designs import (
     DEFAULT_RATIOS,
     Axes,
-    Constraint,
     Design,
     Limits,
     Objective,
@@ -49,6 +49,7 @@ from netplan.questions.optimizing.front import (
 from netplan.questions.optimizing.memory_or_gpus import MemoryTradeoff, TradeoffSolver
 from netplan.questions.own_inputs import check_ranges, optional, shared
 from netplan.questions.question import FOUND, NETWORK, PRICES, TRAINED, Question, Shorthand
+from netplan.questions.setup.inputs import only_hb_gear
 from netplan.questions.setup.training import (
     check_tiers,
     plan_search,
@@ -105,7 +106,7 @@ class Optimize(Question[Optimization]):
         | TRAINED - {"hybrid_stages"}  # its --force replaces files
         | PRICES
         | FOUND
-        | {"switch", "fabrics", "cards", "expanded_memory"}
+        | {"switch", "fabrics", "cards", "expanded_memory", "networks"}
         | {"economics", "gpu_hour"}
     )
     varies: ClassVar[tuple[str, ...]] = (
@@ -188,6 +189,7 @@ class Optimize(Question[Optimization]):
 
     def ask(self) -> Optimization:
         """Build the space, judge every design, time those that may lie on the front."""
+        only_hb_gear(self)
         check_within(self.within)
         wish = self._wish
         limits = self._limits
@@ -197,7 +199,7 @@ class Optimize(Question[Optimization]):
             reader, on, self._several("expanded_memory") or (self.cluster.expanded_memory,)
         )
         check_tiers(self, *(variant.chip for variant in chips))
-        books = self._bill_books(reader, on)
+        books = self._bill_books(reader)
         specs, apart = _specs(reader, on, self)
         axes = Axes(
             specs=specs,
@@ -230,15 +232,14 @@ class Optimize(Question[Optimization]):
             trades=tuple(_trades(answer.rows, searches, weigh)),
         )
 
-    def _bill_books(self, reader: CatalogReader, on: Accelerator) -> BillBooks:
-        """What bills are made from, with the HB domains that come with the servers.
+    def _bill_books(self, reader: CatalogReader) -> BillBooks:
+        """What bills are made from; several HB sizes are weighed with the gear inside them.
 
-        Larger ones are bought beside them, unless they are asked for; where the book has gear by
-        size, the constraint `GEAR_PRICED` weighs every size.
+        That of one size alone is the same in every design.
         """
         books = read_books(self.cluster, self.books, reader)
-        domain = self.cluster.gpus if books.prices.hb_sizes else on.hb_size
-        return replace(books, hb_size=max(self._several("hb_size"), default=domain))
+        weighs = len(self._several("hb_size")) != 1 and hb_gear.priced(books.prices)
+        return replace(books, gear=replace(books.gear, counted=books.gear.counted or weighs))
 
     def _resolved(
         self, axes: Axes, batch: int, on: Accelerator, reader: CatalogReader
@@ -252,6 +253,7 @@ class Optimize(Question[Optimization]):
             max_lead_time_weeks=(self.limits or {}).get("lead_time_weeks"),
             batch=batch,
             fabrics=[spec.name for spec in axes.specs],
+            networks=[HB_GEAR_TOO] if self._bill_books(reader).gear.counted else [],
             hb_sizes=list(axes.hb_sizes),
             radices=list(dict.fromkeys(switch.radix for switch in axes.switches)),
             switches=[switch.model.name for switch in axes.switches if switch.model],
@@ -362,11 +364,12 @@ def _place(fabric: str) -> tuple[int, str]:
 def _default_domains(on: Accelerator, gpus: int, books: BillBooks) -> tuple[int, ...]:
     """Powers of two from 8 to 1,024 and the accelerator's own domain, cut to the cluster [1].
 
-    With them those whose gear the book prices, where they fill the cluster.
+    With them a rack of HB switches, and those that the book prices, where they fill the cluster.
     """
     powers = {2**power for power in range(3, 11) if 2**power <= gpus}
-    priced = {size for size in books.prices.hb_sizes if size <= gpus and gpus % size == 0}
-    return tuple(sorted(powers | priced | {min(on.hb_size, max(gpus, 1))}))
+    rack = books.gear.used.switch_of(on.name).rack_gpus if hb_gear.priced(books.prices) else 0
+    known = {size for size in (rack, *books.prices.hb_sizes) if size and gpus % size == 0}
+    return tuple(sorted(powers | known | {min(on.hb_size, max(gpus, 1))}))
 
 
 def _check(axes: Axes, on: Accelerator, gpus: int) -> None:
@@ -396,9 +399,8 @@ def _front_of(
     if not space.designs:
         raise InfeasibleError(f"no design can be built: {space.unbuildable[0][1]}")
     demands = constraints_of(wanted.limits, objective, books)
-    weigh, apart = _to_weigh(space.designs, demands, wanted)
-    blank = weigh and not all(map(hb_gear.gear_known, space.designs))
-    feasible, counts = judge(space.designs, (*demands, hb_gear.GEAR_PRICED) if blank else demands)
+    feasible, counts = judge(space.designs, demands)
+    weigh = _weighs(feasible, wanted)
     times, effort = _timed(feasible, searches, objective, apart=weigh)
     rows = _front(feasible, times, objective)
     front = {id(design) for row in rows for design in (row.design, *row.equal)}
@@ -426,9 +428,8 @@ def _front_of(
     currency = books.prices.currency
     sizes = hb_gear.Sizes()
     if weigh and wanted.rates:
-        others, _ = _timed(apart, searches, objective, apart=True)
-        timed = [*_with_time(feasible, times), *_with_time(apart, others)]
-        sizes = hb_gear.Sizes(hb_gear.by_size(timed, wanted.rates), currency, wanted.rates.gpu_hour)
+        rows_by_size = hb_gear.by_size(_with_time(feasible, times), wanted.rates)
+        sizes = hb_gear.Sizes(rows_by_size, currency, wanted.rates.gpu_hour)
     main = (inputs, objective, rows, tally, notes, currency)
     return Optimization(*main, sizes=sizes, beaten=beaten)
 
@@ -469,20 +470,10 @@ def _points(rows: Sequence[FrontRow]) -> list[tuple[int, found_graphs.Point]]:
     return [(row.number, (row.design, row.row.timed)) for row in rows if row.row.timed]
 
 
-def _to_weigh(
-    designs: Sequence[Design], demands: Sequence[Constraint], wanted: Wanted
-) -> tuple[bool, list[Design]]:
-    """Whether gear sets HB domains apart, and designs of those without its price.
-
-    These meet all else, and their HB domains are filled.
-    """
-    if wanted.objective != "cost" or not wanted.books.prices.hb_sizes:
-        return False, []
-    filled = [design for design in designs if design.fabric.levels and design.complete("cost")]
-    if not hb_gear.weighed(filled):
-        return False, []
-    blank = (design for design in filled if not hb_gear.gear_known(design))
-    return True, [design for design in blank if all(demand.meets(design) for demand in demands)]
+def _weighs(feasible: Sequence[Design], wanted: Wanted) -> bool:
+    """Whether gear sets HB domains apart, of designs whose domains are filled."""
+    filled = [design for design in feasible if design.fabric.levels]
+    return wanted.objective == "cost" and wanted.books.gear.counted and hb_gear.weighed(filled)
 
 
 def _not_on_front(

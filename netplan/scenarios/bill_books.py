@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import BillBooks
+from netplan.costing.hb_gear import HB_GEAR_BOOK, HB_GEAR_BOOKS, HB_GEAR_TOO, GearChoice
 from netplan.costing.materials import ACCELERATORS_TOO, CARDS_INCLUDED, Compute
 from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS, PriceBook
 from netplan.costing.switches import SWITCHES
@@ -45,6 +46,11 @@ def read_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
         reader.load(POWER_BOOKS, books.power),
         reader.load(CABLING_BOOKS, books.cabling),
         cards=cluster.cards != CARDS_INCLUDED,
+        gear=GearChoice(
+            reader.load(HB_GEAR_BOOKS, HB_GEAR_BOOK),
+            cluster.accelerator,
+            HB_GEAR_TOO in cluster.networks,
+        ),
     )
 
 
@@ -158,14 +164,26 @@ def whole_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBo
 
 
 def site_networks(cluster: Cluster) -> tuple[str, ...]:
-    """Names of the networks beside, each once.
+    """Names of the networks beside, each once, without what is asked for like one of them.
 
     Examples
     --------
     >>> site_networks(Cluster(networks=("storage", "accelerators", "storage")))
     ('storage',)
     """
-    return tuple(name for name in dict.fromkeys(cluster.networks) if name != ACCELERATORS_TOO)
+    others = (ACCELERATORS_TOO, HB_GEAR_TOO)
+    return tuple(name for name in dict.fromkeys(cluster.networks) if name not in others)
+
+
+def gear_counted(cluster: Cluster) -> list[str]:
+    """``hb-gear`` where the gear inside HB domains counts with the network, as JSON has it.
+
+    Examples
+    --------
+    >>> gear_counted(Cluster(networks=("storage", "hb-gear")))
+    ['hb-gear']
+    """
+    return [HB_GEAR_TOO] if HB_GEAR_TOO in cluster.networks else []
 
 
 def _discounted(book: PriceBook, discount: float | None) -> PriceBook:

@@ -132,7 +132,7 @@ class Cluster(Described, frozen=True, kw_only=True):
     networks: Annotated[
         tuple[str, ...],
         Option(
-            "Beside, too: storage, management, out-of-band, accelerators (repeatable).",
+            "Paid for, too: storage, management, out-of-band, accelerators, hb-gear (repeatable).",
             flag="--with",
             many=True,
         ),

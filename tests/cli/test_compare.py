@@ -160,13 +160,17 @@ def test_what_no_maker_sells_is_shown_and_not_recommended() -> None:
 
 
 def test_rail_only_by_hb_domain_costs_what_cost_says() -> None:
-    """The gear inside domains stands beside: with it a bill is that of ``netplan cost``."""
+    """The gear inside domains stands beside; ``--with hb-gear`` puts it into the bill."""
     data = json.loads(netplan("compare", "--no-timing", "--format", "json").stdout)
     for row in data["by_hb_size"]:
         asked = ("cost", "--hb-size", str(row["hb_size"]), "--fabric", "rail-only")
         (bill,) = json.loads(netplan(*asked, "--format", "json").stdout)["fabrics"]
+        assert row["cost"] == pytest.approx(bill["capital"]["base"], rel=1e-12)
+        told = ("--with", "hb-gear", "--format", "json")
+        (whole,) = json.loads(netplan(*asked, *told).stdout)["fabrics"]
         gear = row["gear"] or 0.0
-        assert row["cost"] + gear == pytest.approx(bill["capital"]["base"], rel=1e-12)
+        assert row["cost"] + gear == pytest.approx(whole["capital"]["base"], rel=1e-12)
+        assert whole["inside_hb_domains"]["counted"] is not row["gear_in_server"]
 
 
 def test_uneven_sizes_table() -> None:

@@ -135,11 +135,13 @@ def test_the_book_of_2026_has_every_part_at_common_speeds() -> None:
     [
         ("fibre", "mpo-multimode", (116, 133.58, 305.5)),  # 1603/12, 1222/4
         ("fibre", "mpo-singlemode", (105.08, 127, 192.25)),  # 1524/12, 769/4
-        # Trays 10 to 15 % of 3 M USD, copper 80,000 to 216,000 USD, for 72 GPUs:
-        # (300,000 + 80,000) / 72 = 5,278; (450,000 + 216,000) / 72 = 9,250; the middle 7,264.
-        ("hb_gear", "hb-72", (5278, 7264, 9250)),
-        ("hb_gear", "hb-576", (5278 + 9700, 7264 + 38_800, 9250 + 38_800)),
-        ("hb_gear", "hb-8", (None, 0, None)),
+        # A rack of 72 x 900 = 64,800 GB/s: trays of 300,000 to 450,000 USD are 4.63 to 6.94 a
+        # GB/s, copper of 80,000 to 216,000 is 1.23 to 3.33.
+        ("hb_gear", "hb-switch", (4.63, 5.79, 6.94)),
+        ("hb_gear", "hb-copper", (1.23, 2.28, 3.33)),
+        # The ASIC alone: 0.5, 0.6, 0.7 of that. Two modules of 1.6T: 8.5 to 18.5, and 1.1 of fibre.
+        ("hb_gear", "hb-board", (2.315, 3.474, 4.858)),
+        ("hb_gear", "hb-optic", (8.5 + 1.1, 15 + 1.1, 18.5 + 1.1)),
     ],
 )
 def test_prices_of_kinds(

@@ -41,7 +41,6 @@ def test_rail_only_of_32768_gpus() -> None:
         "Transceiver, multimode, 400G": (65_536, "each", 1),
         "Multimode fibre cable, 15 m": (32_768, "each", 1),
         "Network card port, 400G": (32_768, "port", 1),
-        "Gear inside HB domains of 256 GPUs": (32_768, "GPU", 1),
         "Rack of 42 units": (13, "each", 1),
     }
 

@@ -82,14 +82,6 @@ def test_a_break_counts_all_lines_of_a_part() -> None:
     assert price_bill([optics(99), optics(100, 2)], book).total.base == 299 * 659
 
 
-def test_gear_inside_domains_counts_where_the_book_prices_it() -> None:
-    price = BOOK.prices[0].changed(part="hb_gear", speed_gbps=None, unit="USD/GPU", base=1000.0)
-    book = BOOK.changed(prices=(*BOOK.prices, price))
-    lines = bill(built("rail-only", 1024, 64, 16))
-    more = price_bill(lines, book).total.base - price_bill(lines, BOOK).total.base
-    assert more == 1024 * 1000
-
-
 def test_currency_and_discount() -> None:
     book = BOOK.changed(discount=0.25)
     # 1,000 x 659 x 0.75 / 1.0411

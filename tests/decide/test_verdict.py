@@ -407,13 +407,14 @@ def test_prices_with_gear_inside_hb_domains_beside_prices_without_say_so() -> No
     assert verdict("fastest", bare, paid).caveats == ()
 
 
-def test_a_comparison_says_whose_gear_has_no_price() -> None:
+def test_larger_domains_than_asked_for_prove_nothing_while_their_gear_is_in_no_sum() -> None:
     asked: dict[str, Any] = {"gpus": 1152, "hb_size": 64, "accelerator": "h200", "prices": "2026"}
-    found = netplan.compare(
-        "rail-only-paper", **asked, model="gpt-22b", fabrics=("rail-optimized", "mixed-domains")
-    )
-    assert "racks and gear inside HB domains of rail-optimized" in " ".join(
-        found.text(details=True).split()
-    )
+    asked |= {"model": "gpt-22b", "fabrics": ("rail-optimized", "mixed-domains")}
+    found = netplan.compare("rail-only-paper", **asked)
+    clos, mixed = found.rows
+    assert (clos.cost_complete, mixed.cost_complete) == (True, False)
+    assert any("HB domains of 72, whose gear is not in its price" in note for note in mixed.notes)
     assert found.verdict is not None
-    assert "Prices do not hold the same" in found.verdict.sentence
+    assert found.verdict.fabric == "rail-optimized"
+    both = netplan.compare("rail-only-paper", **asked, networks=("hb-gear",))
+    assert all(row.cost_complete for row in both.rows)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 from itertools import product
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +74,12 @@ def brute_force(  # noqa: PLR0913 - the question
     """Time every design by a search of its levels; what is priced and timed, by its key."""
     on = ACCELERATORS.load("gh200-96gb")
     found: dict[Key, tuple[float, float]] = {}
-    # Gear of domains of 8 has the price 0 in this book, none is needed by single GPUs; where other
-    # sizes have no price they cannot be proven cheaper.
-    priced = {1, 8} & set(hb_sizes)
-    mixed = prices == "2026" and objective == "cost" and priced
+    # Several sizes are weighed with the gear inside them, where the book has it.
+    weighed = prices == "2026" and len(hb_sizes) > 1
     for name, size, radix, ratio in product(FABRICS.paths(), hb_sizes, radices, RATIOS):
         spec = FABRICS.load(name)
-        if spec.hb_size not in (None, *hb_sizes) or spec.only_named:
+        others = spec.only_named or spec.built_with(on.name)
+        if spec.hb_size not in (None, *hb_sizes) or others:
             continue
         sizing = sizing_on(on, gpus=gpus, radix=radix, hb_size=size, oversubscription=ratio)
         try:
@@ -107,16 +107,24 @@ def brute_force(  # noqa: PLR0913 - the question
             value += count * (each or 0.0)
             missing += [part] if each is None and count and part != "fibre" else []
         known = [] if fabric.nic_ports > gpus else ["nic_port"]  # the same on every such fabric
-        if (
-            missing not in ([], known)
-            or not fabric.levels
-            or (mixed and fabric.sizing.hb_size not in priced)
-        ):
+        if missing not in ([], known) or not fabric.levels:
             continue
+        value += gear(fabric.sizing.hb_size, gpus, objective) if weighed else 0.0
         time_s = fastest_s(model, batch, iteration_model, fabric.levels)
         if time_s is not None:
             found[key] = comparable(value), comparable(time_s)
     return found
+
+
+def gear(size: int, gpus: int, objective: Objective) -> float:
+    """Gear of domains of up to 72 GH200: 450 GB/s each, ASICs of 3,600, 800 W; none on boards."""
+    if size <= 8:
+        return 0.0
+    assert size <= 72
+    asics = ceil(gpus / size) * ceil(size * 450 / 3600)
+    if objective == "power":
+        return asics * 800.0
+    return asics * 3600 * 5.79 + gpus * 450 * 2.28
 
 
 @cache
@@ -314,7 +322,7 @@ def test_verdicts_add_up() -> None:
     answer = optimize(**SMALL, radices=(16, 32), budget=2.5e6, max_power_w=35e3)
     tally = answer.tally
     names = [verdict.name for verdict in tally.constraints]
-    assert names == ["complete", "max_power", "budget", "hb_gear"]
+    assert names == ["complete", "max_power", "budget"]
     assert all(verdict.met + verdict.excluded == tally.built for verdict in tally.constraints)
     budget = tally.constraints[2]
     assert 0 < budget.alone < budget.excluded
@@ -399,7 +407,7 @@ def test_free_domains_are_said_to_be_free(tmp_path: Path) -> None:
     (row,) = priced.to_dict()["hb_sizes"][1:]
     assert row["gear_per_gpu"]["base"] == 900
     power = optimize(**SMALL, objective="power")
-    assert any("power of gear inside HB domains is not counted" in note for note in power.notes)
+    assert any("Power holds the gear inside HB domains" in note for note in power.notes)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 
 from netplan.costing.fabric_bill import Bill
 from netplan.costing.prices import Part
+from netplan.costing.pricing import Quote
 from netplan.reports.quantities import Cell, Scale
 from netplan.reports.sections import Column, Shown, column, value_at
 
@@ -13,7 +14,12 @@ NO_HIGH = "+: or more, since the book has no high, or no price, for some parts."
 
 def open_above(bill: Bill) -> bool:
     """Whether the high of a bill is too low: a part has no price, or its price no high."""
-    items = bill.quote.items
+    return open_quote(bill.quote)
+
+
+def open_quote(quote: Quote) -> bool:
+    """The same of a quote."""
+    items = quote.items
     return any(item.price is None or item.price.high is None for item in items if item.line.order)
 
 

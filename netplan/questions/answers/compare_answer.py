@@ -227,15 +227,12 @@ class Comparison(Answer):
         """What has no price, or is not bought, and so is in no price, in words."""
         bills = [row.bill for row in self.rows if row.fabric and row.bill and row.cost]
         lacking = {line.part for bill in bills for line in bill.quote.unpriced}
-        gear = "hb_gear"
+        inside = [bill for bill in bills if bill.inside.bought]
+        if inside and not any(bill.geared for bill in inside):
+            lacking.add("hb_gear")
         for part, words in SAME_ON_ALL.items():
-            if part == gear and part in lacking and any(bill.gear for bill in bills):
-                continue  # other prices hold it
             if part in lacking:
                 yield words
-        if gear in lacking and any(bill.gear for bill in bills):
-            bare = listed([bill.name for bill in bills if not bill.geared])
-            yield f"{SAME_ON_ALL[gear]} of {bare}"
         if self.inputs.get("cards") == CARDS_INCLUDED:
             yield CARDS_LEFT_OUT
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill, BillBooks
+from netplan.costing.hb_gear import domains_of
 from netplan.costing.lifetime import lifetime
 from netplan.costing.materials import BillItem
 from netplan.costing.pricing import NOTHING
@@ -104,13 +105,23 @@ class FabricRow(Struct, frozen=True):
     @property
     def gear_in_server(self) -> bool:
         """Whether the gear inside its HB domains comes with the servers, and costs nothing more."""
-        return self.bill is None or (not self.bill.gear and self.bill.geared)
+        return self.bill is None or not self.bill.inside.bought
 
     @property
     def gear(self) -> float | None:
         """Base price of the gear inside its HB domains; None in servers, and without a price."""
+        return self.gear_cost.base if self.gear_cost else None
+
+    @property
+    def gear_cost(self) -> Range | None:
+        """That price from low to high, in the price of the network only where that is asked."""
         known = self.bill is not None and self.bill.geared and not self.gear_in_server
-        return self.bill.gear if self.bill and known else None
+        return self.bill.inside.quote.total if self.bill and known else None
+
+    @property
+    def gear_counted(self) -> bool:
+        """Whether the price of the network holds it."""
+        return self.bill is not None and self.bill.gear_counted
 
     @property
     def count_status(self) -> str | None:
@@ -165,8 +176,8 @@ class FabricRow(Struct, frozen=True):
             built_with=self.built_with,
             unsold=bool(self.unsold),
             timed=self.best,
-            gear=bill.gear if bill else 0.0,
-            geared=bill is None or bill.geared,
+            gear=bill.gear if bill and bill.gear_counted else 0.0,
+            geared=bill is None or bill.geared or not bill.gear_counted,
             bill=bill,
         )
 
@@ -222,7 +233,9 @@ class FabricRow(Struct, frozen=True):
             "cost_per_gpu_usd": self.cost_per_gpu if dollars else None,
             "cost_per_effective_pflops": self.cost_per_effective_pflops,
             "cost_per_effective_pflops_usd": self.cost_per_effective_pflops if dollars else None,
-            **values_at(self, "cost_complete", "gear", "gear_in_server"),
+            **values_at(self, "cost_complete", "gear", "gear_in_server", "gear_counted"),
+            "gear_cost": asdict(self.gear_cost) if self.gear_cost else None,
+            "gear_power_w": asdict(self.bill.inside.power) if self.bill else None,
             **values_at(self, "cost_reduction", "power_w"),
             **self._speed(currency),
             # Without the time of the search, which differs from run to run.
@@ -252,14 +265,20 @@ def timed_row(row: FabricRow, result: SearchResult | str | None) -> FabricRow:
 
 def _priced_notes(bill: Bill, books: BillBooks) -> list[str]:
     """What the books lack. One network port a GPU is the same on every fabric: not said here."""
+    lacking = () if bill.gear_left else bill.unpriced_apart
     notes = [
         f"No {what} in {book} for {_parts(lines)}."
         for what, lines, book in (
-            ("price", bill.unpriced_apart, books.prices.name),
+            ("price", lacking, books.prices.name),
             ("power", bill.unpowered_apart, books.power.name),
         )
         if lines
     ]
+    if bill.gear_left:
+        size = max(size for size, _ in domains_of(bill.fabric))
+        notes.append(
+            f"It brings HB domains of {size:,}, whose gear is not in its price: --with hb-gear."
+        )
     if bill.fabric.sizing.domains == 1 and bill.complete and not bill.capital.base:
         notes.append(
             "All GPUs lie in one HB domain: there is no network between domains to pay for."
@@ -321,27 +340,29 @@ class DomainRow(Struct, frozen=True):
     saved
         Share of the any-to-any Clos that it saves [1].
     gear
-        Base price of the gear inside the domains, of what has one.
+        Price of the gear inside the domains, of what has one.
     gear_known
         Whether all of that has a price.
     in_server
-        Whether such domains come with the servers.
+        Whether such domains come inside servers, at no price of their own.
     """
 
     hb_size: int
     cost: Range | None
     saved: float | None
-    gear: float
+    gear: Range
     gear_known: bool
     in_server: bool
 
     def to_dict(self) -> dict[str, Any]:
         """The row as JSON."""
+        known = self.gear_known and not self.in_server
         return {
             "hb_size": self.hb_size,
             "cost": self.cost.base if self.cost else None,
             "cost_reduction": self.saved,
-            "gear": None if self.in_server or not self.gear_known else self.gear,
+            "gear": self.gear.base if known else None,
+            "gear_cost": asdict(self.gear) if known else None,
             "gear_in_server": self.in_server,
         }
 

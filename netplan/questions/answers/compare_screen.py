@@ -4,7 +4,6 @@ At most 25 lines of 80 columns; all tables and notes come with ``--details``.
 """
 
 from collections.abc import Iterator, Sequence
-from math import fsum
 from typing import Any
 
 from msgspec import Struct
@@ -102,8 +101,7 @@ def screen(answer: Compared) -> Iterator[Section]:
     texts = [*loss, " ".join(plan)] if answer.forwarding else [" ".join((*plan, *loss))]
     remarks += filter(None, texts)
     remarks += [Verbatim(lines) for lines in (_domains(answer), _paper(answer)) if lines]
-    gear = max((row.bill.gear for row in answer.rows if row.bill and row.cost), default=0.0)
-    absent = [f"In the money: {short_money(gear)} of gear inside HB domains."] if gear else []
+    absent = [*_gear_words([group.row for group in groups[:MOST_ROWS]])]
     if answer.left_out:
         absent.append(f"Not in the money: {listed(answer.left_out)}.")
     shown = Screen(
@@ -117,6 +115,15 @@ def screen(answer: Compared) -> Iterator[Section]:
         most_rows=MOST_ROWS,
     )
     yield from shown.sections()
+
+
+def _gear_words(rows: Sequence[FabricRow]) -> Iterator[str]:
+    """Whether the money holds the gear inside HB domains, which has a column of its own."""
+    bought = [row for row in rows if row.sold and row.fabric and not row.gear_in_server]
+    if any(row.gear_counted for row in bought):
+        yield "In the money: gear inside HB domains."
+    elif any(row.gear for row in bought):
+        yield "gear: inside HB domains, not in the money (--with hb-gear)."
 
 
 def cases_verdict(flag: str, cases: Sequence[tuple[object, Compared]]) -> tuple[str, ...]:
@@ -192,6 +199,7 @@ def cases_screen(flag: str, cases: Sequence[tuple[object, Compared]]) -> Iterato
             legend.append("Of fabrics that are the same network the first stands for all.")
         legend.append(f"saves: against {BASELINE} of the same {name}.")
         legend += _legend(rows)
+        legend += _gear_words([row.row for row in rows])
         table = _networks(rows, several=True, legend=(" ".join(legend),))
         value: Column[Any] = column(
             Quantity("value", name if len(name) < LONG_NAME else "", form="code"), "1.value"
@@ -244,10 +252,9 @@ def _instead(first: Compared, other: Compared) -> str:
         return ""
     parts = differences(row_a.bill, row_b.bill)
     words = [money_words([part for part in parts if part.part != "hb-gear"], first.currency)]
-    gear = [part for part in parts if part.part == "hb-gear"]
-    if any(part.unpriced_more for part in gear):
+    if not (row_a.bill.geared and row_b.bill.geared):
         words.append("gear inside HB domains without a price")
-    elif apart := fsum(part.difference for part in gear):
+    elif apart := row_b.bill.gear - row_a.bill.gear:
         words.append(f"gear {short_money(apart, sign=True)}")
     if row_a.best and row_b.best and first.about.model == other.about.model:
         alike = first.about == other.about
@@ -371,7 +378,7 @@ def _groups(rows: Sequence[FabricRow]) -> list[list[FabricRow]]:
         if fabric is not None and fabric.switches:
             price = row.cost.base if row.cost else None
             counts = len(fabric.tiers), fabric.switches, fabric.transceivers
-            key = (*counts, price, row.power_w, f"{row.time_s:.4g}", row.memory)
+            key = (*counts, price, row.power_w, f"{row.time_s:.4g}", row.memory, row.gear)
         groups.setdefault(key, []).append(row)
     return [
         sorted(group, key=lambda row: (bool(row.built_with), _spread(row.best)))
@@ -396,7 +403,8 @@ def _networks(cases: Sequence[Case], *, several: bool = False, **table: Any) -> 
     factor, unit = (MEGA, "MW") if max(watts, default=0.0) >= LEAST_MEGAWATT else (KILO, "kW")
     titles = {"fabric": "Fabric", "tiers": "tiers", "switches": "switches", "modules": "modules"}
     titles |= {"money": scale.title, "range": "low-high"}
-    if several and not all(row.gear_in_server for row in rows):
+    geared = any(row.gear and row.sold for row in rows[: len(rows) if several else MOST_ROWS])
+    if geared or (several and not all(row.gear_in_server for row in rows)):
         titles["gear"] = "gear"
     titles["power"] = unit
     if first.serves:
@@ -593,7 +601,7 @@ def _domain_gear(row: DomainRow) -> str:
     """Price of the gear inside HB domains."""
     if row.in_server:
         return "in server"
-    return short_money(row.gear) if row.gear_known else "no price"
+    return short_money(row.gear.base) if row.gear_known else "no price"
 
 
 def _paper(answer: Compared) -> tuple[str, ...]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
 
-from netplan.costing.fabric_bill import FabricBill, Unbuildable
+from netplan.costing.fabric_bill import Bill, FabricBill, Unbuildable
 from netplan.costing.materials import left_out
-from netplan.costing.pricing import Driver, PricedItem, books_in_use
+from netplan.costing.pricing import Driver, PricedItem, Quote, books_in_use
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.verdict import decide
@@ -51,6 +51,7 @@ class Priced(NamedTuple):
             "cost": {"currency": bill.quote.currency, **asdict(cost)} if bill and cost else None,
             **plain_at(bill, *AMOUNTS, "life"),
             "drivers": [asdict(driver) | {"swing": driver.swing} for driver in drivers],
+            "inside_hb_domains": _inside_dict(bill) if bill else None,
             "unpriced": [line.title for line in bill.quote.unpriced] if bill else [],
             "power_unknown": [line.title for line in bill.draw.unknown] if bill else [],
             "notes": list(self.notes),
@@ -241,6 +242,7 @@ class CostAnswer(Answer):
         if lacking := list(dict.fromkeys(line.title for line in best.quote.unpriced)):
             yield f"No price is known of: {listed(lacking)}."
         yield from (f"{row.name} has no bill: {row.reason}" for row in self.refused)
+        yield inside_words(best, scale)
         yield f"Not on the bill: {'; '.join(self.left_out)}."
 
     def sections(self) -> Iterator[show.Section]:
@@ -255,6 +257,9 @@ class CostAnswer(Answer):
             yield show.Table("tokens", shown, self.served, serving_words(self.inputs), (LEGEND,))
         for bill in self.bills:
             yield bill_table(bill, self.scale, f"{bill.name}: what to order")
+            if bill.inside.bought and not bill.gear_counted:
+                title = f"{bill.name}: inside HB domains, not in its price"
+                yield bill_table(bill, self.scale, title, bill.inside.quote)
         yield from self._drivers()
         if self.unsold:
             yield show.Paragraph(self.unsold)
@@ -274,6 +279,7 @@ class CostAnswer(Answer):
         notes = (
             *(("Break-even", statement) for statement in self.statements),
             *((row.name, note) for row in self.rows for note in row.notes),
+            *((bill.name, inside_words(bill, self.scale)) for bill in self.bills),
             *(("Not on the bill", item) for item in self.left_out),
         )
         return cost_xlsx(self.inputs, self.currency, self.bills, notes, tables)
@@ -421,12 +427,56 @@ class BillRow(NamedTuple):
         return cls(bill.name, bill.quote.currency, item.line.item, total, unit_price, item)
 
 
+def inside_words(bill: Bill, scale: Scale) -> str:
+    """What the gear inside HB domains costs, and whether that is in the price.
+
+    Examples
+    --------
+    >>> from netplan.questions.cost import cost
+    >>> bill = cost("nvl72-gb200", gpus=1152, fabrics=("rail-only",)).bills[0]
+    >>> inside_words(bill, Scale(1e6, "M USD", 1))
+    'Inside HB domains of 72: 8.4 M USD (6.1-10.6), derived, not in these sums (--with hb-gear).'
+    """
+    inside, size = bill.inside, bill.fabric.sizing.hb_size
+    if not inside.bought:
+        return f"Inside HB domains of {size:,}: in the servers' price."
+    where = "in these sums" if bill.gear_counted else "not in these sums (--with hb-gear)"
+    if not inside.known:
+        return f"Inside HB domains of {size:,}: gear without a price, {where}."
+    total = inside.quote.total
+    trusts = listed(list(dict.fromkeys(item.trust for item in inside.quote.items)))
+    return (
+        f"Inside HB domains of {size:,}: {scale.amount(total.base)}"
+        f" ({scale.span(total.low, total.high)}), {trusts}, {where}."
+    )
+
+
+def _inside_dict(bill: FabricBill) -> dict[str, Any]:
+    """The gear inside HB domains as JSON: a sum of its own, in the cost only if ``counted``."""
+    inside = bill.inside
+    return {
+        "counted": bill.gear_counted,
+        "in_server": not inside.bought,
+        "complete": inside.known,
+        "cost": {"currency": inside.quote.currency, **asdict(inside.quote.total)},
+        "in_servers_price": asdict(inside.in_server),
+        "power_w": asdict(inside.power),
+        "items": [_item_dict(item) for item in inside.quote.items],
+        "notes": list(inside.notes),
+    }
+
+
 def bill_table(
-    bill: FabricBill, scale: Scale, title: str, *, places: bool = False
+    bill: FabricBill, scale: Scale, title: str, quote: Quote | None = None, *, places: bool = False
 ) -> show.Table[BillRow]:
-    """What to order for one fabric, and where it goes; for people, its total is the last row."""
-    spared = any(item.line.spares for item in bill.quote.items)
-    numbered = any(item.line.part_number for item in bill.quote.items)
+    """What to order for one fabric, and where it goes; for people, its total is the last row.
+
+    ``quote`` stands for the bill's own, such as that of the gear inside HB domains.
+    """
+    total = bill.capital if quote is None else quote.total
+    quote = bill.quote if quote is None else quote
+    spared = any(item.line.spares for item in quote.items)
+    numbered = any(item.line.part_number for item in quote.items)
     columns: list[show.Column[BillRow]] = [
         show.column("item"),
         show.column("specification", _place if places else _line("specification"), shown="wide"),
@@ -438,16 +488,16 @@ def bill_table(
         show.column(
             scale.of_money("total_base"),
             lambda row: row.total.base if row.total else "",
-            mark=lambda row: ("", "") if row.priced else _lacking(bill),
+            mark=lambda row: ("≥ " if not row.priced and quote.unpriced else "", ""),
         ),
         span_column("total", scale, none="", unbound=lambda row: _line_unbound(bill, row)),
     ]
     return show.Table(
         f"bill of {bill.name}",
         columns,
-        [BillRow.of(bill, item) for item in bill.quote.items],
+        [BillRow.of(bill, item) for item in quote.items],
         title=title,
-        closing=(BillRow(bill.name, bill.quote.currency, "Total", bill.capital),),
+        closing=(BillRow(bill.name, quote.currency, "Total", total),),
         part=_beside,
         only="people",
     )
@@ -481,10 +531,6 @@ def amount_column(named: str | Quantity, path: str, **facts: Any) -> show.Column
         return show.value_at(bill, path), ("≥ " if lacking else "", "")
 
     return show.column(named, lambda row: look(row)[0], mark=lambda row: look(row)[1], **facts)
-
-
-def _lacking(bill: FabricBill | None) -> tuple[str, str]:
-    return ("≥ " if bill and bill.quote.unpriced else ""), ""
 
 
 def _line(name: str) -> Callable[[BillRow], Cell]:

@@ -33,7 +33,7 @@ from netplan.questions.optimizing.designs import (
     unpriced_parts,
 )
 from netplan.questions.optimizing.found_graphs import FoundGraphs
-from netplan.questions.optimizing.hb_gear import Sizes, gear_known, without_price
+from netplan.questions.optimizing.hb_gear import Sizes
 from netplan.questions.optimizing.memory_or_gpus import MemoryTradeoff
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.questions.setup.training import training_words
@@ -390,7 +390,6 @@ class Optimization(Answer):
             who = "One design beats" if not equals else f"{equals + 1:,} equal designs beat"
             verdict = f"none {verb} less, and none trains faster{self._of_whole}"
             yield f"{who} all others: {verdict}."
-            yield from self._free_gear
             return
         bend = self.knee or 0
         value, time_s = self.points[bend]
@@ -409,7 +408,6 @@ class Optimization(Answer):
             f" {self._amount(step.price)} more: {self._amount(step.per_percent)} for each percent."
         )
         yield from self._cheapest_equal()
-        yield from self._free_gear
 
     @property
     def _of_whole(self) -> str:
@@ -417,18 +415,6 @@ class Optimization(Answer):
         lacking = any(row.name == "complete" and row.excluded for row in self.tally.constraints)
         whole = "price" if self.objective == "cost" else "power"
         return f", of those whose whole {whole} is known" if lacking else ""
-
-    @property
-    def _free_gear(self) -> Iterator[str]:
-        """Say that sizes of HB domains that were asked for side by side are not weighed."""
-        bills = [row.row.bill for row in self.rows if row.row.bill]
-        sizes = {bill.fabric.sizing.hb_size for bill in bills if not bill.geared}
-        if self.objective != "cost" or not sizes or max(sizes) <= min(self.inputs["hb_sizes"]):
-            return
-        yield (
-            f"Aside from the gear inside HB domains, which has no price: domains of {max(sizes):,}"
-            " look as free as smaller ones."
-        )
 
     def equal(self, number: int) -> bool:
         """Whether the model's error leaves no difference between a row and the next."""
@@ -497,7 +483,7 @@ def notes_of(
     space: Space, feasible: Sequence[Design], timings: FoundBy, valued: tuple[Objective, BillBooks]
 ) -> Iterator[str]:
     """What was left out of a space and why, and what its costs do not hold."""
-    yield from _domain_gear(space.designs, feasible, *valued)
+    yield from _domain_gear(feasible, *valued)
     yield from _incomplete(space.designs, *valued)
     yield from _without_time(feasible, timings)
     yield from _unbuildable(space)
@@ -527,38 +513,27 @@ def foreign(
 
 
 def _domain_gear(
-    built: Sequence[Design], designs: Sequence[Design], objective: Objective, books: BillBooks
+    designs: Sequence[Design], objective: Objective, books: BillBooks
 ) -> Iterator[str]:
-    """Say that larger HB domains look free where they do, or what keeps them off the front."""
-    by_size = objective == "cost" and books.prices.hb_sizes
-    if by_size and all(gear_known(design) for design in designs):
-        if lacking := without_price(built):
-            yield (
-                f"Not on the front: HB domains of {lacking}, for whose gear {books.prices.name} has"
-                " no price. Add a row hb_gear of that hb_size to a copy of the book."
-            )
-        return
+    """Say what of the gear inside HB domains of several sizes is in the sums."""
     if len({design.fabric.sizing.hb_size for design in designs}) == 1:
         return
-    if objective == "power":
+    if not books.gear.counted:
         yield (
-            "The power of gear inside HB domains is not counted, so that larger domains look free:"
-            " compare sizes one by one (--hb-size), with what their gear draws."
+            "Larger HB domains look free here: these are sums of the network, and"
+            f" {books.prices.name} has no prices of the gear inside HB domains. To weigh it, take"
+            " another book with --prices, or add rows hb_gear to a copy."
         )
-        return
-    gear = books.prices.price("hb_gear")
-    if gear is None:
+    elif objective == "cost":
         yield (
-            "Larger HB domains look free here: these are prices of the network, and"
-            f" {books.prices.name} has none for the gear inside HB domains. To weigh it, optimize"
-            " one --hb-size at a time and add the price of its gear, which netplan cost does for"
-            " you if a copy of the book has a row hb_gear (USD/GPU)."
+            "Prices hold the gear inside HB domains, in all designs alike, since domains of several"
+            " sizes are weighed; that of servers is in the servers' price."
         )
     else:
         yield (
-            f"Gear inside HB domains has one price in {books.prices.name},"
-            f" {gear.base:,.0f} {gear.unit}, whatever the size of the domain: if larger domains"
-            " cost more, they look too cheap here."
+            "Power holds the gear inside HB domains that is bought beside the servers, as assumed:"
+            f" {books.gear.used.switch_w.range.low:g} to {books.gear.used.switch_w.range.high:g} W"
+            " an ASIC of 28.8 Tb/s. That of servers is in the servers."
         )
 
 

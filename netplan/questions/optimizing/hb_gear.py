@@ -7,14 +7,22 @@ the gear of one costs g a GPU, with a the share of a price that is due each year
 
     t (Y + a g N + V) = t' (Y' + V),    g = (t' / t (Y' + V) - Y - V) / (a N)
 
-That g stands beside every size: below it the size pays off. So a size whose gear nobody prices is
-answered, too, by the price that it may have. Servers and GPUs are taken to cost the same whatever
-the size; the power of the gear is not counted.
+That g stands beside every size: below it the size pays off. Servers and GPUs are taken to cost the
+same whatever the size.
+
+The gear's prices are known from low to high alone, and no size wins by a difference inside of that:
+the cost of an iteration with size K less that with K',
+
+    t (B + a sum_k q_k p_k) - t' (B' + a sum_k q'_k p_k),
+
+is linear in the price p_k of every part, which both pay, so that its least and its most lie where
+each p_k is at its low or high. Times that the model cannot tell apart are taken as equal, too.
+Where the difference has no sign, which of the two to buy is undecided.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import fsum, inf
 from typing import Any
 
 from msgspec import Struct
@@ -27,22 +35,22 @@ from netplan.costing.lifetime import (
     annuity_factor,
     lifetime,
 )
-from netplan.costing.pricing import PricedItem
+from netplan.costing.prices import PriceBook
 from netplan.costing.ranges import Range
 from netplan.errors import CatalogError, InputError
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import SearchResult
-from netplan.questions.optimizing.designs import Constraint, Design
+from netplan.questions.optimizing.designs import Design
 from netplan.questions.question import Question
-from netplan.records import asdict
+from netplan.records import asdict, replace
 from netplan.reports.quantities import Scale, listed
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
 from netplan.scenarios.reading import CatalogReader
 from netplan.units import HOURS_PER_YEAR, YEAR_S
 
 NOT_COUNTED = (
-    "Servers and GPUs are taken to cost the same whatever the size of HB domains; the power of"
-    " their gear is not counted."
+    "Servers and GPUs are taken to cost the same whatever the size of HB domains. The power of gear"
+    " beside the servers is assumed."
 )
 
 
@@ -67,42 +75,20 @@ class Rates(Struct, frozen=True):
         return (rival_per_iteration * YEAR_S / time_s - bare) / (due * gpus)
 
 
-def gear_of(design: Design) -> PricedItem | None:
-    """The line of gear on a design's bill; None without HB domains."""
-    items = design.row.bill.quote.items if design.row.bill else ()
-    return next((item for item in items if item.line.part == "hb_gear"), None)
-
-
-def gear_known(design: Design) -> bool:
-    """Whether the gear inside its HB domains has a price, or there is none."""
-    item = gear_of(design)
-    return item is None or item.price is not None
-
-
 def gear_price(design: Design) -> float:
-    """Base price of the gear of one GPU; 0 where none is known."""
-    item = gear_of(design)
-    return item.unit_price.base if item else 0.0
+    """Base price of the gear of one GPU; 0 where it comes in the servers."""
+    bill = design.row.bill
+    return bill.gear / design.fabric.sizing.gpus if bill else 0.0
+
+
+def priced(book: PriceBook) -> bool:
+    """Whether a price book has gear inside HB domains: by its parts, or of some sizes."""
+    return bool(book.hb_sizes) or book.price("hb_gear", None, "hb-switch", "") is not None
 
 
 def weighed(designs: Sequence[Design]) -> bool:
-    """Whether some designs have a price for their gear, and others none or another one."""
-    gear = {(gear_known(design), gear_price(design)) for design in designs}
-    return len(gear) > 1 and any(known for known, _ in gear)
-
-
-def _none_priced(designs: Sequence[Design]) -> str:
-    sizes = without_price(designs)
-    return f"no design has a price for the gear of its HB domains, of {sizes} GPUs: add one"
-
-
-GEAR_PRICED = Constraint(
-    "hb_gear",
-    "a price for the gear of its HB domains",
-    lambda design: gear_known(design) or None,
-    _none_priced,
-)
-"""Where some HB domains have a price, those that have none cannot be proven cheaper."""
+    """Whether the gear of some designs costs more than that of others."""
+    return len({gear_price(design) for design in designs}) > 1
 
 
 class HbSize(Struct, frozen=True):
@@ -113,16 +99,19 @@ class HbSize(Struct, frozen=True):
     design, best
         The design and its fastest plan.
     per_iteration
-        Cost of an iteration; without the gear where that has no price.
+        Cost of an iteration.
     pays_below
         Price of the gear of one GPU below which the size pays off against the best other one;
-        None where no other has a price.
+        None where there is no other, or it comes in the servers.
+    open
+        Whether it may train cheaper than the best size, within prices of gear and error of times.
     """
 
     design: Design
     best: PlanTime
     per_iteration: float
     pays_below: float | None = None
+    open: bool = False
 
     @property
     def hb_size(self) -> int:
@@ -130,21 +119,17 @@ class HbSize(Struct, frozen=True):
         return self.design.fabric.sizing.hb_size
 
     @property
-    def known(self) -> bool:
-        """Whether its gear has a price."""
-        return gear_known(self.design)
-
-    @property
-    def gear(self) -> Range | None:
-        """Price of the gear of one GPU; None if there is none."""
-        item = gear_of(self.design)
-        return item.unit_price if item and item.price else (Range.point(0.0) if not item else None)
+    def gear(self) -> Range:
+        """Price of the gear of one GPU; 0 where it comes in the servers."""
+        bill = self.design.row.bill
+        return (1 / bill.gpus) * bill.inside.quote.total if bill else Range.point(0.0)
 
     @property
     def trust(self) -> str:
         """How that price is known."""
-        item = gear_of(self.design)
-        return (item.trust or "no price") if item else ""
+        bill = self.design.row.bill
+        items = bill.inside.quote.items if bill else ()
+        return ", ".join(dict.fromkeys(item.trust for item in items)) or "in the servers"
 
     @property
     def paying(self) -> float | None:
@@ -153,22 +138,21 @@ class HbSize(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The size, by the product that the book prices."""
-        item = gear_of(self.design)
-        model = item.price.model if item and item.price else ""
-        return model or f"HB {self.hb_size:,}"
+        """The size, in words."""
+        return f"HB {self.hb_size:,}"
 
     def to_dict(self) -> dict[str, Any]:
         """One size of the JSON answer."""
         return {
             "hb_size": self.hb_size,
-            "gear_per_gpu": asdict(self.gear) if self.gear else None,
+            "gear_per_gpu": asdict(self.gear),
             "gear_trust": self.trust,
             "design": self.design.key(),
             "cost_base": self.design.value("cost"),
             "iteration_time_s": self.best.iteration_time_s,
-            "cost_per_iteration": self.per_iteration if self.known else None,
+            "cost_per_iteration": self.per_iteration,
             "pays_below_per_gpu": self.pays_below,
+            "undecided": self.open,
         }
 
 
@@ -183,21 +167,64 @@ def by_size(timed: Sequence[tuple[Design, SearchResult]], rates: Rates) -> tuple
         if before is None or cost < before.per_iteration:
             best_by_size[candidate.hb_size] = candidate
     sizes = [best_by_size[size] for size in sorted(best_by_size)]
-    return tuple(_with_threshold(row, sizes, timed, rates) for row in sizes)
+    if not sizes:
+        return ()
+    first = min(sizes, key=lambda row: row.per_iteration)
+    rows = (_with_threshold(row, sizes, timed, rates) for row in sizes)
+    return tuple(
+        replace(row, open=row.hb_size != first.hb_size and least_more(first, row, rates) <= 0)
+        for row in rows
+    )
 
 
 def _with_threshold(
     row: HbSize, sizes: Sequence[HbSize], timed: Sequence[tuple[Design, SearchResult]], rates: Rates
 ) -> HbSize:
-    rivals = [other.per_iteration for other in sizes if other is not row and other.known]
-    if not rivals or gear_of(row.design) is None:
+    rivals = [other.per_iteration for other in sizes if other is not row]
+    bill = row.design.row.bill
+    if not rivals or bill is None or not bill.inside.bought:
         return row
     even = max(
         rates.even(design, result.best.iteration_time_s, min(rivals))
         for design, result in timed
         if design.fabric.sizing.hb_size == row.hb_size
     )
-    return HbSize(row.design, row.best, row.per_iteration, even)
+    return replace(row, pays_below=even)
+
+
+def least_more(first: HbSize, other: HbSize, rates: Rates) -> float:
+    """What an iteration costs more with another size, at the prices of gear that are best for it.
+
+    Parts that both have cost the same in both; times that cannot be told apart may be equal.
+    """
+    due = annuity_factor(rates.running.interest.base, rates.running.years)
+    sides = (first, other)
+    times = [side.best.iteration_time_s for side in sides]
+    ways = [times, [min(times)] * 2] if first.best.as_fast_as(other.best) else [times]
+    bare = [
+        rates.of_year(side.design) - due * gear_price(side.design) * side.design.fabric.sizing.gpus
+        for side in sides
+    ]
+    found = []
+    for ours, theirs in ways:
+        units: dict[str, float] = {}
+        offers: dict[str, Range] = {}
+        for side, weight in ((first, -ours), (other, theirs)):
+            bill = side.design.row.bill
+            for item in bill.inside.quote.items if bill else ():
+                if item.price is not None:
+                    what = item.price.what
+                    units[what] = units.get(what, 0.0) + weight * item.units
+                    offers[what] = item.offer
+        ends = (
+            (due * count * price for price in _ends(offers[what])) for what, count in units.items()
+        )
+        found.append((theirs * bare[1] - ours * bare[0] + fsum(map(min, ends))) / YEAR_S)
+    return min(found)
+
+
+def _ends(offer: Range) -> tuple[float, float]:
+    return offer.low, offer.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,9 +237,13 @@ class Sizes:
 
     @property
     def best(self) -> HbSize | None:
-        """The size that trains cheapest, of those whose gear has a price."""
-        known = [row for row in self.rows if row.known]
-        return min(known, key=lambda row: row.per_iteration, default=None)
+        """The size that trains cheapest at base prices."""
+        return min(self.rows, key=lambda row: row.per_iteration, default=None)
+
+    @property
+    def open(self) -> list[HbSize]:
+        """Sizes that may be cheaper than that, for all that is known of gear and times."""
+        return [row for row in self.rows if row.open]
 
     def to_list(self) -> list[dict[str, Any]]:
         """Every size as JSON."""
@@ -224,7 +255,10 @@ class Sizes:
             return
         title = "Which HB domains to buy: what training costs with the best design of each size"
         below = "pays below: price of the gear of a GPU below which a size trains cheaper than the"
-        legend = (f"{below} best other one; a GPU hour at {self.gpu_hour:.4g} {self.currency}.",)
+        legend = (
+            f"{below} best other one; a GPU hour at {self.gpu_hour:.4g} {self.currency}.",
+            "?: undecided against the cheapest, within prices of gear or error of times.",
+        )
         yield Table("hb_sizes", list(self._columns(self.best)), self.rows, title, legend)
         yield Paragraph(self.sentence, "strong")
         yield Notes((("", NOT_COUNTED),))
@@ -232,7 +266,7 @@ class Sizes:
     def _columns(self, best: HbSize) -> Iterator[Column[HbSize]]:
         scale = Scale.of(max(row.design.value("cost") for row in self.rows), self.currency)
         yield column("hb_size", "hb_size")
-        yield column("gear_per_gpu", lambda row: row.gear.base if row.gear else None)
+        yield column("gear_per_gpu", "gear.base")
         yield column("trust", "trust")
         yield column("best_design", lambda row: row.design.choice.spec.name)
         cost = scale.of_money("cost_base")
@@ -248,56 +282,49 @@ class Sizes:
         best = self.best
         if best is None:
             return ""
-        others = [row for row in self.rows if row is not best]
-        blank = [row for row in others if not row.known and row.pays_below is not None]
-        text = f"{best.name} trains cheapest{' of those with a price' if blank else ''}"
-        if best.pays_below is not None and best.gear:
+        told = [self._told(row) for row in self.rows if row is not best and not row.open]
+        return " ".join([self.in_short, *told])
+
+    @property
+    def in_short(self) -> str:
+        """Which size to buy, or between which it is undecided."""
+        best = self.best
+        if best is None:
+            return ""
+        if self.open:
+            names = listed([row.name for row in (best, *self.open)])
+            return (
+                f"Which HB domains to buy is undecided between {names}: the gear's prices, or the"
+                f" error of the times, span the difference. {best.name} is cheapest at base prices."
+            )
+        text = f"{best.name} trains cheapest"
+        if best.pays_below is not None:
             text += (
                 f", so long as its gear costs under {self._price(best.pays_below)} a GPU (the book"
                 f" has {best.gear.base:,.0f}, {best.trust})"
             )
-        sentences = [self._told(row) for row in others if row.known]
-        paying = [row for row in blank if row.paying]
-        if paying:
-            limits = listed([f"{row.name} under {self._price(row.paying or 0)}" for row in paying])
-            sentences.append(f"No price is known of other gear: {limits} a GPU would pay off.")
-        sentences += [f"{row.name} pays off at no price." for row in blank if row not in paying]
-        return " ".join([f"{text}.", *sentences])
-
-    @property
-    def in_short(self) -> str:
-        """The same, of gear without a price the least and the most alone."""
-        best = self.best
-        blank = [row for row in self.rows if row is not best and not row.known and row.paying]
-        if best is None or len(blank) <= 1:
-            return self.sentence
-        least, most = blank[0], blank[-1]
-        return (
-            f"{best.name} trains cheapest of HB domains with a price. Others pay off if their gear"
-            f" costs under {self._price(least.paying or 0)} ({least.name}) to"
-            f" {self._price(most.paying or 0)} ({most.name}) a GPU."
-        )
+        return f"{text}."
 
     def _price(self, price: float) -> str:
         return f"{price:,.0f} {self.currency}"
 
     def _told(self, row: HbSize) -> str:
-        """When another size whose gear has a price would pay off."""
+        """When another size would pay off."""
         if row.pays_below is None:
             return f"{row.name} costs more."
         if row.paying is None:
             return f"{row.name} pays off at no price of its gear."
-        has = f"the book has {row.gear.base:,.0f}, {row.trust}" if row.gear else "none is known"
         under = f"under {self._price(row.paying)} a GPU"
+        has = f"the book has {row.gear.base:,.0f}, {row.trust}"
         return f"{row.name} pays off if its gear costs {under} ({has})."
 
 
 def _more_than(best: HbSize) -> Callable[[HbSize], str]:
-    """What training costs more than with the best size; at least so much without a price."""
+    """What training costs more than with the best size."""
 
     def more(row: HbSize) -> str:
         share = 100 * (row.per_iteration / best.per_iteration - 1)
-        return f"{share:+.1f} %" if row.known else f"≥ {share:+.1f} %"
+        return f"{share:+.1f} %{' ?' if row.open else ''}"
 
     return more
 
@@ -321,9 +348,3 @@ def gear_rates(asked: Question[Any], reader: CatalogReader, books: BillBooks) ->
     if hour is None and book.gpu_hour is not None:
         hour = rate * book.gpu_hour.base
     return None if hour is None else Rates(hour, Running.of(book, rate))
-
-
-def without_price(designs: Sequence[Design]) -> str:
-    """Sizes of HB domains whose gear has no price, in words."""
-    lacking = {design.fabric.sizing.hb_size for design in designs if not gear_known(design)}
-    return listed([f"{size:,}" for size in sorted(lacking)])

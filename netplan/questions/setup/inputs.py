@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from netplan.catalog import user_roots
+from netplan.costing.hb_gear import HB_GEAR_TOO
 from netplan.errors import InputError
 from netplan.questions.question import Question
 from netplan.reports.quantities import PREFIXED, words
@@ -20,6 +21,22 @@ def require_least(option: str, value: int, least: int = 0) -> None:
     """Refuse a number below the least that is allowed."""
     if value < least:
         raise InputError(f"--{option} {value}: give {least} or more")
+
+
+def only_hb_gear(asked: Question[Any]) -> None:
+    """Refuse networks beside, where only the gear inside HB domains may count.
+
+    Raises
+    ------
+    InputError
+        If another one is asked for.
+    """
+    others = [name for name in asked.cluster.networks if name != HB_GEAR_TOO]
+    if others and "networks" in asked.given:
+        raise InputError(
+            f"--with {others[0]}: {asked.command} counts the network that trains, and --with"
+            f" {HB_GEAR_TOO} what lies inside HB domains: for {others[0]} ask netplan cost"
+        )
 
 
 def told(inputs: Mapping[str, Any]) -> dict[str, Any]:

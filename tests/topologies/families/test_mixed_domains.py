@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan import compare, loads
-from netplan.costing.cabling import CABLING_BOOKS
-from netplan.costing.materials import bill_items
-from netplan.costing.wiring import Hardware, wire
+from netplan.costing.hb_gear import GearChoice, domain_gear
+from netplan.costing.prices import PRICE_BOOKS
 from netplan.errors import InputError
 from netplan.faults.damage.groups import domain_groups
 from netplan.records import RecordError
@@ -67,13 +66,11 @@ def test_the_bill_has_the_gear_of_every_size() -> None:
     """Eight racks of 72 are 576 GPUs; 53 servers of 8 hold the other 424."""
     fabric = build_fabric(FABRICS.load("mixed-domains"), sizing(1000))
     assert fabric.domain_gpus == ((72, 576), (8, 424))
-    hardware = Hardware(CABLING_BOOKS.load("2026"))
-    gear = [
-        (line.kinds[0], line.quantity)
-        for line in bill_items(fabric, wire(fabric, hardware), hardware)
-        if line.category == "hb-gear"
-    ]
-    assert gear == [("hb-72", 576), ("hb-8", 424)]
+    inside = domain_gear(fabric, GearChoice(), PRICE_BOOKS.load("2026"))
+    # Racks of 18 ASICs of 3.6 TB/s for 72 x 900 GB/s; servers have theirs on their boards.
+    gear = [(item.line.kinds[0], item.line.quantity) for item in inside.quote.items]
+    assert gear == [("hb-switch", 8 * 18), ("hb-copper", 576 * 900)]
+    assert inside.in_server.base == pytest.approx(53 * 2 * 3600 * 3.474)
     assert any("8 of 72 GPUs, 53 of 8 GPUs" in note for note in fabric.notes)
     uniform = build_fabric(FABRICS.load("rail-optimized"), sizing(1000))
     assert (fabric.tiers, fabric.links) == (uniform.tiers, uniform.links)
