@@ -194,8 +194,9 @@ class Scale(Struct, frozen=True):
 
     def of_money(self, name: str, title: str | None = None) -> Quantity:
         """A quantity of money in this scale."""
+        facts = {"unit": self.title.rpartition(" ")[2], "scale": self.factor}
         title = self.title if title is None else title
-        return quantity(name, form="money", title=title, scale=self.factor, digits=self.digits)
+        return quantity(name, form="money", title=title, digits=self.digits, **facts)
 
     def one(self, amount: float) -> str:
         """One amount, without its unit."""
@@ -500,13 +501,19 @@ def _part(part: str) -> Words:
     for ending, (unit, kind) in UNITS.items():
         stem = part.removesuffix(ending)
         if stem not in (part, ""):
-            spelt = _spelt(stem)
-            return Words(spelt if spelt.endswith(kind) else f"{spelt} {kind}", unit)
-    return Words(_spelt(part))
+            text = spelt(stem)
+            return Words(text if text.endswith(kind) else f"{text} {kind}", unit)
+    return Words(spelt(part))
 
 
-def _spelt(stem: str) -> str:
-    """Words between underscores; products such as b200 in capitals."""
+def spelt(stem: str) -> str:
+    """Words between underscores; products such as b200 in capitals.
+
+    Examples
+    --------
+    >>> spelt("hb_sizes"), spelt("price_b200")
+    ('HB sizes', 'price B200')
+    """
     pieces = [
         word.upper() if re.fullmatch(r"[a-z]{1,2}\d{2,3}", word) else SPELT.get(word, word)
         for word in stem.split("_")

@@ -1,19 +1,23 @@
-"""An answer as a spreadsheet: a sheet a table, raw values with number formats, text as text.
+"""An answer as a spreadsheet: a sheet a table, under heads in words with units, text as text.
 
-Text from users' files is never a formula, a link or a number. The same answer gives the same bytes.
+A column has one unit, and money is in whole units of its currency, so that cells can be counted
+with; no number has more digits than its answer is good for (CSV and JSON have all of them). Text
+from users' files is never a formula, a link or a number. The same answer gives the same bytes.
 """
 
 import io
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from math import floor, isfinite, log10
 
 import xlsxwriter
+from msgspec import Struct
 from xlsxwriter.workbook import Workbook
 from xlsxwriter.worksheet import Worksheet
 
 from netplan.reports.escape import strip_control
-from netplan.reports.quantities import Cell, Quantity
+from netplan.reports.quantities import Cell, Quantity, spelt, words
 from netplan.reports.sections import Data, Heading, Notes, Paragraph, Section, data_tables
 
 SAFE = {"strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
@@ -28,6 +32,7 @@ MOST_LINES = 27
 
 LINE_HEIGHT = 15
 """Height of a line of text [points]."""
+MOST_HEAD_LINES = 4
 NOTES = "Notes"
 
 
@@ -45,9 +50,12 @@ def xlsx_bytes(sections: Iterable[Section]) -> bytes:
 
 def write_tables(book: Workbook, tables: Sequence[Data], title: str = "") -> None:
     """Write every table on a sheet of its own, under pages of a title."""
-    for name, table in zip(sheet_names([table.name for table in tables]), tables, strict=True):
+    currency = next((known for known in map(_currency, tables) if known), "")
+    titles = [spelt(table.name) for table in tables]
+    names = sheet_names([f"{title[:1].upper()}{title[1:]}" for title in titles])
+    for name, table in zip(names, tables, strict=True):
         sheet = book.add_worksheet(name)
-        _write(book, sheet, table)
+        _write(book, sheet, sheet_columns(table, currency))
         set_page(sheet, title)
 
 
@@ -105,22 +113,145 @@ def set_page(sheet: Worksheet, footer: str, header: str = "", *, landscape: bool
     sheet.set_footer(f"&L&8{left}&C&8&A&R&8&P / &N")
 
 
-def number_format(quantity: Quantity) -> str:
-    """How a spreadsheet shows raw values of a quantity.
+class SheetColumn(Struct, frozen=True):
+    """A column of a sheet: its head, cells as they are written, and how they are shown.
+
+    Parameters
+    ----------
+    head
+        What it holds, and in which unit.
+    cells
+        Numbers in that unit, texts, or None.
+    style
+        Format of its numbers.
+    right
+        Whether it stands to the right, as numbers do.
+    wrapped
+        Whether it holds long texts.
+    """
+
+    head: str
+    cells: tuple[Cell, ...]
+    style: str
+    right: bool
+    wrapped: bool = False
+
+
+PREFIXES = {1.0: "", 1e3: "k", 1e6: "M", 1e9: "G", 1e12: "T", 1e15: "P", 1e-3: "m", 1e-6: "\u00b5"}
+DIGITS = 6
+"""Digits of a number that is no amount of money and no count [1]."""
+WHOLE_MONEY_FROM = 1000.0
+"""Largest amount of a column from which on it is shown in whole units of its currency [1]."""
+
+
+def sheet_columns(table: Data, currency: str = "") -> list[SheetColumn]:
+    """Columns of a table as people read them in a spreadsheet; the same is written once.
+
+    Parameters
+    ----------
+    table
+        The table.
+    currency
+        Of amounts whose table does not say it.
 
     Examples
     --------
-    >>> from netplan.reports.quantities import quantity
-    >>> number_format(quantity("switches")), number_format(quantity("mfu"))
-    ('#,##0', '0%')
+    >>> from netplan.reports.quantities import Scale, quantity
+    >>> cost = Scale(1e6, "M USD", 1).of_money("cost_base")
+    >>> known = (cost, quantity("power_w"), quantity("mfu"))
+    >>> shown = sheet_columns(Data("fabrics", known, ((319_774_392.322, 3_591_987.2, 0.51408),)))
+    >>> for column in shown:
+    ...     print(column.head, column.cells, column.style)
+    Price of the network at base prices, USD (319774392.32,) #,##0
+    Typical power of the network, kW (3591.99,) #,##0
+    MFU (0.51408,) 0.0%
     """
-    if quantity.form == "count":
+    quantities = table.quantities
+    currency = _currency(table) or currency
+    cells = [tuple(row[index] for row in table.rows) for index in range(len(quantities))]
+    titles = [named.title.lower() for named in quantities]
+    columns = [
+        _sheet_column(named, values, currency, alone=titles.count(named.title.lower()) == 1)
+        for named, values in zip(quantities, cells, strict=True)
+    ]
+    names = {named.name: column for named, column in zip(quantities, columns, strict=True)}
+    return [
+        column
+        for name, column in names.items()
+        if not name.endswith("_usd") or name.removesuffix("_usd") not in names
+    ]
+
+
+def _currency(table: Data) -> str:
+    """Currency of the amounts of a table; empty where it does not say it."""
+    for index, named in enumerate(table.quantities):
+        if named.name == "currency" and table.rows:
+            return str(table.rows[0][index])
+    units = [named.unit for named in table.quantities if named.form == "money"]
+    return next((unit for unit in units if unit != "currency"), "")
+
+
+def _sheet_column(
+    named: Quantity, values: tuple[Cell, ...], currency: str, *, alone: bool
+) -> SheetColumn:
+    """One column, in one unit."""
+    numbers = [abs(value) for value in values if isinstance(value, (int, float))]
+    largest = max((value for value in numbers if isfinite(value)), default=0.0)
+    unit, divisor = _unit(named, largest, currency)
+    money = named.form == "money" or (bool(currency) and unit == currency)
+    title = re.sub(rf"\b[kM] {unit}\b", unit, named.title) if money else named.title
+    if title in ("", unit) or not alone:
+        title = named.meaning or words(named.name).quantity
+    word = re.escape(unit.removeprefix("1/"))
+    told = not unit or re.search(rf"(?<!\w){word}(?!\w)", title)
+    head = title if told else f"{title}, {unit}"
+    style = _style(named, largest / divisor, money=money)
+    cells = tuple(_rounded(value, divisor, named, money=money) for value in values)
+    return SheetColumn(head, cells, style, named.right, named.form == "prose")
+
+
+def _unit(named: Quantity, largest: float, currency: str) -> tuple[str, float]:
+    """Unit of a column, and what its raw values are divided by."""
+    if named.form == "money" or named.unit == "currency":
+        return currency, 1.0
+    unit = "" if named.unit == "1" else named.unit
+    if named.form == "si":
+        power = 10.0 ** (3 * floor(log10(largest) / 3)) if largest > 0 else 1.0
+        divisor = power if power in PREFIXES else 1.0
+        return f"{PREFIXES[divisor]}{named.suffix or unit}", divisor
+    if named.form == "percent":
+        return "", 1.0
+    if named.suffix:
+        return named.suffix, named.scale
+    return f"{PREFIXES.get(named.scale, '')}{unit}", named.scale
+
+
+def _style(named: Quantity, largest: float, *, money: bool) -> str:
+    """How a spreadsheet shows the numbers of a column."""
+    if money and largest >= WHOLE_MONEY_FROM:
         return "#,##0"
-    if quantity.form == "percent":
-        return "0" + ("." + "0" * quantity.digits if quantity.digits else "") + "%"
-    if quantity.form == "money":
-        return "#,##0.00"
+    if money:
+        return "#,##0.00" + "0" * max(0, named.digits - 2)
+    if named.form == "percent":
+        return f"0.{'0' * max(1, named.digits)}%"
+    if named.form == "count":
+        return "#,##0"
+    if named.form == "fixed":
+        return "#,##0" + (f".{'0' * named.digits}" if named.digits else "")
     return "General"
+
+
+def _rounded(value: Cell, divisor: float, named: Quantity, *, money: bool) -> Cell:
+    """A value as it is written: cents of money, six digits of what is measured."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, float) or not isfinite(value):
+        return value if divisor == 1.0 or not isinstance(value, int) else value / divisor
+    value /= divisor
+    if money:
+        return round(value, max(2, named.digits))
+    whole = named.form == "count" and abs(value) >= 10**DIGITS
+    return round(value) if whole else float(f"{value:.{DIGITS}g}")
 
 
 def write_cell(sheet: Worksheet, row: int, column: int, value: Cell, style: object = None) -> None:
@@ -132,24 +263,42 @@ def write_cell(sheet: Worksheet, row: int, column: int, value: Cell, style: obje
     elif isinstance(value, (int, float)):
         sheet.write_number(row, column, value, style)
     else:
-        sheet.write_string(row, column, strip_control(value)[:MAX_CELL])
+        sheet.write_string(row, column, strip_control(value)[:MAX_CELL], style)
 
 
-def _write(book: Workbook, sheet: Worksheet, table: Data) -> None:
-    base = {"bold": True, "bottom": 1, "text_wrap": True}
+def _write(book: Workbook, sheet: Worksheet, columns: Sequence[SheetColumn]) -> None:
+    rows = len(columns[0].cells) if columns else 0
+    base = {"bold": True, "bottom": 1, "text_wrap": True, "valign": "top"}
     left, right = book.add_format(base), book.add_format(base | {"align": "right"})
-    for index, quantity in enumerate(table.quantities):
-        style = book.add_format({"num_format": number_format(quantity)})
-        unit = f" [{quantity.unit}]" if quantity.unit else ""
-        sheet.write_string(0, index, f"{quantity.name}{unit}", right if quantity.numeric else left)
-        for row, values in enumerate(table.rows, start=1):
-            write_cell(sheet, row, index, values[index], style)
-        longest = max((len(str(values[index])) for values in table.rows), default=0)
-        sheet.set_column(index, index, min(max(longest, len(quantity.name), NARROW), WIDE))
+    for index, column in enumerate(columns):
+        look = {"num_format": column.style, "valign": "top", "text_wrap": column.wrapped}
+        style = book.add_format(look)
+        sheet.write_string(0, index, column.head, right if column.right else left)
+        for row, value in enumerate(column.cells, start=1):
+            write_cell(sheet, row, index, value, style)
+        longest = max((_length(value) for value in column.cells), default=0)
+        word = max(map(len, column.head.split()), default=0)
+        sheet.set_column(index, index, min(max(longest, word, NARROW) + 1, WIDE))
+    lines = max((lines_of(column.head, NARROW + 1) for column in columns), default=1)
+    sheet.set_row(0, LINE_HEIGHT * min(lines, MOST_HEAD_LINES))
+    for row in range(rows):
+        high = max(
+            (lines_of(str(column.cells[row]), WIDE) for column in columns if column.wrapped),
+            default=1,
+        )
+        if high > 1:
+            sheet.set_row(row + 1, LINE_HEIGHT * min(high, MOST_LINES))
     sheet.freeze_panes(1, 1)
-    if table.rows and table.quantities:
-        sheet.autofilter(0, 0, len(table.rows), len(table.quantities) - 1)
+    if rows:
+        sheet.autofilter(0, 0, rows, len(columns) - 1)
     sheet.repeat_rows(0)
+
+
+def _length(value: Cell) -> int:
+    """Signs that a cell shows, about [1]."""
+    if isinstance(value, str) or value is None:
+        return len(value or "")
+    return len(f"{value:,.7g}" if isinstance(value, float) else f"{value:,}")
 
 
 def _write_notes(book: Workbook, sheet: Worksheet, sections: Sequence[Section]) -> None:

@@ -164,11 +164,16 @@ def test_markdown_escapes_and_shows_all_tables() -> None:
 
 def test_spreadsheets_hold_values_not_formulas() -> None:
     book = openpyxl.load_workbook(io.BytesIO(SAMPLE.xlsx()))
-    assert book.sheetnames == ["fabrics", "power", "parts", "heat", "Notes"]
-    sheet = book["fabrics"]
+    assert book.sheetnames == ["Fabrics", "Power", "Parts", "Heat", "Notes"]
+    sheet = book["Fabrics"]
     assert [one.value for one in sheet[3]][:2] == ["rail-only", 256]
     assert sheet["A2"].data_type == "s"
     assert SAMPLE.xlsx() == SAMPLE.xlsx()
+    assert [cell.value for cell in sheet[1]] == ["Fabric", "switches", "tiers", "MFU"]
+    # 1,234.5 W are 1.2345 kW; 1 kB of 1 GB is a millionth of a GB.
+    assert [cell.value for cell in book["Power"][1]][1] == "Typical power of the network, kW"
+    assert book["Power"]["B2"].value == 1.2345
+    assert [row[2].value for row in book["Heat"].iter_rows()][1:] == [1, 0, 1e-6, 1e-9]
 
 
 def test_json_is_the_dictionary() -> None:
