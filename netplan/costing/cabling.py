@@ -13,6 +13,9 @@ from netplan.topologies.graph import Medium
 ANY = "any"
 """Form factor of a cage or a plug that nobody has chosen yet: it fits only its like."""
 
+SINGLE_MODE_REACH_M = (("dr", 500), ("fr", 2000))
+"""Classes of single-mode modules of IEEE 802.3, and how far they reach [m]; longer ones are LR."""
+
 Fibre = Literal["multimode", "singlemode"]
 CableKind = Literal["dac", "aec", "aoc"]
 LinkKind = Literal["host", "leaf-spine", "upper", "local", "global", "ring"]
@@ -97,6 +100,13 @@ class Module(Entry, frozen=True, kw_only=True):
     accepted: tuple[str, ...] = ()
     date: str
     source: str
+
+    @property
+    def grade(self) -> str:
+        """Class of its reach: ``sr`` over multimode fibre, else ``dr``, ``fr`` or ``lr``."""
+        if self.fibre == "multimode":
+            return "sr"
+        return next((grade for grade, most in SINGLE_MODE_REACH_M if self.reach_m <= most), "lr")
 
 
 class Cable(Entry, frozen=True, kw_only=True):

@@ -173,6 +173,11 @@ class Bill(Struct, frozen=True):
         return sum(lines, start=pricing.NOTHING)
 
     @property
+    def installed(self) -> bool:
+        """Whether the laying of cables is on it."""
+        return any(item.line.part == "installation" for item in self.quote.items)
+
+    @property
     def memory(self) -> Range:
         """Price of the expanded memory on the bill."""
         return self.cost_of("memory")
@@ -312,7 +317,7 @@ def _line_facts(item: pricing.PricedItem) -> dict[str, object]:
     return facts | ends | {"price_date": price.date if price else None, "price_trust": item.trust}
 
 
-MAY_LACK_A_PRICE = frozenset({"fibre", "rack"})
+MAY_LACK_A_PRICE = frozenset({"fibre", "rack", "installation"})
 """Parts whose missing price does not set a fabric apart."""
 
 
@@ -388,6 +393,8 @@ def make_bill(
     compute = materials.compute_lines(books.compute, fabric.sizing.gpus, fabric.sizing.speed_gbps)
     site = _site(books, fabric, made.racks.count)
     lines = (*made.lines, *site.lines, *compute)
+    if books.prices.price("installation") is None:
+        lines = tuple(line for line in lines if line.part != "installation")
     if not books.cards:
         lines = tuple(line for line in lines if line.category != "cards")
     inside = domain_gear(fabric, books.gear, books.prices, currency)
@@ -398,8 +405,7 @@ def make_bill(
     draw = pricing.power_of(lines, books.power, books.models)
     models = (books.switch, books.ocs)
     power = (f"{model.name}: {model.power_note}" for model in models if model and model.power_note)
-    lent = pricing.lent_notes(quote, books.prices)
-    notes = (*made.notes, *power, *site.notes, *lent)
+    notes = (*made.notes, *power, *site.notes, *pricing.extrapolations(quote))
     return Bill(fabric, quote, draw, made.racks, notes, site.racks, sizing.hb_size, inside)
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from netplan.catalog import unknown_name
-from netplan.costing.cabling import Cable, CablingBook, FibreCable, Sold, sold_at
+from netplan.costing.cabling import Cable, CablingBook, FibreCable, Module, Sold, sold_at
 from netplan.costing.prices import BESIDE, PART_NAMES, PER_GB_S, Part, hb_size_of
 from netplan.costing.wiring import BARE_FIBRE, Hardware, Plug, Run, Wiring, plugs_needed
 from netplan.errors import InputError
@@ -96,6 +96,7 @@ Category = Literal[
     "circuits",
     "hb-gear",
     "racks",
+    "installation",
     "memory",
     "accelerators",
 ]
@@ -109,7 +110,8 @@ SITE_NETWORKS_LEFT_OUT = {
 ACCELERATORS_TOO = "accelerators"
 """What is asked for beside the network like one of its neighbours."""
 
-ALWAYS_LEFT_OUT = ("patch panels, trays and installation", "licences, support, freight and taxes")
+NOT_INSTALLED = "patch panels, trays and installation"
+ALWAYS_LEFT_OUT = ("licences, support, freight and taxes",)
 
 
 CARDS_INCLUDED = "included"
@@ -119,7 +121,7 @@ CARDS_LEFT_OUT = "network cards, which come inside the servers"
 
 
 def left_out(
-    networks: Collection[str] = (), *, memory: bool = False, cards: str = ""
+    networks: Collection[str] = (), *, memory: bool = False, cards: str = "", installed: bool = True
 ) -> tuple[str, ...]:
     """What the bill does not hold, with these site networks or the accelerators on it.
 
@@ -131,6 +133,8 @@ def left_out(
         Whether expanded memory is on it.
     cards
         ``included`` where network cards come inside the servers.
+    installed
+        Whether the laying of cables is on it.
 
     Examples
     --------
@@ -142,7 +146,8 @@ def left_out(
     servers = "racks of the servers" if counted else "servers, accelerators and their racks"
     inside = (CARDS_LEFT_OUT,) if cards == CARDS_INCLUDED else ()
     slots = ("controllers, cards and slots of expanded memory",) if memory else ()
-    return (*absent, servers, *inside, *slots, *ALWAYS_LEFT_OUT)
+    work = () if installed else (NOT_INSTALLED,)
+    return (*absent, servers, *inside, *slots, *work, *ALWAYS_LEFT_OUT)
 
 
 class BillItem(Struct, frozen=True):
@@ -172,7 +177,10 @@ class BillItem(Struct, frozen=True):
         Numbers of equals that may be offered in its place.
     kinds
         What the model is one of, as a price book may name it, the most particular first: ``48x1g``
-        for a switch, ``1600g`` for a module, ``mpo-multimode`` for fibre, ``hb-72`` for gear.
+        for a switch, ``800g-dr`` for a module, ``aec`` for a cable with plugs, ``mpo-multimode``
+        for fibre, ``hb-72`` for gear.
+    length_m
+        Stock length of a cable, which prices by the metre depend on; 0 of all else [m].
     """
 
     category: Category
@@ -191,6 +199,7 @@ class BillItem(Struct, frozen=True):
     part_number: str = ""
     accepted: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
+    length_m: float = 0.0
 
     @property
     def title(self) -> str:
@@ -292,6 +301,7 @@ def bill_items(
         *_cards(fabric, hardware),
         _racks(switch_racks(fabric, hardware, layout), fabric.sizing.speed_gbps),
     ]
+    lines.append(_installation(lines, fabric.sizing.speed_gbps))
     return tuple(line for line in lines if line.quantity)
 
 
@@ -372,12 +382,18 @@ def _transceivers(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
             part="transceiver",
             speed_gbps=rate_gbps,
             price_units=units,
-            kinds=(f"{plug.links * plug.speed_gbps:g}g",),
+            kinds=_module_kinds(plug, module),
             notes=(", ".join(f"{count:,} {bank}" for bank, count in where.items()),),
             typical_w=module.typical_w if module else None,
             part_number=module.part_number if module else "",
             accepted=module.accepted if module else (),
         )
+
+
+def _module_kinds(plug: Plug, module: Module | None) -> tuple[str, ...]:
+    """What a module is one of: its whole rate with its reach, and its whole rate alone."""
+    whole = f"{plug.links * plug.speed_gbps:g}g"
+    return (f"{whole}-{module.grade}", whole) if module else (whole,)
 
 
 def _priced_as(plug: Plug) -> tuple[str, float, int]:
@@ -443,6 +459,7 @@ def _fibre(run: Run, cabling: CablingBook) -> BillItem:
         part="fibre",
         speed_gbps=run.plugs[0].speed_gbps,
         kinds=(f"{module.connector.partition('-')[0].lower()}-{module.fibre}",),
+        length_m=sold.length_m if sold else run.length_m,
         notes=(f"{quantity:,} {_run_words(run)}",),
         part_number=_number(cable, sold),
         accepted=_accepted(cable, sold),
@@ -474,6 +491,8 @@ def _fixed(run: Run, wiring: Wiring, cabling: CablingBook) -> BillItem:
         part=CABLE_PARTS[run.medium],
         speed_gbps=run.plugs[0].speed_gbps,
         price_units=max(plug.links for plug in run.plugs),
+        kinds=(run.medium,),
+        length_m=sold.length_m if sold else run.length_m,
         notes=(f"{quantity:,} {_run_words(run)}",),
         part_number=_number(cable, sold),
         accepted=_accepted(cable, sold),
@@ -517,8 +536,10 @@ def _cards(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
 
 
 def _racks(racks: SwitchRacks, speed_gbps: float) -> BillItem:
-    filled = f"filled with switches of {racks.switch_units} U"
-    placed = f"at most {racks.each} switches each, as on the floor plan {racks.hall}"
+    filled = f"two power strips, filled with switches of {racks.switch_units} U"
+    placed = (
+        f"two power strips, at most {racks.each} switches each, as on the floor plan {racks.hall}"
+    )
     return BillItem(
         category="racks",
         item=f"Rack of {racks.units} units",
@@ -528,6 +549,19 @@ def _racks(racks: SwitchRacks, speed_gbps: float) -> BillItem:
         part="rack",
         speed_gbps=speed_gbps,
         notes=("power and cooling may need more racks",),
+    )
+
+
+def _installation(lines: Sequence[BillItem], speed_gbps: float) -> BillItem:
+    """The work of laying all cables; a bill has it where its book has a price for it."""
+    return BillItem(
+        category="installation",
+        item="Installation of a cable",
+        specification="laid, labelled and tested, with its share of trays and patch panels",
+        quantity=sum(line.quantity for line in lines if line.category == "cables"),
+        unit="each",
+        part="installation",
+        speed_gbps=speed_gbps,
     )
 
 

@@ -45,6 +45,7 @@ LOTS: dict[Category, str] = {
     "cables": "Cables",
     "cards": "Network cards",
     "racks": "Racks",
+    "installation": "Installation",
     "hb-gear": "Gear inside HB domains",
     "memory": "Expanded memory",
     "accelerators": "Accelerators",

@@ -1,17 +1,15 @@
-"""Price books: what one part costs, as a range, with currency, date and source.
+"""Price books: what one part costs, as a range, with currency, date, source and evidence.
 
 A book is in one currency. A row may be in another where the book has a dated rate for it. What a
-buyer pays for one unit is the row, its quantity break, the book's discount and the rate, in this
-order (:meth:`PriceBook.offer`).
+buyer pays for one unit is the row at its length, its quantity break, the book's discount and the
+rate, in this order (:meth:`PriceBook.offer`). A cable costs base + per_metre x stock length.
 
 Power books: what one part of a network draws.
 """
 
-from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from math import isclose
-from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta, field, structs
@@ -19,7 +17,8 @@ from msgspec import Meta, field, structs
 from netplan.catalog import Catalog, Record
 from netplan.costing.ranges import Range
 from netplan.errors import CatalogError, one_line
-from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt, replace
+from netplan.inputs.choices import Evidence
+from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt
 
 Part = Literal[
     "switch_port",
@@ -33,6 +32,7 @@ Part = Literal[
     "ocs_port",
     "hb_gear",
     "rack",
+    "installation",
     "memory",
     "accelerator",
 ]
@@ -58,6 +58,7 @@ PART_NAMES: dict[str, str] = {
     "ocs_port": "ports of optical circuit switches",
     "hb_gear": "GPUs' HB-domain gear",
     "rack": "racks",
+    "installation": "cables laid",
     "memory": "GB of expanded memory",
     "accelerator": "accelerators",
 }
@@ -70,7 +71,7 @@ BESIDE = frozenset({"memory", "accelerator"})
 PER_GB_S = frozenset({"hb-switch", "hb-board", "hb-copper", "hb-optic"})
 """Parts of the gear inside HB domains, priced by the GB/s one way; that of a size by the GPU."""
 
-SPEEDLESS = frozenset({"fibre", "ocs_port", "hb_gear", "rack"}) | BESIDE
+SPEEDLESS = frozenset({"fibre", "ocs_port", "hb_gear", "rack", "installation"}) | BESIDE
 """Parts whose price does not depend on the link rate."""
 
 HB_KIND = "hb-"
@@ -93,6 +94,45 @@ class Break(Entry, frozen=True, kw_only=True):
 
     quantity: PositiveInt
     price: NonNegativeFloat
+
+
+QuotedKind = Literal["list", "street", "volume", "analyst", "rental", "estimate"]
+"""Who asks a price: a shop for one piece, a dealer, a maker for thousands, ..."""
+
+
+class Quoted(Entry, frozen=True, kw_only=True):
+    """Quotations of `quotations.csv` that a row is the median of, or the line through them.
+
+    All are of one ``kind``, in US dollars, for ``units`` units of the row each; ``of`` are their
+    models, ``count`` how many there are.
+    """
+
+    kind: QuotedKind
+    of: tuple[str, ...]
+    speed_gbps: PositiveFloat | None = None
+    count: PositiveInt
+    units: PositiveInt = 1
+
+
+class PerMetre(Entry, frozen=True, kw_only=True):
+    """What every metre of a cable adds to its price, and how far quotations reach [m].
+
+    A missing end is the base.
+    """
+
+    base: NonNegativeFloat
+    low: NonNegativeFloat | None = None
+    high: NonNegativeFloat | None = None
+    to_m: PositiveFloat
+
+    @property
+    def range(self) -> Range:
+        """Price of a metre [currency]."""
+        return _ends(self.low, self.base, self.high)
+
+
+def _ends(low: float | None, base: float, high: float | None) -> Range:
+    return Range(base if low is None else low, base, base if high is None else high)
 
 
 class Quotation(Entry, frozen=True, kw_only=True):
@@ -139,8 +179,10 @@ class Price(Entry, frozen=True, kw_only=True):
     for all makes. Gear inside HB domains of one size has the number of GPUs that one joins, too.
 
     ``sources`` are the quotations that low, base and high are taken from; ``date`` and ``source``
-    sum them up, and may be left out beside them. ``derived`` says how the price follows from
-    others, ``assumption`` what had to be assumed.
+    sum them up, and may be left out beside them. ``quoted`` names quotations that stand in a table
+    of their own instead. ``derived`` says how the price follows from others, ``assumption`` what
+    had to be assumed, ``evidence`` what it is made of. A cable that is sold by length has
+    ``per_metre``; base, low and high are then those of no length.
     """
 
     part: Part
@@ -151,12 +193,15 @@ class Price(Entry, frozen=True, kw_only=True):
     base: NonNegativeFloat
     low: NonNegativeFloat | None = None
     high: NonNegativeFloat | None = None
+    per_metre: PerMetre | None = None
     breaks: tuple[Break, ...] = ()
     date: str = ""
     source: str = ""
     sources: tuple[Quotation, ...] = ()
+    quoted: Quoted | None = None
     derived: str = ""
     assumption: str = ""
+    evidence: Evidence | None = None
     confidence: Literal["high", "medium", "low"]
     note: str = ""
 
@@ -170,9 +215,12 @@ class Price(Entry, frozen=True, kw_only=True):
         if not self.source:
             texts = dict.fromkeys(row.source for row in self.sources)
             structs.force_setattr(self, "source", "; ".join(texts))
-        low, high = self.low, self.high
-        if (low is not None and low > self.base) or (high is not None and high < self.base):
-            raise ValueError(f"prices run low <= base <= high, got {low}, {self.base}, {high}")
+        for row in (self, *([self.per_metre] if self.per_metre else ())):
+            ends = _ends(row.low, row.base, row.high)
+            if not ends.low <= ends.base <= ends.high:
+                raise ValueError(
+                    f"prices run low <= base <= high, got {row.low}, {row.base}, {row.high}"
+                )
         steps = [(1, self.base), *((step.quantity, step.price) for step in self.breaks)]
         for (few, dear), (many, cheap) in pairwise(steps):
             if many <= few or cheap > dear:
@@ -197,6 +245,8 @@ class Price(Entry, frozen=True, kw_only=True):
             return ASSUMPTION
         if self.derived:
             return DERIVED
+        if self.quoted is not None:
+            return COUNTS.get(self.quoted.count, f"{self.quoted.count} sources")
         if self.sources and not any(
             isclose(self.base, source.price, rel_tol=ROUNDED) for source in self.sources
         ):
@@ -228,13 +278,15 @@ class Price(Entry, frozen=True, kw_only=True):
         speed = "" if self.speed_gbps is None else f" at {self.speed_gbps:g} Gb/s"
         return f"{self.part}{' ' if self.model else ''}{self.model}{speed}"
 
-    def range_at(self, quantity: int) -> Range:
+    def range_at(self, quantity: int, length_m: float = 0.0) -> Range:
         """Price of one unit in an order of this quantity; a break moves low and high alike.
 
         Parameters
         ----------
         quantity
             Units in the order [1].
+        length_m
+            Stock length of a cable, which only prices by the metre depend on [m].
 
         Returns
         -------
@@ -247,12 +299,13 @@ class Price(Entry, frozen=True, kw_only=True):
         ...             source="an offer", confidence="low", breaks=(Break(quantity=5, price=8),))
         >>> row.range_at(4), row.range_at(5)
         (Range(low=10, base=10, high=20), Range(low=8.0, base=8.0, high=16.0))
+        >>> cable = row.changed(part="fibre", per_metre=PerMetre(base=2, to_m=30), breaks=())
+        >>> cable.range_at(1, 15)
+        Range(low=40, base=40, high=50)
         """
-        full = Range(
-            self.base if self.low is None else self.low,
-            self.base,
-            self.base if self.high is None else self.high,
-        )
+        full = _ends(self.low, self.base, self.high)
+        if self.per_metre is not None:
+            full += length_m * self.per_metre.range
         reached = [step.price for step in self.breaks if quantity >= step.quantity]
         if not reached or not self.base:
             return full
@@ -296,28 +349,8 @@ def hb_size_of(kind: str) -> int:
     return int(kind.removeprefix(HB_KIND))
 
 
-class LentPrice(Price, frozen=True, kw_only=True):
-    """A row that stands in from another book, which ``book`` names, with that book's discount."""
-
-    book: str
-    discount: float = 0.0
-
-
 _PriceKey = tuple[str, float | None, str]
 """Part, speed [Gb/s] and kind of a row."""
-
-
-def _point(row: Price, points: bool) -> Price:  # noqa: FBT001 - one use
-    """The row; where points are wanted a network's part without its range, and who says so."""
-    if not points or row.part in BESIDE:
-        return row
-    named = tuple(
-        source for source in row.sources if isclose(source.price, row.base, rel_tol=ROUNDED)
-    )[:1]
-    if not named:
-        return row.changed(low=None, high=None)
-    origin = {"date": named[0].date, "source": named[0].source}
-    return row.changed(low=None, high=None, sources=named, **origin)
 
 
 def _by_key(prices: tuple[Price, ...]) -> dict[_PriceKey, Price]:
@@ -327,16 +360,14 @@ def _by_key(prices: tuple[Price, ...]) -> dict[_PriceKey, Price]:
 class PriceBook(Record, frozen=True, kw_only=True, dict=True):
     """Prices of one source or date, in one currency.
 
-    ``rates`` convert other currencies; ``discount`` is taken off every price of the book.
-    ``other_speeds`` names the book whose rows stand in at link rates that this one does not price,
-    for parts that it prices at another rate, and for memory and accelerators.
+    ``rates`` convert other currencies; ``discount`` is taken off every price of the book. What a
+    book does not price has no price: no bill has rows of two books.
     """
 
     currency: Currency
     rates: dict[Currency, Rate] = field(default_factory=dict)
     discount: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     prices: tuple[Price, ...]
-    other_speeds: str = ""
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -408,8 +439,10 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         """The rows, and where each is: a study prices hundreds of thousands of bills."""
         return self.prices, _by_key(self.prices)
 
-    def offer(self, price: Price, quantity: int = 1, currency: str = "") -> Range:
-        """What one unit costs in an order: break, discount and rate applied.
+    def offer(
+        self, price: Price, quantity: int = 1, currency: str = "", *, length_m: float = 0.0
+    ) -> Range:
+        """What one unit costs in an order: length, break, discount and rate applied.
 
         Parameters
         ----------
@@ -419,6 +452,8 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
             Units in the order [1].
         currency
             Currency of the answer; the book's own if empty.
+        length_m
+            Stock length of a cable [m].
 
         Returns
         -------
@@ -431,8 +466,7 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
             If the book has no rate for the currency.
         """
         rate = self.exchange(price.currency, currency or self.currency)
-        lent = price.discount if isinstance(price, LentPrice) else 0.0
-        return (rate * (1 - self.discount) * (1 - lent)) * price.range_at(quantity)
+        return (rate * (1 - self.discount)) * price.range_at(quantity, length_m)
 
     def exchange(self, source: str, target: str) -> float:
         """Units of the target currency for one of the source.
@@ -469,99 +503,8 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
     def _per_usd(self, currency: str) -> float:
         return 1.0 if currency == US_DOLLAR else self.rates[currency].per_usd
 
-    def with_speeds_of(self, other: "PriceBook") -> "PriceBook":
-        """The book, with another's rows at link rates that it does not price, and their book named.
 
-        Of a network's parts only those that it prices at some rate are taken, so that a bill has
-        the same lines with a price at every rate. A book of point prices borrows points: ranges at
-        one rate and none at another would look like knowledge.
-
-        Parameters
-        ----------
-        other
-            The book that lends.
-
-        Returns
-        -------
-        PriceBook
-            This book with more rows.
-        """
-        rated = [row for row in self.prices if row.speed_gbps is not None and not row.model]
-        parts = {row.part for row in rated}
-        points = all(row.low is None and row.high is None for row in rated)
-        known = _by_key(self.prices)
-        lent = (
-            LentPrice(
-                book=other.name, discount=other.discount, **structs.asdict(_point(row, points))
-            )
-            for row in other.prices
-            if (row.part in BESIDE or (row.part in parts and not row.model))
-            and (row.part, row.speed_gbps, row.kind) not in known
-            and (row.currency == self.currency or self._knows(row.currency))
-        )
-        return replace(self, prices=(*self.prices, *lent))
-
-    def lenders(self, speed_gbps: float) -> tuple[str, ...]:
-        """Books whose rows stand in at a link rate.
-
-        Parameters
-        ----------
-        speed_gbps
-            The rate [Gb/s].
-
-        Returns
-        -------
-        tuple of str
-            Their names, in order.
-        """
-        lent = (row for row in self.prices if isinstance(row, LentPrice))
-        return tuple(sorted({row.book for row in lent if row.speed_gbps == speed_gbps}))
-
-
-OTHER = ".other_speeds"
-
-
-class PriceCatalog(Catalog[PriceBook], frozen=True):
-    """Price books, each with the rows that stand in from another."""
-
-    def load(
-        self, name: str, roots: Sequence[Path] = (), overrides: Mapping[str, str] | None = None
-    ) -> PriceBook:
-        """Load a book; values of rows that stand in are replaced as if they were its own.
-
-        Parameters
-        ----------
-        name, roots, overrides
-            As of every shelf: name or path, folders of the user's, values that are replaced.
-
-        Returns
-        -------
-        PriceBook
-            The book.
-        """
-        which = {key: text for key, text in (overrides or {}).items() if key.endswith(OTHER)}
-        plain = super().load(name, roots, which)
-        if not plain.other_speeds:
-            return super().load(name, roots, overrides)
-        lent = plain.with_speeds_of(super().load(plain.other_speeds, roots)).prices
-        labels = [
-            f"prices.{row.model}."
-            if row.part in BESIDE
-            else f"prices.{row.part}@{row.speed_gbps:g}."
-            for row in lent[len(plain.prices) :]
-        ]
-        mine, theirs = {}, {}
-        for key, text in (overrides or {}).items():
-            role, _, field_ = key.partition(".")
-            if role in (self.role, plain.name) and field_.startswith(tuple(labels)):
-                theirs[f"{self.role}.{field_}"] = text
-            else:
-                mine[key] = text
-        other = super().load(plain.other_speeds, roots, theirs)
-        return super().load(name, roots, mine).with_speeds_of(other)
-
-
-PRICE_BOOKS = PriceCatalog("prices", "costing/prices", PriceBook)
+PRICE_BOOKS = Catalog("prices", "costing/prices", PriceBook)
 
 
 class Draw(Entry, frozen=True, kw_only=True):

@@ -2,8 +2,8 @@
 
 A line is priced by its model where the book has that model, else by what that is one of
 (:attr:`~netplan.costing.materials.BillItem.kinds`), else by its part at its speed; memory and
-accelerators by their model alone. A quantity break counts all units of one price row on the bill,
-spares included, as one order.
+accelerators by their model alone. A cable is priced at its stock length. A quantity break counts
+all units of one price row and length on the bill, spares included, as one order.
 
 What drives a price, and the price at which two networks cost the same.
 
@@ -14,7 +14,7 @@ units of the part and a for all the rest. Two networks
 cost the same at p = (a2 - a1) / (q1 - q2).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -39,13 +39,27 @@ class PricedItem(Struct, frozen=True):
     price_units
         Units of the row in one unit of the line [1].
     offer
-        Price of one unit of the row in this order, break, discount and rate applied.
+        Price of one unit of the row in this order, length, break, discount and rate applied.
     """
 
     line: BillItem
     price: prices.Price | None
     price_units: int
     offer: Range
+
+    @property
+    def what(self) -> str:
+        """The price row in words, with the length of a cable sold by it; empty without a row."""
+        if self.price is None:
+            return ""
+        length = f", {self.line.length_m:g} m" if self.price.per_metre else ""
+        return f"{self.price.what}{length}"
+
+    @property
+    def extrapolated(self) -> bool:
+        """Whether the cable is longer than all that its price is taken from."""
+        by_length = self.price.per_metre if self.price else None
+        return by_length is not None and self.line.length_m > by_length.to_m
 
     @property
     def trust(self) -> prices.Trust:
@@ -88,12 +102,12 @@ class Quote(Struct, frozen=True):
 
     @property
     def priced_parts(self) -> dict[str, tuple[int, Range]]:
-        """Units and offer of every price row in use, by the row in words."""
+        """Units and offer of every price row and length in use, by the row in words."""
         parts: dict[str, tuple[int, Range]] = {}
         for item in self.items:
             if item.price is not None:
-                units = parts.get(item.price.what, (0, item.offer))[0]
-                parts[item.price.what] = (units + item.units, item.offer)
+                units = parts.get(item.what, (0, item.offer))[0]
+                parts[item.what] = (units + item.units, item.offer)
         return parts
 
 
@@ -126,17 +140,19 @@ def price_bill(lines: Sequence[BillItem], book: prices.PriceBook, currency: str 
     currency = currency or book.currency
     book.exchange(book.currency, currency)
     rows = [_row(line, book) for line in lines]
-    ordered: dict[int, int] = {}
+    ordered: dict[tuple[int, float], int] = {}
     for line, (price, units) in zip(lines, rows, strict=True):
         if price is not None:
-            ordered[id(price)] = ordered.get(id(price), 0) + line.order * units
+            order = id(price), line.length_m if price.per_metre else 0.0
+            ordered[order] = ordered.get(order, 0) + line.order * units
     items = []
     low = base = high = 0.0
     for line, (price, units) in zip(lines, rows, strict=True):
         if price is None:
             items.append(PricedItem(line, None, units, NOTHING))
             continue
-        offer = book.offer(price, ordered[id(price)], currency)
+        length_m = line.length_m if price.per_metre else 0.0
+        offer = book.offer(price, ordered[id(price), length_m], currency, length_m=length_m)
         low += line.order * (units * offer.low)
         base += line.order * (units * offer.base)
         high += line.order * (units * offer.high)
@@ -144,39 +160,12 @@ def price_bill(lines: Sequence[BillItem], book: prices.PriceBook, currency: str 
     return Quote(tuple(items), currency, Range(low, base, high))
 
 
-def lent_notes(quote: Quote, book: prices.PriceBook) -> Iterator[str]:
-    """What of a quote stands in from other books: one sentence a book, and link rate if any."""
-    lent: dict[tuple[str, float | None], dict[str, prices.LentPrice]] = {}
-    for item in quote.items:
-        row = item.price
-        if isinstance(row, prices.LentPrice):
-            what = prices.PART_NAMES[row.part].removeprefix("GB of ")
-            lent.setdefault((row.book, row.speed_gbps), {})[what] = row
-    for (other, speed), rows in lent.items():
-        sources = "; ".join(dict.fromkeys(f"{row.source}, {row.date}" for row in rows.values()))
-        rate = "" if speed is None else f" at {speed:g} Gb/s"
-        parts = " and ".join(rows)
-        lacks = f"no prices{rate}: {parts} at those" if rate else f"no price of {parts}: it is that"
-        yield f"{book.name} has {lacks} of {other} ({sources})."
-
-
-def books_in_use(name: str, quotes: Iterable[Quote]) -> str:
-    """Name of a price book, with those that lend it rows for these quotes.
-
-    Examples
-    --------
-    >>> books_in_use("2026", [])
-    '2026'
-    """
-    rows = [item.price for quote in quotes for item in quote.items]
-    lent: dict[str, dict[tuple[float, str], None]] = {}
-    for row in rows:
-        if isinstance(row, prices.LentPrice):
-            rate = row.speed_gbps or 0.0
-            what = f"{rate:g}G" if rate else prices.PART_NAMES[row.part].removeprefix("GB of ")
-            lent.setdefault(row.book, {})[rate, what] = None
-    uses = ((book, " and ".join(what for _, what in sorted(lent[book]))) for book in sorted(lent))
-    return " and ".join((name, *(f"{book} for {what}" for book, what in uses)))
+def extrapolations(quote: Quote) -> Iterator[str]:
+    """Which cables are longer than those that their prices are taken from, a sentence each."""
+    longer = {item.what: item.price for item in quote.items if item.extrapolated}
+    for what, row in longer.items():
+        reached = row.per_metre.to_m if row and row.per_metre else 0
+        yield f"Price of {what}: extrapolated, its quotations end at {reached:g} m."
 
 
 def _row(line: BillItem, book: prices.PriceBook) -> tuple[prices.Price | None, int]:
@@ -199,7 +188,7 @@ class PowerDraw(Struct, frozen=True):
     """Whether the power of any line is known."""
 
 
-PASSIVE = frozenset({"fibre", "rack", "hb_gear"})
+PASSIVE = frozenset({"fibre", "rack", "installation", "hb_gear"})
 """Parts that draw no power, or whose power is not the network's."""
 
 

@@ -32,6 +32,7 @@ PART_WORDS: dict[str, tuple[str, str]] = {
     "circuits": ("optical circuit switch", "optical circuit switches"),
     "hb-gear": ("gear inside HB domains", "gear inside HB domains"),
     "racks": ("rack", "racks"),
+    "installation": ("cable laid", "cables laid"),
     "memory": ("expanded memory", "expanded memory"),
     "accelerators": ("accelerator", "accelerators"),
 }
@@ -372,8 +373,8 @@ def most_more(bill: Bill, other: Bill) -> float:
         for item in priced.quote.items:
             if item.price is not None:
                 count = sign * item.line.order * item.price_units
-                units[item.price.what] = units.get(item.price.what, 0.0) + count
-                prices[item.price.what] = item.offer
+                units[item.what] = units.get(item.what, 0.0) + count
+                prices[item.what] = item.offer
     ends = ((count * prices[what].low, count * prices[what].high) for what, count in units.items())
     return fsum(max(pair) for pair in ends)
 

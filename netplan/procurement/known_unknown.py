@@ -491,12 +491,12 @@ def largest_prices(findings: Findings) -> list[Largest]:
         if item.price is None:
             continue
         share = item.total.base / total
-        old = parts.get(item.price.what)
+        old = parts.get(item.what)
         ordered = item.line.order + (old.ordered if old else 0)
         units = item.units + (old.units if old else 0)
         share += old.share if old else 0.0
-        named = part_words(item.price.what)
-        parts[item.price.what] = Largest(
+        named = part_words(item.what)
+        parts[item.what] = Largest(
             named, ordered, units, item.offer.base, share, item.trust, item.price
         )
     return sorted(parts.values(), key=lambda part: -part.share)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from netplan.costing.pricing import books_in_use
 from netplan.errors import CatalogError
 from netplan.procurement import known_unknown, ordered, side_by_side
 from netplan.procurement.findings import Findings
@@ -106,7 +105,7 @@ class Procurement(Findings, Answer):
             trained = f"; {serving_words(inputs)}"
         elif inputs["timing"]:
             trained = f"; training {inputs['model']}, {assumed(inputs)}"
-        prices = books_in_use(inputs["prices"], (bill.quote for bill in self.cost.bills))
+        prices = inputs["prices"]
         return (
             f"{inputs['accelerator']} in HB domains of {inputs['hb_size']:,}, switches of"
             f" {inputs['radix']} ports at {inputs['link_gbps']:g} Gb/s{switch}; prices"

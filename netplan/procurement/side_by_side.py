@@ -54,6 +54,7 @@ CATEGORIES: dict[Category, str] = {
     "circuits": "Circuit switches",
     "hb-gear": "HB-domain gear",
     "racks": "Racks",
+    "installation": "Installation",
     "memory": "Expanded memory",
 }
 ROW_PX, FRAME_PX = 46, 110

@@ -155,10 +155,9 @@ class Faults(FaultsQuestion[FaultsAnswer]):
         else:
             inputs = self.inputs(**resolved)
             inputs = {name: value for name, value in inputs.items() if name not in OF_TRAINING}
-        lenders = prices.lenders(sizing.speed_gbps)
         if shared.recovery is None:
-            return answer(inputs, prices.currency, rows, refused, lenders)
-        return answer(inputs, prices.currency, rows, refused, lenders, shared.recovery)
+            return answer(inputs, prices.currency, rows, refused)
+        return answer(inputs, prices.currency, rows, refused, shared.recovery)
 
     def yearly_cost(self, fabric: str, spec: FabricSpec, hb_size: int) -> tuple[float | None, bool]:
         """Annuity and energy of a network [currency a year], and whether they are whole.

@@ -143,9 +143,6 @@ def files_sha256(
     for name in sorted({*usual, *named}):
         role = role_of(name)
         files = {*_files(named.get(name, {usual.get(name)}))} if role else set()
-        if role == "prices":  # and the books that stand in for these
-            books = [shelf_of(role).load(book, roots) for book in files]
-            files |= {*_files(book.other_speeds for book in books)}
         for file in sorted(files):
             path = shelf_of(role).find(file, roots)
             # The same name wherever netplan is installed.

@@ -42,6 +42,7 @@ def test_rail_only_of_32768_gpus() -> None:
         "Multimode fibre cable, 15 m": (32_768, "each", 1),
         "Network card port, 400G": (32_768, "port", 1),
         "Rack of 42 units": (13, "each", 1),
+        "Installation of a cable": (32_768, "each", 1),
     }
 
 

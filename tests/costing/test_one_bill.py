@@ -249,14 +249,16 @@ def test_high_switches_take_more_racks_in_bill_and_plan_alike() -> None:
 
 def test_twin_port_cages_take_copper_where_it_reaches() -> None:
     # 256 GPUs: 8 leaves and 4 spines stand in one rack, with 8 links between any two of them, so
-    # that 256 leaf-spine links are 128 straight cables of two links; nothing but the price of a
-    # switch, 50,000 instead of 64 x 781 USD, changes when the model is named.
+    # that 256 leaf-spine links are 128 straight cables of two links. Named or not the box is one of
+    # 64 x 400G; 256 ends at leaves are halves of SR8 modules, at 444.50 instead of 611.95 USD, and
+    # 128 cables fewer are laid, at 87 each.
     any_switch, twin = (bill(256, switch, "rail-optimized") for switch in (None, "qm9700"))
     straight = [
         item.line for item in twin.quote.items if item.line.item.startswith("MCP4Y10, OSFP finned")
     ]
     assert sum(line.quantity for line in straight) == 128
-    assert twin.capital.base - any_switch.capital.base == 12 * (50_000 - 64 * 781)
+    saved = 256 * (611.95 - 444.5) + 128 * 87
+    assert any_switch.capital.base - twin.capital.base == pytest.approx(saved)
     kinds = Counter(row["medium"] for row in sheet("plan", 256, "qm9700", "rail-optimized"))
     assert kinds == {"fibre": 256, "copper": 256}
 

@@ -258,10 +258,10 @@ def test_ports_of_the_chip_need_no_cards() -> None:
         "rail-only-paper", **size, fabrics=("torus-3d",), ocs="palomar"
     ).to_dict()["fabrics"]
     assert [item["category"] for item in torus["items"]].count("cards") == 0
-    # 48 x 136 x 520 + 6,144 x 659 + 9,216 x 162: without 24,576 cards at 1,499 USD. And 6,144
-    # single-mode fibres at 127 USD.
-    known = 3_394_560 + 4_048_896 + 1_492_992 + 780_288
-    assert torus["cost"]["base"] == known
+    # 48 x 136 x 520 + 6,144 x 611.95 + 9,216 cables of 3 m at 99.50 + 3 x 25: without 24,576 cards
+    # at 1,499 USD. And 6,144 single-mode fibres of 30 m at 193.03; 15,360 cables laid at 87 USD.
+    known = 3_394_560 + 3_759_820.80 + 1_608_192 + 1_185_964.03 + 1_336_320
+    assert torus["cost"]["base"] == pytest.approx(known)
     # Two of six ports of the chip are unused in a ring of rings, and a switch needs a card.
     answer = netplan.cost("rail-only-paper", **size, fabrics=("torus-2d", "fat-tree")).to_dict()[
         "fabrics"

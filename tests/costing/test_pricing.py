@@ -49,25 +49,28 @@ def repriced(book: PriceBook, part: str, base: float) -> PriceBook:
 
 
 def test_rail_only_of_32768_gpus_by_hand() -> None:
-    # Switches 256 x 128 = 32,768 ports: 562, 781, 1090 USD; transceivers 65,536: 374, 659, 749;
-    # cards 32,768 x 1499; fibre 32,768: 116, 133.58, 305.50.
-    # low  32,768 x (562 + 1499 + 116) + 65,536 x 374  = 71,335,936 + 24,510,464
-    # base 32,768 x (781 + 1499 + 133.58) + 65,536 x 659 = 79,088,189.44 + 43,188,224
-    # high 32,768 x (1090 + 1499 + 305.50) + 65,536 x 749 = 94,846,976 + 49,086,464
+    # Switches 256 of 128 ports: 80, 85, 200 k; transceivers 65,536: 368.94, 611.95, 1,156; cards
+    # 32,768: 1,070.71, 1,499, 2,500; fibre of 15 m 32,768: 107.50, 191.425, 268.00; laid 32,768:
+    # 14, 87, 201; racks 13: 3,800, 10,200, 22,000.
+    # low  20,480,000 + 24,178,851.84 + 32,768 x 1,192.21 + 49,400 = 83,774,589.12
+    # base 21,760,000 + 40,104,755.20 + 32,768 x 1,777.425 + 132,600 = 120,240,017.60
+    # high 51,200,000 + 75,759,616 + 32,768 x 2,969.00 + 286,000 = 224,533,808
     total = price_bill(bill(built("rail-only", 32_768, 128, 256)), BOOK).total
-    assert (total.low, total.high) == (95_846_400, 143_933_440)
-    assert total.base == pytest.approx(122_276_413.44, abs=0.01)
+    assert total.low == pytest.approx(83_774_589.12, abs=1)
+    assert total.base == pytest.approx(120_240_017.60, abs=1)
+    assert total.high == pytest.approx(224_533_808, abs=500)
 
 
 def test_twin_modules_and_whole_switches_with_spares_by_hand() -> None:
-    # 1,024 H100 on 48 qm9700: 48 + 1 spare x 50,000 = 2,450,000. Modules 1,536 + 31 twin ones at
-    # 2 x 659, 1,024 + 21 single ones at 659: 2,065,306 + 688,655. Cards 1,045 x 1,499 = 1,566,455.
-    # Fibre 1,024 + 21 to hosts and 1,024 + 21 to spines at 133.58: 279,182.20. The gear inside HB
-    # domains of 8 comes with the servers.
+    # 1,024 H100 on 48 qm9700: 48 + 1 spare x 50,000 = 2,450,000. Modules 1,536 + 31 twin ones of
+    # SR8 at 2 x 444.50, 1,024 + 21 single ones at 611.95: 1,393,063 + 639,487.75. Cards 1,045 x
+    # 1,499 = 1,566,455. Fibre 1,024 + 21 to hosts at 191.425 (15 m), as many to spines at 308.68
+    # (30 m). 2,048 cables laid at 87: 178,176. Two racks of 42 units, at 10,200.
+    # The gear inside HB domains of 8 comes with the servers.
     quote = price_bill(bill(built("rail-optimized", 1024, 64), "qm9700", "2%"), BOOK)
-    known = 2_450_000 + 2_065_306 + 688_655 + 1_566_455
-    assert quote.total.base == pytest.approx(known + 2 * 1045 * 133.58)
-    assert {line.part for line in quote.unpriced} == {"rack"}
+    known = 2_450_000 + 1_393_063 + 639_487.75 + 1_566_455 + 178_176 + 20_400
+    assert quote.total.base == pytest.approx(known + 1045 * (191.425 + 308.68), abs=1)
+    assert quote.unpriced == ()
 
 
 def test_a_break_counts_all_lines_of_a_part() -> None:
@@ -79,14 +82,14 @@ def test_a_break_counts_all_lines_of_a_part() -> None:
     book = PriceBook.read(data)
     # 100 single modules and 100 twin ones are 300 link ends: all at 600.
     assert price_bill([optics(100), optics(100, 2)], book).total.base == 180_000
-    assert price_bill([optics(99), optics(100, 2)], book).total.base == 299 * 659
+    assert price_bill([optics(99), optics(100, 2)], book).total.base == pytest.approx(299 * 611.95)
 
 
 def test_currency_and_discount() -> None:
     book = BOOK.changed(discount=0.25)
-    # 1,000 x 659 x 0.75 / 1.0411
+    # 1,000 x 611.95 x 0.75 / 1.0411
     total = price_bill([optics(1000)], book, "EUR").total.base
-    assert total == pytest.approx(474_738.26, rel=1e-6)
+    assert total == pytest.approx(440_843.82, rel=1e-6)
 
 
 @given(fabrics(radix=64))
@@ -120,18 +123,22 @@ def test_cost_is_monotone_in_a_price(fabric: Fabric, one: float, two: float) -> 
 
 
 def test_drivers_by_hand() -> None:
-    # 65,536 x (749 - 374) = 24,576,000 of swing; 32,768 x (1090 - 562) = 17,301,504; fibre
-    # 32,768 x (305.50 - 116) = 6,209,536.
+    # 65,536 x (1,156 - 368.94) of swing; 32,768 x (2,500 - 1,070.71); 256 x (200 - 80) k; laying
+    # 32,768 x (201 - 14); fibre of 15 m 32,768 x (268.00 - 107.50); 13 x (22,000 - 3,800).
     found = drivers(price_bill(bill(built("rail-only", 32_768, 128, 256)), BOOK))
-    assert [(driver.part, driver.swing) for driver in found] == [
-        (TRANSCEIVER, 24_576_000),
-        ("switch_port at 400 Gb/s", 17_301_504),
-        ("fibre mpo-multimode", pytest.approx(6_209_536)),
-        ("nic_port at 400 Gb/s", 0.0),
-    ]
-    assert [driver.stated for driver in found] == [*["low and high"] * 3, "no spread"]
-    assert found[3].amount == 32_768 * 1499
-    assert found[0].at_high == pytest.approx(122_276_413.44 + 65_536 * 90)
+    swings = {
+        TRANSCEIVER: 51_580_764,
+        "nic_port at 400 Gb/s": 46_834_975,
+        "switch 128x400g at 400 Gb/s": 30_720_000,
+        "installation": 6_127_616,
+        "fibre mpo-multimode, 15 m": 5_259_264,
+        "rack": 236_600,
+    }
+    assert [driver.part for driver in found] == list(swings)
+    assert [driver.swing for driver in found] == pytest.approx([*swings.values()], rel=1e-4)
+    assert {driver.stated for driver in found} == {"low and high"}
+    assert found[1].amount == 32_768 * 1499
+    assert found[0].at_high == pytest.approx(120_240_017.60 + 65_536 * 544.05)
 
 
 @given(fabrics())
@@ -140,7 +147,7 @@ def test_drivers_are_the_total_at_another_price(fabric: Fabric) -> None:
     lines = bill(fabric)
     for driver in drivers(price_bill(lines, BOOK)):
         if driver.part == TRANSCEIVER:
-            at_low = price_bill(lines, repriced(BOOK, TRANSCEIVER, 374)).total.base
+            at_low = price_bill(lines, repriced(BOOK, TRANSCEIVER, 368.94)).total.base
             assert driver.at_low == pytest.approx(at_low)
 
 
@@ -170,14 +177,14 @@ def test_break_even_is_where_the_two_cost_the_same(a: int, b: int, c: int, d: in
 
 
 def test_break_even_by_hand() -> None:
-    # 100 switches of 64 ports at 781 and 1,000 modules at 659 against 10 and 9,000:
-    # 6,400 x 781 + 659,000 = 5,657,400; 640 x 781 + 5,931,000 = 6,430,840. Equal where
-    # 4,998,400 + 1,000 p = 499,840 + 9,000 p: p = 4,498,560 / 8,000 = 562.32.
+    # 100 switches of 64 ports at 781.25 and 1,000 modules at 611.95 against 10 and 9,000:
+    # 5,000,000 + 611,950 = 5,611,950; 500,000 + 5,507,550 = 6,007,550. Equal where
+    # 5,000,000 + 1,000 p = 500,000 + 9,000 p: p = 4,500,000 / 8,000 = 562.50.
     one = price_bill([switches(100), optics(1000)], BOOK)
     two = price_bill([switches(10), optics(9000)], BOOK)
     found = break_even(one, two, TRANSCEIVER)
-    assert (found.direction, found.base) == ("below", 659)
-    assert found.price == pytest.approx(562.32)
+    assert (found.direction, found.base) == ("below", 611.95)
+    assert found.price == pytest.approx(562.5)
 
 
 def test_rail_only_wins_at_any_price() -> None:
@@ -304,17 +311,16 @@ def test_an_empty_bill_costs_nothing() -> None:
 
 
 def test_a_break_even_can_be_put_in_by_one_value() -> None:
-    # Base 659 with a low of 374: a price below it takes the low along, one given stays an error.
+    # Base 611.95, low 368.94: a price below it takes the low along, one given stays an error.
     key = "prices.prices.transceiver@400"
     row = PRICE_BOOKS.load("2026", overrides={f"{key}.base": "200"}).price("transceiver", 400)
     assert row is not None
-    assert (row.low, row.base, row.high) == (200, 200, 749)
-    assert row.trust == "own figure"
+    assert (row.low, row.base, row.high) == (200, 200, 1156)
     row = PRICE_BOOKS.load("2026", overrides={"prices.prices.switch_port@400.base": "2000"}).price(
         "switch_port", 400
     )
     assert row is not None
-    assert (row.low, row.base, row.high) == (562, 2000, 2000)
+    assert (row.low, row.base, row.high) == (562.5, 2000, 2000)
     with pytest.raises(CatalogError, match="low <= base <= high"):
         PRICE_BOOKS.load("2026", overrides={f"{key}.base": "200", f"{key}.low": "300"})
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from netplan.costing.fabric_bill import Bill
 from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, left_out
-from netplan.costing.pricing import books_in_use
 from netplan.decide.candidates import Basis
 from netplan.decide.record import Record
 from netplan.decide.ten_answers import Facts, ten_answers
@@ -164,9 +163,7 @@ class Comparison(Answer):
 
     def _heading(self) -> show.Heading:
         inputs = self.inputs
-        quotes = (row.bill.quote for row in self.rows if row.bill)
-        prices = books_in_use(str(inputs["prices"]), quotes)
-        books = f"prices {prices}, power {inputs['power']}"
+        books = f"prices {inputs['prices']}, power {inputs['power']}"
         if self.serves:
             from netplan.questions.answers.served_plan import serving_words
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from netplan.costing.fabric_bill import Bill, FabricBill, Unbuildable
 from netplan.costing.materials import left_out
-from netplan.costing.pricing import Driver, PricedItem, Quote, books_in_use
+from netplan.costing.pricing import Driver, PricedItem, Quote
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.verdict import decide
@@ -89,7 +89,8 @@ class CostAnswer(Answer):
     def left_out(self) -> tuple[str, ...]:
         """What the bills do not hold."""
         memory = bool(self.inputs["expanded_memory"])
-        return left_out(self.inputs["networks"], memory=memory, cards=self.inputs["cards"])
+        cards, installed = self.inputs["cards"], all(bill.installed for bill in self.bills)
+        return left_out(self.inputs["networks"], memory=memory, cards=cards, installed=installed)
 
     @property
     def rows(self) -> tuple[Priced, ...]:
@@ -288,7 +289,7 @@ class CostAnswer(Answer):
         inputs = self.inputs
         switch = f"switches {inputs['switch']}" if inputs["switch"] else "switches"
         less = f" less {100 * inputs['discount']:g} %" if inputs["discount"] else ""
-        prices = books_in_use(inputs["prices"], (bill.quote for bill in self.bills))
+        prices = inputs["prices"]
         books = (
             f"prices {prices}{less} in {self.currency}, power {inputs['power']};"
             f" {inputs['years']} years, PUE {inputs['pue']:.4g}, {inputs['tariff_per_kwh']:.4g}"
@@ -571,7 +572,7 @@ def _item_dict(item: PricedItem) -> dict[str, Any]:
     both = {name: asdict(getattr(item, name)) if item.price else None for name in EACH_AND_ALL}
     return {
         "network": item.line.network or TRAINING,
-        **plain_at(item, *OF_LINES, "price_part=price.what", "price_units"),
+        **plain_at(item, *OF_LINES, "price_part=what", "price_units"),
         **both,
         **plain_at(item, *(f"price_{key}=price.{key}" for key in ("date", "source", "confidence"))),
         "price_trust": item.trust or None,

@@ -388,7 +388,7 @@ def _bill_row(sheets: _Sheets, sheet: Worksheet, row: int, item: PricedItem) -> 
         sheet.write_string(row, AT["Each, base"], "no price", sheets.none)
         return
     for case in CASES:
-        price = sheets.price_cell(item.price.what, item.offer, case)
+        price = sheets.price_cell(item.what, item.offer, case)
         price_formula = f"={price}*{_letter('Price units', row)}*(1-{_setting(DISCOUNT)})"
         value = getattr(item.unit_price, case)
         sheet.write_formula(row, AT[f"Each, {case}"], price_formula, sheets.money, value)

@@ -35,8 +35,6 @@ class FaultsAnswer(Answer):
     currency: str
     fabrics: tuple[faults_rows.FabricFaults, ...]
     refused: tuple[tuple[str, str], ...] = ()
-    lenders: tuple[str, ...] = ()
-    """Price books whose rows stand in at the link rate."""
     recovery: RecoveryPreset | None = None
     """How the job comes back; None where nothing trains."""
 
@@ -193,9 +191,8 @@ class FaultsAnswer(Answer):
     def _heading(self) -> show.Heading:
         inputs, assumed = self.inputs, faults_screen.assumed_words(self.fabrics[0])
         trained = f"; {training_words(inputs)}" if inputs["model"] else ""
-        lent = (f"{book} for {inputs['link_gbps']:g}G" for book in self.lenders)
-        prices = " and ".join((str(inputs["prices"]), *lent))
-        books = f"rates {inputs['failures']} ({inputs['rates']}{assumed}), prices {prices}"
+        books = f"rates {inputs['failures']} ({inputs['rates']}{assumed})"
+        books += f", prices {inputs['prices']}"
         model = f" {inputs['switch']}" if inputs["switch"] else ""
         spent = faults_screen.recovery_words(inputs, self.fabrics[0].forecast, self.recovery)
         return show.Heading(

@@ -11,7 +11,7 @@ from msgspec import Struct
 from netplan.costing.fabric_bill import Bill, Unbuildable
 from netplan.costing.materials import left_out
 from netplan.costing.phases import Order, line_of
-from netplan.costing.pricing import PricedItem, books_in_use
+from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
 from netplan.questions.answers.bill_columns import open_above, span_column
 from netplan.questions.answers.screen_titles import screen_heading
@@ -174,7 +174,9 @@ class GrowthAnswer(Answer):
     @property
     def left_out(self) -> tuple[str, ...]:
         """What the orders do not hold."""
-        return left_out(self.inputs["networks"])
+        finals = (fabric.final.quote.items for fabric in self.grown)
+        installed = all(any(item.line.part == "installation" for item in items) for items in finals)
+        return left_out(self.inputs["networks"], installed=installed)
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan grow --format json``."""
@@ -252,7 +254,7 @@ class GrowthAnswer(Answer):
         inputs = self.inputs
         sizes = " to ".join(f"{gpus:,}" for gpus in inputs["phases"])
         switch = f"switches {inputs['switch']}" if inputs["switch"] else "switches"
-        prices = books_in_use(inputs["prices"], (fabric.final.quote for fabric in self.grown))
+        prices = inputs["prices"]
         begin, begins = 0.0, ["0"]
         for gap in inputs["years_between"]:
             begin += gap

@@ -230,7 +230,7 @@ def prices_in_use(bills: Iterable[FabricBill]) -> dict[tuple[str, Range], tuple[
     for bill in bills:
         for item in bill.quote.items:
             if item.price is not None:
-                users = in_use.setdefault((item.price.what, item.offer), (item.price, []))[1]
+                users = in_use.setdefault((item.what, item.offer), (item.price, []))[1]
                 users += [] if bill.name in users else [bill.name]
     return in_use
 

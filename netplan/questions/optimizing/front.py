@@ -7,7 +7,6 @@ from typing import Any
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import BillBooks
-from netplan.costing.pricing import books_in_use
 from netplan.decide.candidates import Candidate
 from netplan.decide.record import Record, beside_the_next
 from netplan.faults.damage.survival import SwitchLoss
@@ -308,11 +307,9 @@ class Optimization(Answer):
     def _heading(self) -> Heading:
         inputs = self.inputs
         switches = " or ".join(f"{radix:,}" for radix in inputs["radices"])
-        quotes = (row.row.bill.quote for row in self.rows if row.row.bill)
-        prices = books_in_use(str(inputs["prices"]), quotes)
         books = (
             f"switches of {switches} ports, {inputs['link_gbps']:g} Gb/s; prices"
-            f" {prices}, power {inputs['power']}"
+            f" {inputs['prices']}, power {inputs['power']}"
         )
         return Heading(
             f"Networks for {inputs['gpus']:,} GPUs: {self.objective} against iteration time",
