@@ -14,14 +14,15 @@ annuities is the price, and that of the total divided by the same factor is its 
 from math import expm1, isfinite, log1p
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from netplan.catalog import Catalog, Record
 from netplan.costing.prices import Currency
 from netplan.costing.ranges import Estimate, Range
 from netplan.errors import InputError
-from netplan.records import asdict
-from netplan.units import HOURS_PER_YEAR
+from netplan.records import asdict, replace
+from netplan.units import HOURS_PER_YEAR, PETA
+from netplan.workloads.accelerators import Accelerator
 
 WATTS_PER_KILOWATT = 1000.0
 MAX_YEARS = 50
@@ -32,8 +33,9 @@ class EconomicsBook(Record, frozen=True, kw_only=True):
 
     ``cooling`` is the share of what a facility draws beyond its equipment. ``maintenance`` (work on
     site), ``support`` (the maker's contract) and ``spares`` (parts used up beyond both) are each
-    year's share of the price; a book without one counts none. ``gpu_hour`` is what an hour of one
-    GPU is worth, its servers included, the network apart.
+    year's share of the price; a book without one counts none. ``gpu_hours`` are what an hour of one
+    GPU is worth, its servers included, by the accelerator's name; ``gpu_hour`` that of any other,
+    or, of a book without it, ``pflops_hour`` for each 10^15 FLOP/s of its dense 16-bit rate.
     """
 
     currency: Currency
@@ -47,7 +49,37 @@ class EconomicsBook(Record, frozen=True, kw_only=True):
     support: Estimate | None = None
     spares: Estimate | None = None
     gpu_hour: Estimate | None = None
+    gpu_hours: dict[str, Estimate] = field(default_factory=dict)
+    pflops_hour: Estimate | None = None
     notes: tuple[str, ...] = ()
+
+    def hour_of(self, chip: Accelerator) -> Estimate | None:
+        """What an hour of one accelerator is worth.
+
+        Parameters
+        ----------
+        chip
+            The accelerator.
+
+        Returns
+        -------
+        Estimate or None
+            Its price [currency/h], with evidence; None where the book has none for it.
+
+        Examples
+        --------
+        An H800 stands in no list: 0.99 of 10^15 FLOP/s at 3.03 USD.
+
+        >>> from netplan.workloads.accelerators import ACCELERATORS
+        >>> book, h100 = ECONOMICS_BOOKS.load("2026"), ACCELERATORS.load("h100-80gb")
+        >>> other = book.hour_of(h100.changed(name="h800"))
+        >>> book.hour_of(h100).base, round(other.base, 2), other.evidence
+        (2.995, 3.0, 'assumed')
+        """
+        if chip.name in self.gpu_hours or self.gpu_hour or self.pflops_hour is None:
+            return self.gpu_hours.get(chip.name, self.gpu_hour)
+        scaled = (chip.tensor_flops_per_s / PETA) * self.pflops_hour.range
+        return replace(self.pflops_hour, **asdict(scaled))
 
 
 ECONOMICS_BOOKS = Catalog("economics", "costing/economics", EconomicsBook)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from netplan.inputs.choices import End
+from netplan.inputs.choices import End, Evidence
 from netplan.records import Entry, NonNegativeFloat
 
 
@@ -87,13 +87,14 @@ class Range(Struct, frozen=True):
 
 
 class Estimate(Entry, frozen=True, kw_only=True):
-    """An uncertain value in a catalog file, with date and source."""
+    """An uncertain value in a catalog file, with date, source and what it is made of."""
 
     base: NonNegativeFloat
     low: NonNegativeFloat | None = None
     high: NonNegativeFloat | None = None
     date: str
     source: str
+    evidence: Evidence | None = None
     confidence: Literal["high", "medium", "low"]
 
     def __post_init__(self) -> None:

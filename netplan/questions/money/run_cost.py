@@ -12,13 +12,14 @@ from msgspec import Struct
 from netplan.costing.fabric_bill import Bill
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, lifetime
 from netplan.costing.prices import PriceBook
-from netplan.costing.ranges import Range
+from netplan.costing.ranges import Estimate, Range
 from netplan.decide.candidates import Rule, RunBudget
 from netplan.errors import CatalogError, InputError
 from netplan.questions.question import Question
 from netplan.records import asdict
 from netplan.scenarios.reading import CatalogReader
 from netplan.units import DAY_S, HOURS_PER_DAY, YEAR_S
+from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import Model
 from netplan.workloads.parameters import stack_of
 
@@ -34,11 +35,15 @@ TOKENS_PER_PARAMETER = 20
 
 
 class Terms(Struct, frozen=True):
-    """A run's iterations [1], the price of a GPU hour, and what a year of a network costs."""
+    """A run's iterations [1], the price of a GPU hour, and what a year of a network costs.
+
+    ``hour`` is where the book has that price from; None where it was given.
+    """
 
     iterations: int
     gpu_hour: float
     running: Running
+    hour: Estimate | None = None
 
     def run(self, gpus: int) -> RunBudget:
         """The run on so many GPUs, all of them paid for."""
@@ -169,14 +174,25 @@ def rates_of(
         if needed:
             raise
         return None
-    hour = asked.books.terms.gpu_hour
-    if hour is None and book.gpu_hour is not None:
-        hour = rate * book.gpu_hour.base
-    if hour is None:
+    known = gpu_hour(asked, reader, book)
+    if known is None:
         if needed:
-            raise CatalogError(f"economics {book.name} has no gpu_hour: give --gpu-hour")
+            name = asked.cluster.accelerator
+            raise CatalogError(f"economics {book.name} has no gpu_hour of {name}: give --gpu-hour")
         return None
-    return Terms(iterations, hour, Running.of(book, rate))
+    if isinstance(known, Estimate):
+        return Terms(iterations, rate * known.base, Running.of(book, rate), known)
+    return Terms(iterations, known, Running.of(book, rate))
+
+
+def gpu_hour(
+    asked: Question[Any], reader: CatalogReader, book: EconomicsBook
+) -> Estimate | float | None:
+    """Price of a GPU hour as given, else as the book has it for the accelerator; None without."""
+    given = asked.books.terms.gpu_hour
+    if given is not None:
+        return given
+    return book.hour_of(reader.load(ACCELERATORS, asked.cluster.accelerator))
 
 
 def check_weights(asked: Question[Any], within: float) -> None:

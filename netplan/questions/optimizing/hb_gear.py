@@ -36,10 +36,11 @@ from netplan.costing.lifetime import (
     lifetime,
 )
 from netplan.costing.prices import PriceBook
-from netplan.costing.ranges import Range
+from netplan.costing.ranges import Estimate, Range
 from netplan.errors import CatalogError, InputError
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import SearchResult
+from netplan.questions.money.run_cost import gpu_hour
 from netplan.questions.optimizing.designs import Design
 from netplan.questions.question import Question
 from netplan.records import asdict, replace
@@ -344,7 +345,7 @@ def gear_rates(asked: Question[Any], reader: CatalogReader, books: BillBooks) ->
         rate = books.prices.exchange(book.currency, books.prices.currency)
     except CatalogError:
         return None
-    hour = asked.books.terms.gpu_hour
-    if hour is None and book.gpu_hour is not None:
-        hour = rate * book.gpu_hour.base
+    hour = gpu_hour(asked, reader, book)
+    if isinstance(hour, Estimate):
+        hour = rate * hour.base
     return None if hour is None else Rates(hour, Running.of(book, rate))
