@@ -30,7 +30,7 @@ SHELF_OF_INPUT = {
     "fabric": "fabric",
     "fabrics": "fabric",
     "failures": "failures",
-    "floor_plan": "floor-plan",
+    "hall": "floor-plan",
     "iteration_model": "iteration-model",
     "link": "link",
     "memory": "memory",

@@ -1,23 +1,34 @@
-"""Cabling books: modules, cables, network cards, lengths and racks that a bill is made of."""
+"""Cabling books: modules, cables, cards, racks, and the rule which of them carries a link how far.
+
+The rule is one for all links of all fabrics: round the length up to one that is sold, and take the
+first medium, in the order of price, whose reach at the rate of a lane is as long. How long a link
+is says a hall (`netplan.topologies.cabling.floor_plan`).
+"""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from math import inf
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from msgspec import Meta
 
 from netplan.catalog import Catalog, Record
-from netplan.errors import CatalogError
-from netplan.records import Entry, PositiveFloat, PositiveInt
+from netplan.errors import CatalogError, InfeasibleError
+from netplan.records import Entry, NonNegativeInt, PositiveFloat, PositiveInt
 from netplan.topologies.graph import Medium
 
 ANY = "any"
 """Form factor of a cage or a plug that nobody has chosen yet: it fits only its like."""
 
-SINGLE_MODE_REACH_M = (("dr", 500), ("fr", 2000))
-"""Classes of single-mode modules of IEEE 802.3, and how far they reach [m]; longer ones are LR."""
-
 Fibre = Literal["multimode", "singlemode"]
-CableKind = Literal["dac", "aec", "aoc"]
+CableKind = Literal["dac", "acc", "aec", "aoc"]
+"""Cables with fixed plugs: passive copper, amplified, retimed, and optical."""
+ModuleKind = Literal["sr", "dr", "fr", "lr"]
+"""Modules by the reach that their names stand for."""
+SINGLE_MODE_REACH_M: tuple[tuple[ModuleKind, int], ...] = (("dr", 500), ("fr", 2000))
+"""Classes of single-mode modules of IEEE 802.3, and how far they reach [m]; longer ones are LR."""
+MediumKind = Literal[CableKind, ModuleKind]
+MEDIA_KINDS: tuple[MediumKind, ...] = (*get_args(CableKind), *get_args(ModuleKind))
+"""What may carry a link, in the order of price."""
 LinkKind = Literal["host", "leaf-spine", "upper", "local", "global", "ring"]
 
 
@@ -79,8 +90,8 @@ class Card(Entry, frozen=True, kw_only=True):
 class Module(Entry, frozen=True, kw_only=True):
     """Transceiver: the cage that it fits and the links that it carries.
 
-    Without ``speed_gbps`` it stands for modules of any rate. ``connector`` is what its fibre
-    cables end in; a link needs ``fibre_cables`` of them. Optics that are parts of a switch
+    Without ``speed_gbps`` it stands for modules of any rate. ``connector`` is what its fibre cables
+    end in; a link needs ``fibre_cables`` of them. Optics that are parts of a switch
     (``in_switch``) are on no bill of their own.
     """
 
@@ -102,7 +113,7 @@ class Module(Entry, frozen=True, kw_only=True):
     source: str
 
     @property
-    def grade(self) -> str:
+    def grade(self) -> ModuleKind:
         """Class of its reach: ``sr`` over multimode fibre, else ``dr``, ``fr`` or ``lr``."""
         if self.fibre == "multimode":
             return "sr"
@@ -135,14 +146,26 @@ class Cable(Entry, frozen=True, kw_only=True):
             raise ValueError(f"{self.links} links do not divide over {self.split} plugs")
 
 
-class CopperReach(Entry, frozen=True, kw_only=True):
-    """How far a kind of copper cable carries lanes of a rate, whoever makes it [m]."""
+class Reach(Entry, frozen=True, kw_only=True):
+    """How far a medium carries lanes of a rate, whoever makes it [m].
 
-    kind: CableKind
+    A cable is ``straight`` with one plug at each end, ``split`` with several at one. Of a kind
+    that a rate of lanes lacks nothing is sold there.
+    """
+
+    kind: MediumKind
     lane_gbps: PositiveFloat
+    plugs: Literal["any", "straight", "split"] = "any"
     reach_m: PositiveFloat
     date: str
     source: str
+
+
+class Chosen(NamedTuple):
+    """A medium for a link, and the length that it is bought in [m]."""
+
+    kind: MediumKind
+    length_m: float
 
 
 class FibreCable(Entry, frozen=True, kw_only=True):
@@ -169,10 +192,16 @@ class FibreCable(Entry, frozen=True, kw_only=True):
 
 
 class Racks(Entry, frozen=True, kw_only=True):
-    """Rack units of a rack, and of a switch without a model [1]."""
+    """Racks of switches where no hall says more.
+
+    Units of a rack, of a switch without a model, and of the cables beside one [1], and what a rack
+    is fed with [W].
+    """
 
     units: Annotated[int, Meta(ge=1, le=60)]
     switch_units: PositiveInt
+    cable_units: NonNegativeInt = 0
+    rack_w: PositiveFloat | None = None
     source: str
 
 
@@ -184,7 +213,8 @@ class CablingBook(Record, frozen=True, kw_only=True):
     modules: tuple[Module, ...]
     cables: tuple[Cable, ...]
     fibres: tuple[FibreCable, ...] = ()
-    copper_reaches: tuple[CopperReach, ...] = ()
+    reaches: tuple[Reach, ...] = ()
+    stock_lengths_m: tuple[PositiveFloat, ...] = ()
     racks: Racks
     notes: tuple[str, ...] = ()
 
@@ -223,24 +253,120 @@ class CablingBook(Record, frozen=True, kw_only=True):
         )
 
     def lane_gbps(self, speed_gbps: float) -> float | None:
-        """Rate of a lane at a link rate, by the network card of that rate; None if not known."""
-        return next((card.lane_gbps for card in self.cards if card.speed_gbps == speed_gbps), None)
-
-    def copper_reach_m(self, cable: Cable, lane_gbps: float | None) -> float:
-        """How far a cable carries lanes of a rate: its own reach, or less by the copper rule [m].
+        """Rate of a lane at a link rate, by the slowest network card as fast; None if not known.
 
         Examples
         --------
         >>> book = CABLING_BOOKS.load("2026")
-        >>> copper = book.cable("Passive copper cable (DAC)")
-        >>> book.copper_reach_m(copper, 100), book.copper_reach_m(copper, 200)
-        (3.0, 0.7)
+        >>> book.lane_gbps(400), book.lane_gbps(66.7), book.lane_gbps(1)
+        (100.0, 25.0, None)
         """
-        asked = cable.kind, lane_gbps
-        reaches = (
-            reach.reach_m for reach in self.copper_reaches if (reach.kind, reach.lane_gbps) == asked
+        cards = sorted(self.cards, key=lambda card: card.speed_gbps)
+        fast = [card for card in cards if card.speed_gbps >= speed_gbps] or cards[-1:]
+        return fast[0].lane_gbps if fast else None
+
+    def split_lane_gbps(self, links: int, speed_gbps: float) -> float | None:
+        """Rate of a lane where a card's port is split into so many links of a rate."""
+        whole = links * speed_gbps
+        cards = (card for card in self.cards if card.speed_gbps == whole)
+        splits = (split for card in cards for split in card.splits if split.links == links)
+        split = next(splits, None) if links > 1 else None
+        return split.lane_gbps if split is not None else self.lane_gbps(speed_gbps)
+
+    def reach_m(
+        self, kind: MediumKind, lane_gbps: float | None, *, straight: bool = False
+    ) -> float:
+        """How far a medium carries lanes of a rate [m].
+
+        Parameters
+        ----------
+        kind
+            ``dac``, ``acc``, ``aec``, ``aoc``, ``sr``, ``dr``, ``fr`` or ``lr``.
+        lane_gbps
+            Rate of a lane; one between two of the table reaches as the faster of them. Without
+            one nothing is known that would limit it [Gb/s].
+        straight
+            Whether the cable has one plug at each end, or is split.
+
+        Returns
+        -------
+        float
+            0 where nothing of the kind is sold; infinite where no reach is known [m].
+
+        Examples
+        --------
+        >>> book = CABLING_BOOKS.load("2026")
+        >>> book.reach_m("dac", 100), book.reach_m("dac", 100, straight=True)
+        (3.0, 2.0)
+        >>> book.reach_m("dac", 200), book.reach_m("dac", None)
+        (0.0, inf)
+        """
+        if lane_gbps is None or not self.reaches:
+            return inf
+        lanes = {reach.lane_gbps for reach in self.reaches}
+        lane = min((known for known in lanes if known >= lane_gbps), default=None)
+        plugs = ("any", "straight" if straight else "split")
+        return max(
+            (
+                reach.reach_m
+                for reach in self.reaches
+                if (reach.kind, reach.lane_gbps) == (kind, lane) and reach.plugs in plugs
+            ),
+            default=0.0,
         )
-        return min((cable.reach_m, *reaches))
+
+    def stock_m(self, length_m: float) -> float | None:
+        """The shortest length on sale that is long enough; None if none is [m]."""
+        return min((stock for stock in self.stock_lengths_m if stock >= length_m), default=None)
+
+    def medium(self, length_m: float, lane_gbps: float, *, straight: bool = False) -> Chosen:
+        """What carries a link: the first medium, in the order of price, that reaches.
+
+        Parameters
+        ----------
+        length_m
+            Of the cable, as its places in the hall need it [m].
+        lane_gbps, straight
+            As of :meth:`reach_m`.
+
+        Returns
+        -------
+        Chosen
+            Its kind, and the length on sale [m].
+
+        Raises
+        ------
+        InfeasibleError
+            If nothing on sale reaches: the length, the lane, and what reaches farthest.
+
+        Examples
+        --------
+        >>> book = CABLING_BOOKS.load("2026")
+        >>> book.medium(1.834, 100), book.medium(45.7, 100, straight=True)
+        (Chosen(kind='dac', length_m=2.0), Chosen(kind='sr', length_m=50.0))
+        >>> book.medium(2500, 200)
+        Traceback (most recent call last):
+        netplan.errors.InfeasibleError: 2,500 m at lanes of 200 Gb/s: nothing listed reaches so far,
+        fr reaches 2,000 m: put its ends closer together, or add a reach to the cabling book
+        """
+        stock = self.stock_m(length_m)
+        for kind in MEDIA_KINDS:
+            if stock is not None and stock <= self.reach_m(kind, lane_gbps, straight=straight):
+                return Chosen(kind, stock)
+        raise InfeasibleError(self.too_far(length_m, lane_gbps, straight=straight))
+
+    def too_far(self, length_m: float, lane_gbps: float | None, *, straight: bool = False) -> str:
+        """Why nothing carries a link of a length, in words."""
+        farthest = max(
+            MEDIA_KINDS, key=lambda kind: self.reach_m(kind, lane_gbps, straight=straight)
+        )
+        reach = self.reach_m(farthest, lane_gbps, straight=straight)
+        lanes = f" at lanes of {lane_gbps:g} Gb/s" if lane_gbps else ""
+        best = f"{farthest} reaches {reach:,.4g} m" if reach else "no medium is listed at that rate"
+        return (
+            f"{length_m:,.4g} m{lanes}: nothing listed reaches so far, {best}: put its ends closer"
+            " together, or add a reach to the cabling book"
+        )
 
     def module(self, item: str) -> Module | None:
         """Module of a name, if there is one."""

@@ -17,16 +17,15 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
-from netplan.costing.fabric_bill import Bill, BillBooks
+from netplan.costing.fabric_bill import Bill, BillBooks, hardware_of
 from netplan.costing.installation import install, place
 from netplan.costing.materials import switch_units
 from netplan.costing.prices import PowerBook
 from netplan.costing.switches import SwitchModel
-from netplan.costing.wiring import Hardware
 from netplan.topologies.cabling.device_names import host_name
-from netplan.topologies.cabling.floor_plan import FloorPlan, Layout, Server
-from netplan.topologies.expand import expand
-from netplan.topologies.graph import GPU, FabricGraph, network_only
+from netplan.topologies.cabling.floor_plan import AS_PUBLISHED, FloorPlan, Layout, Server
+from netplan.topologies.expand import network_of
+from netplan.topologies.graph import GPU, FabricGraph
 from netplan.topologies.specs import FabricSpec
 
 MODULED = frozenset({"multimode", "singlemode", "fibre"})
@@ -161,21 +160,23 @@ def elevations(bill: Bill, spec: FabricSpec, books: BillBooks) -> Elevations:
     ('2 racks: 01-17 to 01-18', 16)
     """
     fabric, hall = bill.fabric, books.hall
-    hardware = Hardware(books.cabling, books.switch)
-    if hall is None:
-        network, layout = network_only(expand(spec, fabric.sizing)), None
+    hardware = hardware_of(books, fabric.sizing)
+    if hall is None or bill.hall == AS_PUBLISHED:
+        network, layout = network_of(spec, fabric.sizing), None
         moduled = np.full(network.link_count, 1.0)
     else:
-        site = place(hall, spec, fabric.sizing, switch_units(hardware))
+        site = place(hall, spec, fabric.sizing, hardware)
         network, layout = site.network, site.layout
         kinds = install(fabric, site, hardware).kinds
         moduled = np.array([kind in MODULED for kind in kinds], float)
     power = _power(bill, books.power, books.switch, network, moduled)
-    if layout is not None and hall is not None:
-        kept = _in_hall(layout, hall, network, switch_units(hardware))
+    server = None
+    if layout is not None:
+        kept = _in_hall(layout, layout.plan, network, switch_units(hardware))
+        server = layout.plan.whole_server
     else:
         kept = _switches_only(bill, network)
-    weights = _weights(network, books.switch, hall.whole_server if hall else None)
+    weights = _weights(network, books.switch, server)
     return Elevations(tuple(_kinds(kept, network, power, weights)), layout, network)
 
 

@@ -27,11 +27,19 @@ from netplan.costing.cabling import CablingBook
 from netplan.costing.hb_gear import DomainGear, GearChoice, domain_gear, domains_of
 from netplan.costing.prices import Part, PowerBook, PriceBook
 from netplan.costing.ranges import Range
-from netplan.costing.switches import SWITCHES, SwitchModel, check_switch, circuit_layer
-from netplan.costing.wiring import Hardware, wire
+from netplan.costing.switches import (
+    SWITCHES,
+    CircuitLayer,
+    SwitchModel,
+    check_switch,
+    circuit_layer,
+)
+from netplan.costing.wiring import Hardware, Wiring, wire
 from netplan.errors import InputError
 from netplan.inputs.choices import End
+from netplan.records import replace
 from netplan.topologies.build import build_fabric
+from netplan.topologies.cabling.floor_plan import AS_PUBLISHED
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FabricSpec
 
@@ -61,7 +69,8 @@ class BillBooks(Struct, frozen=True):
     switch, ocs
         Models of switches and of optical circuit switches, if any are named.
     hall
-        Floor plan that measures every cable; length classes without one.
+        Hall that measures every cable, and so says its medium; None where designs keep the media
+        of their source, and lengths by kind of link.
     networks
         Networks beside the one that trains, with their fabrics.
     site_switches
@@ -112,6 +121,10 @@ class Bill(Struct, frozen=True):
         GPUs of the HB domains that were asked for; larger ones set it apart [1].
     inside
         Gear inside its HB domains, in the price of the network only if ``gear_counted``.
+    hall
+        Name of the hall that media follow from, or ``as-published``.
+    media_given
+        What the fabric's file says of media that no hall confirms, in words; empty without.
     """
 
     fabric: Fabric
@@ -122,6 +135,8 @@ class Bill(Struct, frozen=True):
     site_racks: int
     hb_size: int
     inside: DomainGear
+    hall: str
+    media_given: str
 
     @property
     def name(self) -> str:
@@ -340,6 +355,43 @@ class _Materials(Struct, frozen=True):
     lines: tuple[materials.BillItem, ...]
     racks: materials.SwitchRacks
     notes: tuple[str, ...]
+    wiring: Wiring
+    hall: str = AS_PUBLISHED
+    media_given: str = ""
+    media: dict[str, set[str]] = {}
+
+
+def hardware_of(books: BillBooks, sizing: Sizing, circuits: CircuitLayer | None = None) -> Hardware:
+    """What a fabric is built from, with the power of its switches as far as that is known.
+
+    Parameters
+    ----------
+    books, sizing
+        Catalog files, and ports of its switches.
+    circuits
+        Circuit switches of a torus.
+
+    Examples
+    --------
+    940 W of a box with 128 ports, and 8 W at each of them.
+
+    >>> from netplan import Scenario
+    >>> from netplan.costing.cabling import CABLING_BOOKS
+    >>> from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS
+    >>> books = BillBooks(PRICE_BOOKS.load("2026"), POWER_BOOKS.load("2026"),
+    ...                   CABLING_BOOKS.load("2026"))
+    >>> hardware_of(books, Scenario.load("hgx-b200").sizing).switch_w
+    1964.0
+    """
+    model, speed, ports = books.switch, sizing.card_gbps, sizing.radix // sizing.port_split
+    port = books.power.draw("switch_port", speed)
+    module = books.power.draw("transceiver", speed)
+    box_w = model.typical_w if model is not None else None
+    if box_w is None:
+        box_w = ports * port.typical_w if port is not None else 0.0
+    inside = model is not None and model.form == "co-packaged"
+    optics_w = ports * module.typical_w if module is not None and not inside else 0.0
+    return Hardware(books.cabling, model, circuits, box_w + optics_w if box_w else 0.0)
 
 
 def make_bill(
@@ -406,7 +458,10 @@ def make_bill(
     models = (books.switch, books.ocs)
     power = (f"{model.name}: {model.power_note}" for model in models if model and model.power_note)
     notes = (*made.notes, *power, *site.notes, *pricing.extrapolations(quote))
-    return Bill(fabric, quote, draw, made.racks, notes, site.racks, sizing.hb_size, inside)
+    return Bill(
+        *(fabric, quote, draw, made.racks, notes, site.racks, sizing.hb_size, inside),
+        *(made.hall, made.media_given),
+    )
 
 
 def _site(books: BillBooks, fabric: Fabric, racks: int) -> materials.SiteBill:
@@ -426,20 +481,37 @@ def _site(books: BillBooks, fabric: Fabric, racks: int) -> materials.SiteBill:
     return site_lines
 
 
+def wiring_of(spec: FabricSpec, sizing: Sizing, fabric: Fabric, books: BillBooks) -> Wiring:
+    """Plugs and cables of a fabric as its bill has them; as of :func:`make_bill`."""
+    return _materials(spec, sizing, fabric, books).wiring
+
+
 def _materials(spec: FabricSpec, sizing: Sizing, fabric: Fabric, books: BillBooks) -> _Materials:
-    """Lines of the fabric itself, from its counts or from its hall."""
+    """Lines of the fabric itself, in its hall or as it was published."""
     if books.switch is not None and fabric.tiers:
         check_switch(books.switch, fabric.sizing.radix, fabric.sizing.speed_gbps, ())
     layer = None
-    if spec.circuit_switch and books.hall is not None:
-        raise InputError(f"--floor-plan has no place for the circuit switches of {spec.name}")
     if spec.reads("circuit_switch") and (books.ocs is not None or spec.circuit_switch):
         model = books.ocs or SWITCHES.load(spec.circuit_switch or "")
         layer = circuit_layer(spec, fabric, model)
-    hardware = Hardware(books.cabling, books.switch, layer)
-    if books.hall is None:
+    hall, hardware = books.hall, hardware_of(books, fabric.sizing, layer)
+    if hall is not None and layer is not None and not hall.assumed:
+        raise InputError(f"--hall {hall.name} has no place for the circuit switches of {spec.name}")
+    if hall is None or layer is not None or spec.hall == AS_PUBLISHED:
         return _counted(fabric, hardware)
-    return _measured(spec, sizing, hardware, books.hall)
+    measured = _measured(spec, sizing, hardware, hall)
+    named = spec.media_named
+    if not named:
+        return measured
+    if all(measured.media.get(role) == {medium} for role, medium in named.items()):
+        return measured
+    given = " and ".join(f"{role} links {medium}" for role, medium in named.items())
+    note = (
+        f"Medium given by the file, not by a hall: {given}. {hall.name} would have other media: out"
+        " of the verdict until a hall confirms it, as --hall NAME."
+    )
+    counted = _counted(fabric, hardware)
+    return replace(counted, notes=(note, *counted.notes), media_given=given)
 
 
 # A study asks for the same few fabrics with many batches, models and prices.
@@ -454,21 +526,29 @@ def _counted(fabric: Fabric, hardware: Hardware) -> _Materials:
         lines,
         materials.switch_racks(fabric, hardware),
         (*wiring.notes, *circuits, *([twin] if shared else [])),
+        wiring,
     )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def _measured(
     spec: FabricSpec, sizing: Sizing, hardware: Hardware, hall: "FloorPlan"
 ) -> _Materials:
     from netplan.costing.installation import install, place  # noqa: PLC0415 - needs the graph
 
     fabric = build_fabric(spec, sizing)
-    site = place(hall, spec, sizing, materials.switch_units(hardware))
+    site = place(hall, spec, sizing, hardware)
     wiring = install(fabric, site, hardware).wiring
-    measured = f"Cable lengths from the floor plan {hall.name}."
+    media: dict[str, set[str]] = {}
+    for run in wiring.runs:
+        glass = run.medium in ("fibre", "aoc")
+        media.setdefault(run.role, set()).add("optical" if glass else "copper")
+    measured = f"Cable lengths and media from the hall {hall.name}."
     return _Materials(
         materials.bill_items(fabric, wiring, hardware, site.layout),
         materials.switch_racks(fabric, hardware, site.layout),
-        (*wiring.notes, measured),
+        (*wiring.notes, measured, *((site.layout.note,) if site.layout.note else ())),
+        wiring,
+        hall.name,
+        media=media,
     )

@@ -1,9 +1,9 @@
 """A fabric in its hall: where every device stands, and which cable joins every two ports.
 
-Decided once, for the bill, the cable plan and the report alike. A length is measured on the floor
-plan and rounded up to one that is sold. A passive cable (DAC) serves where it reaches, whatever the
-fabric plans, since no module is cheaper; where the fabric plans copper, an active one may serve as
-well; modules and fibre take the rest.
+Decided once, for the bill, the cable plan and the report alike, and for links of all families by
+one rule. A length is measured in the hall and rounded up to one that is sold; of what is sold the
+first that reaches is taken, in the order of price: passive copper (DAC), amplified (ACC), retimed
+(AEC), active optical cables (AOC), then modules with fibre.
 
 A cage that carries several links is filled by one plug, so its links are decided together, by the
 ports that the graph gives them. A splitter serves where all links of a switch's cage go to network
@@ -18,7 +18,6 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
-from netplan.costing.cabling import CableKind
 from netplan.costing.wiring import (
     COPPER,
     SERVER,
@@ -30,7 +29,6 @@ from netplan.costing.wiring import (
     Wiring,
     checked,
     connect,
-    copper_note,
     first_that_closes,
     group_ends,
     port_banks,
@@ -38,9 +36,9 @@ from netplan.costing.wiring import (
 )
 from netplan.records import replace
 from netplan.topologies.cabling.floor_plan import FloorPlan, Layout, lay_out, stock_length_m
-from netplan.topologies.expand import expand
+from netplan.topologies.expand import network_of
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing
-from netplan.topologies.graph import MANAGER, SWITCH, FabricGraph, network_only
+from netplan.topologies.graph import MANAGER, SWITCH, FabricGraph
 from netplan.topologies.specs import FabricSpec
 
 
@@ -96,7 +94,7 @@ class Installation(Struct, frozen=True, eq=False):
         return of_link
 
 
-def place(hall: FloorPlan, spec: FabricSpec, sizing: Sizing, switch_units: int = 1) -> Site:
+def place(hall: FloorPlan, spec: FabricSpec, sizing: Sizing, hardware: Hardware) -> Site:
     """Put a fabric into a hall.
 
     Parameters
@@ -105,17 +103,25 @@ def place(hall: FloorPlan, spec: FabricSpec, sizing: Sizing, switch_units: int =
         The floor plan.
     spec, sizing
         The fabric.
-    switch_units
-        Height of a switch [rack units].
+    hardware
+        Height and power of its switches, and the lengths that cables are sold in.
 
     Raises
     ------
     InputError
         If the hall is too small.
     """
-    network = network_only(expand(spec, sizing))
-    layout = lay_out(hall, network, switch_units=switch_units)
-    length_m = stock_length_m(hall, layout.cable_m(network.source, network.target))
+    network = network_of(spec, sizing)
+    model = hardware.switch
+    units = model.rack_units if model is not None else None
+    layout = lay_out(
+        hall,
+        network,
+        switch_units=units or hardware.cabling.racks.switch_units,
+        switch_w=hardware.switch_w,
+    )
+    stock = hall.stock_lengths_m or hardware.cabling.stock_lengths_m
+    length_m = stock_length_m(stock, layout.cable_m(network.source, network.target))
     return Site(network, layout, length_m)
 
 
@@ -133,16 +139,13 @@ def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
     cages = _Cages.of(site.network, hardware, fabric.sizing)
     of_link = np.full(site.network.link_count, -1, np.int64)
     runs: list[Run] = []
-    notes: list[str] = []
     for group, ends in group_ends(fabric, hardware):
         links = _links_of(site.network, group, servers=SERVER in ends)
-        made = list(_group_runs((group, ends), banks, hardware, cages.batches(site, links)))
-        for run, members in made:
+        for run, members in _group_runs((group, ends), banks, hardware, cages.batches(site, links)):
             of_link[links[members]] = len(runs)
             runs.append(run)
-        notes += copper_note(group, [run for run, _ in made])
     counted = tuple(cages.counted(runs, of_link))
-    wiring = checked(fabric, Wiring(tuple(banks.values()), counted, tuple(notes)))
+    wiring = checked(fabric, Wiring(tuple(banks.values()), counted, ()))
     return Installation(site, wiring, of_link)
 
 
@@ -170,13 +173,19 @@ def _group_runs(
     """Runs of one link group with their links, as positions within the group."""
     group, ends = named
     near, far = (banks[end].cage for end in ends)
-    kinds: tuple[CableKind, ...] = COPPER if group.medium == "copper" else ("dac",)
+    straight = group.role != "host"
     left = np.ones(len(batches.own_m), bool)
     runs: list[tuple[Run, Bools]] = []
-    for length_m, parallel in sorted(
-        set(zip(batches.length_m.tolist(), batches.parallel.tolist(), strict=True))
-    ):
-        link = Link(hardware.cabling, kinds, length_m, parallel)
+    if not batches.shared:
+        for length_m in np.unique(batches.own_m).tolist():
+            link = Link(hardware.cabling, COPPER, length_m, straight=straight)
+            made = run_of(connect(group, ends, banks, link), group, ends)
+            links = np.flatnonzero(batches.own_m == length_m)
+            yield replace(made, links=len(links), measured=True), links
+        return
+    both = np.stack((batches.length_m, batches.parallel.astype(np.float64)))
+    for length_m, parallel in np.unique(both, axis=1).T.tolist():
+        link = Link(hardware.cabling, COPPER, length_m, int(parallel), straight)
         run = first_that_closes(near, far, link, optics=False) if parallel else None
         if run is not None:
             members = (batches.length_m == length_m) & (batches.parallel == parallel)
@@ -184,7 +193,7 @@ def _group_runs(
             runs.append((run, members))
     longest = batches.own_m[left].max(initial=0.0)
     for length_m in np.unique(batches.own_m[left]).tolist():
-        needed = Link(hardware.cabling, (), longest if batches.shared else length_m)
+        needed = Link(hardware.cabling, (), longest)
         members = left & (batches.own_m == length_m)
         run = connect(group, ends, banks, needed)
         runs.append((replace(run, length_m=length_m), members))
@@ -195,11 +204,15 @@ def _group_runs(
 
 
 class _Cages(Struct, frozen=True, eq=False):
-    """The cages at a run's first and second end, of every link: shape (2, links)."""
+    """The cages at a run's first and second end, of every link: shape (2, links).
+
+    Nothing is told apart, in a fraction of the time, where each cage carries one link.
+    """
 
     number: Ints
     held: Ints  # links in it [1]
     size: Ints  # links that it can hold [1]
+    shared: bool = True
 
     @classmethod
     def of(cls, network: FabricGraph, hardware: Hardware, sizing: Sizing) -> "_Cages":
@@ -207,6 +220,9 @@ class _Cages(Struct, frozen=True, eq=False):
         model = hardware.switch
         split = sizing.port_split
         cage_links = split if model is None else model.links_per_cage(sizing.speed_gbps)
+        if split == 1 and cage_links <= 1:
+            none = np.empty((2, 0), np.int64)
+            return cls(none, none, none, shared=False)
         switch = network.node_kind == SWITCH
         # A run begins at the switch of a host link; between equals, where the graph's link does.
         turned = switch[network.target] & ~switch[network.source]
@@ -219,17 +235,20 @@ class _Cages(Struct, frozen=True, eq=False):
         cage = node * (1 + int(port.max(initial=0))) + port // size
         _, which, held = np.unique(cage, return_inverse=True, return_counts=True)
         facts = (cage, held[which].reshape(cage.shape), size)
-        return cls(*(np.where(turned, ends[::-1], ends) for ends in facts))
+        number, links, most = (np.where(turned, ends[::-1], ends) for ends in facts)
+        return cls(number, links, most)
 
     def batches(self, site: Site, links: Ints) -> _Batches:
         """What the cables of some links of one group depend on."""
         own_m = site.length_m[links]
-        number, held = self.number[:, links], self.held[:, links]
-        splits, straight = (bool((size > 1).any()) for size in self.size[:, links])
+        if not self.shared:
+            return _Batches(own_m, own_m, np.ones(len(links), np.int64), shared=False)
+        number, held, size = (part[:, links] for part in (self.number, self.held, self.size))
+        splits, straight = (bool((most > 1).any()) for most in size)
         if not (splits or straight):
             return _Batches(own_m, own_m, np.ones(len(links), np.int64), shared=False)
         cages, cage, here = np.unique(number[0], return_inverse=True, return_counts=True)
-        whole = here[cage] == held[0]
+        whole = (here[cage] == held[0]) & (held[0] == size[0])  # no port of a cage stays dark
         parallel = np.ones(len(links), np.int64)
         if straight:
             # A straight cable joins one cage to one cage, with all the links of both.
@@ -242,6 +261,9 @@ class _Cages(Struct, frozen=True, eq=False):
 
     def counted(self, runs: list[Run], of_link: Ints) -> Iterator[Run]:
         """Runs with their plugs counted cage by cage; modules that share a cage count once."""
+        if not self.shared:
+            yield from runs
+            return
         seen: dict[str, Ints] = {}
         for number, run in enumerate(runs):
             links = np.flatnonzero(of_link == number)

@@ -23,7 +23,7 @@ from msgspec import Struct
 from netplan.catalog import unknown_name
 from netplan.costing.cabling import Cable, CablingBook, FibreCable, Module, Sold, sold_at
 from netplan.costing.prices import BESIDE, PART_NAMES, PER_GB_S, Part, hb_size_of
-from netplan.costing.wiring import BARE_FIBRE, Hardware, Plug, Run, Wiring, plugs_needed
+from netplan.costing.wiring import BARE_FIBRE, GLASS, Hardware, Plug, Run, Wiring, plugs_needed
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric
@@ -50,7 +50,9 @@ class SwitchRacks(Struct, frozen=True):
     each
         Devices of a full rack [1].
     hall
-        Floor plan that says where the racks stand; empty without one.
+        Hall that says where the racks stand; empty without one.
+    racks
+        Racks in use where a hall says so, beside its leaves in racks of GPUs [1].
 
     Examples
     --------
@@ -66,16 +68,17 @@ class SwitchRacks(Struct, frozen=True):
     switch_units: int
     each: int
     hall: str = ""
+    racks: int | None = None
 
     @property
     def pitch(self) -> int:
         """Rack units from one switch to the next: a floor plan spreads them over the rack [1]."""
-        return self.units // self.each if self.hall else self.switch_units
+        return self.units // self.each
 
     @property
     def count(self) -> int:
         """Racks [1]."""
-        return ceil_div(self.devices, self.each)
+        return ceil_div(self.devices, self.each) if self.racks is None else self.racks
 
     @property
     def full(self) -> int:
@@ -175,6 +178,8 @@ class BillItem(Struct, frozen=True):
         Maker's order number, with the way of the air for a switch; empty where none is known.
     accepted
         Numbers of equals that may be offered in its place.
+    kind
+        Of a cable: ``dac``, ``acc``, ``aec``, ``aoc``, or ``om4`` and ``os2`` of fibre.
     kinds
         What the model is one of, as a price book may name it, the most particular first: ``48x1g``
         for a switch, ``800g-dr`` for a module, ``aec`` for a cable with plugs, ``mpo-multimode``
@@ -199,6 +204,7 @@ class BillItem(Struct, frozen=True):
     part_number: str = ""
     accepted: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
+    kind: str = ""
     length_m: float = 0.0
 
     @property
@@ -266,9 +272,13 @@ def switch_racks(fabric: Fabric, hardware: Hardware, layout: "Layout | None" = N
     if layout is not None:
         plan = layout.plan
         return SwitchRacks(
-            layout.network_devices, plan.rack_units, units, layout.per_rack, plan.name
+            *(layout.network_devices, plan.rack_units, units, layout.per_rack),
+            *(plan.name, layout.network_racks),
         )
-    return SwitchRacks(fabric.switches, racks.units, units, racks.units // units)
+    most = max(1, racks.units // (units + racks.cable_units))
+    if racks.rack_w is not None and hardware.switch_w:
+        most = max(1, min(most, int(racks.rack_w // hardware.switch_w)))
+    return SwitchRacks(fabric.switches, racks.units, units, most)
 
 
 def bill_items(
@@ -416,6 +426,7 @@ def _priced_as(plug: Plug) -> tuple[str, float, int]:
 SWITCH_PARTS: tuple[Part, ...] = ("switch", "switch_port")
 CABLE_PARTS: dict[str, Part] = {
     "dac": "copper_cable",
+    "acc": "active_copper_cable",
     "aec": "active_copper_cable",
     "aoc": "optical_cable",
     "fibre": "fibre",
@@ -434,7 +445,8 @@ def _cables(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
             notes = (", ".join([*before.notes, *line.notes]),)
             line = replace(before, quantity=before.quantity + line.quantity, notes=notes)
         lines[line.item] = line
-    yield from lines.values()
+    kinds = [*CABLE_PARTS, *GLASS.values()]
+    yield from sorted(lines.values(), key=lambda line: (kinds.index(line.kind), line.length_m))
 
 
 def _fibre(run: Run, cabling: CablingBook) -> BillItem:
@@ -459,6 +471,7 @@ def _fibre(run: Run, cabling: CablingBook) -> BillItem:
         part="fibre",
         speed_gbps=run.plugs[0].speed_gbps,
         kinds=(f"{module.connector.partition('-')[0].lower()}-{module.fibre}",),
+        kind=run.kind,
         length_m=sold.length_m if sold else run.length_m,
         notes=(f"{quantity:,} {_run_words(run)}",),
         part_number=_number(cable, sold),
@@ -480,7 +493,12 @@ def _fixed(run: Run, wiring: Wiring, cabling: CablingBook) -> BillItem:
     """Cables with fixed plugs of a run: one for all the links that it carries."""
     cable = cabling.cable(run.cable)
     sold = sold_at(cable.sold, run.length_m) if cable else None
-    words = {"dac": "passive copper", "aec": "active copper", "aoc": "active optical, both plugs"}
+    words = {
+        "dac": "passive copper",
+        "acc": "amplified copper",
+        "aec": "retimed copper",
+        "aoc": "active optical, both plugs",
+    }
     quantity = run.plugs_at(0, wiring.bank(run.ends[0]).devices)
     return BillItem(
         category="cables",
@@ -492,6 +510,7 @@ def _fixed(run: Run, wiring: Wiring, cabling: CablingBook) -> BillItem:
         speed_gbps=run.plugs[0].speed_gbps,
         price_units=max(plug.links for plug in run.plugs),
         kinds=(run.medium,),
+        kind=run.kind,
         length_m=sold.length_m if sold else run.length_m,
         notes=(f"{quantity:,} {_run_words(run)}",),
         part_number=_number(cable, sold),
@@ -501,7 +520,7 @@ def _fixed(run: Run, wiring: Wiring, cabling: CablingBook) -> BillItem:
 
 def _cable_words(run: Run, text: str) -> str:
     if run.measured:
-        return f"{text}; length from the floor plan"
+        return f"{text}; length from the hall"
     return (
         f"{text}; {run.length_m:g} m is the length class of {_run_words(run)} links, not measured"
     )
@@ -537,9 +556,7 @@ def _cards(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
 
 def _racks(racks: SwitchRacks, speed_gbps: float) -> BillItem:
     filled = f"two power strips, filled with switches of {racks.switch_units} U"
-    placed = (
-        f"two power strips, at most {racks.each} switches each, as on the floor plan {racks.hall}"
-    )
+    placed = f"two power strips, at most {racks.each} switches each, as in the hall {racks.hall}"
     return BillItem(
         category="racks",
         item=f"Rack of {racks.units} units",
@@ -548,7 +565,7 @@ def _racks(racks: SwitchRacks, speed_gbps: float) -> BillItem:
         unit="each",
         part="rack",
         speed_gbps=speed_gbps,
-        notes=("power and cooling may need more racks",),
+        notes=() if racks.hall else ("power and cooling may need more racks",),
     )
 
 

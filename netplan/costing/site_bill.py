@@ -12,7 +12,7 @@ from math import floor
 from msgspec import Struct
 
 from netplan.costing.cabling import CablingBook
-from netplan.costing.materials import BillItem, SiteBill, bill_items, switch_units
+from netplan.costing.materials import BillItem, SiteBill, bill_items, switch_racks, switch_units
 from netplan.costing.switches import SwitchModel
 from netplan.costing.wiring import MANAGEMENT, SERVER, Hardware, wire
 from netplan.errors import InputError
@@ -84,12 +84,9 @@ def site_bill(books: SiteBooks, fabric: Fabric) -> SiteBill:
     for network, _, model in books.networks:
         site_fabric = fabrics[network.name]
         hardware = Hardware(books.cabling, model)
-        if books.hall is None:
-            per_rack = books.cabling.racks.units // switch_units(hardware)
-        else:
-            fitting_units = books.hall.rack_units // switch_units(hardware)
-            per_rack = min(books.hall.switches_per_rack, fitting_units)
-        per_rack = max(1, per_rack)
+        per_rack = switch_racks(site_fabric, hardware).each
+        if books.hall is not None:
+            per_rack = books.hall.switches_in_rack(switch_units(hardware))
         left = max(0, site_fabric.switches - floor(free * per_rack))
         opened = ceil_div(left, per_rack)
         free = (
@@ -140,9 +137,10 @@ def require_room(books: SiteBooks, fabric: Fabric, racks: int) -> None:
         If it has; the message says how many are needed.
     """
     hall = books.hall
-    if hall is None:
+    if hall is None or hall.rows is None or hall.racks_per_row is None:
         return
-    held, compute = hall.rows * hall.racks_per_row, ceil_div(fabric.sizing.gpus, hall.gpus_per_rack)
+    gpus_per_rack = hall.racked(fabric.sizing.hb_size).gpus
+    held, compute = hall.rows * hall.racks_per_row, ceil_div(fabric.sizing.gpus, gpus_per_rack)
     if compute + racks > held:
         raise InputError(
             f"floor plan {hall.name} holds {held:,} racks, {compute:,} for GPUs and {racks:,} for"

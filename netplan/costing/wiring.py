@@ -1,12 +1,12 @@
 """From a sized fabric to banks of ports and runs of cable: which plug, which cable, how long.
 
-The fabric says how many links join which tiers and whether they are copper or optical; the
-cabling book says how long such a link is taken to be and what modules and cables exist; the
-switch model says what its cages take. For every link group the first connection that closes is
-taken: copper as DAC, then AEC, then AOC; optical as multimode modules, then single-mode.
+A hall says how long every link is (:mod:`netplan.costing.installation`); the cabling book says
+which modules and cables there are and how far they reach; the switch model says what its cages
+take. The first connection that closes is taken, in the order of price: DAC, ACC, AEC, AOC, then
+modules of SR, DR, FR and LR.
 
-Everything here is counts, whatever the number of GPUs; cables that a floor plan measures one by one
-are :mod:`netplan.costing.installation`.
+A published design keeps the media of its source instead, and lengths by kind of link: so
+:func:`wire`, which is counts alone.
 
 Port closure: every cable end lands on a real, free port of the right speed, form and reach.
 
@@ -20,11 +20,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
-from netplan.costing.cabling import ANY, CableKind, CablingBook, LinkKind
+from netplan.costing.cabling import ANY, CableKind, CablingBook, LinkKind, ModuleKind
 from netplan.costing.switches import CircuitLayer, SwitchModel
 from netplan.errors import CatalogError, InfeasibleError, InputError, NetplanError
 from netplan.records import replace
@@ -58,6 +58,10 @@ class PortBank(Struct, frozen=True):
         return self.devices * self.cages * self.cage.links
 
 
+GLASS = {"multimode": "om4", "singlemode": "os2"}
+"""Grade of glass by kind of fibre."""
+
+
 class Plug(Struct, frozen=True):
     """One plug: a transceiver, the plug of a cable, or a bare fibre in a circuit switch."""
 
@@ -76,7 +80,7 @@ class Run(Struct, frozen=True):
     links: int  # number of links [1]
     ends: tuple[str, str]  # names of the two banks
     plugs: tuple[Plug, Plug]  # plug at each end
-    medium: Literal["fibre", "dac", "aec", "aoc"]  # ``fibre`` or a cable
+    medium: Literal["fibre", CableKind]  # ``fibre`` or a cable
     length_m: float  # of one cable [m]
     reach_m: float  # how far the plugs carry [m]
     cable: str = ""  # name of the cable with fixed plugs; empty for fibre
@@ -85,6 +89,12 @@ class Run(Struct, frozen=True):
     measured: bool = False  # whether the length comes from a floor plan, not from a length class
     counted: tuple[int, int] | None = None  # plugs that no other run counts, if known
     role: Role = "up"  # of the links
+
+    @property
+    def kind(self) -> str:
+        """Kind of cable, or grade of the fibre: ``dac``, ``acc``, ``aec``, ``aoc``, ``om4``."""
+        fibre = self.plugs[0].fibre or self.plugs[1].fibre or ""
+        return GLASS.get(fibre, fibre) if self.medium == "fibre" else self.medium
 
     def plugs_at(self, side: int, devices: int) -> int:
         """Plugs at one end, on so many devices: as counted, else with links spread evenly [1]."""
@@ -253,12 +263,14 @@ Ends = tuple[str, str]
 class Hardware(Struct, frozen=True):
     """What a fabric is built from.
 
-    Without a switch model the cages take any plug; circuits join the cubes of a torus.
+    Without a switch model the cages take any plug; circuits join the cubes of a torus. A switch
+    draws ``switch_w`` with modules in all its ports, as far as that is known [W].
     """
 
     cabling: CablingBook
     switch: SwitchModel | None = None
     circuits: CircuitLayer | None = None
+    switch_w: float = 0.0
 
 
 class Wiring(Struct, frozen=True):
@@ -279,7 +291,7 @@ class Wiring(Struct, frozen=True):
 
 
 def wire(fabric: Fabric, hardware: Hardware) -> Wiring:
-    """Choose plugs and cables for every link of a fabric, and check that the ports close.
+    """Plugs and cables for links of the media that their fabric names, of a length by their kind.
 
     Raises
     ------
@@ -351,9 +363,10 @@ def port_banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
     """Switches tier by tier, network cards, management servers, circuit switches."""
     speed, model = fabric.sizing.speed_gbps, hardware.switch
     sizing, widths = fabric.sizing, _tier_widths(fabric, hardware)
+    lane_gbps = hardware.cabling.split_lane_gbps(sizing.port_split, speed)
     for tier in fabric.tiers:
         least, *wider = sorted(widths[tier.name]) or (1,)
-        whole = _switch_bank(tier, sizing, least, model)
+        whole = _switch_bank(tier, sizing, least, model, lane_gbps)
         if not wider:
             yield whole
             continue
@@ -363,13 +376,13 @@ def port_banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
                 f"{fabric.name}: links of {rates} Gb/s end on {tier.name} switches: bills count two"
                 " rates a tier"
             )
-        bank = _switch_bank(tier, sizing, wider[0], model)
+        bank = _switch_bank(tier, sizing, wider[0], model, lane_gbps)
         trunk_ends = ceil_div(widths[tier.name][wider[0]], tier.switches)
         cages = ceil_div(trunk_ends, bank.cage.links)
         ports = cages * bank.cage.links * wider[0] // (whole.cage.links * least)
         yield replace(whole, cages=whole.cages - ports)
         yield replace(bank, name=tier.name + TRUNKS, cages=cages)
-    card_cage = Cage(ANY, speed, fabric.sizing.port_split)
+    card_cage = Cage(ANY, speed, fabric.sizing.port_split, lane_gbps)
     if model is not None and fabric.tiers:
         card_cage = _card_cage(fabric.sizing, hardware.cabling)
     # Cards are one pool: copper may end on some and optics on others.
@@ -384,11 +397,11 @@ def port_banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
 
 
 def _switch_bank(
-    tier: SwitchTier, sizing: Sizing, width: int, model: SwitchModel | None
+    tier: SwitchTier, sizing: Sizing, width: int, model: SwitchModel | None, lane_gbps: float | None
 ) -> PortBank:
     """Cages of a tier's switches for links of ``width`` times the rate of a network port.
 
-    Without a model a cage takes a whole port, split over planes or not.
+    Without a model a cage takes a whole port, split over planes or not, on lanes as of the cards.
 
     Raises
     ------
@@ -399,7 +412,7 @@ def _switch_bank(
     rate_gbps = width * speed_gbps
     if model is None:
         links = max(1, sizing.port_split // width)
-        cage = Cage(ANY, rate_gbps, links)
+        cage = Cage(ANY, rate_gbps, links, lane_gbps)
         return PortBank(tier.name, tier.switches, radix // (width * links), cage)
     links = model.links_per_cage(rate_gbps)
     if width > 1 and model.radix(rate_gbps) * width != radix:
@@ -481,8 +494,9 @@ def _management_links(fabric: Fabric) -> int:
     return max(0, hosts - fabric.nic_ports)
 
 
-COPPER: tuple[CableKind, ...] = ("dac", "aec", "aoc")
-"""Kinds of cable for a link planned in copper, the cheapest first."""
+COPPER: tuple[CableKind, ...] = get_args(CableKind)
+"""Kinds of cable with fixed plugs, the cheapest first."""
+MODULES: tuple[ModuleKind, ...] = get_args(ModuleKind)
 
 
 class Link(Struct, frozen=True):
@@ -492,6 +506,7 @@ class Link(Struct, frozen=True):
     cables: tuple[CableKind, ...]  # kinds with fixed plugs that may serve, the cheapest first
     length_m: float  # [m]
     parallel: int = 1  # links between the same two devices, in one cage at either end [1]
+    straight: bool = False  # whether a cable whose plugs are not known has one at each end
 
 
 def connect(group: LinkGroup, ends: Ends, banks: dict[str, PortBank], link: Link) -> Run:
@@ -513,8 +528,19 @@ def connect(group: LinkGroup, ends: Ends, banks: dict[str, PortBank], link: Link
         list(run_violations(run_of(run, group, ends), banks))
         for run in _candidates(near, far, link, optics=True)
     ]
-    if tried:
-        raise InfeasibleError(str(min(tried, key=len)[0]))
+    nearest = min(tried, key=len, default=[])
+    if nearest and nearest[0].rule == "reach":
+        lane_gbps = near.lane_gbps or link.cabling.lane_gbps(near.speed_gbps)
+        why = link.cabling.too_far(link.length_m, lane_gbps, straight=link.straight)
+        raise InfeasibleError(f"{group.name}, {ends[0]} to {ends[1]}: {why}")
+    if nearest:
+        raise InfeasibleError(str(nearest[0]))
+    modules = [[_modules(cage, link.cabling, kind) for kind in MODULES] for cage in (near, far)]
+    if all(map(any, modules)) and _differ(near.lane_gbps, far.lane_gbps):
+        raise InfeasibleError(
+            f"{group.name}, {ends[0]} to {ends[1]}: lanes of {near.lane_gbps:g} Gb/s at one end,"
+            f" {far.lane_gbps:g} at the other"
+        )
     raise InfeasibleError(
         f"{group.name}, {ends[0]} to {ends[1]}: cabling {link.cabling.name} has no module or cable"
         f" from {near.links} x {near.speed_gbps:g}G {near.form} to {far.links} x"
@@ -561,34 +587,39 @@ def _candidates(near: Cage, far: Cage, link: Link, *, optics: bool) -> Iterator[
                 Plug(cable.item, cable.forms[0], rate_gbps, cable.links, lane_gbps),
                 Plug(cable.item, cable.forms[1], rate_gbps, carried[1], lane_gbps),
             )
-            reach_m = link.cabling.copper_reach_m(cable, lane)
+            straight = link.straight if near.form == ANY else cable.split == 1
+            reach_m = min(cable.reach_m, link.cabling.reach_m(cable.kind, lane, straight=straight))
             facts = {"medium": cable.kind, "reach_m": reach_m, "cable": cable.item}
             yield replace(base, plugs=plugs, **facts)
-    for fibre in ("multimode", "singlemode") if optics else ():
+    for reach in MODULES if optics else ():
         for near_plug, far_plug in product(
-            _modules(near, link.cabling), _modules(far, link.cabling)
+            _modules(near, link.cabling, reach), _modules(far, link.cabling, reach)
         ):
-            if near_plug.fibre == fibre:
-                items = (near_plug.item, far_plug.item)
-                # The weaker of two modules.
-                reach_m = min(m.reach_m for m in link.cabling.modules if m.item in items)
-                hops = 2 if BARE_FIBRE in items else 1
-                yield replace(base, plugs=(near_plug, far_plug), reach_m=reach_m, hops=hops)
+            items = (near_plug.item, far_plug.item)
+            if items == (BARE_FIBRE, BARE_FIBRE):
+                continue
+            # The weaker of two modules.
+            modules = [module for module in link.cabling.modules if module.item in items]
+            lane = modules[0].lane_gbps or near.lane_gbps or far.lane_gbps
+            rule_m = link.cabling.reach_m(reach, lane)
+            reach_m = min(rule_m, *(module.reach_m for module in modules))
+            hops = 2 if BARE_FIBRE in items else 1
+            yield replace(base, plugs=(near_plug, far_plug), reach_m=reach_m, hops=hops)
 
 
-def _modules(cage: Cage, cabling: CablingBook) -> list[Plug]:
-    """Modules for a cage; a circuit switch takes the fibre itself."""
+def _modules(cage: Cage, cabling: CablingBook, kind: ModuleKind) -> list[Plug]:
+    """Modules of a kind for a cage; a circuit switch takes the fibre itself."""
     if cage.form.endswith("-fibre"):
         return [_bare(cage)]
     speed_gbps = cage.speed_gbps
     if cage.form == ANY and cage.links > 1:
         # Any module of the whole port, split into as many links.
-        of_one = _modules(replace(cage, links=1), cabling)
+        of_one = _modules(replace(cage, links=1), cabling, kind)
         return [replace(plug, links=cage.links) for plug in of_one]
     return [
         Plug(module.item, module.form, speed_gbps, module.links, module.lane_gbps, module.fibre)
         for module in cabling.modules
-        if (module.form, module.links) == (cage.form, cage.links)
+        if (module.form, module.links, module.grade) == (cage.form, cage.links, kind)
         and module.speed_gbps in (None, speed_gbps)
     ]
 

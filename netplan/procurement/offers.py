@@ -32,7 +32,7 @@ from netplan.workloads.accelerators import ACCELERATORS
 MAX_OFFERS = 40
 RATE = re.compile(r"\s*([A-Za-z]{3})\s*=\s*(\d{1,9}(?:\.\d{1,9})?)\s*")
 OF_A_BILL = (
-    *("fabrics", "networks", "spares", "floor_plan", "switch", "ocs", "cards", "lots"),
+    *("fabrics", "networks", "spares", "hall", "switch", "ocs", "cards", "lots"),
     *("hb_size", "oversubscription", "discount"),
 )
 """Inputs that make a bill, and mean nothing where none is made."""

@@ -143,7 +143,7 @@ def racks_chapter(answer: Findings) -> Iterator[Section]:
     """Racks as in the cable plan, the hall from above, and how long cables are taken to be."""
     yield Heading("Racks and cable lengths", (), "racks")
     yield from _racks(answer)
-    hall, extra = answer.inputs["floor_plan"], answer.inputs["networks"]
+    hall, extra = answer.inputs["hall"], answer.inputs["networks"]
     if hall:
         yield _measured(answer, str(hall))
     if hall and not extra:

@@ -46,7 +46,7 @@ from netplan.questions.setup.inputs import fabrics_asked
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books, site_networks
 from netplan.scenarios.reading import NONE, CatalogReader, variants
-from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
+from netplan.topologies.cabling.floor_plan import AS_PUBLISHED, FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
@@ -178,8 +178,8 @@ class Report(Question[Procurement]):
             return None
         from netplan.questions.faults import Faults
 
-        # Spares, years and halls are other questions there, which nobody has asked here.
-        scenario = self.scenario.replace(floor_plan=None)
+        # Spares, years and risks of a hall are other questions there, which nobody has asked here.
+        scenario = self.scenario
         only = library.only(texts, FAULT_ROLES)
         return self.also(
             Faults, scenario=scenario, fail=self.fail, timing=self.timing, overrides=only
@@ -237,7 +237,7 @@ class Report(Question[Procurement]):
             (ECONOMICS_BOOKS, self.books.economics),
             (SWITCHES, self.cluster.switch or None),
             (SWITCHES, self.cluster.ocs or None),
-            (FLOOR_PLANS, self.cluster.floor_plan or None),
+            (FLOOR_PLANS, None if self.cluster.hall == AS_PUBLISHED else self.cluster.hall),
         )
         yield from ((SITE_NETWORKS, name) for name in site_networks(self.cluster))
         yield WORKLOADS, self.scenario.workload.model

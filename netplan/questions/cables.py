@@ -19,9 +19,9 @@ import xlsxwriter
 from xlsxwriter.exceptions import FileCreateError
 
 from netplan.arrays import Floats
-from netplan.costing.cabling import CABLING_BOOKS, CablingBook
+from netplan.costing.cabling import CablingBook
+from netplan.costing.fabric_bill import hardware_of
 from netplan.costing.installation import Site, install, place
-from netplan.costing.materials import switch_units
 from netplan.costing.site_bill import SiteBooks, fitting, sized_networks
 from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.costing.wiring import Hardware, wire
@@ -48,7 +48,7 @@ from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Column, Heading, Section, Table, column
 from netplan.reports.tables import FORMULA_STARTS
 from netplan.reports.xlsx import CREATED, SAFE, WIDE, set_page
-from netplan.scenarios.bill_books import site_networks
+from netplan.scenarios.bill_books import read_books, site_networks
 from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.cable_plan import (
@@ -61,7 +61,7 @@ from netplan.topologies.cabling.cable_plan import (
     plan_sheet,
     with_hosts,
 )
-from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan
+from netplan.topologies.cabling.floor_plan import AS_PUBLISHED, FloorPlan
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.formats.netbox import NETBOX, NetBoxHall
@@ -187,7 +187,7 @@ TABLES = ("plan", LENGTHS, RACKS, *NETBOX, *tuple(SHEETS)[1:], UFM_HCA, UFM_RACK
 TARGETS = (*TABLES, IBNETDISCOVER)
 LENGTH_COLUMNS = ("group", "length_m", "cables", "total_m", "medium")
 RACK_COLUMNS = ("rack", "what", "length_m", "count")
-MEDIA = {"dac": "copper", "aec": "copper"} | dict.fromkeys(
+MEDIA = {"dac": "copper", "acc": "copper", "aec": "copper"} | dict.fromkeys(
     ("aoc", "multimode", "singlemode"), "fibre"
 )
 """Medium in a cable plan, by kind of cable."""
@@ -235,7 +235,7 @@ class CableSheet(Answer):
             (f"{counts}.",),
             Table(sheet.name, shown, rows),
             (),
-            more_of("every row", "-o plan.xlsx", "--floor-plan example-hall", page=False),
+            more_of("every row", "-o plan.xlsx", "--hall example-hall", page=False),
             most_rows=SCREEN_ROWS,
         ).sections()
 
@@ -286,7 +286,7 @@ class Cables(Question[Answer]):
     command: ClassVar[str] = "cables"
     examples: ClassVar[tuple[str, ...]] = (
         "netplan cables hgx-h100 --gpus 1024 --switch qm9700 -o plan.xlsx",
-        "netplan cables hgx-b200 --floor-plan example-hall --to lengths",
+        "netplan cables hgx-b200 --hall example-hall --to lengths",
         "netplan cables hgx-h100 --gpus 1024 --with storage -o site.csv",
         "netplan cables hgx-h100 --gpus 1024 --to netbox-cables -o cables.csv",
         "netplan cables hgx-h100 --switch qm9700 --to ufm-infiniband -o p2p.xlsx",
@@ -297,7 +297,7 @@ class Cables(Question[Answer]):
     reads: ClassVar[frozenset[str]] = NETWORK | {
         "fabric",
         "switch",
-        "floor_plan",
+        "hall",
         "cabling",
         "host_gpus",
         "networks",
@@ -364,7 +364,7 @@ class Cables(Question[Answer]):
         spec, sizing = fabric_asked(self, reader)
         reader.replaced()
         what = "--rehearse" if self.rehearse else f"--to {self.to}"
-        for name, flag in (("floor_plan", "--floor-plan"), ("switch", "--switch")):
+        for name, flag in (("hall", "--hall"), ("switch", "--switch")):
             if name in self.given:
                 raise InputError(f"{what} has no racks or cages: leave out {flag}")
         if "networks" in self.given:
@@ -381,9 +381,11 @@ class Cables(Question[Answer]):
             raise InputError(f"unknown table {self.to!r}: use one of {', '.join(TARGETS)}")
         reader = CatalogReader(self.catalog, self.overrides)
         spec, sizing = fabric_asked(self, reader)
-        hall = reader.named(FLOOR_PLANS, self.cluster.floor_plan)
+        known = read_books(self.cluster, self.books, reader)
         model = reader.named(SWITCHES, self.cluster.switch)
-        hardware = Hardware(reader.load(CABLING_BOOKS, self.books.cabling), model)
+        hardware = hardware_of(replace(known, switch=model), build_fabric(spec, sizing).sizing)
+        as_named = spec.hall == AS_PUBLISHED or spec.media_named or spec.circuit_switch
+        hall = None if as_named else known.hall
         books = self._beside(reader, hardware.cabling)
         reader.replaced()
         _check_floor(self.to, hall, self.cluster.host_gpus)
@@ -395,7 +397,8 @@ class Cables(Question[Answer]):
             graph, media = expand(spec, sizing), media_of(built)
             plan = cable_plan(graph, media=media, cage_links=cage, kinds=kinds)
         else:
-            site = place(hall, spec, sizing, switch_units(hardware))
+            site = place(hall, spec, sizing, hardware)
+            hall = site.layout.plan
             if self.to == UFM_RACKS:
                 return partial(ufm_racks, site.layout)
             ordered = _ordered(built, site, hardware)
@@ -482,8 +485,8 @@ def _check_floor(to: str, hall: FloorPlan | None, host_gpus: int | None) -> None
     """Refuse a table that lacks its hall, and hosts that racks cannot hold whole."""
     if hall is None:
         if to in ON_A_FLOOR:
-            raise InputError(f"--to {to} needs --floor-plan, such as example-hall")
-    elif host_gpus and hall.gpus_per_rack % host_gpus:
+            raise InputError(f"--to {to} needs a hall: --hall example-hall, or another")
+    elif host_gpus and hall.gpus_per_rack and hall.gpus_per_rack % host_gpus:
         raise InputError(
             f"hosts of {host_gpus} GPUs do not fill the racks of {hall.name}, which hold"
             f" {hall.gpus_per_rack} GPUs: give a divisor of that as --host-gpus"

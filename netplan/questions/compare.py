@@ -41,7 +41,7 @@ from netplan.questions.setup.training import (
 )
 from netplan.records import replace
 from netplan.reports.quantities import listed
-from netplan.scenarios.bill_books import gear_counted, read_books, read_hall
+from netplan.scenarios.bill_books import gear_counted, read_books
 from netplan.scenarios.reading import (
     NIC_KEY,
     NONE,
@@ -112,7 +112,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         | RUNS
         | PRICES
         | FOUND
-        | {"switch", "fabrics", "floor_plan", "cards", "expanded_memory", "networks"}
+        | {"switch", "fabrics", "hall", "cards", "expanded_memory", "networks"}
         | {"economics", "gpu_hour", "tokens"}
     )
     varies: ClassVar[tuple[str, ...]] = (
@@ -260,7 +260,6 @@ class Compare(Question[Comparison | ComparisonCases]):
         books = replace(
             read_books(self.cluster, self.books, reader),
             switch=reader.named(SWITCHES, self.cluster.switch),
-            hall=read_hall(self.cluster, reader),
         )
         specs = reader.fabrics(fabrics_asked(self), self.cluster.ports)
         sizing = sized(self.cluster, on)

@@ -149,11 +149,12 @@ def _with_circuits(asked: Cost, books: BillBooks, specs: Sequence[FabricSpec]) -
                 f"--ocs {books.ocs.name} joins cubes of a torus: add --fabric torus-3d"
             )
         return replace(books, ocs=None)
-    if books.hall is not None and "ocs" in asked.given and "floor_plan" not in asked.given:
-        return replace(books, hall=None)
-    if books.hall is not None and "ocs" in asked.given:
-        raise InputError("--floor-plan has no place for circuit switches: leave it or --ocs out")
-    return books if books.hall is None else replace(books, ocs=None)
+    hall = books.hall
+    if hall is None or hall.assumed:
+        return books
+    if "ocs" in asked.given and "hall" in asked.given:
+        raise InputError(f"--hall {hall.name} has no place for circuit switches: leave one out")
+    return replace(books, hall=None) if "ocs" in asked.given else replace(books, ocs=None)
 
 
 def _bill_or_reason(spec: FabricSpec, made: Callable[[FabricSpec], Bill]) -> Bill | Unbuildable:
@@ -173,4 +174,5 @@ def _run(bill: Bill, books: BillBooks, running: Running) -> FabricBill:
     notes += bill.inside.notes if bill.inside.known else ()
     life = lifetime(bill.capital, bill.draw.typical_w, running)
     made = (bill.fabric, bill.quote, bill.draw, bill.racks, tuple(notes))
-    return FabricBill(*made, bill.site_racks, bill.hb_size, bill.inside, life)
+    kept = (bill.site_racks, bill.hb_size, bill.inside, bill.hall, bill.media_given)
+    return FabricBill(*made, *kept, life)

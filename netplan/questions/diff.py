@@ -28,7 +28,7 @@ from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS, Model
 
 OTHER, OVERRIDES = "other", "overrides"
-NAMED = ("accelerator", "fabric", "floor_plan", "model", "switch")
+NAMED = ("accelerator", "fabric", "hall", "model", "switch")
 """Inputs whose values say what they are."""
 OF_BILLS = frozenset({"cabling", "economics", "floor-plan", "network", "power", "switch"})
 """Roles of files that bills are made from, and nothing else."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
+from netplan.costing.fabric_bill import wiring_of
 from netplan.costing.wiring import Wiring
 from netplan.errors import NetplanError, not_built
 from netplan.faults.damage.damage import Damage
@@ -28,7 +29,6 @@ from netplan.faults.years.rates import (
     OF_LINKS,
     FailureBook,
     Unit,
-    bill_wiring,
     host_links_each,
     unit_counts,
 )
@@ -166,9 +166,7 @@ class Faults(FaultsQuestion[FaultsAnswer]):
         """
         roles = COST_ROLES | {spec.name}
         replaced = (self.overrides or {}).items()
-        scenario = self.scenario.replace(
-            hb_size=hb_size, fabrics=(fabric,), spares=(), floor_plan=None, **NO_TERMS
-        )
+        scenario = self.scenario.replace(hb_size=hb_size, fabrics=(fabric,), spares=(), **NO_TERMS)
         asked = self.also(
             Cost,
             scenario=scenario,
@@ -203,7 +201,7 @@ def fabric_faults(
         return spec.name, refused
     try:
         subject = subject_of(spec, question, shared)
-        wiring = bill_wiring(subject.fabric, shared.books)
+        wiring = wiring_of(spec, shared.sizing, subject.fabric, shared.books)
     except NetplanError as error:
         return spec.name, not_built(spec.name, error)
     fabric = subject.fabric

@@ -72,7 +72,7 @@ class Grow(Question[GrowthAnswer]):
         "netplan grow nvl72-gb200 --gpus 1152 --gpus 4608 --years-between 0.5",
     )
 
-    reads: ClassVar[frozenset[str]] = (NETWORK | {"switch"} | MONEY) - {"gpus", "floor_plan"}
+    reads: ClassVar[frozenset[str]] = (NETWORK | {"switch"} | MONEY) - {"gpus"}
     reads_from: ClassVar[frozenset[str]] = WEIGHED
 
     phases: Sequence[int] = several(

@@ -44,8 +44,8 @@ NETWORK = frozenset(
 """Inputs of a scenario that say how large a network is."""
 FOUND = frozenset({"network_kind", "as_found"})
 """Inputs of a scenario that say what traffic finds of a network, for whatever is timed."""
-PRICES = frozenset({"prices", "power", "cabling"})
-"""Books that every bill is made from."""
+PRICES = frozenset({"prices", "power", "cabling", "hall"})
+"""Books that every bill is made from, and the hall that it is measured in."""
 SOURCES = frozenset({"catalog", "overrides"})
 """Where a question about records reads its inputs from."""
 WEIGHED = SOURCES | {"max_memory"}

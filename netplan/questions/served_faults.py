@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from netplan.costing.fabric_bill import wiring_of
 from netplan.errors import InfeasibleError, NetplanError, not_built
 from netplan.faults.damage.damage import Damage
 from netplan.faults.years.group_failures import GroupFailures, group_failures
-from netplan.faults.years.rates import FailureBook, bill_wiring, unit_counts
+from netplan.faults.years.rates import FailureBook, unit_counts
 from netplan.faults.years.served import ServedCluster, ServedImpact, served_forecast
 from netplan.questions.answers.served_faults_answer import ServedFabric, ServedScenario
 from netplan.questions.setup.faults_inputs import (
@@ -39,7 +40,7 @@ def served_fabric(
     """One fabric under failures; or its name and why it cannot be built, or does not serve."""
     try:
         fabric = build_fabric(spec, shared.sizing)
-        wiring = bill_wiring(fabric, shared.books)
+        wiring = wiring_of(spec, shared.sizing, fabric, shared.books)
     except NetplanError as error:
         return spec.name, not_built(spec.name, error)
     try:

@@ -13,12 +13,12 @@ from netplan.errors import InputError
 from netplan.records import replace
 from netplan.scenarios.parts import Books, Cluster
 from netplan.scenarios.reading import CatalogReader, read_memory
+from netplan.topologies.cabling.floor_plan import AS_PUBLISHED, FLOOR_PLANS, FloorPlan
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 
 if TYPE_CHECKING:
     from netplan.costing.materials import SparesRule
-    from netplan.topologies.cabling.floor_plan import FloorPlan
 
 
 def read_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBooks:
@@ -34,7 +34,7 @@ def read_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
     Returns
     -------
     BillBooks
-        Prices, power and cabling.
+        Prices, power and cabling, and the hall.
 
     Raises
     ------
@@ -45,6 +45,7 @@ def read_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
         reader.load(PRICE_BOOKS, books.prices),
         reader.load(POWER_BOOKS, books.power),
         reader.load(CABLING_BOOKS, books.cabling),
+        hall=read_hall(cluster, reader),
         cards=cluster.cards != CARDS_INCLUDED,
         gear=GearChoice(
             reader.load(HB_GEAR_BOOKS, HB_GEAR_BOOK),
@@ -81,8 +82,8 @@ def spares_of(books: Books, reader: CatalogReader) -> "SparesRule | None":
     return spares_rule(books.spares, failures, books.rates)
 
 
-def read_hall(cluster: Cluster, reader: CatalogReader) -> "FloorPlan | None":
-    """The hall that a network stands in.
+def read_hall(cluster: Cluster, reader: CatalogReader) -> FloorPlan | None:
+    """The hall that a network stands in, with the power of its GPUs.
 
     Parameters
     ----------
@@ -92,13 +93,12 @@ def read_hall(cluster: Cluster, reader: CatalogReader) -> "FloorPlan | None":
     Returns
     -------
     FloorPlan or None
-        None where the cluster names none.
+        None where designs stand as they were published.
     """
-    if cluster.floor_plan is None:
+    if cluster.hall in (AS_PUBLISHED, None):  # of Python, where nothing is said
         return None
-    from netplan.topologies.cabling.floor_plan import FLOOR_PLANS  # noqa: PLC0415 - seldom used
-
-    return reader.load(FLOOR_PLANS, cluster.floor_plan)
+    plan = reader.load(FLOOR_PLANS, cluster.hall)
+    return plan.changed(gpu_w=plan.gpu_w or reader.load(ACCELERATORS, cluster.accelerator).power_w)
 
 
 def bill_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBooks:
@@ -133,7 +133,6 @@ def bill_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
         prices=_discounted(made.prices, books.discount),
         switch=reader.named(SWITCHES, cluster.switch),
         ocs=reader.named(SWITCHES, cluster.ocs),
-        hall=read_hall(cluster, reader),
         networks=tuple((network, reader.beside(FABRICS, network.fabric)) for network in networks),
         site_switches=tuple(reader.load(SWITCHES, name) for name in models),
         compute=Compute(accelerator=chip),

@@ -119,9 +119,14 @@ class Cluster(Described, frozen=True, kw_only=True):
         Annotated[float, Meta(ge=1)] | None,
         Option("Down over up at Clos leaves, such as 3:1.", "ratio", low=1),
     ] = None
-    floor_plan: Annotated[
-        str | None, Option("Hall that gives cable lengths.", otherwise="classes")
-    ] = None
+    hall: Annotated[
+        str,
+        Option(
+            "Where GPUs and switches stand, and so every cable; as-published: by its design.",
+            metavar="HALL",
+            aliases=("floor_plan",),
+        ),
+    ] = "leaves-in-rack"
     ports: Annotated[
         Ports,
         Typed("Links of a torus or BCube: shared (one port's rate, split) or full (a port each)."),

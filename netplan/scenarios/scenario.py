@@ -40,7 +40,7 @@ FOLDERS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "expanded_memory": ("memory", "traffic/memories"),
         "fabric": ("fabric", "topologies"),
         "fabrics": ("fabric", "topologies"),
-        "floor_plan": ("floor-plan", "topologies/floor-plans"),
+        "hall": ("floor-plan", "topologies/floor-plans"),
         "networks": ("network", "topologies/networks"),
         "ocs": ("switch", "costing/switches"),
         "switch": ("switch", "costing/switches"),
@@ -64,7 +64,7 @@ STACKS = {
     "training": ("stack", "traffic/stacks"),
     "serving": ("serving-stack", "traffic/serving-stacks"),
 }
-WORDS = frozenset({"none", "all", "accelerators"})
+WORDS = frozenset({"none", "all", "accelerators", "as-published"})
 """What fields say that is no name of a file."""
 YAML = f"*{SUFFIX}"
 OF_FILES = frozenset(
@@ -180,8 +180,8 @@ def consistent_cluster(cluster: Cluster, given: Collection[str], roots: Sequence
     if OF_FABRICS.intersection(given):
         changes["graph"] = None
     if "gpus_per_rack" in given:
-        changes["floor_plan"] = None
-    if "floor_plan" in given:
+        changes["hall"] = Cluster().hall
+    if "hall" in given:
         changes |= {"gpus_per_rack": None, "switches_per_rack": None}
     if "fabric" in given and cluster.ports == "full" and not _several_ports(cluster.fabric, roots):
         changes["ports"] = "shared"
@@ -510,7 +510,10 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
             data = {**data, "workload": {"kind": "training", **data["workload"]}}
         if isinstance(data, Mapping) and isinstance(data.get("cluster"), Mapping):
             ports: dict[str, None] = {"radix": None} if "switch" in data["cluster"] else {}
-            data = {**data, "cluster": {**ports, **data["cluster"]}}
+            cluster = {**ports, **data["cluster"]}
+            if "floor_plan" in cluster and "hall" not in cluster:  # its name of before
+                cluster["hall"] = cluster.pop("floor_plan")
+            data = {**data, "cluster": cluster}
         return super().read(_from_texts(data))
 
     def __post_init__(self) -> None:

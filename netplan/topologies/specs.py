@@ -88,9 +88,10 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     direct links. With ``hb_leaf_gpus`` and ``hb_spines`` each of these planes has two tiers: a
     switch for so many GPUs, and so many above it. ``accelerators`` are those that a product is
     built with; for a design that is none they are left out. One that is not ``in_sets`` stands in
-    only where it is named. ``support`` are published designs of such a fabric, empty where none was
-    found, and left out by files that do not say; ``gives_up`` what one gives up with it, in
-    sentences. What joins the domains is the ``family``, with the keys of that family.
+    only where it is named. ``hall: as-published`` keeps the media that its source has, in place of
+    those that follow from a hall. ``support`` are published designs of such a fabric, empty where
+    none was found, and left out by files that do not say; ``gives_up`` what one gives up with it,
+    in sentences. What joins the domains is the ``family``, with the keys of that family.
     """
 
     family: str
@@ -105,6 +106,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     accelerators: tuple[str, ...] = ()
     in_sets: bool = True
     network_kind: NetworkKind = "infiniband"
+    hall: Literal["as-published"] | None = None
     support: tuple[Support, ...] | None = None
     gives_up: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -195,9 +197,27 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         return True
 
     @property
-    def host_medium(self) -> Medium:
-        """What cables from GPUs to switches are made of."""
-        return "optical"
+    def host_medium(self) -> Medium | None:
+        """What cables from GPUs to switches are made of, if the file says it."""
+        return None
+
+    @property
+    def local_medium(self) -> Medium | None:
+        """What cables inside groups of switches are made of, if the file says it."""
+        return None
+
+    @property
+    def media_named(self) -> dict[str, Medium]:
+        """Media that the file names, by role of the links; those of a design as published none.
+
+        Examples
+        --------
+        >>> FABRICS.load("dragonfly").media_named, FABRICS.load("frontier").media_named
+        ({}, {})
+        """
+        named = {"host": self.host_medium, "local": self.local_medium}
+        given = {role: medium for role, medium in named.items() if medium is not None}
+        return {} if self.hall is not None else given
 
     @property
     def even_pods(self) -> bool:

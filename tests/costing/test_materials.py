@@ -34,14 +34,15 @@ def lines(fabric: Fabric, switch: str = "") -> dict[str, BillItem]:
 
 def test_rail_only_of_32768_gpus() -> None:
     # 256 rails of 32,768 / 256 = 128 hosts fill a switch of 128 ports each: 256 switches, one
-    # link a GPU, two link ends a link: 65,536 modules. 42 U hold 21 switches of 2 U: 13 racks.
+    # link a GPU, two link ends a link: 65,536 modules. 42 U hold 14 switches of 2 U, each with 1 U
+    # for its cables: 256 / 14 are 19 racks.
     bill = lines(built("rail-only", 32_768, 128, 256))
     assert {item: (line.quantity, line.unit, line.price_units) for item, line in bill.items()} == {
         "Switch of 128 ports": (256, "each", 128),
         "Transceiver, multimode, 400G": (65_536, "each", 1),
         "Multimode fibre cable, 15 m": (32_768, "each", 1),
         "Network card port, 400G": (32_768, "port", 1),
-        "Rack of 42 units": (13, "each", 1),
+        "Rack of 42 units": (19, "each", 1),
         "Installation of a cable": (32_768, "each", 1),
     }
 
@@ -84,8 +85,8 @@ def test_superpod_of_four_units_with_twin_port_modules() -> None:
     assert quantities["Multimode fibre cable, 15 m"] == 1020
     assert quantities["Multimode fibre cable, 30 m"] == 1024
     assert quantities["ConnectX-7, 1 x 400G"] == 1016
-    # 48 switches of 1 U in racks of 42 U.
-    assert quantities["Rack of 42 units"] == 2
+    # 48 switches of 1 U, and 1 U for the cables of each, in racks of 42 U: 21 a rack.
+    assert quantities["Rack of 42 units"] == 3
 
 
 def test_dragonfly_has_copper_for_hosts_and_groups() -> None:

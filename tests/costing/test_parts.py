@@ -72,32 +72,40 @@ def test_800g_over_eight_lanes_needs_two_fibre_cables_a_link() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lane_gbps", "length_m", "medium"),
+    ("lane_gbps", "length_m", "split", "straight"),
     [
-        (100, 3, "dac"),
-        (100, 5, "aec"),
-        (100, 6, "aoc"),
-        (200, 0.7, "dac"),  # no passive cable of a metre at 200 Gb/s a lane
-        (200, 1, "aec"),
-        (200, 3, "aec"),
-        (200, 4, "aoc"),
-        (50, 3, "dac"),
+        (100, 2, "dac", "dac"),
+        (100, 3, "dac", "acc"),
+        (100, 5, "acc", "acc"),
+        (100, 7, "aec", "aec"),
+        (100, 10, "om4", "om4"),  # nothing optical has fixed plugs there
+        (100, 70, "os2", "os2"),
+        (200, 0.5, "acc", "acc"),  # no passive cable at 200 Gb/s a lane
+        (200, 2, "acc", "acc"),
+        (200, 3, "os2", "acc"),
+        (200, 4, "os2", "os2"),
+        (50, 3, "dac", "aoc"),
+        (50, 100, "aoc", "aoc"),
+        (25, 5, "dac", "dac"),
     ],
 )
 def test_copper_carries_as_far_as_its_lanes_let_it(
-    lane_gbps: float, length_m: float, medium: str
+    lane_gbps: float, length_m: float, split: str, straight: str
 ) -> None:
     cage = Cage("any", 400, 1, lane_gbps)
-    run = first_that_closes(cage, cage, Link(BOOK, ("dac", "aec", "aoc"), length_m))
-    assert run is not None
-    assert run.medium == medium
+    kinds = ("dac", "acc", "aec", "aoc")
+    made = [
+        first_that_closes(cage, cage, Link(BOOK, kinds, length_m, straight=plugs))
+        for plugs in (False, True)
+    ]
+    assert [run.kind if run else "" for run in made] == [split, straight]
 
 
 def test_links_of_800g_without_a_switch_model_have_the_lanes_of_their_card() -> None:
     cage = Cage("any", 800)
-    run = first_that_closes(cage, cage, Link(BOOK, ("dac", "aec"), 1))
+    run = first_that_closes(cage, cage, Link(BOOK, ("dac", "acc", "aec"), 1))
     assert run is not None
-    assert run.medium == "aec"
+    assert run.medium == "acc"
 
 
 def test_optics_of_a_co_packaged_switch_are_on_no_line() -> None:

@@ -209,8 +209,8 @@ def test_longer_copper_is_active_then_optical() -> None:
         book = BOOK.changed(lengths=tuple(lengths))
         return next(run.medium for run in wire(fabric, Hardware(book)).runs if run.name == "host")
 
-    assert [medium(m) for m in (3, 3.1, 5, 5.1, 30, 31)] == [
-        *("dac", "aec", "aec", "aoc", "aoc", "fibre")
+    assert [medium(m) for m in (3, 3.1, 5, 5.1, 7, 7.1)] == [
+        *("dac", "acc", "acc", "aec", "aec", "fibre")
     ]
 
 

@@ -414,10 +414,9 @@ def racks_of_layout(layout: Layout, graph: FabricGraph) -> Racking:
     used, inverse = np.unique(layout.rack[outside], return_inverse=True)
     rack = np.full(graph.node_count, -1, np.int64)
     rack[outside] = inverse
-    rows, row = np.unique(used // layout.plan.racks_per_row, return_inverse=True)
+    rows, row = np.unique(used // layout.per_row, return_inverse=True)
     names = tuple(
-        f"rack-{number // layout.plan.racks_per_row + 1:02}"
-        f"-{number % layout.plan.racks_per_row + 1:02}"
+        f"rack-{number // layout.per_row + 1:02}-{number % layout.per_row + 1:02}"
         for number in used.tolist()
     )
     row_names = tuple(f"row-{number + 1:02}" for number in rows.tolist())

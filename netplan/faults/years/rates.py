@@ -33,11 +33,8 @@ from typing import Annotated, Literal, get_args
 from msgspec import Meta, Struct, field
 
 from netplan.catalog import Catalog, Record, unknown_name
-from netplan.costing.cabling import CableKind
-from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.ranges import Estimate, Range
-from netplan.costing.switches import check_switch
-from netplan.costing.wiring import BARE_FIBRE, CARD, Hardware, Run, Wiring, plugs_needed, wire
+from netplan.costing.wiring import BARE_FIBRE, CARD, Run, Wiring, plugs_needed
 from netplan.errors import InputError
 from netplan.inputs.choices import Confirmed, Evidence, OpticsKind
 from netplan.records import Entry, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
@@ -48,6 +45,10 @@ from netplan.units import DAYS_PER_YEAR, HOURS_PER_YEAR
 
 Place = Literal["host", "trunk"]
 ENDS_OF_A_LINK = 2
+
+
+WornKind = Literal["dac", "aec", "aoc"]
+"""Kinds of cables by how they fail: amplified ones (ACC) as retimed ones, whose rates are known."""
 
 
 class LinkParts(Struct, frozen=True):
@@ -69,8 +70,8 @@ class LinkParts(Struct, frozen=True):
     module_links: int = 0
     card_modules: int = 0
     fibres: int = 0
-    cables: Mapping[CableKind, int] = field(default_factory=dict)
-    cable_links: Mapping[CableKind, int] = field(default_factory=dict)
+    cables: Mapping[WornKind, int] = field(default_factory=dict)
+    cable_links: Mapping[WornKind, int] = field(default_factory=dict)
 
 
 def end_of(links: LinkType | Run) -> Place:
@@ -84,21 +85,6 @@ def end_of(links: LinkType | Run) -> Place:
     return "host" if links.role == "host" else "trunk"
 
 
-def bill_wiring(fabric: Fabric, books: BillBooks) -> Wiring:
-    """Wiring of a fabric as its bill has it, by length classes.
-
-    Raises
-    ------
-    InputError
-        If the switch model has other ports than the fabric's switches.
-    InfeasibleError
-        If a cable end has no port.
-    """
-    if books.switch is not None and fabric.tiers:
-        check_switch(books.switch, fabric.sizing.radix, fabric.sizing.speed_gbps, ())
-    return wire(fabric, Hardware(books.cabling, books.switch))
-
-
 def link_parts(fabric: Fabric, wiring: Wiring | None = None) -> dict[Place, LinkParts]:
     """Modules, fibres and cables of a fabric's host links and trunks.
 
@@ -107,7 +93,8 @@ def link_parts(fabric: Fabric, wiring: Wiring | None = None) -> dict[Place, Link
     fabric
         A sized fabric.
     wiring
-        Its wiring of :func:`bill_wiring`; None for a module at every end of an optical link.
+        Its wiring, as of :func:`~netplan.costing.fabric_bill.wiring_of`; None for a module at every
+        end of an optical link.
 
     Examples
     --------
@@ -139,7 +126,7 @@ def link_parts(fabric: Fabric, wiring: Wiring | None = None) -> dict[Place, Link
         lit = [group for group in groups if group.medium == "optical"]
         optical = sum(group.links for group in lit)
         passive = sum(group.links for group in groups) - optical
-        copper: dict[CableKind, int] = {"dac": passive} if passive else {}
+        copper: dict[WornKind, int] = {"dac": passive} if passive else {}
         ends, cards = (
             ENDS_OF_A_LINK * optical,
             sum(group.links * group.tiers.count(0) for group in lit),
@@ -152,13 +139,14 @@ def _as_wired(wiring: Wiring) -> dict[Place, LinkParts]:
     """Modules by the cage and cables by the piece, as on the bill."""
     counts: dict[Place, Counter[str]] = {"host": Counter(), "trunk": Counter()}
     ends: dict[tuple[str, str, int], Counter[Place]] = {}
-    cables: dict[Place, Counter[CableKind]] = {"host": Counter(), "trunk": Counter()}
-    carried: dict[Place, Counter[CableKind]] = {"host": Counter(), "trunk": Counter()}
+    cables: dict[Place, Counter[WornKind]] = {"host": Counter(), "trunk": Counter()}
+    carried: dict[Place, Counter[WornKind]] = {"host": Counter(), "trunk": Counter()}
     for run in wiring.runs:
         place = end_of(run)
         if run.medium != "fibre":
-            carried[place][run.medium] += run.links
-            cables[place][run.medium] += run.plugs_at(0, wiring.bank(run.ends[0]).devices)
+            kind: WornKind = "aec" if run.medium == "acc" else run.medium
+            carried[place][kind] += run.links
+            cables[place][kind] += run.plugs_at(0, wiring.bank(run.ends[0]).devices)
             continue
         counts[place]["fibres"] += run.links
         for bank, plug in zip(run.ends, run.plugs, strict=True):
@@ -598,7 +586,7 @@ class FailureBook(Record, frozen=True, kw_only=True):
         return _hours(self.leads, kind)
 
 
-CABLE_KINDS: tuple[CableKind, ...] = get_args(CableKind)
+CABLE_KINDS: tuple[WornKind, ...] = get_args(WornKind)
 PLACED: Mapping[Unit, tuple[Unit, Unit, Unit]] = {
     whole: (whole, near[1], far[1]) for whole, (near, far) in PLACES.items()
 }
@@ -623,7 +611,7 @@ def unit_counts(
     fabric
         A sized fabric.
     wiring
-        Its wiring as billed, of :func:`bill_wiring`; None counts a module
+        Its wiring as billed (:func:`~netplan.costing.fabric_bill.wiring_of`); None counts a module
         at every end of an optical link.
     optics
         What optical ends are: of those packaged with switches only cards have modules.
@@ -685,7 +673,7 @@ def host_links_each(fabric: Fabric, wiring: Wiring | None = None) -> dict[Unit, 
     """
     host = link_parts(fabric, wiring)["host"]
     copper = [kind for kind in CABLE_KINDS if kind != "aoc"]
-    kinds: dict[Unit, Sequence[CableKind]] = {"host_copper_cable": copper}
+    kinds: dict[Unit, Sequence[WornKind]] = {"host_copper_cable": copper}
     kinds |= {PLACED[kind][1]: (kind,) for kind in CABLE_KINDS}
     return {
         "host_link": 1.0,

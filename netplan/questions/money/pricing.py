@@ -181,9 +181,7 @@ RUNNING = frozenset(
 MONEY = (
     PRICES
     | RUNNING
-    | frozenset(
-        {"fabrics", "cards", "ocs", "networks", "floor_plan", "spares", "currency", "discount"}
-    )
+    | frozenset({"fabrics", "cards", "ocs", "networks", "hall", "spares", "currency", "discount"})
 )
 """Inputs of a scenario that bills are made from."""
 CASES = ("low", "base", "high")

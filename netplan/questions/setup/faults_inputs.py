@@ -46,7 +46,7 @@ from netplan.records import replace
 from netplan.scenarios.bill_books import read_books, site_networks
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
-from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan, lay_out
+from netplan.topologies.cabling.floor_plan import FloorPlan, lay_out
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.site_networks import SITE_NETWORKS
@@ -109,7 +109,7 @@ class FaultsQuestion(Question[AnswerT_co]):
         | RUNS
         | FAILING
         | FOUND
-        | {"switch", "fabrics", "floor_plan", "cards", "expanded_memory", "ocs"}
+        | {"switch", "fabrics", "hall", "cards", "expanded_memory", "ocs"}
         | {"gpus_per_rack", "switches_per_rack", "spare_domains", "spare_gpus"}
         | {"prices", "networks"}
     )
@@ -175,7 +175,7 @@ def read_shared(asked: FaultsQuestion[Any]) -> Shared:
         specs=specs,
         sizing=sizing,
         search=plan_search(asked, training) if training and asked.timing else None,
-        hall=reader.named(FLOOR_PLANS, asked.cluster.floor_plan),
+        hall=books.hall if asked.cluster.gpus_per_rack is None and _stated(asked, books) else None,
         recovery=recovery,
         options=_forecast(asked, recovery, _storage_s(asked, reader, training)),
         book=reader.load(FAILURE_BOOKS, asked.books.failures),
@@ -186,6 +186,11 @@ def read_shared(asked: FaultsQuestion[Any]) -> Shared:
         circuit=circuit,
         replaced=reader.replaced(),
     )
+
+
+def _stated(asked: FaultsQuestion[Any], books: BillBooks) -> bool:
+    """Whether somebody says in which hall racks stand: by a flag, or by one that has measures."""
+    return books.hall is not None and ("hall" in asked.given or not books.hall.assumed)
 
 
 def risk_groups(
@@ -231,8 +236,8 @@ def check_fail(asked: FaultsQuestion[Any], shared: Shared) -> None:
 
 def check_faults(asked: FaultsQuestion[Any]) -> None:
     """Refuse numbers that are out of range."""
-    if asked.cluster.floor_plan and asked.cluster.gpus_per_rack is not None:
-        raise InputError("--floor-plan and --gpus-per-rack both say where racks stand: give one")
+    if {"hall", "gpus_per_rack"} <= asked.given:
+        raise InputError("--hall and --gpus-per-rack both say where racks stand: give one")
     asked.check_parts()
     if not 0 < asked.service_level < 1:
         raise InputError(

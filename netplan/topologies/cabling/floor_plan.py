@@ -1,25 +1,35 @@
-"""Floor plans: where racks stand, and so how long every cable is.
+"""Halls: where racks stand, what stands in them, and so how long every cable is.
 
 Racks stand in straight rows under overhead trays. A cable between two racks climbs to the tray,
 runs along it at right angles, and comes down; a cable inside a rack runs straight. To both comes a
 slack, and the sum is rounded up to a length that is sold.
 
-Racks are numbered row by row. GPUs fill racks in their own order; switches, and the hosts of the
-fabric manager, fill racks of their own, in the middle of the hall or at its end.
+Racks are numbered row by row. GPUs fill racks in their own order, as many as a rack can feed and
+cool, every other row from its far end, so that neighbours stay neighbours. Leaves stand in the
+racks of their own GPUs, in racks of their own in the middle or at the end of each row, or with all
+other switches; those fill racks in the middle of the hall or at its end. Everything is arrays: a
+million GPUs are placed in a second.
 """
 
+from math import ceil, sqrt
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from netplan.arrays import Floats, Ints
+from netplan.arrays import AnyInts, Bools, Floats, Ints
 from netplan.catalog import Catalog, Record
 from netplan.errors import InputError
-from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt
+from netplan.records import Entry, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.graph import GPU, HB_SWITCH, FabricGraph
+from netplan.topologies.graph import GPU, HB_SWITCH, SWITCH, FabricGraph
+
+SERVER_GPUS, SERVER_UNITS = 8, 8
+"""GPUs of an HGX server, whose HB domain has no more, and its height as in DGX H100 [1, U]."""
+Leaves = Literal["in-rack", "middle-of-row", "end-of-row", "network"]
+AS_PUBLISHED = "as-published"
+"""Stands for a hall where a design keeps the media of its source."""
 
 
 class Server(Entry, frozen=True, kw_only=True):
@@ -36,37 +46,195 @@ class Server(Entry, frozen=True, kw_only=True):
     source: str
 
 
+class Feed(Entry, frozen=True, kw_only=True):
+    """How racks are fed and cooled.
+
+    ``rack_w`` is what a rack takes, of which ``leaf_w`` are kept for switches [W]; ``gpus`` is how
+    many it holds at most. A system draws ``over_gpus`` times the power of its GPUs. HB domains take
+    the first feed that holds one whole, or racks of the last.
+    """
+
+    cooling: Literal["air", "liquid"]
+    rack_w: PositiveFloat
+    leaf_w: NonNegativeFloat = 0.0
+    gpus: PositiveInt
+    over_gpus: Annotated[float, Meta(ge=1)]
+    date: str
+    source: str
+
+
+class Racked(NamedTuple):
+    """What a rack of GPUs holds: GPUs, servers, and what is left for leaves."""
+
+    gpus: int
+    server: Server | None
+    left_w: float
+    left_units: int
+
+
 class FloorPlan(Record, frozen=True, kw_only=True):
     """A hall, as its catalog file describes it.
 
-    ``network`` says where the racks of switches stand; ``stock_lengths_m`` are the lengths that
-    cables are sold in, rising. ``server`` is what the racks of GPUs hold, for elevations.
+    ``network`` says where the racks of switches stand, ``leaves`` where those do that GPUs are
+    joined to. Of ``rows`` and ``racks_per_row`` there are as many as are needed where they are left
+    out: such a hall is an assumption. ``gpus_per_rack`` follows from the power of the racks
+    (``feeds``) and of a GPU (``gpu_w``, else the accelerator's) where it is left out,
+    ``switches_per_rack`` from power and height, with ``cable_units`` for the cables beside every
+    switch. ``stock_lengths_m`` are the lengths that cables are sold in, rising; those of the
+    cabling book where they are left out. ``server`` is what the racks of GPUs hold, for elevations.
     """
 
-    rows: PositiveInt
-    racks_per_row: PositiveInt
+    rows: PositiveInt | None = None
+    racks_per_row: PositiveInt | None = None
     rack_width_m: PositiveFloat
     row_pitch_m: PositiveFloat
     tray_height_m: PositiveFloat
     rack_units: Annotated[int, Meta(ge=1, le=60)]
     unit_height_m: PositiveFloat
-    gpus_per_rack: PositiveInt
-    switches_per_rack: PositiveInt
+    gpus_per_rack: PositiveInt | None = None
+    switches_per_rack: PositiveInt | None = None
+    cable_units: NonNegativeInt = 0
+    feeds: tuple[Feed, ...] = ()
+    gpu_w: PositiveFloat | None = None
+    leaves: Leaves = "network"
     network: Literal["middle", "end"]
     slack_m: NonNegativeFloat
-    stock_lengths_m: tuple[PositiveFloat, ...]
+    rack_slack_m: NonNegativeFloat | None = None
+    stock_lengths_m: tuple[PositiveFloat, ...] = ()
     server: Server | None = None
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse halls that do not say what their racks hold."""
+        if self.gpus_per_rack is None and not self.feeds:
+            raise ValueError("gpus_per_rack is missing: give it, or feeds, from which it follows")
+        if self.rows is not None and self.racks_per_row is None:
+            raise ValueError("rows needs racks_per_row: give both, or leave both out")
+
+    @property
+    def assumed(self) -> bool:
+        """Whether it is a rule how racks stand, and no hall that somebody has measured."""
+        return self.rows is None
 
     @property
     def whole_server(self) -> Server | None:
         """The server, where its like fill the racks of GPUs whole; None where they do not."""
         server = self.server
-        if server is None or self.gpus_per_rack % server.gpus:
+        if server is None or self.gpus_per_rack is None or self.gpus_per_rack % server.gpus:
             return None
         return (
             server if self.gpus_per_rack // server.gpus * server.units <= self.rack_units else None
         )
+
+    def length_m(self, near: tuple[int, int, float], far: tuple[int, int, float]) -> float:
+        """Length of a cable between two places, before it is rounded up.
+
+        Parameters
+        ----------
+        near, far
+            Row, rack in the row, and rack unit of either end [1].
+
+        Returns
+        -------
+        float
+            In a rack straight along it; else up to the tray, along, across and down. Both with
+            slack [m].
+
+        Examples
+        --------
+        >>> hall = FLOOR_PLANS.load("leaves-in-rack")
+        >>> round(hall.length_m((0, 0, 20), (0, 1, 30)), 3)  # 0.6 + 5.4 - 50 x 0.04445 + 1
+        4.777
+        """
+        ends = np.array([near, far], float)
+        (row, end_row), (column, end_column) = ends[:, 0], ends[:, 1]
+        rows, racks = np.abs(row - end_row), np.abs(column - end_column)
+        return float(self._length_m(rows, racks, ends[0, 2], ends[1, 2]))
+
+    def _length_m(self, rows: Floats, racks: Floats, near_unit: Floats, far_unit: Floats) -> Floats:
+        """Lengths over so many rows and racks, between rack units [m]."""
+        near, far = self.unit_height_m * near_unit, self.unit_height_m * far_unit
+        across = rows * self.row_pitch_m + racks * self.rack_width_m
+        over = 2 * self.tray_height_m - near - far + across + self.slack_m
+        slack_m = self.slack_m if self.rack_slack_m is None else self.rack_slack_m
+        inside = np.abs(near - far) + slack_m
+        length: Floats = np.where(rows + racks == 0, inside, over)
+        return length
+
+    def racked(self, hb_size: int) -> Racked:
+        """What a rack of GPUs holds in HB domains of a size.
+
+        Parameters
+        ----------
+        hb_size
+            GPUs of an HB domain [1].
+
+        Examples
+        --------
+        Four servers of 8 x 700 W x 1.8 = 10.1 kW in 44 kW, of which 3 kW are the leaves'; a domain
+        of 72 GPUs of 1,400 W takes 151 kW, and so a liquid-cooled rack.
+
+        >>> hall = FLOOR_PLANS.load("leaves-in-rack")
+        >>> hall.changed(gpu_w=700).racked(8).gpus, hall.changed(gpu_w=1400).racked(72).gpus
+        (32, 72)
+        """
+        if self.gpus_per_rack is not None:
+            server = self.whole_server
+            units = 0 if server is None else self.gpus_per_rack // server.gpus * server.units
+            left = self.rack_units - units if server else 0
+            return Racked(self.gpus_per_rack, server, float("inf"), left)
+        gpu_w = self.gpu_w or 0.0
+        whole = max(hb_size, SERVER_GPUS)
+        feed = next((feed for feed in self.feeds if _held(feed, whole, gpu_w)), self.feeds[-1])
+        system_w, budget_w = whole * gpu_w * feed.over_gpus, feed.rack_w - feed.leaf_w
+        systems = _held(feed, whole, gpu_w)
+        if hb_size <= SERVER_GPUS:
+            systems = max(1, min(systems, self.rack_units // SERVER_UNITS))
+            server = self._server(SERVER_GPUS, SERVER_UNITS, system_w, feed)
+            left = self.rack_units - systems * SERVER_UNITS
+            return Racked(
+                systems * SERVER_GPUS, server, max(0.0, feed.rack_w - systems * system_w), left
+            )
+        racks = 1 if systems else max(ceil_div(whole, feed.gpus), ceil(system_w / budget_w))
+        gpus = systems * whole if systems else ceil_div(whole, racks)
+        server = self._server(gpus, self.rack_units, gpus / whole * system_w, feed)
+        return Racked(gpus, server, 0.0, 0)
+
+    def _server(self, gpus: int, units: int, max_w: float, feed: Feed) -> Server:
+        """A server as the feed has it."""
+        return Server(
+            gpus=gpus, units=units, max_w=max_w or None, date=feed.date, source=feed.source
+        )
+
+    def switches_in_rack(self, switch_units: int, switch_w: float = 0.0) -> int:
+        """Switches that a rack of switches holds: by height, their cables, and power [1].
+
+        Parameters
+        ----------
+        switch_units, switch_w
+            Height and power of one, its modules included [U, W].
+
+        Examples
+        --------
+        44 kW feed 12 switches of 3.5 kW; 48 units would hold 16 of 2 units and one for cables.
+
+        >>> hall = FLOOR_PLANS.load("leaves-in-rack")
+        >>> hall.switches_in_rack(2, 3500), hall.switches_in_rack(2)
+        (12, 16)
+        """
+        most = self.rack_units // (switch_units + self.cable_units)
+        if self.switches_per_rack is not None:
+            most = min(self.switches_per_rack, self.rack_units // switch_units)
+        if self.feeds and switch_w:
+            most = min(most, int(self.feeds[0].rack_w // switch_w))
+        return max(1, most)
+
+
+def _held(feed: Feed, whole: int, gpu_w: float) -> int:
+    """HB domains of so many GPUs that a rack holds whole [1]."""
+    system_w = whole * gpu_w * feed.over_gpus
+    by_power = int((feed.rack_w - feed.leaf_w) // system_w) if system_w else feed.gpus
+    return min(feed.gpus // whole, by_power)
 
 
 FLOOR_PLANS = Catalog("floor-plan", "topologies/floor-plans", FloorPlan)
@@ -90,15 +258,28 @@ class Rack(NamedTuple):
 class Layout(Struct, frozen=True, eq=False):
     """Rack of every node of a graph, and its lowest rack unit, from 1, shape (nodes,).
 
-    Switches, and hosts of the fabric manager, stand in racks of their own, ``per_rack`` to a rack
-    [1].
+    ``plan`` is the hall with its rows, and what its racks of GPUs hold. ``network_devices`` of the
+    switches and hosts of the fabric manager stand in ``network_racks`` of their own, ``per_rack``
+    to a rack at most [1]. ``note`` says where leaves stand, if not where the hall would have them.
     """
 
     plan: FloorPlan
     rack: Ints
     unit: Ints
     network_devices: int
+    network_racks: int
     per_rack: int
+    note: str = ""
+
+    @property
+    def per_row(self) -> int:
+        """Racks in a row [1]."""
+        return self.plan.racks_per_row or 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows of the hall, and racks in a row [1]."""
+        return self.plan.rows or 1, self.per_row
 
     def racks(self) -> list[Rack]:
         """Racks that hold anything, row by row."""
@@ -115,26 +296,29 @@ class Layout(Struct, frozen=True, eq=False):
 
     def cable_m(self, first: NDArray[np.integer], second: NDArray[np.integer]) -> Floats:
         """Length of a cable between two nodes, before rounding up [m]."""
-        plan = self.plan
-        height = plan.unit_height_m * (self.unit - 0.5)
-        row, column = np.divmod(self.rack, plan.racks_per_row)
+        row, column = np.divmod(self.rack, self.per_row)
         rows, racks = (np.abs(line[first] - line[second]) for line in (row, column))
-        across = rows * plan.row_pitch_m + racks * plan.rack_width_m
-        over = 2 * plan.tray_height_m - height[first] - height[second] + across
-        inside = np.abs(height[first] - height[second])
-        same = self.rack[first] == self.rack[second]
-        length: Floats = np.where(same, inside, over) + plan.slack_m
-        return length
+        unit = self.unit.astype(np.float64)
+        return self.plan._length_m(rows, racks, unit[first], unit[second])  # noqa: SLF001
 
     def _rack(self, number: int) -> Rack:
-        row, position = divmod(number, self.plan.racks_per_row)
+        row, position = divmod(number, self.per_row)
         return Rack(f"{row + 1:02}-{position + 1:02}", row + 1, position + 1)
 
 
-def lay_out(plan: FloorPlan, graph: FabricGraph, *, switch_units: int = 1) -> Layout:
+def lay_out(
+    plan: FloorPlan, graph: FabricGraph, *, switch_units: int = 1, switch_w: float = 0.0
+) -> Layout:
     """Put every node of a fabric into a rack of a hall.
 
-    A rack takes as many switches as the plan says and its units allow, of ``switch_units`` each.
+    A rack takes as many switches as the plan says and its units and power allow.
+
+    Parameters
+    ----------
+    plan, graph
+        The hall and the fabric.
+    switch_units, switch_w
+        Height of a switch, and its power with modules in all ports [U, W].
 
     Raises
     ------
@@ -150,46 +334,224 @@ def lay_out(plan: FloorPlan, graph: FabricGraph, *, switch_units: int = 1) -> La
     >>> len(layout.racks()), layout.place(0), layout.place(1023)
     (35, Place(rack='01-01', unit='1'), Place(rack='01-35', unit='41'))
     """
-    compute = ceil_div(graph.gpus, plan.gpus_per_rack)
-    devices = np.flatnonzero((graph.node_kind != GPU) & (graph.node_kind != HB_SWITCH))
-    per_rack = min(plan.switches_per_rack, max(1, plan.rack_units // switch_units))
-    network = ceil_div(len(devices), per_rack)
-    held = plan.rows * plan.racks_per_row
-    if compute + network > held:
+    switches = plan.switches_per_rack
+    if switches is not None and switches > plan.rack_units:
         raise InputError(
-            f"floor plan {plan.name} holds {held:,} racks, {compute:,} for GPUs and {network:,}"
-            " for switches are needed: add rows, or put more into a rack"
+            f"floor plan {plan.name}: {switches} switches do not fit {plan.rack_units} rack units:"
+            " lower switches_per_rack"
         )
-    if plan.switches_per_rack > plan.rack_units:
-        raise InputError(
-            f"floor plan {plan.name}: {plan.switches_per_rack} switches do not fit"
-            f" {plan.rack_units} rack units: lower switches_per_rack"
-        )
-    # The middle of the racks that are used, so that small clusters are not spread out.
-    begin = compute if plan.network == "end" else compute // 2
-    order = np.arange(begin, begin + network)
-    racks = np.setdiff1d(np.arange(held), order)[:compute]
+    racked = plan.racked(graph.hb_size)
+    compute = ceil_div(graph.gpus, racked.gpus)
+    per_rack = plan.switches_in_rack(switch_units, switch_w)
+    others = (graph.node_kind != GPU) & (graph.node_kind != HB_SWITCH)
+    leaf, home = _homes(graph, others, compute)
+    where, note = plan.leaves, ""
+    if where == "in-rack" and len(home):
+        # By units with their cables, and by power.
+        fits = racked.left_units // (switch_units + plan.cable_units)
+        fits = min(fits, int(racked.left_w // switch_w)) if switch_w else fits
+        held = int(np.bincount(home).max())
+        if held > fits:
+            where = "middle-of-row"
+            note = (
+                f"Leaves stand in the middle of their rows: a rack of {racked.gpus} GPUs has no"
+                f" place for {held} of {switch_units} U and {switch_w / 1e3:.1f} kW."
+            )
+    apart = np.flatnonzero(others if where == "network" else others & ~leaf)
+    seated = np.flatnonzero(leaf & (where != "network"))
+    rowed = 0 if where == "in-rack" else len(seated)
+    counts = compute, ceil_div(len(apart), per_rack), ceil_div(rowed, per_rack)
+    rows = _Rows.of(plan, counts, last=where == "end-of-row")
+    rows = rows.with_room(home, per_rack) if rowed else rows
+    rows.check(plan)
     rack = np.zeros(graph.node_count, np.int64)
     unit = np.ones(graph.node_count, np.int64)
+    step = plan.rack_units // per_rack
+    slot = np.arange(len(apart))
+    rack[apart] = rows.network[slot // per_rack]
+    unit[apart] = 1 + slot % per_rack * step
     gpu = np.arange(graph.gpus)
-    rack[: graph.gpus] = racks[gpu // plan.gpus_per_rack]
-    unit[: graph.gpus] = 1 + gpu % plan.gpus_per_rack * plan.rack_units // plan.gpus_per_rack
-    slot = np.arange(len(devices))
-    rack[devices] = order[slot // per_rack]
-    height = plan.rack_units // per_rack
-    unit[devices] = 1 + slot % per_rack * height
-    return Layout(plan, rack, unit, len(devices), per_rack)
+    rack[: graph.gpus] = rows.compute[gpu // racked.gpus]
+    taken = 0
+    if rowed:
+        row, nth = rows.seats(home)
+        rack[seated] = row * rows.per_row + rows.leaf_column + nth // per_rack
+        unit[seated] = 1 + nth % per_rack * step
+    elif len(seated):
+        height, nth = switch_units + plan.cable_units, _turn(home)
+        taken = height * (1 + int(nth.max(initial=0)))
+        rack[seated] = rows.compute[home]
+        unit[seated] = 1 + _below(racked) * _pitch(plan, racked, taken) + nth * height
+    unit[: graph.gpus] = _gpu_units(plan, racked, gpu % racked.gpus, taken)
+    network = len(np.unique(rack[apart])) + (len(np.unique(rack[seated])) if rowed else 0)
+    built = plan.changed(
+        rows=plan.rows or 1 + int(rack.max(initial=0)) // rows.per_row,
+        racks_per_row=rows.per_row,
+        gpus_per_rack=racked.gpus,
+        server=racked.server or plan.server,
+    )
+    return Layout(built, rack, unit, len(apart) + rowed, network, per_rack, note)
 
 
-def stock_length_m(plan: FloorPlan, length_m: Floats) -> Floats:
+def _homes(graph: FabricGraph, others: Bools, compute: int) -> tuple[Bools, Ints]:
+    """Which nodes are leaves, and the rack of GPUs that each belongs to, from 0, in their order.
+
+    The leaves of each group of host links are spread over the racks in the order of their GPUs, so
+    that one which serves a rack stands there, and one of a rail among the racks that it serves.
+    """
+    leaf = np.zeros(graph.node_count, bool)
+    home = np.zeros(graph.node_count, np.int64)
+    for number, kind in enumerate(graph.groups):
+        if kind.role != "host":
+            continue
+        links = graph.group == number
+        source, target = graph.source[links], graph.target[links]
+        turned = source >= graph.gpus
+        gpu, switch = np.where(turned, target, source), np.where(turned, source, target)
+        if not len(gpu):
+            continue
+        there = (gpu < graph.gpus) & others[switch] & (graph.node_kind[switch] == SWITCH)
+        count = np.bincount(switch[there], minlength=graph.node_count)
+        place = np.bincount(switch[there], weights=gpu[there], minlength=graph.node_count)
+        leaves = np.flatnonzero(count)
+        order = leaves[np.argsort(place[leaves] / count[leaves], kind="stable")]
+        upto = np.cumsum(count[order])
+        middle = upto - count[order] / 2
+        home[order] = (middle * compute / upto[-1]).astype(np.int64)
+        leaf[leaves] = True
+    return leaf, np.minimum(home[leaf], max(0, compute - 1))
+
+
+def _turn(group: AnyInts) -> Ints:
+    """Number of each entry among those of its group that stand before it, from 0."""
+    order = np.argsort(group, kind="stable")
+    ordered = np.asarray(group)[order]
+    first = np.searchsorted(ordered, ordered)
+    turn = np.empty(len(order), np.int64)
+    turn[order] = np.arange(len(order)) - first
+    return turn
+
+
+def _below(racked: Racked) -> int:
+    """Servers of a rack that stand below its leaves [1]."""
+    servers = racked.gpus // racked.server.gpus if racked.server is not None else 0
+    return ceil_div(servers, 2)
+
+
+def _pitch(plan: FloorPlan, racked: Racked, taken: int) -> int:
+    """Units from one server to the next where leaves take some units of the rack [U]."""
+    servers = racked.gpus // racked.server.gpus if racked.server is not None else 1
+    return (plan.rack_units - taken) // max(1, servers)
+
+
+def _gpu_units(plan: FloorPlan, racked: Racked, rank: Ints, taken: int) -> Ints:
+    """Unit of GPUs by their number in the rack, leaves in its middle."""
+    units: Ints = 1 + rank * plan.rack_units // racked.gpus
+    if taken and racked.server is not None:
+        server, place = np.divmod(rank, racked.server.gpus)
+        inside = place * racked.server.units // racked.server.gpus
+        above = (server >= _below(racked)) * taken
+        units = 1 + server * _pitch(plan, racked, taken) + above + inside
+    return units
+
+
+class _Rows(NamedTuple):
+    """Racks of a hall: of GPUs, of switches together, and of leaves in every row.
+
+    Leaves stand at the end of a row or in its middle, and so do all other switches in the hall.
+    """
+
+    compute_racks: int
+    network_racks: int
+    leaf_racks: int  # in a row
+    per_row: int
+    most: int | None  # rows
+    last: tuple[bool, bool]  # whether leaves, and the other switches, come last
+
+    @classmethod
+    def of(cls, plan: FloorPlan, racks: tuple[int, int, int], *, last: bool) -> "_Rows":
+        """As many rows as the racks need, the hall as square as can be if it has no measures."""
+        compute, network, leaf = racks
+        per_row, among = plan.racks_per_row, min(1, leaf)
+        if per_row is None:
+            square = ceil(sqrt(sum(racks) * plan.row_pitch_m / plan.rack_width_m))
+            per_row = max(1 + among, min(square, sum(racks)))
+        return cls(compute, network, among, per_row, plan.rows, (last, plan.network == "end"))
+
+    def with_room(self, home: Ints, per_rack: int) -> "_Rows":
+        """The same with as many racks of leaves in every row as the fullest one needs."""
+        rows = self
+        while int(rows.seats(home)[1].max(initial=-1)) >= rows.leaf_racks * per_rack:
+            more = rows.leaf_racks + 1
+            if rows.most is not None and more >= rows.per_row:
+                raise InputError(
+                    f"a row of {rows.per_row} racks has no place for its leaves: lengthen the rows,"
+                    " or put leaves with the other switches (leaves: network)"
+                )
+            rows = rows._replace(leaf_racks=more, per_row=max(rows.per_row, more + 1))
+        return rows
+
+    def check(self, plan: FloorPlan) -> None:
+        """Refuse more racks than the hall has."""
+        if self.most is None:
+            return
+        held = self.most * (self.per_row - self.leaf_racks)
+        if self.compute_racks + self.network_racks > held:
+            raise InputError(
+                f"floor plan {plan.name} holds {held:,} racks, {self.compute_racks:,} for GPUs and"
+                f" {self.network_racks:,} for switches are needed: add rows, or put more into a"
+                " rack"
+            )
+
+    @property
+    def leaf_column(self) -> int:
+        """First place of a row's leaves."""
+        between = self.per_row - self.leaf_racks
+        return between if self.last[0] else between // 2
+
+    @property
+    def begin(self) -> int:
+        """First rack of switches among all: in the middle, so that small clusters stay close."""
+        return self.compute_racks if self.last[1] else self.compute_racks // 2
+
+    def _numbers(self, slots: Ints) -> Ints:
+        """Racks by their number without those of leaves; every other row is filled backwards.
+
+        So racks that follow each other stand beside or behind each other.
+        """
+        between = self.per_row - self.leaf_racks
+        row, column = np.divmod(slots, between)
+        column = np.where(row % 2, between - 1 - column, column)
+        numbers: Ints = row * self.per_row + column + (column >= self.leaf_column) * self.leaf_racks
+        return numbers
+
+    @property
+    def network(self) -> Ints:
+        """Racks of switches."""
+        return self._numbers(np.arange(self.begin, self.begin + self.network_racks))
+
+    @property
+    def compute(self) -> Ints:
+        """Racks of GPUs."""
+        slots = np.arange(self.compute_racks)
+        return self._numbers(slots + (slots >= self.begin) * self.network_racks)
+
+    def seats(self, home: Ints) -> tuple[Ints, Ints]:
+        """Row of every leaf, and its number among the leaves of the row."""
+        row = self.compute[home] // self.per_row
+        return row, _turn(row)
+
+
+def stock_length_m(stock_lengths_m: tuple[float, ...], length_m: Floats) -> Floats:
     """Round lengths up to what is sold; beyond the longest, to whole metres [m].
 
     Examples
     --------
-    >>> stock_length_m(FLOOR_PLANS.load("example-hall"), np.array([0.7, 3.0, 16.2, 250.5]))
+    >>> hall = FLOOR_PLANS.load("example-hall")
+    >>> stock_length_m(hall.stock_lengths_m, np.array([0.7, 3.0, 16.2, 250.5]))
     array([  1.,   3.,  20., 251.])
     """
-    stock = np.array(plan.stock_lengths_m)
+    stock = np.array(stock_lengths_m)
     place = np.searchsorted(stock, length_m - 1e-9)
     rounded: Floats = np.where(
         place < len(stock), stock[np.minimum(place, len(stock) - 1)], np.ceil(length_m)

@@ -131,8 +131,7 @@ def tray_cables(layout: Layout, network: FabricGraph) -> Trays:
     >>> trays.along[0, :2].tolist(), trays.most, trays.inside
     ([32, 0], 32, 0)
     """
-    plan = layout.plan
-    shape = (plan.rows, plan.racks_per_row)
+    shape = layout.shape
     gpu = network.node_kind == GPU
     turned = ~gpu[network.source] & gpu[network.target]
     near = layout.rack[np.where(turned, network.target, network.source)]
@@ -162,7 +161,7 @@ def hall_drawing(layout: Layout, network: FabricGraph, extra_racks: int = 0) -> 
     """
     trays = tray_cables(layout, network)
     plan = layout.plan
-    held = np.zeros((plan.rows, plan.racks_per_row), np.int64)
+    held = np.zeros(layout.shape, np.int64)
     gpu = network.node_kind == GPU
     np.maximum.at(held.reshape(-1), layout.rack[gpu], 1)
     np.maximum.at(held.reshape(-1), layout.rack[~gpu], 2)

@@ -54,7 +54,7 @@ class BCube(FabricSpec, frozen=True, kw_only=True):
 
     several_ports: ClassVar[bool] = True
     dimensions: Dimensions = 3
-    host_medium: Medium = "optical"
+    host_medium: Medium | None = None
 
     @property
     def separate_ports(self) -> int:
@@ -93,7 +93,7 @@ class BCube(FabricSpec, frozen=True, kw_only=True):
                         "host",
                         axis=i + 1,
                         tiers=(0, i + 1),
-                        medium=self.host_medium if i == 0 else "optical",
+                        medium=(self.host_medium if i == 0 else None) or "optical",
                     ),
                     gpus,
                 )

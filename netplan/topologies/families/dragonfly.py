@@ -394,8 +394,8 @@ class Dragonfly(FabricSpec, frozen=True, kw_only=True):
     groups: PositiveInt | None = None
     links_per_pair: PositiveInt | None = None
     global_arrangement: Arrangement = "absolute"
-    host_medium: Medium = "optical"
-    local_medium: Medium = "optical"
+    host_medium: Medium | None = None
+    local_medium: Medium | None = None
 
     def __post_init__(self) -> None:
         """Refuse shapes that are half given."""
@@ -412,8 +412,8 @@ class Dragonfly(FabricSpec, frozen=True, kw_only=True):
     def _kinds(self) -> tuple[LinkType, LinkType, LinkType]:
         """Links of hosts, inside groups, and between them."""
         return (
-            replace(HOST_LINKS, medium=self.host_medium),
-            LinkType("local", "local", tiers=(1, 1), medium=self.local_medium),
+            replace(HOST_LINKS, medium=self.host_medium or "optical"),
+            LinkType("local", "local", tiers=(1, 1), medium=self.local_medium or "optical"),
             LinkType("global", "global", tiers=(1, 1)),
         )
 
@@ -506,7 +506,9 @@ class Dragonfly(FabricSpec, frozen=True, kw_only=True):
         hosts = Links(
             host_kind, gpu, first + switch, np.full_like(gpu, port), place, rate, host_length
         )
-        local = Links(local_kind, *_local(shape, first), rate, lengths[self.local_medium])
+        local = Links(
+            local_kind, *_local(shape, first), rate, lengths[self.local_medium or "optical"]
+        )
         ends = _global(shape, first, self.global_arrangement)
         return Wired(_nodes(shape), (hosts, local, Links(global_kind, *ends, rate, HALL)))
 

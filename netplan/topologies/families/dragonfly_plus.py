@@ -59,8 +59,8 @@ class DragonflyPlus(JoinedSwitches, frozen=True, kw_only=True):
     spines_per_group: PositiveInt | None = None  # or half the ports of a switch
     groups: PositiveInt | None = None
     links_per_pair: PositiveInt | None = None
-    host_medium: Medium = "optical"
-    local_medium: Medium = "optical"
+    host_medium: Medium | None = None
+    local_medium: Medium | None = None
 
     def plane_graph(self, sizing: Sizing) -> SwitchGraph:
         """Its own shape, else balanced for the radix, in as few groups as hold.
@@ -87,7 +87,7 @@ class DragonflyPlus(JoinedSwitches, frozen=True, kw_only=True):
         first = groups * leaves  # spines are numbered after all leaves
         spine = np.repeat(np.arange(spines), shape.width)
         above = first + np.add.outer(leaf // leaves * spines, spine).ravel()
-        within = LinkType("leaf-spine", "up", tiers=(1, 2), medium=self.local_medium)
+        within = LinkType("leaf-spine", "up", tiers=(1, 2), medium=self.local_medium or "optical")
         links = [SwitchLinks(within, np.repeat(leaf, len(spine)), above)]
         if groups > 1:
             links.append(

@@ -136,7 +136,7 @@ class HammingMesh(FabricSpec, frozen=True, kw_only=True):
     several_ports: ClassVar[bool] = True
     sizes: tuple[PositiveInt, ...] | None = None  # boards in a row, and rows
     board: tuple[BoardSide, BoardSide] | None = None  # GPUs along both sides
-    host_medium: Medium = "optical"
+    host_medium: Medium | None = None
 
     def __post_init__(self) -> None:
         """Refuse boards in other than two axes."""
@@ -150,7 +150,7 @@ class HammingMesh(FabricSpec, frozen=True, kw_only=True):
         """HammingMesh over all HB domains."""
         shape = hammingmesh_shape(self, sizing)
         traces, ends = _on_boards(shape, sizing)
-        tiers, links = clos_parts(*_counts(shape, sizing, ends), self.host_medium)
+        tiers, links = clos_parts(*_counts(shape, sizing, ends), self.host_medium or "optical")
         ports = self.ports(sizing) * sizing.gpus
         boards = (
             LinkGroup.of(_board_links(axis, sizing), count)

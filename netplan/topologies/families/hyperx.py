@@ -55,7 +55,7 @@ class HyperX(JoinedSwitches, frozen=True, kw_only=True):
     sizes: tuple[PositiveInt, ...] | None = None
     hosts_per_switch: PositiveInt | None = None
     links_per_pair: PositiveInt | None = None
-    host_medium: Medium = "optical"
+    host_medium: Medium | None = None
 
     def plane_graph(self, sizing: Sizing) -> SwitchGraph:
         """Its own sizes and hosts, else the fewest switches at the whole rate.

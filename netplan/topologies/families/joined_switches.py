@@ -327,7 +327,7 @@ class JoinedSwitches(FabricSpec, frozen=True, kw_only=True):
             ports = planes * int(used[first : first + len(names)].sum())
             tiers.append(SwitchTier(name, planes * len(names), planes * len(names), ports))
             first += len(names)
-        host = replace(HOST_LINKS, medium=self.host_medium)
+        host = replace(HOST_LINKS, medium=self.host_medium or "optical")
         counts = [(host, sizing.gpus)]
         counts += [(group.kind, len(group.source)) for group in graph.links]
         network, worth = joined_levels(graph, sizing, planes)
@@ -358,7 +358,7 @@ class JoinedSwitches(FabricSpec, frozen=True, kw_only=True):
         switch = np.repeat(np.arange(graph.host_switches, dtype=np.int32), np.diff(starts))
         place = gpu - starts[switch]
         length = RACK if self.host_medium == "copper" else ROW
-        host = replace(HOST_LINKS, medium=self.host_medium)
+        host = replace(HOST_LINKS, medium=self.host_medium or "optical")
         base = np.zeros(count, np.int32)
         base[: graph.host_switches] = graph.hosts
         links = []

@@ -37,7 +37,7 @@ class Regular(JoinedSwitches, frozen=True, kw_only=True):
 
     planes: PositiveInt = 1  # each GPU's port split into as many, one to each plane
     hosts_per_switch: PositiveInt | None = None
-    host_medium: Medium = "optical"
+    host_medium: Medium | None = None
     degree: PositiveInt | None = None  # links of a switch to others
     switches: PositiveInt | None = None
     seed: NonNegativeInt = 0  # draw of the graph

@@ -49,7 +49,7 @@ class SlimFly(JoinedSwitches, frozen=True, kw_only=True):
 
     planes: PositiveInt = 1  # each GPU's port split into as many, one to each plane
     hosts_per_switch: PositiveInt | None = None
-    host_medium: Medium = "optical"
+    host_medium: Medium | None = None
     order: PositiveInt | None = None  # q of the paper
 
     def plane_graph(self, sizing: Sizing) -> SwitchGraph:

@@ -71,7 +71,7 @@ class SwitchTrees(FabricSpec, frozen=True, kw_only=True):
     even_pods: bool = True  # every pod alike
     # All trunks of a switch alike, as OpenSM's fat-tree routing without listed roots asks.
     even_trunks: bool = False
-    host_medium: Medium = "optical"
+    host_medium: Medium | None = None
 
     def tree(self, sizing: Sizing) -> FatTree:
         """Tree of the one Clos network, or of each plane, that joins all GPUs of this sizing."""
@@ -602,7 +602,7 @@ def _fabric(
     ratio: float,
 ) -> Fabric:
     """Assemble a fabric from its counts and the tiers that may bind."""
-    tiers, links = clos_parts(*counts, spec.host_medium)
+    tiers, links = clos_parts(*counts, spec.host_medium or "optical")
     rate = sizing.network_bytes_per_s * spec.planes
     notes = list(spec.notes)
     if spec.planes > 1:

@@ -38,8 +38,8 @@ RACK_WIDTH = "19"
 CABLE_TYPES = {
     "copper": "dac-passive",
     "dac": "dac-passive",
-    "aec": "dac-active",
     "acc": "dac-active",
+    "aec": "dac-active",
     "aoc": "aoc",
     "multimode": "mmf-om4",
     "singlemode": "smf-os2",

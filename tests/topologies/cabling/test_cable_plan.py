@@ -117,7 +117,7 @@ def test_every_port_holds_one_cable(name: str, gpus: int, radix: int, hb_size: i
 @pytest.mark.parametrize(
     ("name", "media"),
     [
-        ("bcube", {"level 0": "copper", "level 1": "fibre"}),
+        ("bcube", {"level 0": "fibre", "level 1": "fibre"}),
         ("fat-tree", {"host": "fibre", "leaf-spine": "fibre"}),
     ],
 )
