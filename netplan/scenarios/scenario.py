@@ -510,10 +510,7 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
             data = {**data, "workload": {"kind": "training", **data["workload"]}}
         if isinstance(data, Mapping) and isinstance(data.get("cluster"), Mapping):
             ports: dict[str, None] = {"radix": None} if "switch" in data["cluster"] else {}
-            cluster = {**ports, **data["cluster"]}
-            if "floor_plan" in cluster and "hall" not in cluster:  # its name of before
-                cluster["hall"] = cluster.pop("floor_plan")
-            data = {**data, "cluster": cluster}
+            data = {**data, "cluster": {**ports, **data["cluster"]}}
         return super().read(_from_texts(data))
 
     def __post_init__(self) -> None:
@@ -837,9 +834,10 @@ def plain_name(name: str, workload: str = "") -> str:
 
 @cache
 def _fields_by_flag(workload: str) -> dict[str, str]:
-    """Inputs by the words of their flags, as Python would spell them."""
+    """Inputs by the words of their flags, as Python would spell them, and by names of before."""
     known = places(workload)
-    flags = {
+    flags = {alias: field for field, place in known.items() for alias in place.option.aliases}
+    flags |= {
         place.option.flag_of(field).strip("-").replace("-", "_"): field
         for field, place in known.items()
     }
