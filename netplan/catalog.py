@@ -21,6 +21,7 @@ from netplan.added import Group, added
 from netplan.documents import Document, lineless, read_yaml, read_yaml_value
 from netplan.errors import CatalogError, UnknownNameError
 from netplan.files import reachable
+from netplan.inputs.choices import Evidence
 from netplan.records import Entry, RecordError, replace
 
 ENDS = ("low", "high")
@@ -32,18 +33,35 @@ DATE, HEAD_BYTES = re.compile(rb'^date: "?([0-9]{4}(?:-[0-9]{2}){0,2})', re.MULT
 """The date of a catalog file, which stands near its beginning."""
 ADDED = Path("entry point")
 """Where records stand that other packages add, in place of a folder."""
+UNSOLD = ("announced", "rumoured")
+"""Evidence of products that nobody can order yet."""
 MAX_NAME = 40
 """Texts of a row up to this length are names; longer ones are prose [characters]."""
 
 
 class Record(Entry, frozen=True, kw_only=True):
-    """A validated catalog file; ``aliases`` are other names by which it is found."""
+    """A validated catalog file; ``aliases`` are other names by which it is found.
+
+    ``evidence`` says whether what it describes can be bought, is announced, or only rumoured;
+    ``derived`` and ``assumed`` are the keys whose values follow from others, or are no one's.
+    """
 
     name: str
     title: str
     source: str
     date: str
     aliases: tuple[str, ...] = ()
+    evidence: Evidence | None = None
+    derived: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def unsold(self) -> str:
+        """``announced`` or ``rumoured``, of what nobody can order yet; else empty.
+
+        Every answer that rests on it says so.
+        """
+        return self.evidence if self.evidence in UNSOLD else ""
 
 
 RecordT = TypeVar("RecordT", bound=Record)

@@ -401,6 +401,8 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
         if about.footprint and about.footprint.noted:
             click.echo(f"netplan: {about.footprint.text}", err=True)
         answer = about.ask()
+        for caution in dict.fromkeys((*about.cautions, *getattr(answer, "cautions", ()))):
+            click.echo(f"netplan: {caution}", err=True)
         wanted = [
             (given[file.option.name], file.make) for file in outputs if given[file.option.name]
         ]

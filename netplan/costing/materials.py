@@ -278,7 +278,8 @@ def switch_racks(fabric: Fabric, hardware: Hardware, layout: "Layout | None" = N
     most = max(1, racks.units // (units + racks.cable_units))
     if racks.rack_w is not None and hardware.switch_w:
         most = max(1, min(most, int(racks.rack_w // hardware.switch_w)))
-    return SwitchRacks(fabric.switches, racks.units, units, most)
+    boxes = ceil_div(fabric.switches, hardware.switch.planes if hardware.switch else 1)
+    return SwitchRacks(boxes, racks.units, units, most)
 
 
 def bill_items(
@@ -323,17 +324,22 @@ def _switches(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
     ports = f"{radix} ports of {speed:g} Gb/s"
     if split > 1:
         ports += f", each split into {split} of {sizing.speed_gbps:g} Gb/s"
-    order = model.ordered if model else None
+    order, planes = model.ordered if model else None, model.planes if model else 1
+    if model is not None and split % planes:
+        raise InputError(
+            f"--switch {model.name} is {planes} planes in a box, got {split} of {fabric.name}: take"
+            f" a fabric of {planes} planes"
+        )
     air = f"; air {order.airflow}" if order else ""
     yield BillItem(
         category="switches",
         item=f"Switch {model.name}" if model else f"Switch of {radix} ports",
         specification=f"{model.title}; {model.cages} cages {model.form}{air}" if model else ports,
-        quantity=fabric.switches,
+        quantity=ceil_div(fabric.switches, planes),
         unit="each",
         part="switch_port",
         speed_gbps=speed,
-        price_units=radix,
+        price_units=radix * planes,
         model=model.name if model else "",
         kinds=(f"{radix}x{speed:g}g",),
         notes=(where, f"{fabric.spare_ports:,} ports free") if where else (),

@@ -10,22 +10,24 @@ arXiv:2304.01433: 3 x 16 = 48 for 64 cubes of 4 x 4 x 4). A link between cubes b
 one from each face to the switch.
 """
 
+import re
 from collections.abc import Sequence
-from math import prod
+from contextlib import suppress
+from functools import lru_cache
+from math import isclose, prod
 from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
 from netplan.catalog import Catalog, Record
-from netplan.errors import InputError
+from netplan.errors import CatalogError, InputError, UnknownNameError
 from netplan.records import Entry, PositiveFloat, PositiveInt
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.torus import Torus, torus_shape
 from netplan.topologies.specs import FabricSpec
 
-Delivery = Literal["shipping", "announced"]
 Airflow = Literal["power-to-connector", "connector-to-power", "liquid"]
 """Way of the air through a switch: in at the power supplies, or in at the connectors."""
 
@@ -52,11 +54,12 @@ class SwitchModel(Record, frozen=True, kw_only=True):
     ``form`` is what its cages take: ``osfp-finned`` (switches cool the module by its fins),
     ``osfp-flat`` (network cards and liquid-cooled boxes press a heat sink on it), ``qsfp-dd``,
     ``qsfp112``, ``qsfp56``, ``qsfp28``, ``rj45``, ``co-packaged`` (fibre, since the optics are in
-    the switch), or ``singlemode-fibre`` for circuit switches. ``typical_w`` is without modules;
-    ``power_note`` is what bills say where it is uncertain. ``delivery`` says whether it is sold or
-    only announced, ``lead_time_weeks`` how long an order takes; both are left out where nobody has
-    said so. ``orders`` are the maker's numbers, one for each way of the air; ``airflow`` says which
-    of them is meant.
+    the switch), or ``singlemode-fibre`` for circuit switches. ``typical_w`` is without modules,
+    ``max_w`` with those that draw most; ``power_note`` is what bills say where it is uncertain.
+    ``evidence`` says whether it is sold or only announced, ``lead_time_weeks`` how long an order
+    takes; left out where nobody has said so. ``orders`` are the maker's numbers, one for each way
+    of the air; ``airflow`` says which of them is meant. A box of several ``planes`` has as many
+    switches inside that nothing joins: the lanes of a cage are spread over all of them.
     """
 
     kind: Literal["packet", "circuit"] = "packet"
@@ -64,13 +67,14 @@ class SwitchModel(Record, frozen=True, kw_only=True):
     form: str
     lane_gbps: PositiveFloat | None = None
     breakouts: tuple[Breakout, ...]
+    planes: PositiveInt = 1
     rack_units: PositiveInt | None = None
     typical_w: PositiveFloat | None = None
+    max_w: PositiveFloat | None = None
     power_note: str = ""
     airflow: Airflow | None = None
     orders: tuple[Order, ...] = ()
     weight_kg: PositiveFloat | None = None
-    delivery: Delivery | None = None
     lead_time_weeks: PositiveFloat | None = None
     notes: tuple[str, ...] = ()
 
@@ -85,6 +89,32 @@ class SwitchModel(Record, frozen=True, kw_only=True):
         """
         return next((order for order in self.orders if order.airflow == self.airflow), None)
 
+    @property
+    def label(self) -> str:
+        """Its name as makers write it: numbers of models in capitals."""
+        return self.name.upper() if re.match(r"[a-z]{0,3}\d", self.name) else self.name
+
+    @property
+    def called(self) -> str:
+        """The same, and whether nobody can order it yet."""
+        return f"{self.label} ({self.unsold})" if self.unsold else self.label
+
+    @property
+    def port_gbps(self) -> float:
+        """Rate of a port as its cage has it, over all planes inside [Gb/s]."""
+        return max((link.speed_gbps * link.links for link in self.breakouts), default=0.0)
+
+    @property
+    def box_gbps(self) -> float:
+        """What the box forwards, one direction [Gb/s].
+
+        Examples
+        --------
+        >>> SWITCHES.load("sn5600").box_gbps, SWITCHES.load("sn6800").box_gbps
+        (51200.0, 409600.0)
+        """
+        return self.cages * self.port_gbps
+
     def links_per_cage(self, speed_gbps: float) -> int:
         """Links of this rate in one cage; 0 if the switch does not run at it [1]."""
         return next(
@@ -92,17 +122,172 @@ class SwitchModel(Record, frozen=True, kw_only=True):
         )
 
     def radix(self, speed_gbps: float) -> int:
-        """Ports of this rate; 0 if the switch does not run at it [1].
+        """Ports of this rate of one of the switches inside; 0 if it does not run at it [1].
 
         Examples
         --------
         >>> SWITCHES.load("sn5600").radix(800), SWITCHES.load("sn5600").radix(400)
         (64, 128)
+
+        Four chips share 2,048 lanes of 200G, and none has 512 ports of 800G.
+
+        >>> SWITCHES.load("sn6800").radix(200), SWITCHES.load("sn6800").radix(800)
+        (512, 0)
         """
-        return self.cages * self.links_per_cage(speed_gbps)
+        return self.cages * self.links_per_cage(speed_gbps) // self.planes
 
 
-SWITCHES = Catalog("switch", "costing/switches", SwitchModel)
+RATE = re.compile(r"(?:(?P<ports>\d{1,4})x)?(?P<rate>\d{1,6}(?:\.\d{1,3})?)(?P<unit>[GT])")
+"""A switch by what it forwards: 128x400G, the rate of its links (800G) or of the box (51.2T)."""
+TERA_GBPS = 1000.0
+
+
+class SwitchCatalog(Catalog[SwitchModel], frozen=True):
+    """Switch models, by name or by what they forward."""
+
+    def find(self, name: str, roots: Sequence[Path] = ()) -> Path:
+        """File of a model by name, path, or rate: of several the one that most is known of.
+
+        Examples
+        --------
+        >>> [SWITCHES.find(rate).stem for rate in ("51.2T", "64x400G", "800G")]
+        ['sn5600', 'qm9700', 'q3400']
+        """
+        wanted = RATE.fullmatch(name)
+        if wanted is None:
+            return super().find(name, roots)
+        rate = float(wanted["rate"])
+        known = [model for model in known_switches(roots) if model.kind == "packet"]
+        if wanted["unit"] == "T":
+            fitting = [model for model in known if isclose(model.box_gbps, TERA_GBPS * rate)]
+            others = {model.box_gbps: f"{model.box_gbps / TERA_GBPS:g}T" for model in known}
+        elif wanted["ports"]:
+            fitting = [model for model in known if model.radix(rate) == int(wanted["ports"])]
+            others = {model.radix(rate): f"{model.radix(rate)}x{rate:g}G" for model in known}
+            others.pop(0, None)
+        else:
+            most = max((model.radix(rate) for model in known if not model.unsold), default=0)
+            fitting = [model for model in known if most and model.radix(rate) == most]
+            rates = {breakout.speed_gbps for model in known for breakout in model.breakouts}
+            others = {speed: f"{speed:g}G" for speed in rates}
+        if not fitting:
+            words = ", ".join(others[size] for size in sorted(others))
+            raise UnknownNameError(f"no switch of {name} in the catalog: take {words or 'a name'}")
+        return super().find(best_known(fitting).name, roots)
+
+
+SWITCHES = SwitchCatalog("switch", "costing/switches", SwitchModel)
+
+
+@lru_cache(maxsize=8)
+def _loaded(paths: tuple[tuple[Path, int], ...]) -> tuple[SwitchModel, ...]:
+    models = []
+    for path, _ in paths:
+        with suppress(CatalogError):  # who names it is told; no other question is
+            models.append(SWITCHES.load(str(path)))
+    return tuple(models)
+
+
+def known_switches(roots: Sequence[Path] = ()) -> tuple[SwitchModel, ...]:
+    """Every switch model of the catalogs that can be read, by name.
+
+    Examples
+    --------
+    >>> "sn5600" in [model.name for model in known_switches()]
+    True
+    """
+    paths = SWITCHES.paths(roots).values()
+    return _loaded(tuple((path, path.stat().st_mtime_ns) for path in paths))
+
+
+def best_known(models: Sequence[SwitchModel]) -> SwitchModel:
+    """Of switches with the same ports the one to name: sold, and most is known of it.
+
+    Examples
+    --------
+    >>> best_known([SWITCHES.load(name) for name in ("sn6600", "tomahawk6", "sn6810")]).name
+    'sn6810-ld'
+    """
+
+    def unknown(model: SwitchModel) -> tuple[bool, int, str]:
+        facts = (model.typical_w, model.rack_units, model.weight_kg, model.orders or None)
+        return bool(model.unsold), facts.count(None) + len(model.assumed), model.name
+
+    return min(models, key=unknown)
+
+
+def stands_for(radix: int, speed_gbps: float, models: Sequence[SwitchModel]) -> SwitchModel | None:
+    """The model that a number of ports stands for; None where no switch has as many.
+
+    Parameters
+    ----------
+    radix
+        Ports [1].
+    speed_gbps
+        Their rate [Gb/s].
+    models
+        The catalog's switches.
+
+    Returns
+    -------
+    SwitchModel or None
+        The model.
+
+    Examples
+    --------
+    >>> stands_for(128, 400, known_switches()).label, stands_for(512, 400, known_switches())
+    ('SN5600', None)
+    """
+    fitting = [model for model in models if model.radix(speed_gbps) == radix]
+    return best_known(fitting) if fitting else None
+
+
+def no_such_switch(radix: int, speed_gbps: float, models: Sequence[SwitchModel]) -> str:
+    """That no switch has so many ports, and which come nearest, in a sentence.
+
+    Parameters
+    ----------
+    radix, speed_gbps, models
+        As of :func:`stands_for`.
+
+    Returns
+    -------
+    str
+        The sentence; empty where a switch has them.
+
+    Examples
+    --------
+    >>> no_such_switch(512, 400, known_switches())
+    'no switch has 512 ports of 400G; the largest is SN6810-LD with 256'
+    >>> no_such_switch(96, 400, known_switches())
+    'no switch has 96 ports of 400G; the next are QM9700 with 64 and SN5600 with 128'
+    >>> no_such_switch(512, 800, known_switches()).partition("; ")[2].partition("; ")[2]
+    'SN6800-LD is 4 planes of 512 x 200G: --fabric four-planes'
+    """
+    by_ports: dict[int, list[SwitchModel]] = {}
+    for model in models:
+        if (ports := model.radix(speed_gbps)) and model.kind == "packet":
+            by_ports.setdefault(ports, []).append(model)
+    if radix in by_ports:
+        return ""
+    if not by_ports:
+        rates = {link.speed_gbps for model in models for link in model.breakouts}
+        known = ", ".join(f"{rate:g}G" for rate in sorted(rates))
+        return f"no switch has ports of {speed_gbps:g}G: known are {known}"
+    near = [max((ports for ports in by_ports if ports < radix), default=0)]
+    near += [min((ports for ports in by_ports if ports > radix), default=0)]
+    named = [f"{best_known(by_ports[ports]).called} with {ports}" for ports in near if ports]
+    is_near = "the next are" if len(named) > 1 else f"the {'largest' if near[0] else 'smallest'} is"
+    words = f"no switch has {radix} ports of {speed_gbps:g}G; {is_near} {' and '.join(named)}"
+    for model in models:
+        if model.planes > 1 and (model.cages, model.port_gbps) == (radix, speed_gbps):
+            lanes = f"{model.planes} planes of {radix} x {speed_gbps / model.planes:g}G"
+            return f"{words}; {model.label} is {lanes}: --fabric {PLANES[model.planes]}"
+    return words
+
+
+PLANES = {2: "two-planes", 4: "four-planes", 8: "eight-planes"}
+"""Fabrics of so many planes."""
 
 
 def check_switch(
@@ -135,17 +320,40 @@ def check_switch(
     if ports == radix:
         return
     fitting = [other.name for other in others if other.radix(speed_gbps) == radix]
-    hint = f"take {' or '.join(fitting)}" if fitting else "no switch of the catalog has as many"
+    hint = f"take {_some(fitting)}" if fitting else "no switch of the catalog has as many"
     if ports == 0:
         speeds = ", ".join(f"{breakout.speed_gbps:g}" for breakout in model.breakouts)
         raise InputError(
             f"--switch {model.name} runs at {speeds} Gb/s, the links at {speed_gbps:g} Gb/s with"
-            f" --radix {radix}: {hint}"
+            f" --radix {radix}: {_wish(model, speed_gbps)}, or {hint}"
         )
     raise InputError(
         f"--switch {model.name} has {ports} ports of {speed_gbps:g} Gb/s, got --radix {radix}:"
         f" give --radix {ports}, or {hint}"
     )
+
+
+MOST_NAMED = 3
+"""Switches that an error names [1]."""
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first few of some names."""
+    few = " or ".join(names[:MOST_NAMED])
+    return f"{few} (of {len(names)})" if len(names) > MOST_NAMED else few
+
+
+def _wish(model: SwitchModel, speed_gbps: float) -> str:
+    """What to ask for so that a model runs, which does not at this rate."""
+    if model.planes > 1 and model.port_gbps == speed_gbps:
+        return f"it is {model.planes} planes in a box: add --fabric {PLANES[model.planes]}"
+    cards = " or ".join(
+        f"--nic {breakout.speed_gbps:g} ({model.radix(breakout.speed_gbps)} ports)"
+        for breakout in model.breakouts
+    )
+    if model.planes > 1:
+        cards = f"--nic {model.port_gbps:g} --fabric {PLANES[model.planes]}"
+    return f"add {cards} and leave --radix out"
 
 
 def require_switch(
@@ -161,8 +369,7 @@ def require_switch(
         If its ports at the link rate are not the radix.
     """
     if model is not None and all(spec.planes == 1 for spec in specs):
-        others = [SWITCHES.load(str(path)) for path in SWITCHES.paths(roots).values()]
-        check_switch(model, sizing.radix, sizing.speed_gbps, others)
+        check_switch(model, sizing.radix, sizing.speed_gbps, known_switches(roots))
 
 
 def cage_links(model: SwitchModel, radix: int) -> int:
@@ -263,11 +470,13 @@ def packet_ports(model: SwitchModel, speed_gbps: float, roots: Sequence[Path]) -
         If it forwards no packets at that rate.
     """
     ports = model.radix(speed_gbps)
+    if model.planes > 1 and model.port_gbps == speed_gbps:
+        ports = model.cages // model.planes  # ports of which fabrics of planes have as many more
     if ports:
         return ports
-    known = [SWITCHES.load(name, roots) for name in SWITCHES.paths(roots)]
-    fitting = [switch.name for switch in known if switch.radix(speed_gbps)]
-    hint = f"take one of {', '.join(fitting)}" if fitting else "no switch of the catalog does"
+    fitting = [switch.name for switch in known_switches(roots) if switch.radix(speed_gbps)]
+    hint = f"take {_some(fitting)}" if fitting else "no switch of the catalog does"
+    wish = f"{_wish(model, speed_gbps)}, or " if model.kind == "packet" else ""
     raise InputError(
-        f"--switch {model.name} forwards no packets at the links' {speed_gbps:g} Gb/s: {hint}"
+        f"--switch {model.name} forwards no packets at the links' {speed_gbps:g} Gb/s: {wish}{hint}"
     )

@@ -421,9 +421,8 @@ def _switch_bank(
             f" trunks, got {radix // width} in place of {radix} of {speed_gbps:g} Gb/s: take"
             " another switch, or another trunk_width"
         )
-    return PortBank(
-        tier.name, tier.switches, model.cages, Cage(model.form, rate_gbps, links, model.lane_gbps)
-    )
+    cage = Cage(model.form, rate_gbps, links, model.lane_gbps)
+    return PortBank(tier.name, tier.switches, model.cages // model.planes, cage)
 
 
 def _card_cage(sizing: Sizing, cabling: CablingBook) -> Cage:

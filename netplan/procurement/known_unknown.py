@@ -319,7 +319,7 @@ def order_lead_time(findings: Findings) -> str:
     stated = [
         f"{model.name} {model.lead_time_weeks:g} weeks"
         if model.lead_time_weeks
-        else f"none for {model.name} ({model.delivery or 'delivery not stated'})"
+        else f"none for {model.name} ({model.evidence or 'delivery not stated'})"
         for model in models
     ]
     makers = f"stated by makers: {', '.join(stated)}" if stated else "no source states one"

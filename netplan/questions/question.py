@@ -16,6 +16,7 @@ from netplan.inputs.option import Option, check_range, flag_text, read_option
 from netplan.inputs.readers import read_pairs
 from netplan.questions import own_inputs
 from netplan.questions.footprint import Footprint
+from netplan.questions.setup.cautions import cautions, meant_switch
 from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.scenarios.parts import Books, Cluster, Serving, Training
@@ -371,7 +372,20 @@ class Question(Generic[AnswerT_co]):
                 shown[own_field.name] = list(value) if isinstance(value, tuple) else value
         if not self.trains and not self.workload:
             shown["workload"] = "serving"
+        roots, overrides = user_roots(self.catalog), dict(self.overrides or {})
+        if model := meant_switch(self.cluster, self.reads, overrides, roots):
+            resolved["stands_for"] = model
+        if self.cautions:
+            resolved["cautions"] = self.cautions
         return {**shown, **resolved}
+
+    @cached_property
+    def cautions(self) -> list[str]:
+        """What the answer says first of parts that nobody sells."""
+        if not self.reads:
+            return []
+        roots, overrides = user_roots(self.catalog), dict(self.overrides or {})
+        return cautions(self.cluster, self.reads, overrides, roots)
 
     def _with_ports(self) -> Self:
         """The question with cards of the rate that is asked for, and the ports of its model."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from netplan.errors import InputError
 from netplan.records import asdict
 from netplan.reports.charts import Chart
-from netplan.reports.sections import Heading, Section, value_at
+from netplan.reports.sections import Heading, Paragraph, Section, value_at
 from netplan.version import __version__
 
 if TYPE_CHECKING:
@@ -197,10 +197,38 @@ class Answer(ABC):
         str
             Lines, each with its end.
         """
-        from netplan.reports.terminal import terminal_text
+        from netplan.reports.screen import TAKEN, WIDTH
+        from netplan.reports.terminal import folded, terminal_text
 
-        shown = self.sections() if details else self.summary()
+        lines = sum(len(folded(f"Note: {caution}.", WIDTH)) for caution in self.cautions)
+        token = TAKEN.set(lines + 1 if lines else 0)
+        try:
+            shown = [*self._told(self.sections() if details else self.summary())]
+        finally:
+            TAKEN.reset(token)
         return terminal_text(shown, width, colour=colour)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Sentences on parts of the cluster that nobody sells, which every form shows first.
+
+        Returns
+        -------
+        tuple of str
+            The sentences; none of most answers.
+        """
+        inputs = getattr(self, "inputs", None) or {}
+        return tuple(inputs.get("cautions", ()))
+
+    def _told(self, sections: Iterator[Section]) -> Iterator[Section]:
+        """The sections, behind the first heading what is to be said first."""
+        waiting = bool(self.cautions)
+        for section in sections:
+            yield section
+            if waiting and isinstance(section, Heading):
+                notes = (f"Note: {caution}." for caution in self.cautions)
+                yield Paragraph("\n".join(notes), "strong")
+                waiting = False
 
     def csv(self) -> str:
         """All tables, raw values.
@@ -224,7 +252,7 @@ class Answer(ABC):
         """
         from netplan.reports.markdown import markdown_text
 
-        return markdown_text(self.sections())
+        return markdown_text(self._told(self.sections()))
 
     def json(self) -> str:
         """The JSON as text.
@@ -246,7 +274,7 @@ class Answer(ABC):
         """
         from netplan.reports.html import html_page
 
-        return html_page(self.sections())
+        return html_page(self._told(self.sections()))
 
     def xlsx(self) -> bytes:
         """A spreadsheet with a sheet a table.
@@ -258,7 +286,7 @@ class Answer(ABC):
         """
         from netplan.reports.xlsx import xlsx_bytes
 
-        return xlsx_bytes(self.sections())
+        return xlsx_bytes(self._told(self.sections()))
 
     def to_frame(self) -> "pd.DataFrame":
         """The first table: one row a row, one column a quantity.
@@ -326,4 +354,4 @@ class Answer(ABC):
         """For notebooks; text from files is escaped."""
         from netplan.reports.html import html_fragment
 
-        return html_fragment(self.sections())
+        return html_fragment(self._told(self.sections()))

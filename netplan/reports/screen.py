@@ -7,6 +7,7 @@ sentences behind the verdict's first one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -29,6 +30,7 @@ from netplan.reports.terminal import folded, part_count, terminal_text
 RowT = TypeVar("RowT")
 WIDTH, MOST_LINES = 80, 25
 """Columns and lines of a screen [1]."""
+TAKEN = ContextVar("lines that something else takes of a screen", default=0)
 
 LEAST_ROWS, LEAST_COLUMNS = 3, 3
 """Rows and columns that a table keeps while other things can give way [1]."""
@@ -191,7 +193,7 @@ class Screen(Struct, frozen=True):
         """
         screen = _in_one_part(self)
         for smaller in _smaller(screen):
-            if screen.line_count <= MOST_LINES:
+            if screen.line_count <= MOST_LINES - TAKEN.get():
                 break
             screen = smaller
         yield from screen.every_section()
@@ -229,7 +231,7 @@ class Screen(Struct, frozen=True):
     @property
     def fits(self) -> bool:
         """Whether all of it fits, as many columns of the table as stand beside each other."""
-        return _in_one_part(self).line_count <= MOST_LINES
+        return _in_one_part(self).line_count <= MOST_LINES - TAKEN.get()
 
     @property
     def line_count(self) -> int:

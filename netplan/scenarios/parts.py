@@ -88,9 +88,9 @@ class Cluster(Described, frozen=True, kw_only=True):
             basic=True,
         ),
     ] = 128
-    switch: Annotated[str | None, Option("Switch model with that many ports.", otherwise="any")] = (
-        None
-    )
+    switch: Annotated[
+        str | None, Option("Switch model, or what it forwards: 51.2T, 64x800G.", otherwise="any")
+    ] = None
     nic_gbps: Annotated[
         Annotated[float, Meta(gt=0, le=100_000)] | None,
         Typed(

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from msgspec import Struct
 
 from netplan.catalog import Catalog, Record, unknown_name, user_roots
-from netplan.costing.switches import SWITCHES, packet_ports
+from netplan.costing.switches import RATE, SWITCHES, packet_ports
 from netplan.documents import read_yaml_value
 from netplan.errors import InputError
 from netplan.inputs.choices import Ports
@@ -243,6 +243,8 @@ def with_cards(cluster: Cluster, overrides: Mapping[str, str]) -> dict[str, str]
 def with_ports(cluster: Cluster, overrides: Mapping[str, str], roots: Sequence[Path]) -> Cluster:
     """The cluster with the ports of its switch model, where it names a model and no ports.
 
+    A model that is named by what it forwards gets its name.
+
     Parameters
     ----------
     cluster
@@ -266,11 +268,17 @@ def with_ports(cluster: Cluster, overrides: Mapping[str, str], roots: Sequence[P
     --------
     >>> with_ports(Cluster(radix=None, switch="qm9700"), {}, ()).radix
     64
+    >>> with_ports(Cluster(radix=None, switch="51.2T"), {}, ()).switch
+    'sn5600'
     """
-    if cluster.radix is not None or cluster.switch is None:
+    if cluster.switch is None:
+        return cluster
+    if RATE.fullmatch(cluster.switch):
+        cluster = replace(cluster, switch=SWITCHES.find(cluster.switch, roots).stem)
+    if cluster.radix is not None:
         return cluster
     chip = ACCELERATORS.load(cluster.accelerator, roots, overrides)
-    model = SWITCHES.load(cluster.switch, roots)
+    model = SWITCHES.load(str(cluster.switch), roots)
     return replace(cluster, radix=packet_ports(model, gbps(chip.network_bytes_per_s), roots))
 
 

@@ -25,7 +25,7 @@ from netplan.inputs.option import Option, read_option
 from netplan.inputs.readers import UNDATED
 from netplan.records import Fault, RecordError
 from netplan.scenarios.described import Named, option_of
-from netplan.scenarios.parts import Books, Cluster, Serving, Software, Training
+from netplan.scenarios.parts import FABRICS, Books, Cluster, Serving, Software, Training
 
 if TYPE_CHECKING:
     from netplan.performance.iteration_model import IterationModel
@@ -185,7 +185,27 @@ def consistent_cluster(cluster: Cluster, given: Collection[str], roots: Sequence
         changes |= {"gpus_per_rack": None, "switches_per_rack": None}
     if "fabric" in given and cluster.ports == "full" and not _several_ports(cluster.fabric, roots):
         changes["ports"] = "shared"
+    if "accelerator" in given and not {"fabric", "fabrics", "graph"}.intersection(given):
+        changes |= _as_sold(cluster, roots)
     return _where_not_given(cluster, given, changes)
+
+
+def _as_sold(cluster: Cluster, roots: Sequence[Path]) -> dict[str, Any]:
+    """What joins an accelerator whose own links make a torus; the usual fabrics behind one."""
+    from netplan.workloads.accelerators import ACCELERATORS  # noqa: PLC0415 - seldom used
+
+    try:
+        dimensions = ACCELERATORS.load(cluster.accelerator, roots).torus_dimensions
+    except NetplanError:  # whoever reads it says what is wrong
+        return {}
+    torus = f"torus-{dimensions}d"
+    if dimensions in (2, 3):
+        others = (name for name in FABRICS if name != torus)
+        return {"fabric": torus, "fabrics": (torus, *others), "ports": "full"}
+    if cluster.ports == "full":  # of a scenario of such an accelerator
+        usual = Cluster()
+        return {"fabric": usual.fabric, "fabrics": usual.fabrics, "ports": usual.ports}
+    return {}
 
 
 def consistent_serving(serving: Serving, given: Collection[str]) -> Serving:

@@ -159,40 +159,33 @@ class Accelerator(Record, frozen=True, kw_only=True):
 
     @property
     def short(self) -> str:
-        """What people call it: its title without maker and facts.
+        """What people call it: its title without maker and facts; whether nobody can order it.
 
         Examples
         --------
         >>> ACCELERATORS.load("b200-1000w").short, ACCELERATORS.load("tpu-v7").short
         ('B200', 'TPU v7')
+        >>> ACCELERATORS.load("vr-nvl72").short
+        'Rubin (announced)'
         """
         words = re.split(r",| \(| as | at ", self.title, maxsplit=1)[0].split()
         number = next((place for place, word in enumerate(words) if re.search(r"\d", word)), None)
-        if number is None:
-            return " ".join(words[1:] or words)
-        first = number - 1 if words[number].startswith("v") and number else number
-        return " ".join(words[first : number + 1])
+        shown = words[1:] or words
+        if number is not None:
+            behind = number > 0 and words[number][0] in "v0123456789"
+            shown = words[number - behind : number + 1]
+        return " ".join([*shown, *([f"({self.unsold})"] if self.unsold else [])])
 
-    def sold_with(self, family: str) -> bool:
-        """Whether makers join it by fabrics of a family, as far as its file says.
-
-        Parameters
-        ----------
-        family
-            Family of a fabric; graphs are people's own, of which they know.
-
-        Returns
-        -------
-        bool
-            True where the file does not say.
+    @property
+    def torus_dimensions(self) -> int:
+        """Dimensions of the torus that its own ports make, two each; 0 of what is sold otherwise.
 
         Examples
         --------
-        >>> chip = ACCELERATORS.load("b200-1000w")
-        >>> chip.sold_with("clos"), chip.sold_with("torus")
-        (True, False)
+        >>> [ACCELERATORS.load(name).torus_dimensions for name in ("tpu-v7", "tpu-v6e", "h200")]
+        [3, 2, 0]
         """
-        return not self.sold_networks or family in (*self.sold_networks, "graph")
+        return self.chip_ports // 2 if self.sold_networks == ("torus",) else 0
 
     def __post_init__(self) -> None:
         """Refuse tiles, and an expanded memory, known in part, and too many usable bytes."""

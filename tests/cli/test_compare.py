@@ -35,7 +35,7 @@ SCREENS = {
     "compare-hgx-b200": ("--gpus", "32768", "--radix", "128"),
     "compare-paper": ("rail-only-paper", "--gpus", "32768", "--radix", "128"),
     "compare-by-hb-size": ("--hb-size", "8", "--hb-size", "72", "--hb-size", "256"),
-    "compare-by-radix": ("--radix", "64", "--radix", "128", "--radix", "512"),
+    "compare-by-radix": ("--radix", "64", "--radix", "128", "--radix", "256"),
     "compare-tpus": ("tpu-v7",),
     "compare-serving": ("serving-r1-h200",),
     "compare-eight": ("--gpus", "8"),

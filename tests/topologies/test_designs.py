@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from netplan.catalog import check_file, shipped_root
+from netplan.catalog import Record, check_file, shipped_root
 from netplan.errors import CatalogError, InputError, UnknownNameError
 from netplan.topologies.designs import (
     COUNTED,
@@ -35,7 +35,7 @@ def test_every_file_is_sound_and_stands_in_the_readme(name: str) -> None:
 def test_the_readme_names_every_key() -> None:
     keys = {key for schema in COUNTED for key in schema.__struct_fields__}
     keys |= {*GroupKind.__struct_fields__} - {*FabricSpec.__struct_fields__}
-    common = {"name", "title", "source", "date", "aliases"}
+    common = {*Record.__struct_fields__}
     assert [key for key in sorted(keys - common) if f"`{key}`" not in README] == []
 
 

@@ -338,11 +338,18 @@ class ComparisonCases(Answer):
         """Exactly the JSON of the command: the first one's inputs, and the cases."""
         first = self.cases[0][1]
         inputs = first.inputs | {self.name: [value for value, _ in self.cases]}
+        inputs |= {"cautions": list(self.cautions)} if self.cautions else {}
         cases = []
         for value, comparison in self.cases:
             data = comparison.to_dict()
             cases.append({self.name: value, "rows": data["fabrics"], "verdict": data["verdict"]})
         return answer_dict(inputs, currency=first.currency, cases=cases)
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What any of the cases says first."""
+        cautions = (caution for _, case in self.cases for caution in case.cautions)
+        return tuple(dict.fromkeys(cautions))
 
     def summary(self) -> Iterator[show.Section]:
         """The verdict of each case, and the fabrics that matter there."""

@@ -281,8 +281,10 @@ def _title(answer: Compared) -> str:
         f"{inputs['scenario']}: {inputs['gpus']:,} {answer.about.accelerator} in HB domains of"
         f" {inputs['hb_size']:,}, {radix}-port switches of {speed:g}G"
     )
-    box = f" ({radix * speed / KILO:.4g}T box)" if speed >= WHOLE_FROM else ""
-    return title if len(title + box) > WIDTH else title + box
+    model = inputs.get("stands_for")
+    known = (f" ({radix * speed / KILO:.4g}T box, e.g. {model})", f" (as {model})")
+    words = known if model and speed >= WHOLE_FROM else ()
+    return next((title + word for word in words if len(title + word) <= WIDTH), title)
 
 
 def _subtitle(answer: Compared) -> Iterator[str]:

@@ -86,5 +86,6 @@ def network_words(inputs: Mapping[str, Any]) -> str:
         words += f" in HB domains of {inputs['hb_size']:,}"
     if inputs.get("radix"):
         speed = f"{inputs['link_gbps']:g}G " if inputs.get("link_gbps") else ""
-        words += f", {inputs['radix']}-port {speed}switches"
+        model = f" (as {inputs['stands_for']})" if inputs.get("stands_for") else ""
+        words += f", {inputs['radix']}-port {speed}switches{model}"
     return words

@@ -17,10 +17,10 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.materials import Compute
-from netplan.costing.switches import Delivery, SwitchModel
+from netplan.costing.switches import SwitchModel
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.damage.survival import survives_switch, switch_loss
-from netplan.inputs.choices import Ports
+from netplan.inputs.choices import Evidence, Ports
 from netplan.questions.answers.compare_rows import FabricRow, priced_row
 from netplan.records import replace
 from netplan.reports.quantities import money
@@ -253,7 +253,7 @@ def short_labels(designs: Sequence[Design]) -> tuple[str, list[str]]:
     return ", ".join(same), [", ".join(names) for names in distinct]
 
 
-ALLOWED: dict[str, tuple[Delivery, ...]] = {
+ALLOWED: dict[str, tuple[Evidence, ...]] = {
     "shipping": ("shipping",),
     "announced": ("shipping", "announced"),
 }
@@ -468,8 +468,8 @@ def _cables(most: int) -> Constraint:
 
 def _delivery(wanted: str) -> Constraint:
     states = ALLOWED[wanted]
-    remedy = "take another --switch, or say so with --set NAME.delivery=shipping"
-    judged = _of_switch("delivery", states.__contains__, f"be {wanted}", remedy)
+    remedy = "take another --switch, or say so with --set NAME.evidence=shipping"
+    judged = _of_switch("evidence", states.__contains__, f"be {wanted}", remedy)
     return Constraint("delivery", f"switches {wanted}", *judged)
 
 

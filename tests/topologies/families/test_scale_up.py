@@ -14,7 +14,14 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import HB_SWITCH, FabricGraph
 from netplan.topologies.specs import FABRICS
 
-RACKS = {"nvl72": 72, "nvl144": 72, "nvl576": 144, "ualink-1024": 1024, "cloudmatrix384": 384}
+RACKS = {
+    "nvl72": 72,
+    "vr-nvl72": 72,
+    "kyber-nvl144": 144,
+    "rubin-ultra-nvl576": 576,
+    "ualink-1024": 1024,
+    "cloudmatrix384": 384,
+}
 
 
 def graph(name: str, gpus: int) -> FabricGraph:

@@ -1,0 +1,130 @@
+"""What every answer says first: of switches that nobody makes, and of parts that nobody can order.
+
+A number of ports stands for a box that is sold; a plan with another one still comes, with a word.
+Times on announced and rumoured accelerators rest on what their makers say, and on no measurement.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from netplan.catalog import Record
+from netplan.costing.switches import SWITCHES, known_switches, no_such_switch, stands_for
+from netplan.errors import NetplanError
+from netplan.scenarios.parts import Cluster
+from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.units import gbps
+from netplan.workloads.accelerators import ACCELERATORS
+
+EVERY = "all"
+"""Stands for every fabric."""
+
+
+def cautions(
+    cluster: Cluster, reads: frozenset[str], overrides: dict[str, str], roots: Sequence[Path]
+) -> list[str]:
+    """Sentences on parts of a cluster that nobody sells.
+
+    Parameters
+    ----------
+    cluster
+        The cluster.
+    reads
+        Inputs of it that mean something to the question.
+    overrides
+        Values of catalog files that are replaced.
+    roots
+        Folders of the user's own catalogs.
+
+    Returns
+    -------
+    list of str
+        A sentence each; none of a cluster of parts that are sold.
+
+    Examples
+    --------
+    >>> cautions(Cluster(radix=512), frozenset({"radix"}), {}, ())
+    ['no switch has 512 ports of 400G; the largest is SN6810-LD with 256']
+    >>> cautions(Cluster(accelerator="vr-nvl72"), frozenset({"accelerator"}), {}, ())[0]
+    'Rubin is announced: rates by its maker, times from a roofline that no run confirms'
+    """
+    try:
+        return [*_cautions(cluster, reads, overrides, roots)]
+    except NetplanError:  # whoever reads the part says what is wrong with it
+        return []
+
+
+def _cautions(
+    cluster: Cluster, reads: frozenset[str], overrides: dict[str, str], roots: Sequence[Path]
+) -> Iterator[str]:
+    chip = ACCELERATORS.load(cluster.accelerator, roots, overrides)
+    if chip.unsold and "accelerator" in reads:
+        name = chip.short.removesuffix(f" ({chip.unsold})")
+        yield (
+            f"{name} is {chip.unsold}: rates by its maker, times from a roofline that no run"
+            " confirms"
+        )
+    if "radix" not in reads or cluster.graph is not None:
+        return
+    specs = [*_specs(cluster, reads, roots)]
+    yield from (_not_sold("fabric", spec) for spec in specs if spec.unsold)
+    if cluster.switch is not None:
+        named = SWITCHES.load(cluster.switch, roots)
+        yield from [_not_sold("switch", named)] if named.unsold else []
+    elif cluster.radix is not None and any(map(_plain, specs)):
+        speed, known = gbps(chip.network_bytes_per_s), known_switches(roots)
+        model = stands_for(cluster.radix, speed, known)
+        if model is None:
+            yield no_such_switch(cluster.radix, speed, known)
+        elif model.unsold:
+            yield f"{cluster.radix} ports of {speed:g}G: {_not_sold('switch', model)}"
+
+
+def meant_switch(
+    cluster: Cluster, reads: frozenset[str], overrides: dict[str, str], roots: Sequence[Path]
+) -> str:
+    """The model that a number of ports stands for, as its maker writes it; empty if there is none.
+
+    Parameters
+    ----------
+    cluster, reads, overrides, roots
+        As of :func:`cautions`.
+
+    Returns
+    -------
+    str
+        The name; empty too where a model is named, or no switch has ports of the cards' rate.
+
+    Examples
+    --------
+    >>> meant_switch(Cluster(), frozenset({"radix", "fabrics"}), {}, ())
+    'SN5600'
+    """
+    if cluster.radix is None or cluster.switch or cluster.graph or "radix" not in reads:
+        return ""
+    try:
+        chip = ACCELERATORS.load(cluster.accelerator, roots, overrides)
+    except NetplanError:
+        return ""
+    if not any(map(_plain, _specs(cluster, reads, roots))):
+        return ""
+    model = stands_for(cluster.radix, gbps(chip.network_bytes_per_s), known_switches(roots))
+    return model.called if model else ""
+
+
+def _specs(cluster: Cluster, reads: frozenset[str], roots: Sequence[Path]) -> Iterator[FabricSpec]:
+    """Fabrics that a question is about, as far as they are files that can be read."""
+    for name in cluster.fabrics if "fabrics" in reads else (cluster.fabric,):
+        for file in ("rail-only", "rail-optimized") if name == EVERY else (name,):
+            with suppress(NetplanError):
+                yield FABRICS.load(file, roots)
+
+
+def _plain(spec: FabricSpec) -> bool:
+    """Whether its switches have ports of the rate of the cards."""
+    return not spec.switchless and spec.planes == 1 and not spec.link_bytes_per_s
+
+
+def _not_sold(kind: str, record: Record) -> str:
+    """That nobody can order a part yet."""
+    return f"{kind} {record.name} is {record.unsold}: it cannot be ordered yet"
