@@ -29,6 +29,9 @@ KINDS = {
     "size": "bytes, such as 512MiB",
     "batch": "whole number, or 0.25/gpu",
     "whole-or-auto": "whole number, or auto",
+    "power": "power, such as 20MW",
+    "power-or-share": "power, or a share of it",
+    "percent-or-cooling": "percentage, or what cools",
     "amounts": "NAME=X",
     "changes": "NAME=VALUE",
 }

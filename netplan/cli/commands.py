@@ -324,6 +324,9 @@ TYPES: dict[str, Any] = {
     "changes": str,
     "batch": str,
     "whole-or-auto": str,
+    "power": str,
+    "power-or-share": str,
+    "percent-or-cooling": str,
 }
 
 Show = Callable[[Any, str, Path | None], None]

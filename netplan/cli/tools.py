@@ -28,7 +28,10 @@ PART_HELP: dict[Part, str] = {
     "books": "What is counted with, such as prices, power, failures.",
 }
 """What stands in each part of an inline scenario, by the names of the inputs."""
-NUMBER_KINDS = ("real", "ratio", "percent", "size", "batch", "whole-or-auto")
+NUMBER_KINDS = (
+    *("real", "ratio", "percent", "size", "batch", "whole-or-auto"),
+    *("power", "power-or-share", "percent-or-cooling"),
+)
 PARTS_SCHEMA = {part: {"type": "object", "description": PART_HELP[part]} for part in PARTS}
 SCENARIO_SCHEMA: dict[str, Any] = {
     "anyOf": [

@@ -12,20 +12,65 @@ annuities is the price, and that of the total divided by the same factor is its 
 """
 
 from math import expm1, isfinite, log1p
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from netplan.catalog import Catalog, Record
+from netplan.catalog import Catalog, Record, unknown_name
 from netplan.costing.prices import Currency
 from netplan.costing.ranges import Estimate, Range
 from netplan.errors import InputError
-from netplan.records import asdict, replace
+from netplan.inputs.choices import Cooling
+from netplan.records import Entry, PositiveFloat, Share, asdict, replace
 from netplan.units import HOURS_PER_YEAR, PETA
 from netplan.workloads.accelerators import Accelerator
 
 WATTS_PER_KILOWATT = 1000.0
 MAX_YEARS = 50
+
+
+class GridCarbon(Entry, frozen=True, kw_only=True):
+    """What a kWh emits, by the grid that it comes from [kg CO2e/kWh].
+
+    ``grid`` is the one where nobody names one, that of the tariff; ``spread`` is how much more or
+    less it may be [1].
+    """
+
+    grid: str
+    factors: dict[str, PositiveFloat]
+    spread: Share
+    date: str
+    source: str
+    confidence: Literal["high", "medium", "low"]
+
+    def of(self, grid: str | None = None) -> Range:
+        """What a kWh from a grid emits, or from the book's own.
+
+        Parameters
+        ----------
+        grid
+            Country or region, such as ``fr``.
+
+        Returns
+        -------
+        Range
+            Low, base and high [kg CO2e/kWh].
+
+        Raises
+        ------
+        UnknownNameError
+            If the book has no such grid.
+
+        Examples
+        --------
+        >>> ECONOMICS_BOOKS.load("2026").carbon.of("fr").base
+        0.044
+        """
+        name = (grid or self.grid).lower()
+        if name not in self.factors:
+            raise unknown_name("grid", name, [*self.factors])
+        base = self.factors[name]
+        return Range((1 - self.spread) * base, base, (1 + self.spread) * base)
 
 
 class EconomicsBook(Record, frozen=True, kw_only=True):
@@ -36,6 +81,7 @@ class EconomicsBook(Record, frozen=True, kw_only=True):
     year's share of the price; a book without one counts none. ``gpu_hours`` are what an hour of one
     GPU is worth, its servers included, by the accelerator's name; ``gpu_hour`` that of any other,
     or, of a book without it, ``pflops_hour`` for each 10^15 FLOP/s of its dense 16-bit rate.
+    ``pue_by_cooling`` is the PUE of halls by what cools the chips, ``carbon`` what a kWh emits.
     """
 
     currency: Currency
@@ -51,6 +97,8 @@ class EconomicsBook(Record, frozen=True, kw_only=True):
     gpu_hour: Estimate | None = None
     gpu_hours: dict[str, Estimate] = field(default_factory=dict)
     pflops_hour: Estimate | None = None
+    pue_by_cooling: dict[Cooling, Estimate] = field(default_factory=dict)
+    carbon: GridCarbon | None = None
     notes: tuple[str, ...] = ()
 
     def hour_of(self, chip: Accelerator) -> Estimate | None:
@@ -103,6 +151,8 @@ class Running(Struct, frozen=True):
         Energy of cooling over energy of the equipment, at most PUE - 1 [1].
     maintenance, support, spares
         Each year's share of the price [1].
+    carbon
+        What a kWh emits [kg CO2e/kWh]; 0 where the book does not say.
     """
 
     years: int
@@ -113,6 +163,7 @@ class Running(Struct, frozen=True):
     maintenance: Range = NONE
     support: Range = NONE
     spares: Range = NONE
+    carbon: Range = NONE
 
     def __post_init__(self) -> None:
         """Refuse values that no network has.
@@ -184,6 +235,7 @@ class Running(Struct, frozen=True):
             book.interest.range,
             cooling_of(book, book.pue.range),
             **{name: shared_of(book, name) for name in UPKEEP},
+            carbon=book.carbon.of() if book.carbon else NONE,
         )
 
 
@@ -268,6 +320,8 @@ class Lifetime(Struct, frozen=True):
         Upkeep of a year.
     discounting
         Years that count: the present value of 1 a year [1].
+    carbon_kg_per_year
+        What the energy of a year emits [kg CO2e].
     """
 
     energy_kwh_per_year: Range
@@ -280,6 +334,7 @@ class Lifetime(Struct, frozen=True):
     support_per_year: Range = NONE
     spares_per_year: Range = NONE
     discounting: Range = NONE
+    carbon_kg_per_year: Range = NONE
 
     @property
     def per_year(self) -> Range:
@@ -354,6 +409,7 @@ LIFE_PARTS = (
     "spares_per_year",
     "running_per_year",
     "discounting",
+    "carbon_kg_per_year",
     "paid",
     "present_value",
 )
@@ -456,4 +512,5 @@ def lifetime(capital: Range, power_w: float, running: Running) -> Lifetime:
         capital.product(running.spares),
         # The most interest makes later years count least.
         Range(1 / factors.high, 1 / factors.base, 1 / factors.low),
+        kwh.product(running.carbon),
     )

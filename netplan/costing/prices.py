@@ -15,9 +15,9 @@ from typing import Annotated, Literal
 from msgspec import Meta, field, structs
 
 from netplan.catalog import Catalog, Record
-from netplan.costing.ranges import Range
+from netplan.costing.ranges import Estimate, Range
 from netplan.errors import CatalogError, one_line
-from netplan.inputs.choices import Evidence
+from netplan.inputs.choices import Cooling, Evidence
 from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt
 
 Part = Literal[
@@ -524,10 +524,48 @@ class Draw(Entry, frozen=True, kw_only=True):
             raise ValueError(f"max_w {self.max_w:g} is below typical_w {self.typical_w:g}")
 
 
+class ServerPower(Entry, frozen=True, kw_only=True):
+    """Power of a GPU's share of its server, without GPU and cards of the training network [W].
+
+    ``base_w`` is what the maker rates, switches of the HB domain included; ``cards_w`` is what the
+    rating holds for those cards. ``cooling`` are the ways of cooling that the server is sold with.
+    """
+
+    accelerators: tuple[str, ...]
+    base_w: NonNegativeFloat
+    low_w: NonNegativeFloat | None = None
+    high_w: NonNegativeFloat | None = None
+    cards_w: NonNegativeFloat = 0.0
+    cooling: tuple[Cooling, ...]
+    evidence: Evidence
+    date: str
+    source: str
+
+    def __post_init__(self) -> None:
+        """Refuse ends out of order."""
+        if not self.rest.low <= self.base_w <= self.rest.high:
+            raise ValueError(
+                f"power runs low_w <= base_w <= high_w, got {self.low_w}, {self.base_w},"
+                f" {self.high_w}"
+            )
+
+    @property
+    def rest(self) -> Range:
+        """The power as a range; a missing end is the base [W]."""
+        low = self.base_w if self.low_w is None else self.low_w
+        return Range(low, self.base_w, self.base_w if self.high_w is None else self.high_w)
+
+
 class PowerBook(Record, frozen=True, kw_only=True):
-    """Power of the parts of a network."""
+    """Power of the parts of a network, and of the servers that it joins.
+
+    ``other_servers`` is the power of a server beside its GPUs, over that of these, where
+    ``servers`` has no row of the GPU.
+    """
 
     draws: tuple[Draw, ...]
+    servers: tuple[ServerPower, ...] = ()
+    other_servers: Estimate | None = None
     notes: tuple[str, ...] = ()
 
     def draw(self, part: str, speed_gbps: float) -> Draw | None:
@@ -547,6 +585,26 @@ class PowerBook(Record, frozen=True, kw_only=True):
         """
         key = part, speed_gbps
         return next((draw for draw in self.draws if (draw.part, draw.speed_gbps) == key), None)
+
+    def server(self, accelerator: str) -> ServerPower | None:
+        """Power of the servers of an accelerator, or None if the book does not have them.
+
+        Parameters
+        ----------
+        accelerator
+            Its catalog name.
+
+        Returns
+        -------
+        ServerPower | None
+            The row of its servers [W a GPU].
+
+        Examples
+        --------
+        >>> POWER_BOOKS.load("2026").server("gb300").cooling
+        ('cold-plate',)
+        """
+        return next((row for row in self.servers if accelerator in row.accelerators), None)
 
 
 POWER_BOOKS = Catalog("power", "costing/power", PowerBook)

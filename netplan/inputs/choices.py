@@ -43,6 +43,8 @@ Evidence = Literal["shipping", "announced", "rumoured", "derived", "assumed"]
 """What a value of a catalog is made of."""
 Confirmed = Literal["primary", "secondary", "carried", "computed", "none"]
 """How far its source was read."""
+Cooling = Literal["air", "cold-plate", "immersion"]
+"""What takes the heat off the chips."""
 OpticsKind = Literal["dsp", "lpo", "cpo"]
 """Ends of optical links: modules with a DSP, linear ones, or optics packaged with the switch."""
 End = Literal["low", "base", "high"]

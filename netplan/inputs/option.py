@@ -36,6 +36,9 @@ Kind = Literal[
     "size",
     "batch",
     "whole-or-auto",
+    "power",
+    "power-or-share",
+    "percent-or-cooling",
     "amounts",
     "changes",
 ]
@@ -49,7 +52,8 @@ class Option(Struct, frozen=True):
 
     Its kind says how a text is read: ``whole`` (32,768 or 32Ki), ``real``, ``ratio`` (3:1),
     ``percent`` (7%), ``size`` (512MiB, or a range), ``batch`` (2048, or 0.25/gpu),
-    ``whole-or-auto`` (64, or auto: searched), ``text`` (a name or a path to a file), ``choice``,
+    ``whole-or-auto`` (64, or auto: searched), ``power`` (20MW), ``power-or-share`` (500W, or 80%),
+    ``percent-or-cooling`` (30%, or cold-plate), ``text`` (a name or a path to a file), ``choice``,
     ``flag``, ``path``, ``settings`` (ROLE.KEY=VALUE), ``numbers`` (NAME=N), ``amounts`` (NAME=X),
     ``changes`` (NAME=VALUE of any input, or ROLE.KEY=VALUE). Its flag is made from the name if
     empty; one that begins with ``--no-`` turns the input off, and two with a slash between them

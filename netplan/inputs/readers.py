@@ -4,9 +4,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from netplan.errors import InputError
+from netplan.inputs.choices import Cooling
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -236,6 +237,71 @@ def _bytes(text: str) -> float:
     return float(match[1]) * base ** _PREFIXES[prefix.removesuffix("i")]
 
 
+_WATTS = re.compile(r"(\d+(?:\.\d*)?(?:e\+?\d+)?)\s*(?:([kMG]?)W)?", re.IGNORECASE)
+_WATT_PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
+
+
+def power(value: object) -> float:
+    """Read a power such as ``500kW``, ``20MW`` or ``1.2GW`` in watts; a number alone is watts.
+
+    Raises
+    ------
+    InputError
+        If it is none, or not above 0.
+
+    Examples
+    --------
+    >>> power("500kW"), power("1.2 GW"), power(20e6)
+    (500000.0, 1200000000.0, 20000000.0)
+    """
+    text = str(value).strip().replace(",", "").replace("_", "")
+    match = _WATTS.fullmatch(text) if len(text) <= _LONGEST else None
+    watts = float(match[1]) * _WATT_PREFIXES[(match[2] or "").lower()] if match else 0.0
+    if not 0 < watts <= _MOST_WATTS:
+        raise InputError(f"{text!r:.40} is no power: write 500kW, 20MW or 1.2GW, to 1,000GW")
+    return watts
+
+
+_MOST_WATTS = 1e12
+
+
+def power_or_share(value: object) -> float:
+    """Read a power in watts, or a share of the full one such as ``80%``, which is at most 1.
+
+    Examples
+    --------
+    >>> power_or_share("500W"), power_or_share("80%"), power_or_share(0.8)
+    (500.0, 0.8, 0.8)
+    """
+    if isinstance(value, str) and value.strip().endswith("%"):
+        value = percent(value)
+        if not 0 < value <= 1:
+            raise InputError(f"{100 * value:g}% is no share of a power: give 1% to 100%")
+        return value
+    return power(value)
+
+
+def percent_or_cooling(value: object) -> float | str:
+    """Read what cools, or how much energy that takes, as a percentage of the equipment's.
+
+    Examples
+    --------
+    >>> percent_or_cooling("cold-plate"), percent_or_cooling("30%")
+    ('cold-plate', 0.3)
+    """
+    if not isinstance(value, str):
+        return _number("percent", value)
+    if value.strip() in get_args(Cooling):
+        return value.strip()
+    try:
+        return percent(value)
+    except InputError:
+        kinds = ", ".join(get_args(Cooling))
+        raise InputError(
+            f"{value!r:.40} cools nothing: use {kinds}, or energy such as 30%"
+        ) from None
+
+
 NUMBERS: Mapping[str, Callable[[str], float]] = {
     "whole": integer,
     "real": decimal,
@@ -248,6 +314,9 @@ TEXTS_OR_NUMBERS: Mapping[str, Callable[[object], object]] = {
     "size": size,
     "batch": batch,
     "whole-or-auto": whole_or_auto,
+    "power": power,
+    "power-or-share": power_or_share,
+    "percent-or-cooling": percent_or_cooling,
 }
 
 

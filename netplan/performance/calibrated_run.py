@@ -463,6 +463,7 @@ def _unscored(accelerator: Accelerator, stack: Stack, precision: Precision) -> I
     """What of accelerator, stack and precision no scored run has."""
     rates = accelerator.training
     scored = rates.scored if rates else {}
+    yield from _unscored_cap(accelerator)
     if rates and not rates.fitted:
         yield f"no run of {accelerator.name} was scored, its rates are carried over"
     elif stack.name not in scored:
@@ -474,8 +475,15 @@ def _unscored(accelerator: Accelerator, stack: Stack, precision: Precision) -> I
 def _unscored_by_date(accelerator: Accelerator, stack: Stack) -> Iterator[str]:
     """What of accelerator and stack no run under software of a date has that was scored."""
     dated = accelerator.training.dated if accelerator.training else None
+    yield from _unscored_cap(accelerator)
     if dated is None or stack.name not in dated.scored:
         yield f"no run of stack {stack.name} on {accelerator.name} was scored"
+
+
+def _unscored_cap(accelerator: Accelerator) -> Iterator[str]:
+    """That no run under a power cap was scored, if there is one."""
+    if accelerator.power_cap_w:
+        yield f"no run of {accelerator.name} under a power cap was scored"
 
 
 FITTED = ("tensor_flops_per_s", "memory_bytes_per_s", "hb_bytes_per_s")

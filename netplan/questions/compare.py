@@ -15,6 +15,7 @@ from netplan.errors import InfeasibleError, InputError, not_built
 from netplan.performance.forwarding import Forwarding, forwarding_of
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import PlanSearch, SearchResult
+from netplan.questions.answers.budget_answer import Budget
 from netplan.questions.answers.compare_answer import Comparison, ComparisonCases
 from netplan.questions.answers.compare_rows import (
     BASELINE,
@@ -27,11 +28,13 @@ from netplan.questions.answers.compare_rows import (
     timed_row,
 )
 from netplan.questions.asking import asks
+from netplan.questions.money.pricing import cooling_kind
 from netplan.questions.money.run_cost import RULE, WITHIN, check_weights, rates_of, terms_of
 from netplan.questions.own_inputs import optional, shared
 from netplan.questions.question import FOUND, NETWORK, PRICES, RUNS, Question
 from netplan.questions.setup.beyond_the_bill import beyond_the_bill
 from netplan.questions.setup.inputs import fabrics_asked, only_hb_gear
+from netplan.questions.setup.power_budget import POWER_BUDGET, common_size, hall_of, holdings
 from netplan.questions.setup.software import software_words
 from netplan.questions.setup.training import (
     check_tiers,
@@ -66,6 +69,8 @@ if TYPE_CHECKING:
 RAIL_ONLY, PAPER, MEMORY = "rail-only", "rail-only-paper", "expanded_memory"
 DOMAIN_SIZES = (8, 72, 256)
 """HB domains that are laid beside the cluster's own: HGX servers, NVL72 racks, the paper's [1]."""
+MOST_UNSOLD_TIMED = 1_048_576
+"""GPUs of a power budget from which fabrics that nobody sells for them have no time [1]."""
 FABRIC_ORDER = (
     "rail-optimized",
     "rail-only",
@@ -104,6 +109,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         "netplan compare --hb-size 8 --hb-size 72 --hb-size 144",
         "netplan compare nvl72-gb200 --model deepseek-v3 --iteration-model 4d",
         "netplan compare hgx-h100 --gpus 4096 --fabric rail-only --fabric fat-tree",
+        "netplan compare --power-budget 20MW --gpu-power-cap 80%",
         "netplan compare hgx-h100 --memory model --expanded-memory none --expanded-memory cxl-box",
     )
 
@@ -114,6 +120,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         | FOUND
         | {"switch", "fabrics", "hall", "cards", "expanded_memory", "networks"}
         | {"economics", "gpu_hour", "tokens"}
+        | {"pue", "cooling"}
     )
     varies: ClassVar[tuple[str, ...]] = (
         *("hb_size", "accelerator", "nic_gbps", "radix", "switch", "oversubscription"),
@@ -123,6 +130,7 @@ class Compare(Question[Comparison | ComparisonCases]):
 
     rule: Rule = shared(RULE, "choice", choices=get_args(Rule))
     within: float = shared(WITHIN, "percent")
+    power_budget: float | None = optional(POWER_BUDGET, "power", metavar="POWER", unit="W")
     timing: bool = optional(
         "Leave the iteration time out.", "flag", flag="--no-timing", default=True
     )
@@ -159,11 +167,37 @@ class Compare(Question[Comparison | ComparisonCases]):
             self.before, **given, **{name: value}, overrides=overrides, catalog=self.catalog
         )
         varied = {MEMORY: self.varied[MEMORY]} if MEMORY in self.varied else {}
-        return replace(asked, varied=varied, rule=self.rule, within=self.within, timing=self.timing)
+        wished = ("rule", "within", "timing", "power_budget")
+        return replace(asked, varied=varied, **{name: getattr(self, name) for name in wished})
 
     def one(self) -> Comparison:
-        """Size, price and time every fabric."""
-        return self._trained() if self.trains else self._served()
+        """Size, price and time every fabric, at the size that a power budget holds if there is one.
+
+        Times are those of one search at the end.
+        """
+        budget = None if self.power_budget is None else self._within(self.power_budget)
+        asked = self.with_values(gpus=budget.gpus) if budget else self
+        answer = asked._trained() if asked.trains else asked._served()  # noqa: SLF001 - of its kind
+        if budget is None:
+            return answer
+        tokens = answer.about.batch * answer.about.sequence_length
+        return replace(answer, budget=replace(budget, tokens=tokens))
+
+    def _within(self, budget_w: float) -> Budget:
+        """How many GPUs a power budget holds, with every fabric and with whichever is bought."""
+        reader = CatalogReader(self.catalog, self.overrides)
+        chip = reader.load(ACCELERATORS, self.cluster.accelerator)
+        hall = hall_of(self, reader, chip)
+        specs, sizing, books = self._priced(reader, chip)
+        held = holdings(budget_w, hall, specs, sizing, books)
+        sold = {spec.name for spec in specs if chip.sold_with(spec.family)}
+        sold -= {spec.name for spec in specs if spec.built_with(chip.name)}
+        bought = [known for known in held if known.fabric in sold] or held
+        given = "gpus" in self.given
+        unit = sizing.hb_size
+        gpus = self.cluster.gpus if given else common_size(budget_w, chip, unit, bought)
+        cooling = cooling_kind(self, reader) or ""
+        return Budget(budget_w, gpus, unit, given, chip.short, cooling, hall, held)
 
     def _served(self) -> Comparison:
         """Size and price every fabric, and serve on it."""
@@ -304,6 +338,11 @@ class Compare(Question[Comparison | ComparisonCases]):
         """The search for plans on an accelerator with an expanded memory."""
         return plan_search(self, read_training(self, reader, variant.chip, self.cluster.gpus))
 
+    def _times(self, spec: FabricSpec, variant: Variant) -> bool:
+        """Whether a fabric is timed: a budget of gigawatts not on those that nobody sells."""
+        large = self.power_budget is not None and self.cluster.gpus > MOST_UNSOLD_TIMED
+        return self.timing and (not large or variant.chip.sold_with(spec.family))
+
     def _rows(
         self,
         specs: Sequence[FabricSpec],
@@ -318,7 +357,12 @@ class Compare(Question[Comparison | ComparisonCases]):
             If no fabric can be built.
         """
         rows = tuple(
-            _row(spec, variant, priced, partial(_timed, search if self.timing else None))
+            _row(
+                spec,
+                variant,
+                priced,
+                partial(_timed, search if self._times(spec, variant) else None),
+            )
             for spec in specs
             for variant, search in designs
         )

@@ -33,6 +33,7 @@ from netplan.scenarios.scenario import (
     timed_as_known,
 )
 from netplan.topologies.own.functions import register_fabric
+from netplan.workloads.accelerators import ACCELERATORS
 
 AnswerT_co = TypeVar("AnswerT_co", bound=Answer, covariant=True)
 QuestionT = TypeVar("QuestionT", bound="Question[Any]")
@@ -41,6 +42,7 @@ TAKES_FUNCTIONS = ("fabric", "fabrics")
 """Inputs that take a function of Python: a fabric whose graph it makes."""
 NETWORK = frozenset(
     {"gpus", "accelerator", "hb_size", "radix", "nic_gbps", "oversubscription", "ports"}
+    | {"gpu_power_cap"}
 )
 """Inputs of a scenario that say how large a network is."""
 FOUND = frozenset({"network_kind", "as_found"})
@@ -377,6 +379,8 @@ class Question(Generic[AnswerT_co]):
             resolved["stands_for"] = model
         if self.cautions:
             resolved["cautions"] = self.cautions
+        if "gpu_power_cap" in shown:
+            shown["gpu_speed"] = self._gpu_speed()
         return {**shown, **resolved}
 
     @cached_property
@@ -386,6 +390,15 @@ class Question(Generic[AnswerT_co]):
             return []
         roots, overrides = user_roots(self.catalog), dict(self.overrides or {})
         return cautions(self.cluster, self.reads, overrides, roots)
+
+    def _gpu_speed(self) -> dict[str, object] | None:
+        """What a power cap leaves of the GPU's speed, and who says so; None where it takes none."""
+        roots = user_roots(self.catalog)
+        chip = ACCELERATORS.load(self.cluster.accelerator, roots, self.overrides)
+        if chip.power_caps is None or not chip.power_cap_w:
+            return None
+        facts = {name: getattr(chip.power_caps, name) for name in ("evidence", "of", "source")}
+        return {**chip.power_caps.at(chip.power_cap_w, chip.name).to_dict(), **facts}
 
     def _with_ports(self) -> Self:
         """The question with cards of the rate that is asked for, and the ports of its model."""

@@ -15,6 +15,7 @@ from netplan.errors import InputError
 from netplan.inputs.choices import (
     AnyStrategy,
     Cards,
+    Cooling,
     Dispatcher,
     End,
     Graphs,
@@ -39,6 +40,7 @@ from netplan.inputs.readers import (
     NEWEST_SCORED,
     batch,
     per_gpu,
+    power_or_share,
     software_month,
 )
 from netplan.scenarios.described import Described, Typed
@@ -73,6 +75,15 @@ class Cluster(Described, frozen=True, kw_only=True):
         Typed("GPUs in the cluster.", unit="GPUs", low=1, high=LARGEST_CLUSTER, basic=True),
     ] = 32_768
     accelerator: Annotated[str, Option("On which GPU.", basic=True)] = "b200-1000w"
+    gpu_power_cap: Annotated[
+        float | str | None,
+        Option(
+            "What a GPU may draw, such as 500W or 80%: slower by published curves.",
+            "power-or-share",
+            otherwise="its full power",
+            quiet=True,
+        ),
+    ] = None
     hb_size: Annotated[
         Whole | None,
         Typed("GPUs per HB domain.", unit="GPUs", low=1, otherwise="the accelerator's", basic=True),
@@ -192,6 +203,12 @@ class Cluster(Described, frozen=True, kw_only=True):
         Whole | None,
         Typed("Idle GPUs in each HB domain, with --policy reconfigure.", low=1, otherwise="1"),
     ] = None
+
+    def __post_init__(self) -> None:
+        """Read a power cap as it is written."""
+        if isinstance(self.gpu_power_cap, str):
+            watts = _read(power_or_share, self.gpu_power_cap, "gpu_power_cap: ")
+            structs.force_setattr(self, "gpu_power_cap", watts)
 
     @property
     def switch_radix(self) -> int:
@@ -523,10 +540,10 @@ def _check_batch(given: object) -> None:
         _read(batch, given, "batch: ")
 
 
-def _read(reader: Callable[[str], object], given: str, name: str = "") -> None:
-    """Refuse a text that a reader refuses, by a ValueError as records have it."""
+def _read(reader: Callable[[str], object], given: str, name: str = "") -> object:
+    """What a reader reads; what it refuses is refused by a ValueError as records have it."""
     try:
-        reader(given)
+        return reader(given)
     except InputError as error:
         raise ValueError(f"{name}{error}") from None
 
@@ -621,9 +638,12 @@ class Terms(Described, frozen=True, kw_only=True):
         float | None, Option("Interest a year, as 7%.", "percent", otherwise="the same")
     ] = None
     cooling: Annotated[
-        float | None,
+        float | Cooling | None,
         Option(
-            "Energy of cooling over equipment's.", "percent", otherwise="book's share of PUE - 1"
+            "What cools (air, cold-plate, immersion), with its PUE; or its energy over the rest.",
+            "percent-or-cooling",
+            metavar="KIND|%",
+            otherwise="the servers' if they come with one alone; book's share of PUE - 1",
         ),
     ] = None
     maintenance: Annotated[
@@ -636,6 +656,14 @@ class Terms(Described, frozen=True, kw_only=True):
     ] = None
     yearly_spares: Annotated[
         float | None, Option("Parts used up, of the price a year.", "percent", otherwise="the same")
+    ] = None
+    grid: Annotated[
+        str | None,
+        Option(
+            "Whose electricity: country or region of a carbon factor in the economics book.",
+            metavar="NAME",
+            otherwise="the economics book's",
+        ),
     ] = None
     gpu_hour: Annotated[
         float | None,

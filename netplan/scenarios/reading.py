@@ -228,16 +228,20 @@ def same_capacity(cluster: Cluster, before: Cluster, catalog: str | Path | None 
 
 
 def with_cards(cluster: Cluster, overrides: Mapping[str, str]) -> dict[str, str]:
-    """Values of catalog files that are replaced, with the rate of the cards that are asked for.
+    """Values of catalog files that are replaced, with the cards and the power cap asked for.
 
     Examples
     --------
     >>> with_cards(Cluster(nic_gbps=800), {})
     {'accelerator.network_bytes_per_s': '100000000000.0'}
     """
-    if cluster.nic_gbps is None:
-        return dict(overrides)
-    return {NIC_KEY: repr(bytes_per_s(cluster.nic_gbps)), **overrides}
+    replaced = {}
+    if cluster.nic_gbps is not None:
+        replaced[NIC_KEY] = repr(bytes_per_s(cluster.nic_gbps))
+    cap = cluster.gpu_power_cap
+    if isinstance(cap, float) and cap != 1:
+        replaced[f"accelerator.power_cap_{'share' if cap <= 1 else 'w'}"] = repr(cap)
+    return {**replaced, **overrides}
 
 
 def with_ports(cluster: Cluster, overrides: Mapping[str, str], roots: Sequence[Path]) -> Cluster:

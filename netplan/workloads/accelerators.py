@@ -21,6 +21,7 @@ from netplan.records import (
     PositiveShare,
 )
 from netplan.workloads.measured_rates import MeasuredRates
+from netplan.workloads.power_caps import PowerCaps, no_cap
 
 AttentionKernel = Literal["unfused", "fa2", "cudnn"]
 
@@ -118,6 +119,10 @@ class Accelerator(Record, frozen=True, kw_only=True):
     ``training`` says what whole runs reach, ``measured`` what single kernels take: numbers of the
     one are never used for the other.
 
+    ``power_caps`` are what it computes under a limit of its power. Where one is asked for, in watts
+    or as a share of ``power_w``, `load` makes the chip slower by them and ``power_w`` that limit;
+    its peaks are then what the limit leaves of them.
+
     Examples
     --------
     >>> chip = ACCELERATORS.load("sn40l")
@@ -138,6 +143,9 @@ class Accelerator(Record, frozen=True, kw_only=True):
     network_bytes_per_s: PositiveFloat
     network_latency_s: NonNegativeFloat
     power_w: PositiveFloat
+    power_caps: PowerCaps | None = None
+    power_cap_w: NonNegativeFloat = 0.0
+    power_cap_share: PositiveShare = 1.0
     sold_in: str = ""
     sold_networks: tuple[str, ...] = ()
     chip_ports: NonNegativeInt = 0
@@ -174,7 +182,13 @@ class Accelerator(Record, frozen=True, kw_only=True):
         if number is not None:
             behind = number > 0 and words[number][0] in "v0123456789"
             shown = words[number - behind : number + 1]
-        return " ".join([*shown, *([f"({self.unsold})"] if self.unsold else [])])
+        capped = [f"at {self.power_cap_w:g} W"] if self.power_cap_w else []
+        return " ".join([*shown, *([f"({self.unsold})"] if self.unsold else []), *capped])
+
+    @property
+    def full_power_w(self) -> float:
+        """Power without a cap [W]."""
+        return self.power_w / self.power_cap_share if self.power_cap_w else self.power_w
 
     @property
     def torus_dimensions(self) -> int:
@@ -225,6 +239,7 @@ class AcceleratorCatalog(Catalog[Accelerator], frozen=True):
         Another capacity is usable in the same share, unless that is given, too.
         """
         accelerator = super().load(name, roots, self._scaled(name, roots, overrides or {}))
+        accelerator = self._capped(accelerator, roots)
         if accelerator.measured is None:
             return accelerator
         measured, path = accelerator.measured, self.find(name, roots)
@@ -236,6 +251,36 @@ class AcceleratorCatalog(Catalog[Accelerator], frozen=True):
                 )
             measured = measured.changed(**{key: str(path.with_name(table))})
         return accelerator.changed(measured=measured)
+
+    def _capped(self, chip: Accelerator, roots: Sequence[Path]) -> Accelerator:
+        """The accelerator under the power cap that it is asked for, if that is below its power.
+
+        Raises
+        ------
+        InputError
+            If nobody has published what it computes under that cap.
+        """
+        watts = chip.power_cap_w or chip.power_cap_share * chip.power_w
+        if watts == chip.power_w:
+            return chip.changed(power_cap_w=0.0, power_cap_share=1.0)
+        if chip.power_caps is None or watts > chip.power_w:
+            names = self.paths(roots) if chip.power_caps is None else ()
+            chips = (super(AcceleratorCatalog, self).load(name, roots) for name in names)
+            known = [other.name for other in chips if other.power_caps]
+            raise no_cap(chip.name, watts, chip.power_w, known)
+        speed = chip.power_caps.at(watts, chip.name).speed
+        return chip.changed(
+            power_w=watts,
+            power_cap_w=watts,
+            power_cap_share=watts / chip.power_w,
+            tensor_flops_per_s=speed * chip.tensor_flops_per_s,
+            vector_flops_per_s=speed * chip.vector_flops_per_s,
+            narrow_flops_per_s=_slowed(chip.narrow_flops_per_s, speed),
+            clock_hz=chip.clock_hz and speed * chip.clock_hz,
+            training=chip.training
+            and chip.training.changed(peaks=_slowed(chip.training.peaks, speed)),
+            measured=chip.measured and chip.measured.slowed(speed),
+        )
 
     def _scaled(
         self, name: str, roots: Sequence[Path], overrides: Mapping[str, str]
@@ -251,6 +296,11 @@ class AcceleratorCatalog(Catalog[Accelerator], frozen=True):
                     usable = capacity / file.memory_bytes * file.usable_bytes
                     return {**overrides, f"{role}.usable_bytes": repr(usable)}
         return overrides
+
+
+def _slowed(rates: dict[Precision, float], speed: float) -> dict[Precision, float]:
+    """Rates of all precisions at a share of their speed."""
+    return {precision: speed * rate for precision, rate in rates.items()}
 
 
 ACCELERATORS = AcceleratorCatalog("accelerator", "traffic/accelerators", Accelerator)

@@ -5,7 +5,7 @@ in its accelerator file, with the peaks that they are shares of. A GPU without o
 of those that have, and a wider error.
 """
 
-from typing import Literal, TypeVar
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 from msgspec import field
@@ -34,6 +34,7 @@ TABLES = {"corrections": "", "expert_corrections": "-experts", "generation_corre
 
 
 MeasuredT = TypeVar("MeasuredT", bound=Entry)
+KernelT = TypeVar("KernelT", "MeasuredProduct", "MeasuredExperts", "MeasuredAttention")
 
 
 def _at_rates(
@@ -42,6 +43,11 @@ def _at_rates(
     """Shares with the rates that they are of [FLOP/s, B/s]."""
     rates = {"peak_flops_per_s": peak_flops_per_s, "memory_bytes_per_s": memory_bytes_per_s}
     return kind(**asdict(shares) | rates)
+
+
+def _slowed(rates: KernelT, speed: float) -> KernelT:
+    """Rates of a kernel with a share of their peak [1]."""
+    return rates.changed(peak_flops_per_s=speed * rates.peak_flops_per_s)
 
 
 class ProductShares(Entry, frozen=True, kw_only=True):
@@ -149,6 +155,17 @@ class MeasuredRates(Entry, frozen=True, kw_only=True):
     def of_attention(self, kernel: AttentionKind) -> MeasuredAttention | None:
         """Attention in one of its kernels, if that was measured."""
         return self.attention if kernel == "attention" else self.generation
+
+    def slowed(self, speed: float) -> Self:
+        """The same of a GPU that computes at a share of its speed [1]; memory keeps its rate."""
+        kernels = {
+            kind: {precision: _slowed(rates, speed) for precision, rates in known.items()}
+            for kind, known in (("products", self.products), ("experts", self.experts))
+        }
+        attention, generation = (
+            rates and _slowed(rates, speed) for rates in (self.attention, self.generation)
+        )
+        return self.changed(**kernels, attention=attention, generation=generation)
 
 
 class ExchangeRates(Entry, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from netplan.performance.forwarding import Forwarding
 from netplan.performance.search import SearchResult
 from netplan.questions.answers.barred import barred_columns
 from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
+from netplan.questions.answers.budget_answer import Budget
 from netplan.questions.answers.compare_rows import (
     BASELINE,
     DOLLAR,
@@ -76,6 +77,9 @@ class Comparison(Answer):
     forwarding: Callable[[], Forwarding | None] | None = None
     """What rails forward for experts and lose by it, worked out when read."""
 
+    budget: Budget | None = None
+    """The power that the GPUs are sized by, if that was asked for."""
+
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan compare --format json``."""
         verdict, trades = self.verdict, [trade.to_dict() for trade in self.trades]
@@ -89,6 +93,7 @@ class Comparison(Answer):
             **({"memory_or_gpus": trades} if trades else {}),
             by_hb_size=[row.to_dict() for row in self.by_hb_size],
             **({"forwarding": forwarded.to_dict()} if forwarded else {}),
+            **({"power_budget": self.budget.to_dict(self.rows)} if self.budget else {}),
         )
 
     def summary(self) -> Iterator[show.Section]:
@@ -108,6 +113,7 @@ class Comparison(Answer):
             domains=self.by_hb_size,
             paper=self.paper() if self.paper else None,
             forwarding=self.forwarding() if self.forwarding else None,
+            budget=self.budget,
         )
 
     def in_a_line(self) -> str:
@@ -131,6 +137,9 @@ class Comparison(Answer):
         yield from (show.Paragraph(trade.sentence, "strong") for trade in self.trades)
         if forwarded := self.forwarding() if self.forwarding else None:
             yield show.Paragraph(forwarded.sentence)
+        if self.budget:
+            yield show.Paragraph(" ".join(self.budget.sentences(self.compared.leading)), "strong")
+            yield self.budget.table(self.rows)
         best = verdict.fabric if verdict else None
         rows, chosen = self.rows, lambda row: row.label == best
         yield show.Table("fabrics", list(self._network()), rows, legend=legend, chosen=chosen)

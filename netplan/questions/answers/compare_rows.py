@@ -27,6 +27,7 @@ from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
 
 if TYPE_CHECKING:
+    from netplan.questions.answers.budget_answer import Budget
     from netplan.questions.money.token_cost import Served
 
 BASELINE = "rail-optimized"
@@ -388,6 +389,12 @@ class Compared(Struct, frozen=True):
     domains: tuple[DomainRow, ...]
     paper: Paper | None
     forwarding: Forwarding | None = None
+    budget: "Budget | None" = None
+
+    @property
+    def leading(self) -> FabricRow | None:
+        """The row of the fabric to order, or else the first that can be built."""
+        return self.chosen or next((row for row in self.rows if row.bill), None)
 
     @property
     def chosen(self) -> FabricRow | None:

@@ -23,12 +23,12 @@ from netplan.questions.answers.compare_rows import (
     network_price,
 )
 from netplan.questions.answers.diff_sides import pace_between
-from netplan.questions.setup.inputs import found_words
+from netplan.questions.setup.inputs import capped_words, found_words
 from netplan.records import replace
 from netplan.reports.quantities import DASH, Quantity, Scale, listed, short_money
 from netplan.reports.screen import WIDTH, Screen, fitting
 from netplan.reports.sections import Column, Heading, Section, Table, Verbatim, column
-from netplan.units import GIGA, si
+from netplan.units import GIGA, PERCENT, si
 
 MILLION, MEGA, KILO = 1e6, 1e6, 1e3
 MOST_ROWS = 9
@@ -96,6 +96,8 @@ def screen(answer: Compared) -> Iterator[Section]:
     """
     groups = [Case(answer, tuple(group)) for group in _groups(answer.rows)]
     remarks: list[str | Section] = []
+    if answer.budget:
+        remarks.append(" ".join(answer.budget.sentences(answer.leading)))
     plan, loss = [*_plan(answer)], [*_loss_on_rails(answer)]
     # What is said of experts on rails stays where the plan gives way.
     texts = [*loss, " ".join(plan)] if answer.forwarding else [" ".join((*plan, *loss))]
@@ -113,6 +115,7 @@ def screen(answer: Compared) -> Iterator[Section]:
         gives_way=GIVES_WAY,
         least_gap=1,
         most_rows=MOST_ROWS,
+        firm_remarks=1 if answer.budget else 0,
     )
     yield from shown.sections()
 
@@ -177,10 +180,18 @@ def cases_screen(flag: str, cases: Sequence[tuple[object, Compared]]) -> Iterato
         for comparison in compared
     ]
     lines = [*_subtitle(first)]
+    if first.budget:
+        held = ", ".join(
+            f"{case.budget.gpus:,} {case.budget.chip}" for case in compared if case.budget
+        )
+        lines.append(f"{first.budget.words}: {held}")
     if len(set(switches)) > 1:
         pairs = zip(labels, switches, strict=True)
         lines.append(f"Switches: {', '.join(f'{switch} at {label}' for label, switch in pairs)}")
-    title = f"{first.inputs['scenario']}: {first.inputs['gpus']:,} {first.about.accelerator}"
+    size = f"{first.inputs['gpus']:,} {first.about.accelerator}"
+    if first.budget and not first.budget.given:
+        size = f"as many GPUs as {si(first.budget.budget_w, 'W')} hold"
+    title = f"{first.inputs['scenario']}: {size}"
     verdict = cases_verdict(flag, cases)
     groups = [
         [
@@ -256,7 +267,13 @@ def _instead(first: Compared, other: Compared) -> str:
         words.append("gear inside HB domains without a price")
     elif apart := row_b.bill.gear - row_a.bill.gear:
         words.append(f"gear {short_money(apart, sign=True)}")
-    if row_a.best and row_b.best and first.about.model == other.about.model:
+    rates = [
+        answer.budget and answer.budget.rate_of(row)
+        for answer, row in ((first, row_a), (other, row_b))
+    ]
+    if rates[0] and rates[1]:
+        words.append(f"{PERCENT * (rates[1] / rates[0] - 1):+.0f} % tokens/s")
+    elif row_a.best and row_b.best and first.about.model == other.about.model:
         alike = first.about == other.about
         words.append(pace_between(row_a.best, row_b.best, alike=alike).words)
     same = "" if row_a.name == row_b.name else f" ({row_b.name} instead of {row_a.name})"
@@ -288,7 +305,8 @@ def _title(answer: Compared) -> str:
 
 
 def _subtitle(answer: Compared) -> Iterator[str]:
-    """What runs, by which model of time, and the books."""
+    """What runs, by which model of time, and the books; what a power cap makes of the GPUs."""
+    yield from capped_words(answer.inputs)
     about, inputs = answer.about, answer.inputs
     prices = "; ".join(filter(None, (found_words(inputs), f"prices {inputs['prices']}")))
     if answer.serves:
@@ -409,6 +427,10 @@ def _networks(cases: Sequence[Case], *, several: bool = False, **table: Any) -> 
     if geared or (several and not all(row.gear_in_server for row in rows)):
         titles["gear"] = "gear"
     titles["power"] = unit
+    if any(case.compared.budget for case in cases):
+        titles["fit"] = "GPUs fit"
+        if any(row.best for case in cases for row in case.compared.rows):
+            titles["rate"] = "tokens/s"
     if first.serves:
         titles |= {"tokens_per_s": "tokens/s", "tokens_cost": f"{first.currency}/M tokens"}
     elif any(row.best for case in cases for row in case.compared.rows):
@@ -442,6 +464,10 @@ def _texts(case: Case, scale: Scale, factor: float, *, several: bool) -> dict[st
     if row.served:
         texts["tokens_per_s"] = f"{row.served.plan.tokens_per_s:,.0f}"
         texts["tokens_cost"] = f"{row.served.cost.total.base:,.3g}" if row.served.cost else DASH
+    if case.compared.budget:
+        texts["fit"] = case.compared.budget.fit_of(row.name)
+        rate = case.compared.budget.rate_of(row)
+        texts["rate"] = DASH if rate is None else si(rate)
     texts["iteration"] = _seconds(row.best)
     if row.mfu is not None:
         texts["mfu"] = f"{100 * row.mfu:.0f}%"

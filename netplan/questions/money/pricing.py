@@ -13,15 +13,25 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, cooling_of
-from netplan.costing.prices import ASSUMPTION, COUNTS, DERIVED, OWN_FIGURE, Price, PriceBook
+from netplan.costing.prices import (
+    ASSUMPTION,
+    COUNTS,
+    DERIVED,
+    OWN_FIGURE,
+    POWER_BOOKS,
+    PowerBook,
+    Price,
+    PriceBook,
+)
 from netplan.costing.ranges import Range
-from netplan.errors import CatalogError
-from netplan.inputs.choices import End
+from netplan.errors import CatalogError, InputError
+from netplan.inputs.choices import Cooling, End
 from netplan.questions.question import PRICES, Question
 from netplan.records import asdict, replace
 from netplan.reports.quantities import listed
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
 from netplan.scenarios.reading import CatalogReader
+from netplan.workloads.accelerators import ACCELERATORS
 
 WEAKEST_FIRST = (ASSUMPTION, DERIVED, OWN_FIGURE, *COUNTS.values())
 ONE_SOURCE = COUNTS[1]
@@ -176,7 +186,7 @@ def _units(bill: FabricBill) -> dict[str, int]:
 Asked = Question[Any]
 RUNNING = frozenset(
     {"economics", "years", "pue", "tariff", "interest", "cooling", "maintenance", "support"}
-) | {"yearly_spares"}
+) | {"yearly_spares", "grid"}
 """Books and values of what a network costs while it is used."""
 MONEY = (
     PRICES
@@ -200,26 +210,66 @@ def running_costs(asked: Asked, reader: CatalogReader, prices: PriceBook, curren
         "tariff": asked.books.terms.tariff,
         "interest": asked.books.terms.interest,
     }
-    given |= {"cooling": asked.books.terms.cooling, "spares": asked.books.terms.yearly_spares}
+    cooling = asked.books.terms.cooling
+    given |= {"spares": asked.books.terms.yearly_spares}
+    given |= {"cooling": None if isinstance(cooling, str) else cooling}
     given |= {"maintenance": asked.books.terms.maintenance, "support": asked.books.terms.support}
     stated = {name: Range.point(value) for name, value in given.items() if value is not None}
-    pue = _pue(asked, book)
-    values = {"pue": pue, "cooling": cooling_of(book, pue)} | stated
     years = book.years if asked.books.terms.years is None else asked.books.terms.years
-    return replace(Running.of(book, rate), years=years, **values)
+    return replace(book_running(asked, reader, book, rate), years=years, **stated)
 
 
-def _pue(asked: Asked, book: EconomicsBook) -> Range:
-    """PUE as given; else the book's, with the cooling that is given in place of its own."""
+def book_running(
+    asked: Asked, reader: CatalogReader, book: EconomicsBook, rate: float = 1.0
+) -> Running:
+    """Values of a book, its tariff at a rate of exchange: at the PUE of the servers' cooling."""
+    pue, grid = facility_pue(asked, reader, book), asked.books.terms.grid
+    if book.carbon is None and grid:
+        raise InputError(f"--grid {grid}: {book.name} has no carbon of any grid: leave it out")
+    carbon = book.carbon.of(grid) if book.carbon else Range.point(0.0)
+    cooling = cooling_of(book, pue)
+    return replace(Running.of(book, rate), pue=pue, cooling=cooling, carbon=carbon)
+
+
+def cooling_kind(asked: Asked, reader: CatalogReader) -> Cooling | None:
+    """What cools the servers: as asked for, else the only way that they are sold with, if any.
+
+    Raises
+    ------
+    InputError
+        If they are not sold with what is asked for.
+    """
+    kind, name = asked.books.terms.cooling, asked.cluster.accelerator
+    book: PowerBook = reader.load(POWER_BOOKS, asked.books.power)
+    chip = reader.load(ACCELERATORS, name)
+    server = book.server(chip.name)
+    sold = server.cooling if server else ()
+    if isinstance(kind, str):
+        if sold and kind not in sold:
+            raise InputError(
+                f"--cooling {kind}: {chip.sold_in or 'servers'} of {chip.short} are sold with"
+                f" {' or '.join(sold)}: give that, or another --accelerator"
+            )
+        return kind
+    return sold[0] if len(sold) == 1 else None
+
+
+def facility_pue(asked: Asked, reader: CatalogReader, book: EconomicsBook) -> Range:
+    """PUE as given; else that of what cools, or the book's, with a given share of cooling in it."""
+    kind = cooling_kind(asked, reader)
     if asked.books.terms.pue is not None:
         return Range.point(asked.books.terms.pue)
-    pue = book.pue.range
-    if asked.books.terms.cooling is None or book.cooling is None:
+    share = asked.books.terms.cooling
+    if not isinstance(share, str | None) and share < 0:
+        raise InputError(f"--cooling {100 * share:g}%: give at least 0%")
+    if isinstance(share, str) and share not in book.pue_by_cooling:
+        raise InputError(f"--cooling {share}: {book.name} has no PUE of it: give --pue")
+    by_kind = book.pue_by_cooling.get(kind) if kind else None
+    pue = (by_kind or book.pue).range
+    if share is None or isinstance(share, str) or book.cooling is None:
         return pue
     cooling = cooling_of(book, pue)
-    return Range(
-        *(pue.at(end) - cooling.at(end) + asked.books.terms.cooling for end in get_args(End))
-    )
+    return Range(*(pue.at(end) - cooling.at(end) + share for end in get_args(End)))
 
 
 def prices_in_use(bills: Iterable[FabricBill]) -> dict[tuple[str, Range], tuple[Price, list[str]]]:
@@ -238,6 +288,7 @@ def running_inputs(running: Running) -> dict[str, object]:
     ranges = {"pue": running.pue, "tariff_per_kwh": running.tariff, "interest": running.interest}
     ranges |= {"cooling": running.cooling, "maintenance": running.maintenance}
     ranges |= {"support": running.support, "yearly_spares": running.spares}
+    ranges |= {"carbon_kg_per_kwh": running.carbon}
     return {
         "years": running.years,
         **{name: amount.base for name, amount in ranges.items()},

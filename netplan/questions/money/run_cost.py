@@ -15,6 +15,7 @@ from netplan.costing.prices import PriceBook
 from netplan.costing.ranges import Estimate, Range
 from netplan.decide.candidates import Rule, RunBudget
 from netplan.errors import CatalogError, InputError
+from netplan.questions.money.pricing import book_running
 from netplan.questions.question import Question
 from netplan.records import asdict
 from netplan.scenarios.reading import CatalogReader
@@ -180,9 +181,10 @@ def rates_of(
             name = asked.cluster.accelerator
             raise CatalogError(f"economics {book.name} has no gpu_hour of {name}: give --gpu-hour")
         return None
+    running = book_running(asked, reader, book, rate)
     if isinstance(known, Estimate):
-        return Terms(iterations, rate * known.base, Running.of(book, rate), known)
-    return Terms(iterations, known, Running.of(book, rate))
+        return Terms(iterations, rate * known.base, running, known)
+    return Terms(iterations, known, running)
 
 
 def gpu_hour(

@@ -40,6 +40,7 @@ from netplan.costing.ranges import Estimate, Range
 from netplan.errors import CatalogError, InputError
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import SearchResult
+from netplan.questions.money.pricing import book_running
 from netplan.questions.money.run_cost import gpu_hour
 from netplan.questions.optimizing.designs import Design
 from netplan.questions.question import Question
@@ -348,4 +349,4 @@ def gear_rates(asked: Question[Any], reader: CatalogReader, books: BillBooks) ->
     hour = gpu_hour(asked, reader, book)
     if isinstance(hour, Estimate):
         hour = rate * hour.base
-    return None if hour is None else Rates(hour, Running.of(book, rate))
+    return None if hour is None else Rates(hour, book_running(asked, reader, book, rate))

@@ -12,7 +12,7 @@ from netplan.reports.quantities import PREFIXED, words
 from netplan.scenarios.parts import FABRICS as SCENARIO_FABRICS
 from netplan.scenarios.scenario import OF_FABRICS
 from netplan.topologies.specs import FABRICS
-from netplan.units import si
+from netplan.units import PERCENT, si
 
 EXACT_DIGITS = 12
 
@@ -68,12 +68,31 @@ def found_words(inputs: Mapping[str, Any]) -> str:
     return f"network{of_kind}{part if share < 1 else ''}"
 
 
+def capped_words(inputs: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a power cap makes of the GPUs, in a line; none without one.
+
+    Examples
+    --------
+    >>> speed = {"watts": 500.0, "speed": 0.915, "low": 0.88, "high": 0.92, "evidence": "shipping"}
+    >>> capped_words({"gpu_speed": speed})[0]
+    'GPUs at 500 W compute at 92 % (88-92 %) of full speed (shipping); MFU is of that'
+    """
+    facts = inputs.get("gpu_speed")
+    if not facts:
+        return ()
+    low, base, high = (f"{PERCENT * facts[end]:.0f}" for end in ("low", "speed", "high"))
+    speed = f"{base} % ({low}-{high} %) of full speed ({facts['evidence']}); MFU is of that"
+    return (f"GPUs at {facts['watts']:g} W compute at {speed}",)
+
+
 def replaced_lines(inputs: Mapping[str, Any], currency: str = "") -> tuple[str, ...]:
     """Lines of a heading on the values that were replaced, with units; prices in a currency."""
-    return tuple(
+    lines = (
         f"with {key} = {_exact(value, words(key, currency).unit)}"
         for key, value in inputs["set"].items()
+        if "power_cap" not in key
     )
+    return *capped_words(inputs), *lines
 
 
 def _exact(value: object, unit: str) -> str:
