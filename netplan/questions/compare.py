@@ -190,7 +190,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         hall = hall_of(self, reader, chip)
         specs, sizing, books = self._priced(reader, chip)
         held = holdings(budget_w, hall, specs, sizing, books)
-        sold = {spec.name for spec in specs if chip.sold_with(spec.family)}
+        sold = {spec.name for spec in specs if spec.sold_for(chip.sold_in)}
         sold -= {spec.name for spec in specs if spec.built_with(chip.name)}
         bought = [known for known in held if known.fabric in sold] or held
         given = "gpus" in self.given
@@ -341,7 +341,7 @@ class Compare(Question[Comparison | ComparisonCases]):
     def _times(self, spec: FabricSpec, variant: Variant) -> bool:
         """Whether a fabric is timed: a budget of gigawatts not on those that nobody sells."""
         large = self.power_budget is not None and self.cluster.gpus > MOST_UNSOLD_TIMED
-        return self.timing and (not large or variant.chip.sold_with(spec.family))
+        return self.timing and (not large or spec.sold_for(chip.sold_in))
 
     def _rows(
         self,
