@@ -341,7 +341,7 @@ class Compare(Question[Comparison | ComparisonCases]):
     def _times(self, spec: FabricSpec, variant: Variant) -> bool:
         """Whether a fabric is timed: a budget of gigawatts not on those that nobody sells."""
         large = self.power_budget is not None and self.cluster.gpus > MOST_UNSOLD_TIMED
-        return self.timing and (not large or spec.sold_for(chip.sold_in))
+        return self.timing and (not large or spec.sold_for(variant.chip.sold_in))
 
     def _rows(
         self,
