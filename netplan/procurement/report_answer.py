@@ -139,7 +139,7 @@ class Procurement(Findings, Answer):
         """The bills as a spreadsheet with live formulas, and what the report has beside them."""
         chapters = [chapter for chapter in BESIDE if chapter in self.definition.sections]
         tables = data_tables(part for chapter in chapters for part in CHAPTERS[chapter](self))
-        return self.cost.xlsx(tables)
+        return self.cost.xlsx(tables, (self.chosen.name, headline(self)))
 
 
 def _only(kind: type[SectionT], sections: Iterable[Section]) -> SectionT | None:

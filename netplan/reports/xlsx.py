@@ -203,8 +203,8 @@ def _sheet_column(
     if title in ("", unit) or not alone:
         title = named.meaning or words(named.name).quantity
     word = re.escape(unit.removeprefix("1/"))
-    told = not unit or re.search(rf"(?<!\w){word}(?!\w)", title)
-    head = title if told else f"{title}, {unit}"
+    unit_in_title = not unit or re.search(rf"(?<!\w){word}(?!\w)", title)
+    head = title if unit_in_title else f"{title}, {unit}"
     style = _style(named, largest / divisor, money=money)
     cells = tuple(_rounded(value, divisor, named, money=money) for value in values)
     return SheetColumn(head, cells, style, named.right, named.form == "prose")
@@ -223,7 +223,8 @@ def _unit(named: Quantity, largest: float, currency: str) -> tuple[str, float]:
         return "", 1.0
     if named.suffix:
         return named.suffix, named.scale
-    return f"{PREFIXES.get(named.scale, '')}{unit}", named.scale
+    prefix, base = PREFIXES.get(named.scale, ""), unit.removeprefix("k")
+    return ("M" + base if prefix == "k" and base != unit else prefix + unit), named.scale
 
 
 def _style(named: Quantity, largest: float, *, money: bool) -> str:

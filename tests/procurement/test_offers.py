@@ -102,7 +102,7 @@ def test_every_form_has_the_same_total(two: tuple[Path, Path]) -> None:
         assert "14,420" in text
     assert "14420.0" in answer.csv()
     book = load_workbook(io.BytesIO(answer.xlsx()))
-    assert book["choices"]["B2"].value == pytest.approx(14_420)
+    assert book["Choices"]["B2"].value == pytest.approx(14_420)
 
 
 def test_equals_are_taken_and_other_parts_are_not(tmp_path: Path, two: tuple[Path, Path]) -> None:

@@ -273,17 +273,30 @@ class CostAnswer(Answer):
         served = (("", note) for note in self.told)
         yield show.Notes((*notes, *((row.name, row.reason) for row in self.refused), *served))
 
-    def xlsx(self, tables: Sequence[show.Data] = ()) -> bytes:
-        """A spreadsheet with live formulas: change a price, and all totals follow."""
-        from netplan.questions.answers.cost_xlsx import cost_xlsx
+    def xlsx(
+        self, tables: Sequence[show.Data] = (), order: tuple[str, tuple[str, ...]] | None = None
+    ) -> bytes:
+        """A spreadsheet with live formulas: change a price, and all totals follow.
+
+        Parameters
+        ----------
+        tables
+            More tables, a sheet each.
+        order
+            Fabric whose bill stands first, and sentences on it; the cheapest where none is given.
+        """
+        from netplan.questions.answers.cost_xlsx import Order, cost_xlsx
 
         notes = (
             *(("Break-even", statement) for statement in self.statements),
             *((row.name, note) for row in self.rows for note in row.notes),
-            *((bill.name, inside_words(bill, self.scale)) for bill in self.bills),
             *(("Not on the bill", item) for item in self.left_out),
         )
-        return cost_xlsx(self.inputs, self.currency, self.bills, notes, tables)
+        name, sentences = order or (self._ranked[0].name, tuple(self._verdict()))
+        bill = next(bill for bill in self.bills if bill.name == name)
+        title = f"{name}: {network_words(self.inputs)}"
+        first = Order(bill, title, sentences)
+        return cost_xlsx(self.inputs, self.currency, self.bills, notes, tables, order=first)
 
     def _heading(self) -> show.Heading:
         inputs = self.inputs

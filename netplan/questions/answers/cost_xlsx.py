@@ -1,5 +1,8 @@
 """The bill as a spreadsheet: a buyer changes a price, a discount or a tariff, and totals follow.
 
+The first sheet is the order: the recommended bill alone. The others prove it: totals of all
+fabrics, prices with their sources, the bills of the other fabrics, as far as these have a price.
+
 A bill has columns to negotiate in: a target for every line, which is the book's price until the
 buyer writes another, what a supplier offers, and the difference of both. Each sheet is printed one
 page wide; what stands behind a bill's difference (factors, ends of prices, notes) is not printed.
@@ -11,7 +14,7 @@ numbers as the JSON. Text from users' files is written as text: never a formula,
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import xlsxwriter
 from xlsxwriter.utility import xl_rowcol_to_cell
@@ -35,7 +38,17 @@ from netplan.reports.xlsx import (
 )
 
 MAX_SHEET_NAME = 31
+KILO = 1000.0
+"""Watts of a kilowatt, and kilowatt-hours of a megawatt-hour [1]."""
 WIDE_COLUMN, TEXT_COLUMN, NUMBER_COLUMN, NARROW_COLUMN = 44, 26, 15, 12
+
+
+class Order(NamedTuple):
+    """What is recommended, or the cheapest: its bill, a title, and what is said of it."""
+
+    bill: FabricBill
+    title: str
+    lines: tuple[str, ...]
 
 
 def cost_xlsx(
@@ -44,16 +57,34 @@ def cost_xlsx(
     bills: Sequence[FabricBill],
     notes: Iterable[tuple[str, str]],
     tables: Sequence[Data] = (),
+    *,
+    order: Order,
 ) -> bytes:
-    """The workbook as bytes: Summary, Prices, one bill a fabric, Drivers, Notes; tables beside."""
+    """The workbook as bytes: Order, Summary, Prices, the other bills, Drivers, Notes; tables.
+
+    Parameters
+    ----------
+    inputs
+        The question with all defaults.
+    currency
+        Of all amounts.
+    bills
+        Of all fabrics; those without a price have no sheet.
+    notes
+        Subjects and what is to be said about them.
+    tables
+        More tables, a sheet each.
+    order
+        Which bill stands first, and what is said of it.
+    """
     buffer = io.BytesIO()
     with xlsxwriter.Workbook(buffer, {"in_memory": True, **SAFE}) as book:
         book.set_properties({"title": "Bill of materials", "created": CREATED})
-        sheets = _Sheets(book, inputs, bills, currency)
+        sheets = _Sheets(book, inputs, bills, currency, order)
+        for number, bill in enumerate(sheets.bills):
+            _bill(sheets, number, bill)
         _summary(sheets)
         _prices(sheets)
-        for number, bill in enumerate(bills):
-            _bill(sheets, number, bill)
         _drivers(sheets)
         _notes(sheets, [*notes, *(("Input", f"{key}: {value}") for key, value in inputs.items())])
         write_tables(book, tables, sheets.title)
@@ -64,15 +95,25 @@ class _Sheets:
     """The sheets of one workbook, and where the numbers stand that formulas refer to."""
 
     def __init__(
-        self, book: Workbook, inputs: Mapping[str, Any], bills: Sequence[FabricBill], currency: str
+        self,
+        book: Workbook,
+        inputs: Mapping[str, Any],
+        bills: Sequence[FabricBill],
+        currency: str,
+        order: Order,
     ) -> None:
-        self.inputs, self.bills = inputs, bills
+        self.inputs, self.currency, self.order = inputs, currency, order
+        others = [bill for bill in bills if bill is not order.bill]
+        priced = [bill for bill in others if bill.cost is not None]
+        self.bills = (order.bill, *priced)
+        self.without = [bill for bill in others if bill.cost is None]
+        self.orders = [book.add_worksheet("Order")]
         self.summary = book.add_worksheet("Summary")
         self.prices = book.add_worksheet("Prices")
         # Without the signs that spreadsheets refuse, short, distinct.
-        plain = (re.sub(r"[^\w .-]", "-", bill.name) for bill in bills)
-        names = (f"Bill {number} {name}" for number, name in enumerate(plain, start=1))
-        self.orders = [book.add_worksheet(name[:MAX_SHEET_NAME].strip()) for name in names]
+        plain = (re.sub(r"[^\w .-]", "-", bill.name) for bill in priced)
+        names = (f"Bill {number} {name}" for number, name in enumerate(plain, start=2))
+        self.orders += [book.add_worksheet(name[:MAX_SHEET_NAME].strip()) for name in names]
         self.drivers = book.add_worksheet("Drivers")
         self.notes = book.add_worksheet("Notes")
         self.bold = book.add_format({"bold": True})
@@ -80,19 +121,24 @@ class _Sheets:
         self.head = book.add_format(head)
         self.head_right = book.add_format(head | {"align": "right"})
         top = {"valign": "top"}
-        self.money = book.add_format(top | {"num_format": "#,##0.00"})
+        self.money = book.add_format(top | {"num_format": "#,##0"})
+        self.each = book.add_format(top | {"num_format": "#,##0.00"})
         self.count = book.add_format(top | {"num_format": "#,##0"})
+        self.kilo = book.add_format(top | {"num_format": "#,##0.0"})
         self.factor = book.add_format(top | {"num_format": "0.000"})
         self.none = book.add_format(top | {"align": "right"})
         self.wrap = book.add_format(top | {"text_wrap": True})
-        self.sum = book.add_format({"bold": True, "num_format": "#,##0.00", "top": 1})
+        self.indent_wrap = book.add_format(top | {"text_wrap": True, "align": "left", "indent": 1})
+        self.indent = book.add_format(top | {"align": "left", "indent": 1})
+        self.sum = book.add_format({"bold": True, "num_format": "#,##0", "top": 1})
+        self.large = book.add_format({"bold": True, "font_size": 14})
         # The cells that a buyer may change.
         shade = top | {"bg_color": "#FFF6D6"}
         self.input = book.add_format(shade | {"num_format": "General"})
         self.share = book.add_format(shade | {"num_format": "0.0#%"})
         self.price = book.add_format(shade | {"num_format": "#,##0.00"})
         self.title = f"Bill of materials for {inputs['gpus']:,} GPUs, amounts in {currency}"
-        self.parts = prices_in_use(bills)
+        self.parts = prices_in_use(self.bills)
 
     def price_cell(self, part: str, offer: Range, case: str) -> str:
         """Cell of a part's price on the sheet Prices."""
@@ -143,6 +189,7 @@ WORDY = frozenset(
 
 
 def _heads(sheets: _Sheets, sheet: Worksheet, row: int, heads: Sequence[str]) -> None:
+    sheet.set_row(row, 2 * LINE_HEIGHT)
     for column, head in enumerate(heads):
         form = sheets.head if head in WORDY else sheets.head_right
         sheet.write_string(row, column, head, form)
@@ -166,22 +213,28 @@ def _summary(sheets: _Sheets) -> None:
         sheet.write_string(row, 0, name)
         form = sheets.share if key in SHARES else sheets.input
         for column, case in enumerate(CASES, start=1):
-            sheet.write_number(row, column, inputs["running"][key][case], form)
-    heads = ["Fabric", "Case", "Price", "Price/GPU", "Power W", "kWh/year"]
-    heads += ["Energy/year", "Annuity/year", "Cost/year", "Cost/year x years", "Not in it"]
+            sheet.write_number(row, column, float(f"{inputs['running'][key][case]:.9g}"), form)
+    money, years = sheets.currency, "Cost of all years"
+    heads = ["Fabric", "Case", f"Price, {money}", f"Price a GPU, {money}", "Power, kW"]
+    heads += ["Energy a year, MWh"]
+    amounts = ("Energy a year", "Annuity a year", "Cost a year", years)
+    heads += [*(f"{name}, {money}" for name in amounts), "Not in it"]
     start = FIRST_RUNNING + len(RUNNING) + 1
     _heads(sheets, sheet, start, heads)
     rows = len(sheets.bills) * len(CASES)
     second = start + rows + 2
-    heads = ["Over the years, discounted", "Case", "Price", "Energy/year", "Maintenance/year"]
-    heads += ["Support/year", "Spares/year", "Years that count", "Present value"]
+    yearly = ("Price", "Energy a year", "Maintenance a year", "Support a year", "Spares a year")
+    heads = ["Over the years, discounted", "Case", *(f"{name}, {money}" for name in yearly)]
+    heads += ["Years that count", f"Present value, {money}"]
     _heads(sheets, sheet, second, heads)
-    sheet.set_row(second, 2 * LINE_HEIGHT)
     for number, bill in enumerate(sheets.bills):
         for offset, case in enumerate(CASES, start=number * len(CASES) + 1):
             _summary_row(sheets, start + offset, number, bill, case)
             _life_row(sheets, second + offset, start + offset, bill, case)
-    sheet.print_area(0, 0, second + rows, LACKING)
+    for row, bill in enumerate(sheets.without, start=second + rows + 2):
+        text = f"{bill.name} has no price, and so no sheet: {_lacking(bill)}."
+        sheet.write_string(row, 0, text)
+    sheet.print_area(0, 0, second + rows + 1 + len(sheets.without), LACKING)
     set_page(sheet, sheets.title)
 
 
@@ -194,29 +247,32 @@ def _running_cells(case: str) -> Mapping[str, str]:
 def _summary_row(sheets: _Sheets, row: int, number: int, bill: FabricBill, case: str) -> None:
     """One fabric in one case: every amount follows from the one before it, as far as known."""
     sheet, life = sheets.summary, bill.life
-    price, power, kwh, energy, annuity, cost = (f"{column}{row + 1}" for column in "CEFGHI")
+    price, power, mwh, energy, annuity, cost = (f"{column}{row + 1}" for column in "CEFGHI")
     years, cells = _setting(YEARS), _running_cells(case)
     interest = cells["interest"]
     rate = f"{interest}/(1-(1+{interest})^-{years})"
     priced, powered = bill.cost is not None, bill.draw.known
+    total = _total_cell(sheets, number, bill, case) if priced else ""
+    used = (1 / KILO) * life.energy_kwh_per_year
     formulas = (
-        (priced, 2, f"={_total_cell(sheets, number, bill, case)}", bill.capital),
+        (priced, 2, f"={total}", bill.capital),
         (priced, 3, f"={price}/{bill.gpus}", bill.per_gpu),
-        (powered, 5, f"={power}/1000*8760*{cells['pue']}", life.energy_kwh_per_year),
-        (powered, 6, f"={kwh}*{cells['tariff_per_kwh']}", life.energy_per_year),
+        (powered, 5, f"={power}*8760/1000*{cells['pue']}", used),
+        (powered, 6, f"={mwh}*1000*{cells['tariff_per_kwh']}", life.energy_per_year),
         (priced, 7, f"={price}*IF({interest}=0,1/{years},{rate})", life.annuity_per_year),
         (priced and powered, 8, f"={energy}+{annuity}", life.per_year),
         (priced and powered, 9, f"={cost}*{years}", life.total),
     )
     _text(sheet, row, [bill.name, case], sheets.wrap)
     if powered:
-        sheet.write_number(row, 4, bill.draw.typical_w, sheets.count)
+        sheet.write_number(row, 4, round(bill.draw.typical_w / KILO, 6), sheets.kilo)
     for known, column, formula, amount in formulas:
         if known:
-            sheet.write_formula(row, column, formula, sheets.money, getattr(amount, case))
+            form = sheets.kilo if column == 5 else sheets.money  # noqa: PLR2004 - energy
+            sheet.write_formula(row, column, formula, form, _cents(getattr(amount, case)))
     if case == "base":
         lacking = _lacking(bill)
-        sheet.write_string(row, LACKING, lacking, sheets.wrap)
+        sheet.write_string(row, LACKING, lacking, sheets.indent_wrap)
         sheet.set_row(row, LINE_HEIGHT * lines_of(lacking, WIDE_COLUMN))
 
 
@@ -249,7 +305,14 @@ def _life_row(sheets: _Sheets, row: int, above: int, bill: FabricBill, case: str
     _text(sheet, row, [bill.name, case], sheets.wrap)
     for known, column, formula, amount, form in formulas:
         if known:
-            sheet.write_formula(row, column, formula, form, getattr(amount, case))
+            value = getattr(amount, case)
+            value = round(value, 6) if form is sheets.factor else _cents(value)
+            sheet.write_formula(row, column, formula, form, value)
+
+
+def _cents(amount: float) -> float:
+    """An amount to the cent: what stands beside a formula is what people pay."""
+    return round(amount, 2)
 
 
 def _lacking(bill: FabricBill) -> str:
@@ -268,7 +331,8 @@ def _prices(sheets: _Sheets) -> None:
     sheet.set_column(0, 0, TEXT_COLUMN + 10)
     sheet.set_column(1, 6, NARROW_COLUMN)
     sheet.set_column(7, 8, WIDE_COLUMN)
-    heads = ["Part", "Unit", *CASES, "Date", "Confidence", "Source", "For"]
+    prices = [f"{case}, {sheets.currency}" for case in CASES]
+    heads = ["Part", "Unit", *prices, "Date", "Confidence", "Source", "For"]
     _heads(sheets, sheet, 0, heads)
     full = 1 / (1 - sheets.inputs["discount"])
     for row, ((part, offer), (price, users)) in enumerate(sheets.parts.items(), start=1):
@@ -278,26 +342,30 @@ def _prices(sheets: _Sheets) -> None:
             value = getattr(full * offer, case)
             if case != "base" and value == (full * offer).base:  # none stated: it follows the base
                 base = xl_rowcol_to_cell(row, 2 + CASES.index("base"))
-                sheet.write_formula(row, column, f"={base}", sheets.price, value)
+                sheet.write_formula(row, column, f"={base}", sheets.price, round(value, 6))
             else:
-                sheet.write_number(row, column, value, sheets.price)
+                sheet.write_number(row, column, round(value, 6), sheets.price)
         _text(sheet, row, origin, sheets.wrap, first=5)
         high = max(lines_of(text, WIDE_COLUMN) for text in origin[2:])
         sheet.set_row(row, LINE_HEIGHT * high)
-    _listed(sheets, sheet, len(sheets.parts), len(heads), "Prices")
+    _listed(sheets, sheet, (0, len(sheets.parts)), len(heads), "Prices")
 
 
 def _listed(
-    sheets: _Sheets, sheet: Worksheet, rows: int, columns: int, title: str, *, beyond: int = 0
+    sheets: _Sheets, sheet: Worksheet, ends: tuple[int, int], columns: int, title: str
 ) -> None:
-    """A list under one row of heads: filtered, frozen and printed by it, rows beyond it too."""
-    if rows:
-        sheet.autofilter(0, 0, rows, columns - 1)
-    sheet.freeze_panes(1, 2)
-    sheet.repeat_rows(0)
-    sheet.print_area(0, 0, rows + beyond, columns - 1)
+    """A list between its row of heads and its last row: filtered, frozen and printed by heads."""
+    head, last = ends
+    if last > head:
+        sheet.autofilter(head, 0, last, columns - 1)
+    sheet.freeze_panes(head + 1, 2)
+    sheet.repeat_rows(head)
+    sheet.print_area(0, 0, last, columns - 1)
     set_page(sheet, sheets.title, title)
 
+
+HEADS = 3
+"""Row of the heads of a bill, below its title and what is said of it."""
 
 BILL_WIDTHS = {
     "Category": 13,
@@ -307,25 +375,33 @@ BILL_WIDTHS = {
     "Quantity": 10,
     "Spares": 8,
     "Order": 10,
-    "Unit": 7,
-    "Each, base": 13,
-    "Total, low": 16,
-    "Total, base": 16,
-    "Total, high": 16,
+    "Unit": 8,
+    "Each": 13,
+    "Total at low": 16,
+    "Total": 16,
+    "Total at high": 16,
     "Target, each": 13,
     "Offered, each": 13,
     "Difference, each": 13,
     "Difference, order": 15,
-    "Price units": 11,
-    "Each, low": 13,
-    "Each, high": 13,
+    "Priced units in one": 11,
+    "Each at low": 13,
+    "Each at high": 13,
     "Accepted equals": 24,
     "Notes": 50,
 }
 """Columns of a bill and their widths; the last five are not printed."""
+AMOUNTS = tuple(head for head in BILL_WIDTHS if head.startswith(("Each", "Total", "Target")))
+AMOUNTS += ("Offered, each", "Difference, each", "Difference, order")
+"""Columns of money."""
+EACH = {"low": "Each at low", "base": "Each", "high": "Each at high"}
+TOTAL = {"low": "Total at low", "base": "Total", "high": "Total at high"}
 AT = {head: column for column, head in enumerate(BILL_WIDTHS)}
 PRINTED = AT["Difference, order"] + 1
-FIRST_TOTAL = AT["Total, low"]
+PRINTED_WIDTH = sum([*BILL_WIDTHS.values()][:PRINTED]) - BILL_WIDTHS["Part number"]
+FIRST_TOTAL = AT["Total at low"]
+CATEGORIES = {"hb-gear": "inside HB domains", "cards": "network cards"}
+"""Categories whose name in the catalogs is no word of people."""
 
 
 def _letter(head: str, row: int) -> str:
@@ -334,39 +410,67 @@ def _letter(head: str, row: int) -> str:
 
 
 def _total_cell(sheets: _Sheets, number: int, bill: FabricBill, case: str) -> str:
-    cell = _fixed(1 + len(bill.quote.items), FIRST_TOTAL + CASES.index(case))
+    cell = _fixed(HEADS + 1 + len(bill.quote.items), AT[TOTAL[case]])
     return f"'{sheets.orders[number].name}'!{cell}"
 
 
 def _bill(sheets: _Sheets, number: int, bill: FabricBill) -> None:
-    """One fabric: a row a part, and the total below."""
-    sheet = sheets.orders[number]
+    """One fabric: what is said of it, a row a part, the total and that of a GPU below."""
+    sheet, first = sheets.orders[number], HEADS + 1
     for head, width in BILL_WIDTHS.items():
         sheet.set_column(AT[head], AT[head], width)
-    _heads(sheets, sheet, 0, list(BILL_WIDTHS))
-    sheet.set_row(0, 2 * LINE_HEIGHT)
-    for row, item in enumerate(bill.quote.items, start=1):
+    if not any(item.line.part_number for item in bill.quote.items):
+        sheet.set_column(AT["Part number"], AT["Part number"], None, None, {"hidden": True})
+    _said_above(sheets, sheet, number, bill)
+    named = {head: f"{head}, {sheets.currency}" for head in AMOUNTS}
+    _heads(sheets, sheet, HEADS, [named.get(head, head) for head in BILL_WIDTHS])
+    for row, item in enumerate(bill.quote.items, start=first):
         _bill_row(sheets, sheet, row, item)
-    last = 1 + len(bill.quote.items)
+    last = first + len(bill.quote.items)
     sheet.write_string(last, AT["Item"], "Total", sheets.bold)
-    _listed(sheets, sheet, last - 1, PRINTED, bill.name, beyond=1)
+    _listed(sheets, sheet, (HEADS, last - 1), PRINTED, bill.name)
+    sheet.print_area(0, 0, last + 1, PRINTED - 1)
     difference = AT["Difference, order"]
-    area = f"{_letter('Difference, order', 1)}:{_letter('Difference, order', last - 1)}"
+    area = f"{_letter('Difference, order', first)}:{_letter('Difference, order', last - 1)}"
     sheet.write_formula(last, difference, f"=SUM({area})", sheets.sum, 0)
     if bill.cost is None:
         sheet.write_string(last, FIRST_TOTAL, "no price")
         return
+    sheet.write_string(last + 1, AT["Item"], "For one GPU")
     for column, case in enumerate(CASES, start=FIRST_TOTAL):
-        area = f"{xl_rowcol_to_cell(1, column)}:{xl_rowcol_to_cell(last - 1, column)}"
-        value = getattr(bill.capital, case)
+        area = f"{xl_rowcol_to_cell(first, column)}:{xl_rowcol_to_cell(last - 1, column)}"
+        value = _cents(getattr(bill.capital, case))
         sheet.write_formula(last, column, f"=SUM({area})", sheets.sum, value)
+        total = f"={xl_rowcol_to_cell(last, column)}/{bill.gpus}"
+        sheet.write_formula(last + 1, column, total, sheets.money, _cents(value / bill.gpus))
+
+
+def _said_above(sheets: _Sheets, sheet: Worksheet, number: int, bill: FabricBill) -> None:
+    """Title of a bill, and what is said of it."""
+    lacking = _lacking(bill)
+    missing = (f"Not in the sums: {lacking}.",) if lacking else ()
+    title, lines = f"{bill.name}, beside the order", ("To compare.", *missing)
+    if not number:
+        title, lines = sheets.order.title, (*sheets.order.lines, *missing)
+    text = "\n".join(lines)
+    sheet.write_string(0, 0, title, sheets.large)
+    sheet.merge_range(1, 0, 1, PRINTED - 1, "", sheets.wrap)
+    sheet.write_string(1, 0, text, sheets.wrap)
+    high = sum(lines_of(line, PRINTED_WIDTH) for line in lines)
+    sheet.set_row(1, LINE_HEIGHT * min(high, MOST_LINES))
+    sheet.write_string(
+        2,
+        0,
+        f"Amounts in {sheets.currency}. Shaded cells may be changed, prices and discount on the"
+        " sheets Prices and Summary: all sums follow.",
+    )
 
 
 def _bill_row(sheets: _Sheets, sheet: Worksheet, row: int, item: PricedItem) -> None:
     """One line of a bill; its prices follow the sheet Prices and the discount."""
     line = item.line
     texts = {
-        "Category": line.category,
+        "Category": CATEGORIES.get(line.category, line.category),
         "Item": line.title,
         "Specification": line.specification,
         "Part number": line.part_number,
@@ -375,26 +479,26 @@ def _bill_row(sheets: _Sheets, sheet: Worksheet, row: int, item: PricedItem) -> 
         "Notes": "; ".join(line.notes),
     }
     for head, text in texts.items():
-        sheet.write_string(row, AT[head], text, sheets.wrap)
+        sheet.write_string(row, AT[head], text, sheets.indent if head == "Unit" else sheets.wrap)
     high = max(lines_of(text, BILL_WIDTHS[head]) for head, text in texts.items())
     sheet.set_row(row, LINE_HEIGHT * high)
     counts = (("Quantity", line.quantity), ("Spares", line.spares))
-    for head, count in (*counts, ("Price units", item.price_units)):
+    for head, count in (*counts, ("Priced units in one", item.price_units)):
         sheet.write_number(row, AT[head], count, sheets.count)
     order = f"={_letter('Quantity', row)}+{_letter('Spares', row)}"
     sheet.write_formula(row, AT["Order"], order, sheets.count, line.order)
     _negotiated(sheets, sheet, row, item)
     if item.price is None:
-        sheet.write_string(row, AT["Each, base"], "no price", sheets.none)
+        sheet.write_string(row, AT["Each"], "no price", sheets.none)
         return
     for case in CASES:
-        price = sheets.price_cell(item.what, item.offer, case)
-        price_formula = f"={price}*{_letter('Price units', row)}*(1-{_setting(DISCOUNT)})"
-        value = getattr(item.unit_price, case)
-        sheet.write_formula(row, AT[f"Each, {case}"], price_formula, sheets.money, value)
-        total = f"={_letter('Order', row)}*{_letter(f'Each, {case}', row)}"
-        value = getattr(item.total, case)
-        sheet.write_formula(row, AT[f"Total, {case}"], total, sheets.money, value)
+        price, units = sheets.price_cell(item.what, item.offer, case), "Priced units in one"
+        price_formula = f"={price}*{_letter(units, row)}*(1-{_setting(DISCOUNT)})"
+        value = round(getattr(item.unit_price, case), 6)
+        sheet.write_formula(row, AT[EACH[case]], price_formula, sheets.each, value)
+        total = f"={_letter('Order', row)}*{_letter(EACH[case], row)}"
+        value = _cents(getattr(item.total, case))
+        sheet.write_formula(row, AT[TOTAL[case]], total, sheets.money, value)
 
 
 def _negotiated(sheets: _Sheets, sheet: Worksheet, row: int, item: PricedItem) -> None:
@@ -406,15 +510,15 @@ def _negotiated(sheets: _Sheets, sheet: Worksheet, row: int, item: PricedItem) -
     if item.price is None:
         sheet.write_blank(row, AT["Target, each"], None, sheets.price)
     else:
-        base = f"={_letter('Each, base', row)}"
-        sheet.write_formula(row, AT["Target, each"], base, sheets.price, item.unit_price.base)
+        base, value = f"={_letter('Each', row)}", round(item.unit_price.base, 6)
+        sheet.write_formula(row, AT["Target, each"], base, sheets.price, value)
     sheet.write_blank(row, AT["Offered, each"], None, sheets.price)
     for head, less in (
         ("Difference, each", f"{offered}-{target}"),
         ("Difference, order", f"({offered}-{target})*{_letter('Order', row)}"),
     ):
         formula = f'=IF({target}*{offered}=0,"",{less})'
-        sheet.write_formula(row, AT[head], formula, sheets.money, "")
+        sheet.write_formula(row, AT[head], formula, sheets.each, "")
 
 
 def _drivers(sheets: _Sheets) -> None:
@@ -423,10 +527,13 @@ def _drivers(sheets: _Sheets) -> None:
     sheet.set_column(0, 0, TEXT_COLUMN)
     sheet.set_column(1, 1, WIDE_COLUMN)
     sheet.set_column(2, 5, NUMBER_COLUMN)
-    heads = ["Fabric", "Part", "Units", "Total at low", "at high", "Swing"]
+    amounts = [f"{name}, {sheets.currency}" for name in ("Total at low", "at high", "Swing")]
+    heads = ["Fabric", "Part", "Units", *amounts]
     _heads(sheets, sheet, 0, heads)
     row = 0
     for number, bill in enumerate(sheets.bills):
+        if bill.cost is None:
+            continue
         base = _total_cell(sheets, number, bill, "base")
         for driver in bill.drivers:
             row += 1
@@ -437,10 +544,10 @@ def _drivers(sheets: _Sheets) -> None:
             for column, case, value in ((3, "low", driver.at_low), (4, "high", driver.at_high)):
                 end = sheets.price_cell(driver.part, offer, case)
                 formula = f"={base}+C{row + 1}*({end}-{middle})*(1-{_setting(DISCOUNT)})"
-                sheet.write_formula(row, column, formula, sheets.money, value)
+                sheet.write_formula(row, column, formula, sheets.money, _cents(value))
             swing = f"=E{row + 1}-D{row + 1}"
-            sheet.write_formula(row, 5, swing, sheets.money, driver.swing)
-    _listed(sheets, sheet, row, len(heads), "What drives the price")
+            sheet.write_formula(row, 5, swing, sheets.money, _cents(driver.swing))
+    _listed(sheets, sheet, (0, row), len(heads), "What drives the price")
 
 
 def _notes(sheets: _Sheets, rows: Sequence[tuple[str, str]]) -> None:

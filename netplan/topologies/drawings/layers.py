@@ -70,8 +70,8 @@ def _kept(count: int, networks: int = 1) -> list[int]:
     """
     half = SHOWN // 2
     if networks > 1:
-        each = max(1, min(half, count // networks))
-        return [*range(each), *range(count - each, count)]
+        drawn = max(1, min(half, count // networks))
+        return [*range(drawn), *range(count - drawn, count)]
     return list(range(count)) if count <= SHOWN else [*range(SHOWN - 1), count - 1]
 
 
