@@ -45,7 +45,8 @@ from netplan.reports.sections import (
     value_at,
 )
 
-TINTS = (charts.ACCENT, "#74a0dd", "#a9c6ec", "#8a94a3", "#b4bcc8", "#5d6876", "#d0d5dd", "#39424e")
+BLUES = (charts.ACCENT, "#74a0dd", "#a9c6ec")
+TINTS = (*BLUES, "#8a94a3", "#b4bcc8", "#5d6876", "#d0d5dd", "#39424e", "#c2a02f")
 CATEGORIES: dict[Category, str] = {
     "switches": "Switches",
     "transceivers": "Transceivers",

@@ -36,10 +36,9 @@ def test_servers_are_bought_by_what_their_tokens_cost() -> None:
     )
     assert report.to_dict()["cost"] == priced.to_dict()
     paid = {one.fabric: one.served.cost.total.base for one in priced.served if one.served.cost}
-    assert min(paid, key=paid.__getitem__) == "dragonfly", "which no maker sells for HGX servers"
     cheapest = min(paid.keys() - {"dragonfly"}, key=paid.__getitem__)
     assert report.recommendation.fabric == cheapest
-    assert f"A million tokens: ≥ {paid[cheapest]:,.3f}" in headline(report)[1]
+    assert f"A million tokens: {paid[cheapest]:,.3f}" in headline(report)[1]
     alone = netplan.serving(
         "serving-70b-h200", **{k: v for k, v in SERVED.items() if k != "workload"}, fabric=cheapest
     )

@@ -299,8 +299,8 @@ def test_no_interest_does_not_divide_by_zero(answer: CostAnswer) -> None:
 def test_quantity_breaks_keep_their_own_price_row(tmp_path: Path) -> None:
     shipped = Path("costing/prices/2026.yaml").read_text(encoding="utf-8")
     text = shipped.replace('name: "2026"', "name: mine").replace(
-        "    low: 374\n    base: 659\n",
-        "    low: 374\n    base: 659\n    breaks: [{quantity: 100000, price: 600}]\n",
+        "    low: 368.94\n    base: 611.95\n",
+        "    low: 368.94\n    base: 611.95\n    breaks: [{quantity: 100000, price: 600}]\n",
     )
     path = tmp_path / "mine.yaml"
     path.write_text(text, encoding="utf-8")
@@ -309,7 +309,7 @@ def test_quantity_breaks_keep_their_own_price_row(tmp_path: Path) -> None:
     rows = list(live["Prices"].iter_rows(values_only=True))
     found = {(row[3], row[8]) for row in rows if row[0] == "transceiver at 400 Gb/s"}
     # 196,608 link ends reach the break, 65,536 do not.
-    assert found == {(600, "rail-optimized"), (659, "rail-only")}
+    assert found == {(600, "rail-optimized"), (611.95, "rail-only")}
     for number, data in enumerate(ordered(answer)):
         worked = evaluate(live, "Summary", f"C{START + 1 + 3 * number}")
         assert worked == pytest.approx(data["cost"]["base"], rel=1e-12)
@@ -388,9 +388,15 @@ def test_what_has_no_price_or_power_is_empty_not_0() -> None:
     assert order.count("no price") == 3  # modules, cards, and the sum
 
 
-def test_an_end_that_no_book_states_follows_the_base(answer: CostAnswer) -> None:
-    book = opened(answer)
+def test_an_end_that_no_book_states_follows_the_base(tmp_path: Path) -> None:
+    shipped = Path("costing/prices/2026.yaml").read_text(encoding="utf-8")
+    text = shipped.replace('name: "2026"', "name: mine").replace(
+        "    low: 1070.71\n    base: 1499\n    high: 2500\n", "    base: 1499\n"
+    )
+    path = tmp_path / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    book = opened(cost("rail-only-paper", gpus=4096, radix=64, prices=str(path)))
     rows = {row[0].value: row for row in book["Prices"].iter_rows(min_row=2)}
     card = rows["network card at 400 Gb/s"]
     assert [cell.value for cell in card[2:5:2]] == [f"={card[3].coordinate}"] * 2
-    assert [cell.data_type for cell in rows["switch port at 400 Gb/s"][2:5]] == ["n"] * 3
+    assert [cell.data_type for cell in rows["transceiver at 400 Gb/s"][2:5]] == ["n"] * 3
