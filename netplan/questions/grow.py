@@ -18,13 +18,15 @@ from netplan.costing.ranges import Range
 from netplan.costing.switches import cage_links, require_switch
 from netplan.errors import InfeasibleError, InputError
 from netplan.progress import each
+from netplan.questions.answers.budget_answer import Budget
 from netplan.questions.answers.grow_answer import Grown, GrowthAnswer, GrowthPath, GrowthPhase, Plan
 from netplan.questions.asking import asks
 from netplan.questions.footprint import Footprint, footprint_of
-from netplan.questions.money.pricing import MONEY, running_costs, running_inputs
+from netplan.questions.money.pricing import MONEY, cooling_kind, running_costs, running_inputs
 from netplan.questions.own_inputs import optional, several
 from netplan.questions.question import NETWORK, WEIGHED, Question
 from netplan.questions.setup.inputs import fabrics_asked
+from netplan.questions.setup.power_budget import hall_of, holdings
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books, site_networks, spares_of
 from netplan.scenarios.reading import CatalogReader, sized
@@ -70,6 +72,7 @@ class Grow(Question[GrowthAnswer]):
         "netplan grow hgx-h100 --gpus 2048 --gpus 8192 --gpus 16384",
         "netplan grow hgx-h100 --gpus 512 --gpus 2048 --switch qm9700 --spares 2%",
         "netplan grow nvl72-gb200 --gpus 1152 --gpus 4608 --years-between 0.5",
+        "netplan grow hgx-h100 --gpus 2048 --gpus 8192 --power-budget 10MW",
     )
 
     reads: ClassVar[frozenset[str]] = (NETWORK | {"switch"} | MONEY) - {"gpus"}
@@ -89,6 +92,13 @@ class Grow(Question[GrowthAnswer]):
     )
     early_oversubscription: float | None = optional(
         "Fewer leaf uplinks before the last phase, such as 2:1.", "ratio", low=1, otherwise="none"
+    )
+
+    power_budget: float | None = optional(
+        "Power of the hall, such as 20MW: which phase needs more.",
+        "power",
+        metavar="POWER",
+        unit="W",
     )
 
     def __post_init__(self) -> None:
@@ -170,7 +180,16 @@ class Grow(Question[GrowthAnswer]):
             link_gbps=sizing.speed_gbps,
             set=reader.replaced(),
         )
-        return GrowthAnswer(inputs, money, grown, refused)
+        answer = GrowthAnswer(inputs, money, grown, refused)
+        if self.power_budget is None:
+            return answer
+        hall = hall_of(self, reader, chosen)
+        names = {fabric.name for fabric in grown}
+        specs = [spec for spec in specs if spec.name in names]
+        held = holdings(self.power_budget, hall, specs, sizing, books)
+        size, words = (self.cluster.gpus, sizing.hb_size, True), cooling_kind(self, reader) or ""
+        budget = Budget(self.power_budget, *size, chosen.short, words, hall, held)
+        return replace(answer, budget=budget)
 
 
 grow = asks(Grow)

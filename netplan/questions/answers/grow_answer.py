@@ -14,6 +14,7 @@ from netplan.costing.phases import Order, line_of
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
 from netplan.questions.answers.bill_columns import open_above, span_column
+from netplan.questions.answers.budget_answer import Budget
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.records import asdict, replace
@@ -24,6 +25,7 @@ from netplan.reports.screen import Screen, more_of
 from netplan.topologies.cabling.cable_plan import Sheet, cable_plan, media_of, plan_sheet
 from netplan.topologies.fabric import SwitchTier
 from netplan.topologies.growth import Growth, Phase
+from netplan.units import si
 
 Plan = Literal["growing", "all at once", "not planned"]
 
@@ -160,6 +162,8 @@ class GrowthAnswer(Answer):
     currency: str
     grown: tuple[Grown, ...]
     refused: tuple[Unbuildable, ...]
+    budget: Budget | None = None
+    """The power of the hall, if phases are held against one."""
 
     @property
     def scale(self) -> Scale:
@@ -182,7 +186,23 @@ class GrowthAnswer(Answer):
         """Exactly the JSON of ``netplan grow --format json``."""
         refused = [{"fabric": fabric.name, "reason": fabric.reason} for fabric in self.refused]
         parts = plain_at(self, "currency", "fabrics=grown"), plain_at(self, "verdicts", "left_out")
-        return answer_dict(self.inputs, **parts[0], refused=refused, **parts[1])
+        known = {"power_budget": self._power_dict(self.budget)} if self.budget else {}
+        return answer_dict(self.inputs, **parts[0], refused=refused, **parts[1], **known)
+
+    def _power_dict(self, budget: Budget) -> dict[str, Any]:
+        """Power of the hall in every phase as JSON, and what is said of it."""
+        phases = [
+            {"fabric": fabric.name, "phase": step.number, **_drawn(budget, step)}
+            for fabric in self.grown
+            for step in fabric.steps
+        ]
+        return {**budget.to_dict(()), "phases": phases, "sentences": self.power_words}
+
+    @property
+    def power_words(self) -> list[str]:
+        """A sentence a fabric: which phase needs more than the budget, or what the last leaves."""
+        budget = self.budget
+        return [] if budget is None else [_power(budget, fabric) for fabric in self.grown]
 
     def summary(self) -> Iterator[show.Section]:
         """The fabric that costs least to grow, its phases and those of others, other ways."""
@@ -197,9 +217,14 @@ class GrowthAnswer(Answer):
         order = [best.name, *verdicts]
         rows = sorted(phases.rows, key=lambda row: order.index(row[0]))
         refused = (f"{fabric.name} is not there: {fabric.reason}" for fabric in self.refused)
+        powers = dict(zip([grown.name for grown in self.grown], self.power_words, strict=False))
         yield from Screen(
             screen_heading(self.inputs, replace(heading, title=title), *lines),
-            (f"Cheapest to grow is {first}" if several else first, *self._between(best)),
+            (
+                f"Cheapest to grow is {first}" if several else first,
+                *self._between(best),
+                *filter(None, [powers.get(best.name)]),
+            ),
             replace(phases, rows=rows, legend=(phases.legend[0], *phases.legend[3:])),
             (*verdicts.values(), *refused, f"Not on the orders: {'; '.join(self.left_out)}."),
             more_of("orders, ways, tiers", "--plans plans"),
@@ -233,7 +258,7 @@ class GrowthAnswer(Answer):
         yield self._phases()
         yield self._tiers()
         yield self._ways()
-        for verdict in self.verdicts:
+        for verdict in (*self.verdicts, *self.power_words):
             yield show.Paragraph(verdict, "strong")
         rows = [
             (fabric.name, step, item)
@@ -282,6 +307,7 @@ class GrowthAnswer(Answer):
             *show.columns("ports_kept_free=bill.fabric.spare_ports", "cables_moved=moved", of="1"),
             *show.columns("down_over_up=oversubscription", of="1.part"),
             show.column(scale.of_money("order_cost"), "1.cost.base", mark=_mark),
+            *self._power_columns(),
             show.column(scale.of_money("own_cost", "smallest"), "1.own.capital.base", shown="wide"),
             show.column("own_switches", "1.own.fabric.switches", shown="wide"),
         ]
@@ -294,6 +320,14 @@ class GrowthAnswer(Answer):
         if any(fabric.final.quote.unpriced for fabric in self.grown):
             legend.append("≥: lines without a price in the book are not in the sum.")
         return show.Table("phases", shown, rows, legend=tuple(legend), part=itemgetter(0))
+
+    def _power_columns(self) -> Iterator[show.Column[tuple[str, GrowthPhase]]]:
+        """Power of the hall in a phase, where it is held against a budget."""
+        if budget := self.budget:
+            yield show.column(
+                "facility_w", lambda row: budget.hall.facility_w(row[1].bill).base, shown="wide"
+            )
+            yield show.column("left_w", lambda row: _drawn(budget, row[1])["left_w"], shown="wide")
 
     def _tiers(self) -> show.Table[Any]:
         """Switches of every tier in every phase, and their free ports."""
@@ -343,6 +377,26 @@ class GrowthAnswer(Answer):
         )
         title = f"Three ways to the last phase, in {scale.title}"
         return show.Table("ways", shown, rows, title, legend, part=itemgetter(0))
+
+
+def _drawn(budget: Budget, step: GrowthPhase) -> dict[str, Any]:
+    """Power of the hall in a phase, and what it leaves of a budget [W]."""
+    power = budget.hall.facility_w(step.bill)
+    return {"facility_w": asdict(power), "left_w": budget.budget_w - power.base}
+
+
+def _power(budget: Budget, fabric: Grown) -> str:
+    """Which phase of a fabric needs more than a budget, by how much, and how many GPUs fit."""
+    needs = [(step, budget.hall.facility_w(step.bill).base) for step in fabric.steps]
+    held = next((known for known in budget.held if known.fabric == fabric.name), None)
+    over = [(step, watts) for step, watts in needs if watts > budget.budget_w]
+    step, watts = over[0] if over else needs[-1]
+    apart = si(abs(watts - budget.budget_w), "W", 3)
+    phase = f"phase {step.number} ({step.gpus:,} GPUs) needs {si(watts, 'W', 4)}"
+    fits = f"; {held.gpus:,} GPUs fit" if held else ""
+    if over:
+        return f"{fabric.name}: {phase}, {apart} more than {budget.words}{fits}."
+    return f"{fabric.name}: every phase fits, {phase}, {apart} less than {budget.words}{fits}."
 
 
 def _switches_bought(row: tuple[str, GrowthPhase]) -> int:
