@@ -64,6 +64,14 @@ class Record(Entry, frozen=True, kw_only=True):
         return self.evidence if self.evidence in UNSOLD else ""
 
 
+class Sourced(Entry, frozen=True, kw_only=True):
+    """A value of a file that says who has it, from when it is, and what it is made of."""
+
+    date: str
+    source: str
+    evidence: Evidence | None = None
+
+
 RecordT = TypeVar("RecordT", bound=Record)
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field, structs
 
-from netplan.catalog import Catalog, Record
+from netplan.catalog import Catalog, Record, Sourced
 from netplan.costing.ranges import Estimate, Range
 from netplan.errors import CatalogError, one_line
 from netplan.inputs.choices import Cooling, Evidence
@@ -507,15 +507,13 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
 PRICE_BOOKS = Catalog("prices", "costing/prices", PriceBook)
 
 
-class Draw(Entry, frozen=True, kw_only=True):
+class Draw(Sourced, frozen=True, kw_only=True):
     """Power of one part at one speed, typical and at most [W]."""
 
     part: Part
     speed_gbps: PositiveFloat
     typical_w: NonNegativeFloat
     max_w: NonNegativeFloat | None = None
-    date: str
-    source: str
     note: str = ""
 
     def __post_init__(self) -> None:

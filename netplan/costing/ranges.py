@@ -4,8 +4,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-from netplan.inputs.choices import End, Evidence
-from netplan.records import Entry, NonNegativeFloat
+from netplan.catalog import Sourced
+from netplan.inputs.choices import End
+from netplan.records import NonNegativeFloat
 
 
 class Range(Struct, frozen=True):
@@ -86,15 +87,12 @@ class Range(Struct, frozen=True):
         return self.low < self.high
 
 
-class Estimate(Entry, frozen=True, kw_only=True):
+class Estimate(Sourced, frozen=True, kw_only=True):
     """An uncertain value in a catalog file, with date, source and what it is made of."""
 
     base: NonNegativeFloat
     low: NonNegativeFloat | None = None
     high: NonNegativeFloat | None = None
-    date: str
-    source: str
-    evidence: Evidence | None = None
     confidence: Literal["high", "medium", "low"]
 
     def __post_init__(self) -> None:

@@ -5,20 +5,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from msgspec import Struct
 
 from netplan.calibration.runs import CALIBRATIONS
 from netplan.catalog import Catalog, check_file, unknown_name, user_roots
 from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.hb_gear import HB_GEAR_BOOKS
 from netplan.costing.lifetime import ECONOMICS_BOOKS
 from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS
+from netplan.costing.quotations import quotations
 from netplan.costing.switches import SWITCHES
 from netplan.documents import read_yaml
 from netplan.errors import InputError
 from netplan.faults.years.rates import FAILURE_BOOKS
 from netplan.faults.years.recovery_presets import RECOVERY_PRESETS
+from netplan.inputs.choices import Evidence
 from netplan.performance.stacks import SERVING_STACKS, STACKS
 from netplan.questions.library import REPORTS
 from netplan.questions.money.pricing import PriceSource, prices_of, sections_of
@@ -27,7 +30,16 @@ from netplan.questions.question import Question
 from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.screen import Screen, more_of
-from netplan.reports.sections import Column, Heading, Paragraph, Section, Table, column, columns
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+)
 from netplan.scenarios.scenario import SCENARIOS
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
@@ -141,6 +153,79 @@ class ListRecords(Question[CatalogRecords]):
         return CatalogRecords(tuple(records))
 
 
+class FileEvidence(Struct, frozen=True):
+    """What the values of a file are made of: how many of each class, and which do not say so."""
+
+    role: str
+    file: str
+    counts: dict[Evidence, int]
+    lacking: tuple[str, ...] = ()
+
+    @property
+    def values(self) -> int:
+        """Values that say who has them [1]."""
+        return sum(self.counts.values()) + len(self.lacking)
+
+
+WHOLE = frozenset({ACCELERATORS.role, SWITCHES.role})
+"""Shelves whose files are about one product each."""
+BY_ROW: tuple[Catalog[Any], ...] = (
+    *(CABLING_BOOKS, PRICE_BOOKS, POWER_BOOKS, ECONOMICS_BOOKS, HB_GEAR_BOOKS, FAILURE_BOOKS),
+    RECOVERY_PRESETS,
+)
+CLASSES: tuple[Evidence, ...] = get_args(Evidence)
+
+
+def evidence_of(role: str, path: Path) -> FileEvidence | None:
+    """Count the classes of evidence of a file's values.
+
+    Parameters
+    ----------
+    role
+        Shelf that the file is on.
+    path
+        The file.
+
+    Returns
+    -------
+    FileEvidence or None
+        None of a shelf whose values have no such classes.
+    """
+    if role not in {*WHOLE, *(shelf.role for shelf in BY_ROW)}:
+        return None
+    data = read_yaml(path).data
+    rows = (data,) if role in WHOLE else _sourced(data)
+    classes = [(row.get("evidence"), _row_name(row)) for row in rows]
+    counts = Counter(kind for kind, _ in classes)
+    lacking = tuple(name for kind, name in classes if kind is None)
+    return FileEvidence(role, path.stem, {kind: counts[kind] for kind in CLASSES}, lacking)
+
+
+def _sourced(inside: Any, *, top: bool = True) -> Iterator[dict[str, Any]]:  # noqa: ANN401 - YAML
+    """All mappings of a file that have a source, but for the file itself and exchange rates."""
+    if isinstance(inside, list):
+        for row in inside:
+            yield from _sourced(row, top=False)
+    elif isinstance(inside, dict):
+        if not top and ("evidence" in inside or "source" in inside) and "per_usd" not in inside:
+            yield inside
+            return
+        for row in inside.values():
+            yield from _sourced(row, top=False)
+
+
+def _row_name(row: dict[str, Any]) -> str:
+    """What tells a row from others."""
+    names = ("name", "item", "cause", "what", "part", "kind", "group", "model", "speed_gbps")
+    return " ".join(str(row[name]) for name in names if name in row) or "a value"
+
+
+def table_evidence() -> FileEvidence:
+    """The same of the table of quotations."""
+    counts = Counter(row.evidence for row in quotations())
+    return FileEvidence("prices", "quotations.csv", {kind: counts[kind] for kind in CLASSES})
+
+
 class FileCheck(Struct, frozen=True):
     """Outcome of one file's check; ``error`` is None for a sound file, else all its faults."""
 
@@ -149,12 +234,29 @@ class FileCheck(Struct, frozen=True):
     error: str | None
 
 
+def _by_role(files: Sequence[FileEvidence]) -> Iterator[FileEvidence]:
+    """All files of a shelf as one."""
+    for role in dict.fromkeys(file.role for file in files):
+        shelf = [file for file in files if file.role == role]
+        counts = {kind: sum(file.counts[kind] for file in shelf) for kind in CLASSES}
+        lacking = tuple(name for file in shelf for name in file.lacking)
+        yield FileEvidence(role, "", counts, lacking)
+
+
+EVIDENCE: tuple[Column[FileEvidence], ...] = (
+    column("file", lambda file: f"{file.role}/{file.file}".rstrip("/")),
+    *(column(kind, f"counts.{kind}") for kind in CLASSES),
+    column("none", lambda file: len(file.lacking)),
+)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class CatalogCheck(Answer):
     """The answer of ``netplan catalog check``."""
 
     checks: tuple[FileCheck, ...]
     prices: tuple[PriceSource, ...] | None = None
+    evidence: tuple[FileEvidence, ...] = ()
 
     @property
     def faults(self) -> list[FileCheck]:
@@ -173,6 +275,7 @@ class CatalogCheck(Answer):
             "sound": len(self.checks) - len(self.faults),
             "faults": [asdict(check) | {"path": str(check.path)} for check in self.faults],
             **({} if self.prices is None else {"prices": [row.to_dict() for row in self.prices]}),
+            **({"evidence": [asdict(file) for file in self.evidence]} if self.evidence else {}),
         }
 
     def summary(self) -> Iterator[Section]:
@@ -180,13 +283,15 @@ class CatalogCheck(Answer):
         if self.prices is None:
             yield from self.sections()
             return
-        table, *rest = (part for part in sections_of(self.prices) if isinstance(part, Table))
+        lacking = [file for file in self.evidence if file.lacking]
+        bare = sum(len(file.lacking) for file in lacking)
+        whole = f"{bare:,} values of {len(lacking)} files lack a class"
         yield from Screen(
-            Heading("Files of the catalogs, and where prices are from"),
-            (self._sound,),
-            table,
+            Heading("Files of the catalogs, and what their values are made of"),
+            (f"{self._sound} Evidence: {whole if lacking else 'no value lacks a class'}.",),
+            Table("evidence", EVIDENCE, tuple(_by_role(self.evidence))),
             (),
-            more_of("every price" if not rest else "every table", page=False),
+            more_of("every file, every price", page=False),
         ).sections()
 
     @property
@@ -204,6 +309,8 @@ class CatalogCheck(Answer):
         yield Table("faults", shown, self.faults, only="programs")
         yield Paragraph(self._sound)
         if self.prices is not None:
+            yield Table("evidence", EVIDENCE, self.evidence, "What values are made of")
+            yield Notes.of((file.file, file.lacking) for file in self.evidence if file.lacking)
             yield from sections_of(self.prices)
 
 
@@ -224,15 +331,24 @@ class CheckRecords(Question[CatalogCheck]):
 
     files: Sequence[str | Path] = several("These files.", "path", argument=True)
     role: str | None = optional("What the files describe, if their folder does not say so.")
-    sources: bool = optional("How far each price is known.", "flag", default=False)
+    sources: bool = optional(
+        "Where prices are from, and evidence of all values.", "flag", default=False
+    )
 
     def ask(self) -> CatalogCheck:
         """Read every file with its schema."""
         checks = tuple(self._checks())
         if not self.sources:
             return CatalogCheck(checks)
-        sound = [row.path for row in checks if row.role == PRICE_BOOKS.role and not row.error]
-        return CatalogCheck(checks, prices_of([PRICE_BOOKS.load(str(path)) for path in sound]))
+        sound = [row for row in checks if not row.error]
+        books = [row.path for row in sound if row.role == PRICE_BOOKS.role]
+        made = [evidence_of(row.role, row.path) for row in sound]
+        made += [table_evidence()] if books and not self.files else []
+        return CatalogCheck(
+            checks,
+            prices_of([PRICE_BOOKS.load(str(path)) for path in books]),
+            tuple(file for file in made if file is not None),
+        )
 
     def _checks(self) -> Iterator[FileCheck]:
         if self.files:

@@ -112,12 +112,30 @@ def test_catalog_check_says_how_far_prices_are_known(tmp_path: Path) -> None:
     assert ["rack", "900", "USD/each", "!", "one", "source"] in lines
     assert "fibre: Derived: 2 x 6." in done.stdout
     assert "mine: 2 prices: derived 1 and one source 1." in done.stdout
-    done = netplan("catalog", "check", "--sources", "--format", "json", "--role", "prices")
-    prices = json.loads(done.stdout)["prices"]
-    (nvl72,) = [one for one in prices if one["model"] == "nvl72"]
-    # Switch trays of 300,000 to 450,000 USD and copper of 80,000 to 216,000 USD a rack of 72.
-    assert (nvl72["low"], nvl72["high"]) == (round(380_000 / 72), round(666_000 / 72))
-    assert (nvl72["trust"], nvl72["single_source"]) == ("derived", False)
+    answer = netplan("catalog", "check", "--sources", "--format", "json", "--role", "prices")
+    data = json.loads(answer.stdout)
+    (gear,) = [row for row in data["prices"] if row["model"] == "hb-switch"]
+    # Switch trays of 300,000 to 450,000 USD a rack of 64,800 GB/s.
+    assert (gear["low"], gear["high"]) == (round(300_000 / 64_800, 2), round(450_000 / 64_800, 2))
+    assert (gear["trust"], gear["single_source"], gear["evidence"]) == ("derived", False, "derived")
+    (paper,) = [file for file in data["evidence"] if file["file"] == "rail-only-2023"]
+    assert (paper["counts"]["shipping"], paper["lacking"]) == (3, [])
+
+
+def test_catalog_check_counts_the_evidence_of_every_file(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    row = "  - {part: rack, model: %s, unit: USD/each, base: 9, confidence: low, date: '2026'"
+    path.write_text(
+        "name: mine\ntitle: t\nsource: s\ndate: '2026'\ncurrency: USD\nprices:\n"
+        + (row % "a" + ", source: an offer, evidence: announced}\n")
+        + (row % "b" + ", source: an offer}\n")
+    )
+    done = netplan("catalog", "check", "--sources", "--role", "prices", str(path))
+    assert "Evidence: 1 values of 1 files lack a class." in done.stdout
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["prices", "0", "1", "0", "0", "0", "1"] in lines
+    whole = netplan("catalog", "check", "--sources")
+    assert "no value lacks a class" in whole.stdout
 
 
 def test_a_dash_is_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

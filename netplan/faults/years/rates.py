@@ -32,7 +32,7 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct, field
 
-from netplan.catalog import Catalog, Record, unknown_name
+from netplan.catalog import Catalog, Record, Sourced, unknown_name
 from netplan.costing.ranges import Estimate, Range
 from netplan.costing.wiring import BARE_FIBRE, CARD, Run, Wiring, plugs_needed
 from netplan.errors import InputError
@@ -254,7 +254,7 @@ class Observed(Entry, frozen=True, kw_only=True):
         return Range(per_event * low, per_event * self.events, per_event * high)
 
 
-class FailureRate(Entry, frozen=True, kw_only=True):
+class FailureRate(Sourced, frozen=True, kw_only=True):
     """How often one unit fails.
 
     The rate is ``low``, ``base``, ``high`` [1/year], or ``observed`` counts. ``interrupts`` is the
@@ -284,10 +284,7 @@ class FailureRate(Entry, frozen=True, kw_only=True):
     optics: tuple[OpticsKind, ...] = ()
     ports_each: PositiveInt | None = None
     times: PositiveFloat = 1.0
-    date: str
-    source: str
     confidence: Literal["high", "medium", "low"]
-    evidence: Evidence | None = None
     confirmed: Confirmed | None = None
     note: str = ""
     why_apart: str = ""
@@ -410,14 +407,12 @@ class KindHours(Estimate, frozen=True, kw_only=True):
             )
 
 
-class EffectiveTime(Entry, frozen=True, kw_only=True):
+class EffectiveTime(Sourced, frozen=True, kw_only=True):
     """Share of the time of one job that counted [1], on so many GPUs, over so many days."""
 
     gpus: PositiveInt
     days: PositiveFloat
     ratio: Annotated[float, Meta(ge=0, le=1)]
-    date: str
-    source: str
     confidence: Literal["high", "medium", "low"]
 
 
