@@ -26,6 +26,19 @@ def box(x: float, y: float, width: float, height: float, kind: str) -> Markup:
     return shape.format(*map(short_number, (x, y, width, height, min(5.0, height / 6))), kind)
 
 
+def boxes(corners: Iterable[tuple[float, float]], size: float, kind: str) -> Markup:
+    """Squares of one size and kind as one shape, by their upper left corners: of thousands.
+
+    Examples
+    --------
+    >>> boxes([(1, 2), (16, 2)], 13, "node")
+    Markup('<path d="M1 2h13v13h-13zM16 2h13v13h-13z" class="node"/>')
+    """
+    side = short_number(size)
+    steps = (f"M{short_number(x)} {short_number(y)}h{side}v{side}h-{side}z" for x, y in corners)
+    return Markup('<path d="{}" class="{}"/>').format("".join(steps), kind)
+
+
 def line(
     x1: float, y1: float, x2: float, y2: float, kind: str, *, width: float | None = None
 ) -> Markup:

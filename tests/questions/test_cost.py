@@ -124,8 +124,9 @@ def test_a_discount_is_off_every_price() -> None:
 
 def test_break_even_statements() -> None:
     rail_only = cost("rail-only-paper", gpus=32_768, radix=128, prices="2026").statements[0]
-    assert rail_only.startswith("rail-only stays cheaper than rail-optimized at any price of a ")
-    assert "Not counted, for want of a price: Rack of 42 units" in rail_only
+    # It has fewer parts of each kind.
+    told = "rail-only stays cheaper than rail-optimized at any price of any one part."
+    assert rail_only == told
     same = cost("rail-only-paper", gpus=1024, radix=64, hb_size=8).statements[0]
     assert same == "rail-only and rail-optimized cost the same at base prices."
     either = cost(
@@ -140,6 +141,7 @@ def test_break_even_statements() -> None:
     assert " unless " in text
     # The price in the sentence is a break-even: at it, both cost the same.
     comparison = either.comparisons[0]
+    assert len(text) < 200  # not a list of all lengths of cable
     assert any(found.price is not None for found in comparison.break_evens)
 
 

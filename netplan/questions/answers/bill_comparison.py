@@ -1,7 +1,7 @@
 """The cheapest bill against another one, part by part, and what would turn that round."""
 
 from collections import Counter
-from math import isclose
+from math import isclose, log
 from typing import Any
 
 from msgspec import Struct
@@ -11,6 +11,13 @@ from netplan.costing.materials import BillItem
 from netplan.costing.pricing import BreakEven, break_even
 from netplan.records import asdict
 from netplan.reports.quantities import listed, part_words
+from netplan.units import counted
+
+FAR = 10.0
+"""Times the price of the book, or as small a share of it, that is no price any more [1]."""
+
+MOST_TURNS, MOST_NAMED = 2, 4
+"""Prices that are named as turning a comparison round; parts of which any price will do [1]."""
 
 
 class Comparison(Struct, frozen=True):
@@ -33,10 +40,10 @@ class Comparison(Struct, frozen=True):
         """What would turn it round soonest, in a sentence."""
         if self.difference <= 0:
             return f"{self.cheaper} and {self.dearer} cost the same at base prices."
-        turns = [turn for turn in self.break_evens if turn.price is not None and turn.base]
+        turns = sorted(filter(_in_reach, self.break_evens), key=_apart)
         if not turns:
             return "No price of a single part turns that round."
-        nearest = min(turns, key=lambda turn: abs((turn.price or 0.0) / turn.base - 1))
+        nearest = turns[0]
         others = f"; so may prices of {len(turns) - 1:,} other parts" if len(turns) > 1 else ""
         return f"It turns round if {_condition(nearest, currency)}{others}."
 
@@ -44,13 +51,20 @@ class Comparison(Struct, frozen=True):
         """Such as: A costs less than B and stays cheaper unless …. It does so at any price of …."""
         if self.difference <= 0:
             return self.in_short(currency)
-        turns = [turn for turn in self.break_evens if turn.price is not None]
-        never = [_with_article(turn.part) for turn in self.break_evens if turn.price is None]
+        near = sorted(filter(_in_reach, self.break_evens), key=_apart)
+        turns = near[:MOST_TURNS]
+        never = [_with_article(turn.part) for turn in self.break_evens if turn not in near]
         text = f"{self.cheaper} stays cheaper than {self.dearer}"
         if turns:
             text += f" unless {', or '.join(_condition(turn, currency) for turn in turns)}"
+        if more := len(near) - len(turns):
+            text += f" ({counted(more, 'other part')} may turn it, too)"
         if never:
-            text += f"{'. It does so' if turns else ''} at any price of {listed(never, 'or')}"
+            other = "any other part" if turns else "any one part"
+            rest = listed(never, "or") if len(never) <= MOST_NAMED else other
+            far = any(turn.price is not None and turn not in near for turn in self.break_evens)
+            rest += ", from a tenth to ten times the book's" if far else ""
+            text += f"{'. It does so' if turns else ''} at any price of {rest}"
         if self.uncounted:
             text += f". Not counted, for want of a price: {'; '.join(self.uncounted)}"
         return f"{text}."
@@ -80,6 +94,21 @@ def _orders(lines: tuple[BillItem, ...]) -> Counter[str]:
         cable = line.category == "cables"
         units[line.title.rpartition(",")[0] if cable else line.title] += line.order
     return units
+
+
+def _times(turn: BreakEven) -> float:
+    """The price at which both cost the same, over that of the book [1]."""
+    return (turn.price or 0.0) / turn.base if turn.base else 0.0
+
+
+def _apart(turn: BreakEven) -> float:
+    """How far the price at which both cost the same is from that of the book, as a power."""
+    return abs(log(_times(turn)))
+
+
+def _in_reach(turn: BreakEven) -> bool:
+    """Whether a price of that order might be asked."""
+    return 1 / FAR <= _times(turn) <= FAR
 
 
 def _condition(turn: BreakEven, currency: str) -> str:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.reports.escape import short
-from netplan.reports.svg import box, drawing, line, text
+from netplan.reports.svg import box, boxes, drawing, short_number, text
 from netplan.topologies.cabling.floor_plan import Layout
 from netplan.topologies.graph import GPU, FabricGraph
 
@@ -183,26 +183,35 @@ def hall_drawing(layout: Layout, network: FabricGraph, extra_racks: int = 0) -> 
 def _hall_racks(held: Ints) -> Iterator[Markup]:
     """Racks of every row, and the numbers of rows and columns."""
     kinds = ("place", "node gpus", "node switch")
-    for row, cells in enumerate(held.tolist()):
-        y = HALL_TOP + row * (CELL + ROW_GAP) + ROW_GAP
-        yield text(HALL_LEFT - 8, y + CELL - 4, f"row {row + 1}", "tick", anchor="end")
-        for column, kind in enumerate(cells):
-            yield box(HALL_LEFT + column * CELL + 1, y, CELL - 2, CELL - 2, kinds[kind])
+    step = CELL + ROW_GAP
+    for row in range(len(held)):
+        y = HALL_TOP + row * step + ROW_GAP + CELL - 4
+        yield text(HALL_LEFT - 8, y, f"row {row + 1}", "tick", anchor="end")
+    for number, kind in enumerate(kinds):
+        places = np.argwhere(held == number).tolist()
+        corners = [
+            (HALL_LEFT + column * CELL + 1, HALL_TOP + row * step + ROW_GAP)
+            for row, column in places
+        ]
+        if corners:
+            yield boxes(corners, CELL - 2, kind)
     for column in (0, *range(4, held.shape[1], 5)):
         x = HALL_LEFT + (column + 0.5) * CELL
         yield text(x, HALL_TOP - 6, str(column + 1), "tick", anchor="middle")
 
 
 def _hall_trays(trays: Trays, rows: int, columns: int) -> Iterator[Markup]:
-    """Stretches of tray with cables, wide as they are full."""
-    most = max(trays.most, 1)
-
-    def at(row: int, column: int) -> tuple[float, float]:
-        x = HALL_LEFT + (column + 0.5) * CELL
-        return x, HALL_TOP + row * (CELL + ROW_GAP) + ROW_GAP / 2
-
+    """Stretches of tray with cables, wide as they are full; those of one width are one shape."""
+    most, steps = max(trays.most, 1), {False: f"h{short_number(CELL)}", True: ""}
+    steps[True] = f"v{short_number(CELL + ROW_GAP)}"
+    drawn: dict[str, list[str]] = {}
     for down, counts in ((False, trays.along), (True, trays.across)):
         for row, column in np.argwhere(counts[:rows, :columns] > 0).tolist():
             width = 0.6 + (WIDEST - 0.6) * int(counts[row, column]) / most
-            start, end = at(row, column), at(row + down, column + (not down))
-            yield line(*start, *end, "tray", width=width)
+            x = HALL_LEFT + (column + 0.5) * CELL
+            y = HALL_TOP + row * (CELL + ROW_GAP) + ROW_GAP / 2
+            step = f"M{short_number(x)} {short_number(y)}{steps[down]}"
+            drawn.setdefault(short_number(width), []).append(step)
+    shape = Markup('<path d="{}" class="tray" style="fill:none;stroke-width:{}"/>')
+    for width_px, ways in drawn.items():
+        yield shape.format("".join(ways), width_px)
