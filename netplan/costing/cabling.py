@@ -11,8 +11,9 @@ from typing import Annotated, Literal, NamedTuple, get_args
 
 from msgspec import Meta
 
-from netplan.catalog import Catalog, Record
+from netplan.catalog import Catalog, Record, Sourced
 from netplan.errors import CatalogError, InfeasibleError
+from netplan.inputs.choices import Evidence
 from netplan.records import Entry, NonNegativeInt, PositiveFloat, PositiveInt
 from netplan.topologies.graph import Medium
 
@@ -39,6 +40,7 @@ class Length(Entry, frozen=True, kw_only=True):
     medium: Medium
     length_m: PositiveFloat
     source: str
+    evidence: Evidence | None = None
 
 
 class Sold(Entry, frozen=True, kw_only=True):
@@ -70,7 +72,7 @@ class PortSplit(Entry, frozen=True, kw_only=True):
     lane_gbps: PositiveFloat | None = None
 
 
-class Card(Entry, frozen=True, kw_only=True):
+class Card(Sourced, frozen=True, kw_only=True):
     """Network card with one port of a rate, what its cage takes, and how the port can be split.
 
     ``part_number`` is the maker's order number; ``accepted`` are numbers of equals.
@@ -83,11 +85,9 @@ class Card(Entry, frozen=True, kw_only=True):
     splits: tuple[PortSplit, ...] = ()
     part_number: str = ""
     accepted: tuple[str, ...] = ()
-    date: str
-    source: str
 
 
-class Module(Entry, frozen=True, kw_only=True):
+class Module(Sourced, frozen=True, kw_only=True):
     """Transceiver: the cage that it fits and the links that it carries.
 
     Without ``speed_gbps`` it stands for modules of any rate. ``connector`` is what its fibre cables
@@ -109,8 +109,6 @@ class Module(Entry, frozen=True, kw_only=True):
     in_switch: bool = False
     part_number: str = ""
     accepted: tuple[str, ...] = ()
-    date: str
-    source: str
 
     @property
     def grade(self) -> ModuleKind:
@@ -120,7 +118,7 @@ class Module(Entry, frozen=True, kw_only=True):
         return next((grade for grade, most in SINGLE_MODE_REACH_M if self.reach_m <= most), "lr")
 
 
-class Cable(Entry, frozen=True, kw_only=True):
+class Cable(Sourced, frozen=True, kw_only=True):
     """Cable with fixed plugs: one at its first end, ``split`` at its second.
 
     ``sold`` are its lengths with their numbers; without any, ``part_number`` is that of them all.
@@ -137,8 +135,6 @@ class Cable(Entry, frozen=True, kw_only=True):
     part_number: str = ""
     sold: tuple[Sold, ...] = ()
     accepted: tuple[str, ...] = ()
-    date: str
-    source: str
 
     def __post_init__(self) -> None:
         """Refuse links that do not divide over the plugs."""
@@ -146,7 +142,7 @@ class Cable(Entry, frozen=True, kw_only=True):
             raise ValueError(f"{self.links} links do not divide over {self.split} plugs")
 
 
-class Reach(Entry, frozen=True, kw_only=True):
+class Reach(Sourced, frozen=True, kw_only=True):
     """How far a medium carries lanes of a rate, whoever makes it [m].
 
     A cable is ``straight`` with one plug at each end, ``split`` with several at one. Of a kind
@@ -157,8 +153,6 @@ class Reach(Entry, frozen=True, kw_only=True):
     lane_gbps: PositiveFloat
     plugs: Literal["any", "straight", "split"] = "any"
     reach_m: PositiveFloat
-    date: str
-    source: str
 
 
 class Chosen(NamedTuple):
@@ -168,7 +162,7 @@ class Chosen(NamedTuple):
     length_m: float
 
 
-class FibreCable(Entry, frozen=True, kw_only=True):
+class FibreCable(Sourced, frozen=True, kw_only=True):
     """Fibre cable between two modules: glass, connectors, polarity, and the lengths on sale.
 
     ``part_number`` is that of all lengths, where single ones are not known.
@@ -182,8 +176,6 @@ class FibreCable(Entry, frozen=True, kw_only=True):
     part_number: str = ""
     sold: tuple[Sold, ...] = ()
     accepted: tuple[str, ...] = ()
-    date: str
-    source: str
 
     @property
     def words(self) -> str:
@@ -203,6 +195,7 @@ class Racks(Entry, frozen=True, kw_only=True):
     cable_units: NonNegativeInt = 0
     rack_w: PositiveFloat | None = None
     source: str
+    evidence: Evidence | None = None
 
 
 class CablingBook(Record, frozen=True, kw_only=True):

@@ -16,12 +16,12 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from netplan.catalog import Catalog, Record, unknown_name
+from netplan.catalog import Catalog, Record, Sourced, unknown_name
 from netplan.costing.prices import Currency
 from netplan.costing.ranges import Estimate, Range
 from netplan.errors import InputError
 from netplan.inputs.choices import Cooling
-from netplan.records import Entry, PositiveFloat, Share, asdict, replace
+from netplan.records import PositiveFloat, Share, asdict, replace
 from netplan.units import HOURS_PER_YEAR, PETA
 from netplan.workloads.accelerators import Accelerator
 
@@ -29,7 +29,7 @@ WATTS_PER_KILOWATT = 1000.0
 MAX_YEARS = 50
 
 
-class GridCarbon(Entry, frozen=True, kw_only=True):
+class GridCarbon(Sourced, frozen=True, kw_only=True):
     """What a kWh emits, by the grid that it comes from [kg CO2e/kWh].
 
     ``grid`` is the one where nobody names one, that of the tariff; ``spread`` is how much more or
@@ -39,8 +39,6 @@ class GridCarbon(Entry, frozen=True, kw_only=True):
     grid: str
     factors: dict[str, PositiveFloat]
     spread: Share
-    date: str
-    source: str
     confidence: Literal["high", "medium", "low"]
 
     def of(self, grid: str | None = None) -> Range:
