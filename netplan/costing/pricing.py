@@ -15,6 +15,7 @@ cost the same at p = (a2 - a1) / (q1 - q2).
 """
 
 from collections.abc import Iterator, Sequence
+from math import fsum
 from typing import Literal
 
 from msgspec import Struct
@@ -248,11 +249,29 @@ def drivers(quote: Quote) -> tuple[Driver, ...]:
     return tuple(sorted(parts, key=lambda driver: (-driver.swing, -driver.amount, driver.part)))
 
 
-def least_saving(cheaper: Quote, dearer: Quote) -> tuple[float, bool]:
-    """What one network saves at least, and whether all prices that decide it have a high.
+def difference_range(
+    first: Quote, second: Quote, weights: tuple[float, float] = (1.0, 1.0)
+) -> Range:
+    """What a second network costs more than a first one, low to high: d = w2 c2 - w1 c1.
 
     A part costs the same in both, somewhere between its low and its high, so that ranges of two
-    totals may meet where the cheaper one is cheaper at any price: it has fewer of everything.
+    totals may meet where one is cheaper at any price: it has fewer of everything. Over all prices
+
+        low = sum over parts of min(d of the part at its low, base and high)
+
+    and high is the sum of the most.
+
+    Parameters
+    ----------
+    first, second
+        Quotes in one currency.
+    weights
+        What a unit of money of each counts, w1 and w2 [1].
+
+    Returns
+    -------
+    Range
+        The difference, in the currency times the weights.
 
     Examples
     --------
@@ -267,21 +286,27 @@ def least_saving(cheaper: Quote, dearer: Quote) -> tuple[float, bool]:
     ...                PRICE_BOOKS.load("2026"))
     ...     for units in (100, 150)
     ... )
-    >>> few.total.high > many.total.low, least_saving(few, many)
-    (True, (28100.0, True))
+    >>> few.total.high > many.total.low, difference_range(few, many)
+    (True, Range(low=28100.0, base=39050.0, high=54500.0))
     """
-    units: dict[tuple[str, Range], int] = {}
-    for quote, sign in ((dearer, 1), (cheaper, -1)):
-        for part, (count, offer) in quote.priced_parts.items():
-            units[part, offer] = units.get((part, offer), 0) + sign * count
-    saving = sum(
-        more * (offer.low if more > 0 else offer.high) for (_, offer), more in units.items()
+    parts: dict[str, list[float]] = {}
+    for quote, weight in ((first, -weights[0]), (second, weights[1])):
+        for item in quote.items:
+            if item.price is not None:
+                ends = parts.setdefault(item.price.what, [0.0, 0.0, 0.0])
+                total = item.total
+                for place, amount in enumerate((total.low, total.base, total.high)):
+                    ends[place] += weight * amount
+    return Range(
+        fsum(min(ends) for ends in parts.values()),
+        fsum(ends[1] for ends in parts.values()),
+        fsum(max(ends) for ends in parts.values()),
     )
-    stated = all(more >= 0 or offer.high > offer.base for (_, offer), more in units.items())
-    return saving, stated
 
 
 Direction = Literal["below", "above", "never"]
+FAR = 2.0
+"""How many times its base price a part may cost that a buyer takes for possible [1]."""
 
 
 class BreakEven(Struct, frozen=True):
@@ -291,6 +316,14 @@ class BreakEven(Struct, frozen=True):
     base: float  # its base price
     price: float | None  # at which both cost the same; None if there is none above zero
     direction: Direction  # side of it on which the cheaper network turns the dearer one
+    in_book: bool = False  # whether that lies between the low and the high of the book
+
+    @property
+    def near(self) -> bool:
+        """Whether that price is one that a buyer may meet: the book's, or up to twice the base."""
+        return self.in_book or (
+            self.price is not None and self.base / FAR <= self.price <= FAR * self.base
+        )
 
 
 def break_even(cheaper: Quote, dearer: Quote, part: str) -> BreakEven:
@@ -338,4 +371,5 @@ def break_even(cheaper: Quote, dearer: Quote, part: str) -> BreakEven:
     # At the base price the first is no dearer: with more units it loses above, with fewer below.
     if more < 0 and price <= 0:
         return BreakEven(part, base, None, "never")
-    return BreakEven(part, base, price, "above" if more > 0 else "below")
+    in_book = known is not None and known[1].low <= price <= known[1].high
+    return BreakEven(part, base, price, "above" if more > 0 else "below", in_book)

@@ -130,6 +130,13 @@ class RunBudget(Struct, frozen=True):
         """The network's share: its yearly cost for so many days."""
         return self.days(candidate) * candidate.per_year / DAYS_PER_YEAR
 
+    def paid_back(self, candidate: Candidate) -> float:
+        """Share of a network's price that the annuities of its days are [1]."""
+        if candidate.life is None or not candidate.price:
+            return 0.0
+        yearly = candidate.life.annuity_per_year.base / candidate.price
+        return self.days(candidate) * yearly / DAYS_PER_YEAR
+
     def cost(self, candidate: Candidate) -> float:
         """Cost of the run: GPU hours, and the network's share."""
         return self.days(candidate) * self.day + self.network(candidate)

@@ -18,7 +18,6 @@ from netplan.costing.fabric_bill import Bill
 from netplan.costing.materials import BillItem
 from netplan.costing.prices import SPEEDLESS
 from netplan.costing.pricing import PricedItem
-from netplan.costing.ranges import Range
 from netplan.errors import InputError
 from netplan.reports.quantities import listed, short_money
 
@@ -204,7 +203,8 @@ def difference_words(bill: Bill, other: Bill, *, most: int = SHOWN) -> str:
     Returns
     -------
     str
-        The phrase, without a full stop; ``the same money for every part`` where nothing differs.
+        The phrase, without a full stop, with the rest, so that all of it sums to the difference of
+        the totals; ``the same money for every part`` where nothing differs.
 
     Raises
     ------
@@ -216,12 +216,44 @@ def difference_words(bill: Bill, other: Bill, *, most: int = SHOWN) -> str:
     >>> from netplan.questions.cost import cost
     >>> optimized, rails = cost("hgx-b200").bills
     >>> difference_words(rails, optimized)
-    '512 switches -51.2 M, 65,536 modules -43.2 M'
+    '512 switches -51.2 M, 65,536 modules -43.2 M, 32,768 cables -4.4 M'
+    >>> difference_words(optimized, rails, most=1)
+    '512 switches +51.2 M, all other parts +47.6 M'
     >>> difference_words(rails, rails)
     'the same money for every part'
     """
-    parts = telling(differences(other, bill))
-    return ", ".join(part.words for part in parts[:most]) or "the same money for every part"
+    return parts_words(differences(other, bill), most) or "the same money for every part"
+
+
+def parts_words(parts: Sequence[PartDifference], most: int = SHOWN) -> str:
+    """Parts of a difference, the largest first, and the rest: they sum to it.
+
+    Parameters
+    ----------
+    parts
+        The differences, part by part.
+    most
+        Parts to name, one more where that is all the rest [1].
+
+    Returns
+    -------
+    str
+        The phrase; empty where no money differs.
+
+    Examples
+    --------
+    >>> racks = PartDifference("racks", "racks", "each", 61, 37, 0.0, 0.0, 61, 37)
+    >>> modules = PartDifference("transceivers", "modules", "each", 6, 4, 4800.0, 3200.0)
+    >>> parts_words([modules, racks])
+    '2 modules -1.6 k'
+    """
+    known = telling(tuple(parts))
+    named = known[: most + (len(known) == most + 1)]
+    rest = fsum(part.difference for part in parts) - fsum(part.difference for part in named)
+    words = [part.words for part in named]
+    if abs(rest) >= CENT and signed(rest) != "0":
+        words.append(f"all other parts {signed(rest)}")
+    return ", ".join(words)
 
 
 def telling(parts: tuple[PartDifference, ...]) -> tuple[PartDifference, ...]:
@@ -350,33 +382,6 @@ def money_words(parts: Sequence[PartDifference], currency: str) -> str:
         return f"{signed(more)} {currency} of what has a price"
     least = "at least" if (bound == "≥ ") == (more > 0) else "at most"
     return f"{least} {short_money(abs(more), currency)} {'more' if more > 0 else 'less'}"
-
-
-def most_more(bill: Bill, other: Bill) -> float:
-    """What one bill may cost more than another, at the prices that are worst for it.
-
-    Parts that both have cost the same in both.
-
-    Parameters
-    ----------
-    bill, other
-        Bills in one currency.
-
-    Returns
-    -------
-    float
-        The most [currency]; negative where it is cheaper at every price.
-    """
-    units: dict[str, float] = {}
-    prices: dict[str, Range] = {}
-    for sign, priced in ((1, bill), (-1, other)):
-        for item in priced.quote.items:
-            if item.price is not None:
-                count = sign * item.line.order * item.price_units
-                units[item.what] = units.get(item.what, 0.0) + count
-                prices[item.what] = item.offer
-    ends = ((count * prices[what].low, count * prices[what].high) for what, count in units.items())
-    return fsum(max(pair) for pair in ends)
 
 
 Key = tuple[str, str, str, str]

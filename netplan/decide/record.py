@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from netplan.costing.pricing import least_saving
+from netplan.costing.pricing import difference_range
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import Candidate
 from netplan.decide.difference import PartDifference, differences
@@ -98,8 +98,9 @@ class Record(Struct, frozen=True):
     Parameters
     ----------
     kind
-        ``buy`` the winner; ``undecided`` where some tie, or where prices within their ranges turn
-        it round, so that offers are to be asked for; ``none`` where nothing can be recommended.
+        ``buy`` the winner; ``undecided`` where some tie, where prices within their ranges turn it
+        round, or where a limit tells them apart by less than a percent, so that offers are to be
+        asked for; ``none`` where nothing can be recommended.
     rule
         What it was decided by, in words.
     winner, runner_up, tied
@@ -172,9 +173,7 @@ class Record(Struct, frozen=True):
         }
 
 
-def beside_the_next(
-    record: Record, best: Candidate, others: Sequence[Candidate], *, weighed: bool = True
-) -> Record:
+def beside_the_next(record: Record, best: Candidate, others: Sequence[Candidate]) -> Record:
     """Lay the winner, or the cheapest of a tie, beside who comes next.
 
     Parameters
@@ -184,8 +183,6 @@ def beside_the_next(
     best, others
         The winner, and all who compete with it. Who ties comes next, else whom a change lets win,
         else the cheapest.
-    weighed
-        Whether money decides, so that a range of its difference that holds zero leaves all open.
 
     Returns
     -------
@@ -215,11 +212,9 @@ def beside_the_next(
         base = second.price - best.price
         margin = Range.point(base)
         if best.bill is not None and second.bill is not None:
-            ours, theirs = best.bill.quote, second.bill.quote
-            margin = Range(least_saving(ours, theirs)[0], base, -least_saving(theirs, ours)[0])
+            margin = difference_range(best.bill.quote, second.bill.quote)
             parts = differences(best.bill, second.bill)
             facts["difference"] = tuple(part for part in parts if part.changed)
-        kind = "undecided" if weighed and margin.low <= 0 < margin.high else kind
         facts |= {"runner_up": second.name, "margin_money": margin}
         facts["margin_money_share"] = base / second.price if second.price else None
         if max(best.time_s, second.time_s) < inf:

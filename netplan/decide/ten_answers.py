@@ -6,7 +6,6 @@ prices are from; what is missing; what one gives up; who supports it; spares; gr
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import fsum
 
 from msgspec import Struct
 
@@ -14,7 +13,7 @@ from netplan.costing.fabric_bill import Bill
 from netplan.costing.materials import CABLE_PARTS, SWITCH_PARTS
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import AS_FAST
-from netplan.decide.difference import PartDifference, money_words, telling, unpriced_words
+from netplan.decide.difference import money_words, parts_words, unpriced_words
 from netplan.decide.record import Record, TenAnswers
 from netplan.reports.quantities import listed, short_money
 from netplan.topologies.specs import FabricSpec
@@ -75,7 +74,7 @@ def ten_answers(record: Record, sentence: str, facts: Facts) -> TenAnswers | Non
         flips=_flips(record),
         prices_from=_prices_from(bill),
         missing=_missing(bill, facts.left_out),
-        gives_up=" ".join(spec.gives_up if spec else ()) or GIVES_UP[bill.fabric.network],
+        gives_up=_given_up(spec, bill),
         supported_by=_supported(spec),
         spares=spares,
         growth=growth,
@@ -83,9 +82,9 @@ def ten_answers(record: Record, sentence: str, facts: Facts) -> TenAnswers | Non
 
 
 GIVES_UP = {
-    "any-to-any": "Nothing in reach: any GPU talks to any other, at the rate of its levels.",
-    "rail-only": "Rails do not meet: what is for another one is forwarded inside an HB domain.",
-    "direct": "Switches: a GPU reaches its neighbours, and all others through them.",
+    "any-to-any": "nothing in reach: any GPU talks to any other, at the rate of its levels",
+    "rail-only": "a network between rails: what is for another one crosses an HB domain first",
+    "direct": "switches: a GPU reaches its neighbours, and all others through them",
 }
 """What one gives up where the file of a fabric does not say, by its network."""
 
@@ -156,7 +155,7 @@ def _runner_up(record: Record, bill: Bill) -> str:
         text += f" ({signed_span(margin)} at one price of a part in both)"
     if record.margin_time_share is not None:
         text += f", {pace_words(record.margin_time_share, told_apart=record.times_told_apart)}"
-    if parts := parts_words(record.difference):
+    if parts := parts_words(record.difference, MOST_PARTS):
         text += f". {parts}"
     if lacking := unpriced_words(record.difference):
         text += f"; without a price: {lacking}"
@@ -171,7 +170,7 @@ def signed_span(margin: Range) -> str:
     >>> signed_span(Range(-2e6, 1e6, 1.24e8))
     '-2.0 M to +124 M'
     """
-    return f"{short_money(margin.low, sign=True)} to {short_money(margin.high, sign=True)}".strip()
+    return f"{short_money(margin.low, sign=True)} to {short_money(margin.high, sign=True)}"
 
 
 def pace_words(share: float, *, told_apart: bool | None) -> str:
@@ -193,29 +192,6 @@ def pace_words(share: float, *, told_apart: bool | None) -> str:
         return "as fast"
     within = ", within the error" if told_apart is False else ""
     return f"{PERCENT * abs(share):.1f} % {'more' if share > 0 else 'less'} time{within}"
-
-
-def parts_words(parts: Sequence[PartDifference], most: int = MOST_PARTS) -> str:
-    """Parts of a difference, the largest first, and the rest, which sum to it.
-
-    Parameters
-    ----------
-    parts
-        The differences, part by part.
-    most
-        Parts to name [1].
-
-    Returns
-    -------
-    str
-        The phrase; empty where nothing differs.
-    """
-    known = telling(tuple(parts))
-    words = [part.words for part in known[:most]]
-    rest = fsum(part.difference for part in parts) - fsum(p.difference for p in known[:most])
-    if words and abs(rest) >= 1:
-        words.append(f"all other parts {short_money(rest, sign=True).strip()}")
-    return ", ".join(words)
 
 
 def _flips(record: Record) -> str:
@@ -261,9 +237,77 @@ def _lacking(bill: Bill, left_out: Sequence[str]) -> Iterator[str]:
         yield f"Not on the bill: {listed(list(left_out))}."
 
 
+def _given_up(spec: FabricSpec | None, bill: Bill) -> str:
+    """What one gives up, as the file of the fabric says, or by its network."""
+    if bill.fabric.sizing.domains == 1:
+        return "Nothing: one HB domain holds all GPUs."
+    texts = (spec.gives_up if spec else ()) or (GIVES_UP[bill.fabric.network],)
+    return " ".join(f"{text[:1].upper()}{text[1:]}." for text in texts)
+
+
+def given_up_in_short(spec: FabricSpec) -> str:
+    """What one gives up with a fabric, without why.
+
+    Parameters
+    ----------
+    spec
+        Its file.
+
+    Returns
+    -------
+    str
+        A few words each; empty where the file does not say.
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> given_up_in_short(FABRICS.load("torus-3d"))
+    'switches, jobs of any shape'
+    """
+    return ", ".join(text.partition(":")[0] for text in spec.gives_up)
+
+
 def _supported(spec: FabricSpec | None) -> str:
-    """Makers with a published reference design, with its date."""
-    if spec is None or not spec.support:
-        return "No maker found: no reference design of such a fabric is known."
-    texts = [f"{entry.maker} ({entry.design}, {entry.date})" for entry in spec.support]
-    return f"{listed(texts)}."
+    """Makers with a published reference design, with its date; else who runs or describes one."""
+    known: dict[str, dict[str, list[str]]] = {}
+    for entry in (spec.support if spec else None) or ():
+        texts = known.setdefault(entry.by, {}).setdefault(entry.maker, [])
+        texts.append(f"{entry.design}, {entry.date}")
+    start = {"maker": "Makers: {}.", "operator": "Run by {}.", "paper": "Described by {}."}
+    sentences = [] if "maker" in known else ["No maker found."]
+    for by, words in start.items():
+        names = [f"{maker} ({'; '.join(texts)})" for maker, texts in known.get(by, {}).items()]
+        sentences += [words.format(listed(names))] if names else []
+    return " ".join(sentences)
+
+
+def supported_in_short(spec: FabricSpec) -> str:
+    """Makers of a fabric, or that none was found.
+
+    Parameters
+    ----------
+    spec
+        Its file.
+
+    Returns
+    -------
+    str
+        Names; empty where the file does not say.
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> for name in ("rail-optimized", "rail-only", "slim-fly"):
+    ...     supported_in_short(FABRICS.load(name))
+    'NVIDIA, Juniper and AMD publish such designs'
+    'no maker found; DeepSeek-AI runs one'
+    'no maker found'
+    """
+    if spec.support is None:
+        return ""
+    makers = {entry.maker: None for entry in spec.support if entry.by == "maker"}
+    users = {entry.maker: None for entry in spec.support if entry.by == "operator"}
+    if makers:
+        verb = "publishes such a design" if len(makers) == 1 else "publish such designs"
+        return f"{listed([*makers])} {verb}"
+    return "no maker found" + (f"; {listed([*users])} runs one" if users else "")

@@ -12,27 +12,37 @@ A product that is built with other accelerators than those asked for is shown, a
 
 Iteration times that differ by less than the model's error are not told apart
 (`netplan.decide.candidates`), so nothing is recommended for such a difference, nor
-where two cost the same: that is a tie. The runner-up wins at another price, at another value of a
-day of training, or with more network bandwidth.
+where two cost the same: that is a tie. Nor is anything recommended over what costs less at some
+prices of the book, each the same for both (`netplan.costing.pricing.difference_range`), or is told
+apart by a limit of times by less than a percent: then offers are to be asked for. The runner-up
+wins at another price, at another value of a day of training, or with more network bandwidth.
 
 A run of d days on a network of yearly cost y costs d (y / 365 + v), where a day of all GPUs is
 worth v. Two runs cost the same at v = (d2 y2 - d1 y1) / 365 / (d1 - d2).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf, isclose
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
+from netplan.costing.pricing import FAR, break_even, difference_range
+from netplan.costing.ranges import Range
 from netplan.decide.candidates import AS_FAST, Basis, Candidate, RunBudget, bought, nearly_fastest_s
 from netplan.decide.record import Change, Record, beside_the_next
 from netplan.records import asdict, replace
-from netplan.reports.quantities import listed
-from netplan.units import DAYS_PER_YEAR, GIGA
+from netplan.reports.quantities import listed, part_words, short_money
+from netplan.units import GIGA
 
-MOST_BANDWIDTH, BANDWIDTH_STEP = 16.0, 0.01
+MOST_BANDWIDTH, BANDWIDTH_STEP = 4.0, 0.01
 """Times the bandwidth of today up to which a slower fabric is tried, and how exactly [1]."""
+
+SENSIBLE = 10.0
+"""Times the GPU hours of a day, up or down, that a day of training may be worth [1]."""
+HAIR = 0.01
+"""Share of the fastest time by which a limit must tell two fabrics apart, or it does not [1]."""
 
 Probe = Callable[[str, float], float | None]
 """Network bandwidth a GPU at which a fabric trains within a time [B/s]; None if at no such."""
@@ -95,27 +105,67 @@ def decide(
         return _too_slow(candidates, basis)
     best = min(field, key=lambda fabric: _value(fabric, basis))
     even = [fabric for fabric in field if not any(_beats(other, fabric, basis) for other in field)]
-    near = [] if basis.rule != "near-fastest" else _barely_slow(candidates, field, best, basis)
+    near = [] if basis.rule != "near-fastest" else _at_limit(candidates, field, best, basis)
+    ranges = {
+        fabric.name: margin
+        for fabric in field
+        if fabric not in (*even, *near) and (margin := _margin(best, fabric, basis)).low <= 0
+    }
+    may = [fabric for fabric in field if fabric.name in ranges]
     caveats = (
         *_aside(candidates, best, basis),
         *_unlike(candidates, best),
         *_other_lines(candidates, best, basis),
         *_switchless(candidates, best, basis),
     )
-    sentence = f"{_sentence(even, best, basis)}.{_but(near, best, basis)}"
-    sentence = " ".join((sentence, *caveats))
+    parts = (*even, *near, *may)
+    names = tuple(fabric.name for fabric in sorted(parts, key=lambda fabric: fabric.price))
+    sentence = " ".join(
+        (
+            *([f"Undecided: ask for offers on {listed(names)}."] if near or may else []),
+            f"{_sentence(even, best, basis)}.",
+            *_but(near, best, basis),
+            *_may_cost_less(ranges, basis),
+            *caveats,
+        )
+    )
     if near:
         changes = _by_bandwidth(candidates, near, best, basis, probe)
     else:
         apart = [fabric for fabric in field if fabric is best or fabric not in even]
         changes = _changes(candidates, apart, best, basis, probe)
-    names = tuple(fabric.name for fabric in sorted((*even, *near), key=lambda fabric: fabric.price))
     alone, tied = (best.name, ()) if len(names) == 1 else (None, names)
     rule, flips = _rule_words(basis), tuple(changes)
     outcome = Record("buy", rule, tied=tied, flips=flips, caveats=caveats)
     first = next(fabric for fabric in candidates if fabric.name == names[0])
-    record = beside_the_next(outcome, first, candidates, weighed=basis.rule != "fastest")
+    record = beside_the_next(outcome, first, candidates)
     return Verdict(alone, rule, sentence, tied, flips, caveats, record)
+
+
+def _margin(best: Candidate, other: Candidate, basis: Basis) -> Range:
+    """What another one takes more of what the rule makes small, low to high, by all prices.
+
+    Of a training run GPU hours and energy are at their base: times of one model move together, and
+    so do prices that both networks pay. Times that are not told apart count as the same.
+    """
+    more = Range.point(_value(other, basis) - _value(best, basis))
+    if best.bill is None or other.bill is None or basis.rule in ("fastest", "tokens"):
+        return more
+    if basis.rule != "run-cost" or basis.run is None:
+        return difference_range(best.bill.quote, other.bill.quote)
+    run = basis.run
+    alike = replace(other, time_s=best.time_s) if basis.same_time(best, other) else other
+    weights = (run.paid_back(best), run.paid_back(alike))
+    prices = difference_range(best.bill.quote, other.bill.quote, weights)
+    return prices + Range.point(run.cost(alike) - run.cost(best) - prices.base)
+
+
+def _may_cost_less(ranges: Mapping[str, Range], basis: Basis) -> Iterator[str]:
+    """Say who may cost less than the best at prices within their ranges."""
+    unit = " for the run" if basis.rule == "run-cost" else ""
+    for name, margin in ranges.items():
+        low, base, high = (short_money(end, sign=True) for end in astuple(margin))
+        yield f"{name}: {base}{unit}, {low} to {high} by the prices of the book."
 
 
 def _too_slow(candidates: Sequence[Candidate], basis: Basis) -> Verdict | None:
@@ -149,30 +199,52 @@ def _field(candidates: Sequence[Candidate], basis: Basis) -> Iterator[Candidate]
             yield fabric
 
 
-def _barely_slow(
+def _at_limit(
     candidates: Sequence[Candidate], field: Sequence[Candidate], best: Candidate, basis: Basis
 ) -> list[Candidate]:
-    """Cheaper fabrics that are too slow by the fastest, but not told apart from the best."""
-    return [
+    """Who is kept from winning, or from losing, by less than is known of times.
+
+    Cheaper fabrics that are too slow by the fastest, but not told apart from the best, or beyond
+    the limit by less than a percent; and who would win if the best, inside by so little, were out.
+    """
+    late = [
         fabric
         for fabric in candidates
         if fabric.complete
         and fabric.price < best.price
-        and basis.nearly(fabric, best)
         and fabric not in field
+        and (basis.nearly(fabric, best) or _hair(candidates, fabric, basis))
     ]
+    if late or not _hair(candidates, best, basis):
+        return late
+    sure = [fabric for fabric in field if not _hair(candidates, fabric, basis)]
+    return sorted(sure, key=lambda fabric: fabric.price)[:1]
 
 
-def _but(near: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
-    """Say who is aside for less than the model's error."""
+def _hair(candidates: Sequence[Candidate], fabric: Candidate, basis: Basis) -> bool:
+    """Whether the limit of times puts a fabric in or out by less than a percent."""
+    fastest = min(candidates, key=lambda other: other.time_s)
+    if fabric.time_s == inf or (basis.same_time(fabric, fastest) and basis.barred):
+        return False
+    return abs(fabric.time_s / fastest.time_s - 1 - basis.within) < HAIR
+
+
+def _but(near: Sequence[Candidate], best: Candidate, basis: Basis) -> Iterator[str]:
+    """Say who is aside for less than the model's error, or than a percent."""
     if not near:
-        return ""
-    nearest = min(near, key=lambda fabric: fabric.time_s)
-    less, slower = basis.money.less(nearest.price, best.price), nearest.time_s / best.time_s - 1
-    return (
-        f" But {nearest.name}, {less} {basis.money.title} less, trains only"
-        f" {100 * slower:.1f} % slower than {best.name}, less than the model's error: neither is"
-        " recommended over the other."
+        return
+    other = min(near, key=lambda fabric: fabric.time_s)
+    apart = basis.money.less(*sorted((other.price, best.price)))
+    money = f"{apart} {basis.money.title} {'less' if other.price < best.price else 'more'}"
+    slower = other.time_s / best.time_s - 1
+    pace = f"{100 * abs(slower):.1f} % {'slower' if slower > 0 else 'faster'} than {best.name}"
+    if slower > 0 and basis.nearly(other, best):
+        why = "less than the model's error"
+    else:
+        why = f"and the limit of {100 * basis.within:g} % tells them apart by less than a percent"
+    yield (
+        f"But {other.name}, {money}, trains {'only ' if slower > 0 else ''}{pace}, {why}: neither"
+        " is recommended over the other."
     )
 
 
@@ -320,19 +392,41 @@ def _changes(
 
 
 def _by_price(best: Candidate, other: Candidate, basis: Basis) -> Change:
-    """Price of the best at which the next one wins."""
-    value = other.price
+    """Price of the best at which the next one wins, and whether prices of the book come to that."""
+    value: float | None = other.price
     if basis.rule == "run-cost" and basis.run and best.life:
         more = basis.run.cost(other) - basis.run.cost(best)
-        share = basis.run.days(best) * best.life.annuity_per_year.base / DAYS_PER_YEAR
-        value = best.price * (1 + more / share)
-    text = (
-        f"{other.name} wins if the {basis.bought} of {best.name} costs more than"
-        f" {basis.amount(value)} ({100 * (value / best.price - 1):+,.0f} %)"
-    )
-    if basis.rule != "run-cost":
-        text += f", or its own less than {basis.amount(best.price)}"
+        value = best.price + more / basis.run.paid_back(best)
+    margin = _margin(best, other, basis)
+    if margin.low > 0:
+        dearer = "its run costs more" if basis.rule == "run-cost" else f"{_span(margin)} dearer"
+        text = f"No price in the book flips it: {other.name}, {dearer} at all of them"
+    else:
+        turns = " or ".join(_turns(best, other)) or "several prices of the book together do"
+        text = f"{other.name} costs less if {turns}"
+    if value is not None and value > (1 + FAR) * best.price:
+        value = None  # no price that a buyer meets
     return Change(other.name, "price", best.price, value, f"{text}.")
+
+
+def _span(margin: Range) -> str:
+    """Low to high of an amount."""
+    low, high = short_money(margin.low).strip(), short_money(margin.high).strip()
+    return low if low == high else f"{low} to {high}"
+
+
+def _turns(best: Candidate, other: Candidate) -> Iterator[str]:
+    """Prices of single parts, within the book, at which another one costs as much."""
+    if best.bill is None or other.bill is None:
+        return
+    quotes = best.bill.quote, other.bill.quote
+    known = {part: None for quote in quotes for part in quote.priced_parts}
+    turns = [turn for part in known if (turn := break_even(*quotes, part)).in_book]
+    for turn in sorted(turns, key=lambda turn: abs((turn.price or 0.0) / turn.base - 1))[:2]:
+        side = "less" if turn.direction == "below" else "more"
+        yield (
+            f"a {part_words(turn.part)} costs {side} than {turn.price:,.0f} (base {turn.base:,.0f})"
+        )
 
 
 def _by_bandwidth(
@@ -390,6 +484,8 @@ def _by_day(
         faster = saved > 0
         if value > 0 and (faster or basis.rule == "run-cost"):
             pays.append((value, faster, rival))
+    # What a day would have to be worth is told where it may be.
+    pays = [pay for pay in pays if run.day / SENSIBLE <= pay[0] <= SENSIBLE * run.day]
     if not pays:
         return
     near = run.day if basis.rule == "run-cost" else 0.0

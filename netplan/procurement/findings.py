@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from netplan.costing.elevations import Elevations, elevations
 from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill
-from netplan.costing.pricing import least_saving
+from netplan.costing.pricing import difference_range
 from netplan.decide.candidates import AS_FAST, Basis, bought
 from netplan.decide.record import Record
 from netplan.decide.ten_answers import Facts, ten_answers
@@ -155,9 +155,8 @@ def _undecided(answer: CostAnswer, verdict: Verdict) -> str:
     """A tie, and whether what ties lacks prices."""
     tied = [bill for bill in answer.bills if bill.name in verdict.tied]
     more = any(bill.quote.unpriced for bill in tied)
-    return f"Order none yet: {verdict.sentence}" + (
-        " Parts without a price come on top." if more else ""
-    )
+    start = "" if verdict.sentence.startswith("Undecided") else "Order none yet: "
+    return f"{start}{verdict.sentence}" + (" Parts without a price come on top." if more else "")
 
 
 def _none(answer: CostAnswer, times_s: Mapping[str, float]) -> Recommendation:
@@ -223,9 +222,9 @@ def _reasons(
     if equal:
         yield f"At base prices {listed(equal)} cost{'s' if len(equal) == 1 else ''} the same."
     dearer = [bill for bill in others if bill.capital.base > price.base]
-    saved = {bill.name: least_saving(chosen.quote, bill.quote) for bill in dearer}
-    clear = [name for name, (least, stated) in saved.items() if least > 0 and stated]
-    overlap = [name for name, (least, _) in saved.items() if least <= 0]
+    least = {bill.name: difference_range(chosen.quote, bill.quote).low for bill in dearer}
+    clear = [name for name, saved in least.items() if saved > 0]
+    overlap = [name for name, saved in least.items() if saved <= 0]
     if clear:
         yield (
             f"{chosen.name} costs less than {listed(clear)} at all prices within the book's ranges."

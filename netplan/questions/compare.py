@@ -190,7 +190,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         hall = hall_of(self, reader, chip)
         specs, sizing, books = self._priced(reader, chip)
         held = holdings(budget_w, hall, specs, sizing, books)
-        sold = {spec.name for spec in specs if spec.sold_for(chip.sold_in)}
+        sold = {spec.name for spec in specs if spec.sold_for(chip.name, chip.sold_in)}
         sold -= {spec.name for spec in specs if spec.built_with(chip.name)}
         bought = [known for known in held if known.fabric in sold] or held
         given = "gpus" in self.given
@@ -341,7 +341,7 @@ class Compare(Question[Comparison | ComparisonCases]):
     def _times(self, spec: FabricSpec, variant: Variant) -> bool:
         """Whether a fabric is timed: a budget of gigawatts not on those that nobody sells."""
         large = self.power_budget is not None and self.cluster.gpus > MOST_UNSOLD_TIMED
-        return self.timing and (not large or spec.sold_for(variant.chip.sold_in))
+        return self.timing and (not large or spec.sold_for(variant.chip.name, variant.chip.sold_in))
 
     def _rows(
         self,
@@ -401,7 +401,7 @@ def _row(
     network = row.cost.base - bill.beside.base if row.cost else 0.0
     saved = 1 - network / baseline if row.cost and baseline else None
     chip = variant.chip
-    unsold = "" if spec.sold_for(chip.sold_in) else chip.sold_in
+    unsold = "" if spec.sold_for(chip.name, chip.sold_in) else chip.sold_in
     row = replace(complete(row), cost_reduction=saved, unsold=unsold)
     return _with_others_told(row, others)
 

@@ -101,7 +101,7 @@ class Cost(Question[CostAnswer]):
             link_gbps=sizing.speed_gbps,
             set=reader.replaced(),
         )
-        foreign = [spec.name for spec in specs if not spec.sold_for(chosen.sold_in)]
+        foreign = [spec.name for spec in specs if not spec.sold_for(chosen.name, chosen.sold_in)]
         unsold = f"Not sold for {chosen.sold_in}: {listed(foreign)}." if foreign else ""
         return CostAnswer(inputs, money, bills, refused, served, notes, unsold)
 

@@ -350,7 +350,7 @@ def _specs(
         for spec in known
         if (hb_sizes and spec.hb_size not in (None, *hb_sizes))
         or spec.built_with(on.name)
-        or not spec.sold_for(on.sold_in)
+        or not spec.sold_for(on.name, on.sold_in)
     ]
     return tuple(spec for spec in known if spec not in apart), tuple(apart)
 

@@ -65,8 +65,8 @@ FEW = 7
 class Support(Entry, frozen=True, kw_only=True):
     """Who publishes a design of such a fabric.
 
-    ``by`` a maker, who sells it, an operator, who runs it, or a paper; ``servers`` in what its
-    accelerators are sold (``sold_in`` of theirs).
+    ``by`` a maker, who sells it, an operator, who runs it, or a paper; ``accelerators`` which it is
+    for, by their names or by what they are sold in (``sold_in`` of their files).
     """
 
     maker: str
@@ -74,7 +74,7 @@ class Support(Entry, frozen=True, kw_only=True):
     design: str
     address: str
     date: str
-    servers: tuple[str, ...]
+    accelerators: tuple[str, ...]
 
 
 class FabricSpec(Record, frozen=True, kw_only=True):
@@ -91,7 +91,8 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     only where it is named. ``hall: as-published`` keeps the media that its source has, in place of
     those that follow from a hall. ``support`` are published designs of such a fabric, empty where
     none was found, and left out by files that do not say; ``gives_up`` what one gives up with it,
-    in sentences. What joins the domains is the ``family``, with the keys of that family.
+    each a few words, a colon, and why. What joins the domains is the ``family``, with the keys of
+    that family.
     """
 
     family: str
@@ -321,13 +322,13 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         """Whether sets of all fabrics leave it out: it stands in only where it is named."""
         return not (self.in_sets and self.even_pods) or "in_sets" in self.unread
 
-    def sold_for(self, servers: str) -> bool:
-        """Whether anybody publishes such a fabric for what accelerators are sold in.
+    def sold_for(self, accelerator: str, sold_in: str) -> bool:
+        """Whether anybody publishes such a fabric for an accelerator.
 
         Parameters
         ----------
-        servers
-            ``sold_in`` of the accelerator; empty where its file does not say.
+        accelerator, sold_in
+            Its name, and the servers that it comes in; empty where its file does not say.
 
         Returns
         -------
@@ -337,11 +338,13 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         Examples
         --------
         >>> rails, torus = FABRICS.load("rail-only"), FABRICS.load("torus-3d")
-        >>> [fabric.sold_for("HGX servers") for fabric in (rails, torus)]
+        >>> [fabric.sold_for("b200-1000w", "HGX servers") for fabric in (rails, torus)]
         [True, False]
         """
-        known = self.support is None or any(servers in entry.servers for entry in self.support)
-        return known or not servers
+        if self.support is None or not sold_in:
+            return True
+        known = {name for entry in self.support for name in entry.accelerators}
+        return accelerator in known or sold_in in known
 
     def built_with(self, accelerator: str) -> tuple[str, ...]:
         """Accelerators of a product, where this is none of them: nothing recommends it then."""

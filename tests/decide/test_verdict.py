@@ -94,11 +94,14 @@ def test_price_at_which_the_next_one_wins() -> None:
     (change, *_) = verdict("near-fastest", CLOS, RAILS).changes
     assert (change.fabric, change.lever, change.now, change.value) == ("clos", "price", 60e6, 100e6)
     # The cost of the run is linear in the price: at the break-even both runs cost the same.
-    (change, *_) = verdict("run-cost", TORUS, CLOS, RAILS).changes
+    (change, *_) = verdict("run-cost", CLOS, RAILS).changes
     assert change.value is not None
-    other = {"clos": CLOS, "torus": TORUS}[change.fabric]
     dearer = fabric("rails", change.value, 10.2)
-    assert RUN.cost(dearer) == pytest.approx(RUN.cost(other))
+    assert RUN.cost(dearer) == pytest.approx(RUN.cost(CLOS))
+    # A price three times as high is none that a buyer meets.
+    (change, *_) = verdict("run-cost", fabric("torus", 20e6, 40.0), RAILS).changes
+    assert (change.fabric, change.value) == ("torus", None)
+    assert "No price in the book flips it" in change.sentence
 
 
 def test_where_none_is_near_or_cheaper_the_next_one_would_need_bandwidth() -> None:
@@ -271,8 +274,13 @@ def test_no_switches_is_said_with_what_switches_cost() -> None:
     # The report that orders one gives its reasons.
     asked: dict[str, Any] = {"gpus": 32_768, "radix": 128, "fabrics": ("rail-only", "torus-2d")}
     report = netplan.procurement("rail-only-paper", **asked, prices="2026").recommendation
-    assert report.fabric == "torus-2d"
-    assert report.reasons[0].startswith("torus-2d has no switches")
+    # At the low price of card ports it costs less than rail-only, at their high one more.
+    assert (report.fabric, report.verdict and report.verdict.tied) == (
+        None,
+        ("rail-only", "torus-2d"),
+    )
+    assert report.sentence.startswith("Undecided: ask for offers on rail-only and torus-2d.")
+    assert "by the prices of the book" in report.sentence
 
 
 def test_where_nothing_trains_nothing_is_recommended() -> None:
@@ -293,17 +301,17 @@ def test_where_nothing_trains_nothing_is_recommended() -> None:
 
 
 def test_the_card_ports_of_a_torus_decide() -> None:
-    # 4 links a GPU, 131,072 ports of 100G: a module at 99 and a card port at 659 each. Rail-only
-    # has 256 switches of 128 ports at 781, 65,536 modules at 659, 32,768 card ports at 1,499. Each
-    # link is a fibre of 133.58.
+    # 4 links a GPU, 131,072 ports of 100G: a module at 69.45 and a card port at 659 each. Rail-only
+    # has 256 switches at 85,000, 65,536 modules at 611.95, 32,768 card ports at 1,499, 13 racks at
+    # 10,200. A fibre is 74.17 + 7.817 x 15 or 30 USD, and 87 to lay.
     asked: dict[str, Any] = {"gpus": 32_768, "radix": 128, "fabrics": ("rail-only", "torus-2d")}
     rails, torus = netplan.compare("rail-only-paper", **asked, prices="2026").rows
     assert torus.cost is not None
     assert rails.cost is not None
-    fibre = 133.58
-    assert torus.cost.base == pytest.approx(131_072 * (99 + 659) + 65_536 * fibre)
-    parts = 256 * 128 * 781 + 65_536 * 659 + 32_768 * 1_499
-    assert rails.cost.base == pytest.approx(parts + 32_768 * fibre)
+    near, far = 191.425 + 87, 308.68 + 87
+    assert torus.cost.base == pytest.approx(131_072 * (69.45 + 659) + 65_536 * far)
+    parts = 256 * 85_000 + 65_536 * 611.95 + 32_768 * 1_499 + 13 * 10_200
+    assert rails.cost.base == pytest.approx(parts + 32_768 * near)
     # The paper prices no card: rail-only has one like all others, the torus four of its own.
     rails, torus = netplan.compare("rail-only-paper", **asked).rows
     assert (rails.cost_complete, torus.cost_complete) == (True, False)
@@ -353,11 +361,14 @@ def test_a_difference_that_prints_as_none_is_no_lever() -> None:
     assert [
         change.lever for change in verdict("price", RAILS, fabric("clos", 100e6, 10.196)).changes
     ] == ["price"]
-    faster = verdict("price", RAILS, fabric("clos", 100e6, 10.18)).changes[-1]
+    faster = verdict("price", RAILS, fabric("clos", 62e6, 10.0)).changes[-1]
     assert faster.lever == "day_value"
-    assert "clos trains 0.2 % faster, less than the model's error" in faster.sentence
-    # 10.18 days of 100e6 / 1825 less 10.2 of 60e6 / 1825 for 0.02 days: 11.1 million a day.
-    assert "is worth more than 11.1 M USD (its GPU hours cost 24.0 k USD)" in faster.sentence
+    assert "clos trains 2.0 % faster, less than the model's error" in faster.sentence
+    # 10 days of 62e6 / 1825 less 10.2 of 60e6 / 1825 for 0.2 days: 21,918 a day.
+    assert "is worth more than 21.9 k USD (its GPU hours cost 24.0 k USD)" in faster.sentence
+    # 10.18 days of 100e6 / 1825 for 0.02 days are 11.1 million a day: no day is worth that.
+    far = verdict("price", RAILS, fabric("clos", 100e6, 10.18)).changes
+    assert [change.lever for change in far] == ["price"]
 
 
 def test_of_a_tie_none_is_too_slow() -> None:

@@ -114,12 +114,15 @@ class Comparison(Answer):
             paper=self.paper() if self.paper else None,
             forwarding=self.forwarding() if self.forwarding else None,
             budget=self.budget,
+            specs=self.specs,
         )
 
     def in_a_line(self) -> str:
         """What to order, and for how much."""
         verdict = self.verdict
         row = next((row for row in self.rows if verdict and row.label == verdict.fabric), None)
+        if verdict and verdict.tied:
+            return f"undecided: ask for offers on {listed(verdict.tied)}"
         if row is None or row.cost is None:
             return ""
         least = "" if row.cost_complete else "≥ "

@@ -390,6 +390,7 @@ class Compared(Struct, frozen=True):
     paper: Paper | None
     forwarding: Forwarding | None = None
     budget: "Budget | None" = None
+    specs: dict[str, FabricSpec] = {}
 
     @property
     def leading(self) -> FabricRow | None:

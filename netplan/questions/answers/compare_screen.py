@@ -10,8 +10,9 @@ from msgspec import Struct
 
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import AS_FAST
-from netplan.decide.difference import difference_words, differences, money_words, most_more
-from netplan.decide.record import Change
+from netplan.decide.difference import difference_words, differences, money_words
+from netplan.decide.record import Change, Record
+from netplan.decide.ten_answers import given_up_in_short, supported_in_short
 from netplan.decide.verdict import Verdict
 from netplan.performance.forwarding import rails_loss
 from netplan.performance.plan import PlanTime
@@ -324,7 +325,7 @@ def _subtitle(answer: Compared) -> Iterator[str]:
 
 def _verdict(answer: Compared) -> Iterator[str]:
     """What to order, what separates it from the any-to-any Clos, what turns that; sentences."""
-    verdict, chosen, baseline = answer.verdict, answer.chosen, answer.baseline
+    verdict, chosen = answer.verdict, answer.chosen
     if verdict is None:
         yield "Nothing can be compared: no fabric has a price (--details says what they lack)."
         return
@@ -340,35 +341,49 @@ def _verdict(answer: Compared) -> Iterator[str]:
         yield verdict.sentence.replace(" (see the notes)", "")
         return
     start = f"Order {chosen.label}: {short_money(chosen.cost.base, answer.currency)}"
-    if baseline is None or baseline is chosen or baseline.bill is None or chosen.bill is None:
+    record = verdict.decision
+    second = next((row for row in answer.rows if row.label == record.runner_up), None)
+    if second is None or second.bill is None or chosen.bill is None:
         yield f"{start}{f', {chosen.best.time_text} an iteration' if chosen.best else ''}."
     else:
-        whole = baseline.bill.capital.base
-        less = Scale.of(whole, answer.currency).apart(chosen.bill.capital.base, whole)
-        share = abs(chosen.bill.capital.base / whole - 1) if whole else 0.0
-        pace = _pace(chosen, baseline)
-        if share < SAME_MONEY:
-            yield f"{start}, the same money as {ANY_TO_ANY}{pace}."
-        else:
-            more = (
-                f"{short_money(abs(less))} ({100 * share:.0f} %) {'less' if less > 0 else 'more'}"
-            )
-            yield f"{start}, {more} than {ANY_TO_ANY}{pace}."
-            bills = chosen.bill, baseline.bill
-            always = "; cheaper at every price of the book" if most_more(*bills) < 0 else ""
-            yield f"{difference_words(*bills)}{always}."
-    yield from (_flip(change) for change in verdict.changes[:1])
-    fabric = chosen.fabric
-    if fabric is not None and fabric.network != "any-to-any" and fabric.sizing.domains > 1:
-        direct = fabric.network == "direct"
-        yield f"Given up: {'switches' if direct else 'a network between rails'}."
+        yield from _apart(start, chosen, second, record)
+    yield from (_flip(change) for change in verdict.changes if change.lever != "price")
+    spec = answer.specs.get(chosen.name)
+    if spec is not None and chosen.fabric and chosen.fabric.sizing.domains > 1:
+        given_up, makers = given_up_in_short(spec), supported_in_short(spec)
+        yield from filter(None, (given_up and f"Given up: {given_up}.", _sentence(makers)))
+
+
+def _sentence(words: str) -> str:
+    """Words as a sentence."""
+    return f"{words[:1].upper()}{words[1:]}." if words else ""
+
+
+def _apart(start: str, chosen: FabricRow, second: FabricRow, record: Record) -> Iterator[str]:
+    """What separates the order from the runner-up: money, time, parts, and at which prices."""
+    name = ANY_TO_ANY if second.name == BASELINE else second.label
+    margin, share = record.margin_money, record.margin_money_share
+    ours, theirs = chosen.bill, second.bill
+    if margin is None or share is None or ours is None or theirs is None:
+        return
+    pace = _pace(chosen, second)
+    if abs(share) < SAME_MONEY:
+        yield f"{start}, the same money as {name}{pace}."
+        return
+    less = Scale.of(theirs.capital.base, "").apart(ours.capital.base, theirs.capital.base)
+    more = f"{short_money(abs(less))} ({100 * abs(share):.0f} %)"
+    yield f"{start}, {more} {'less' if less > 0 else 'more'} than {name}{pace}."
+    yield f"{difference_words(ours, theirs)}."
+    if margin.low > 0:
+        ends = f"{short_money(margin.low)} to {short_money(margin.high)}"
+        span = f" (by {ends})" if margin.spread else ""
+        yield f"Cheaper at every price of the book{span}: none flips it."
 
 
 def _flip(change: Change) -> str:
     """What would let another fabric win, in a sentence as short as it can be."""
-    if change.lever == "price" and change.value is not None and change.now:
-        other = "the Clos" if change.fabric == BASELINE else change.fabric
-        return f"Flips to {other} at {100 * (change.value / change.now - 1):.0f} % more."
+    if change.lever == "price":
+        return change.sentence
     if change.lever == "bandwidth" and change.value is not None:
         now, needed = (8 * rate / GIGA for rate in (change.now, change.value))
         return f"Flips to {change.fabric} from {needed:,.0f} Gb/s a GPU on (now {now:,.0f})."

@@ -191,7 +191,7 @@ class Optimization(Answer):
             step = asdict(self.step(bend)) | {"per_percent": self.step(bend).per_percent}
         rule = f"where {self.objective} against iteration time bends most"
         record = Record("buy", rule, next_best_step=step)
-        return beside_the_next(record, bend_and_next[0], bend_and_next[1:], weighed=False)
+        return beside_the_next(record, bend_and_next[0], bend_and_next[1:])
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan optimize --format json``."""
@@ -498,7 +498,7 @@ def foreign(
         if others:
             names = ", ".join(f"{spec.name} ({', '.join(spec.accelerators)})" for spec in others)
             yield f"{start} built with other accelerators: {names}."
-    unsold = [spec for spec in left_out if not spec.sold_for(on.sold_in)]
+    unsold = [spec for spec in left_out if not spec.sold_for(on.name, on.sold_in)]
     unsold = [spec for spec in unsold if not spec.built_with(on.name)]
     if unsold:
         names = ", ".join(spec.name for spec in unsold)

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.materials import Compute
-from netplan.costing.pricing import least_saving
+from netplan.costing.pricing import difference_range
 from netplan.costing.ranges import Range
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
@@ -202,8 +202,7 @@ class MemoryTradeoff(Struct, frozen=True):
         if self.more is None or self.saving is None:
             return False
         pair = self.expanded.bill.quote, self.more.bill.quote
-        saved, stated = least_saving(*(pair if self.saving > 0 else pair[::-1]))
-        return saved > 0 and stated
+        return difference_range(*(pair if self.saving > 0 else pair[::-1])).low > 0
 
     @property
     def even(self) -> float | None:

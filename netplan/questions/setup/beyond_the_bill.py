@@ -19,6 +19,7 @@ from netplan.questions.question import Question
 from netplan.records import replace
 from netplan.reports.quantities import listed, short_money
 from netplan.scenarios.reading import CatalogReader
+from netplan.units import PERCENT
 
 MOST_GROWN = 70_000
 """GPUs up to which the network of twice the size is planned for an answer [1]."""
@@ -84,7 +85,7 @@ def spares_words(bill: Bill, book: PriceBook, failures: FailureBook, texts: Sequ
         return "None: nothing of it is replaced by a part of its own."
     cost = price_bill(only, book, bill.quote.currency).total.base
     why = (
-        f"for {level:.0%} that a spare is there while a part is delivered (failures"
+        f"for {PERCENT * level:g} % that a spare is there while a part is delivered (failures"
         f" {failures.name})"
         if level
         else f"as asked ({', '.join(texts)})"
