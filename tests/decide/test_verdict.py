@@ -302,15 +302,15 @@ def test_where_nothing_trains_nothing_is_recommended() -> None:
 
 def test_the_card_ports_of_a_torus_decide() -> None:
     # 4 links a GPU, 131,072 ports of 100G: a module at 69.45 and a card port at 659 each. Rail-only
-    # has 256 switches at 85,000, 65,536 modules at 611.95, 32,768 card ports at 1,499, 13 racks at
-    # 10,200. A fibre is 74.17 + 7.817 x 15 or 30 USD, and 87 to lay.
+    # has 256 switches at 85,000, 65,536 modules at 611.95, 32,768 card ports at 1,499, 19 racks of
+    # 14 at 10,200. A fibre is 74.17 + 7.817 x 15 or 30 USD, and 87 to lay.
     asked: dict[str, Any] = {"gpus": 32_768, "radix": 128, "fabrics": ("rail-only", "torus-2d")}
     rails, torus = netplan.compare("rail-only-paper", **asked, prices="2026").rows
     assert torus.cost is not None
     assert rails.cost is not None
     near, far = 191.425 + 87, 308.68 + 87
     assert torus.cost.base == pytest.approx(131_072 * (69.45 + 659) + 65_536 * far)
-    parts = 256 * 85_000 + 65_536 * 611.95 + 32_768 * 1_499 + 13 * 10_200
+    parts = 256 * 85_000 + 65_536 * 611.95 + 32_768 * 1_499 + 19 * 10_200
     assert rails.cost.base == pytest.approx(parts + 32_768 * near)
     # The paper prices no card: rail-only has one like all others, the torus four of its own.
     rails, torus = netplan.compare("rail-only-paper", **asked).rows

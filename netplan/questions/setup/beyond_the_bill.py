@@ -146,9 +146,9 @@ def growth_words(asked: Question[Any], bill: Bill, names: Sequence[str]) -> str:
         f" {_moved(planned.moved)}"
     )
     more = first.bill.capital.base - first.own.capital.base
-    if more > WORTH_WORDS:
-        text += f", if {short_money(more, currency)} more is ordered now"
-        text += f"; else {_moved(unplanned.moved)}"
+    if unplanned.moved > planned.moved:
+        dearer = f"for {short_money(more, currency)} more" if more > WORTH_WORDS else "at no more"
+        text += f" if this order is planned for it, {dearer}; else {_moved(unplanned.moved)}"
     if planned.left.base > WORTH_WORDS:
         text += f"; parts for {short_money(planned.left.base, currency)} are left over"
     return f"{text}."
