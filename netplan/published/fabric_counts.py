@@ -99,7 +99,7 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
     def sizing(self) -> Sizing:
         """The question put to the fabric."""
         rate = bytes_per_s(self.link_gbps)
-        return Sizing(self.gpus, self.radix, self.hb_size, 450e9, rate)
+        return Sizing(self.gpus, self.radix, self.hb_size, 450e9, rate, as_published=True)
 
     @cached_property
     def spec(self) -> FabricSpec:
@@ -604,8 +604,8 @@ def path_checks() -> Iterator[Measured | Check]:
     cases: tuple[tuple[str, int, Sizing, str], ...] = (
         ("rail-optimized", 1, Sizing(16_384, 128, 8, 450e9, 50e9), "ROFT"),
         ("rail-optimized", 2, Sizing(16_384, 128, 8, 450e9, 50e9), "HPN"),
-        ("bcube", 1, Sizing(4096, 64, 1, 450e9, 50e9), "BCube(64,2)"),
-        ("bcube", 1, Sizing(16_384, 128, 1, 450e9, 50e9), "BCube(128,2)"),
+        ("bcube", 1, Sizing(4096, 64, 1, 450e9, 50e9, as_published=True), "BCube(64,2)"),
+        ("bcube", 1, Sizing(16_384, 128, 1, 450e9, 50e9, as_published=True), "BCube(128,2)"),
     )
     for fabric, planes, sizing, name in cases:
         spec = FABRICS.load(fabric).changed(planes=planes)

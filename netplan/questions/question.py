@@ -366,6 +366,8 @@ class Question(Generic[AnswerT_co]):
             value = self.scenario.value(name)
             if name in means and not (place.option.quiet and value == place.default):
                 shown[name] = list(value) if isinstance(value, tuple) else value
+        if "hall" in shown:  # by its name of before, too
+            shown["floor_plan"] = None if shown["hall"] == "as-published" else shown["hall"]
         if self.trains and "batch" in shown:
             shown["batch"] = self.scenario.batch
         for own_field, option in own_inputs.own_options(type(self)):

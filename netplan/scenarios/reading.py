@@ -18,6 +18,7 @@ from netplan.errors import InputError
 from netplan.inputs.choices import Ports
 from netplan.records import replace
 from netplan.scenarios.parts import Cluster
+from netplan.topologies.cabling.floor_plan import AS_PUBLISHED
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec, faults_of
 from netplan.units import bytes_per_s, gbps
@@ -153,7 +154,12 @@ def sized(cluster: Cluster, on: Accelerator) -> Sizing:
         oversubscription=cluster.oversubscription,
         ports=cluster.ports,
     )
-    return replace(sizing, network_kind=cluster.network_kind, as_found=cluster.as_found)
+    return replace(
+        sizing,
+        network_kind=cluster.network_kind,
+        as_found=cluster.as_found,
+        as_published=cluster.hall in (AS_PUBLISHED, None),
+    )
 
 
 def sizing_on(

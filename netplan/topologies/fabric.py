@@ -50,6 +50,9 @@ class Sizing(Struct, frozen=True):
         What the network is made of, whatever the fabric's file says; None takes that.
     as_found
         Share of the network's rate that traffic finds; ports are bought at the whole [1].
+    as_published
+        Whether links have the media of their family's source where their file names none; else a
+        hall says it, and they are called optical until then.
     """
 
     gpus: int
@@ -65,6 +68,7 @@ class Sizing(Struct, frozen=True):
     port_split: int = 1
     network_kind: NetworkKind | None = None
     as_found: float = 1.0
+    as_published: bool = False
 
     def __post_init__(self) -> None:
         """Refuse sizes outside what netplan plans."""

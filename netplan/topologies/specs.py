@@ -118,6 +118,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     several_ports: ClassVar[bool] = False  # whether GPUs may have several network ports
     own_graph: ClassVar[bool] = False  # whether counts and levels are those of a graph
     rails_alike: ClassVar[bool] = False  # whether it is so of one rail
+    source_media: ClassVar[Mapping[str, Medium]] = {}  # of its paper, by role; else optical
 
     def build(self, sizing: Sizing) -> Fabric:
         """Counts, levels and notes; the HB domain and rates of the sizing are those in force.
@@ -206,6 +207,20 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     def local_medium(self) -> Medium | None:
         """What cables inside groups of switches are made of, if the file says it."""
         return None
+
+    def medium_of(self, role: Literal["host", "local"], sizing: Sizing) -> Medium:
+        """What links are called before a hall says it: as the file names it, else as published."""
+        named = self.host_medium if role == "host" else self.local_medium
+        source = self.source_media.get(role) if sizing.as_published else None
+        return named or source or "optical"
+
+    def source_note(self, sizing: Sizing) -> tuple[str, ...]:
+        """What links are made of where the family's paper says it, and no file does."""
+        copper = [role for role in ("host", "local") if self.source_media.get(role) == "copper"]
+        if not sizing.as_published or not copper or self.host_medium or self.local_medium:
+            return ()
+        names = " and ".join(copper)
+        return (f"{names[0].upper()}{names[1:]} cables are copper, as published; others optical.",)
 
     @property
     def media_named(self) -> dict[str, Medium]:

@@ -169,7 +169,7 @@ def build_space(axes: Axes, gpus: int, books: BillBooks) -> Space:
     designs: dict[tuple[object, ...], Design] = {}
     unbuildable = []
     for choice in axes.choices(gpus):
-        sizing = _sizing(choice, gpus, axes.ports)
+        sizing = _sizing(choice, gpus, axes.ports, books)
         try:
             fabric = build_fabric(choice.spec, sizing)
             identity = _identity(choice, fabric)
@@ -182,7 +182,7 @@ def build_space(axes: Axes, gpus: int, books: BillBooks) -> Space:
 
 def build_design(choice: Choice, gpus: int, books: BillBooks, ports: Ports) -> Design:
     """Build and price one design."""
-    sizing = _sizing(choice, gpus, ports)
+    sizing = _sizing(choice, gpus, ports, books)
     return price_design(choice, sizing, build_fabric(choice.spec, sizing), books)
 
 
@@ -195,8 +195,8 @@ def price_design(choice: Choice, sizing: Sizing, fabric: Fabric, books: BillBook
     return Design(choice, fabric, row)
 
 
-def _sizing(choice: Choice, gpus: int, ports: Ports) -> Sizing:
-    return sizing_on(
+def _sizing(choice: Choice, gpus: int, ports: Ports, books: BillBooks) -> Sizing:
+    sizing = sizing_on(
         choice.variant.chip,
         gpus=gpus,
         radix=choice.switch.radix,
@@ -204,6 +204,7 @@ def _sizing(choice: Choice, gpus: int, ports: Ports) -> Sizing:
         oversubscription=choice.oversubscription,
         ports=ports,
     )
+    return replace(sizing, as_published=books.hall is None)
 
 
 def _identity(choice: Choice, fabric: Fabric) -> tuple[object, ...]:

@@ -9,6 +9,7 @@ Guo et al., BCube: A High Performance, Server-centric Network Architecture for M
 (SIGCOMM 2009).
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -56,6 +57,8 @@ class BCube(FabricSpec, frozen=True, kw_only=True):
     dimensions: Dimensions = 3
     host_medium: Medium | None = None
 
+    source_media: ClassVar[Mapping[str, Medium]] = {"host": "copper"}  # level 0 stays in the rack
+
     @property
     def separate_ports(self) -> int:
         """Network ports of a GPU that lie under different switches [1]."""
@@ -93,7 +96,7 @@ class BCube(FabricSpec, frozen=True, kw_only=True):
                         "host",
                         axis=i + 1,
                         tiers=(0, i + 1),
-                        medium=(self.host_medium if i == 0 else None) or "optical",
+                        medium="optical" if i else self.medium_of("host", sizing),
                     ),
                     gpus,
                 )
@@ -104,6 +107,7 @@ class BCube(FabricSpec, frozen=True, kw_only=True):
             network="any-to-any",
             notes=(
                 *self.notes,
+                *self.source_note(sizing),
                 f"{port_words(sizing, self.dimensions)}; GPUs forward between levels.",
                 *idle_note(side**self.dimensions, sizing),
             ),

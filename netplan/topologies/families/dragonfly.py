@@ -38,9 +38,10 @@ Hastings et al., Comparing Global Link Arrangements for Dragonfly Networks (IEEE
 On a switch the ports of the hosts come first, then the local ones, then the global ones.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import pairwise
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -397,6 +398,8 @@ class Dragonfly(FabricSpec, frozen=True, kw_only=True):
     host_medium: Medium | None = None
     local_medium: Medium | None = None
 
+    source_media: ClassVar[Mapping[str, Medium]] = {"host": "copper", "local": "copper"}
+
     def __post_init__(self) -> None:
         """Refuse shapes that are half given."""
         super().__post_init__()
@@ -408,12 +411,11 @@ class Dragonfly(FabricSpec, frozen=True, kw_only=True):
                 " leave all out"
             )
 
-    @property
-    def _kinds(self) -> tuple[LinkType, LinkType, LinkType]:
+    def _kinds(self, sizing: Sizing) -> tuple[LinkType, LinkType, LinkType]:
         """Links of hosts, inside groups, and between them."""
         return (
-            replace(HOST_LINKS, medium=self.host_medium or "optical"),
-            LinkType("local", "local", tiers=(1, 1), medium=self.local_medium or "optical"),
+            replace(HOST_LINKS, medium=self.medium_of("host", sizing)),
+            LinkType("local", "local", tiers=(1, 1), medium=self.medium_of("local", sizing)),
             LinkType("global", "global", tiers=(1, 1)),
         )
 
@@ -456,7 +458,7 @@ class Dragonfly(FabricSpec, frozen=True, kw_only=True):
         least = shape.spread or ceil_div(sizing.gpus, shape.hosts_per_switch)
         ports_used = sizing.gpus + 2 * (shape.local_links + shape.global_links)
         counts = (sizing.gpus, shape.local_links, shape.global_links)
-        groups = tuple(map(LinkGroup.of, self._kinds, counts))
+        groups = tuple(map(LinkGroup.of, self._kinds(sizing), counts))
         network, any_share = _network_level(shape, sizing)
         shares = busiest_share(shape, sizing.gpus, self.global_arrangement), any_share
         return Fabric(
@@ -468,7 +470,10 @@ class Dragonfly(FabricSpec, frozen=True, kw_only=True):
             nic_ports=sizing.gpus,
             levels=(self.hb_level(sizing), network),
             network="any-to-any",
-            notes=(*self.notes, *_notes(shape, *shares), *_more_notes(shape, sizing)),
+            notes=(
+                *(*self.notes, *self.source_note(sizing)),
+                *(*_notes(shape, *shares), *_more_notes(shape, sizing)),
+            ),
         )
 
     def wire(self, fabric: Fabric, first: int, port: int) -> Wired:
@@ -501,13 +506,13 @@ class Dragonfly(FabricSpec, frozen=True, kw_only=True):
         switch = shape.switch_of(gpu.astype(np.int64), sizing.gpus).astype(np.int32)
         begins = np.searchsorted(switch, np.arange(shape.switches)).astype(np.int32)
         place = gpu - begins[switch]
-        host_length = RACK if self.host_medium == "copper" else ROW
-        host_kind, local_kind, global_kind = self._kinds
+        host_length = RACK if self.medium_of("host", sizing) == "copper" else ROW
+        host_kind, local_kind, global_kind = self._kinds(sizing)
         hosts = Links(
             host_kind, gpu, first + switch, np.full_like(gpu, port), place, rate, host_length
         )
         local = Links(
-            local_kind, *_local(shape, first), rate, lengths[self.local_medium or "optical"]
+            local_kind, *_local(shape, first), rate, lengths[self.medium_of("local", sizing)]
         )
         ends = _global(shape, first, self.global_arrangement)
         return Wired(_nodes(shape), (hosts, local, Links(global_kind, *ends, rate, HALL)))
