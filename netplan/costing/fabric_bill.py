@@ -495,7 +495,7 @@ def _materials(spec: FabricSpec, sizing: Sizing, fabric: Fabric, books: BillBook
         model = books.ocs or SWITCHES.load(spec.circuit_switch or "")
         layer = circuit_layer(spec, fabric, model)
     hall, hardware = books.hall, hardware_of(books, fabric.sizing, layer)
-    if hall is not None and layer is not None and not hall.assumed:
+    if hall is not None and layer is not None and not hall.by_rule:
         raise InputError(f"--hall {hall.name} has no place for the circuit switches of {spec.name}")
     if hall is None or layer is not None or spec.hall == AS_PUBLISHED:
         return _counted(fabric, hardware)

@@ -150,7 +150,7 @@ def _with_circuits(asked: Cost, books: BillBooks, specs: Sequence[FabricSpec]) -
             )
         return replace(books, ocs=None)
     hall = books.hall
-    if hall is None or hall.assumed:
+    if hall is None or hall.by_rule:
         return books
     if "ocs" in asked.given and "hall" in asked.given:
         raise InputError(f"--hall {hall.name} has no place for circuit switches: leave one out")

@@ -190,7 +190,7 @@ def read_shared(asked: FaultsQuestion[Any]) -> Shared:
 
 def _stated(asked: FaultsQuestion[Any], books: BillBooks) -> bool:
     """Whether somebody says in which hall racks stand: by a flag, or by one that has measures."""
-    return books.hall is not None and ("hall" in asked.given or not books.hall.assumed)
+    return books.hall is not None and ("hall" in asked.given or not books.hall.by_rule)
 
 
 def risk_groups(

@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from netplan.arrays import AnyInts, Bools, Floats, Ints
-from netplan.catalog import Catalog, Record
+from netplan.catalog import Catalog, Record, Sourced
 from netplan.errors import InputError
 from netplan.records import Entry, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from netplan.topologies.families.clos import ceil_div
@@ -46,7 +46,7 @@ class Server(Entry, frozen=True, kw_only=True):
     source: str
 
 
-class Feed(Entry, frozen=True, kw_only=True):
+class Feed(Sourced, frozen=True, kw_only=True):
     """How racks are fed and cooled.
 
     ``rack_w`` is what a rack takes, of which ``leaf_w`` are kept for switches [W]; ``gpus`` is how
@@ -59,8 +59,6 @@ class Feed(Entry, frozen=True, kw_only=True):
     leaf_w: NonNegativeFloat = 0.0
     gpus: PositiveInt
     over_gpus: Annotated[float, Meta(ge=1)]
-    date: str
-    source: str
 
 
 class Racked(NamedTuple):
@@ -112,7 +110,7 @@ class FloorPlan(Record, frozen=True, kw_only=True):
             raise ValueError("rows needs racks_per_row: give both, or leave both out")
 
     @property
-    def assumed(self) -> bool:
+    def by_rule(self) -> bool:
         """Whether it is a rule how racks stand, and no hall that somebody has measured."""
         return self.rows is None
 
