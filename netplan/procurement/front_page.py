@@ -194,6 +194,19 @@ class Line(NamedTuple):
     difference: str = ""
 
 
+def answers_chapter(findings: Findings) -> Iterator[Section]:
+    """A buyer's ten questions, each with the answer of the verdict's record."""
+    decision = findings.decision
+    if decision is None or decision.answers is None:
+        return
+    yield Heading("Ten questions, answered", (), "answers")
+    columns = [
+        told_column("Question", get="0", form="text"),
+        told_column("Answer", get="1", form="prose"),
+    ]
+    yield Table("answers", columns, decision.answers.rows())
+
+
 def decision_chapter(findings: Findings) -> Iterator[Section]:
     """The order beside the runner-up, figure by figure."""
     order, other = _sides(findings)

@@ -7,7 +7,12 @@ from typing import Any, TypeVar
 from netplan.errors import CatalogError
 from netplan.procurement import known_unknown, ordered, side_by_side
 from netplan.procurement.findings import Findings
-from netplan.procurement.front_page import changes_chapter, decision_chapter, headline
+from netplan.procurement.front_page import (
+    answers_chapter,
+    changes_chapter,
+    decision_chapter,
+    headline,
+)
 from netplan.questions.answers.screen_titles import titled
 from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.library import Chapter
@@ -148,6 +153,7 @@ def _only(kind: type[SectionT], sections: Iterable[Section]) -> SectionT | None:
 
 
 CHAPTERS: dict[Chapter, Callable[[Findings], Iterator[Section]]] = {
+    "answers": answers_chapter,
     "decision": decision_chapter,
     "unknown": known_unknown.unknown_chapter,
     "trust": known_unknown.trust_chapter,
@@ -171,6 +177,16 @@ CHAPTERS: dict[Chapter, Callable[[Findings], Iterator[Section]]] = {
 }
 
 BESIDE: tuple[Chapter, ...] = (
-    *("risks", "running", "errors", "simulation", "serving", "memory", "racks", "faults"),
+    *(
+        "answers",
+        "risks",
+        "running",
+        "errors",
+        "simulation",
+        "serving",
+        "memory",
+        "racks",
+        "faults",
+    ),
 )
 """Chapters whose tables the spreadsheet has beside the bills."""

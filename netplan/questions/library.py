@@ -68,6 +68,7 @@ def read_library(
 
 
 Chapter = Literal[
+    "answers",
     "decision",
     "unknown",
     "trust",

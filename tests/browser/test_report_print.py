@@ -23,15 +23,15 @@ HALL: dict[str, object] = {
 }
 
 
-def printed(answer: Procurement, folder: Path) -> list[str]:
-    """Text of every page, headers of the browser not switched off."""
+def printed(answer: Procurement, folder: Path, order: str = "-layout") -> list[str]:
+    """Text of every page, headers of the browser not switched off; cell by cell if raw."""
     page, paper = folder / "report.html", folder / "report.pdf"
     page.write_text(answer.html(), encoding="utf-8")
     options = ("--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder / 'user'}")
     command = [str(CHROMIUM), *options, f"--print-to-pdf={paper}", page.as_uri()]
     subprocess.run(command, check=True, capture_output=True, timeout=90)
     done = subprocess.run(
-        [str(shutil.which("pdftotext")), "-layout", str(paper), "-"],
+        [str(shutil.which("pdftotext")), order, str(paper), "-"],
         check=True,
         capture_output=True,
         text=True,
@@ -71,3 +71,26 @@ def test_two_pages_answer_ten_questions(asked: dict[str, object], tmp_path: Path
     # A table that breaks repeats its head on the next page.
     for head in ("Item", "Input"):
         assert sum(line.split()[:1] == [head] for page in pages for line in page.splitlines()) == 1
+
+
+@pytest.mark.skipif(not (CHROMIUM and shutil.which("pdftotext")), reason="needs chromium, poppler")
+@pytest.mark.parametrize(
+    ("scenario", "asked"),
+    [("hgx-b200", {"gpus": 32768}), ("nvl72-gb300", {"gpus": 4608}), ("hgx-h100", {"gpus": 1024})],
+    ids=["b200", "gb300", "h100"],
+)
+def test_the_ten_answers_stand_on_the_first_page(
+    scenario: str, asked: dict[str, object], tmp_path: Path
+) -> None:
+    answer = procurement(scenario, **asked)
+    assert answer.decision is not None
+    assert answer.decision.answers is not None
+    first, second, *_ = (" ".join(page.split()) for page in printed(answer, tmp_path, "-raw"))
+    rows = answer.decision.answers.rows()
+    assert len(rows) == 10
+    for question, told in rows:
+        assert told.strip()
+        assert f"{question} {' '.join(told.split())}" in first, question
+    # The figures behind them follow at once.
+    assert "The order beside the runner-up" in first
+    assert "Not priced, not known" in second

@@ -25,7 +25,7 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
 
-FRONT = ("decision", "trust", "unknown", "changes", "risks", "comparison")
+FRONT = ("answers", "decision", "trust", "unknown", "changes", "risks", "comparison")
 
 
 @pytest.fixture(scope="module")
@@ -261,3 +261,19 @@ def test_parts_are_counted_as_on_the_bill_beside_their_prices() -> None:
     modules = next(row for row in largest_prices(found) if row.part.startswith("transceiver"))
     assert (modules.ordered, modules.units) == (1024 + 3072 // 2, 1024 + 3072)
     assert modules.ordered == found.chosen.ordered("transceiver")
+
+
+def test_the_page_shows_each_field_of_the_record() -> None:
+    found = procurement("hgx-b200", gpus=4096)
+    told = shown(found.html())
+    answers = found.to_dict()["decision"]["answers"]
+    assert len(answers) == 10
+    for name, text in answers.items():
+        assert text.strip(), name
+        assert " ".join(text.split()) in told, name
+
+
+def test_a_page_is_light_enough_for_mail() -> None:
+    # 32,768 GPUs in a hall of thousands of racks, and an iteration of thousands of passes.
+    found = procurement("hgx-b200", gpus=32768, simulate=True)
+    assert 100_000 < len(found.html().encode()) < 500_000
