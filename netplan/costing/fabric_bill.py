@@ -16,6 +16,8 @@ by it. So it is with HB domains larger than those asked for, which a fabric brin
 be counted before money speaks for it.
 """
 
+from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, get_args
 
@@ -34,13 +36,14 @@ from netplan.costing.switches import (
     check_switch,
     circuit_layer,
 )
-from netplan.costing.wiring import Hardware, Wiring, wire
+from netplan.costing.wiring import MANAGEMENT, Hardware, Wiring, wire
 from netplan.errors import InputError
 from netplan.inputs.choices import End
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.floor_plan import AS_PUBLISHED
-from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.fabric import Fabric, LinkGroup, Sizing
+from netplan.topologies.graph import UNCABLED, Medium
 from netplan.topologies.specs import FabricSpec
 
 if TYPE_CHECKING:
@@ -358,7 +361,17 @@ class _Materials(Struct, frozen=True):
     wiring: Wiring
     hall: str = AS_PUBLISHED
     media_given: str = ""
-    media: dict[str, set[str]] = {}
+    fabric: Fabric | None = None  # with the links in copper, where a hall says it
+
+    def confirms(self, named: Mapping[str, str]) -> bool:
+        """Whether all links of a role have the medium that a file names."""
+        groups = self.fabric.links if self.fabric is not None else ()
+        return all(
+            group.media == medium
+            for role, medium in named.items()
+            for group in groups
+            if group.role == role
+        )
 
 
 def hardware_of(books: BillBooks, sizing: Sizing, circuits: CircuitLayer | None = None) -> Hardware:
@@ -458,8 +471,9 @@ def make_bill(
     models = (books.switch, books.ocs)
     power = (f"{model.name}: {model.power_note}" for model in models if model and model.power_note)
     notes = (*made.notes, *power, *site.notes, *pricing.extrapolations(quote))
+    built = made.fabric or fabric
     return Bill(
-        *(fabric, quote, draw, made.racks, notes, site.racks, sizing.hb_size, inside),
+        *(built, quote, draw, made.racks, notes, site.racks, sizing.hb_size, inside),
         *(made.hall, made.media_given),
     )
 
@@ -497,20 +511,20 @@ def _materials(spec: FabricSpec, sizing: Sizing, fabric: Fabric, books: BillBook
     hall, hardware = books.hall, hardware_of(books, fabric.sizing, layer)
     if hall is not None and layer is not None and not hall.by_rule:
         raise InputError(f"--hall {hall.name} has no place for the circuit switches of {spec.name}")
-    if hall is None or layer is not None or spec.hall == AS_PUBLISHED:
-        return _counted(fabric, hardware)
-    measured = _measured(spec, sizing, hardware, hall)
     named = spec.media_named
-    if not named:
-        return measured
-    if all(measured.media.get(role) == {medium} for role, medium in named.items()):
-        return measured
-    given = " and ".join(f"{role} links {medium}" for role, medium in named.items())
-    note = (
-        f"Medium given by the file, not by a hall: {given}. {hall.name} would have other media: out"
-        " of the verdict until a hall confirms it, as --hall NAME."
-    )
+    if hall is not None and layer is None and spec.hall is None:
+        measured = _measured(spec, sizing, hardware, hall)
+        if measured.confirms(named):
+            return measured
     counted = _counted(fabric, hardware)
+    if not named or (hall is None and spec.hall == AS_PUBLISHED):
+        return counted
+    given = " and ".join(f"{role} links {medium}" for role, medium in named.items())
+    other = f"{hall.name} would have other media" if hall is not None else "there is no hall"
+    note = (
+        f"Medium given by the file: {given}; {other}. Out of the verdict until a hall confirms it:"
+        " --hall NAME."
+    )
     return replace(counted, notes=(note, *counted.notes), media_given=given)
 
 
@@ -539,10 +553,10 @@ def _measured(
     fabric = build_fabric(spec, sizing)
     site = place(hall, spec, sizing, hardware)
     wiring = install(fabric, site, hardware).wiring
-    media: dict[str, set[str]] = {}
+    copper: Counter[str] = Counter()
     for run in wiring.runs:
-        glass = run.medium in ("fibre", "aoc")
-        media.setdefault(run.role, set()).add("optical" if glass else "copper")
+        lit = run.medium in ("fibre", "aoc")
+        copper[run.name.removeprefix(MANAGEMENT)] += 0 if lit else run.links
     measured = f"Cable lengths and media from the hall {hall.name}."
     return _Materials(
         materials.bill_items(fabric, wiring, hardware, site.layout),
@@ -550,5 +564,14 @@ def _measured(
         (*wiring.notes, measured, *((site.layout.note,) if site.layout.note else ())),
         wiring,
         hall.name,
-        media=media,
+        fabric=replace(fabric, links=tuple(_in_hall(group, copper) for group in fabric.links)),
     )
+
+
+def _in_hall(group: LinkGroup, copper: Mapping[str, int]) -> LinkGroup:
+    """A link group with its links in copper."""
+    if group.medium in UNCABLED:
+        return group
+    count = copper[group.name]
+    whole: Medium = "copper" if count == group.links else "optical"
+    return replace(group, copper_links=count, medium=whole)

@@ -83,6 +83,11 @@ class Candidate(Struct, frozen=True):
         return self.timed is not None and self.timed.error is not None
 
     @property
+    def media_given(self) -> str:
+        """What its file says of media that no hall confirms; empty without."""
+        return self.bill.media_given if self.bill is not None else ""
+
+    @property
     def time_text(self) -> str:
         """The iteration time for people."""
         if self.timed is None or self.timed.error is None:
@@ -106,8 +111,12 @@ class Candidate(Struct, frozen=True):
 
 
 def bought(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Candidates that somebody sells for these accelerators; all if nobody sells any."""
+    """Candidates that somebody sells for these accelerators; all if nobody sells any.
+
+    Never one whose file gives the medium of its links: what all others pay for by one rule.
+    """
     native = [candidate for candidate in candidates if not candidate.built_with]
+    native = [candidate for candidate in native if not candidate.media_given]
     return [candidate for candidate in native if not candidate.unsold] or native
 
 

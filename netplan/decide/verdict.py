@@ -94,7 +94,14 @@ def decide(
     >>> print(decide([clos, rails], basis).sentence)
     Within 5 % of the fastest, rails costs least: 60.0 M USD.
     """
+    given = [candidate.name for candidate in candidates if candidate.media_given]
     candidates = bought(candidates)
+    if given and not candidates:
+        none = (
+            f"Media of {listed(given)} are given by the file: none is recommended until a hall"
+            " confirms them."
+        )
+        return Verdict(None, _rule_words(basis), none, ())
     if basis.rule not in ("price", "tokens") and all(fabric.time_s == inf for fabric in candidates):
         if candidates and basis.timing:
             none = "No fabric trains the model in this size (see the notes): none is recommended."
@@ -113,6 +120,7 @@ def decide(
     }
     may = [fabric for fabric in field if fabric.name in ranges]
     caveats = (
+        *([f"Aside, since the file gives the medium: {listed(given)}."] if given else []),
         *_aside(candidates, best, basis),
         *_unlike(candidates, best),
         *_other_lines(candidates, best, basis),

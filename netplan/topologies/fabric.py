@@ -14,7 +14,7 @@ from netplan.inputs.choices import NetworkKind
 from netplan.levels import Level, Tier
 from netplan.records import replace
 from netplan.topologies.families.clos import ClosCounts, ceil_div, check_radix
-from netplan.topologies.graph import HOST_LINKS, LinkType, Medium
+from netplan.topologies.graph import HOST_LINKS, UNCABLED, LinkType, Medium
 from netplan.units import gbps
 
 MIN_GPUS, MAX_GPUS = 8, 4_194_304
@@ -114,10 +114,31 @@ class SwitchTier(Struct, frozen=True):
 
 
 class LinkGroup(LinkType, frozen=True, kw_only=True):
-    """Links of one kind, and how many there are: as built, and at least [1]."""
+    """Links of one kind, and how many there are: as built, and at least [1].
+
+    ``copper_links`` are those in copper where a hall says it; else the medium is that of them all.
+    """
 
     links: int
     links_lower_bound: int
+    copper_links: int | None = None
+
+    @property
+    def copper(self) -> int:
+        """Links in copper [1]."""
+        if self.copper_links is not None:
+            return self.copper_links
+        return self.links if self.medium == "copper" else 0
+
+    @property
+    def optical(self) -> int:
+        """Links over fibre [1]."""
+        return 0 if self.medium in UNCABLED else self.links - self.copper
+
+    @property
+    def media(self) -> str:
+        """What the links are made of, in words."""
+        return "copper and optical" if self.copper and self.optical else self.medium
 
     @classmethod
     def of(cls, kind: LinkType, links: int, lower_bound: int | None = None) -> "LinkGroup":
@@ -228,12 +249,12 @@ class Fabric(Struct, frozen=True):
     @property
     def transceivers(self) -> int:
         """Optical modules: two an optical link [1]."""
-        return 2 * sum(group.links for group in self.links if group.medium == "optical")
+        return 2 * sum(group.optical for group in self.links)
 
     @property
     def copper_cables(self) -> int:
-        """Passive copper cables [1]."""
-        return sum(group.links for group in self.links if group.medium == "copper")
+        """Links in copper, passive or active [1]."""
+        return sum(group.copper for group in self.links)
 
     @property
     def exact(self) -> bool:

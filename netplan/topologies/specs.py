@@ -224,16 +224,15 @@ class FabricSpec(Record, frozen=True, kw_only=True):
 
     @property
     def media_named(self) -> dict[str, Medium]:
-        """Media that the file names, by role of the links; those of a design as published none.
+        """Media that the file names, by role of the links.
 
         Examples
         --------
         >>> FABRICS.load("dragonfly").media_named, FABRICS.load("frontier").media_named
-        ({}, {})
+        ({}, {'host': 'copper', 'local': 'copper'})
         """
         named = {"host": self.host_medium, "local": self.local_medium}
-        given = {role: medium for role, medium in named.items() if medium is not None}
-        return {} if self.hall is not None else given
+        return {role: medium for role, medium in named.items() if medium is not None}
 
     @property
     def even_pods(self) -> bool:

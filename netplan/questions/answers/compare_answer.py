@@ -20,6 +20,7 @@ from netplan.questions.answers.budget_answer import Budget
 from netplan.questions.answers.compare_rows import (
     BASELINE,
     DOLLAR,
+    GIVEN,
     ORDERED,
     About,
     Compared,
@@ -30,7 +31,7 @@ from netplan.questions.answers.compare_rows import (
 from netplan.questions.answers.compare_screen import cases_screen, cases_verdict, screen
 from netplan.questions.money.pricing import CASES
 from netplan.questions.money.run_cost import Terms
-from netplan.questions.setup.inputs import replaced_lines
+from netplan.questions.setup.inputs import hall_words, replaced_lines
 from netplan.questions.setup.training import training_words
 from netplan.records import replace
 from netplan.reports import sections as show
@@ -175,7 +176,7 @@ class Comparison(Answer):
 
     def _heading(self) -> show.Heading:
         inputs = self.inputs
-        books = f"prices {inputs['prices']}, power {inputs['power']}"
+        books = f"prices {inputs['prices']}, power {inputs['power']}{hall_words(inputs)}"
         if self.serves:
             from netplan.questions.answers.served_plan import serving_words
 
@@ -254,6 +255,8 @@ class Comparison(Answer):
         yield f"saves: against {BASELINE}.{absent}"
         if not all(row.sold for row in self.rows):
             yield f"*: not sold for {self.about.accelerator}, so not in the verdict."
+        if any(row.media_given for row in self.rows):
+            yield f"†: {GIVEN}."
         if not all(row.fabric.exact for row in rows if row.fabric):
             yield "~: does not divide evenly; as built (the port lower bound is in the notes)."
         if any(bill.cost and bill.cost.spread and open_above(bill) for bill in bills):
@@ -289,7 +292,7 @@ class Comparison(Answer):
     @property
     def bought(self) -> list[FabricRow]:
         """Rows of fabrics that somebody sells for the accelerator; all if nobody sells any."""
-        unbundled = [row for row in self.rows if not row.built_with]
+        unbundled = [row for row in self.rows if not (row.built_with or row.media_given)]
         return [row for row in unbundled if not row.unsold] or unbundled
 
     @property
@@ -321,7 +324,7 @@ def _uneven(row: FabricRow) -> tuple[str, str]:
 
 def _unsold(row: FabricRow) -> tuple[str, str]:
     """The sign of a fabric that nobody sells for these accelerators."""
-    return "", "" if row.sold else " *"
+    return "", ("" if row.sold else " *") + (" †" if row.media_given else "")
 
 
 def _unpowered(row: FabricRow) -> tuple[str, str]:

@@ -38,7 +38,8 @@ ORDERED = {
     "modules": ordered("transceiver"),
     "copper_ordered": ordered("copper_cable", "active_copper_cable"),
 }
-OF_LINKS = ("name", "links", "links_lower_bound", "medium", "width")
+GIVEN = "medium given by the file: not in the verdict until a hall confirms it"
+OF_LINKS = ("name", "links", "links_lower_bound", "medium", "width", "copper_links")
 
 
 class FabricRow(Struct, frozen=True):
@@ -67,6 +68,11 @@ class FabricRow(Struct, frozen=True):
     def sold(self) -> bool:
         """Whether makers sell it for these accelerators, as far as is known."""
         return not (self.unsold or self.built_with)
+
+    @property
+    def media_given(self) -> str:
+        """What its file says of media that no hall confirms; empty without."""
+        return self.bill.media_given if self.bill else ""
 
     @property
     def label(self) -> str:

@@ -18,13 +18,14 @@ from netplan.performance.forwarding import rails_loss
 from netplan.performance.plan import PlanTime
 from netplan.questions.answers.compare_rows import (
     BASELINE,
+    GIVEN,
     Compared,
     DomainRow,
     FabricRow,
     network_price,
 )
 from netplan.questions.answers.diff_sides import pace_between
-from netplan.questions.setup.inputs import capped_words, found_words
+from netplan.questions.setup.inputs import capped_words, found_words, hall_words
 from netplan.records import replace
 from netplan.reports.quantities import DASH, Quantity, Scale, listed, short_money
 from netplan.reports.screen import WIDTH, Screen, fitting
@@ -309,7 +310,8 @@ def _subtitle(answer: Compared) -> Iterator[str]:
     """What runs, by which model of time, and the books; what a power cap makes of the GPUs."""
     yield from capped_words(answer.inputs)
     about, inputs = answer.about, answer.inputs
-    prices = "; ".join(filter(None, (found_words(inputs), f"prices {inputs['prices']}")))
+    books = f"prices {inputs['prices']}{hall_words(inputs)}"
+    prices = "; ".join(filter(None, (found_words(inputs), books)))
     if answer.serves:
         words = f"{about.model} in {inputs['precision']}, prompts of {inputs['prompt']:,} tokens"
         yield f"{words}, answers of {inputs['output']:,}; {prices}"
@@ -533,6 +535,8 @@ def _legend(cases: Sequence[Case]) -> Iterator[str]:
     if not all(row.sold for row in rows):
         chips = {case.compared.about.accelerator for case in cases}
         yield f"* not sold for {chips.pop() if len(chips) == 1 else 'these'}: not in the verdict."
+    if any(row.media_given for row in rows):
+        yield f"† {GIVEN}."
     other: dict[int, list[str]] = {}
     for case in cases:
         for row in case.rows:

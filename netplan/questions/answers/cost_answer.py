@@ -20,7 +20,7 @@ from netplan.questions.answers.screen_titles import network_words, titled
 from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.money.pricing import CASES, lacking_words, left_out_words, lowest_price_words
 from netplan.questions.money.token_cost import LEGEND, Served, token_columns
-from netplan.questions.setup.inputs import replaced_lines
+from netplan.questions.setup.inputs import hall_words, replaced_lines
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
@@ -304,7 +304,8 @@ class CostAnswer(Answer):
         less = f" less {100 * inputs['discount']:g} %" if inputs["discount"] else ""
         prices = inputs["prices"]
         books = (
-            f"prices {prices}{less} in {self.currency}, power {inputs['power']};"
+            f"prices {prices}{less} in {self.currency}, power {inputs['power']}"
+            f"{hall_words(inputs)};"
             f" {inputs['years']} years, PUE {inputs['pue']:.4g}, {inputs['tariff_per_kwh']:.4g}"
             f" {self.currency}/kWh, {100 * inputs['interest']:.3g} % interest"
         )

@@ -16,7 +16,7 @@ from netplan.costing.ranges import Range
 from netplan.questions.answers.bill_columns import open_above, span_column
 from netplan.questions.answers.budget_answer import Budget
 from netplan.questions.answers.screen_titles import screen_heading
-from netplan.questions.setup.inputs import replaced_lines
+from netplan.questions.setup.inputs import hall_words, replaced_lines
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
@@ -285,8 +285,8 @@ class GrowthAnswer(Answer):
             begin += gap
             begins.append(f"{begin:g}")
         facts = (
-            f"prices {prices} in {self.currency}; phases begin in years {', '.join(begins)}, the"
-            f" last is used for {inputs['years']}; {100 * inputs['interest']:.3g} % interest"
+            f"prices {prices} in {self.currency}{hall_words(inputs)}; phases begin in years"
+            f" {', '.join(begins)}, the last is used for {inputs['years']}; {100 * inputs['interest']:.3g} % interest"
         )
         spares = ", ".join(inputs["spares"])
         spared = (f"with spares {spares}, rounded up line by line",) if spares else ()

@@ -34,7 +34,7 @@ from netplan.questions.optimizing.designs import (
 from netplan.questions.optimizing.found_graphs import FoundGraphs
 from netplan.questions.optimizing.hb_gear import Sizes
 from netplan.questions.optimizing.memory_or_gpus import MemoryTradeoff
-from netplan.questions.setup.inputs import replaced_lines
+from netplan.questions.setup.inputs import hall_words, replaced_lines
 from netplan.questions.setup.training import training_words
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
@@ -309,7 +309,7 @@ class Optimization(Answer):
         switches = " or ".join(f"{radix:,}" for radix in inputs["radices"])
         books = (
             f"switches of {switches} ports, {inputs['link_gbps']:g} Gb/s; prices"
-            f" {inputs['prices']}, power {inputs['power']}"
+            f" {inputs['prices']}, power {inputs['power']}{hall_words(inputs)}"
         )
         return Heading(
             f"Networks for {inputs['gpus']:,} GPUs: {self.objective} against iteration time",

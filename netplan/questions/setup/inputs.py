@@ -68,6 +68,18 @@ def found_words(inputs: Mapping[str, Any]) -> str:
     return f"network{of_kind}{part if share < 1 else ''}"
 
 
+def hall_words(inputs: Mapping[str, Any]) -> str:
+    """In which hall fabrics stand, after their prices; empty where they are as published.
+
+    Examples
+    --------
+    >>> hall_words({"hall": "leaves-in-rack"}), hall_words({"hall": "as-published"})
+    (', hall leaves-in-rack', '')
+    """
+    hall = inputs.get("hall")
+    return f", hall {hall}" if hall not in (None, "as-published") else ""
+
+
 def capped_words(inputs: Mapping[str, Any]) -> tuple[str, ...]:
     """What a power cap makes of the GPUs, in a line; none without one.
 

@@ -278,7 +278,7 @@ def _loops(
 
 
 def _link_words(fabric: Fabric, group: LinkGroup) -> str:
-    return f"{group.links:,} links, {fabric.sizing.speed_gbps:.4g}G {group.medium}"
+    return f"{group.links:,} links, {fabric.sizing.speed_gbps:.4g}G {group.media}"
 
 
 def _boxes(row: _Row, y: float) -> Iterator[Markup]:
