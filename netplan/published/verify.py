@@ -10,6 +10,7 @@ from netplan.errors import InputError
 from netplan.progress import each
 from netplan.published import (
     cluster_design,
+    cost_sheets,
     dataflow,
     dated_runs,
     expert_networks,
@@ -65,6 +66,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "bandwidth": fabric_counts.bandwidth_checks,
     "designs": fabric_counts.design_checks,
     "families": fabric_counts.family_checks,
+    "cost sheets": cost_sheets.cost_sheet_checks,
     "expert networks": expert_networks.expert_network_checks,
     "collectives": measured_gpus.collective_checks,
     "kernels": measured_gpus.kernel_checks,
