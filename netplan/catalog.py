@@ -43,7 +43,8 @@ class Record(Entry, frozen=True, kw_only=True):
     """A validated catalog file; ``aliases`` are other names by which it is found.
 
     ``evidence`` says whether what it describes can be bought, is announced, or only rumoured;
-    ``derived`` and ``assumed`` are the keys whose values follow from others, or are no one's.
+    ``derived_keys`` and ``assumed_keys`` have values that follow from others, or that no source
+    states.
     """
 
     name: str
@@ -52,8 +53,8 @@ class Record(Entry, frozen=True, kw_only=True):
     date: str
     aliases: tuple[str, ...] = ()
     evidence: Evidence | None = None
-    derived: tuple[str, ...] = ()
-    assumed: tuple[str, ...] = ()
+    derived_keys: tuple[str, ...] = ()
+    assumed_keys: tuple[str, ...] = ()
 
     @property
     def unsold(self) -> str:

@@ -341,7 +341,7 @@ def _switches(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:
         speed_gbps=speed,
         price_units=radix * planes,
         model=model.name if model else "",
-        kinds=(f"{radix}x{speed:g}g",),
+        kinds=(f"{radix * planes}x{speed:g}g",),
         notes=(where, f"{fabric.spare_ports:,} ports free") if where else (),
         part_number=order.part_number if order else "",
         accepted=order.accepted if order else (),

@@ -208,12 +208,23 @@ def best_known(models: Sequence[SwitchModel]) -> SwitchModel:
     >>> best_known([SWITCHES.load(name) for name in ("sn6600", "tomahawk6", "sn6810")]).name
     'sn6810-ld'
     """
+    return min(models, key=_unknown)
 
-    def unknown(model: SwitchModel) -> tuple[bool, int, str]:
-        facts = (model.typical_w, model.rack_units, model.weight_kg, model.orders or None)
-        return bool(model.unsold), facts.count(None) + len(model.assumed), model.name
 
-    return min(models, key=unknown)
+def by_knowledge(models: Sequence[SwitchModel]) -> list[str]:
+    """Names of switches, those that are sold and of which most is known first.
+
+    Examples
+    --------
+    >>> by_knowledge([SWITCHES.load(name) for name in ("sn6600", "tomahawk6", "sn5600")])
+    ['sn5600', 'tomahawk6', 'sn6600']
+    """
+    return [model.name for model in sorted(models, key=_unknown)]
+
+
+def _unknown(model: SwitchModel) -> tuple[bool, int, str]:
+    facts = (model.typical_w, model.rack_units, model.weight_kg, model.orders or None)
+    return bool(model.unsold), facts.count(None) + len(model.assumed_keys), model.name
 
 
 def stands_for(radix: int, speed_gbps: float, models: Sequence[SwitchModel]) -> SwitchModel | None:
@@ -319,7 +330,7 @@ def check_switch(
     ports = model.radix(speed_gbps)
     if ports == radix:
         return
-    fitting = [other.name for other in others if other.radix(speed_gbps) == radix]
+    fitting = by_knowledge([other for other in others if other.radix(speed_gbps) == radix])
     hint = f"take {_some(fitting)}" if fitting else "no switch of the catalog has as many"
     if ports == 0:
         speeds = ", ".join(f"{breakout.speed_gbps:g}" for breakout in model.breakouts)
@@ -474,7 +485,7 @@ def packet_ports(model: SwitchModel, speed_gbps: float, roots: Sequence[Path]) -
         ports = model.cages // model.planes  # ports of which fabrics of planes have as many more
     if ports:
         return ports
-    fitting = [switch.name for switch in known_switches(roots) if switch.radix(speed_gbps)]
+    fitting = by_knowledge([switch for switch in known_switches(roots) if switch.radix(speed_gbps)])
     hint = f"take {_some(fitting)}" if fitting else "no switch of the catalog does"
     wish = f"{_wish(model, speed_gbps)}, or " if model.kind == "packet" else ""
     raise InputError(

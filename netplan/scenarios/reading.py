@@ -41,6 +41,7 @@ class CatalogReader:
         self.roots = user_roots(catalog)
         self.overrides = dict(overrides or {})
         self._known: list[str] = []
+        self._cards = 1
         self._records: dict[tuple[Catalog[Any], str], Record] = {}
 
     def load(self, shelf: Catalog[RecordT], name: str) -> RecordT:
@@ -49,6 +50,10 @@ class CatalogReader:
         if known is not None:
             return cast("RecordT", known)
         record = shelf.load(name, self.roots, self.overrides)
+        if isinstance(record, Accelerator):
+            self._cards = record.network_cards
+        elif isinstance(record, FabricSpec):
+            record = cast("RecordT", in_planes(record, self._cards))
         self._known += [shelf.role, record.name, *record.aliases]
         self._records[shelf, name] = record
         return record
@@ -70,7 +75,7 @@ class CatalogReader:
         for name in names:
             spare = {key: why for key, why in useless[name].items() if key not in nobody}
             mine = {key: text for key, text in self.overrides.items() if key not in spare}
-            spec = FABRICS.load(name, self.roots, mine)
+            spec = in_planes(FABRICS.load(name, self.roots, mine), self._cards)
             self._known += [FABRICS.role, spec.name]
             notes = [
                 f"--set {key}={self.overrides[key]} does not apply here: {why}."
@@ -124,6 +129,19 @@ class CatalogReader:
             if role not in self._known:
                 raise unknown_name(f"--set {key}: record", role, list(dict.fromkeys(self._known)))
         return {key: read_yaml_value(text) for key, text in self.overrides.items()}
+
+
+def in_planes(spec: FabricSpec, cards: int) -> FabricSpec:
+    """The fabric with a plane for each network card of a GPU, where it has one and may have more.
+
+    Examples
+    --------
+    >>> [in_planes(FABRICS.load(name), 2).planes for name in ("rail-only", "eight-planes")]
+    [2, 8]
+    """
+    if cards == 1 or spec.planes > 1 or not spec.reads("planes"):
+        return spec
+    return spec.changed(planes=cards)
 
 
 def sized(cluster: Cluster, on: Accelerator) -> Sizing:
@@ -181,11 +199,12 @@ def sizing_on(
         radix=radix,
         hb_size=min(accelerator.hb_size, max(gpus, 1)) if hb_size is None else hb_size,
         hb_bytes_per_s=accelerator.hb_bytes_per_s,
-        network_bytes_per_s=accelerator.network_bytes_per_s,
+        network_bytes_per_s=accelerator.network_bytes_per_s / accelerator.network_cards,
         hb_latency_s=accelerator.hb_latency_s,
         network_latency_s=accelerator.network_latency_s,
         oversubscription=oversubscription,
         chip_ports=accelerator.chip_ports,
+        cards=accelerator.network_cards,
         shared_port=ports == "shared",
     )
 
@@ -225,7 +244,7 @@ def same_capacity(cluster: Cluster, before: Cluster, catalog: str | Path | None 
     usual_gbps = before.nic_gbps
     if usual_gbps is None:
         usual = ACCELERATORS.load(cluster.accelerator, user_roots(catalog))
-        usual_gbps = gbps(usual.network_bytes_per_s)
+        usual_gbps = gbps(usual.network_bytes_per_s) / usual.network_cards
     ports = cluster.switch_radix
     nic_gbps = cluster.nic_gbps or 0.0
     if not usual_gbps or not 0 < nic_gbps < math.inf:
@@ -235,6 +254,8 @@ def same_capacity(cluster: Cluster, before: Cluster, catalog: str | Path | None 
 
 def with_cards(cluster: Cluster, overrides: Mapping[str, str]) -> dict[str, str]:
     """Values of catalog files that are replaced, with the cards and the power cap asked for.
+
+    It is that of all cards of a GPU together.
 
     Examples
     --------
@@ -289,7 +310,8 @@ def with_ports(cluster: Cluster, overrides: Mapping[str, str], roots: Sequence[P
         return cluster
     chip = ACCELERATORS.load(cluster.accelerator, roots, overrides)
     model = SWITCHES.load(str(cluster.switch), roots)
-    return replace(cluster, radix=packet_ports(model, gbps(chip.network_bytes_per_s), roots))
+    card_gbps = gbps(chip.network_bytes_per_s) / chip.network_cards
+    return replace(cluster, radix=packet_ports(model, card_gbps, roots))
 
 
 NONE = "none"

@@ -106,6 +106,8 @@ class NamingCatalog(Catalog[Any], frozen=True):
             files = (f"{root}/{folder}/{name}{SUFFIX}" for root in folders)
             if not any(map(os.path.isfile, files)) and not _is_made(role, name):
                 known = {path.stem for root in folders for path in Path(root, folder).glob(YAML)}
+                if _is_otherwise(folder, name, roots):
+                    continue
                 where = f"{document.path}:{document.line(location)}"
                 faults.append(f"{where}: {unknown_name(role, name, sorted(known))}")
         if faults:
@@ -120,6 +122,19 @@ def _is_made(role: str, name: str) -> bool:
     from netplan.topologies.own.functions import FUNCTIONS  # noqa: PLC0415
 
     return name in FUNCTIONS or name in added("netplan.fabrics")
+
+
+def _is_otherwise(folder: str, name: str, roots: Sequence[Path]) -> bool:
+    """Whether a shelf finds the name though no file is called so: by an alias, or a rate."""
+    from netplan.costing import switches  # noqa: F401, PLC0415 - makes its shelf known
+    from netplan.workloads import accelerators, models  # noqa: F401, PLC0415 - likewise
+
+    for shelf in Catalog.all:
+        if shelf.folder == folder:
+            with suppress(NetplanError):
+                shelf.find(name, roots)
+                return True
+    return False
 
 
 def _named(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str, str, str]]:

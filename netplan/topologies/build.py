@@ -1,7 +1,7 @@
 """From a fabric spec and a sizing to a fabric: what all families share."""
 
 from netplan.records import replace
-from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.fabric import MIN_SIZED_RADIX, Fabric, Sizing
 from netplan.topologies.specs import FabricSpec
 from netplan.units import gbps
 
@@ -27,6 +27,7 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
     (256, 32768, 65536, True)
     """
     notes = []
+    sizing = own_cards(spec, sizing)
     if spec.hb_size is not None:
         size = min(spec.hb_size, sizing.gpus)
         if spec.domains:
@@ -80,6 +81,30 @@ def build_fabric(spec: FabricSpec, sizing: Sizing) -> Fabric:
     return replace(fabric, notes=(*notes, *fabric.notes))
 
 
+def own_cards(spec: FabricSpec, sizing: Sizing) -> Sizing:
+    """Sizing with all cards of a GPU as one port, on fabrics without a plane for each.
+
+    Its switches have as many ports fewer.
+
+    Examples
+    --------
+    >>> from netplan.topologies.specs import FABRICS
+    >>> sizing = Sizing(gpus=144, radix=128, hb_size=72,
+    ...                 hb_bytes_per_s=1800e9, network_bytes_per_s=100e9, cards=2)
+    >>> own = own_cards(FABRICS.load("dragonfly"), sizing)
+    >>> own.radix, own.speed_gbps, own_cards(FABRICS.load("two-planes"), sizing).speed_gbps
+    (64, 1600.0, 800.0)
+    """
+    if spec.planes % sizing.cards == 0:
+        return sizing
+    return replace(
+        sizing,
+        radix=max(MIN_SIZED_RADIX, sizing.radix // sizing.cards // 2 * 2),
+        network_bytes_per_s=sizing.cards * sizing.network_bytes_per_s,
+        cards=1,
+    )
+
+
 def own_rates(spec: FabricSpec, sizing: Sizing) -> Sizing:
     """Sizing with the rates that the design states for its links, each of which has all of it.
 
@@ -98,7 +123,7 @@ def own_rates(spec: FabricSpec, sizing: Sizing) -> Sizing:
         ports = max(1, spec.hb_ports(sizing.hb_size))
         sizing = replace(sizing, hb_bytes_per_s=ports * spec.hb_link_bytes_per_s)
     if spec.link_bytes_per_s is not None:
-        rate = spec.planes // sizing.port_split * spec.link_bytes_per_s
+        rate = spec.planes // (sizing.port_split * sizing.cards) * spec.link_bytes_per_s
         sizing = replace(sizing, network_bytes_per_s=rate, shared_port=False)
     return sizing
 

@@ -46,6 +46,9 @@ class Sizing(Struct, frozen=True):
     port_split
         Parts that every port is split into, one for each plane; ``radix`` and the rate of a port
         are those of a part [1].
+    cards
+        Network cards of a GPU, each with a port of that rate; fabrics of so many planes, or a
+        multiple, take each into planes of its own, others take all as one port [1].
     network_kind
         What the network is made of, whatever the fabric's file says; None takes that.
     as_found
@@ -66,6 +69,7 @@ class Sizing(Struct, frozen=True):
     chip_ports: int = 0
     shared_port: bool = False
     port_split: int = 1
+    cards: int = 1
     network_kind: NetworkKind | None = None
     as_found: float = 1.0
     as_published: bool = False

@@ -379,7 +379,7 @@ class _Network(Struct, frozen=True, eq=False):
         units = isinstance(spec, ScalableUnits)
         if isinstance(spec, RailOnly):
             tree = spec.networks(sizing)[0].tree
-            copies = sizing.hb_size
+            copies = sizing.hb_size * spec.planes
         else:
             tree, copies = spec.tree(sizing), spec.planes
         starts = np.arange(tree.leaves + 1, dtype=np.int64) * tree.endpoints // tree.leaves

@@ -98,7 +98,8 @@ class Accelerator(Record, frozen=True, kw_only=True):
     bits, as the data sheet prints them. Bandwidths are per GPU and one-way; a data sheet that
     adds both directions is halved, and the file's notes say so. ``hb_size`` is the HB domain that
     the product is sold in, ``chip_ports`` the network ports that it has itself, for links to its
-    neighbours; a switch is reached through a network card. ``sold_in`` are the servers that it
+    neighbours; a switch is reached through a network card, of which a GPU may have several that
+    share ``network_bytes_per_s``. ``sold_in`` are the servers that it
     comes in, ``sold_networks`` the families of fabrics that makers join these to; empty where
     nobody has looked. ``sources`` gives the origin of single values by key.
 
@@ -149,6 +150,7 @@ class Accelerator(Record, frozen=True, kw_only=True):
     sold_in: str = ""
     sold_networks: tuple[str, ...] = ()
     chip_ports: NonNegativeInt = 0
+    network_cards: PositiveInt = 1
     tiles: PositiveInt | None = None
     vector_width: PositiveInt | None = None
     stage_height: PositiveInt | None = None

@@ -72,7 +72,7 @@ def _cautions(
         named = SWITCHES.load(cluster.switch, roots)
         yield from [_not_sold("switch", named)] if named.unsold else []
     elif cluster.radix is not None and any(map(_plain, specs)):
-        speed, known = gbps(chip.network_bytes_per_s), known_switches(roots)
+        speed, known = gbps(chip.network_bytes_per_s) / chip.network_cards, known_switches(roots)
         model = stands_for(cluster.radix, speed, known)
         if model is None:
             yield no_such_switch(cluster.radix, speed, known)
@@ -108,7 +108,8 @@ def meant_switch(
         return ""
     if not any(map(_plain, _specs(cluster, reads, roots))):
         return ""
-    model = stands_for(cluster.radix, gbps(chip.network_bytes_per_s), known_switches(roots))
+    speed = gbps(chip.network_bytes_per_s) / chip.network_cards
+    model = stands_for(cluster.radix, speed, known_switches(roots))
     return model.called if model else ""
 
 

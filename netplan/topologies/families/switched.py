@@ -21,7 +21,7 @@ Host links come plane by plane, in the order of the GPUs, then of the management
 follow network by network, in the order in which they are counted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import gcd
 from typing import Annotated, ClassVar
@@ -226,6 +226,7 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
     """A network of its own for every rail, or for some of them together."""
 
     shared_rails: bool = True  # whether rails of several leaves may share them, where cheaper
+    planes: PositiveInt = 1  # networks of each rail, one for each part or card of a GPU's port
 
     def networks(self, sizing: Sizing) -> tuple[RailNetworks, ...]:
         """Which rails share a network: the cheapest way.
@@ -282,11 +283,11 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
 
     def trees(self, sizing: Sizing) -> tuple[FatTree, ...]:
         """Trees of all networks that are unlike."""
-        return tuple(network.tree for network in self.networks(sizing))
+        return tuple(network.tree for network in self.networks(plane_sizing(self, sizing)))
 
     def build(self, sizing: Sizing) -> Fabric:
         """A network a rail, or for some together; other traffic is forwarded inside HB domains."""
-        ratio = _ratio(self, sizing)
+        ratio, sizing = _ratio(self, sizing), plane_sizing(self, sizing)
         networks = self.networks(sizing)
         built = bound = ClosCounts(sizing.radix)
         long = sizing.gpus - (sizing.domains - 1) * sizing.hb_size
@@ -304,9 +305,10 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
         tiers: tuple[Tier, ...] = ()
         if ratio > 1 and sizing.domains > sizing.radix:  # else rails share single switches
             tiers = _tiers(networks[0].tree, sizing, 1)
+        built, bound = built.times(self.planes), bound.times(self.planes)
         fabric = _fabric(self, sizing, (built, bound), tiers, ratio)
-        notes = self._sharing_notes(sizing, networks, fabric.switches)
-        apart = max(1, sum(network.copies for network in networks))
+        notes = self._sharing_notes(sizing, networks, fabric.switches // self.planes)
+        apart = max(1, self.planes * sum(network.copies for network in networks))
         return replace(fabric, notes=(*notes, *fabric.notes), networks=apart)
 
     def _sharing_notes(
@@ -359,20 +361,38 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
             return Wired()
         gpu = np.arange(sizing.gpus)
         leaf, leaf_port = self._places(sizing, gpu)
-        attachment = Attachment(gpu, 0 * gpu, leaf, leaf_port)
+        leaves = sum(group.copies * group.tree.leaves for group in groups)
+        plane = np.repeat(np.arange(self.planes), sizing.gpus)
+        attachment = Attachment(
+            host=np.tile(gpu, self.planes),
+            host_port=plane,
+            leaf=plane * leaves + np.tile(leaf, self.planes),
+            leaf_port=np.tile(leaf_port, self.planes),
+        )
+        networks: list[Network] = []
+        for number in range(self.planes):
+            start = f"plane-{number}/" if self.planes > 1 else ""
+            networks += self._plane(groups, sizing, start)
+        return wire_networks(fabric, networks, attachment, (first, port))
+
+    def _plane(
+        self, groups: Sequence[RailNetworks], sizing: Sizing, start: str
+    ) -> Iterator["Network"]:
+        """Networks of one plane, whose names begin alike."""
         if not groups[0].tree.tiers[1:]:
             switches = sum(group.copies for group in groups)
-            names = NameBlock("rail-{}/leaf-0" if groups[0].rails == 1 else "leaf-{}", (switches,))
-            single = Network(ClosWiring(((switches,),), ()), leaf_names=names)
-            return wire_networks(fabric, [single], attachment, (first, port))
-        networks = []
+            leaf = "rail-{}/leaf-0" if groups[0].rails == 1 else "leaf-{}"
+            names = NameBlock(start + leaf, (switches,))
+            yield Network(ClosWiring(((switches,),), ()), leaf_names=names)
+            return
         number = 0
         for group in groups:
-            kind, start = ("rail", group.first) if group.rails == 1 else ("rails", number)
-            prefix = f"{kind}-{{}}/" if group.rails < sizing.hb_size or kind == "rail" else ""
-            networks.append(Network(wire_tree(group.tree), group.copies, prefix, start))
+            kind, begin = ("rail", group.first) if group.rails == 1 else ("rails", number)
+            whole = group.rails == sizing.hb_size and kind != "rail"
+            # A single network of all rails has a number in several planes alone.
+            prefix = "" if whole and not start else f"{start}{kind}-{{}}/"
+            yield Network(wire_tree(group.tree), group.copies, prefix, begin)
             number += group.copies * (group.rails > 1)
-        return wire_networks(fabric, networks, attachment, (first, port))
 
     def _places(self, sizing: Sizing, gpu: Ints) -> tuple[Ints, Ints]:
         """Leaf and port of each GPU, leaves counted over all networks."""
@@ -500,7 +520,7 @@ def plane_sizing(spec: FabricSpec, sizing: Sizing) -> Sizing:
     >>> plane.radix, plane.speed_gbps
     (512, 100.0)
     """
-    parts = spec.planes // sizing.port_split
+    parts = spec.planes // (sizing.port_split * sizing.cards)
     if parts == 1:
         return sizing
     if sizing.radix * parts > MAX_RADIX:
@@ -513,7 +533,7 @@ def plane_sizing(spec: FabricSpec, sizing: Sizing) -> Sizing:
         sizing,
         radix=sizing.radix * parts,
         network_bytes_per_s=sizing.network_bytes_per_s / parts,
-        port_split=spec.planes,
+        port_split=spec.planes // sizing.cards,
     )
 
 
@@ -543,6 +563,9 @@ def planes_note(spec: FabricSpec, sizing: Sizing) -> str:
     '2 planes: the 64 ports of 800 Gb/s of a switch are split'
     """
     split = sizing.port_split
+    if sizing.cards > 1:
+        parts = f", each split into {split}" if split > 1 else ""
+        return f"{spec.planes} planes, for {sizing.cards} network cards of every GPU{parts}."
     return (
         f"{spec.planes} planes: the {sizing.radix // split} ports of {split * sizing.speed_gbps:g}"
         f" Gb/s of a switch are split into {sizing.radix} of {sizing.speed_gbps:g} Gb/s, and the"
