@@ -43,7 +43,7 @@ class Record(Entry, frozen=True, kw_only=True):
     """A validated catalog file; ``aliases`` are other names by which it is found.
 
     ``evidence`` says whether what it describes can be bought, is announced, or only rumoured;
-    ``derived_keys`` and ``assumed_keys`` have values that follow from others, or that no source
+    ``derived`` and ``assumed`` have values that follow from others, or that no source
     states.
     """
 
@@ -53,8 +53,8 @@ class Record(Entry, frozen=True, kw_only=True):
     date: str
     aliases: tuple[str, ...] = ()
     evidence: Evidence | None = None
-    derived_keys: tuple[str, ...] = ()
-    assumed_keys: tuple[str, ...] = ()
+    derived: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     @property
     def unsold(self) -> str:

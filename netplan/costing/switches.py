@@ -224,7 +224,7 @@ def by_knowledge(models: Sequence[SwitchModel]) -> list[str]:
 
 def _unknown(model: SwitchModel) -> tuple[bool, int, str]:
     facts = (model.typical_w, model.rack_units, model.weight_kg, model.orders or None)
-    return bool(model.unsold), facts.count(None) + len(model.assumed_keys), model.name
+    return bool(model.unsold), facts.count(None) + len(model.assumed), model.name
 
 
 def stands_for(radix: int, speed_gbps: float, models: Sequence[SwitchModel]) -> SwitchModel | None:
