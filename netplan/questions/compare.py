@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
@@ -16,7 +17,8 @@ from netplan.performance.forwarding import Forwarding, forwarding_of
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import PlanSearch, SearchResult
 from netplan.questions.answers.budget_answer import Budget
-from netplan.questions.answers.compare_answer import Comparison, ComparisonCases
+from netplan.questions.answers.compare_answer import Comparison
+from netplan.questions.answers.compare_cases import ComparisonCases
 from netplan.questions.answers.compare_rows import (
     BASELINE,
     About,
@@ -66,6 +68,9 @@ if TYPE_CHECKING:
     from netplan.questions.setup.serving_run import Known
     from netplan.workloads.families import OtherModel
 
+TOGETHER = {"accelerator", "nic_gbps"}
+"""Inputs of which several values of both make a case each."""
+
 RAIL_ONLY, PAPER, MEMORY = "rail-only", "rail-only-paper", "expanded_memory"
 DOMAIN_SIZES = (8, 72, 256)
 """HB domains that are laid beside the cluster's own: HGX servers, NVL72 racks, the paper's [1]."""
@@ -107,6 +112,7 @@ class Compare(Question[Comparison | ComparisonCases]):
     examples: ClassVar[tuple[str, ...]] = (
         "netplan compare --gpus 32768 --radix 128",
         "netplan compare --hb-size 8 --hb-size 72 --hb-size 144",
+        "netplan compare --accelerator h200 --accelerator b200 --nic 400 --nic 800",
         "netplan compare nvl72-gb200 --model deepseek-v3 --iteration-model 4d",
         "netplan compare hgx-h100 --gpus 4096 --fabric rail-only --fabric fat-tree",
         "netplan compare --power-budget 20MW --gpu-power-cap 80%",
@@ -146,25 +152,32 @@ class Compare(Question[Comparison | ComparisonCases]):
         several = [
             name for name, values in self.varied.items() if len(values) > 1 and name != MEMORY
         ]
-        if len(several) > 1:
+        if len(several) > 1 and set(several) != TOGETHER:
             flags = " and ".join(places()[name].option.flag_of(name) for name in several)
-            raise InputError(f"{flags} are repeated: repeat one of them at a time")
+            raise InputError(
+                f"{flags} are repeated: repeat one of them at a time, or accelerators and --nic"
+            )
         if not several:
             return self.one()
-        (name,) = several
-        cases = tuple((value, self.case(name, value).one()) for value in self.varied[name])
-        return ComparisonCases(name, places()[name].option.flag_of(name), cases)
+        names = tuple(several)
+        flags = " ".join(places()[name].option.flag_of(name) for name in names)
+        cases = tuple(
+            (values, self.case(dict(zip(names, values, strict=True))).one())
+            for values in product(*(self.varied[name] for name in names))
+        )
+        return ComparisonCases(names, flags, cases)
 
-    def case(self, name: str, value: object) -> "Compare":
-        """The comparison with one of several values of an input."""
+    def case(self, values: Mapping[str, object]) -> "Compare":
+        """The comparison with one of several values of some inputs."""
         given = {
-            known: self.scenario.value(known) for known in self.given - {name, MEMORY, "nic_gbps"}
+            known: self.scenario.value(known)
+            for known in self.given - {*values, MEMORY, "nic_gbps"}
         }
-        if name != "nic_gbps" and "nic_gbps" in self.given:
+        if "nic_gbps" not in values and "nic_gbps" in self.given:
             given["nic_gbps"] = self.cluster.nic_gbps
         overrides = {key: text for key, text in (self.overrides or {}).items() if key != NIC_KEY}
         asked = Compare.about(
-            self.before, **given, **{name: value}, overrides=overrides, catalog=self.catalog
+            self.before, **given, **values, overrides=overrides, catalog=self.catalog
         )
         varied = {MEMORY: self.varied[MEMORY]} if MEMORY in self.varied else {}
         wished = ("rule", "within", "timing", "power_budget")

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from netplan.costing.fabric_bill import Bill
@@ -28,7 +27,7 @@ from netplan.questions.answers.compare_rows import (
     FabricRow,
     Paper,
 )
-from netplan.questions.answers.compare_screen import cases_screen, cases_verdict, screen
+from netplan.questions.answers.compare_screen import screen
 from netplan.questions.money.pricing import CASES
 from netplan.questions.money.run_cost import Terms
 from netplan.questions.setup.inputs import hall_words, replaced_lines
@@ -36,7 +35,7 @@ from netplan.questions.setup.training import training_words
 from netplan.records import replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.quantities import Scale, listed, quantity, short_money
+from netplan.reports.quantities import Scale, listed, short_money
 from netplan.topologies.specs import FabricSpec
 
 if TYPE_CHECKING:
@@ -116,6 +115,7 @@ class Comparison(Answer):
             forwarding=self.forwarding() if self.forwarding else None,
             budget=self.budget,
             specs=self.specs,
+            terms=self.terms,
         )
 
     def in_a_line(self) -> str:
@@ -339,72 +339,6 @@ def dollar_columns(currency: str, row: str = "") -> Iterator[show.Column[Any]]:
         for case in CASES:
             yield show.column(f"cost_{case}_usd", f"{row}cost.{case}", shown="never")
         yield show.column("cost_per_gpu_usd", f"{row}cost_per_gpu", shown="never")
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class ComparisonCases(Answer):
-    """The answer of :func:`netplan.compare` with several values of an input: one each."""
-
-    name: str
-    flag: str
-    cases: tuple[tuple[Any, Comparison], ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of the command: the first one's inputs, and the cases."""
-        first = self.cases[0][1]
-        inputs = first.inputs | {self.name: [value for value, _ in self.cases]}
-        inputs |= {"cautions": list(self.cautions)} if self.cautions else {}
-        cases = []
-        for value, comparison in self.cases:
-            data = comparison.to_dict()
-            cases.append({self.name: value, "rows": data["fabrics"], "verdict": data["verdict"]})
-        return answer_dict(inputs, currency=first.currency, cases=cases)
-
-    @property
-    def cautions(self) -> tuple[str, ...]:
-        """What any of the cases says first."""
-        cautions = (caution for _, case in self.cases for caution in case.cautions)
-        return tuple(dict.fromkeys(cautions))
-
-    def summary(self) -> Iterator[show.Section]:
-        """The verdict of each case, and the fabrics that matter there."""
-        yield from cases_screen(self.flag, self._compared())
-
-    def in_a_line(self) -> str:
-        """What to order by the values of the flag."""
-        sentence = cases_verdict(self.flag, self._compared())[0]
-        return f"{sentence[0].lower()}{sentence[1:]}".rstrip(".")
-
-    def sections(self) -> Iterator[show.Section]:
-        """What to order, then one comparison behind the other, each under its value."""
-        scenario = self.cases[0][1].inputs["scenario"]
-        yield show.Heading(f"{scenario}, by {self.flag}")
-        yield show.Paragraph(" ".join(cases_verdict(self.flag, self._compared())), "strong")
-        for value, comparison in self.cases:
-            yield show.Heading(f"{self.flag} {value}")
-            for section in comparison.sections():
-                if not isinstance(section, show.Table):
-                    yield section
-                elif section.only != "programs":
-                    yield replace(section, only=section.only or "people")
-        yield self._as_one()
-
-    def _compared(self) -> list[tuple[Any, Compared]]:
-        """The values with what a screen shows of their comparisons."""
-        return [(value, case.compared) for value, case in self.cases]
-
-    def _as_one(self) -> show.Table[dict[str, Any]]:
-        """The fabrics of all cases, for programs: the first column is the value of a case."""
-        quantities, rows = {self.name: quantity(self.name)}, []
-        for value, comparison in self.cases:
-            fabrics = show.data_tables(comparison.sections())[0]
-            quantities |= {known.name: known for known in fabrics.quantities}
-            rows += [{self.name: value, **record} for record in fabrics.records()]
-        shown: list[show.Column[dict[str, Any]]] = [
-            show.column(known, itemgetter(name)) for name, known in quantities.items()
-        ]
-        missing = dict.fromkeys(quantities)
-        return show.Table("fabrics", shown, [{**missing, **row} for row in rows], only="programs")
 
 
 NAME: show.Column[FabricRow] = show.column("fabric", "name", mark=_unsold)

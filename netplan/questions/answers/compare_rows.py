@@ -397,6 +397,7 @@ class Compared(Struct, frozen=True):
     forwarding: Forwarding | None = None
     budget: "Budget | None" = None
     specs: dict[str, FabricSpec] = {}
+    terms: Terms | None = None
 
     @property
     def leading(self) -> FabricRow | None:

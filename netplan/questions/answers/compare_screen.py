@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import AS_FAST
-from netplan.decide.difference import difference_words, differences, money_words
+from netplan.decide.difference import difference_words
 from netplan.decide.record import Change, Record
 from netplan.decide.ten_answers import given_up_in_short, supported_in_short
 from netplan.decide.verdict import Verdict
@@ -24,13 +24,11 @@ from netplan.questions.answers.compare_rows import (
     FabricRow,
     network_price,
 )
-from netplan.questions.answers.diff_sides import pace_between
 from netplan.questions.setup.inputs import capped_words, found_words, hall_words
-from netplan.records import replace
 from netplan.reports.quantities import DASH, Quantity, Scale, listed, short_money
-from netplan.reports.screen import WIDTH, Screen, fitting
+from netplan.reports.screen import WIDTH, Screen
 from netplan.reports.sections import Column, Heading, Section, Table, Verbatim, column
-from netplan.units import GIGA, PERCENT, si
+from netplan.units import GIGA, si
 
 MILLION, MEGA, KILO = 1e6, 1e6, 1e3
 MOST_ROWS = 9
@@ -96,7 +94,7 @@ def screen(answer: Compared) -> Iterator[Section]:
     Section
         Heading, verdict, table, plan, rail-only by HB domain, and what more there is.
     """
-    groups = [Case(answer, tuple(group)) for group in _groups(answer.rows)]
+    groups = [Case(answer, tuple(group)) for group in groups_of(answer.rows)]
     remarks: list[str | Section] = []
     if answer.budget:
         remarks.append(" ".join(answer.budget.sentences(answer.leading)))
@@ -105,13 +103,13 @@ def screen(answer: Compared) -> Iterator[Section]:
     texts = [*loss, " ".join(plan)] if answer.forwarding else [" ".join((*plan, *loss))]
     remarks += filter(None, texts)
     remarks += [Verbatim(lines) for lines in (_domains(answer), _paper(answer)) if lines]
-    absent = [*_gear_words([group.row for group in groups[:MOST_ROWS]])]
+    absent = [*gear_words([group.row for group in groups[:MOST_ROWS]])]
     if answer.left_out:
         absent.append(f"Not in the money: {listed(answer.left_out)}.")
     shown = Screen(
-        heading=Heading(_title(answer), tuple(_subtitle(answer))),
+        heading=Heading(_title(answer), tuple(subtitle(answer))),
         verdict=tuple(_verdict(answer)),
-        table=_networks(groups, legend=(" ".join((*_legend(groups[:MOST_ROWS]), *absent)),)),
+        table=networks(groups, legend=(" ".join((*legend(groups[:MOST_ROWS]), *absent)),)),
         remarks=tuple(remarks),
         more=_more(answer),
         gives_way=GIVES_WAY,
@@ -122,7 +120,7 @@ def screen(answer: Compared) -> Iterator[Section]:
     yield from shown.sections()
 
 
-def _gear_words(rows: Sequence[FabricRow]) -> Iterator[str]:
+def gear_words(rows: Sequence[FabricRow]) -> Iterator[str]:
     """Whether the money holds the gear inside HB domains, which has a column of its own."""
     bought = [row for row in rows if row.sold and row.fabric and not row.gear_in_server]
     if any(row.gear_counted for row in bought):
@@ -131,165 +129,10 @@ def _gear_words(rows: Sequence[FabricRow]) -> Iterator[str]:
         yield "gear: inside HB domains, not in the money (--with hb-gear)."
 
 
-def cases_verdict(flag: str, cases: Sequence[tuple[object, Compared]]) -> tuple[str, ...]:
-    """What to order for each value of a repeated flag, and what the others change.
-
-    Parameters
-    ----------
-    flag, cases
-        The flag, and a comparison for each of its values.
-
-    Returns
-    -------
-    tuple of str
-        Sentences, the orders first.
-    """
-    labels = [shown(value) for value, _ in cases]
-    orders = [
-        f"{label} {_ordered(comparison)}"
-        for label, (_, comparison) in zip(labels, cases, strict=True)
-        if comparison.verdict
-    ]
-    others = zip(labels[1:], cases[1:], strict=True)
-    return (
-        f"What to order by {flag.removeprefix('--')}: {', '.join(orders)}.",
-        *(
-            f"{label} instead of {labels[0]}: {words}."
-            for label, (_, other) in others
-            if (words := _instead(cases[0][1], other))
-        ),
-    )
-
-
-def cases_screen(flag: str, cases: Sequence[tuple[object, Compared]]) -> Iterator[Section]:
-    """A row a fabric and value of a repeated flag, with the gear inside HB domains apart.
-
-    Parameters
-    ----------
-    flag, cases
-        The flag, and a comparison for each of its values.
-
-    Yields
-    ------
-    Section
-        Heading, what is cheapest in each case, one table, what more there is.
-    """
-    labels = [shown(value) for value, _ in cases]
-    compared = [comparison for _, comparison in cases]
-    first, name = compared[0], flag.removeprefix("--")
-    switches = [
-        f"{comparison.inputs['radix']} ports of {comparison.inputs['link_gbps']:g}G"
-        for comparison in compared
-    ]
-    lines = [*_subtitle(first)]
-    if first.budget:
-        held = ", ".join(
-            f"{case.budget.gpus:,} {case.budget.chip}" for case in compared if case.budget
-        )
-        lines.append(f"{first.budget.words}: {held}")
-    if len(set(switches)) > 1:
-        pairs = zip(labels, switches, strict=True)
-        lines.append(f"Switches: {', '.join(f'{switch} at {label}' for label, switch in pairs)}")
-    size = f"{first.inputs['gpus']:,} {first.about.accelerator}"
-    if first.budget and not first.budget.given:
-        size = f"as many GPUs as {si(first.budget.budget_w, 'W')} hold"
-    title = f"{first.inputs['scenario']}: {size}"
-    verdict = cases_verdict(flag, cases)
-    groups = [
-        [
-            Case(comparison, tuple(group), label)
-            for group in _decisive(comparison)
-            if group[0].fabric is not None
-        ]
-        for label, comparison in zip(labels, compared, strict=True)
-    ]
-
-    def with_rows(most: int) -> Screen:
-        rows = [row for group in groups for row in group[:most]]
-        left = sum(len(group[most:]) for group in groups)
-        legend = [f"{left:,} rows more: --details."] if left else []
-        if any(len(row.rows) > 1 for row in rows):
-            legend.append("Of fabrics that are the same network the first stands for all.")
-        legend.append(f"saves: against {BASELINE} of the same {name}.")
-        legend += _legend(rows)
-        legend += _gear_words([row.row for row in rows])
-        table = _networks(rows, several=True, legend=(" ".join(legend),))
-        value: Column[Any] = column(
-            Quantity("value", name if len(name) < LONG_NAME else "", form="code"), "1.value"
-        )
-        return Screen(
-            heading=Heading(f"{title}, by {flag}", tuple(lines)),
-            verdict=verdict,
-            table=replace(table, columns=[value, *table.columns]),
-            more="More: --details (every fabric of every case), --format json",
-            gives_way=GIVES_WAY,
-            least_gap=1,
-        )
-
-    yield from fitting(with_rows, max(map(len, groups)), least=2).sections()
-
-
-def shown(value: object) -> str:
-    """A value of an input as people write it.
-
-    Examples
-    --------
-    >>> shown(400.0), shown(32768), shown("b200")
-    ('400', '32,768', 'b200')
-    """
-    if isinstance(value, float):
-        return f"{value:,g}"
-    return f"{value:,}" if isinstance(value, int) else f"{value}"
-
-
-def _ordered(answer: Compared) -> str:
-    """What to order, in a word or two."""
-    verdict = answer.verdict
-    if verdict is None or verdict.fabric:
-        return verdict.fabric or "" if verdict else ""
-    if _same(answer, verdict):
-        return f"the Clos ({' = '.join(verdict.tied)})"
-    return " or ".join(verdict.tied) or "undecided"
-
-
-def _same(answer: Compared, verdict: Verdict) -> list[FabricRow]:
+def same_network(answer: Compared, verdict: Verdict) -> list[FabricRow]:
     """Rows of the fabrics that tie, where all of them are the same network; else none."""
     rows = [row for row in answer.rows if row.label in verdict.tied]
-    return rows if rows and len(_groups(rows)) == 1 else []
-
-
-def _instead(first: Compared, other: Compared) -> str:
-    """What another value means for money and time of what is ordered, in words."""
-    row_a, row_b = (next(iter(_decisive(answer)), [None])[0] for answer in (first, other))
-    if row_a is None or row_b is None or row_a.bill is None or row_b.bill is None:
-        return ""
-    parts = differences(row_a.bill, row_b.bill)
-    words = [money_words([part for part in parts if part.part != "hb-gear"], first.currency)]
-    if not (row_a.bill.geared and row_b.bill.geared):
-        words.append("gear inside HB domains without a price")
-    elif apart := row_b.bill.gear - row_a.bill.gear:
-        words.append(f"gear {short_money(apart, sign=True)}")
-    rates = [
-        answer.budget and answer.budget.rate_of(row)
-        for answer, row in ((first, row_a), (other, row_b))
-    ]
-    if rates[0] and rates[1]:
-        words.append(f"{PERCENT * (rates[1] / rates[0] - 1):+.0f} % tokens/s")
-    elif row_a.best and row_b.best and first.about.model == other.about.model:
-        alike = first.about == other.about
-        words.append(pace_between(row_a.best, row_b.best, alike=alike).words)
-    same = "" if row_a.name == row_b.name else f" ({row_b.name} instead of {row_a.name})"
-    return f"{', '.join(words)}{same}"
-
-
-def _decisive(answer: Compared) -> list[list[FabricRow]]:
-    """Networks of a comparison, the one to order first, fabrics that are the same together."""
-    verdict = answer.verdict
-    wanted = {verdict.fabric, *verdict.tied[:1]} if verdict else set()
-    return sorted(
-        _groups(answer.rows),
-        key=lambda group: (not wanted & {row.label for row in group}, not group[0].sold),
-    )
+    return rows if rows and len(groups_of(rows)) == 1 else []
 
 
 def _title(answer: Compared) -> str:
@@ -306,7 +149,7 @@ def _title(answer: Compared) -> str:
     return next((title + word for word in words if len(title + word) <= WIDTH), title)
 
 
-def _subtitle(answer: Compared) -> Iterator[str]:
+def subtitle(answer: Compared) -> Iterator[str]:
     """What runs, by which model of time, and the books; what a power cap makes of the GPUs."""
     yield from capped_words(answer.inputs)
     about, inputs = answer.about, answer.inputs
@@ -331,7 +174,7 @@ def _verdict(answer: Compared) -> Iterator[str]:
     if verdict is None:
         yield "Nothing can be compared: no fabric has a price (--details says what they lack)."
         return
-    same = () if answer.serves else _same(answer, verdict)
+    same = () if answer.serves else same_network(answer, verdict)
     for row in same[:1]:
         names = listed([other.label for other in same])
         price = short_money(row.cost.base, answer.currency) if row.cost else "no price"
@@ -403,7 +246,7 @@ def _pace(row: FabricRow, baseline: FabricRow) -> str:
     return f" and {100 * abs(slower):.1f} % {'slower' if slower > 0 else 'faster'}{within}"
 
 
-def _groups(rows: Sequence[FabricRow]) -> list[list[FabricRow]]:
+def groups_of(rows: Sequence[FabricRow]) -> list[list[FabricRow]]:
     """Fabrics, those that are the same network to the last part and second together.
 
     The best known of them goes first, whose bar the row shows.
@@ -428,7 +271,7 @@ def _spread(best: PlanTime | None) -> float:
     return best.error.whole.high / best.error.whole.low if best and best.error else 1.0
 
 
-def _networks(cases: Sequence[Case], *, several: bool = False, **table: Any) -> Table[Any]:  # noqa: ANN401 - of any type
+def networks(cases: Sequence[Case], *, several: bool = False, **table: Any) -> Table[Any]:  # noqa: ANN401 - of any type
     """A row a network with its counts, money, power and time; what lies inside HB domains apart."""
     rows, first = [case.row for case in cases], cases[0].compared
     # What can be bought says how fine the money is: a product of another size may be far dearer.
@@ -492,7 +335,7 @@ def _texts(case: Case, scale: Scale, factor: float, *, several: bool) -> dict[st
         whole = _price(baseline, several=True) if baseline else None
         saved = 1 - cost.base / whole.base if cost and whole and whole.base else None
     if saved is not None:
-        share = f"{'' if row.cost_complete else '≤'}{100 * saved:.0f}%"
+        share = f"{'' if row.cost_complete else '≤'}{round(100 * saved)}%"
         texts["saves"] = "none" if saved < -1 else share
     return texts
 
@@ -529,7 +372,7 @@ def _seconds(best: PlanTime | None) -> str:
     return f"{seconds:.3g} ({low:{digits}}-{high:{digits}})"
 
 
-def _legend(cases: Sequence[Case]) -> Iterator[str]:
+def legend(cases: Sequence[Case]) -> Iterator[str]:
     """What the signs mean, and whose domains are others than asked for, a sentence each."""
     rows = [row for case in cases for row in case.rows]
     if not all(row.sold for row in rows):
