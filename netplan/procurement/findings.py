@@ -31,6 +31,7 @@ from netplan.faults.years.rates import FailureBook
 from netplan.performance.plan import PlanTime
 from netplan.questions.answers.bill_columns import no_high, open_above, span_column
 from netplan.questions.answers.compare_answer import Comparison
+from netplan.questions.answers.compare_cases import ComparisonCases
 from netplan.questions.answers.compare_rows import FabricRow
 from netplan.questions.answers.cost_answer import CostAnswer
 from netplan.questions.answers.training_runs import TrainingRun, training_runs
@@ -265,6 +266,9 @@ class Findings:
     chip: Accelerator | None = None
     simulation: "SimulateAnswer | None" = None
     serving: "ServingAnswer | None" = None
+    cases: ComparisonCases | None = None
+    """All accelerators, or card rates, that were asked for, of which this is one."""
+
     beyond: Callable[[Bill], tuple[str, str]] | None = None
     """What answers on spares and growth of a bill."""
 

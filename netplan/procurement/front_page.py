@@ -186,7 +186,7 @@ def _sides(findings: Findings) -> tuple[SupplierColumn, SupplierColumn | None]:
 
 
 class Line(NamedTuple):
-    """One figure of the order, of the runner-up, and by how much that has more."""
+    """One figure of the order, of the runner-up, and by how much the order has less."""
 
     what: str
     chosen: str
@@ -220,7 +220,7 @@ def decision_chapter(findings: Findings) -> Iterator[Section]:
     if other is not None:
         columns += [
             told_column(other.bill.name, "runner_up", "second", form="code"),
-            told_column("difference", get="difference", form="code"),
+            told_column("order against it", "difference", "difference", form="code"),
         ]
     lines = [line for line in _lines(findings, order, other) if line.chosen != DASH]
     yield Table("decision", columns, lines, only="people")
@@ -294,10 +294,10 @@ def _lines(
 
 
 def _more(value: float | None, other: float | None) -> str:
-    """By how much the runner-up has more."""
-    if not value or other is None:
+    """By how much the order has less, as a share of the runner-up as everywhere in the report."""
+    if value is None or not other:
         return ""
-    share = other / value - 1
+    share = value / other - 1
     return "the same" if abs(share) < AS_FAST else f"{PERCENT * share:+,.1f} %"
 
 

@@ -24,6 +24,7 @@ from netplan.faults.years.recovery_presets import RECOVERY_PRESETS
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.procurement.report_answer import Procurement
 from netplan.questions.answers.compare_answer import Comparison
+from netplan.questions.answers.compare_cases import ComparisonCases, all_in
 from netplan.questions.asking import asks
 from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost
@@ -80,6 +81,7 @@ class Report(Question[Procurement]):
     command: ClassVar[str] = "procurement"
     examples: ClassVar[tuple[str, ...]] = (
         "netplan report procurement hgx-h100 -o report.html --xlsx bill.xlsx",
+        "netplan report procurement --accelerator h200 --accelerator b200 -o report.html",
         "netplan report procurement hgx-h100 --switch qm9700 --spares 2% -o r.html",
     )
 
@@ -91,6 +93,8 @@ class Report(Question[Procurement]):
         | FAILING
         | {"switch", "expanded_memory", "gpu_hour", "tokens"}
     )
+
+    varies: ClassVar[tuple[str, ...]] = ("accelerator", "nic_gbps")
 
     rule: Rule = shared(RULE, "choice", choices=get_args(Rule))
     within: float = shared(WITHIN, "percent")
@@ -114,6 +118,8 @@ class Report(Question[Procurement]):
         """Price, compare and, if wanted, break every fabric; recommend one."""
         _require_date(self.date)
         check_weights(self, self.within)
+        if any(len(values) > 1 for values in self.varied.values()):
+            return self._of_cases()
         if ACCELERATORS_TOO in self.cluster.networks and "networks" not in self.given:
             named = (name for name in self.cluster.networks if name != ACCELERATORS_TOO)
             return self.with_values(networks=tuple(named)).ask()
@@ -128,6 +134,27 @@ class Report(Question[Procurement]):
         reader = CatalogReader(self.catalog, texts)
         definition = reader.load(REPORTS, self.report)
         return self._completed(definition).answered(definition, reader)
+
+    def _of_cases(self) -> Procurement:
+        """The report of the case that costs least all in, with all of them side by side.
+
+        Of cases that cannot be weighed, or told apart, it is that of the first.
+        """
+        asked = {"rule": self.rule, "within": self.within, "timing": self.timing}
+        cases = self.also(Compare, varied=self.varied, **asked).ask()
+        if not isinstance(cases, ComparisonCases):
+            raise TypeError("several values make several cases")
+        weighed = all_in(cases.compared)
+        best = weighed.winner or weighed.tied[0] if weighed else cases.compared[0][0]
+        place = next(row for row, (label, _) in enumerate(cases.compared) if label == best)
+        values = dict(zip(cases.names, cases.cases[place][0], strict=True))
+        given = {name: self.scenario.value(name) for name in self.given - {*values, "nic_gbps"}}
+        one = Report.about(
+            self.before, **given, **values, overrides=self.overrides, catalog=self.catalog
+        )
+        own = ("rule", "within", "timing", "report", "with_faults", "fail", "simulate", "date")
+        report = replace(one, **{name: getattr(self, name) for name in own}).ask()
+        return replace(report, cases=cases)
 
     def answered(self, definition: ReportDefinition, reader: CatalogReader) -> Procurement:
         """The answer, fabrics and price book being given."""

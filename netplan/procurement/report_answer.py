@@ -13,6 +13,7 @@ from netplan.procurement.front_page import (
     decision_chapter,
     headline,
 )
+from netplan.questions.answers.compare_cases import ComparisonCases, cases_verdict
 from netplan.questions.answers.screen_titles import titled
 from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.library import Chapter
@@ -51,6 +52,7 @@ class Procurement(Findings, Answer):
             "faults": self.faults.to_dict() if self.faults else None,
             "training_runs": [asdict(run) for run in self.runs],
             **self._asked_for(),
+            **({"cases": self.cases.to_dict()["cases"]} if self.cases else {}),
             "cost": self.cost.to_dict(),
             "comparison": self.comparison.to_dict(),
         }
@@ -73,6 +75,18 @@ class Procurement(Findings, Answer):
             yield Paragraph(line, "strong")
         for chapter in self.definition.sections:
             yield from CHAPTERS[chapter](self)
+            if chapter == "decision" and self.cases:
+                yield from self._side_by_side(self.cases)
+
+    def _side_by_side(self, cases: ComparisonCases) -> Iterator[Section]:
+        """All cases that were asked for: what each rests on, and what to order all in."""
+        heading, *shown = cases.summary()
+        if isinstance(heading, Heading):
+            yield Heading("Cases side by side", heading.lines, "cases")
+        yield Paragraph(" ".join(cases_verdict(cases.flag, cases.compared)), "strong")
+        table = _only(Table, shown)
+        if table is not None:
+            yield replace(table, only="people")
 
     def summary(self) -> Iterator[Section]:
         """What to order and what it costs in use, fabrics side by side, what would change that."""
