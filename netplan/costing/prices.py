@@ -241,9 +241,9 @@ class Price(Entry, frozen=True, kw_only=True):
         >>> row.trust, row.changed(base=7.0).trust, row.changed(derived="2 x 4").trust
         ('two sources', 'own figure', 'derived')
         """
-        if self.assumption:
+        if self.assumption or self.evidence == "assumed":
             return ASSUMPTION
-        if self.derived:
+        if self.derived or self.evidence == "derived":
             return DERIVED
         if self.quoted is not None:
             return COUNTS.get(self.quoted.count, f"{self.quoted.count} sources")

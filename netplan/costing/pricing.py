@@ -24,6 +24,7 @@ from netplan.costing import prices
 from netplan.costing.materials import BillItem
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SwitchModel
+from netplan.inputs.choices import Evidence
 
 NOTHING = Range.point(0.0)
 
@@ -159,6 +160,49 @@ def price_bill(lines: Sequence[BillItem], book: prices.PriceBook, currency: str 
         high += line.order * (units * offer.high)
         items.append(PricedItem(line, price, units, offer))
     return Quote(tuple(items), currency, Range(low, base, high))
+
+
+UNSURE: tuple[Evidence, ...] = ("announced", "rumoured", "assumed", "derived")
+"""Classes of evidence that an answer tells of: what cannot be bought, or was not quoted."""
+LEAST_SHARE = 0.005
+"""Share of a price below which a class is not told of [1]."""
+
+
+def evidence_shares(quote: Quote) -> dict[Evidence, float]:
+    """What a price is made of.
+
+    Parameters
+    ----------
+    quote
+        The priced bill.
+
+    Returns
+    -------
+    dict
+        Share of the total by class of evidence [1], of prices that say so.
+    """
+    shares: dict[Evidence, float] = {}
+    for item in quote.items:
+        evidence = item.price.evidence if item.price else None
+        if evidence is not None and item.total.base:
+            shares[evidence] = shares.get(evidence, 0.0) + item.total.base / quote.total.base
+    return shares
+
+
+def evidence_words(quote: Quote) -> str:
+    """How much of a price nobody quoted, in words; empty where all of it was.
+
+    Examples
+    --------
+    >>> from netplan.costing.prices import PRICE_BOOKS
+    >>> lines = [BillItem("racks", "Rack", "", 1, "each", "rack", 400.0),
+    ...          BillItem("cards", "Card", "", 4, "port", "nic_port", 800.0)]
+    >>> evidence_words(price_bill(lines, PRICE_BOOKS.load("2026")))
+    '50 % assumed'
+    """
+    shares = evidence_shares(quote)
+    told = ((kind, shares.get(kind, 0.0)) for kind in UNSURE)
+    return ", ".join(f"{100 * share:.0f} % {kind}" for kind, share in told if share >= LEAST_SHARE)
 
 
 def extrapolations(quote: Quote) -> Iterator[str]:

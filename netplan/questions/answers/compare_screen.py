@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from netplan.costing.pricing import evidence_words
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import AS_FAST
 from netplan.decide.difference import difference_words
@@ -106,6 +107,8 @@ def screen(answer: Compared) -> Iterator[Section]:
     absent = [*gear_words([group.row for group in groups[:MOST_ROWS]])]
     if answer.left_out:
         absent.append(f"Not in the money: {listed(answer.left_out)}.")
+    if made_of := _evidence(answer):
+        absent.append(f"Price: {made_of}.")
     shown = Screen(
         heading=Heading(_title(answer), tuple(subtitle(answer))),
         verdict=tuple(_verdict(answer)),
@@ -118,6 +121,14 @@ def screen(answer: Compared) -> Iterator[Section]:
         firm_remarks=1 if answer.budget else 0,
     )
     yield from shown.sections()
+
+
+def _evidence(answer: Compared) -> str:
+    """How much of the price of what is ordered nobody quoted, in words."""
+    wanted = answer.verdict.fabric if answer.verdict else None
+    bills = {row.label: row.bill for row in answer.rows if row.bill is not None}
+    bill = bills.get(wanted or "") or next(iter(bills.values()), None)
+    return evidence_words(bill.quote) if bill is not None else ""
 
 
 def gear_words(rows: Sequence[FabricRow]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from netplan.costing.fabric_bill import Bill, FabricBill, Unbuildable
 from netplan.costing.materials import left_out
-from netplan.costing.pricing import Driver, PricedItem, Quote
+from netplan.costing.pricing import Driver, PricedItem, Quote, evidence_shares, evidence_words
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.verdict import decide
@@ -51,6 +51,7 @@ class Priced(NamedTuple):
             "cost": {"currency": bill.quote.currency, **asdict(cost)} if bill and cost else None,
             **plain_at(bill, *AMOUNTS, "life"),
             "drivers": [asdict(driver) | {"swing": driver.swing} for driver in drivers],
+            "evidence": evidence_shares(bill.quote) if bill else {},
             "inside_hb_domains": _inside_dict(bill) if bill else None,
             "unpriced": [line.title for line in bill.quote.unpriced] if bill else [],
             "power_unknown": [line.title for line in bill.draw.unknown] if bill else [],
@@ -233,7 +234,8 @@ class CostAnswer(Answer):
         best, scale = self._ranked[0], self.scale
         parts = [(part_words(driver.part), driver.amount) for driver in best.drivers]
         if shares := shares_of(parts, best.capital.base):
-            yield f"Of the price of {best.name}: {shares}."
+            made_of = evidence_words(best.quote)
+            yield f"Of the price of {best.name}: {shares}{made_of and f'; {made_of}'}."
         if best.drivers and best.drivers[0].swing:
             first = best.drivers[0]
             ends = " to ".join(map(scale.one, (first.at_low, first.at_high)))
@@ -578,6 +580,7 @@ ITEM_DATA: tuple[show.Column[BillRow], ...] = (
         for key in ("date", "confidence", "source")
     ),
     show.column("price_trust", lambda row: row.priced.trust if row.priced else ""),
+    show.column("price_evidence", "priced.price.evidence"),
     show.column("notes", lambda row: "; ".join(row.priced.line.notes) if row.priced else ""),
 )
 
@@ -590,6 +593,7 @@ def _item_dict(item: PricedItem) -> dict[str, Any]:
         **both,
         **plain_at(item, *(f"price_{key}=price.{key}" for key in ("date", "source", "confidence"))),
         "price_trust": item.trust or None,
+        "price_evidence": item.price.evidence if item.price else None,
         "notes": list(item.line.notes),
     }
 

@@ -286,7 +286,8 @@ class GrowthAnswer(Answer):
             begins.append(f"{begin:g}")
         facts = (
             f"prices {prices} in {self.currency}{hall_words(inputs)}; phases begin in years"
-            f" {', '.join(begins)}, the last is used for {inputs['years']}; {100 * inputs['interest']:.3g} % interest"
+            f" {', '.join(begins)}, the last is used for {inputs['years']};"
+            f" {100 * inputs['interest']:.3g} % interest"
         )
         spares = ", ".join(inputs["spares"])
         spared = (f"with spares {spares}, rounded up line by line",) if spares else ()
