@@ -14,7 +14,7 @@ from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.axes import spread
 from netplan.reports.escape import short
-from netplan.reports.quantities import Quantity, Scalar, shown
+from netplan.reports.quantities import Quantity, Scalar, listed, shown
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,
@@ -38,6 +38,7 @@ from netplan.studies.charts import (
 )
 from netplan.studies.definition import ASKED, STUDIES, Relative, StudyDefinition
 from netplan.studies.grid import StudyAxis
+from netplan.studies.lower_bounds import LOWER_BOUNDS, SEPARATOR, bounds_of, counts_money
 from netplan.studies.points import UNEXPECTED, PointResult
 from netplan.studies.published import Published, published_values
 from netplan.studies.questions import BILL, currency_of
@@ -188,6 +189,7 @@ class StudyAnswer(Answer):
             None if table is None else _on_a_screen(table, answer),
             (
                 *([f"{unexpected_points(self)}."] if self.unexpected else []),
+                *_bounds_told(self.rows),
                 *_missing_references(self.rows, spec),
                 *([f"{gaps} with netplan's beside them: --details."] if self.published else []),
                 *(points if answer else points[1:]),
@@ -214,7 +216,9 @@ class StudyAnswer(Answer):
         on = f"on {self.study.base.name}" if spec.studied else ""
         if text:
             yield Paragraph(f"{on[:1].upper()}{on[1:]}: {text}" if on else text, "strong")
-        plain = [Column(Quantity(name, name), itemgetter(name)) for name in (POINT, *names, STATUS)]
+        marks = (LOWER_BOUNDS,) if counts_money(spec) else ()
+        every = (POINT, *names, *marks, STATUS)
+        plain = [Column(Quantity(name, name), itemgetter(name)) for name in every]
         yield Table("points", plain, self.rows, only="programs")
         tables = [
             table for chart in spec.charts for table in chart_tables(self.rows, chart, reader)
@@ -229,7 +233,7 @@ class StudyAnswer(Answer):
             yield Table("published", PUBLISHED, self.published, title, (UNTUNED,), only="people")
             yield Table("published", COMPARED, self.published, only="programs")
         yield from _question(reader, self.study.input_sha256)
-        notes = (*spec.texts, *_missing_references(self.rows, spec))
+        notes = (*spec.texts, *_bounds_told(self.rows), *_missing_references(self.rows, spec))
         if notes:
             yield Notes(tuple(("", note) for note in notes))
         if self.unexpected:
@@ -250,17 +254,21 @@ def study_answer(
 ) -> StudyAnswer:
     """Make the answer of a study from the outcomes that it has, in its order."""
     spec = study.spec
+    marks = (LOWER_BOUNDS,) if counts_money(spec) else ()
     points = study.points([outcome.index for outcome in outcomes])
     rows: list[dict[str, Scalar]] = []
     for point, outcome in zip(points, outcomes, strict=True):
         inputs = {name: point.inputs[name] for name in spec.axis_names}
         computed = outcome.outputs or {STATUS: f"{FAILED}{outcome.error}"}
-        outputs = {name: computed.get(name) for name in (*spec.asked_names, STATUS)}
+        outputs = {name: computed.get(name) for name in (*spec.asked_names, *marks, STATUS)}
         rows.append({POINT: point.index, **inputs, **outputs})
     for relative in spec.relative:
         for row, value in zip(rows, _relative(relative, spec.axis_names, rows), strict=True):
-            status = row.pop(STATUS)
-            row |= {relative.name: value, STATUS: status}
+            last = {name: row.pop(name) for name in (*marks, STATUS)}
+            row |= {relative.name: value, **last}
+        if marks and (bounds := [*_bounds_across(relative, spec.axis_names, rows)]):
+            for row in bounds:
+                row[LOWER_BOUNDS] = SEPARATOR.join((*bounds_of(row), relative.name))
     return StudyAnswer(study, tuple(rows), version, tuple(damaged))
 
 
@@ -279,6 +287,35 @@ def _relative(relative: Relative, names: Sequence[str], rows: Sequence[Row]) -> 
             yield reference / mine
         else:
             yield None
+
+
+def _bounds_across(
+    relative: Relative, names: Sequence[str], rows: Sequence[dict[str, Scalar]]
+) -> Iterator[dict[str, Scalar]]:
+    """Rows that compare with a reference of which one or both are partial sums."""
+    others = [name for name in names if name not in relative.to]
+    partial = {
+        tuple(row[name] for name in others)
+        for row in rows
+        if all(row[name] == value for name, value in relative.to.items())
+        and relative.of in bounds_of(row)
+    }
+    for row in rows:
+        reference = tuple(row[name] for name in others)
+        bound = relative.of in bounds_of(row) or reference in partial
+        if row[relative.name] is not None and bound:
+            yield row
+
+
+def _bounds_told(rows: Sequence[Row]) -> Iterator[str]:
+    """How many points have sums that leave out what has no price."""
+    partial = [row for row in rows if bounds_of(row)]
+    if partial:
+        names = listed(list(dict.fromkeys(name for row in partial for name in bounds_of(row))))
+        yield (
+            f"≥: at {len(partial):,} of {len(rows):,} points parts have no price and are in no sum"
+            f" (lower_bounds: {names})."
+        )
 
 
 def _missing_references(rows: Sequence[Row], spec: StudyDefinition) -> Iterator[str]:

@@ -5,7 +5,7 @@ chart or bars become one drawing for each value of it, so that no two points sha
 numbers of a chart are tables of texts, those of all points of pages.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from math import floor, isfinite, log10
 from operator import methodcaller
@@ -35,6 +35,7 @@ from netplan.reports.quantities import (
 from netplan.reports.sections import Column, Paragraph, Table, column
 from netplan.studies.definition import ChartSpec, StudyDefinition
 from netplan.studies.expressions import parse_expression
+from netplan.studies.lower_bounds import LOWER_BOUNDS, SEPARATOR, bounds_of
 
 Row = Mapping[str, Scalar]
 STATUS = "status"
@@ -147,7 +148,10 @@ class Reader(Struct, frozen=True):
         values = [(name, self.value(row, name)) for name in names]
         return hover(
             *(
-                short(f"{self.words(name).quantity}: {self.shown(name, value)}", LINE_LENGTH)
+                short(
+                    f"{self.words(name).quantity}: {_bound(name)(row)[0]}{self.shown(name, value)}",
+                    LINE_LENGTH,
+                )
                 for name, value in values
                 if value is not None
             )
@@ -448,7 +452,8 @@ def _front(title: str, rows: Sequence[Row], chart: ChartSpec, reader: Reader) ->
         values = [row.get(name) for row in front]
         written = _written(name, reader, values)
         head = reader.head(name)[0] if written.scale == 1 else _title(name, reader, values)
-        columns.append(Column(replace(written, title=head), methodcaller("get", name)))
+        get = methodcaller("get", name)
+        columns.append(Column(replace(written, title=head), get, mark=_bound(name)))
     return Table(title, columns, front, f"{title}, the Pareto front", only="texts")
 
 
@@ -485,7 +490,7 @@ def _parts(
     names = {chart.y: "whole"} | {part: reader.part(part) for part in chart.parts}
     written = _written(chart.y, reader, [row[name] for row in bars for name in names])
     values = [
-        Column(replace(written, title=named), methodcaller("get", name))
+        Column(replace(written, title=named), methodcaller("get", name), mark=_bound(name))
         for name, named in names.items()
     ]
     return Table(
@@ -509,14 +514,17 @@ def _pivot(
         head = ", ".join(reader.shown(name, reader.value(row, name)) for name in across) or value
         heads[head] = None
         place = tuple(reader.value(row, name) for name in down)
-        table.setdefault(place, dict(zip(down, place, strict=True)))[head] = row[value]
+        cell = table.setdefault(place, dict(zip(down, place, strict=True)))
+        cell[head] = row[value]
+        if value in bounds_of(row):
+            cell[LOWER_BOUNDS] = SEPARATOR.join((*bounds_of(cell), head))
     cells = list(table.values())[:MAX_ROWS]
     values = [row.get(head) for row in cells for head in heads]
     written = _written(value, reader, values)
     what = [_title(value, reader, values)]
     what += [f"columns: {', '.join(reader.words(name).quantity for name in across)}"] * bool(across)
     others = [
-        Column(replace(written, title=head), methodcaller("get", head))
+        Column(replace(written, title=head), methodcaller("get", head), mark=_bound(head))
         for head in list(heads)[:MAX_COLUMNS]
     ]
     return Table(
@@ -600,10 +608,18 @@ def point_column(name: str, rows: Sequence[Row], reader: Reader) -> Column[Row]:
         return Column(
             replace(_written(name, reader, values), title=_title(name, reader, values)),
             lambda row: reader.value(row, name),
+            mark=_bound(name),
         )
     return Column(
-        Quantity(name, title, form=form), lambda row: shown(reader.value(row, name), unit)
+        Quantity(name, title, form=form),
+        lambda row: shown(reader.value(row, name), unit),
+        mark=_bound(name),
     )
+
+
+def _bound(name: str) -> Callable[[Row], tuple[str, str]]:
+    """The sign of a sum that leaves out what has no price."""
+    return lambda row: ("≥ " if name in bounds_of(row) else "", "")
 
 
 def _title(name: str, reader: Reader, values: Sequence[Scalar]) -> str:

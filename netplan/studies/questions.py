@@ -216,6 +216,23 @@ def output(answer: Json, name: str) -> Scalar:
     )
 
 
+def walked(answer: Json, name: str) -> Iterator[Json]:
+    """The mappings that the path of an output leads through, the whole answer first.
+
+    Examples
+    --------
+    >>> answer = {"fabrics": [{"fabric": "rail-only", "cost": {"base": 2.5}}]}
+    >>> [sorted(place) for place in walked(answer, "fabrics.rail-only.cost.base")]
+    [['fabrics'], ['cost', 'fabric'], ['base']]
+    """
+    value: Any = answer
+    path = name
+    while path and value is not None:
+        if isinstance(value, Mapping):
+            yield value
+        value, path = _step(value, path, name)
+
+
 def _step(value: Any, path: str, name: str) -> tuple[Any, str]:  # noqa: ANN401 - of JSON
     """What the first step of a path leads to, and the rest of the path."""
     if isinstance(value, Mapping):

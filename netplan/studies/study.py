@@ -27,6 +27,7 @@ from netplan.studies.charts import OK, STATUS
 from netplan.studies.definition import OF_EVERY_SCENARIO, STUDIES, StudyDefinition
 from netplan.studies.expressions import key_of, parse_expression
 from netplan.studies.grid import Grid, StudyAxis, make_grid
+from netplan.studies.lower_bounds import LOWER_BOUNDS, counts_money, lower_bounds
 from netplan.studies.points import Point
 
 
@@ -288,7 +289,7 @@ class Study(Struct, frozen=True):
             data = self._answer(point)
         except InfeasibleError as error:
             why = questions.as_varied(self.spec.ask, str(error).splitlines()[0])
-            return dict.fromkeys(self.spec.asked_names) | {STATUS: why}
+            return dict.fromkeys((*self.spec.asked_names, *self._marks)) | {STATUS: why}
         except InputError as error:  # whose options are those of the question's own command
             raise InputError(questions.as_varied(self.spec.ask, str(error))) from error
         outputs: dict[str, Scalar] = {}
@@ -300,7 +301,14 @@ class Study(Struct, frozen=True):
                 outputs[out] = questions.output(data, out)
             except questions.NoRowError:  # such as the traffic of experts, where a model has none
                 outputs[out] = None
+        if self._marks:
+            outputs[LOWER_BOUNDS] = lower_bounds(self.spec, data, outputs)
         return outputs | {STATUS: OK}
+
+    @property
+    def _marks(self) -> tuple[str, ...]:
+        """Output that names partial sums, of a study that asks for any."""
+        return (LOWER_BOUNDS,) if counts_money(self.spec) else ()
 
     def check_outputs(self) -> None:
         """Refuse names of outputs that no answer has; points are asked until some have answered.

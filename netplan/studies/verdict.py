@@ -34,6 +34,7 @@ from netplan.studies.charts import (
     panels_of,
 )
 from netplan.studies.definition import ChartSpec, Finding, StudyDefinition
+from netplan.studies.lower_bounds import bounds_of
 
 LOW_UNITS = frozenset(("s", "ms", "µs", "USD", "W", "kW", "MW", "kWh", "B", "m"))
 LOW_WORDS = ("days", "million", "usd", "switches", "links", "transceivers", "over what no")
@@ -555,6 +556,8 @@ def _said(findings: Sequence[Finding], rows: Sequence[Row], reader: Reader) -> l
         wanted = finding.where.items()
         left = [row for row in rows if all(reader.value(row, key) == val for key, val in wanted)]
         text = SummaryWriter(finding, reader).sentence(left)
+        if text and any(finding.of in bounds_of(row) for row in left):
+            text = f"of what has a price, {text}"
         if text:
             sentences[text] = None
     return list(sentences)
@@ -599,6 +602,7 @@ def decisions(rows: Sequence[Row], reader: Reader) -> list[dict[str, Any]]:
                         "winner": names[0] if alone else None,
                         "tied": [] if alone else names,
                         "lead": [min(span.leads), max(span.leads)],
+                        "lower_bounds": any(finding.of in bounds_of(row) for row in kept),
                     }
                 )
     return entries

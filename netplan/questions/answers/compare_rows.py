@@ -241,6 +241,7 @@ class FabricRow(Struct, frozen=True):
             "cost_per_effective_pflops": self.cost_per_effective_pflops,
             "cost_per_effective_pflops_usd": self.cost_per_effective_pflops if dollars else None,
             **values_at(self, "cost_complete", "gear", "gear_in_server", "gear_counted"),
+            "unpriced": [line.title for line in self.bill.quote.unpriced] if self.bill else [],
             "gear_cost": asdict(self.gear_cost) if self.gear_cost else None,
             "gear_power_w": asdict(self.bill.inside.power) if self.bill else None,
             **values_at(self, "cost_reduction", "power_w"),

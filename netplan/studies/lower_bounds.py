@@ -1,0 +1,101 @@
+"""Which outputs of a study's point are sums that leave parts without a price out.
+
+An answer says it beside its sums: it lists what is ``unpriced``, or says that a sum is not
+``complete``. Every output of money whose path leads through such a place is a lower bound; so is
+what a formula makes of it, or what compares it with another point. The row of the point names them
+under ``lower_bounds``, in every form; tables of people write ≥ before them.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from netplan.errors import NetplanError
+from netplan.reports.quantities import Scalar, words
+from netplan.studies.definition import StudyDefinition
+from netplan.studies.expressions import key_of, parse_expression
+from netplan.studies.questions import Json, walked
+
+LOWER_BOUNDS = "lower_bounds"
+"""Output of every point that names those of its outputs that are partial sums."""
+
+SEPARATOR = "; "
+ANY_CURRENCY = "¤"
+WHOLE = ("cost_complete", "network_cost_complete", "tokens_cost_complete", "complete")
+"""Keys of an answer that say whether the sums beside them are whole."""
+
+OF_SUMS = ("cost_reduction", "saved", "margin_money_share")
+"""Outputs of no currency that compare sums."""
+
+
+def is_money(name: str) -> bool:
+    """Whether an output is an amount of money, or compares some.
+
+    Examples
+    --------
+    >>> [is_money(name) for name in ("cost.base", "bill.capital_per_gpu.base", "iteration_time_s")]
+    [True, True, False]
+    >>> is_money("cost_reduction"), is_money("bill.cost_per_year.base"), is_money("gpus")
+    (True, True, False)
+    """
+    path, last = name, name.rpartition(".")[2]
+    while True:
+        unit = words(path, ANY_CURRENCY).unit
+        if ANY_CURRENCY in unit or "USD" in unit:
+            return True
+        _, dot, path = path.partition(".")
+        if not dot:
+            return last in OF_SUMS
+
+
+def counts_money(spec: StudyDefinition) -> bool:
+    """Whether any output of a study's points is money."""
+    return any(is_money(out) for out in spec.outputs if isinstance(out, str))
+
+
+def lower_bounds(spec: StudyDefinition, data: Json, outputs: Mapping[str, Scalar]) -> str:
+    """Names of a point's outputs that are partial sums, or made of some; empty if all are whole.
+
+    Parameters
+    ----------
+    spec, data
+        The study, and the answer of the point.
+    outputs
+        Its outputs.
+
+    Returns
+    -------
+    str
+        The names, with semicolons between them.
+    """
+    found: dict[str, None] = {}
+    for out in spec.outputs:
+        name = out if isinstance(out, str) else out.name
+        if outputs.get(name) is None:
+            continue
+        if isinstance(out, str):
+            partial = is_money(name) and any(map(_lacks, _places(data, name)))
+        else:
+            used = (key_of(part, [*outputs]) for part in parse_expression(out.formula).names)
+            partial = not found.keys().isdisjoint(key for key in used if key)
+        if partial:
+            found[name] = None
+    return SEPARATOR.join(found)
+
+
+def bounds_of(row: Mapping[str, Scalar]) -> Collection[str]:
+    """Outputs of a row that are partial sums, or made of some."""
+    text = row.get(LOWER_BOUNDS)
+    return str(text).split(SEPARATOR) if text else ()
+
+
+def _places(data: Json, name: str) -> Iterator[Json]:
+    """What the path of an output leads through."""
+    try:
+        yield from walked(data, name)
+    except NetplanError:
+        return
+
+
+def _lacks(place: Mapping[str, Any]) -> bool:
+    """Whether sums in one place of an answer leave out what has no price."""
+    return bool(place.get("unpriced")) or any(place.get(key) is False for key in WHOLE)
