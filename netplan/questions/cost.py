@@ -103,7 +103,8 @@ class Cost(Question[CostAnswer]):
         )
         foreign = [spec.name for spec in specs if not spec.sold_for(chosen.name, chosen.sold_in)]
         unsold = f"Not sold for {chosen.sold_in}: {listed(foreign)}." if foreign else ""
-        return CostAnswer(inputs, money, bills, refused, served, notes, unsold)
+        hour = terms.gpu_hour if terms else None
+        return CostAnswer(inputs, money, bills, refused, served, notes, unsold, hour)
 
     def _served(
         self,

@@ -150,6 +150,9 @@ class Finding(Entry, frozen=True, kw_only=True):
     below 1. ``range``: the least and the most of ``of``. ``front``: the ends of the Pareto front of
     the chart of ``of`` over ``over``.
 
+    The best number is only so at both ``ends``, the output at low and at high prices, too: where
+    these have another best value of ``by``, it is undecided between them.
+
     Cases apart by ``each`` are told apart; of values of what is ``tuned`` the best counts; only
     points ``where`` inputs have these values are read. ``says`` is the sentence in the study's own
     words, with what is computed for its ``{}``.
@@ -161,6 +164,7 @@ class Finding(Entry, frozen=True, kw_only=True):
     over: Name | None = None
     each: tuple[Name, ...] = ()
     tuned: tuple[Name, ...] = ()
+    ends: tuple[Name, ...] = ()
     start: Scalar = None
     end: Scalar = None
     where: dict[str, Scalar] = field(default_factory=dict)
@@ -200,7 +204,8 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
 
     With ``bill`` every point is priced, too: ``netplan cost`` of those inputs that it has, and of
     what it calls a value of an axis, such as ``dimensions: {ring-ring: {fabric: torus-2d}}``. Its
-    outputs are ``bill.capital.base`` and the like.
+    outputs are ``bill.capital.base`` and the like. ``beside`` names further questions about one
+    fabric, each with inputs of its own that stay: ``faults.outlook.goodput`` is an output of one.
 
     ``titles`` are what the study calls an input or output whose usual name says less there.
     """
@@ -211,6 +216,7 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     studied: dict[str, Any] | None = None
     inputs: dict[str, Scalar] = field(default_factory=dict)
     bill: dict[str, dict[str, dict[str, Scalar]]] | None = None
+    beside: dict[str, dict[str, Scalar]] = field(default_factory=dict)
     axes: Annotated[tuple[StudyAxis, ...], Meta(min_length=1)]
     conditions: tuple[str, ...] = ()
     outputs: Annotated[tuple[Name | Formula, ...], Meta(min_length=1)]
@@ -253,6 +259,10 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
                 raise ValueError(f"output {name} stands twice, or has the name of an input")
 
     def _inputs_are_there(self) -> None:
+        for ask in self.beside:
+            if ask not in ASKED or ASKED[ask].rows != FABRICS:
+                askable = ", ".join(name for name in ASKED if ASKED[name].rows == FABRICS)
+                raise ValueError(f"beside: {ask} is no question about one fabric: {askable}")
         known = (*self.axis_names, *self.inputs)
         for key, given in (("bill", self.bill or {}), ("about", self.about)):
             for name in given:
@@ -287,7 +297,8 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
         fronts = [(chart.y, chart.x) for chart in self.charts if chart.front]
         for answer in self.answers:
             start = f"answer of {answer.of}"
-            for name in (answer.of, answer.over, *answer.by, *answer.each, *answer.tuned):
+            about = (*answer.by, *answer.each, *answer.tuned, *answer.ends)
+            for name in (answer.of, answer.over, *about):
                 if name is not None and name not in known:
                     raise ValueError(f"{start}: {name} is neither an input nor an output")
             for name in answer.where:

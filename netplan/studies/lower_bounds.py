@@ -6,8 +6,7 @@ what a formula makes of it, or what compares it with another point. The row of t
 under ``lower_bounds``, in every form; tables of people write ≥ before them.
 """
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
 
 from netplan.errors import NetplanError
 from netplan.reports.quantities import Scalar, words
@@ -26,6 +25,8 @@ WHOLE = ("cost_complete", "network_cost_complete", "tokens_cost_complete", "comp
 OF_SUMS = ("cost_reduction", "saved", "margin_money_share")
 """Outputs of no currency that compare sums."""
 
+MONEY_WORDS = frozenset(("cost", "price", "usd"))
+
 
 def is_money(name: str) -> bool:
     """Whether an output is an amount of money, or compares some.
@@ -34,10 +35,12 @@ def is_money(name: str) -> bool:
     --------
     >>> [is_money(name) for name in ("cost.base", "bill.capital_per_gpu.base", "iteration_time_s")]
     [True, True, False]
-    >>> is_money("cost_reduction"), is_money("bill.cost_per_year.base"), is_money("gpus")
+    >>> is_money("cost_reduction"), is_money("bill.cost_per_year.base"), is_money("cost_complete")
     (True, True, False)
     """
     path, last = name, name.rpartition(".")[2]
+    if last not in WHOLE and not MONEY_WORDS.isdisjoint(last.split("_")):
+        return True
     while True:
         unit = words(path, ANY_CURRENCY).unit
         if ANY_CURRENCY in unit or "USD" in unit:
@@ -73,7 +76,7 @@ def lower_bounds(spec: StudyDefinition, data: Json, outputs: Mapping[str, Scalar
         if outputs.get(name) is None:
             continue
         if isinstance(out, str):
-            partial = is_money(name) and any(map(_lacks, _places(data, name)))
+            partial = is_money(name) and _lacks(data, name)
         else:
             used = (key_of(part, [*outputs]) for part in parse_expression(out.formula).names)
             partial = not found.keys().isdisjoint(key for key in used if key)
@@ -88,14 +91,12 @@ def bounds_of(row: Mapping[str, Scalar]) -> Collection[str]:
     return str(text).split(SEPARATOR) if text else ()
 
 
-def _places(data: Json, name: str) -> Iterator[Json]:
-    """What the path of an output leads through."""
+def _lacks(data: Json, name: str) -> bool:
+    """Whether a sum leaves out what has no price, as the innermost place says that says either."""
     try:
-        yield from walked(data, name)
+        places = [*walked(data, name)]
     except NetplanError:
-        return
-
-
-def _lacks(place: Mapping[str, Any]) -> bool:
-    """Whether sums in one place of an answer leave out what has no price."""
+        return False
+    known = (place for place in reversed(places) if {"unpriced", *WHOLE} & {*place})
+    place = next(known, {})
     return bool(place.get("unpriced")) or any(place.get(key) is False for key in WHOLE)

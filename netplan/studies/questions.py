@@ -533,7 +533,7 @@ def _is(kind: str, value: Scalar) -> bool:
 def questions_of(
     spec: StudyDefinition, named: Mapping[str, set[Scalar]], kind: str = "training"
 ) -> Iterator[tuple[str, dict[str, set[Scalar]]]]:
-    """The questions of a study, each with its own of some inputs and their values: the bill last.
+    """The questions of a study, each with its own of some inputs and their values: its own first.
 
     Parameters
     ----------
@@ -556,12 +556,15 @@ def questions_of(
     map ['dimensions', 'gpus', 'link']
     cost ['accelerator.network_bytes_per_s', 'fabric', 'gpus', 'hb_size']
     """
+    beside = {ask: _own(ask, named) for ask in spec.beside}
+    billed = {} if spec.bill is None else _own(BILL, named, runs=kind == "serving")
+    elsewhere = {name for inputs in (billed, *beside.values()) for name in inputs}
+    unknown = {name: values for name, values in named.items() if name not in elsewhere}
+    yield spec.ask, unknown | _own(spec.ask, named)
+    for ask, inputs in beside.items():
+        yield ask, inputs | {name: {value} for name, value in spec.beside[ask].items()}
     if spec.bill is None:
-        yield spec.ask, dict(named)
         return
-    mine, billed = _own(spec.ask, named), _own(BILL, named, runs=kind == "serving")
-    unknown = {name: values for name, values in named.items() if name not in billed}
-    yield spec.ask, unknown | mine
     for name, table in spec.bill.items():
         for value in named.get(name, set()) - {None}:
             if value not in table:
@@ -594,7 +597,8 @@ def point_answer(
 ) -> Json:
     """Put the questions of a study at one point; its bill stands under ``bill``.
 
-    A network that cannot be built has an empty bill, with the reason under ``unpriced``.
+    Those beside stand under their names, None where they have no answer. A network that cannot be
+    built has an empty bill, with the reason under ``unpriced``.
 
     Raises
     ------
@@ -603,20 +607,23 @@ def point_answer(
     """
     base = scenario or base_of(spec, catalog)
     single = {name: {value} for name, value in inputs.items()}
-    (ask, asked), *bill = (
+    (ask, asked), *others = (
         (ask, {name: value for name, (value,) in values.items()})
         for ask, values in questions_of(spec, single, base.kind)
     )
     several = any(name.startswith(f"{FABRICS}.") for name in spec.asked_names)
     data = answer(ask, asked, catalog, base, several=several)
-    for question, its in bill:
+    for question, its in others:
+        billed = question == BILL
+        row: Json | None = None
         try:
-            (bill_of,) = _ask(question, its, catalog, base)[FABRICS]
+            (row,) = _ask(question, its, catalog, base)[FABRICS]
         except InfeasibleError as error:
             from netplan.questions.answers.cost_answer import Priced
 
-            bill_of = Priced(str(its[FABRIC]), (), None).to_dict() | {"unpriced": [str(error)]}
-        data = {**data, "bill": bill_of}
+            if billed:
+                row = Priced(str(its[FABRIC]), (), None).to_dict() | {"unpriced": [str(error)]}
+        data = {**data, "bill" if billed else question: row}
     return data
 
 
@@ -627,7 +634,8 @@ def currency_of(
 
     Empty where they need none, or its points do not share one.
     """
-    priced = spec.bill is not None or PRICES in question_of(spec.ask).reads
+    asks = (spec.ask, *spec.beside)
+    priced = spec.bill is not None or any(PRICES in question_of(ask).reads for ask in asks)
     if not priced or {CURRENCY, PRICES} & {*spec.axis_names}:
         return ""
     asked = {**question_inputs(BILL, base, catalog), **spec.inputs}

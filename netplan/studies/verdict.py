@@ -37,7 +37,7 @@ from netplan.studies.definition import ChartSpec, Finding, StudyDefinition
 from netplan.studies.lower_bounds import bounds_of
 
 LOW_UNITS = frozenset(("s", "ms", "µs", "USD", "W", "kW", "MW", "kWh", "B", "m"))
-LOW_WORDS = ("days", "million", "usd", "switches", "links", "transceivers", "over what no")
+LOW_WORDS = ("days", "million", "usd", "cost", "switches", "links", "transceivers", "over what no")
 HIGH_WORDS = ("mfu", "throughput", "utilisation", "efficiency", "rate", "speed", "goodput")
 """Units and whole words of outputs of which less, or more, is better."""
 
@@ -82,6 +82,9 @@ def better_low(reader: Reader, name: str) -> bool | None:
         return True
     return lower_is_better(reader.spec, name, wording.unit, wording.quantity)
 
+
+NEAR = 0.01
+"""Share within which no best is told from the next, where prices have ends [1]."""
 
 MOST_TURNS = 3
 """Changes of the leader up to which each is said [1]."""
@@ -133,6 +136,8 @@ class SummaryWriter(Struct, frozen=True):
             "range": self._reach,
         }
         answer = kinds[self.finding.kind](cases)
+        if self.finding.ends and answer.text:
+            answer = replace(answer, text=self._between(rows))
         if not answer.text:
             return ""
         if self.finding.says is not None and answer.plain:
@@ -201,6 +206,8 @@ class SummaryWriter(Struct, frozen=True):
             return self._ends(every)
         points = {key: list(self._points(group)) for key, group in cases.items()}
         bests = [best for case_bests in points.values() for best in case_bests]
+        if not bests:  # nowhere are there two to choose from
+            return AxisFinding()
         if all(len(lines) == 1 for lines in every):
             relative = is_relative(self.reader.spec, self.finding.of)
             course = self._even if relative else self._knee
@@ -224,6 +231,34 @@ class SummaryWriter(Struct, frozen=True):
         winners = {key: self._winners(case_bests) for key, case_bests in points.items()}
         text = self._grouped(winners, self._winners(bests))
         return AxisFinding(start, f"{before}{text}{self._ahead(bests)}")
+
+    def contenders(self, rows: Sequence[Row]) -> dict[Key, set[Key]]:
+        """Who may be best in each case: at one of the ends, or nearly.
+
+        What moves the ends moves all points together, so that each end is compared in itself.
+        """
+        best_of: dict[Key, set[Key]] = {}
+        for name in (self.finding.of, *self.finding.ends):
+            writer = replace(self, finding=replace(self.finding, of=name, ends=()))
+            for case, group in writer.cases(rows).items():
+                for lines in group:
+                    values = {key: y for key, line in lines.items() for y in line.values()}
+                    best = min(values.values()) if self._lower else max(values.values())
+                    near = {key for key, y in values.items() if abs(y - best) < NEAR * abs(best)}
+                    best_of.setdefault(case, set()).update(near)
+        return best_of
+
+    def _between(self, rows: Sequence[Row]) -> str:
+        """Which is best in each case, or between which it is undecided."""
+        texts = {}
+        for case, keys in self.contenders(rows).items():
+            named = [self._key(key, ()) for key in sorted(keys, key=str)]
+            if self._numbers:
+                sizes = sorted(float(key[0] or 0) for key in keys)
+                named = [self._place(self.finding.by[0], size) for size in sizes]
+            alone = len(named) == 1
+            texts[case] = named[0] if alone else f"{listed(named, 'or')} (undecided)"
+        return self._grouped(texts, "; ".join(dict.fromkeys(texts.values())))
 
     def _ahead(self, bests: Sequence[leaders.Leaders]) -> str:
         """How far the best is ahead; of numbers the next are its neighbours, and go unsaid."""
@@ -557,7 +592,7 @@ def _said(findings: Sequence[Finding], rows: Sequence[Row], reader: Reader) -> l
         left = [row for row in rows if all(reader.value(row, key) == val for key, val in wanted)]
         text = SummaryWriter(finding, reader).sentence(left)
         if text and any(finding.of in bounds_of(row) for row in left):
-            text = f"of what has a price, {text}"
+            text += " (≥)"
         if text:
             sentences[text] = None
     return list(sentences)
@@ -585,11 +620,13 @@ def decisions(rows: Sequence[Row], reader: Reader) -> list[dict[str, Any]]:
         wanted = finding.where.items()
         kept = [row for row in rows if all(reader.value(row, key) == val for key, val in wanted)]
         writer = SummaryWriter(finding, reader)
+        either = writer.contenders(kept) if finding.ends else {}
         for case, every in writer.cases(kept).items():
             for span in (
                 span for lines in every for span in leaders.intervals_of(lines, lower=lower)
             ):
-                names = sorted(" ".join(map(str, key)) for key in span.leaders)
+                leading = either.get(case, span.leaders)
+                names = sorted(" ".join(map(str, key)) for key in leading)
                 alone = len(names) == 1
                 entries.append(
                     {

@@ -141,7 +141,7 @@ def test_axes_and_inputs_that_a_study_is_about_stay() -> None:
 def test_what_formulas_count_with_comes_from_the_scenario() -> None:
     own = on_scenario(STUDIES.load("hb-gear-price"), "hgx-b200")
     assert own.inputs["gpus"] == 32_768
-    assert own.inputs["gpu_hour"] == 2.35  # the study is about it
+    assert own.inputs["networks"] == "hb-gear"  # the study is about it
     assert "oversubscription" not in own.inputs
     made = make_study(on_scenario(STUDIES.load("mp-vs-dp"), "hgx-b200"))
     assert made.spec.inputs["accelerator.memory_bytes"] == 180e9

@@ -85,6 +85,7 @@ class CostAnswer(Answer):
     served: tuple[FabricTokens, ...] = ()
     told: tuple[str, ...] = ()
     unsold: str = ""  # which of the fabrics no maker sells for the accelerator, in a sentence
+    gpu_hour: float | None = None  # what an hour of one GPU is worth, if that is known
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -132,6 +133,7 @@ class CostAnswer(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan cost --format json``."""
         tokens = {row.fabric: row.served.to_dict(self.currency) for row in self.served}
+        hour = {"gpu_hour": self.gpu_hour}
         candidates = [
             Candidate(bill.name, bill.capital.base, bill.complete, inf, None, 0.0, bill=bill)
             for bill in self.bills
@@ -140,7 +142,7 @@ class CostAnswer(Answer):
         return answer_dict(
             self.inputs,
             currency=self.currency,
-            fabrics=[row.to_dict() | tokens.get(row.name, {}) for row in self.rows],
+            fabrics=[row.to_dict() | hour | tokens.get(row.name, {}) for row in self.rows],
             comparisons=[comparison.to_dict() for comparison in self.comparisons],
             left_out=list(self.left_out),
             decision=verdict.decision.to_dict() if verdict else None,
