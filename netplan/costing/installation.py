@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import AnyInts, Bools, Floats, Indices, Ints
 from netplan.costing.wiring import (
     COPPER,
     SERVER,
@@ -35,7 +35,7 @@ from netplan.costing.wiring import (
     run_of,
 )
 from netplan.records import replace
-from netplan.topologies.cabling.floor_plan import FloorPlan, Layout, lay_out, stock_length_m
+from netplan.topologies.cabling.floor_plan import FloorPlan, Layout, lay_out
 from netplan.topologies.expand import network_of
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing
 from netplan.topologies.graph import MANAGER, SWITCH, FabricGraph
@@ -51,13 +51,22 @@ class Site(Struct, frozen=True, eq=False):
         The fabric without the links inside HB domains.
     layout
         Where every node stands.
-    length_m
-        Distance of the two ends of every link, as a length that is sold [m], shape (links,).
+    lengths_m
+        Lengths that its cables are bought in, rising [m], shape (lengths,).
+    stock
+        Which of them every link needs for the distance of its ends, shape (links,).
     """
 
     network: FabricGraph
     layout: Layout
-    length_m: Floats
+    lengths_m: Floats
+    stock: AnyInts
+
+    @property
+    def length_m(self) -> Floats:
+        """Distance of the two ends of every link, as a length that is sold [m], shape (links,)."""
+        length: Floats = self.lengths_m[self.stock]
+        return length
 
 
 class Installation(Struct, frozen=True, eq=False):
@@ -76,7 +85,7 @@ class Installation(Struct, frozen=True, eq=False):
 
     site: Site
     wiring: Wiring
-    run: Ints
+    run: Indices
 
     @property
     def length_m(self) -> Floats:
@@ -120,9 +129,8 @@ def place(hall: FloorPlan, spec: FabricSpec, sizing: Sizing, hardware: Hardware)
         switch_units=units or hardware.cabling.racks.switch_units,
         switch_w=hardware.switch_w,
     )
-    stock = hall.stock_lengths_m or hardware.cabling.stock_lengths_m
-    length_m = stock_length_m(stock, layout.cable_m(network.source, network.target))
-    return Site(network, layout, length_m)
+    sold = hall.stock_lengths_m or hardware.cabling.stock_lengths_m
+    return Site(network, layout, *layout.stock_of(network, sold))
 
 
 def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
@@ -137,11 +145,24 @@ def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
     """
     banks = {bank.name: bank for bank in port_banks(fabric, hardware)}
     cages = _Cages.of(site.network, hardware, fabric.sizing)
-    of_link = np.full(site.network.link_count, -1, np.int64)
+    of_link = np.full(site.network.link_count, -1, np.int32)
     runs: list[Run] = []
     for group, ends in group_ends(fabric, hardware):
         links = _links_of(site.network, group, servers=SERVER in ends)
-        for run, members in _group_runs((group, ends), banks, hardware, cages.batches(site, links)):
+        batches = cages.batches(site, links)
+        if batches is None:
+            of_length = np.full(len(site.lengths_m), -1, np.int32)
+            stock = site.stock[links]
+            for place_, count in enumerate(np.bincount(stock).tolist()):
+                if count:
+                    of_length[place_] = len(runs)
+                    length_m = float(site.lengths_m[place_])
+                    link = Link(hardware.cabling, COPPER, length_m, straight=group.role != "host")
+                    run = run_of(connect(group, ends, banks, link), group, ends)
+                    runs.append(replace(run, links=count, measured=True))
+            of_link[links] = of_length[stock]
+            continue
+        for run, members in _group_runs((group, ends), banks, hardware, batches):
             of_link[links[members]] = len(runs)
             runs.append(run)
     counted = tuple(cages.counted(runs, of_link))
@@ -152,6 +173,8 @@ def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
 def _links_of(network: FabricGraph, group: LinkGroup, *, servers: bool) -> Ints:
     """Links of a group: those of management servers, or all others."""
     links = network.links_of(group.name)
+    if not (network.node_kind == MANAGER).any():
+        return links[:0] if servers else links
     ends = network.source[links], network.target[links]
     managed = (network.node_kind[np.stack(ends)] == MANAGER).any(axis=0)
     chosen: Ints = links[managed == servers]
@@ -164,7 +187,6 @@ class _Batches(Struct, frozen=True, eq=False):
     length_m: Floats  # that a cable for all links of the cage needs
     own_m: Floats  # that the link needs by itself
     parallel: Ints  # links of the cage that a cable with fixed plugs would carry; 0 where none can
-    shared: bool  # whether the group has cages of several links
 
 
 def _group_runs(
@@ -176,13 +198,6 @@ def _group_runs(
     straight = group.role != "host"
     left = np.ones(len(batches.own_m), bool)
     runs: list[tuple[Run, Bools]] = []
-    if not batches.shared:
-        for length_m in np.unique(batches.own_m).tolist():
-            link = Link(hardware.cabling, COPPER, length_m, straight=straight)
-            made = run_of(connect(group, ends, banks, link), group, ends)
-            links = np.flatnonzero(batches.own_m == length_m)
-            yield replace(made, links=len(links), measured=True), links
-        return
     both = np.stack((batches.length_m, batches.parallel.astype(np.float64)))
     for length_m, parallel in np.unique(both, axis=1).T.tolist():
         link = Link(hardware.cabling, COPPER, length_m, int(parallel), straight)
@@ -238,15 +253,18 @@ class _Cages(Struct, frozen=True, eq=False):
         number, links, most = (np.where(turned, ends[::-1], ends) for ends in facts)
         return cls(number, links, most)
 
-    def batches(self, site: Site, links: Ints) -> _Batches:
-        """What the cables of some links of one group depend on."""
-        own_m = site.length_m[links]
+    def batches(self, site: Site, links: Ints) -> _Batches | None:
+        """What the cables of some links of one group depend on; None where on nothing but lengths.
+
+        So it is where each of their cages carries one link.
+        """
         if not self.shared:
-            return _Batches(own_m, own_m, np.ones(len(links), np.int64), shared=False)
+            return None
+        own_m = site.length_m[links]
         number, held, size = (part[:, links] for part in (self.number, self.held, self.size))
         splits, straight = (bool((most > 1).any()) for most in size)
         if not (splits or straight):
-            return _Batches(own_m, own_m, np.ones(len(links), np.int64), shared=False)
+            return None
         cages, cage, here = np.unique(number[0], return_inverse=True, return_counts=True)
         whole = (here[cage] == held[0]) & (held[0] == size[0])  # no port of a cage stays dark
         parallel = np.ones(len(links), np.int64)
@@ -257,9 +275,9 @@ class _Cages(Struct, frozen=True, eq=False):
             whole = (parallel == held).all(axis=0)
         longest = np.zeros(len(cages))
         np.maximum.at(longest, cage, own_m)
-        return _Batches(longest[cage], own_m, np.where(whole, parallel, 0), shared=True)
+        return _Batches(longest[cage], own_m, np.where(whole, parallel, 0))
 
-    def counted(self, runs: list[Run], of_link: Ints) -> Iterator[Run]:
+    def counted(self, runs: list[Run], of_link: Indices) -> Iterator[Run]:
         """Runs with their plugs counted cage by cage; modules that share a cage count once."""
         if not self.shared:
             yield from runs

@@ -28,6 +28,7 @@ from netplan.topologies.graph import GPU, HB_SWITCH, SWITCH, FabricGraph
 SERVER_GPUS, SERVER_UNITS = 8, 8
 """GPUs of an HGX server, whose HB domain has no more, and its height as in DGX H100 [1, U]."""
 Leaves = Literal["in-rack", "middle-of-row", "end-of-row", "network"]
+LINKS_AT_A_TIME = 1 << 16
 AS_PUBLISHED = "as-published"
 """Stands for a hall where a design keeps the media of its source."""
 
@@ -147,9 +148,9 @@ class FloorPlan(Record, frozen=True, kw_only=True):
         ends = np.array([near, far], float)
         (row, end_row), (column, end_column) = ends[:, 0], ends[:, 1]
         rows, racks = np.abs(row - end_row), np.abs(column - end_column)
-        return float(self._length_m(rows, racks, ends[0, 2], ends[1, 2]))
+        return float(self.lengths_m(rows, racks, ends[0, 2], ends[1, 2]))
 
-    def _length_m(self, rows: Floats, racks: Floats, near_unit: Floats, far_unit: Floats) -> Floats:
+    def lengths_m(self, rows: Floats, racks: Floats, near_unit: Floats, far_unit: Floats) -> Floats:
         """Lengths over so many rows and racks, between rack units [m]."""
         near, far = self.unit_height_m * near_unit, self.unit_height_m * far_unit
         across = rows * self.row_pitch_m + racks * self.rack_width_m
@@ -294,10 +295,62 @@ class Layout(Struct, frozen=True, eq=False):
 
     def cable_m(self, first: NDArray[np.integer], second: NDArray[np.integer]) -> Floats:
         """Length of a cable between two nodes, before rounding up [m]."""
+        return self._between(first, second, self._places)
+
+    @property
+    def _places(self) -> tuple[Floats, Floats, Floats]:
+        """Row, place in the row and unit of every node, each of shape (nodes,)."""
         row, column = np.divmod(self.rack, self.per_row)
+        across, along, unit = (line.astype(np.float64) for line in (row, column, self.unit))
+        return across, along, unit
+
+    def _between(
+        self,
+        first: NDArray[np.integer],
+        second: NDArray[np.integer],
+        places: tuple[Floats, Floats, Floats],
+    ) -> Floats:
+        row, column, unit = places
         rows, racks = (np.abs(line[first] - line[second]) for line in (row, column))
-        unit = self.unit.astype(np.float64)
-        return self.plan._length_m(rows, racks, unit[first], unit[second])  # noqa: SLF001
+        return self.plan.lengths_m(rows, racks, unit[first], unit[second])
+
+    def stock_of(
+        self, network: FabricGraph, stock_lengths_m: tuple[float, ...]
+    ) -> tuple[Floats, AnyInts]:
+        """Lengths that the cables of a network are bought in, rising, and which each link has.
+
+        Parameters
+        ----------
+        network
+            The graph that is laid out.
+        stock_lengths_m
+            Lengths that are sold [m].
+
+        Returns
+        -------
+        lengths_m
+            Those lengths, and beyond the longest whole metres [m], shape (lengths,).
+        of_link
+            Place of every link's length among them, shape (links,).
+        """
+        stock, longest = np.array(stock_lengths_m), len(stock_lengths_m)
+        of_link = np.empty(network.link_count, np.int32)
+        places = self._places
+        beyond: list[tuple[Ints, Floats]] = []
+        for start in range(0, network.link_count, LINKS_AT_A_TIME):  # as fits into a cache
+            part = slice(start, start + LINKS_AT_A_TIME)
+            length_m = self._between(network.source[part], network.target[part], places)
+            of_link[part] = np.searchsorted(stock, length_m - 1e-9)
+            far = np.flatnonzero(of_link[part] == longest)
+            if len(far):
+                beyond.append((start + far, np.ceil(length_m[far])))
+        if not beyond:
+            return stock, of_link
+        links = np.concatenate([far for far, _ in beyond])
+        metres = np.concatenate([far_m for _, far_m in beyond])
+        more, place = np.unique(metres, return_inverse=True)
+        of_link[links] = longest + place
+        return np.concatenate((stock, more)), of_link
 
     def _rack(self, number: int) -> Rack:
         row, position = divmod(number, self.per_row)
@@ -538,20 +591,3 @@ class _Rows(NamedTuple):
         """Row of every leaf, and its number among the leaves of the row."""
         row = self.compute[home] // self.per_row
         return row, _turn(row)
-
-
-def stock_length_m(stock_lengths_m: tuple[float, ...], length_m: Floats) -> Floats:
-    """Round lengths up to what is sold; beyond the longest, to whole metres [m].
-
-    Examples
-    --------
-    >>> hall = FLOOR_PLANS.load("example-hall")
-    >>> stock_length_m(hall.stock_lengths_m, np.array([0.7, 3.0, 16.2, 250.5]))
-    array([  1.,   3.,  20., 251.])
-    """
-    stock = np.array(stock_lengths_m)
-    place = np.searchsorted(stock, length_m - 1e-9)
-    rounded: Floats = np.where(
-        place < len(stock), stock[np.minimum(place, len(stock) - 1)], np.ceil(length_m)
-    )
-    return rounded

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
-from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan, lay_out, stock_length_m
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan, lay_out
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.graph import GPU, SWITCH, FabricGraph
+from netplan.topologies.graph import GPU, SWITCH, FabricGraph, network_only
 from netplan.topologies.specs import FABRICS
 
 HALL = FLOOR_PLANS.load("example-hall")
@@ -34,7 +34,10 @@ def test_lengths_by_hand() -> None:
     # 2 x (2.7 - 0.04445) + 2 x 0.6 + 1.0 slack.
     expected = 2 * (2.7 - 0.04445) + 1.2 + 1.0
     assert layout.cable_m(np.array([0]), np.array([switch]))[0] == pytest.approx(expected)
-    assert stock_length_m(HALL.stock_lengths_m, np.array([expected]))[0] == 10  # 7.51 m
+    network = network_only(graph())
+    lengths_m, stock = lay_out(HALL, network).stock_of(network, HALL.stock_lengths_m)
+    joined = (network.source == 0) & (network.target == switch - 16)
+    assert lengths_m[stock[joined]].tolist() == [10]  # 7.51 m
 
 
 def test_a_cable_inside_a_rack_runs_straight() -> None:
@@ -83,7 +86,9 @@ def test_racks_hold_what_they_may(
     back = layout.cable_m(fabric_graph.target, fabric_graph.source)
     np.testing.assert_allclose(length, back)
     assert (length >= plan.slack_m).all()
-    assert (stock_length_m(plan.stock_lengths_m, length) >= length - 1e-6).all()
+    lengths_m, stock = layout.stock_of(fabric_graph, plan.stock_lengths_m)
+    assert (lengths_m[stock] >= length - 1e-6).all()
+    assert (np.diff(lengths_m) > 0).all()
 
 
 def test_a_hall_too_small() -> None:

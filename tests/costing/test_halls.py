@@ -1,0 +1,287 @@
+"""Halls: one rule for copper or optics, the same for all families, bills and elevations."""
+
+from collections import Counter
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import netplan
+from netplan import Scenario
+from netplan.costing.cabling import CABLING_BOOKS, MEDIA_KINDS
+from netplan.costing.elevations import elevations
+from netplan.costing.fabric_bill import Bill, BillBooks, hardware_of, make_bill
+from netplan.costing.installation import Installation, install, place
+from netplan.costing.wiring import CARD, Run
+from netplan.errors import InfeasibleError, NetplanError
+from netplan.scenarios.bill_books import read_books
+from netplan.scenarios.reading import CatalogReader, sized
+from netplan.topologies.build import build_fabric
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan
+from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.workloads.accelerators import ACCELERATORS
+
+BOOK = CABLING_BOOKS.load("2026")
+HALL = FLOOR_PLANS.load("leaves-in-rack")
+FAMILIES = (
+    *("rail-only", "rail-optimized", "fat-tree", "dgx-superpod", "dragonfly", "dragonfly-plus"),
+    *("torus-2d", "torus-3d", "hyperx", "slim-fly", "jellyfish", "xpander", "circulant"),
+    *("hammingmesh", "bcube"),
+)
+
+# Lengths by hand: inside a rack |du| x 0.04445 + 0.5; else racks x 0.6 + rows x 3.0 + 2 x 2.7
+# - (u1 + u2) x 0.04445 + 1.0, with row, rack and unit of both ends.
+VECTORS = [
+    ((0, 0, 10), (0, 0, 40), 100, False, 1.834, "dac", 2),
+    ((0, 0, 1), (0, 0, 42), 100, False, 2.322, "dac", 2.5),
+    ((0, 0, 20), (0, 1, 30), 100, False, 4.777, "acc", 5),
+    ((0, 0, 20), (0, 2, 30), 100, False, 5.378, "aec", 7),
+    ((0, 0, 20), (0, 3, 30), 100, False, 5.978, "aec", 7),
+    ((0, 0, 20), (0, 4, 30), 100, False, 6.578, "aec", 7),
+    ((0, 0, 20), (0, 5, 30), 100, False, 7.178, "sr", 10),
+    ((0, 0, 20), (0, 6, 30), 100, False, 7.777, "sr", 10),
+    ((0, 0, 20), (0, 7, 30), 100, False, 8.378, "sr", 10),
+    ((0, 0, 20), (0, 8, 30), 100, False, 8.977, "sr", 10),
+    ((0, 0, 30), (1, 5, 30), 100, True, 9.733, "sr", 10),
+    ((0, 0, 30), (10, 20, 30), 100, True, 45.733, "sr", 50),
+    ((0, 0, 30), (30, 35, 30), 100, True, 114.733, "dr", 150),
+    ((0, 0, 20), (0, 0, 40), 200, False, 1.389, "acc", 1.5),
+    ((0, 0, 20), (0, 1, 30), 200, False, 4.777, "dr", 5),
+    ((0, 0, 1), (0, 0, 42), 200, True, 2.322, "acc", 2.5),
+    ((0, 0, 40), (1, 7, 40), 100, True, 10.044, "sr", 15),
+]
+
+
+@pytest.mark.parametrize(("near", "far", "lane", "straight", "length_m", "kind", "stock"), VECTORS)
+def test_length_and_medium_of_two_places(  # noqa: PLR0913, PLR0917 - a row of the table
+    near: tuple[int, int, int],
+    far: tuple[int, int, int],
+    lane: int,
+    straight: bool,  # noqa: FBT001
+    length_m: float,
+    kind: str,
+    stock: float,
+) -> None:
+    length = HALL.length_m(near, far)
+    assert length == pytest.approx(length_m, abs=6e-4)
+    assert HALL.length_m(far, near) == length
+    assert BOOK.medium(length, lane, straight=straight) == (kind, stock)
+
+
+@given(st.sampled_from([25, 50, 100, 200]), st.booleans(), st.floats(0.1, 400), st.floats(0, 100))
+def test_longer_never_gets_a_medium_of_less_reach(
+    lane: int,
+    straight: bool,  # noqa: FBT001
+    length_m: float,
+    more_m: float,
+) -> None:
+    near = BOOK.medium(length_m, lane, straight=straight)
+    far = BOOK.medium(length_m + more_m, lane, straight=straight)
+    assert near.length_m >= length_m
+    assert MEDIA_KINDS.index(near.kind) <= MEDIA_KINDS.index(far.kind)
+    reaches = [BOOK.reach_m(kind, lane, straight=straight) for kind in (near.kind, far.kind)]
+    assert reaches[0] <= reaches[1]
+
+
+def test_what_nothing_reaches_is_refused_with_length_lane_and_longest_reach() -> None:
+    with pytest.raises(InfeasibleError, match=r"2,500 m at lanes of 200 Gb/s: .* fr reaches 2,000"):
+        BOOK.medium(2500, 200)
+    spec, sizing, books = asked("gb300", 1024, "rail-only")
+    far = books.hall.changed(row_pitch_m=5000.0, racks_per_row=2, rows=100) if books.hall else None
+    changed = BillBooks(books.prices, books.power, books.cabling, hall=far)
+    with pytest.raises(InfeasibleError, match=r"host, leaf to network card: .* at lanes of 200"):
+        make_bill(spec, sizing, changed)
+
+
+@cache
+def asked(
+    accelerator: str, gpus: int, fabric: str, hall: str = "leaves-in-rack"
+) -> tuple[FabricSpec, Sizing, BillBooks]:
+    radix = 64 if accelerator == "gb300" else 128
+    asked_for = {"gpus": gpus, "accelerator": accelerator, "radix": radix, "hall": hall}
+    scenario = Scenario.load("hgx-b200").replace(**asked_for)
+    reader = CatalogReader()
+    books = read_books(scenario.cluster, scenario.books, reader)
+    sizing = sized(scenario.cluster, ACCELERATORS.load(accelerator))
+    return FABRICS.load(fabric), sizing, books
+
+
+@cache
+def built(
+    accelerator: str, gpus: int, fabric: str, hall: str = "leaves-in-rack"
+) -> tuple[Fabric, Installation]:
+    spec, sizing, books = asked(accelerator, gpus, fabric, hall)
+    assert books.hall is not None
+    made = build_fabric(spec, sizing)
+    hardware = hardware_of(books, made.sizing)
+    return made, install(made, place(books.hall, spec, sizing, hardware), hardware)
+
+
+def devices(run: Run) -> tuple[str, ...]:
+    """Kinds of the two devices that a run joins."""
+    return tuple(sorted("card" if end == CARD else "switch" for end in run.ends))
+
+
+@pytest.mark.parametrize("accelerator", ["h100-80gb", "b200-1000w", "gb300"])
+@pytest.mark.parametrize("gpus", [1024, 4096, 32_768])
+def test_the_same_distance_has_the_same_medium_in_every_family(accelerator: str, gpus: int) -> None:
+    media: dict[tuple[object, ...], set[str]] = {}
+    told: Counter[str] = Counter()
+    for fabric in FAMILIES:
+        try:
+            made, installed = built(accelerator, gpus, fabric)
+        except NetplanError:
+            continue  # such as a BCube, which needs more ports
+        told[fabric] += 1
+        links: Counter[str] = Counter()
+        for run in installed.wiring.runs:
+            near = installed.wiring.bank(run.ends[0]).cage
+            where = (*devices(run), near.speed_gbps, near.lane_gbps, run.length_m)
+            media.setdefault(where, set()).add(run.kind)
+            links[run.name] += run.links
+            chosen = BOOK.medium(run.length_m, near.lane_gbps or 0, straight=run.role != "host")
+            assert run.kind == {"sr": "om4"}.get(chosen.kind, chosen.kind).replace("dr", "os2")
+            assert run.length_m == chosen.length_m
+        assert links == {group.name: group.links for group in made.links}
+    assert len(told) > 10
+    assert {len(kinds) for kinds in media.values()} == {1}
+
+
+def test_no_shipped_family_names_a_medium() -> None:
+    named = [name for name in FABRICS.paths() if FABRICS.load(name).media_named]
+    assert named == ["frontier"]
+    assert FABRICS.load("frontier").hall == "as-published"
+
+
+def test_a_leaf_in_the_rack_of_its_own_gpus_has_copper_hosts() -> None:
+    # Leaves of 64 ports face 32 GPUs, which are a rack of four H100 servers.
+    scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=64)
+    bill = scenario.fabric("fat-tree").bill()
+    hosts = next(group for group in bill.fabric.links if group.name == "host")
+    assert (hosts.copper, hosts.medium) == (1024, "copper")
+    # A leaf of a rail serves 32 servers in eight racks: copper as far as it reaches, then optics.
+    rails = next(
+        group
+        for group in scenario.fabric("rail-optimized").bill().fabric.links
+        if group.tiers[0] == 0
+    )
+    assert 0 < rails.copper < 1024
+    assert rails.media == "copper and optical"
+
+
+def test_racks_are_filled_by_power() -> None:
+    # 44 kW less 3 for leaves: four servers of 8 x 700 x 1.8 = 10.08 kW, two of 14.4 kW; a domain
+    # of 72 x 1,400 W x 1.5 = 151 kW in a rack of 230; 256 of these in four racks of 64.
+    def gpus(gpu_w: float, hb_size: int) -> int:
+        return HALL.changed(gpu_w=gpu_w).racked(hb_size).gpus
+
+    assert [gpus(700, 8), gpus(1000, 8), gpus(1400, 72), gpus(1000, 256)] == [32, 16, 72, 64]
+    # 42 switches of 1 U and 1.21 kW are 50.8 kW: 36 of them are fed, 24 have 1 U for cables.
+    assert HALL.switches_in_rack(1, 1210) == 24
+    assert HALL.changed(cable_units=0).switches_in_rack(1, 1210) == 36
+
+
+@pytest.mark.parametrize("hall", ["leaves-in-rack", "leaves-mid-row", "leaves-end-of-row"])
+@pytest.mark.parametrize("accelerator", ["h100-80gb", "b200-1000w", "gb300"])
+@pytest.mark.parametrize("fabric", ["rail-only", "fat-tree", "dragonfly", "torus-2d"])
+def test_racks_keep_their_power_and_height_and_hold_what_the_bill_has(
+    hall: str, accelerator: str, fabric: str
+) -> None:
+    spec, sizing, books = asked(accelerator, 1024, fabric, hall)
+    bill = make_bill(spec, sizing, books)
+    made = elevations(bill, spec, books)
+    assert made.layout is not None
+    feeds = books.hall.feeds if books.hall else ()
+    switches = racks = servers = 0
+    for kind in made.kinds:
+        slots = sorted(kind.slots, key=lambda slot: slot.unit)
+        for low, high in pairwise(slots):
+            assert low.unit + low.units <= high.unit
+        assert not slots or slots[-1].unit + slots[-1].units - 1 <= kind.units
+        most = feeds[1 if accelerator == "gb300" and kind.servers else 0].rack_w
+        assert (kind.typical_w or 0) + kind.servers * (kind.server_w or 0) <= most
+        switches += len(kind.names) * sum(slot.switch for slot in slots)
+        racks += len(kind.names) * (kind.servers == 0)
+        servers += len(kind.names) * kind.servers
+    assert switches == bill.fabric.switches
+    assert racks == bill.racks.count == ordered_racks(bill)
+    assert servers == -(-1024 // (72 if accelerator == "gb300" else 8))
+
+
+def ordered_racks(bill: Bill) -> int:
+    return sum(item.line.order for item in bill.quote.items if item.line.category == "racks")
+
+
+@pytest.mark.parametrize(
+    ("fabric", "switch"),
+    [
+        *(
+            (fabric, None)
+            for fabric in ("rail-only", "fat-tree", "dragonfly", "torus-2d", "hyperx")
+        ),
+        *((fabric, "qm9700") for fabric in ("rail-only", "fat-tree", "dragonfly", "hyperx")),
+    ],
+)
+def test_bill_and_cable_plan_have_the_same_cables(switch: str | None, fabric: str) -> None:
+    question = {"gpus": 512, "radix": 64, "accelerator": "h100-80gb", "switch": switch}
+    (bill,) = netplan.cost("hgx-h100", **question, fabrics=(fabric,)).bills
+    plan = netplan.cables("hgx-h100", **question, fabric=fabric, to="lengths").to_dict()["rows"]
+    kinds = {"multimode": "om4", "singlemode": "os2"}
+    planned: Counter[tuple[str, float]] = Counter()
+    for row in plan:
+        kind = kinds.get(row["medium"], row["medium"])
+        planned[kind, float(row["length_m"])] += int(row["cables"])
+    ordered: Counter[tuple[str, float]] = Counter()
+    for line in (item.line for item in bill.quote.items if item.line.category == "cables"):
+        length_m = float(line.item.rpartition(", ")[2].removesuffix(" m"))
+        ordered[line.kind, length_m] += line.quantity * line.price_units
+    assert ordered == planned
+    assert bill.hall == "leaves-in-rack"
+
+
+def test_a_medium_that_a_file_gives_never_decides(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    shipped = FABRICS.load("fat-tree").to_dict()
+    lines = [f'{key}: "{shipped[key]}"' for key in ("title", "source", "date")]
+    mine.write_text(
+        "\n".join(
+            ["name: mine", *lines, "family: clos", "rail_wiring: false", "host_medium: copper"]
+        )
+    )
+    fabrics = ("rail-optimized", str(mine))
+    question = {"gpus": 4096, "radix": 128, "timing": False}
+    answer = netplan.compare("hgx-h100", **question, fabrics=fabrics)
+    row = next(row for row in answer.rows if row.name == "mine")
+    assert row.media_given == "host links copper"
+    assert any(note.startswith("Medium given by the file: host links") for note in row.notes)
+    verdict = answer.to_dict()["verdict"]
+    assert verdict["fabric"] == "rail-optimized"
+    assert row.cost is not None
+    assert row.cost.base < next(
+        other.cost.base for other in answer.rows if other.cost and other is not row
+    )
+    assert "mine" in " ".join(verdict["caveats"])
+    # A hall that gives all those links copper confirms it: leaves of 32 in racks of 32.
+    near = netplan.compare("hgx-h100", **{**question, "radix": 64}, fabrics=fabrics)
+    row = next(row for row in near.rows if row.name == "mine")
+    assert not row.media_given
+
+
+def test_a_paper_keeps_its_media() -> None:
+    row = netplan.compare("rail-only-paper", fabrics=("dragonfly",), timing=False).rows[0]
+    assert row.fabric is not None
+    media = {group.name: group.medium for group in row.fabric.links}
+    assert media == {"host": "copper", "local": "copper", "global": "optical"}
+    assert row.bill is not None
+    assert row.bill.hall == "as-published"
+
+
+def test_a_hall_needs_to_say_what_racks_hold() -> None:
+    shipped = HALL.to_dict()
+    for wrong in ({"feeds": []}, {"rows": 4}):
+        with pytest.raises(ValueError, match=r"gpus_per_rack is missing|rows needs racks_per_row"):
+            FloorPlan.read({**shipped, **wrong})
