@@ -69,21 +69,22 @@ def test_date_changes_no_hash() -> None:
 
 
 def test_a_slow_fabric_is_not_recommended_however_cheap() -> None:
-    # The dragonfly costs 184.3 M USD against 319.8 and takes 3.204 s against 3.133: 2.3 % slower.
+    # It takes 3.204 s against 3.133: 2.3 % slower.
     answer = procurement(
         "rail-only-paper",
         gpus=32768,
         radix=128,
         fabrics=("dragonfly", "rail-optimized"),
         iteration_model="ptd-p",
-        within=0.02,
+        within=0.01,
         prices="2026",
     )
     bases = {bill.name: bill.capital.base for bill in answer.cost.bills}
     assert bases["dragonfly"] < bases["rail-optimized"]
     assert answer.recommendation.fabric == "rail-optimized"
     (said,) = (text for text in answer.recommendation.reasons if text.startswith("dragonfly"))
-    assert said.startswith("dragonfly costs 135.5 M USD less but trains 2.3 % slower than")
+    less = answer.cost.scale.less(bases["dragonfly"], bases["rail-optimized"])
+    assert said.startswith(f"dragonfly costs {less} M USD less but trains 2.3 % slower than")
 
 
 def test_no_recommendation_where_prices_that_decide_are_missing() -> None:
@@ -249,11 +250,12 @@ def test_what_no_price_is_known_of_has_no_mark_and_no_ends() -> None:
     series = [data for chart in charts for data in chart.data]
     whiskers = [data["y"] for data in series if data.get("name") == "low to high"]
     assert whiskers == [[0], [0]]
-    tables = [part for part in answer.sections() if isinstance(part, Table)]
+    paper = procurement("rail-only-paper", gpus=32768, radix=128, fabrics=("rail-only",))
+    tables = [part for part in paper.sections() if isinstance(part, Table)]
     prices = next(table for table in tables if table.name == "prices")
-    card = next(row for row in prices.rows if row[0].startswith("network card"))
-    told = {one.quantity.title: one.get(card) for one in prices.columns}
-    assert (told["low, USD"], told["base"], told["high"]) == (None, "1,499", None)
+    module = next(row for row in prices.rows if row[0].startswith("transceiver"))
+    told = {one.quantity.title: one.get(module) for one in prices.columns}
+    assert (told["low, USD"], told["base"], told["high"]) == (None, "374", None)
 
 
 def test_ranges_that_meet_are_told_apart_where_one_has_fewer_of_all_parts() -> None:
@@ -268,6 +270,6 @@ def test_ranges_that_meet_are_told_apart_where_one_has_fewer_of_all_parts() -> N
     other = procurement(
         "rail-only-paper", gpus=4096, radix=64, fabrics=("rail-only", "torus-3d"), prices="2026"
     )
-    assert other.recommendation.fabric == "torus-3d"
-    said = " ".join(other.recommendation.reasons)
-    assert "within the book's ranges rail-only may cost less: ask for offers" in said
+    assert other.recommendation.fabric is None
+    said = other.recommendation.sentence
+    assert said.startswith("Undecided: ask for offers on torus-3d and rail-only.")

@@ -53,16 +53,16 @@ def test_one_fabric_alone_has_nothing_beside_it() -> None:
 
 
 def test_what_nobody_sells_is_marked_and_no_reason() -> None:
-    # Dragonfly costs less than rail-only, but no maker joins HGX servers by it.
-    fabrics = ("rail-optimized", "rail-only", "dragonfly")
+    # A torus costs less than rail-only, but no maker joins HGX servers by it.
+    fabrics = ("rail-optimized", "rail-only", "torus-2d")
     findings = procurement("hgx-h100", gpus=4096, model="llama-3-70b", fabrics=fabrics)
     prices = {bill.name: bill.capital.base for bill in findings.cost.bills}
-    assert prices["dragonfly"] < prices["rail-only"]
+    assert prices["torus-2d"] < prices["rail-only"]
     assert findings.recommendation.fabric == "rail-only"
     *_, why = headline(findings)
     assert "of rail-optimized and rail-only." in why
     told = [findings.recommendation.sentence, why, *findings.recommendation.reasons]
-    assert not [text for text in told if "dragonfly" in text]
+    assert not [text for text in told if "torus" in text]
     text = findings.text(200, details=True)
-    assert "dragonfly *" in text
+    assert "torus-2d *" in text
     assert "* not sold for HGX servers: not in the verdict." in text
