@@ -71,6 +71,12 @@ class GridCarbon(Sourced, frozen=True, kw_only=True):
         return Range((1 - self.spread) * base, base, (1 + self.spread) * base)
 
 
+class ScaledHour(Estimate, frozen=True, kw_only=True):
+    """An hour of a GPU of 10^15 FLOP/s; of others it goes with a power of their rate."""
+
+    exponent: PositiveFloat
+
+
 class EconomicsBook(Record, frozen=True, kw_only=True):
     """Values that turn power and capital into a yearly cost; the tariff is per kWh.
 
@@ -78,7 +84,7 @@ class EconomicsBook(Record, frozen=True, kw_only=True):
     site), ``support`` (the maker's contract) and ``spares`` (parts used up beyond both) are each
     year's share of the price; a book without one counts none. ``gpu_hours`` are what an hour of one
     GPU is worth, its servers included, by the accelerator's name; ``gpu_hour`` that of any other,
-    or, of a book without it, ``pflops_hour`` for each 10^15 FLOP/s of its dense 16-bit rate.
+    or, of a book without it, ``other_gpu_hour`` by its dense 16-bit rate.
     ``pue_by_cooling`` is the PUE of halls by what cools the chips, ``carbon`` what a kWh emits.
     """
 
@@ -94,7 +100,7 @@ class EconomicsBook(Record, frozen=True, kw_only=True):
     spares: Estimate | None = None
     gpu_hour: Estimate | None = None
     gpu_hours: dict[str, Estimate] = field(default_factory=dict)
-    pflops_hour: Estimate | None = None
+    other_gpu_hour: ScaledHour | None = None
     pue_by_cooling: dict[Cooling, Estimate] = field(default_factory=dict)
     carbon: GridCarbon | None = None
     notes: tuple[str, ...] = ()
@@ -114,18 +120,19 @@ class EconomicsBook(Record, frozen=True, kw_only=True):
 
         Examples
         --------
-        An H800 stands in no list: 0.99 of 10^15 FLOP/s at 3.03 USD.
+        An A100 that no list had would be worth 3.016 x 0.312^0.6667 USD, where 1.40 is printed.
 
         >>> from netplan.workloads.accelerators import ACCELERATORS
-        >>> book, h100 = ECONOMICS_BOOKS.load("2026"), ACCELERATORS.load("h100-80gb")
-        >>> other = book.hour_of(h100.changed(name="h800"))
-        >>> book.hour_of(h100).base, round(other.base, 2), other.evidence
-        (2.995, 3.0, 'assumed')
+        >>> book, a100 = ECONOMICS_BOOKS.load("2026"), ACCELERATORS.load("a100-80gb")
+        >>> other = book.hour_of(a100.changed(name="a-chip"))
+        >>> book.hour_of(a100).base, round(other.base, 2), other.evidence
+        (1.4, 1.39, 'assumed')
         """
-        if chip.name in self.gpu_hours or self.gpu_hour or self.pflops_hour is None:
+        rule = self.other_gpu_hour
+        if chip.name in self.gpu_hours or self.gpu_hour or rule is None:
             return self.gpu_hours.get(chip.name, self.gpu_hour)
-        scaled = (chip.tensor_flops_per_s / PETA) * self.pflops_hour.range
-        return replace(self.pflops_hour, **asdict(scaled))
+        scaled = (chip.tensor_flops_per_s / PETA) ** rule.exponent * rule.range
+        return replace(rule, **asdict(scaled))
 
 
 ECONOMICS_BOOKS = Catalog("economics", "costing/economics", EconomicsBook)
@@ -224,7 +231,7 @@ class Running(Struct, frozen=True):
         Examples
         --------
         >>> Running.of(ECONOMICS_BOOKS.load("2026"), 0.5).tariff.base
-        0.0405
+        0.04345
         """
         return cls(
             book.years,

@@ -47,8 +47,8 @@ LABELS = {
     "drawn": "drawing of",
 }
 """What each part of the state is called on the page, in its order there."""
-PARTS = {"transceiver_factor": "transceiver", "port_factor": "switch_port"}
-"""Factors and the part of the price book that each multiplies."""
+PARTS = {"transceiver_factor": ("transceiver",), "port_factor": ("switch_port", "switch")}
+"""Factors and the parts of the price book that each multiplies: of boxes the one of that radix."""
 NAMES = (
     "gpus",
     "radix",
@@ -260,11 +260,15 @@ class State(Struct, frozen=True, kw_only=True):
     def overrides(self) -> Iterator[tuple[str, str]]:
         """Prices that a factor changes, as ``--set`` has them."""
         book = PRICE_BOOKS.load(self.prices, user_roots())
-        for name, part in PARTS.items():
+        for name, parts in PARTS.items():
             factor = getattr(self, name)
-            rows = [row for row in book.prices if row.part == part and not row.model]
+            rows = [
+                row
+                for row in book.prices
+                if row.part in parts and row.model in {"", f"{self.radix}x{row.speed_gbps:g}g"}
+            ]
             for row in rows if factor != 1 else ():
-                key = f"prices.prices.{part}@{row.speed_gbps:g}"
+                key = f"prices.prices.{row.model or row.part}@{row.speed_gbps:g}"
                 for end in ("low", "base", "high"):
                     amount = getattr(row, end)
                     if amount is not None:

@@ -24,6 +24,7 @@ from netplan.costing.prices import (
 )
 from netplan.costing.quotations import quotations, quotations_of, quoted_line, quoted_price
 from netplan.costing.switches import SWITCHES, Breakout, SwitchModel
+from netplan.workloads.accelerators import ACCELERATORS
 
 README = (shipped_root() / "costing" / "README.md").read_text(encoding="utf-8")
 PRICES = [(name, price) for name in PRICE_BOOKS.paths() for price in PRICE_BOOKS.load(name).prices]
@@ -289,3 +290,53 @@ def test_power_has_a_source_and_a_date(book: str, draw: Draw) -> None:
 def test_power_book_has_each_part_and_speed_once() -> None:
     rows = [(draw.part, draw.speed_gbps) for draw in POWER_BOOKS.load("2026").draws]
     assert len(rows) == len(set(rows))
+
+
+# --- economics ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("chip", "model", "count"),
+    [
+        ("h100-80gb", "h100", 8),  # 2.245, 2.95, 2.95, 2.99, 3.00, 3.49, 4.25, 6.88: 2.995
+        ("h200", "h200", 12),  # the middle of 3.00 and 3.50
+        ("b200", "b200", 2),  # (4.99 + 5.50) / 2
+        ("a100-80gb", "a100-80gb", 3),
+        ("mi300x", "mi300x", 5),
+        ("gh200-96gb", "gh200", 1),
+    ],
+)
+def test_gpu_hours_are_medians_of_rents(chip: str, model: str, count: int) -> None:
+    quoted = Quoted(kind="rental", of=(model,), count=count)
+    assert len(quotations_of("gpu_hour", quoted)) == count
+    hour = ECONOMICS_BOOKS.load("2026").gpu_hours[chip]
+    assert hour.base == pytest.approx(quoted_price("gpu_hour", quoted))
+    assert hour.evidence == "shipping"
+
+
+def test_hours_of_other_gpus_go_with_the_power_of_their_rate() -> None:
+    # 3.016 USD x 2.307^(2/3) = 3.016 x 1.746 = 5.27 for a TPU v7; half and twice beside it.
+    book = ECONOMICS_BOOKS.load("2026")
+    hour = book.hour_of(ACCELERATORS.load("tpu-v7"))
+    assert hour is not None
+    assert (hour.low, hour.base, hour.high) == pytest.approx((2.64, 5.27, 10.53), rel=2e-3)
+    assert hour.evidence == "assumed"
+    # The printed rents of three generations lie within 3 % of that rule.
+    for chip in ("a100-80gb", "h100-80gb", "b200-1000w"):
+        printed = ACCELERATORS.load(chip)
+        named, ruled = book.hour_of(printed), book.hour_of(printed.changed(name="other"))
+        assert named is not None
+        assert ruled is not None
+        assert ruled.base == pytest.approx(named.base, rel=0.03)
+    own = book.changed(gpu_hours={}, gpu_hour=named)
+    assert own.hour_of(ACCELERATORS.load("mi455x")) == named
+
+
+def test_the_tariff_is_the_mean_of_twelve_months_and_support_is_assumed() -> None:
+    book = ECONOMICS_BOOKS.load("2026")
+    (row,) = (row for row in quotations() if row.id == "P213")
+    tariff = book.tariff.low, book.tariff.base, book.tariff.high
+    assert tariff == (row.low, row.price, row.high) == (0.0821, 0.0869, 0.0933)
+    assert book.support is not None
+    assert (book.support.low, book.support.base, book.support.high) == (0.08, 0.115, 0.15)
+    assert book.support.evidence == "assumed"
