@@ -410,7 +410,8 @@ def _training_run(answer: Findings) -> Iterator[Section]:
 
     days = behind(lambda run: run.days, lambda run: answer.timed[run.fabric].error, 1)
     whole, useful, of_runs = answer.whole, f"{unit} per useful PFLOP/s", answer.of_runs
-    run_cost = column(of_runs.of_money("run_cost", f"network, {of_runs.title} a run"), "cost.base")
+    priced = of_runs.of_money("run_cost", f"network, {of_runs.title} a run")
+    run_cost: Column[TrainingRun] = column(priced, "cost.base")
     work = told_column(useful, "cost_per_effective_pflops", "price_per_pflops.base", form="count")
     of_run: list[Column[TrainingRun]] = [
         told_column("iterations", form="count"),

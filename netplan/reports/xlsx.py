@@ -213,7 +213,7 @@ def _sheet_column(
 def _unit(named: Quantity, largest: float, currency: str) -> tuple[str, float]:
     """Unit of a column, and what its raw values are divided by."""
     if named.form == "money" or named.unit == "currency":
-        return currency, 1.0
+        return (currency if named.unit in ("", "currency") else named.unit), 1.0
     unit = "" if named.unit == "1" else named.unit
     if named.form == "si":
         power = 10.0 ** (3 * floor(log10(largest) / 3)) if largest > 0 else 1.0

@@ -14,7 +14,7 @@ from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.axes import spread
 from netplan.reports.escape import short
-from netplan.reports.quantities import Quantity, Scalar, listed, shown
+from netplan.reports.quantities import Scalar, listed, shown
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,
@@ -218,7 +218,7 @@ class StudyAnswer(Answer):
             yield Paragraph(f"{on[:1].upper()}{on[1:]}: {text}" if on else text, "strong")
         marks = (LOWER_BOUNDS,) if counts_money(spec) else ()
         every = (POINT, *names, *marks, STATUS)
-        plain = [Column(Quantity(name, name), itemgetter(name)) for name in every]
+        plain = [Column(reader.quantity(name, self.rows), itemgetter(name)) for name in every]
         yield Table("points", plain, self.rows, only="programs")
         tables = [
             table for chart in spec.charts for table in chart_tables(self.rows, chart, reader)

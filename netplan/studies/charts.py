@@ -25,6 +25,7 @@ from netplan.reports.quantities import (
     PERCENT_DIGITS,
     PREFIXED,
     PRICE_ROW,
+    Form,
     Quantity,
     Scalar,
     Words,
@@ -98,6 +99,21 @@ class Reader(Struct, frozen=True):
         wording = _words(name, self.book_currency if name.startswith(PRICE_ROW) else self.currency)
         title = (self.spec.titles or {}).get(name)
         return wording if title is None else replace(wording, quantity=title)
+
+    def quantity(self, name: str, rows: Sequence[Row]) -> Quantity:
+        """A value of all points as a quantity: its words and unit, and what its numbers are."""
+        wording, values = self.words(name), [row.get(name) for row in rows]
+        numbers = [value for value in values if finite(value) is not None]
+        form: Form = "general"
+        if not numbers:
+            form = "text"
+        elif wording.unit in {self.currency, self.book_currency, "USD"} - {""}:
+            form = "money"
+        elif wording.unit in PREFIXED:
+            form = "si"
+        elif all(isinstance(value, int) for value in numbers):
+            form = "count"
+        return Quantity(name, wording.quantity, wording.unit, form)
 
     def shown(self, name: str, value: Scalar) -> str:
         """A value of an input or output with its unit."""
