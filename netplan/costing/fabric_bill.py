@@ -301,7 +301,7 @@ class Bill(Struct, frozen=True):
         >>> from netplan import Scenario
         >>> bill = Scenario.load("hgx-b200").fabric("rail-only").bill()
         >>> bill.to_frame().groupby("category")["total_base"].sum().round().to_dict()["switches"]
-        76775424.0
+        65280000.0
         """
         import pandas as pd  # noqa: PLC0415 - slow to import
 

@@ -320,7 +320,7 @@ def difference_range(
     Examples
     --------
     Fewer ports are cheaper at any price of a port, though 100 at 1,090 USD cost more than 150 at
-    562 USD.
+    562.50 USD.
 
     >>> from netplan.costing.materials import BillItem
     >>> from netplan.costing.prices import PRICE_BOOKS
@@ -331,7 +331,7 @@ def difference_range(
     ...     for units in (100, 150)
     ... )
     >>> few.total.high > many.total.low, difference_range(few, many)
-    (True, Range(low=28100.0, base=39050.0, high=54500.0))
+    (True, Range(low=28125.0, base=39062.5, high=54500.0))
     """
     parts: dict[str, list[float]] = {}
     for quote, weight in ((first, -weights[0]), (second, weights[1])):

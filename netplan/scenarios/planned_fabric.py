@@ -47,7 +47,7 @@ class Fabric(Struct, frozen=True, eq=False):
     >>> fabric
     <Fabric rail-only: 8,192 GPUs in HB domains of 8, 192 switches, 16,384 links>
     >>> fabric.tiers, fabric.transceivers, fabric.bill().total.base
-    (2, 32768, 55256350.72)
+    (2, 32768, 53454876.44200001)
     """
 
     spec: FabricSpec
