@@ -58,6 +58,7 @@ from netplan.scenarios.reading import (
 )
 from netplan.scenarios.scenario import Scenario, places
 from netplan.topologies.build import build_fabric
+from netplan.topologies.cliffs import cliffs_of
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
@@ -277,6 +278,7 @@ class Compare(Question[Comparison | ComparisonCases]):
             )
         shown: dict[str, Any] = {"about": about, "specs": {spec.name: spec for spec in specs}}
         shown["beyond"] = beyond_the_bill(self, books.prices, fabrics_asked(self))
+        shown["cliffs"] = partial(cliffs_of, specs, sizing)
         if RAIL_ONLY in fabrics_asked(self):
             pair = _spec(RAIL_ONLY, specs, reader), _spec(BASELINE, specs, reader)
             shown["domains"] = partial(rail_only_domains, pair, sizing, books)

@@ -22,6 +22,7 @@ from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.scenarios.bill_books import spares_of, whole_books
 from netplan.scenarios.reading import CatalogReader, sized
+from netplan.topologies.cliffs import cliffs_of
 from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -104,7 +105,8 @@ class Cost(Question[CostAnswer]):
         foreign = [spec.name for spec in specs if not spec.sold_for(chosen.name, chosen.sold_in)]
         unsold = f"Not sold for {chosen.sold_in}: {listed(foreign)}." if foreign else ""
         hour = terms.gpu_hour if terms else None
-        return CostAnswer(inputs, money, bills, refused, served, notes, unsold, hour)
+        cliffs = partial(cliffs_of, specs, sizing)
+        return CostAnswer(inputs, money, bills, refused, served, notes, unsold, hour, cliffs)
 
     def _served(
         self,

@@ -1,6 +1,6 @@
 """What a comparison answers: one row a fabric, the tables they make, the verdict."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,10 +32,12 @@ from netplan.questions.money.pricing import CASES
 from netplan.questions.money.run_cost import Terms
 from netplan.questions.setup.inputs import hall_words, replaced_lines
 from netplan.questions.setup.training import training_words
-from netplan.records import replace
+from netplan.records import asdict, replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Scale, listed, short_money
+from netplan.topologies.cliffs import Cliff
+from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
 
 if TYPE_CHECKING:
@@ -74,6 +76,9 @@ class Comparison(Answer):
     beyond: Callable[[Bill], tuple[str, str]] | None = None
     """What answers on spares and growth of a bill."""
 
+    cliffs: Callable[[Iterable[Fabric]], tuple[Cliff, ...]] | None = None
+    """Sizes beside that need far fewer switches, counted when somebody reads it."""
+
     forwarding: Callable[[], Forwarding | None] | None = None
     """What rails forward for experts and lose by it, worked out when read."""
 
@@ -92,6 +97,7 @@ class Comparison(Answer):
             decision=decision.to_dict() if (decision := self.decision) else None,
             **({"memory_or_gpus": trades} if trades else {}),
             by_hb_size=[row.to_dict() for row in self.by_hb_size],
+            price_cliffs=[asdict(cliff) for cliff in self.price_cliffs],
             **({"forwarding": forwarded.to_dict()} if forwarded else {}),
             **({"power_budget": self.budget.to_dict(self.rows)} if self.budget else {}),
         )
@@ -111,6 +117,7 @@ class Comparison(Answer):
             verdict=self.verdict,
             left_out=tuple(self._left_out()),
             domains=self.by_hb_size,
+            cliff=self.price_cliffs[0].sentence if self.price_cliffs else "",
             paper=self.paper() if self.paper else None,
             forwarding=self.forwarding() if self.forwarding else None,
             budget=self.budget,
@@ -141,6 +148,7 @@ class Comparison(Answer):
         yield from (show.Paragraph(trade.sentence, "strong") for trade in self.trades)
         if forwarded := self.forwarding() if self.forwarding else None:
             yield show.Paragraph(forwarded.sentence)
+        yield from (show.Paragraph(cliff.sentence) for cliff in self.price_cliffs)
         if self.budget:
             yield show.Paragraph(" ".join(self.budget.sentences(self.compared.leading)), "strong")
             yield self.budget.table(self.rows)
@@ -163,6 +171,12 @@ class Comparison(Answer):
             yield show.Table("fabrics", [*self._names(), *shown, *TRAINING], self.rows)
         yield show.Table("fabrics", NOTES, self.rows, only="programs")
         yield show.Notes.of(((row.label, row.notes) for row in self.rows), "all fabrics")
+
+    @property
+    def price_cliffs(self) -> tuple[Cliff, ...]:
+        """Fabrics that makers sell, of which a size beside needs far fewer switches."""
+        sold = [row.fabric for row in self.rows if row.sold and row.fabric]
+        return self.cliffs(sold) if self.cliffs else ()
 
     @property
     def by_hb_size(self) -> tuple[DomainRow, ...]:

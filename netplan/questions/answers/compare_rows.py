@@ -395,6 +395,7 @@ class Compared(Struct, frozen=True):
     left_out: tuple[str, ...]
     domains: tuple[DomainRow, ...]
     paper: Paper | None
+    cliff: str = ""
     forwarding: Forwarding | None = None
     budget: "Budget | None" = None
     specs: dict[str, FabricSpec] = {}

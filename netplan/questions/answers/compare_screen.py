@@ -102,7 +102,7 @@ def screen(answer: Compared) -> Iterator[Section]:
     plan, loss = [*_plan(answer)], [*_loss_on_rails(answer)]
     # What is said of experts on rails stays where the plan gives way.
     texts = [*loss, " ".join(plan)] if answer.forwarding else [" ".join((*plan, *loss))]
-    remarks += filter(None, texts)
+    remarks += filter(None, (answer.cliff, *texts))
     remarks += [Verbatim(lines) for lines in (_domains(answer), _paper(answer)) if lines]
     absent = [*gear_words([group.row for group in groups[:MOST_ROWS]])]
     if answer.left_out:
@@ -118,7 +118,7 @@ def screen(answer: Compared) -> Iterator[Section]:
         gives_way=GIVES_WAY,
         least_gap=1,
         most_rows=MOST_ROWS,
-        firm_remarks=1 if answer.budget else 0,
+        firm_remarks=bool(answer.budget) + bool(answer.cliff),
     )
     yield from shown.sections()
 

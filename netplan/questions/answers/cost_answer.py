@@ -3,7 +3,7 @@
 Ports close before anything is priced: a fabric whose cable ends have no home has no bill.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
@@ -26,6 +26,8 @@ from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.quantities import DASH, Cell, Quantity, Scale, listed, money, part_words
 from netplan.reports.screen import Screen, more_of, shares_of
+from netplan.topologies.cliffs import Cliff
+from netplan.topologies.fabric import Fabric
 
 TRAINING = "training"
 """Name, in lists, of the network that trains."""
@@ -86,6 +88,8 @@ class CostAnswer(Answer):
     told: tuple[str, ...] = ()
     unsold: str = ""  # which of the fabrics no maker sells for the accelerator, in a sentence
     gpu_hour: float | None = None  # what an hour of one GPU is worth, if that is known
+    cliffs: Callable[[Iterable[Fabric]], tuple[Cliff, ...]] | None = None
+    """Sizes beside that need far fewer switches, counted when somebody reads it."""
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -130,6 +134,11 @@ class CostAnswer(Answer):
         sentences += (left_out_words(bill, best, self.currency) for bill in lacking)
         return sentences
 
+    @property
+    def price_cliffs(self) -> tuple[Cliff, ...]:
+        """Fabrics of which a size beside needs far fewer switches."""
+        return self.cliffs(bill.fabric for bill in self.bills) if self.cliffs else ()
+
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan cost --format json``."""
         tokens = {row.fabric: row.served.to_dict(self.currency) for row in self.served}
@@ -144,6 +153,7 @@ class CostAnswer(Answer):
             currency=self.currency,
             fabrics=[row.to_dict() | hour | tokens.get(row.name, {}) for row in self.rows],
             comparisons=[comparison.to_dict() for comparison in self.comparisons],
+            price_cliffs=[asdict(cliff) for cliff in self.price_cliffs],
             left_out=list(self.left_out),
             decision=verdict.decision.to_dict() if verdict else None,
         )
@@ -235,6 +245,7 @@ class CostAnswer(Answer):
         """What the price is made of, what moves it, what is missing."""
         best, scale = self._ranked[0], self.scale
         parts = [(part_words(driver.part), driver.amount) for driver in best.drivers]
+        yield from (cliff.sentence for cliff in self.price_cliffs[:1])
         if shares := shares_of(parts, best.capital.base):
             made_of = evidence_words(best.quote)
             yield f"Of the price of {best.name}: {shares}{made_of and f'; {made_of}'}."
@@ -270,6 +281,7 @@ class CostAnswer(Answer):
             yield show.Paragraph(self.unsold)
         for statement in self.statements:
             yield show.Paragraph(statement, "strong")
+        yield from (show.Paragraph(cliff.sentence) for cliff in self.price_cliffs)
         yield show.Paragraph(f"Not on the bill: {'; '.join(self.left_out)}.")
         notes = show.Notes.of(
             ((bill.name, bill.notes) for bill in self.bills), "all fabrics"

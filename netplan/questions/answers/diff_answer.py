@@ -109,6 +109,7 @@ class DiffAnswer(Answer):
         a, b = self.a, self.b
         for case in ("low", "base", "high"):
             yield f"cost_{case}", (getattr(a.bill.capital, case), getattr(b.bill.capital, case))
+        yield "gear", (a.bill.gear, b.bill.gear)
         yield "power_w", (a.bill.power_w, b.bill.power_w)
         if a.best or b.best:
             times = [side.best.iteration_time_s if side.best else None for side in (a, b)]
@@ -141,6 +142,9 @@ class DiffAnswer(Answer):
         untimed = [side.short for side in sides if not side.best]
         trains = all(side.workload == "training" for side in sides) and len(untimed) == 1
         absent = f"no time for {untimed[0]}" if trains else ""
+        gear = self.b.bill.gear - self.a.bill.gear
+        if abs(gear) >= CENT and not any(side.bill.gear_counted for side in sides):
+            money += f", gear inside HB domains {signed(gear)} beside it"
         words = (money, pace.words if pace is not None else absent, served_words(*sides))
         text = f"{self.b.short} instead of {self.a.short}: {', '.join(filter(None, words))}"
         if share := self._share_words():
@@ -281,6 +285,7 @@ class DiffAnswer(Answer):
     def _shown(self) -> Iterator[Shown]:
         """Totals for people."""
         yield from self._money_rows()
+        yield from self._gear_rows()
         yield from self._power_rows()
         yield from self._time_rows()
         yield from self._served_rows()
@@ -312,6 +317,24 @@ class DiffAnswer(Answer):
             texts = [f"{_least(bill)}{bill.per_gpu.base:,.0f}" for bill in bills]
             share = f"{100 * (per_gpu[1] / per_gpu[0] - 1):+,.0f} %" if per_gpu[0] else ""
             yield Shown(f"  {self.currency} a GPU", texts[0], texts[1], share)
+
+    def _gear_rows(self) -> Iterator[Shown]:
+        """What lies inside HB domains, which no sum of the network holds unless it is asked for."""
+        bills = (self.a.bill, self.b.bill)
+        if not any(bill.inside.bought for bill in bills):
+            return
+        texts = [
+            "in server"
+            if not bill.inside.bought
+            else self.scale.one(bill.gear)
+            if bill.geared
+            else NO_PRICE
+            for bill in bills
+        ]
+        more = "" if NO_PRICE in texts else _signed(self.scale, bills[1].gear - bills[0].gear)
+        counted = any(bill.gear_counted for bill in bills)
+        title = f"HB gear, {'in it' if counted else 'beside'}"
+        yield Shown(title, texts[0], texts[1], more)
 
     def _power_rows(self) -> Iterator[Shown]:
         watts = (self.a.bill.power_w, self.b.bill.power_w)
