@@ -209,7 +209,11 @@ class Scale(Struct, frozen=True):
         --------
         >>> Scale(1e6, "M USD", 1).amount(27_640_000.0)
         '27.6 M USD'
+        >>> Scale(1e6, "M USD", 1).amount(599.4)
+        '599 USD'
         """
+        if amount and not round(amount / self.factor, self.digits):
+            return short_money(amount, self.title.rpartition(" ")[2])
         return f"{self.one(amount)} {self.title}"
 
     def apart(self, small: float, large: float) -> float:
@@ -260,6 +264,7 @@ class Scale(Struct, frozen=True):
         return f"{first}+" if last == base else f"{first}{between}{last}+"
 
 
+IN_THOUSANDS_FROM = 1e3
 IN_MILLIONS_FROM, MORE_DIGITS_BELOW, WHOLE_MILLIONS_FROM = 1e6, 1e7, 1e10
 """Amounts from which on money is in millions, below which these have two decimals, from which on
 none: the one rule of all forms."""
@@ -380,6 +385,8 @@ def money(amount: float, currency: str, ends: tuple[float, float] | None = None)
     >>> money(49_020_928.0, "USD"), money(65_536, "EUR"), money(3e6, "USD", (2e6, 5e6))
     ('49.0 M USD', '65.5 k EUR', '3.0 M USD (2.0 to 5.0)')
     """
+    if 0 < abs(amount) < IN_THOUSANDS_FROM and ends is None:
+        return f"{amount:,.0f} {currency}"
     scale, prefix = _prefix(amount)
     text = f"{amount / scale:,.1f} {prefix} {currency}"
     if ends is None or ends[0] == ends[1]:
@@ -396,7 +403,11 @@ def short_money(amount: float, currency: str = "", *, sign: bool = False) -> str
     ('221 M USD', '4.2 M', '83.0 k USD')
     >>> short_money(70_210_000.0, sign=True), short_money(-1_600.0, sign=True)
     ('+70.2 M', '-1.6 k')
+    >>> short_money(599.4, "USD")
+    '599 USD'
     """
+    if 0 < abs(amount) < IN_THOUSANDS_FROM:
+        return f"{amount:{'+' if sign else ''},.0f} {currency}".rstrip()
     scale = Scale.short(amount, currency)
     return f"{amount / scale.factor:{'+' if sign else ''},.{scale.digits}f} {scale.title}"
 

@@ -463,10 +463,9 @@ def _verdict(fabric: Grown, scale: Scale, currency: str) -> str:
     )
     if grown.moved == unplanned.moved:
         return text
-    text += (
-        f" Unplanned, {unplanned.moved:,} cables move, and parts for"
-        f" {scale.one(unplanned.left.base)} {scale.title} are left over."
-    )
+    left = unplanned.left.base
+    parts = f"parts for {scale.amount(left)} are left over" if left else "no part is left over"
+    text += f" Unplanned, {unplanned.moved:,} cables move, and {parts}."
     more = grown.present_value.base - unplanned.present_value.base
     if more > 0:
         per_cable = more / (unplanned.moved - grown.moved)
