@@ -299,15 +299,11 @@ def supported_in_short(spec: FabricSpec) -> str:
     >>> from netplan.topologies.specs import FABRICS
     >>> for name in ("rail-optimized", "rail-only", "slim-fly"):
     ...     supported_in_short(FABRICS.load(name))
-    'NVIDIA, Juniper and AMD publish such designs'
-    'no maker found; DeepSeek-AI runs one'
+    'made by NVIDIA, Juniper and AMD'
+    'no maker found'
     'no maker found'
     """
     if spec.support is None:
         return ""
     makers = {entry.maker: None for entry in spec.support if entry.by == "maker"}
-    users = {entry.maker: None for entry in spec.support if entry.by == "operator"}
-    if makers:
-        verb = "publishes such a design" if len(makers) == 1 else "publish such designs"
-        return f"{listed([*makers])} {verb}"
-    return "no maker found" + (f"; {listed([*users])} runs one" if users else "")
+    return f"made by {listed([*makers])}" if makers else "no maker found"

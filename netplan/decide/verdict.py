@@ -28,7 +28,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from netplan.costing.pricing import FAR, break_even, difference_range
+from netplan.costing.pricing import break_even, difference_range
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import AS_FAST, Basis, Candidate, RunBudget, bought, nearly_fastest_s
 from netplan.decide.record import Change, Record, beside_the_next
@@ -401,7 +401,7 @@ def _changes(
 
 def _by_price(best: Candidate, other: Candidate, basis: Basis) -> Change:
     """Price of the best at which the next one wins, and whether prices of the book come to that."""
-    value: float | None = other.price
+    value = other.price
     if basis.rule == "run-cost" and basis.run and best.life:
         more = basis.run.cost(other) - basis.run.cost(best)
         value = best.price + more / basis.run.paid_back(best)
@@ -412,8 +412,6 @@ def _by_price(best: Candidate, other: Candidate, basis: Basis) -> Change:
     else:
         turns = " or ".join(_turns(best, other)) or "several prices of the book together do"
         text = f"{other.name} costs less if {turns}"
-    if value is not None and value > (1 + FAR) * best.price:
-        value = None  # no price that a buyer meets
     return Change(other.name, "price", best.price, value, f"{text}.")
 
 

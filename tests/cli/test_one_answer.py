@@ -16,13 +16,18 @@ FABRIC = "rail-only"
 
 
 def prices_in_json() -> dict[str, float]:
-    """Base price of the network of every command with nothing said, by its words."""
+    """Base price of the network of every command with nothing said, by its words.
+
+    A report orders spares, too, unless told not to.
+    """
     main = json.loads(
         netplan("compare", "--gpus", "32768", "--radix", "128", "--format", "json").stdout
     )
     bare = json.loads(netplan("compare", "--format", "json").stdout)
     bills = json.loads(netplan("cost", "--format", "json").stdout)
-    report = json.loads(netplan("report", "procurement", "--format", "json").stdout)
+    report = json.loads(
+        netplan("report", "procurement", "--spares", "0%", "--format", "json").stdout
+    )
     front = json.loads(netplan("optimize", "--format", "json").stdout)["front"]
     (full,) = (row for row in front if row["fabric"] == FABRIC and row["oversubscription"] == 1)
     compared = {
@@ -44,6 +49,21 @@ def test_every_command_says_one_price() -> None:
     prices = prices_in_json()
     assert set(prices) == {"main", "compare", "cost", "report", "optimize"}
     assert len({f"{price:.2f}" for price in prices.values()}) == 1, prices
+
+
+def test_a_report_orders_the_spares_that_others_name_beside_the_price() -> None:
+    size = ("--gpus", "1024", "--no-timing", "--format", "json")
+    compared = json.loads(netplan("compare", *size).stdout)["decision"]["answers"]
+    ordered = json.loads(netplan("report", "procurement", *size).stdout)
+    bare = json.loads(netplan("report", "procurement", "--spares", "0%", *size).stdout)
+    (full, less) = (
+        next(row for row in data["cost"]["fabrics"] if row["fabric"] == FABRIC)
+        for data in (ordered, bare)
+    )
+    more = full["capital"]["base"] - less["capital"]["base"]
+    assert more > 0
+    assert f"{more / 1e3:.1f} k USD, to be added to the price" in compared["spares"]
+    assert f"{more / 1e3:.1f} k USD, on the bill" in ordered["decision"]["answers"]["spares"]
 
 
 def test_tables_and_spreadsheets_say_it_too(tmp_path: Path) -> None:

@@ -207,12 +207,7 @@ def _verdict(answer: Compared) -> Iterator[str]:
     spec = answer.specs.get(chosen.name)
     if spec is not None and chosen.fabric and chosen.fabric.sizing.domains > 1:
         given_up, makers = given_up_in_short(spec), supported_in_short(spec)
-        yield from filter(None, (given_up and f"Given up: {given_up}.", _sentence(makers)))
-
-
-def _sentence(words: str) -> str:
-    """Words as a sentence."""
-    return f"{words[:1].upper()}{words[1:]}." if words else ""
+        yield f"Given up: {given_up or 'see --details'}{makers and f' ({makers})'}."
 
 
 def _apart(start: str, chosen: FabricRow, second: FabricRow, record: Record) -> Iterator[str]:
@@ -228,12 +223,12 @@ def _apart(start: str, chosen: FabricRow, second: FabricRow, record: Record) -> 
         return
     less = Scale.of(theirs.capital.base, "").apart(ours.capital.base, theirs.capital.base)
     more = f"{short_money(abs(less))} ({100 * abs(share):.0f} %)"
-    yield f"{start}, {more} {'less' if less > 0 else 'more'} than {name}{pace}."
-    yield f"{difference_words(ours, theirs)}."
+    parts = difference_words(ours, theirs)
+    yield f"{start}, {more} {'less' if less > 0 else 'more'} than {name}{pace}: {parts}."
     if margin.low > 0:
         ends = f"{short_money(margin.low)} to {short_money(margin.high)}"
         span = f" (by {ends})" if margin.spread else ""
-        yield f"Cheaper at every price of the book{span}: none flips it."
+        yield f"Cheaper at every price of the book{span}."
 
 
 def _flip(change: Change) -> str:
