@@ -60,7 +60,7 @@ class Product(Entry, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def spec(self) -> FabricSpec:
-        """Its fabric, with a plane for each network card of the accelerator, which is read first."""
+        """Its fabric, with a plane for each network card of the accelerator, read first."""
         return in_planes(self.reader.load(FABRICS, self.fabric), self.chip.network_cards)
 
     @cached_property

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from netplan.costing.fabric_bill import Bill
 from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, left_out
+from netplan.costing.pricing import UNSURE
 from netplan.decide.candidates import Basis
 from netplan.decide.record import Record
 from netplan.decide.ten_answers import Facts, ten_answers
@@ -277,6 +278,8 @@ class Comparison(Answer):
             yield NO_HIGH
         if any(_incomplete(row)[0] or _unpowered(row)[0] for row in rows):
             yield "≥, ≤: parts without a price, or a power, are left out (see the notes)."
+        if self.terms and (hour := self.terms.hour) and hour.evidence in UNSURE:
+            yield f"A GPU hour at {self.terms.gpu_hour:,.2f} {self.currency} is {hour.evidence}."
 
     @property
     def verdict(self) -> Verdict | None:
@@ -298,7 +301,10 @@ class Comparison(Answer):
             {row.label: row.bill for row in rows if row.bill},
             {row.label: self.specs[row.name] for row in rows if row.name in self.specs},
             self.beyond,
-            left_out(cards=str(self.inputs.get("cards", ""))),
+            left_out(
+                cards=str(self.inputs.get("cards", "")),
+                installed=all(row.bill.installed for row in rows if row.bill),
+            ),
         )
         answers = ten_answers(verdict.decision, verdict.sentence, facts)
         return replace(verdict.decision, answers=answers)
