@@ -17,6 +17,7 @@ from netplan.costing.hb_gear import (
     hb_parts,
 )
 from netplan.costing.prices import PRICE_BOOKS
+from netplan.decide.difference import differences
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
@@ -25,12 +26,7 @@ from netplan.topologies.specs import FABRICS
 BOOK, PRICES = HB_GEAR_BOOKS.load("2026"), PRICE_BOOKS.load("2026")
 with (Path(__file__).parent / "hb_gear_reference.csv").open(encoding="utf-8") as file:
     ROWS = list(csv.DictReader(file))
-CHIPS = {
-    "nvlink5": "gb200",
-    "nvlink6": "vr200",
-    "nvlink7": "rubin-ultra",
-    "ethernet-102t": "mi455x",
-}
+CHIPS = {row.name: row.accelerators[-1] for row in BOOK.switches}
 RATES = {"nvlink5": 900e9}
 
 
@@ -150,3 +146,29 @@ def test_gear_without_a_price_marks_the_sum_that_it_is_asked_into() -> None:
     apart = netplan.cost("rail-only-paper", **asked)
     assert apart.bills[0].complete
     assert not apart.bills[0].geared
+
+
+def test_rail_only_over_the_size_is_a_curve_whose_jumps_are_parts() -> None:
+    """Network and gear of 36,864 GPUs from K = 8 to 576: what makes each step of 2 % or more."""
+    sizes = (8, 16, 32, 64, 72, 128, 144, 256, 288, 576)
+    asked: dict[str, Any] = {"gpus": 36_864, "radix": 128, "fabrics": ("rail-only",)}
+    bills = {
+        size: netplan.cost("hgx-b200", **asked, hb_size=size, networks=("hb-gear",)).bills[0]
+        for size in sizes
+    }
+    jumps: dict[tuple[int, int], list[str]] = {}
+    for a, b in pairwise(sizes):
+        parts = differences(bills[a], bills[b])
+        more = bills[b].capital.base - bills[a].capital.base
+        assert sum(part.difference for part in parts) == pytest.approx(more, abs=1)
+        if abs(more) > 0.025 * bills[a].capital.base:
+            jumps[a, b] = [part.part for part in parts if abs(part.difference) > 0.2 * abs(more)]
+    # Racks and copper beyond a server of 8; optics beyond a rack of 72; and where 36,864 / K GPUs
+    # of a rail fit under one switch of 128 ports, at K = 288, spines and their modules go.
+    assert jumps == {
+        (8, 16): ["hb-gear"],
+        (72, 128): ["hb-gear"],
+        (256, 288): ["switches", "transceivers"],
+    }
+    assert [len(bills[size].fabric.tiers) for size in (256, 288)] == [2, 1]
+    assert all(bills[size].complete for size in sizes)

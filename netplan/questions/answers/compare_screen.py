@@ -100,10 +100,13 @@ def screen(answer: Compared) -> Iterator[Section]:
     if answer.budget:
         remarks.append(" ".join(answer.budget.sentences(answer.leading)))
     plan, loss = [*_plan(answer)], [*_loss_on_rails(answer)]
-    # What is said of experts on rails stays where the plan gives way.
-    texts = [*loss, " ".join(plan)] if answer.forwarding else [" ".join((*plan, *loss))]
-    remarks += filter(None, (answer.cliff, *texts))
-    remarks += [Verbatim(lines) for lines in (_domains(answer), _paper(answer)) if lines]
+    # What is said of experts on rails, and rail-only by HB domain, stay where the plan gives way.
+    first, then = (loss, " ".join(plan)) if answer.forwarding else ([], " ".join((*plan, *loss)))
+    domains, paper = _domains(answer), _paper(answer)
+    remarks += filter(None, (answer.cliff, *first))
+    remarks += [Verbatim(domains)] if domains else []
+    remarks += filter(None, (then,))
+    remarks += [Verbatim(paper)] if paper else []
     absent = [*gear_words([group.row for group in groups[:MOST_ROWS]])]
     if answer.left_out:
         absent.append(f"Not in the money: {listed(answer.left_out)}.")
