@@ -62,7 +62,7 @@ class Strict(click.Command):
             once = isinstance(option, click.Option) and not (option.multiple or option.is_flag)
             if once and sum(other is option for other in given) > 1:
                 raise click.UsageError(
-                    f"Option '{option.opts[-1]}' is given twice: give it once", ctx
+                    f"Option '{option.opts[0]}' is given twice: give it once", ctx
                 )
         return super().parse_args(ctx, args)
 
@@ -492,8 +492,10 @@ def option_of(question: type[Question[Any]], known: Input) -> click.Parameter:
         return click.Option([flag, name], is_flag=True, flag_value=not off, default=None, help=line)
     kind = click.Choice(option.choices) if option.kind == "choice" else TYPES[option.kind]
     kind = answer_tokens if flag == FILE_OF_BEFORE else kind
+    olds = [old for old in option.aliases if old not in question.older]
+    before = [f"--{old.replace('_', '-')}" for old in olds]
     return click.Option(
-        [flag, name],
+        [flag, *(old for old in before if old != flag), name],
         type=kind,
         multiple=option.many,
         nargs=option.values,

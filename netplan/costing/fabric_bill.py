@@ -305,7 +305,10 @@ class Bill(Struct, frozen=True):
         """
         import pandas as pd  # noqa: PLC0415 - slow to import
 
-        return pd.DataFrame([_line_facts(item) for item in self.quote.items]).set_index("item")
+        lines = [_line_facts(item) for item in self.quote.items]
+        amounts = [f"{name}_{end}" for name in ("unit_price", "total") for end in get_args(End)]
+        columns = (*LINE_FACTS, *amounts, "price_date", "price_trust")
+        return pd.DataFrame(lines, columns=None if lines else columns).set_index("item")
 
     def __repr__(self) -> str:
         """In a line: its price from low to high, and its lines."""

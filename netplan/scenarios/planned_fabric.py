@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from netplan.errors import NetplanError
 from netplan.levels import Level
 from netplan.scenarios.parts import Books, Cluster
 from netplan.scenarios.reading import CatalogReader, sized, with_cards, with_ports
@@ -109,13 +110,21 @@ class Fabric(Struct, frozen=True, eq=False):
 
     @property
     def transceivers(self) -> int:
-        """Optical modules: two an optical link [1]."""
-        return self.counts.transceivers
+        """Ends of optical links [1]."""
+        return self._in_hall.transceivers
 
     @property
     def copper_cables(self) -> int:
-        """Passive copper cables [1]."""
-        return self.counts.copper_cables
+        """Links in copper [1]."""
+        return self._in_hall.copper_cables
+
+    @property
+    def _in_hall(self) -> Counts:
+        """Its counts, with the links in copper as its bill has them, if it has one."""
+        try:
+            return self.bill().fabric
+        except NetplanError:
+            return self.counts
 
     @property
     def cards(self) -> int:

@@ -245,28 +245,24 @@ def test_bill_and_cable_plan_have_the_same_cables(switch: str | None, fabric: st
 
 def test_a_medium_that_a_file_gives_never_decides(tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
-    shipped = FABRICS.load("fat-tree").to_dict()
+    shipped = FABRICS.load("rail-optimized").to_dict()
     lines = [f'{key}: "{shipped[key]}"' for key in ("title", "source", "date")]
-    mine.write_text(
-        "\n".join(
-            ["name: mine", *lines, "family: clos", "rail_wiring: false", "host_medium: copper"]
-        )
-    )
-    fabrics = ("rail-optimized", str(mine))
+    mine.write_text("\n".join(["name: mine", *lines, "family: clos", "host_medium: copper"]))
+    fabrics = ("fat-tree", str(mine))
     question = {"gpus": 4096, "radix": 128, "timing": False}
     answer = netplan.compare("hgx-h100", **question, fabrics=fabrics)
     row = next(row for row in answer.rows if row.name == "mine")
     assert row.media_given == "host links copper"
     assert any(note.startswith("Medium given by the file: host links") for note in row.notes)
     verdict = answer.to_dict()["verdict"]
-    assert verdict["fabric"] == "rail-optimized"
+    assert verdict["fabric"] == "fat-tree"
     assert row.cost is not None
     assert row.cost.base < next(
         other.cost.base for other in answer.rows if other.cost and other is not row
     )
     assert "mine" in " ".join(verdict["caveats"])
-    # A hall that gives all those links copper confirms it: leaves of 32 in racks of 32.
-    near = netplan.compare("hgx-h100", **{**question, "radix": 64}, fabrics=fabrics)
+    # A hall that gives all those links copper confirms it: 64 GPUs stand in two racks.
+    near = netplan.compare("hgx-h100", **{**question, "gpus": 64}, fabrics=fabrics)
     row = next(row for row in near.rows if row.name == "mine")
     assert not row.media_given
 

@@ -46,9 +46,9 @@ def test_a_fabric_without_several_ports_has_one() -> None:
 
 
 def test_racks_stand_where_they_are_asked_for() -> None:
-    hall = mine(floor_plan="example-hall")
+    hall = mine(hall="example-hall")
     asked: dict[str, Any] = {"years": 5, "timing": False, "fabrics": "rail-only"}
-    assert netplan.faults(hall, gpus_per_rack=16, **asked).inputs["floor_plan"] is None
+    assert netplan.faults(hall, gpus_per_rack=16, **asked).inputs["hall"] == "leaves-in-rack"
     racks = mine(gpus_per_rack=16, switches_per_rack=8)
     inputs = netplan.faults(racks, floor_plan="example-hall", **asked).inputs
     assert inputs["gpus_per_rack"] is inputs["switches_per_rack"] is None
@@ -129,10 +129,10 @@ def test_parts_of_a_scenario_that_do_not_fit_are_left_out(
 
 
 def test_tables_without_a_hall_take_none_from_a_scenario(tmp_path: Path) -> None:
-    hall = mine(floor_plan="example-hall", networks=("storage", "accelerators"), fabric="rail-only")
+    hall = mine(hall="example-hall", networks=("storage", "accelerators"), fabric="rail-only")
     assert netplan.cables(hall, to="ibnetdiscover").csv()
     assert netplan.cables(hall, to="ufm-hca").csv().startswith("port,hca-name")
-    with pytest.raises(InputError, match="has no racks or cages: leave out --floor-plan"):
+    with pytest.raises(InputError, match="has no racks or cages: leave out --hall"):
         netplan.cables(mine(), to="ibnetdiscover", floor_plan="example-hall")
     with pytest.raises(InputError, match="is of one network: leave --with out"):
         netplan.cables(mine(), to="ufm-hca", networks=("storage",))

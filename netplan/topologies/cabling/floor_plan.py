@@ -5,8 +5,7 @@ runs along it at right angles, and comes down; a cable inside a rack runs straig
 slack, and the sum is rounded up to a length that is sold.
 
 Racks are numbered row by row. GPUs fill racks in their own order, as many as a rack can feed and
-cool, every other row from its far end, so that neighbours stay neighbours. Leaves stand in the
-racks of their own GPUs, in racks of their own in the middle or at the end of each row, or with all
+cool. Leaves stand in the racks of their own GPUs, in racks of their own in the middle or at the end of each row, or with all
 other switches; those fill racks in the middle of the hall or at its end. Everything is arrays: a
 million GPUs are placed in a second.
 """
@@ -516,7 +515,7 @@ class _Rows(NamedTuple):
     network_racks: int
     leaf_racks: int  # in a row
     per_row: int
-    most: int | None  # rows
+    most: int | None  # rows; None where the hall is a rule
     last: tuple[bool, bool]  # whether leaves, and the other switches, come last
 
     @classmethod
@@ -566,13 +565,15 @@ class _Rows(NamedTuple):
         return self.compute_racks if self.last[1] else self.compute_racks // 2
 
     def _numbers(self, slots: Ints) -> Ints:
-        """Racks by their number without those of leaves; every other row is filled backwards.
+        """Racks by their number without those of leaves.
 
-        So racks that follow each other stand beside or behind each other.
+        Where the hall is a rule every other row is filled backwards, so that racks that follow each
+        other stand beside or behind each other.
         """
         between = self.per_row - self.leaf_racks
         row, column = np.divmod(slots, between)
-        column = np.where(row % 2, between - 1 - column, column)
+        if self.most is None:
+            column = np.where(row % 2, between - 1 - column, column)
         numbers: Ints = row * self.per_row + column + (column >= self.leaf_column) * self.leaf_racks
         return numbers
 

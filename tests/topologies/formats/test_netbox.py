@@ -95,5 +95,5 @@ def test_devices_do_not_overlap_in_their_racks() -> None:
 
 
 def test_racks_need_a_floor_plan() -> None:
-    with pytest.raises(InputError, match="--to netbox-racks needs --floor-plan"):
+    with pytest.raises(InputError, match="--to netbox-racks needs a hall"):
         Cables.on("rail-only-paper", to="netbox-racks", gpus=64, fabric="rail-only").table()

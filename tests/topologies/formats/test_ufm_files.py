@@ -120,7 +120,7 @@ def test_rack_layout_goes_on_in_the_next_row() -> None:
 @pytest.mark.parametrize(
     ("to", "options", "words"),
     [
-        ("ufm-racks", {}, "--to ufm-racks needs --floor-plan, such as example-hall"),
+        ("ufm-racks", {}, "--to ufm-racks needs a hall: --hall example-hall"),
         ("ufm-hca", {"host_gpus": 0}, "a host of 0 GPUs is out of range: give 1 to 1,024"),
         ("plan", {"host_gpus": -8}, "a host of -8 GPUs is out of range"),
         ("plan", {"host_gpus": 2048}, "a host of 2,048 GPUs is out of range"),
