@@ -5,9 +5,9 @@ runs along it at right angles, and comes down; a cable inside a rack runs straig
 slack, and the sum is rounded up to a length that is sold.
 
 Racks are numbered row by row. GPUs fill racks in their own order, as many as a rack can feed and
-cool. Leaves stand in the racks of their own GPUs, in racks of their own in the middle or at the end of each row, or with all
-other switches; those fill racks in the middle of the hall or at its end. Everything is arrays: a
-million GPUs are placed in a second.
+cool. Leaves stand in the racks of their own GPUs, in racks of their own in the middle or at the end
+of each row, or with all other switches; those fill racks in the middle of the hall or at its end.
+Everything is arrays: a million GPUs are placed in a second.
 """
 
 from math import ceil, sqrt
