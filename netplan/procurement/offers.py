@@ -149,7 +149,7 @@ class Offers(Question[Answer]):
         chosen = reader.load(ACCELERATORS, self.cluster.accelerator)
         books = bill_books(self.cluster, self.books, reader)
         money = self.books.currency or books.prices.currency
-        spec = reader.fabric(self.cluster.fabrics[0], self.cluster.ports)
+        spec = reader.fabric(self.cluster.fabrics[0], self.cluster)
         sizing = sized(self.cluster, chosen)
         require_switch(books.switch, [spec], sizing, reader.roots)
         if books.ocs is not None and not spec.reads("circuit_switch"):

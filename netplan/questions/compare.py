@@ -52,6 +52,7 @@ from netplan.scenarios.reading import (
     NONE,
     CatalogReader,
     Variant,
+    in_planes,
     sized,
     variants,
     with_memory,
@@ -280,7 +281,10 @@ class Compare(Question[Comparison | ComparisonCases]):
         shown["beyond"] = beyond_the_bill(self, books.prices, fabrics_asked(self))
         shown["cliffs"] = partial(cliffs_of, specs, sizing)
         if RAIL_ONLY in fabrics_asked(self):
-            pair = _spec(RAIL_ONLY, specs, reader), _spec(BASELINE, specs, reader)
+            pair = (
+                _spec(RAIL_ONLY, specs, reader, sizing.cards),
+                _spec(BASELINE, specs, reader, sizing.cards),
+            )
             shown["domains"] = partial(rail_only_domains, pair, sizing, books)
             if self.scenario.name != PAPER:
                 shown["paper"] = partial(_paper, self)
@@ -310,7 +314,7 @@ class Compare(Question[Comparison | ComparisonCases]):
             read_books(self.cluster, self.books, reader),
             switch=reader.named(SWITCHES, self.cluster.switch),
         )
-        specs = reader.fabrics(fabrics_asked(self), self.cluster.ports)
+        specs = reader.fabrics(fabrics_asked(self), self.cluster)
         sizing = sized(self.cluster, on)
         require_switch(books.switch, specs, sizing, reader.roots)
         return specs, sizing, books
@@ -570,17 +574,17 @@ def _probe(specs: Sequence[FabricSpec], sizing: Sizing, designs: Sequence[Timed]
     return probe
 
 
-def _spec(name: str, specs: Sequence[FabricSpec], reader: CatalogReader) -> FabricSpec:
+def _spec(name: str, specs: Sequence[FabricSpec], reader: CatalogReader, cards: int) -> FabricSpec:
     """A fabric as it is asked for, or else as its file has it."""
     asked = next((spec for spec in specs if spec.name == name), None)
-    return asked or FABRICS.load(name, reader.roots)
+    return asked or in_planes(FABRICS.load(name, reader.roots), cards)
 
 
 def _baseline(
     specs: Sequence[FabricSpec], reader: CatalogReader, sizing: Sizing, books: BillBooks
 ) -> float:
     """Base price that savings are counted against; 0 if it cannot be wired, or lacks parts."""
-    spec = _spec(BASELINE, specs, reader)
+    spec = _spec(BASELINE, specs, reader, sizing.cards)
     fabric = build_fabric(spec, sizing)
     try:
         bill = make_bill(spec, sizing, books, fabric=fabric)

@@ -72,7 +72,7 @@ class Cost(Question[CostAnswer]):
         money = self.books.currency or books.prices.currency
         books.prices.exchange(books.prices.currency, money)
         running = running_costs(self, reader, books.prices, money)
-        specs = reader.fabrics(fabrics_asked(self, DEFAULT_FABRICS), self.cluster.ports)
+        specs = reader.fabrics(fabrics_asked(self, DEFAULT_FABRICS), self.cluster)
         sizing = sized(self.cluster, chosen)
         require_switch(books.switch, specs, sizing, reader.roots)
         books = _with_circuits(self, books, specs)

@@ -255,7 +255,7 @@ class Diff(Question[DiffAnswer]):
         reader = CatalogReader(self.catalog, self.overrides)
         chip = reader.load(ACCELERATORS, self.cluster.accelerator)
         books = whole_books(self.cluster, self.books, reader)
-        (spec,) = reader.fabrics([self.cluster.fabric], self.cluster.ports)
+        (spec,) = reader.fabrics([self.cluster.fabric], self.cluster)
         sizing = sized(self.cluster, chip)
         require_switch(books.switch, [spec], sizing, reader.roots)
         if books.ocs is not None and not spec.reads("circuit_switch"):

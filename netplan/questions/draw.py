@@ -198,7 +198,7 @@ class Draw(Question[DrawAnswer]):
 
             graph = read_graph(Path(self.cluster.graph), hb_size=self.cluster.hb_size)
         else:
-            spec = reader.fabric(self.cluster.fabric, self.cluster.ports)
+            spec = reader.fabric(self.cluster.fabric, self.cluster)
             fabric = build_fabric(spec, sized(self.cluster, on))
             graph, notes = expand(spec, fabric.sizing), fabric.notes
         return self._placed(graph, fabric, what_failed(graph, self.fail, self.seed), notes)
@@ -214,7 +214,7 @@ class Draw(Question[DrawAnswer]):
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.cluster.accelerator)
         return build_fabric(
-            reader.fabric(self.cluster.fabric, self.cluster.ports), sized(self.cluster, on)
+            reader.fabric(self.cluster.fabric, self.cluster), sized(self.cluster, on)
         )
 
     def _loaded(self) -> DrawAnswer:

@@ -77,7 +77,7 @@ def fabric_asked(asked: Question[Any], reader: CatalogReader) -> tuple[FabricSpe
     """The fabric's spec, and the size that is asked for, at the rates that are bought."""
     cluster = replace(asked.cluster, as_found=1.0)
     on = reader.load(ACCELERATORS, cluster.accelerator)
-    return reader.fabric(cluster.fabric, cluster.ports), sized(cluster, on)
+    return reader.fabric(cluster.fabric, cluster), sized(cluster, on)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

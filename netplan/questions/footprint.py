@@ -275,7 +275,7 @@ def fabric_links(question: Weighed, name: str) -> int:
 
     reader = CatalogReader(question.catalog, question.overrides)
     try:
-        spec = reader.fabric(name, question.cluster.ports)
+        spec = reader.fabric(name, question.cluster)
         sizing = sized(question.cluster, reader.load(ACCELERATORS, question.cluster.accelerator))
         fabric = build_fabric(spec, sizing)
     except NetplanError:

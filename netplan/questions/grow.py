@@ -149,7 +149,7 @@ class Grow(Question[GrowthAnswer]):
         money = self.books.currency or books.prices.currency
         books.prices.exchange(books.prices.currency, money)
         running = running_costs(self, reader, books.prices, money)
-        specs = reader.fabrics(fabrics_asked(self, DEFAULT_FABRICS), self.cluster.ports)
+        specs = reader.fabrics(fabrics_asked(self, DEFAULT_FABRICS), self.cluster)
         sizing = sized(self.cluster, chosen)
         require_switch(books.switch, specs, sizing, reader.roots)
         begins = tuple(accumulate(self._gaps(), initial=0.0))

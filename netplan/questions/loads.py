@@ -239,7 +239,7 @@ class Loads(Question[LoadsAnswer]):
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.cluster.accelerator)
         if self.cluster.graph is None:
-            spec = reader.fabric(self.cluster.fabric, self.cluster.ports)
+            spec = reader.fabric(self.cluster.fabric, self.cluster)
             return expand(spec, sized(self.cluster, on)), reader.replaced(), ()
         from netplan.questions.setup.own_domains import with_own_domains
         from netplan.topologies.formats.graph_files import read_graph

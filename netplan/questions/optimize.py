@@ -61,7 +61,6 @@ from netplan.reports.quantities import listed
 from netplan.scenarios.bill_books import read_books
 from netplan.scenarios.reading import NONE, CatalogReader, Variant, sizing_on, variants
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.units import gbps
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 
 LIMITS = ("price", "power_w", "cables", "lead_time_weeks")
@@ -204,7 +203,7 @@ class Optimize(Question[Optimization]):
         axes = Axes(
             specs=specs,
             hb_sizes=self._several("hb_size") or _default_domains(on, self.cluster.gpus, books),
-            switches=self._switches(reader, gbps(on.network_bytes_per_s), limits),
+            switches=self._switches(reader, on.card_gbps, limits),
             oversubscriptions=self._several("oversubscription"),
             ports=self.cluster.ports,
             variants=chips,
@@ -259,7 +258,7 @@ class Optimize(Question[Optimization]):
             switches=[switch.model.name for switch in axes.switches if switch.model],
             oversubscriptions=list(axes.oversubscriptions or DEFAULT_RATIOS),
             expanded_memories=[variant.name for variant in axes.variants if variant.name],
-            link_gbps=gbps(on.network_bytes_per_s),
+            link_gbps=on.card_gbps,
             set=reader.replaced(),
         )
 
@@ -341,8 +340,8 @@ def _specs(
     """
     hb_sizes = asked._several("hb_size")  # noqa: SLF001 - of this module
     if "fabrics" in asked.given and "all" not in asked.cluster.fabrics:
-        return tuple(reader.fabrics(asked.cluster.fabrics, asked.cluster.ports)), ()
-    every = reader.fabrics(FABRICS.paths(reader.roots), asked.cluster.ports)
+        return tuple(reader.fabrics(asked.cluster.fabrics, asked.cluster)), ()
+    every = reader.fabrics(FABRICS.paths(reader.roots), asked.cluster)
     known = [spec for spec in every if not spec.only_named]
     known.sort(key=lambda spec: (bool(spec.accelerators), *_place(spec.name)))
     apart = [

@@ -125,7 +125,7 @@ def _run(asked: SimulationQuestion, reader: CatalogReader, rules: PalmModel) -> 
         known = ", ".join(sorted(PUBLISHED_DEGREES))
         raise InputError(f"--fix {min(unknown)}: iteration model {rules.name} has {known}")
     on = reader.load(ACCELERATORS, asked.cluster.accelerator)
-    spec = reader.fabric(asked.cluster.fabric, asked.cluster.ports)
+    spec = reader.fabric(asked.cluster.fabric, asked.cluster)
     model = reader.load(MODELS, asked.training.model)
     fabric = build_fabric(spec, sized(asked.cluster, on))
     tensor, pipeline = fixed.tensor or 1, fixed.pipeline or 1

@@ -271,6 +271,6 @@ def plan_fabric(
     """
     reader = CatalogReader(catalog, with_cards(cluster, overrides))
     cluster = with_ports(cluster, reader.overrides, reader.roots)
-    (spec,) = reader.fabrics((name,), cluster.ports)
+    (spec,) = reader.fabrics((name,), cluster)
     counts = build_fabric(spec, size_cluster(cluster, reader))
     return Fabric(spec, counts, cluster, books, reader.overrides, catalog)

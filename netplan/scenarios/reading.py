@@ -21,7 +21,7 @@ from netplan.scenarios.parts import Cluster
 from netplan.topologies.cabling.floor_plan import AS_PUBLISHED
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec, faults_of
-from netplan.units import bytes_per_s, gbps
+from netplan.units import bytes_per_s
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.technologies import MEMORIES, Memory, expanded
 
@@ -41,7 +41,6 @@ class CatalogReader:
         self.roots = user_roots(catalog)
         self.overrides = dict(overrides or {})
         self._known: list[str] = []
-        self._cards = 1
         self._records: dict[tuple[Catalog[Any], str], Record] = {}
 
     def load(self, shelf: Catalog[RecordT], name: str) -> RecordT:
@@ -50,18 +49,15 @@ class CatalogReader:
         if known is not None:
             return cast("RecordT", known)
         record = shelf.load(name, self.roots, self.overrides)
-        if isinstance(record, Accelerator):
-            self._cards = record.network_cards
-        elif isinstance(record, FabricSpec):
-            record = cast("RecordT", in_planes(record, self._cards))
         self._known += [shelf.role, record.name, *record.aliases]
         self._records[shelf, name] = record
         return record
 
-    def fabrics(self, names: Iterable[str], ports: Ports = "shared") -> list[FabricSpec]:
+    def fabrics(self, names: Iterable[str], cluster: Cluster | None = None) -> list[FabricSpec]:
         """Load fabrics that stand side by side; one that has no use for a value says so in a note.
 
-        So does one whose GPUs have a single port where they are to have several full ones.
+        So does one whose GPUs have a single port where they are to have several full ones. Several
+        network cards of the cluster's GPUs have a plane each.
 
         Raises
         ------
@@ -75,34 +71,40 @@ class CatalogReader:
         for name in names:
             spare = {key: why for key, why in useless[name].items() if key not in nobody}
             mine = {key: text for key, text in self.overrides.items() if key not in spare}
-            spec = in_planes(FABRICS.load(name, self.roots, mine), self._cards)
+            spec = self._in_planes(FABRICS.load(name, self.roots, mine), cluster)
             self._known += [FABRICS.role, spec.name]
             notes = [
                 f"--set {key}={self.overrides[key]} does not apply here: {why}."
                 for key, why in spare.items()
             ]
-            if ports == "full" and not spec.several_ports:
+            if cluster and cluster.ports == "full" and not spec.several_ports:
                 notes.append(
                     "--ports full does not apply here: a GPU has one port, or one a plane."
                 )
             specs.append(spec.changed(notes=(*spec.notes, *notes)) if notes else spec)
         return specs
 
-    def fabric(self, name: str, ports: Ports = "shared") -> FabricSpec:
-        """Load the one fabric of a question.
+    def fabric(self, name: str, cluster: Cluster) -> FabricSpec:
+        """Load the one fabric of a question, with a plane for each network card of a GPU.
 
         Raises
         ------
         InputError
             If its GPUs have a single port, and are to have several full ones.
         """
-        spec = self.load(FABRICS, name)
-        if ports == "full" and not spec.several_ports:
+        spec = self._in_planes(self.load(FABRICS, name), cluster)
+        if cluster.ports == "full" and not spec.several_ports:
             raise InputError(
                 f"--ports full means nothing for {spec.name}, where a GPU has one port, or one a"
                 " plane: leave it out"
             )
         return spec
+
+    def _in_planes(self, spec: FabricSpec, cluster: Cluster | None) -> FabricSpec:
+        """The fabric with a plane for each card of the cluster's GPUs."""
+        if cluster is None or not spec.reads("planes"):
+            return spec
+        return in_planes(spec, self.load(ACCELERATORS, cluster.accelerator).network_cards)
 
     def _useless(self, spec: FabricSpec) -> dict[str, str]:
         """Values given for every fabric that mean nothing for this one, and why."""
@@ -244,7 +246,7 @@ def same_capacity(cluster: Cluster, before: Cluster, catalog: str | Path | None 
     usual_gbps = before.nic_gbps
     if usual_gbps is None:
         usual = ACCELERATORS.load(cluster.accelerator, user_roots(catalog))
-        usual_gbps = gbps(usual.network_bytes_per_s) / usual.network_cards
+        usual_gbps = usual.card_gbps
     ports = cluster.switch_radix
     nic_gbps = cluster.nic_gbps or 0.0
     if not usual_gbps or not 0 < nic_gbps < math.inf:
@@ -310,8 +312,7 @@ def with_ports(cluster: Cluster, overrides: Mapping[str, str], roots: Sequence[P
         return cluster
     chip = ACCELERATORS.load(cluster.accelerator, roots, overrides)
     model = SWITCHES.load(str(cluster.switch), roots)
-    card_gbps = gbps(chip.network_bytes_per_s) / chip.network_cards
-    return replace(cluster, radix=packet_ports(model, card_gbps, roots))
+    return replace(cluster, radix=packet_ports(model, chip.card_gbps, roots))
 
 
 NONE = "none"

@@ -20,6 +20,7 @@ from netplan.records import (
     PositiveInt,
     PositiveShare,
 )
+from netplan.units import gbps
 from netplan.workloads.measured_rates import MeasuredRates
 from netplan.workloads.power_caps import PowerCaps, no_cap
 
@@ -191,6 +192,17 @@ class Accelerator(Record, frozen=True, kw_only=True):
     def full_power_w(self) -> float:
         """Power without a cap [W]."""
         return self.power_w / self.power_cap_share if self.power_cap_w else self.power_w
+
+    @property
+    def card_gbps(self) -> float:
+        """Rate of the port of one network card, one direction [Gb/s].
+
+        Examples
+        --------
+        >>> ACCELERATORS.load("h200").card_gbps, ACCELERATORS.load("mi455x").card_gbps
+        (400.0, 800.0)
+        """
+        return gbps(self.network_bytes_per_s) / self.network_cards
 
     @property
     def torus_dimensions(self) -> int:

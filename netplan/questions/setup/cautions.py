@@ -13,7 +13,6 @@ from netplan.costing.switches import SWITCHES, known_switches, no_such_switch, s
 from netplan.errors import NetplanError
 from netplan.scenarios.parts import Cluster
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.units import gbps
 from netplan.workloads.accelerators import ACCELERATORS
 
 EVERY = "all"
@@ -72,7 +71,7 @@ def _cautions(
         named = SWITCHES.load(cluster.switch, roots)
         yield from [_not_sold("switch", named)] if named.unsold else []
     elif cluster.radix is not None and any(map(_plain, specs)):
-        speed, known = gbps(chip.network_bytes_per_s) / chip.network_cards, known_switches(roots)
+        speed, known = chip.card_gbps, known_switches(roots)
         model = stands_for(cluster.radix, speed, known)
         if model is None:
             yield no_such_switch(cluster.radix, speed, known)
@@ -108,7 +107,7 @@ def meant_switch(
         return ""
     if not any(map(_plain, _specs(cluster, reads, roots))):
         return ""
-    speed = gbps(chip.network_bytes_per_s) / chip.network_cards
+    speed = chip.card_gbps
     model = stands_for(cluster.radix, speed, known_switches(roots))
     return model.called if model else ""
 

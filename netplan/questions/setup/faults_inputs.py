@@ -169,7 +169,7 @@ def read_shared(asked: FaultsQuestion[Any]) -> Shared:
     recovery = None
     if asked.trains:
         recovery = reader.load(RECOVERY_PRESETS, asked.training.checkpoints.recovery)
-    specs = dict(zip(names, reader.fabrics(names, asked.cluster.ports), strict=True))
+    specs = dict(zip(names, reader.fabrics(names, asked.cluster), strict=True))
     require_switch(books.switch, [*specs.values()], sizing, reader.roots)
     return Shared(
         specs=specs,

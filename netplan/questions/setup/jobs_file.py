@@ -210,7 +210,7 @@ def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
     reader = CatalogReader(asked.catalog, asked.overrides)
     on, spec = (
         reader.load(ACCELERATORS, asked.cluster.accelerator),
-        reader.fabric(asked.cluster.fabric, asked.cluster.ports),
+        reader.fabric(asked.cluster.fabric, asked.cluster),
     )
     fabric = build_fabric(spec, sized(asked.cluster, on))
     graph, notes = asked.graph_of(spec, fabric.sizing)

@@ -79,7 +79,7 @@ def place_serving(asked: Asked, algorithm: Pattern | str) -> "ServedRun":
     asked.refuse(drafted, "a round of servers, in which every request gets one token")
     reader, cluster = CatalogReader(asked.catalog, asked.overrides), asked.cluster
     on = reader.load(ACCELERATORS, cluster.accelerator)
-    spec = reader.fabric(cluster.fabric, cluster.ports)
+    spec = reader.fabric(cluster.fabric, cluster)
     best = serve_best(asked, reader, cluster.fabric)
     case, servers_found = best.searched.case, best.searched.found
     first = np.zeros(1, dtype=np.int64)

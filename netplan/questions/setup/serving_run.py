@@ -20,7 +20,7 @@ from netplan.questions.answers.served_plan import ServedPlan
 from netplan.questions.answers.serving_answer import served_plans
 from netplan.questions.question import Question
 from netplan.records import replace
-from netplan.scenarios.reading import CatalogReader, sized, variants
+from netplan.scenarios.reading import CatalogReader, in_planes, sized, variants
 from netplan.topologies.build import build_fabric, own_rates
 from netplan.topologies.fabric import MIN_GPUS
 from netplan.topologies.specs import FABRICS
@@ -94,7 +94,7 @@ def _levels(
 ) -> tuple[Level, ...]:
     """Levels of the fabric, of HB domains that are all full; one domain needs no fabric."""
     members = asked.cluster.hb_size or chip.hb_size
-    spec = reader.load(FABRICS, fabric)
+    spec = in_planes(reader.load(FABRICS, fabric), chip.network_cards)
     members = spec.hb_size or members
     alone = asked.cluster.gpus <= members
     if alone and spec.hb_kind == "switch":

@@ -715,7 +715,7 @@ def training_case(asked: Asked) -> "TrainingCase":
         If plans or rings need full HB domains, and the GPUs leave one partly filled.
     """
     reader = CatalogReader(asked.catalog, asked.overrides)
-    on, spec = read_chip(asked, reader), reader.fabric(asked.cluster.fabric, asked.cluster.ports)
+    on, spec = read_chip(asked, reader), reader.fabric(asked.cluster.fabric, asked.cluster)
     check_tiers(asked, on)
     training = read_training(asked, reader, on, asked.cluster.gpus)
     sizing = sized(asked.cluster, on)
