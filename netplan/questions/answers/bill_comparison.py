@@ -44,7 +44,8 @@ class Comparison(Struct, frozen=True):
         if not turns:
             return "No price of a single part turns that round."
         nearest = turns[0]
-        others = f"; so may prices of {len(turns) - 1:,} other parts" if len(turns) > 1 else ""
+        more = len(turns) - 1
+        others = f"; so may the price of {counted(more, 'other part')}" if more else ""
         return f"It turns round if {_condition(nearest, currency)}{others}."
 
     def what_turns(self, currency: str) -> str:

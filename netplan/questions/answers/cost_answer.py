@@ -13,7 +13,7 @@ from netplan.costing.materials import left_out
 from netplan.costing.pricing import Driver, PricedItem, Quote, evidence_shares, evidence_words
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import Basis, Candidate
-from netplan.decide.verdict import decide
+from netplan.decide.verdict import Verdict, decide
 from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
 from netplan.questions.answers.bill_comparison import Comparison, compare_bills
 from netplan.questions.answers.screen_titles import network_words, titled
@@ -139,15 +139,20 @@ class CostAnswer(Answer):
         """Fabrics of which a size beside needs far fewer switches."""
         return self.cliffs(bill.fabric for bill in self.bills) if self.cliffs else ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan cost --format json``."""
-        tokens = {row.fabric: row.served.to_dict(self.currency) for row in self.served}
-        hour = {"gpu_hour": self.gpu_hour}
+    @property
+    def verdict(self) -> Verdict | None:
+        """Which bill is the lowest, or which may be at prices of the book."""
         candidates = [
             Candidate(bill.name, bill.capital.base, bill.complete, inf, None, 0.0, bill=bill)
             for bill in self.bills
         ]
-        verdict = decide(candidates, Basis("price", 0.0, None, self.scale))
+        return decide(candidates, Basis("price", 0.0, None, self.scale))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan cost --format json``."""
+        tokens = {row.fabric: row.served.to_dict(self.currency) for row in self.served}
+        hour = {"gpu_hour": self.gpu_hour}
+        verdict = self.verdict
         return answer_dict(
             self.inputs,
             currency=self.currency,
@@ -205,10 +210,19 @@ class CostAnswer(Answer):
         elif best.unpriced_apart:
             yield from self.statements[:1]
         else:
-            yield f"{best.name} costs least: {priced}, {self._less_than_next}."
-            yield from (turn.in_short(self.currency) for turn in self.comparisons[:1])
+            yield from self._least(f"{best.name} costs least: {priced}, {self._less_than_next}")
         if self.unsold:
             yield self.unsold
+
+    def _least(self, words: str) -> Iterator[str]:
+        """The lowest bill, at which prices it is that, and what turns it round."""
+        verdict = self.verdict
+        if verdict is None or verdict.tied:
+            names = listed(verdict.tied if verdict else ())
+            yield f"{words}, at base prices. Undecided within the book: ask for offers on {names}."
+        else:
+            yield f"{words}, at every price of the book."
+        yield from (turn.in_short(self.currency) for turn in self.comparisons[:1])
 
     @property
     def _less_than_next(self) -> str:

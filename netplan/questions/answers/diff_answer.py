@@ -6,6 +6,8 @@ from math import fsum
 from typing import Any, NamedTuple
 
 from netplan.costing.fabric_bill import Bill
+from netplan.costing.pricing import difference_range
+from netplan.costing.ranges import Range
 from netplan.decide.candidates import AS_FAST
 from netplan.decide.difference import (
     CENT,
@@ -27,7 +29,7 @@ from netplan.questions.answers.diff_sides import (
     served_words,
     token_cost,
 )
-from netplan.records import replace
+from netplan.records import asdict, replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.escape import short
@@ -147,6 +149,10 @@ class DiffAnswer(Answer):
             money += f", gear inside HB domains {signed(gear)} beside it"
         words = (money, pace.words if pace is not None else absent, served_words(*sides))
         text = f"{self.b.short} instead of {self.a.short}: {', '.join(filter(None, words))}"
+        margin = self.margin
+        if margin.spread and all(side.priced for side in sides):
+            ends = f"{signed(margin.low)} to {signed(margin.high)}"
+            text += f"; {ends} by the prices of the book, each the same in both"
         if share := self._share_words():
             text += f"; {share}"
         if lacking := unpriced_words(self.parts):
@@ -154,6 +160,11 @@ class DiffAnswer(Answer):
         if unlike := not_ranked_words(self.a.goodput, self.b.goodput):
             text += f"; {unlike}"
         return f"{text}."
+
+    @property
+    def margin(self) -> Range:
+        """What the second network costs more, low to high; a part costs the same in both."""
+        return difference_range(self.a.bill.quote, self.b.bill.quote)
 
     @property
     def more(self) -> float:
@@ -184,6 +195,7 @@ class DiffAnswer(Answer):
             for total in self.totals
         }
         totals["cost_base"]["bound"] = bound_of(self.parts).strip()
+        totals["cost_base"]["margin"] = asdict(self.margin)
         if pace is not None:
             totals["iteration_time_s"] |= {
                 "equal": pace.equal,
