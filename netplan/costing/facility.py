@@ -111,6 +111,11 @@ class Facility(Struct, frozen=True):
         """Power of the hall, low to high [W]."""
         return self.equipment_w(bill).product(self.pue)
 
+    def knows(self, bill: Bill) -> bool:
+        """Whether the power of all parts of a bill is known; a server's rating holds its cards."""
+        covered = "nic_port" if self.cards_w else ""
+        return all(line.part == covered for line in bill.draw.unknown)
+
     @property
     def least_w(self) -> float:
         """Power of the hall for a GPU without its network [W]."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from math import inf
+from math import inf, lcm
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from netplan.costing.fabric_bill import BillBooks, make_bill
@@ -190,7 +190,7 @@ class Compare(Question[Comparison | ComparisonCases]):
 
         Times are those of one search at the end.
         """
-        budget = None if self.power_budget is None else self._within(self.power_budget)
+        budget = None if self.power_budget is None else self.within_power(self.power_budget)
         asked = self.with_values(gpus=budget.gpus) if budget else self
         answer = asked._trained() if asked.trains else asked._served()  # noqa: SLF001 - of its kind
         if budget is None:
@@ -198,18 +198,26 @@ class Compare(Question[Comparison | ComparisonCases]):
         tokens = answer.about.batch * answer.about.sequence_length
         return replace(answer, budget=replace(budget, tokens=tokens))
 
-    def _within(self, budget_w: float) -> Budget:
-        """How many GPUs a power budget holds, with every fabric and with whichever is bought."""
+    def within_power(self, budget_w: float, domains: Sequence[int] = ()) -> Budget:
+        """How many GPUs a power budget holds, with every fabric and with whichever is bought.
+
+        Parameters
+        ----------
+        budget_w
+            Power of the hall [W].
+        domains
+            Sizes of more HB domains that GPUs must fill [1].
+        """
         reader = CatalogReader(self.catalog, self.overrides)
         chip = reader.load(ACCELERATORS, self.cluster.accelerator)
         hall = hall_of(self, reader, chip)
         specs, sizing, books = self._priced(reader, chip)
-        held = holdings(budget_w, hall, specs, sizing, books)
+        unit = lcm(sizing.hb_size, *domains)
+        held = holdings(budget_w, hall, unit, specs, sizing, books)
         sold = {spec.name for spec in specs if spec.sold_for(chip.name, chip.sold_in)}
         sold -= {spec.name for spec in specs if spec.built_with(chip.name)}
         bought = [known for known in held if known.fabric in sold] or held
         given = "gpus" in self.given
-        unit = sizing.hb_size
         gpus = self.cluster.gpus if given else common_size(budget_w, chip, unit, bought)
         cooling = cooling_kind(self, reader) or ""
         return Budget(budget_w, gpus, unit, given, chip.short, cooling, hall, held)

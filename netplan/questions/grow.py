@@ -186,7 +186,7 @@ class Grow(Question[GrowthAnswer]):
         hall = hall_of(self, reader, chosen)
         names = {fabric.name for fabric in grown}
         specs = [spec for spec in specs if spec.name in names]
-        held = holdings(self.power_budget, hall, specs, sizing, books)
+        held = holdings(self.power_budget, hall, sizing.hb_size, specs, sizing, books)
         size, words = (self.cluster.gpus, sizing.hb_size, True), cooling_kind(self, reader) or ""
         budget = Budget(self.power_budget, *size, chosen.short, words, hall, held)
         return replace(answer, budget=budget)

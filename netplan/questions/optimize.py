@@ -15,14 +15,16 @@ from netplan.costing.hb_gear import HB_GEAR_TOO
 from netplan.costing.switches import SWITCHES, packet_ports
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.damage.survival import switch_loss
+from netplan.inputs.choices import Ports
 from netplan.inputs.option import Option
 from netplan.performance.pareto import comparable, pareto_front
 from netplan.performance.plan import SearchResult
 from netplan.performance.proof import Found, Levels, Searches, time_designs
 from netplan.performance.search import PlanSearch
+from netplan.questions.answers.budget_answer import Budget
 from netplan.questions.answers.compare_rows import timed_row
 from netplan.questions.asking import asks
-from netplan.questions.compare import FABRIC_ORDER
+from netplan.questions.compare import FABRIC_ORDER, Compare
 from netplan.questions.money.run_cost import WITHIN, check_within
 from netplan.questions.optimizing import found_graphs, hb_gear
 from netplan.questions.optimizing.designs import (
@@ -35,6 +37,7 @@ from netplan.questions.optimizing.designs import (
     SwitchChoice,
     build_space,
     constraints_of,
+    design_bill,
     judge,
 )
 from netplan.questions.optimizing.front import (
@@ -50,6 +53,7 @@ from netplan.questions.optimizing.memory_or_gpus import MemoryTradeoff, Tradeoff
 from netplan.questions.own_inputs import check_ranges, optional, shared
 from netplan.questions.question import FOUND, NETWORK, PRICES, TRAINED, Question, Shorthand
 from netplan.questions.setup.inputs import only_hb_gear
+from netplan.questions.setup.power_budget import POWER_BUDGET, Holding, holding
 from netplan.questions.setup.training import (
     check_tiers,
     plan_search,
@@ -62,6 +66,7 @@ from netplan.scenarios.bill_books import read_books
 from netplan.scenarios.reading import NONE, CatalogReader, Variant, sizing_on, variants
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+from netplan.workloads.models import Model
 
 LIMITS = ("price", "power_w", "cables", "lead_time_weeks")
 """What a network may be kept to."""
@@ -98,6 +103,7 @@ class Optimize(Question[Optimization]):
         "netplan optimize --hb-size 72 --radix 64 --radix 128 --radix 512",
         "netplan optimize hgx-h100 --switch qm9700 --switch sn5600 --for power",
         "netplan optimize hgx-h100 --gpus 4096 --search graphs --tries 8",
+        "netplan optimize --power-budget 20MW",
     )
 
     reads: ClassVar[frozenset[str]] = (
@@ -106,7 +112,7 @@ class Optimize(Question[Optimization]):
         | PRICES
         | FOUND
         | {"switch", "fabrics", "cards", "expanded_memory", "networks"}
-        | {"economics", "gpu_hour"}
+        | {"economics", "gpu_hour", "pue", "cooling"}
     )
     varies: ClassVar[tuple[str, ...]] = (
         *("hb_size", "radix", "switch", "oversubscription", "expanded_memory"),
@@ -176,6 +182,7 @@ class Optimize(Question[Optimization]):
     delivery: str | None = optional(
         "Only switches so available.", "choice", choices=("shipping", "announced")
     )
+    power_budget: float | None = optional(POWER_BUDGET, "power", metavar="POWER", unit="W")
     limits: Mapping[str, float] = optional(
         "Keep to a limit, such as price=200e6 (repeatable).",
         "amounts",
@@ -187,11 +194,24 @@ class Optimize(Question[Optimization]):
     )
 
     def ask(self) -> Optimization:
-        """Build the space, judge every design, time those that may lie on the front."""
+        """Build the space, judge every design, time those that may lie on the front.
+
+        At the size that a power budget holds if there is one, which that of a comparison is.
+        """
+        if self.power_budget is None:
+            return self.at_size(None)
+        as_compared = self.also(Compare)
+        budget = as_compared.within_power(self.power_budget, self.varied.get("hb_size", ()))
+        return self.with_values(gpus=budget.gpus).at_size(budget)
+
+    def at_size(self, budget: Budget | None) -> Optimization:
+        """The answer for the GPUs of the cluster, in a hall of some power or any."""
         only_hb_gear(self)
         check_within(self.within)
         wish = self._wish
         limits = self._limits
+        if budget:
+            limits = structs.replace(limits, power_budget_w=budget.budget_w, hall=budget.hall)
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.cluster.accelerator)
         chips = variants(
@@ -225,8 +245,14 @@ class Optimize(Question[Optimization]):
             )
             answer = _with_graphs((space, graphs), inputs, searches, wanted, wish)
         weigh = partial(TradeoffSolver, chip=on, books=books, within=self.within)
+        if budget:
+            run = searches[chips[0].name].training
+            tokens = run.batch * run.model.sequence_length if isinstance(run.model, Model) else 0
+            held = _held(answer.rows, budget, books, self.cluster.ports)
+            budget = replace(budget, held=held, tokens=tokens)
         return replace(
             answer,
+            budget=budget,
             notes=(*answer.notes, *foreign(specs, apart, on)),
             trades=tuple(_trades(answer.rows, searches, weigh)),
         )
@@ -324,6 +350,23 @@ class Optimize(Question[Optimization]):
 
 
 optimize = asks(Optimize)
+
+
+def _held(
+    rows: Sequence[FrontRow], budget: Budget, books: BillBooks, ports: Ports
+) -> tuple[Holding, ...]:
+    """What each design of a front would let a hall hold."""
+    held = (
+        holding(
+            budget.budget_w,
+            budget.hall,
+            budget.unit,
+            row.name,
+            partial(design_bill, row.design.choice, books, ports),
+        )
+        for row in rows
+    )
+    return tuple(known for known in held if known)
 
 
 def _whole(limit: float | None) -> int | None:

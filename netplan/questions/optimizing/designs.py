@@ -10,12 +10,13 @@ What a design must meet, how many do, and what to say when none does.
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from netplan.costing.fabric_bill import BillBooks, make_bill
+from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
+from netplan.costing.facility import Facility
 from netplan.costing.materials import Compute
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InfeasibleError, InputError
@@ -186,6 +187,14 @@ def build_design(choice: Choice, gpus: int, books: BillBooks, ports: Ports) -> D
     return price_design(choice, sizing, build_fabric(choice.spec, sizing), books)
 
 
+def design_bill(choice: Choice, books: BillBooks, ports: Ports, gpus: int) -> Bill:
+    """The bill of a design with another number of GPUs."""
+    known = replace(
+        books, switch=choice.switch.model, compute=Compute(memory=choice.variant.memory)
+    )
+    return make_bill(choice.spec, _sizing(choice, gpus, ports), known)
+
+
 def price_design(choice: Choice, sizing: Sizing, fabric: Fabric, books: BillBooks) -> Design:
     """A design of a sized fabric, with the bill of its switch and memory."""
     compute = Compute(memory=choice.variant.memory)
@@ -276,6 +285,8 @@ class Limits(Struct, frozen=True):
     delivery: str | None = None
     max_lead_time_weeks: float | None = None
     max_cables: int | None = None
+    power_budget_w: float | None = None
+    hall: Facility | None = None  # which that power is of
 
     def __post_init__(self) -> None:
         """Refuse limits that mean nothing."""
@@ -347,6 +358,8 @@ def constraints_of(
     if limits.max_power_w is not None:
         watts = partial(si, unit="W")
         constraints.append(_amount("max_power", "power", limits.max_power_w, watts, books))
+    if limits.power_budget_w is not None and limits.hall is not None:
+        constraints.append(_hall(limits.power_budget_w, limits.hall))
     if limits.budget is not None:
         amounts = partial(money, currency=books.prices.currency)
         constraints.append(_amount("budget", "cost", limits.budget, amounts, books))
@@ -508,6 +521,33 @@ def _switches(designs: Sequence[Design], fact: str) -> str:
             state = getattr(design.switch, fact)
             known[design.switch.name] = f"{state:g}" if isinstance(state, float) else state
     return ", ".join(f"{name} {state or 'unknown'}" for name, state in known.items())
+
+
+def _hall(budget_w: float, hall: Facility) -> Constraint:
+    """A hall that has the power for GPUs, servers and network."""
+
+    def power_w(design: Design) -> float:
+        return hall.facility_w(design.row.bill).base if design.row.bill else inf
+
+    def meets(design: Design) -> bool | None:
+        if power_w(design) > budget_w:
+            return False
+        return True if design.row.bill and hall.knows(design.row.bill) else None
+
+    def explain(designs: Sequence[Design]) -> str:
+        least = min(designs, key=power_w)
+        if power_w(least) <= budget_w:
+            return (
+                f"of no design is all power known, to be within {si(budget_w, 'W')}: take another"
+                " book with --power"
+            )
+        return (
+            f"no design is within --power-budget: the least, {label(least)}, needs"
+            f" {si(power_w(least), 'W', 4)}, the limit is {si(budget_w, 'W', 4)}: allow"
+            f" {si(power_w(least) - budget_w, 'W', 3)} more, or fewer --gpus"
+        )
+
+    return Constraint("power_budget", f"a hall of {si(budget_w, 'W', 4)}", meets, explain)
 
 
 def _amount(

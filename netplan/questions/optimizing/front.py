@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from netplan.costing.fabric_bill import BillBooks
+from netplan.costing.fabric_bill import Bill, BillBooks
 from netplan.decide.candidates import Candidate
 from netplan.decide.record import Record, beside_the_next
 from netplan.faults.damage.survival import SwitchLoss
@@ -15,6 +15,7 @@ from netplan.performance.pareto import knee
 from netplan.performance.plan import PlanTime
 from netplan.performance.proof import Found, Levels, Searches
 from netplan.questions.answers.bill_columns import NO_HIGH, no_high, span_column
+from netplan.questions.answers.budget_answer import Budget
 from netplan.questions.answers.compare_answer import dollar_columns, plan_columns
 from netplan.questions.answers.compare_rows import FabricRow
 from netplan.questions.answers.front_chart import FrontPoint, front_chart
@@ -73,6 +74,21 @@ class FrontRow(Struct, frozen=True):
     best: PlanTime
     loss: SwitchLoss
     equal: tuple[Design, ...]
+
+    @property
+    def name(self) -> str:
+        """The design in a few words."""
+        return label(self.design)
+
+    @property
+    def bill(self) -> Bill | None:
+        """Its bill."""
+        return self.row.bill
+
+    @property
+    def time_s(self) -> float:
+        """Iteration time [s]."""
+        return self.best.iteration_time_s
 
     def to_dict(self, currency: str) -> dict[str, Any]:
         """One row of the JSON answer."""
@@ -148,6 +164,7 @@ class Optimization(Answer):
     graphs: FoundGraphs | None = None
     beaten: tuple[tuple[Design, float], ...] = ()
     """Designs off the front whose iteration time is known, with it [s]."""
+    budget: Budget | None = None
 
     @property
     def spared(self) -> int:
@@ -217,6 +234,7 @@ class Optimization(Answer):
             ),
             **({"hb_sizes": self.sizes.to_list()} if self.sizes.rows else {}),
             **({"graphs": self.graphs.to_dict()} if self.graphs else {}),
+            **({"power_budget": self.budget.to_dict(self.rows)} if self.budget else {}),
         )
 
     def summary(self) -> Iterator[Section]:
@@ -246,7 +264,8 @@ class Optimization(Answer):
                 chosen=lambda row: row.number == bend,
             ),
             tuple(self._remarks()),
-            more_of("all columns, HB sizes, proof", "--for power"),
+            firm_remarks=1 if self.budget else 0,
+            more=more_of("all columns, HB sizes, proof", "--for power"),
         ).sections()
 
     def in_a_line(self) -> str:
@@ -257,6 +276,8 @@ class Optimization(Answer):
 
     def _remarks(self) -> Iterator[str]:
         """What else is bought, how sure times are, how much was searched, what is left out."""
+        if self.budget:
+            yield " ".join(self.budget.sentences(self.rows[self.knee or 0]))
         yield from (trade.sentence for trade in self.trades)
         if self.graphs:
             yield self.graphs.sentence
@@ -296,6 +317,10 @@ class Optimization(Answer):
         yield Table("front", FOR_PROGRAMS, self.rows, only="programs")
         yield self._chart()
         yield Paragraph(" ".join(self._sentences()), "strong")
+        if self.budget:
+            sentences = self.budget.sentences(self.rows[self.knee or 0])
+            yield Paragraph(" ".join(sentences), "strong")
+            yield self.budget.table(self.rows)
         yield from (Paragraph(trade.sentence, "strong") for trade in self.trades)
         yield from self.sizes.sections()
         if self.graphs:

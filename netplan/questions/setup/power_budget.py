@@ -115,20 +115,23 @@ def holding(
         limit = reasons[beyond].removeprefix(f"{name}: ")
     share = network_w(bill) / hall.equipment_w(bill).base
     power = hall.facility_w(bill)
-    covered = "nic_port" if hall.cards_w else ""  # the server's rating holds its cards
-    partial = any(line.part != covered for line in bill.draw.unknown)
-    return Holding(name, gpus, power, share, next_w, limit, partial)
+    return Holding(name, gpus, power, share, next_w, limit, not hall.knows(bill))
 
 
 def holdings(
-    budget_w: float, hall: Facility, specs: Iterable[FabricSpec], sizing: Sizing, books: BillBooks
+    budget_w: float,
+    hall: Facility,
+    unit: int,
+    specs: Iterable[FabricSpec],
+    sizing: Sizing,
+    books: BillBooks,
 ) -> tuple[Holding, ...]:
-    """What every network that can be built lets a hall hold, in whole HB domains of its sizing."""
+    """What every network that can be built lets a hall hold, in units of whole HB domains."""
 
     def bill_of(spec: FabricSpec) -> Callable[[int], Bill]:
         return lambda gpus: make_bill(spec, replace(sizing, gpus=gpus), books)
 
-    held = (holding(budget_w, hall, sizing.hb_size, spec.name, bill_of(spec)) for spec in specs)
+    held = (holding(budget_w, hall, unit, spec.name, bill_of(spec)) for spec in specs)
     return tuple(known for known in held if known)
 
 
