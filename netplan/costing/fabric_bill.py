@@ -37,7 +37,7 @@ from netplan.costing.switches import (
     circuit_layer,
 )
 from netplan.costing.wiring import MANAGEMENT, Hardware, Wiring, wire
-from netplan.errors import InputError
+from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import End
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
@@ -338,6 +338,8 @@ def _line_facts(item: pricing.PricedItem) -> dict[str, object]:
     return facts | ends | {"price_date": price.date if price else None, "price_trust": item.trust}
 
 
+LARGEST_HALL, SAMPLED = 1_048_576, 65_536
+"""GPUs of one hall at the most, and of that which tells the media of several [1]."""
 MAY_LACK_A_PRICE = frozenset({"fibre", "rack", "installation"})
 """Parts whose missing price does not set a fabric apart."""
 
@@ -516,7 +518,9 @@ def _materials(spec: FabricSpec, sizing: Sizing, fabric: Fabric, books: BillBook
         raise InputError(f"--hall {hall.name} has no place for the circuit switches of {spec.name}")
     named = spec.media_named
     if hall is not None and layer is None and spec.hall is None:
-        measured = _measured(spec, sizing, hardware, hall)
+        several = hall.by_rule and fabric.sizing.gpus > LARGEST_HALL
+        made = _several_halls if several else _measured
+        measured = made(spec, sizing, hardware, hall)
         if measured.confirms(named):
             return measured
     counted = _counted(fabric, hardware)
@@ -569,6 +573,31 @@ def _measured(
         hall.name,
         fabric=replace(fabric, links=tuple(_in_hall(group, copper) for group in fabric.links)),
     )
+
+
+@lru_cache(maxsize=512)
+def _several_halls(
+    spec: FabricSpec, sizing: Sizing, hardware: Hardware, hall: "FloorPlan"
+) -> _Materials:
+    """Materials of a fabric too large for one hall: its media are those of a smaller one in it."""
+    one = replace(sizing, gpus=SAMPLED // sizing.hb_size * sizing.hb_size)
+    try:
+        sample = _measured(spec, one, hardware, hall).fabric
+    except (InputError, InfeasibleError):  # of tori without such a size
+        sample = None
+    copper = {group.name for group in sample.links if group.media == "copper"} if sample else set()
+    fabric = build_fabric(spec, sizing)
+    links = tuple(
+        _in_hall(group, {group.name: group.links if group.name in copper else 0})
+        for group in fabric.links
+    )
+    fabric = replace(fabric, links=links)
+    counted = _counted(fabric, hardware)
+    note = (
+        f"More than {LARGEST_HALL:,} GPUs stand in several halls: media as for {one.gpus:,} in the"
+        f" hall {hall.name}, lengths not measured."
+    )
+    return replace(counted, notes=(*counted.notes, note), hall=hall.name, fabric=fabric)
 
 
 def _in_hall(group: LinkGroup, copper: Mapping[str, int]) -> LinkGroup:

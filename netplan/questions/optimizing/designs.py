@@ -192,7 +192,7 @@ def design_bill(choice: Choice, books: BillBooks, ports: Ports, gpus: int) -> Bi
     known = replace(
         books, switch=choice.switch.model, compute=Compute(memory=choice.variant.memory)
     )
-    return make_bill(choice.spec, _sizing(choice, gpus, ports), known)
+    return make_bill(choice.spec, _sizing(choice, gpus, ports, books), known)
 
 
 def price_design(choice: Choice, sizing: Sizing, fabric: Fabric, books: BillBooks) -> Design:
