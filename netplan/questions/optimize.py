@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.hb_gear import HB_GEAR_TOO
-from netplan.costing.switches import SWITCHES, packet_ports
+from netplan.costing.switches import SWITCHES, by_knowledge, known_switches, packet_ports
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.damage.survival import switch_loss
 from netplan.inputs.choices import Ports
@@ -339,7 +339,9 @@ class Optimize(Question[Optimization]):
         radices = radices or (self.cluster.switch_radix,)
         if not limits.of_switches:
             return tuple(map(SwitchChoice, radices))
-        known = [reader.load(SWITCHES, name) for name in SWITCHES.paths(reader.roots)]
+        # Of designs that are equally good the first is named: what is sold, and known best.
+        names = by_knowledge(known_switches(reader.roots))
+        known = [reader.load(SWITCHES, name) for name in names]
         choices = []
         for radix in radices:
             fitting = [
