@@ -185,7 +185,7 @@ def test_a_file_is_told_with_its_verdict(tmp_path: Path) -> None:
     done = netplan(*asked, "--xlsx", "bill.xlsx", cwd=tmp_path)
     assert re.fullmatch(r"wrote report.html: order rail-only, .* USD; bill.xlsx\n", done.stderr)
     cases: tuple[tuple[str, tuple[str, ...], str], ...] = (
-        ("cost", LARGE, r"rail-only cheapest, ≥ \d[\d.]* M USD"),
+        ("cost", LARGE, r"rail-[a-z]+ cheapest, \d[\d.]* M USD"),
         (
             "search",
             RUN,
@@ -194,7 +194,7 @@ def test_a_file_is_told_with_its_verdict(tmp_path: Path) -> None:
         ("faults", (*RUN, "--years", "5"), r"goodput .* %, .* interruptions a year"),
         ("serving", SERVED, r".* tokens/s, TTFT .* s, TPOT .* ms"),
         ("optimize", ("--gpus", "512"), r"[a-z0-9-]+, HB 8.*, .* USD, .* s \(.*\)"),
-        ("grow", ("--gpus", "512", "--gpus", "1024"), r"grow .*, ≥ .* USD in present value"),
+        ("grow", ("--gpus", "512", "--gpus", "1024"), r"grow .*, .* USD in present value"),
     )
     for name, words, told in cases:
         done = netplan(name, *words, "-o", "answer.json", cwd=tmp_path)
