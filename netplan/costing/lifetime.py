@@ -158,6 +158,8 @@ class Running(Struct, frozen=True):
         Each year's share of the price [1].
     carbon
         What a kWh emits [kg CO2e/kWh]; 0 where the book does not say.
+    grid, cooled_by
+        Whose kWh these are, and what cools the chips where the PUE follows from that.
     """
 
     years: int
@@ -169,6 +171,8 @@ class Running(Struct, frozen=True):
     support: Range = NONE
     spares: Range = NONE
     carbon: Range = NONE
+    grid: str = ""
+    cooled_by: str = ""
 
     def __post_init__(self) -> None:
         """Refuse values that no network has.
@@ -241,6 +245,8 @@ class Running(Struct, frozen=True):
             cooling_of(book, book.pue.range),
             **{name: shared_of(book, name) for name in UPKEEP},
             carbon=book.carbon.of() if book.carbon else NONE,
+            grid=book.carbon.grid if book.carbon else "",
+            cooled_by="",
         )
 
 

@@ -15,6 +15,7 @@ from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings, told_column
 from netplan.questions.answers.bill_columns import open_above
 from netplan.questions.answers.training_runs import TrainingRun
+from netplan.questions.money.pricing import carbon_text
 from netplan.questions.money.token_cost import Served
 from netplan.reports.quantities import DASH, Scale, listed
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table
@@ -166,6 +167,17 @@ class SupplierColumn(NamedTuple):
         return DASH if power_w is None else f"{sign}{power_w / WATTS_PER_KILOWATT:,.1f}"
 
     @property
+    def carbon_kg(self) -> float | None:
+        """What the energy of a year emits [kg CO2e]."""
+        return self.bill.life.carbon_kg_per_year.base or None
+
+    @property
+    def carbon_text(self) -> str:
+        """The same with its low and high [t CO2e]."""
+        sign = "≥ " if self.bill.draw.unknown else ""
+        return f"{sign}{carbon_text(self.bill)}" if self.carbon_kg else DASH
+
+    @property
     def counts_text(self) -> str:
         """What is bought of each, spares and networks beside included."""
         parts = SWITCH_PARTS, ("transceiver",), tuple(CABLE_PARTS.values())
@@ -283,6 +295,7 @@ def _lines(
         tuple[str, Callable[[SupplierColumn], str], Callable[[SupplierColumn], float | None]], ...
     ] = (
         ("Power, kW", lambda side: side.power_text, lambda side: side.bill.power_w),
+        ("Carbon, t CO2e a year", lambda side: side.carbon_text, lambda side: side.carbon_kg),
         ("One iteration", lambda side: side.time_text, lambda side: side.seconds),
         ("Tokens a second", lambda side: side.rate_text, lambda side: side.tokens_per_s),
         ("Days of a training run", lambda side: side.days_text, lambda _: None),

@@ -24,7 +24,7 @@ from netplan.costing.cabling import CablingBook
 from netplan.costing.lifetime import EconomicsBook
 from netplan.costing.materials import BillItem
 from netplan.costing.prices import ASSUMPTION, DERIVED, OWN_FIGURE, Price, PriceBook
-from netplan.costing.ranges import Range
+from netplan.costing.ranges import Estimate, Range
 from netplan.costing.switches import SwitchModel
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import InputError
@@ -82,13 +82,14 @@ def sources_chapter(answer: Findings) -> Iterator[Section]:
     running = inputs["running"]
     values = [("Years of use", *[str(inputs["years"])] * 3, book.date, book.years_source)]
     for key, name, estimate in (
-        ("pue", "PUE, facility over equipment power", book.pue),
+        ("pue", "PUE, facility over equipment power", _pue_of(book, inputs["cooled_by"])),
         ("tariff_per_kwh", "Price of one kWh", book.tariff),
         ("interest", "Interest a year", book.interest),
         ("cooling", "Cooling, its energy over equipment's", book.cooling),
         ("maintenance", "Maintenance a year, of the price", book.maintenance),
         ("support", "Support a year, of the price", book.support),
         ("yearly_spares", "Parts used up a year, of the price", book.spares),
+        ("carbon_kg_per_kwh", f"Carbon of a kWh, kg CO2e, of {inputs['grid']}", book.carbon),
     ):
         low, base, high = (f"{running[key][case]:.4g}" for case in CASES)
         origin = (estimate.date, estimate.source) if estimate else ("", "not in the book: 0")
@@ -109,6 +110,12 @@ def sources_chapter(answer: Findings) -> Iterator[Section]:
         told_column("Source", get="1.source", form="prose"),
     ]
     yield Table("files", files, answer.library.records, title="Files")
+
+
+def _pue_of(book: EconomicsBook, cooled_by: str | None) -> Estimate:
+    """The PUE of a book, by what cools where that is said."""
+    by_kind = {str(kind): pue for kind, pue in book.pue_by_cooling.items()}
+    return by_kind.get(cooled_by or "", book.pue)
 
 
 def _prices(answer: Findings) -> Table[Any]:

@@ -29,6 +29,7 @@ from netplan.questions.answers.cost_answer import (
     years_table,
 )
 from netplan.questions.answers.training_runs import TrainingRun
+from netplan.questions.money.pricing import carbon_ends
 from netplan.questions.setup.inputs import told
 from netplan.records import replace
 from netplan.reports import charts
@@ -380,6 +381,8 @@ def running_chapter(answer: Findings) -> Iterator[Section]:
         f"Annuity of the price over {inputs['years']} years, and energy at a PUE of"
         f" {inputs['pue']:g} and {inputs['tariff_per_kwh']:.4g} {answer.cost.currency} per kWh."
     )
+    if factor := inputs["carbon_kg_per_kwh"]:
+        text += f" A kWh emits {factor:.3g} kg CO2e (grid: {inputs['grid']})."
     yield Heading("Energy and yearly cost", (text,), "running")
     yield running_chart(answer.cost)
     used, energy = "energy_kwh_per_year", f"energy, {scale.title} a year"
@@ -387,6 +390,7 @@ def running_chapter(answer: Findings) -> Iterator[Section]:
         column("fabric", "name"),
         amount_column("power_w", "power_w", title="power, kW"),
         amount_column(used, f"life.{used}.base", title="MWh a year", scale=KILO),
+        *_carbon_columns(answer),
         amount_column(money("energy_per_year", energy), "life.energy_per_year.base"),
         range_column("life.energy_per_year", scale, lambda _: False),
         amount_column(money("annuity_per_year", "annuity"), "life.annuity_per_year.base"),
@@ -398,6 +402,14 @@ def running_chapter(answer: Findings) -> Iterator[Section]:
     yield Table("yearly cost", columns, answer.cost.bills, chosen=lambda bill: bill.name == chosen)
     yield years_table(inputs, answer.cost.bills, scale)
     yield from () if answer.serves else _training_run(answer)
+
+
+def _carbon_columns(answer: Findings) -> Iterator[Column[FabricBill]]:
+    """What the energy of a year emits, with its low and high, where the book says it."""
+    if answer.cost.inputs["carbon_kg_per_kwh"]:
+        emitted = "carbon_kg_per_year"
+        yield amount_column(emitted, f"life.{emitted}.base", title="t CO2e a year")
+        yield told_column("t CO2e, low to high", get=carbon_ends, form="code")
 
 
 def _training_run(answer: Findings) -> Iterator[Section]:

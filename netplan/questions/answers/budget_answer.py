@@ -120,7 +120,7 @@ class Budget(Struct, frozen=True):
             BudgetRow(
                 row.name,
                 known.gpus,
-                known.network_share,
+                known.network_power_share,
                 self.rate_of(row),
                 self.hall.facility_w(row.bill),
                 self.budget_w - self.hall.facility_w(row.bill).base,
@@ -136,7 +136,7 @@ class Budget(Struct, frozen=True):
         shown: list[Column[Any]] = [
             column("fabric"),
             column("gpus_fit", "gpus", mark=lambda row: ("≤ " if row.partial else "", "")),
-            column("network_share"),
+            column("network_power_share"),
             column("facility_w", "facility_w.base"),
             column("left_w"),
             column("tokens_per_s"),
@@ -177,7 +177,7 @@ class BudgetRow(Struct, frozen=True):
 
     fabric: str
     gpus: int
-    network_share: float
+    network_power_share: float
     tokens_per_s: float | None
     facility_w: Range
     left_w: float

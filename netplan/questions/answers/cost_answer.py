@@ -18,7 +18,13 @@ from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above,
 from netplan.questions.answers.bill_comparison import Comparison, compare_bills
 from netplan.questions.answers.screen_titles import network_words, titled
 from netplan.questions.answers.served_plan import serving_words
-from netplan.questions.money.pricing import CASES, lacking_words, left_out_words, lowest_price_words
+from netplan.questions.money.pricing import (
+    CASES,
+    carbon_words,
+    lacking_words,
+    left_out_words,
+    lowest_price_words,
+)
 from netplan.questions.money.token_cost import LEGEND, Served, token_columns
 from netplan.questions.setup.inputs import hall_words, replaced_lines
 from netplan.records import asdict, replace
@@ -29,6 +35,7 @@ from netplan.reports.screen import Screen, more_of, shares_of
 from netplan.topologies.cliffs import Cliff
 from netplan.topologies.fabric import Fabric
 
+CARBON = "carbon_kg_per_year"
 TRAINING = "training"
 """Name, in lists, of the network that trains."""
 
@@ -267,6 +274,8 @@ class CostAnswer(Answer):
             first = best.drivers[0]
             ends = " to ".join(map(scale.one, (first.at_low, first.at_high)))
             yield f"What moves it most: {part_words(first.part)}, {ends} {scale.title}."
+        if carbon := carbon_words(best, self.inputs):
+            yield f"{carbon}, by {best.name}." if len(self.bills) > 1 else f"{carbon}."
         for row in self.served:
             yield f"{row.fabric}: {row.served.in_words(self.currency)}."
         if lacking := list(dict.fromkeys(line.title for line in best.quote.unpriced)):
@@ -296,6 +305,8 @@ class CostAnswer(Answer):
         for statement in self.statements:
             yield show.Paragraph(statement, "strong")
         yield from (show.Paragraph(cliff.sentence) for cliff in self.price_cliffs)
+        if carbon := carbon_words(self._ranked[0], self.inputs):
+            yield show.Paragraph(f"{carbon}, by {self._ranked[0].name}.")
         yield show.Paragraph(f"Not on the bill: {'; '.join(self.left_out)}.")
         notes = show.Notes.of(
             ((bill.name, bill.notes) for bill in self.bills), "all fabrics"
@@ -368,6 +379,11 @@ class CostAnswer(Answer):
             span_column("bill.life.per_year", scale, span, shown="wide", unbound=no_high),
             amount_column(energy, "life.energy_per_year.base", shown="wide"),
             amount_column(life, "life.total.base", shown="wide"),
+            amount_column(CARBON, f"life.{CARBON}.base", shown="wide"),
+            *(
+                amount_column(f"{CARBON}_{end}", f"life.{CARBON}.{end}", shown="never")
+                for end in ("low", "high")
+            ),
         ]
         amounts = f"Amounts a year and over life in {scale.title}"
         yearly = "annuity of the price, and energy, no upkeep; over life: of all years"
@@ -566,7 +582,7 @@ def amount_column(named: str | Quantity, path: str, **facts: Any) -> show.Column
 
     ``facts`` are those of :func:`netplan.reports.sections.column`.
     """
-    powered = any(word in path for word in ("power", "energy", "cooling"))
+    powered = any(word in path for word in ("power", "energy", "cooling", "carbon"))
 
     def look(row: Any) -> tuple[Cell, tuple[str, str]]:  # noqa: ANN401 - a bill, or what has one
         bill = getattr(row, "bill", row)

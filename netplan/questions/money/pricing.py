@@ -6,7 +6,7 @@ The price that a part without one may have, where the ranking of two fabrics han
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from msgspec import Struct
@@ -194,6 +194,7 @@ MONEY = (
     | frozenset({"fabrics", "cards", "ocs", "networks", "hall", "spares", "currency", "discount"})
 )
 """Inputs of a scenario that bills are made from."""
+KILO = 1e3
 CASES = ("low", "base", "high")
 """The amounts of a range."""
 
@@ -226,9 +227,18 @@ def book_running(
     pue, grid = facility_pue(asked, reader, book), asked.books.terms.grid
     if book.carbon is None and grid:
         raise InputError(f"--grid {grid}: {book.name} has no carbon of any grid: leave it out")
-    carbon = book.carbon.of(grid) if book.carbon else Range.point(0.0)
-    cooling = cooling_of(book, pue)
-    return replace(Running.of(book, rate), pue=pue, cooling=cooling, carbon=carbon)
+    known = book.carbon
+    emitted = (known.of(grid), (grid or known.grid).lower()) if known else (Range.point(0.0), "")
+    kind = cooling_kind(asked, reader)
+    cooled_by = kind if kind in book.pue_by_cooling and asked.books.terms.pue is None else None
+    return replace(
+        Running.of(book, rate),
+        pue=pue,
+        cooling=cooling_of(book, pue),
+        carbon=emitted[0],
+        grid=emitted[1],
+        cooled_by=cooled_by or "",
+    )
 
 
 def cooling_kind(asked: Asked, reader: CatalogReader) -> Cooling | None:
@@ -283,6 +293,38 @@ def prices_in_use(bills: Iterable[FabricBill]) -> dict[tuple[str, Range], tuple[
     return in_use
 
 
+def carbon_words(bill: FabricBill, inputs: Mapping[str, Any]) -> str:
+    """What the energy of a year emits, in a sentence; nothing where a book does not say.
+
+    Parameters
+    ----------
+    bill
+        With its years of use.
+    inputs
+        Of the answer, those of :func:`running_inputs` among them.
+    """
+    carbon, energy = bill.life.carbon_kg_per_year, bill.life.energy_kwh_per_year
+    if not carbon.base:
+        return ""
+    least = "≥ " if bill.draw.unknown else ""
+    return (
+        f"Carbon: {least}{carbon_text(bill)} t CO2e a year, of {energy.base / KILO:,.0f} MWh at"
+        f" {inputs['carbon_kg_per_kwh']:.3g} kg/kWh ({inputs['grid']})"
+    )
+
+
+def carbon_text(bill: FabricBill) -> str:
+    """What the energy of a year emits, with its low and high [t CO2e]."""
+    base = bill.life.carbon_kg_per_year.base
+    return f"{base / KILO:,.0f} ({carbon_ends(bill)})"
+
+
+def carbon_ends(bill: FabricBill) -> str:
+    """Low and high of what the energy of a year emits [t CO2e]."""
+    carbon = bill.life.carbon_kg_per_year
+    return f"{carbon.low / KILO:,.0f}-{carbon.high / KILO:,.0f}"
+
+
 def running_inputs(running: Running) -> dict[str, object]:
     """Years, PUE, tariff and interest as the answer's inputs show them."""
     ranges = {"pue": running.pue, "tariff_per_kwh": running.tariff, "interest": running.interest}
@@ -292,5 +334,7 @@ def running_inputs(running: Running) -> dict[str, object]:
     return {
         "years": running.years,
         **{name: amount.base for name, amount in ranges.items()},
+        "grid": running.grid or None,
+        "cooled_by": running.cooled_by or None,
         "running": {name: asdict(amount) for name, amount in ranges.items()},
     }

@@ -41,7 +41,7 @@ class Holding(Struct, frozen=True):
         GPUs that fit, in whole HB domains [1].
     facility_w
         Power of the hall with them, low to high [W].
-    network_share
+    network_power_share
         The network's part of the equipment's power [1].
     next_w
         Power of the hall with an HB domain more; infinite where that cannot be built [W].
@@ -54,7 +54,7 @@ class Holding(Struct, frozen=True):
     fabric: str
     gpus: int
     facility_w: Range
-    network_share: float
+    network_power_share: float
     next_w: float
     limit: str
     partial: bool
