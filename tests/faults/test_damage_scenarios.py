@@ -197,7 +197,8 @@ def test_transceivers_are_those_of_the_bill(name: str) -> None:
 
 
 def test_copper_has_no_transceivers() -> None:
-    fly = fabric("dragonfly", (64, 8, 8))
+    sizing = Sizing(64, 8, 8, 450e9, 50e9, as_published=True)  # with the media of its paper
+    fly = expand(FABRICS.load("dragonfly"), sizing)
     assert failed("gpu-0:1", graph=fly)[1] == [64]
     with pytest.raises(InputError, match="is no transceiver: it is a nic"):
         parse_faults(["transceiver=gpu-0:1"], fly)
