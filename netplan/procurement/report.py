@@ -149,11 +149,11 @@ class Report(Question[Procurement]):
         place = next(row for row, (label, _) in enumerate(cases.compared) if label == best)
         values = dict(zip(cases.names, cases.cases[place][0], strict=True))
         given = {name: self.scenario.value(name) for name in self.given - {*values, "nic_gbps"}}
-        one = Report.about(
+        chosen = Report.about(
             self.before, **given, **values, overrides=self.overrides, catalog=self.catalog
         )
-        own = ("rule", "within", "timing", "report", "with_faults", "fail", "simulate", "date")
-        report = replace(one, **{name: getattr(self, name) for name in own}).ask()
+        inputs = ("rule", "within", "timing", "report", "with_faults", "fail", "simulate", "date")
+        report = replace(chosen, **{name: getattr(self, name) for name in inputs}).ask()
         return replace(report, cases=cases)
 
     def answered(self, definition: ReportDefinition, reader: CatalogReader) -> Procurement:

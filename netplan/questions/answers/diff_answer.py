@@ -141,6 +141,10 @@ class DiffAnswer(Answer):
         if abs(self.more) >= CENT and not all(side.priced for side in sides):
             money = f"{signed(self.more)} {self.currency}"
             money += " of what has a price" if bound_of(self.parts) else ""
+        margin = self.margin
+        if max(abs(margin.low), abs(margin.high)) >= CENT and margin.spread:
+            ends = f" ({signed(margin.low)} to {signed(margin.high)} by the book)"
+            money += ends if all(side.priced for side in sides) else ""
         untimed = [side.short for side in sides if not side.best]
         trains = all(side.workload == "training" for side in sides) and len(untimed) == 1
         absent = f"no time for {untimed[0]}" if trains else ""
@@ -149,10 +153,6 @@ class DiffAnswer(Answer):
             money += f", gear inside HB domains {signed(gear)} beside it"
         words = (money, pace.words if pace is not None else absent, served_words(*sides))
         text = f"{self.b.short} instead of {self.a.short}: {', '.join(filter(None, words))}"
-        margin = self.margin
-        if margin.spread and all(side.priced for side in sides):
-            ends = f"{signed(margin.low)} to {signed(margin.high)}"
-            text += f"; {ends} by the prices of the book, each the same in both"
         if share := self._share_words():
             text += f"; {share}"
         if lacking := unpriced_words(self.parts):
