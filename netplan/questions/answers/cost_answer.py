@@ -214,6 +214,8 @@ class CostAnswer(Answer):
             yield f"{best.name} has no price: the book lacks {lacking_words(best)}."
         elif not others:
             yield f"{best.name} costs {priced}, {least}{best.per_gpu.base:,.0f} a GPU."
+            if carbon := carbon_words(best, self.inputs):
+                yield f"{carbon}."
         elif best.unpriced_apart:
             yield from self.statements[:1]
         else:
@@ -274,8 +276,8 @@ class CostAnswer(Answer):
             first = best.drivers[0]
             ends = " to ".join(map(scale.one, (first.at_low, first.at_high)))
             yield f"What moves it most: {part_words(first.part)}, {ends} {scale.title}."
-        if carbon := carbon_words(best, self.inputs):
-            yield f"{carbon}, by {best.name}." if len(self.bills) > 1 else f"{carbon}."
+        if len(self.rows) > 1 and (carbon := carbon_words(best, self.inputs)):
+            yield f"{carbon}, by {best.name}."
         for row in self.served:
             yield f"{row.fabric}: {row.served.in_words(self.currency)}."
         if lacking := list(dict.fromkeys(line.title for line in best.quote.unpriced)):
