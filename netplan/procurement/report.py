@@ -159,7 +159,7 @@ class Report(Question[Procurement]):
     def answered(self, definition: ReportDefinition, reader: CatalogReader) -> Procurement:
         """The answer, fabrics and price book being given."""
         texts = dict(self.overrides or {})
-        library = read_library(reader, self.files())
+        library = read_library(reader, self.files(), self.cluster)
         _require_distinct([spec.name for spec in library.all(FabricSpec)])
         of_cost = library.only(texts, COST_ROLES)
         of_run = library.only(texts, COMPARE_ROLES)

@@ -152,7 +152,7 @@ class Procurement(Findings, Answer):
             "headline": headline(self),
             "input_sha256": self.input_sha256,
         }
-        return html_page(self.sections(), name, values)
+        return html_page(self._told(self.sections()), name, values)
 
     def xlsx(self) -> bytes:
         """The bills as a spreadsheet with live formulas, and what the report has beside them."""

@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from netplan.catalog import Catalog, Record
 from netplan.records import PositiveInt
+from netplan.scenarios.parts import Cluster
 from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.specs import FABRICS
 
@@ -55,11 +56,12 @@ class Library(Struct, frozen=True):
 
 
 def read_library(
-    reader: CatalogReader, wanted: Iterable[tuple[Catalog[Any], str | None]]
+    reader: CatalogReader, wanted: Iterable[tuple[Catalog[Any], str | None]], cluster: Cluster
 ) -> Library:
     """Load the named records; None stands for one that the question does not have."""
     named = [(shelf, name) for shelf, name in wanted if name is not None]
-    fabrics = iter(reader.fabrics(name for shelf, name in named if shelf is FABRICS))
+    names = (name for shelf, name in named if shelf is FABRICS)
+    fabrics = iter(reader.fabrics(names, cluster))
     records: list[tuple[str, Record]] = [
         (shelf.role, next(fabrics) if shelf is FABRICS else reader.load(shelf, name))
         for shelf, name in named
