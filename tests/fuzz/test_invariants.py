@@ -81,7 +81,14 @@ def test_larger_hb_domains_never_slow(seed: int) -> None:
     assert seconds(doubled) <= seconds(asked) * (1 + 1e-9), asked
 
 
-PARTS = ("switch_port@400", "transceiver@400", "copper_cable@400", "nic_port@400")
+PARTS = (
+    "64x400g@400",
+    "128x400g@400",
+    "switch_port@400",
+    "transceiver@400",
+    "copper_cable@400",
+    "nic_port@400",
+)
 
 
 @pytest.mark.parametrize("seed", range(QUESTIONS // 2))

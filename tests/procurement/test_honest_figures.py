@@ -173,7 +173,7 @@ def test_charts_show_no_price_where_there_is_none() -> None:
 
 
 def test_parts_for_nothing() -> None:
-    free = {f"prices.prices.{part}@400.base": "0" for part in ("switch_port", "transceiver")}
+    free = {f"prices.prices.{part}@400.base": "0" for part in ("64x400g", "transceiver")}
     free["prices.prices.nic_port@400.base"] = "0"
     asked: dict[str, Any] = {"gpus": 4096, "radix": 64, "accelerator": "h100-80gb", "hb_size": 64}
     asked |= {"prices": "2026", "fabrics": ("rail-only", "dragonfly"), "overrides": free}

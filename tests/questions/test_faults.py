@@ -15,7 +15,6 @@ from netplan.procurement.report import procurement
 from netplan.questions.answers.faults_answer import FaultsAnswer
 from netplan.questions.compare import compare
 from netplan.questions.faults import faults
-from netplan.questions.optimize import optimize
 from netplan.questions.search import search
 from netplan.reports.charts import Chart
 from netplan.reports.quantities import nomenclature
@@ -121,27 +120,6 @@ def test_it_says_why_no_plan_fits_and_still_how_the_job_would_go_on() -> None:
     assert [single(fabric, kind).way for kind in ("nic", "gpu")] == ["all GPUs", "without"]
 
 
-def test_headings_name_the_book_that_lends_prices() -> None:
-    asked = {"gpus": 64, "radix": 64, "accelerator": "b200", "hb_size": 8}
-    said = "prices rail-only-2023 and 2026 for 800G"
-    answer = faults("rail-only-paper", **asked, fabrics=("rail-only",), years=1, timing=False)
-    assert said in answer.text(140, details=True)
-    found = optimize(
-        "rail-only-paper",
-        gpus=64,
-        accelerator="b200",
-        model="gpt-146b",
-        hb_sizes=(8,),
-        fabrics=("rail-only",),
-        radices=(64, 128),
-    )
-    assert said in found.text(140, details=True)
-    bought = procurement(
-        "rail-only-paper", **asked, fabrics=("rail-only",), prices="rail-only-2023", timing=False
-    )
-    assert said in bought.text(140, details=True)
-
-
 def test_the_answers_to_a_failed_gpu(large: FaultsAnswer) -> None:
     clos, rail_only = large.fabrics
     behind, idle, moved, forwarded = rail_only.recoveries
@@ -173,9 +151,10 @@ def test_fibres_of_a_domain_meet_on_one_circuit_switch(gpus: int, switches: int)
     found = faults("rail-only-paper", **asked, years=1, timing=False).fabrics[0].recoveries[0]
     assert (found.circuit_switches, found.idle_gpus) == (switches, gpus // 8)
     assert found.single_mode_modules == 2 * gpus
-    # 520 USD a port, 22 for the second fibre of each link, and an eighth of the network.
+    # 520 USD a port, 19.50 + 15 x 2.75 = 60.75 for the second fibre of each link, and an eighth of
+    # the network.
     bill = netplan.cost("rail-only-paper", **asked).bills[0]
-    ports, fibres = switches * 136 * 520, 22 * gpus
+    ports, fibres = switches * 136 * 520, 60.75 * gpus
     assert found.price == pytest.approx(ports + fibres + bill.capital.base / 8)
     # `cost` marks the same bill: fibre and racks have no price in the book.
     assert found.price_complete == (not bill.quote.unpriced)
@@ -304,7 +283,7 @@ def test_the_price_of_an_hour_follows_the_question() -> None:
         fabric = small(fabrics=("fat-tree",), years=5, **question).fabrics[0]
         return fabric.forecast.network_cost_per_effective_gpu_hour or 0.0
 
-    dear = {"prices.prices.switch_port@400.base": "1090"}
+    dear = {"prices.prices.64x400g@400.base": "69760"}
     assert price(oversubscription=3.0) < 0.9 * price()
     assert price(overrides=dear) > 1.02 * price()
 

@@ -43,7 +43,6 @@ A Clos that joins all rails needs no circuit switches for the first.
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
-from netplan.costing.prices import PriceBook
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InputError, NetplanError
 from netplan.faults.damage.cuts import Option
@@ -194,18 +193,14 @@ def recoveries(
     bill, sizing = _bill(subject, books), subject.sizing
     ways = [_idle_domain(subject, bill), _larger_fabric(subject, bill, books)]
     if sizing.hb_size > 1:
-        ways.insert(0, _idle_gpus(subject, bill, books.prices, circuit))
+        ways.insert(0, _idle_gpus(subject, bill, books, circuit))
     if sizing.hb_size > 1 and subject.fabric.link_count:
         ways.append(Recovery(way="forwarding", hardware="none", iteration_time_s=forwarding_s))
     return tuple(way for way in ways if way is not None)
 
 
 def _idle_gpus(
-    subject: Subject,
-    bill: Bill | None,
-    prices: PriceBook,
-    circuit: SwitchModel,
-    per_domain: int = 1,
+    subject: Subject, bill: Bill | None, books: BillBooks, circuit: SwitchModel, per_domain: int = 1
 ) -> Recovery:
     """Some idle GPUs in every domain; on separate rails behind circuit switches."""
     sizing, idle = subject.sizing, per_domain * subject.sizing.domains
@@ -220,20 +215,21 @@ def _idle_gpus(
     )
     if subject.fabric.network != "rail-only" or sizing.domains == 1 or not subject.fabric.switches:
         return share
-    return _behind_circuits(subject, share, prices, circuit)
+    return _behind_circuits(subject, share, books, circuit)
 
 
 def _behind_circuits(
-    subject: Subject, share: Recovery, prices: PriceBook, circuit: SwitchModel
+    subject: Subject, share: Recovery, books: BillBooks, circuit: SwitchModel
 ) -> Recovery:
     """The same where the idle GPU must be brought onto the rail of the failed one.
 
     All fibres of a domain's GPUs and of their rail ports meet on one circuit switch, each of the
     ports of a GPU on one of its own. A link takes one port at either side, so that its modules have
     one pair of fibres (FR4, LR4); those of parallel fibres would take four. Its second fibre is
-    priced where the book prices single-mode ones, though the first has other connectors then.
+    priced where the book prices single-mode ones, at the length class of links to GPUs, though the
+    first has other connectors then.
     """
-    fabric, speed_gbps = subject.fabric, subject.sizing.speed_gbps
+    fabric, speed_gbps, prices = subject.fabric, subject.sizing.speed_gbps, books.prices
     layer = _circuits(subject, circuit)
     if layer is None:
         reason = (
@@ -249,7 +245,12 @@ def _behind_circuits(
     fibre = prices.price("fibre", None, PAIR_OF_FIBRES)
     if fibre is not None:
         bought.append((fabric.nic_ports, fibre))
-    sums = [prices.offer(row, count).base * count for count, row in bought if row is not None]
+    length_m = books.cabling.length("host", "optical").length_m
+    sums = [
+        prices.offer(row, count, length_m=length_m).base * count
+        for count, row in bought
+        if row is not None
+    ]
     return replace(
         share,
         hardware=f"{share.hardware}, {layer.switches:,} {circuit.name} between GPUs and rails"
@@ -537,7 +538,7 @@ def policies(
         What one failed GPU does without them.
     """
     layer = circuits(subject, model, idle)
-    bought = _idle_gpus(subject, _bill(subject, books), books.prices, model, idle)
+    bought = _idle_gpus(subject, _bill(subject, books), books, model, idle)
     effects = _behind(subject, layer, assumed, bought=bought, idle=idle)
     years = reliability_forecast(
         subject.fabric, assumed.book, assumed.options, effects=effects, groups=assumed.groups
