@@ -20,6 +20,7 @@ from netplan.questions.answers.budget_answer import Budget
 from netplan.questions.answers.compare_answer import Comparison
 from netplan.questions.answers.compare_cases import ComparisonCases
 from netplan.questions.answers.compare_rows import (
+    ANY_TO_ANY,
     BASELINE,
     About,
     DomainRow,
@@ -289,11 +290,10 @@ class Compare(Question[Comparison | ComparisonCases]):
         shown["beyond"] = beyond_the_bill(self, books.prices, fabrics_asked(self))
         shown["cliffs"] = partial(cliffs_of, specs, sizing)
         if RAIL_ONLY in fabrics_asked(self):
-            pair = (
-                _spec(RAIL_ONLY, specs, reader, sizing.cards),
-                _spec(BASELINE, specs, reader, sizing.cards),
+            rails, *clos = (
+                _spec(name, specs, reader, sizing.cards) for name in (RAIL_ONLY, *ANY_TO_ANY)
             )
-            shown["domains"] = partial(rail_only_domains, pair, sizing, books)
+            shown["domains"] = partial(rail_only_domains, rails, clos, sizing, books)
             if self.scenario.name != PAPER:
                 shown["paper"] = partial(_paper, self)
         return shown
@@ -484,7 +484,8 @@ def _trades(
 
 
 def rail_only_domains(
-    pair: tuple[FabricSpec, FabricSpec],
+    rails: FabricSpec,
+    clos: Sequence[FabricSpec],
     sizing: Sizing,
     books: BillBooks,
     sizes: Sequence[int] = DOMAIN_SIZES,
@@ -493,8 +494,8 @@ def rail_only_domains(
 
     Parameters
     ----------
-    pair
-        Rail-only, and what savings are counted against.
+    rails, clos
+        Rail-only, and the any-to-any networks of which savings are counted against the cheapest.
     sizing, books
         The cluster, and what bills are made from.
     sizes
@@ -512,12 +513,13 @@ def rail_only_domains(
         sized_so = replace(sizing, hb_size=size)
         bare = replace(books, gear=replace(books.gear, counted=False), compute=Compute())
         try:
-            bill, clos = (make_bill(spec, sized_so, bare) for spec in pair)
+            bill, *others = (make_bill(spec, sized_so, bare) for spec in (rails, *clos))
         except (InputError, InfeasibleError):
             continue
-        cost, baseline = network_price(bill), network_price(clos).base
+        cost = network_price(bill)
+        baseline = min(network_price(other).base for other in others)
         saved = 1 - cost.base / baseline if baseline else None
-        known = bill.complete and clos.complete
+        known = bill.complete and all(other.complete for other in others)
         row = DomainRow(
             size,
             cost if known else None,
@@ -540,8 +542,8 @@ def _paper(asked: Compare) -> Paper | None:
         sizing, books = sized(paper.cluster, chip), read_books(paper.cluster, paper.books, reader)
     except (InputError, InfeasibleError):
         return None
-    pair = FABRICS.load(RAIL_ONLY), FABRICS.load(BASELINE)
-    rows = rail_only_domains(pair, sizing, books, ())
+    rails, *clos = (FABRICS.load(name) for name in (RAIL_ONLY, *ANY_TO_ANY))
+    rows = rail_only_domains(rails, clos, sizing, books, ())
     words = f"{chip.short}, {books.prices.date[:4]}"
     sizes = {"gpus": paper.cluster.gpus, "radix": paper.cluster.radix}
     changed = (name for name, size in sizes.items() if size != getattr(stated.cluster, name))

@@ -102,7 +102,8 @@ class Accelerator(Record, frozen=True, kw_only=True):
     neighbours; a switch is reached through a network card, of which a GPU may have several that
     share ``network_bytes_per_s``. ``sold_in`` are the servers that it
     comes in, by which fabrics say whom they are for, ``sold_networks`` the families that makers
-    join these to; empty where nobody has looked. ``sources`` gives the origin of single values by key.
+    join these to; empty where nobody has looked. ``sources`` gives the origin of single values by
+    key.
 
     What follows is for mapping kernels onto the chip. ``tiles`` compute tiles multiply
     ``vector_width`` x ``stage_height`` numbers a cycle each; a chip without them computes at

@@ -21,7 +21,7 @@ from netplan.costing.pricing import difference_range
 from netplan.costing.ranges import Range
 from netplan.decide.difference import differences, money_words
 from netplan.questions.answers.compare_answer import Comparison
-from netplan.questions.answers.compare_rows import BASELINE, Compared, FabricRow
+from netplan.questions.answers.compare_rows import Compared, FabricRow
 from netplan.questions.answers.compare_screen import (
     GIVES_WAY,
     LONG_NAME,
@@ -296,7 +296,7 @@ def cases_screen(flag: str, cases: Sequence[tuple[str, Compared]]) -> Iterator[S
         remarks = [f"{left:,} rows more: --details."] if left else []
         if any(len(row.rows) > 1 for row in rows):
             remarks.append("Of fabrics that are the same network the first stands for all.")
-        remarks.append(f"saves: against {BASELINE} of the same {name}.")
+        remarks.append(f"saves: against the base of the same {name}.")
         remarks += legend(rows)
         remarks += gear_words([row.row for row in rows])
         table = networks(rows, several=True, legend=(" ".join(remarks),))

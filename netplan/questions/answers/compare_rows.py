@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from netplan.questions.money.token_cost import Served
 
 BASELINE = "rail-optimized"
-"""The any-to-any Clos, against which savings are counted."""
+"""The any-to-any Clos of the paper, against which the JSON counts savings."""
+ANY_TO_ANY = (BASELINE, "fat-tree")
+"""Networks that join any GPU with any at its full rate."""
 PETA = 1e15
 DOLLAR = "USD"
 ORDERED = {
@@ -346,7 +348,7 @@ class DomainRow(Struct, frozen=True):
     cost
         Price of the network, without the gear inside its domains; None where parts lack one.
     saved
-        Share of the any-to-any Clos that it saves [1].
+        Share of the cheapest any-to-any Clos that it saves [1].
     gear
         Price of the gear inside the domains, of what has one.
     gear_known
@@ -416,6 +418,13 @@ class Compared(Struct, frozen=True):
     def baseline(self) -> FabricRow | None:
         """The any-to-any Clos, if it is compared and can be built."""
         return next((row for row in self.rows if row.name == BASELINE and row.bill), None)
+
+    @property
+    def against(self) -> FabricRow | None:
+        """The row that the screen counts savings against: the runner-up, as the verdict does."""
+        name = self.verdict.decision.runner_up if self.verdict else None
+        second = next((row for row in self.rows if row.label == name and row.cost), None)
+        return second or self.baseline
 
     @property
     def serves(self) -> bool:

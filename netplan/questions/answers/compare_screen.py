@@ -18,7 +18,6 @@ from netplan.decide.verdict import Verdict
 from netplan.performance.forwarding import rails_loss
 from netplan.performance.plan import PlanTime
 from netplan.questions.answers.compare_rows import (
-    BASELINE,
     GIVEN,
     Compared,
     DomainRow,
@@ -40,7 +39,6 @@ WHOLE_FROM = 100.0
 SAME_MONEY = 5e-4
 """Share of a price below which two are the same on a screen [1]."""
 
-ANY_TO_ANY = "the any-to-any Clos"
 DOMAIN_SIZES = (8, 72, 144)
 """HB domains that are worth a comparison: HGX servers, NVL72 racks, two of those [1]."""
 LONG_NAME = 10
@@ -215,7 +213,7 @@ def _verdict(answer: Compared) -> Iterator[str]:
 
 def _apart(start: str, chosen: FabricRow, second: FabricRow, record: Record) -> Iterator[str]:
     """What separates the order from the runner-up: money, time, parts, and at which prices."""
-    name = ANY_TO_ANY if second.name == BASELINE else second.label
+    name = second.label
     margin, share = record.margin_money, record.margin_money_share
     ours, theirs = chosen.bill, second.bill
     if margin is None or share is None or ours is None or theirs is None:
@@ -315,14 +313,14 @@ def networks(cases: Sequence[Case], *, several: bool = False, **table: Any) -> T
 
 def _texts(case: Case, scale: Scale, factor: float, *, several: bool) -> dict[str, str]:
     """What a row of the screen says, by the names of its columns."""
-    row, baseline = case.row, case.compared.baseline
+    row, against = case.row, case.compared.against
     texts = {"value": case.label, "fabric": _marked(row)}
     if row.fabric is None or row.bill is None:
         return texts
     texts["tiers"] = f"{len(row.fabric.tiers)}"
     texts["switches"] = f"{row.fabric.switches:,}"
     texts["modules"] = f"{row.bill.ordered('transceiver'):,}"
-    cost, saved = _price(row, several=several), row.cost_reduction
+    cost = _price(row, several=several)
     if cost is not None:
         texts["money"] = f"{'' if row.cost_complete else '≥'}{scale.one(cost.base)}"
         texts["range"] = scale.span(cost.low, cost.high) if cost.spread else ""
@@ -340,12 +338,11 @@ def _texts(case: Case, scale: Scale, factor: float, *, several: bool) -> dict[st
     texts["iteration"] = _seconds(row.best)
     if row.mfu is not None:
         texts["mfu"] = f"{100 * row.mfu:.0f}%"
-    if several:
-        whole = _price(baseline, several=True) if baseline else None
-        saved = 1 - cost.base / whole.base if cost and whole and whole.base else None
-    if saved is not None:
+    whole = _price(against, several=several) if against else None
+    if cost and whole and whole.base:
+        saved = 1 - cost.base / whole.base
         share = f"{'' if row.cost_complete else '≤'}{round(100 * saved)}%"
-        texts["saves"] = "none" if saved < -1 else share
+        texts["saves"] = "base" if row is against else "none" if saved < -1 else share
     return texts
 
 
@@ -489,7 +486,7 @@ def _domains(answer: Compared) -> tuple[str, ...]:
 
 
 def _domain_saved(row: DomainRow) -> str:
-    """Price of a network, and the share of the any-to-any Clos that it saves."""
+    """Price of a network, and the share of the cheapest any-to-any Clos that it saves."""
     if row.cost is None:
         return DASH
     price = short_money(row.cost.base).removesuffix(" M")
