@@ -276,6 +276,8 @@ class Compare(Question[Comparison | ComparisonCases]):
         chip = reader.load(ACCELERATORS, self.cluster.accelerator)
         specs, sizing, books = priced
         about = About(accelerator=chip.short, model=model.title if model else "", batch=batch)
+        if chip.sold_as:
+            about = replace(about, sold_as=f"{chip.sold_in}: --accelerator {chip.sold_as}")
         if self.trains and isinstance(model, Model):
             rules = reader.load(ITERATION_MODELS, self.training.iteration_model)
             fitted = rules.calibration is not None

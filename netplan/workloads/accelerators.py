@@ -102,7 +102,8 @@ class Accelerator(Record, frozen=True, kw_only=True):
     neighbours; a switch is reached through a network card, of which a GPU may have several that
     share ``network_bytes_per_s``. ``sold_in`` are the servers that it
     comes in, by which fabrics say whom they are for, ``sold_networks`` the families that makers
-    join these to; empty where nobody has looked. ``sources`` gives the origin of single values by
+    join these to; empty where nobody has looked. ``sold_as`` is another file of the same chip, as
+    those servers have it. ``sources`` gives the origin of single values by
     key.
 
     What follows is for mapping kernels onto the chip. ``tiles`` compute tiles multiply
@@ -151,6 +152,7 @@ class Accelerator(Record, frozen=True, kw_only=True):
     power_cap_share: PositiveShare = 1.0
     sold_in: str = ""
     sold_networks: tuple[str, ...] = ()
+    sold_as: str = ""
     chip_ports: NonNegativeInt = 0
     network_cards: PositiveInt = 1
     tiles: PositiveInt | None = None

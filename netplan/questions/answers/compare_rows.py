@@ -322,6 +322,8 @@ class About(Struct, frozen=True):
     ----------
     accelerator, model
         Short names.
+    sold_as
+        Where the same chip is sold otherwise, in what and by which name of an accelerator.
     batch, sequence_length
         Sequences of an iteration, and tokens of each; 0 where the model has none [1].
     precision
@@ -332,6 +334,7 @@ class About(Struct, frozen=True):
 
     accelerator: str = ""
     model: str = ""
+    sold_as: str = ""
     batch: int = 0
     sequence_length: int = 0
     precision: str = ""

@@ -384,6 +384,9 @@ def legend(cases: Sequence[Case]) -> Iterator[str]:
     if not all(row.sold for row in rows):
         chips = {case.compared.about.accelerator for case in cases}
         yield f"* not sold for {chips.pop() if len(chips) == 1 else 'these'}: not in the verdict."
+    for sold_as in dict.fromkeys(case.compared.about.sold_as for case in cases):
+        if sold_as:
+            yield f"In {sold_as}."
     if any(row.media_given for row in rows):
         yield f"† {GIVEN}."
     other: dict[int, list[str]] = {}
