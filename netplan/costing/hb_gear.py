@@ -361,7 +361,7 @@ def _lines(
     parts = hb_parts(size, rate, switch, board=board, up=up, second_tier=book.second_tier)
     domains = ceil_div(gpus, size)
     carried = round(switch.bytes_per_s / GIGA)
-    each, where = f"HB domains of {size:,}", f"{domains:,} domains"
+    joined, where = f"HB domains of {size:,}", f"{domains:,} domains"
     speed = fabric.sizing.speed_gbps
 
     watts = {
@@ -374,7 +374,7 @@ def _lines(
         whole = carried if unit == "ASIC" else 1
         return BillItem(
             category="hb-gear",
-            item=f"{item}, {each}",
+            item=f"{item}, {joined}",
             specification=f"{switch.title}, {8 * switch.bytes_per_s / 1e12:g} Tb/s each way"
             if unit == "ASIC"
             else f"{gbps(rate):,.6g} Gb/s a GPU, one way",

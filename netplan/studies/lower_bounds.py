@@ -70,7 +70,7 @@ def lower_bounds(spec: StudyDefinition, data: Json, outputs: Mapping[str, Scalar
     str
         The names, with semicolons between them.
     """
-    found: dict[str, None] = {}
+    partial_names: dict[str, None] = {}
     for out in spec.outputs:
         name = out if isinstance(out, str) else out.name
         if outputs.get(name) is None:
@@ -79,10 +79,10 @@ def lower_bounds(spec: StudyDefinition, data: Json, outputs: Mapping[str, Scalar
             partial = is_money(name) and _lacks(data, name)
         else:
             used = (key_of(part, [*outputs]) for part in parse_expression(out.formula).names)
-            partial = not found.keys().isdisjoint(key for key in used if key)
+            partial = not partial_names.keys().isdisjoint(key for key in used if key)
         if partial:
-            found[name] = None
-    return SEPARATOR.join(found)
+            partial_names[name] = None
+    return SEPARATOR.join(partial_names)
 
 
 def bounds_of(row: Mapping[str, Scalar]) -> Collection[str]:

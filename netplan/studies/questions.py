@@ -556,12 +556,12 @@ def questions_of(
     map ['dimensions', 'gpus', 'link']
     cost ['accelerator.network_bytes_per_s', 'fabric', 'gpus', 'hb_size']
     """
-    beside = {ask: _own(ask, named) for ask in spec.beside}
+    further = {ask: _own(ask, named) for ask in spec.beside}
     billed = {} if spec.bill is None else _own(BILL, named, runs=kind == "serving")
-    elsewhere = {name for inputs in (billed, *beside.values()) for name in inputs}
+    elsewhere = {name for inputs in (billed, *further.values()) for name in inputs}
     unknown = {name: values for name, values in named.items() if name not in elsewhere}
     yield spec.ask, unknown | _own(spec.ask, named)
-    for ask, inputs in beside.items():
+    for ask, inputs in further.items():
         yield ask, inputs | {name: {value} for name, value in spec.beside[ask].items()}
     if spec.bill is None:
         return

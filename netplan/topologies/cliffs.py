@@ -109,12 +109,12 @@ def cliff_of(spec: FabricSpec, sizing: Sizing, fabric: Fabric) -> Cliff | None:
         given_up = max(0.0, (sizing.gpus - gpus) / sizing.gpus)
         if spared < LEAST_SWITCHES or spared < LEAST_RATIO * given_up:
             continue
-        beside = Cliff(fabric.name, sizing.gpus, switches, gpus, other)
-        if best is None or (beside.fewer_switches, -abs(beside.more_gpus)) > (
+        near_by = Cliff(fabric.name, sizing.gpus, switches, gpus, other)
+        if best is None or (near_by.fewer_switches, -abs(near_by.more_gpus)) > (
             best.fewer_switches,
             -abs(best.more_gpus),
         ):
-            best = beside
+            best = near_by
     return best
 
 
@@ -138,8 +138,8 @@ def cliffs_of(
         One for each fabric that has one.
     """
     known = {fabric.name: fabric for fabric in fabrics}
-    found = [cliff_of(spec, sizing, known[spec.name]) for spec in specs if spec.name in known]
-    cliffs = [cliff for cliff in found if cliff]
+    sized = [cliff_of(spec, sizing, known[spec.name]) for spec in specs if spec.name in known]
+    cliffs = [cliff for cliff in sized if cliff]
     return tuple(sorted(cliffs, key=lambda cliff: -cliff.fewer_switches))
 
 

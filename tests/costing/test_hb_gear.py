@@ -65,7 +65,7 @@ def test_reference_rows(row: dict[str, str]) -> None:
     price = made.in_server if parts.tiers == 0 else made.quote.total
     assert made.bought is (parts.tiers > 0)
     for end in ("low", "base", "high"):
-        each = price.at(end) / (8 * size)  # type: ignore[arg-type]
+        each = price.at(end) / (8 * size)
         assert each == pytest.approx(float(row[end]), abs=0.5 + 1e-9)  # printed to the dollar
 
 

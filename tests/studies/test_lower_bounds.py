@@ -80,7 +80,7 @@ def test_no_frame_of_a_study_holds_an_unmarked_partial_sum(name: str, tmp_path: 
     sums = 0
     for (_, row), point in zip(frame.reset_index().iterrows(), points, strict=True):
         data = point_answer(asked.spec, point.inputs, str(catalog), asked.base)
-        named = bounds_of(row.to_dict())
+        named = bounds_of({LOWER_BOUNDS: row.get(LOWER_BOUNDS)})
         bill = data.get("bill") or data
         money = [
             out
@@ -99,7 +99,7 @@ def test_no_frame_of_a_study_holds_an_unmarked_partial_sum(name: str, tmp_path: 
 def test_marks_in_every_form(tmp_path: Path) -> None:
     """Text, CSV, JSON and frame; the formula of a partial sum is one, too."""
     catalog = bare_catalog(tmp_path, "hb-size")
-    few = {"model": "llama-3-405b", "hb_size": [8, 72], "gpus": 2304}
+    few: dict[str, Any] = {"model": "llama-3-405b", "hb_size": [8, 72], "gpus": 2304}
     answer = study("hb-size", vary=few, catalog=catalog)
     marked = {"bill.capital.base", "network_usd", "usd_per_iteration", "usd_low", "usd_high"}
     for row in answer.to_dict()["rows"]:

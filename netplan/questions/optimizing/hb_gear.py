@@ -207,7 +207,7 @@ def least_more(first: HbSize, other: HbSize, rates: Rates) -> float:
         rates.of_year(side.design) - due * gear_price(side.design) * side.design.fabric.sizing.gpus
         for side in sides
     ]
-    found = []
+    differences = []
     for ours, theirs in ways:
         units: dict[str, float] = {}
         offers: dict[str, Range] = {}
@@ -221,8 +221,8 @@ def least_more(first: HbSize, other: HbSize, rates: Rates) -> float:
         ends = (
             (due * count * price for price in _ends(offers[what])) for what, count in units.items()
         )
-        found.append((theirs * bare[1] - ours * bare[0] + fsum(map(min, ends))) / YEAR_S)
-    return min(found)
+        differences.append((theirs * bare[1] - ours * bare[0] + fsum(map(min, ends))) / YEAR_S)
+    return min(differences)
 
 
 def _ends(offer: Range) -> tuple[float, float]:
@@ -284,8 +284,8 @@ class Sizes:
         best = self.best
         if best is None:
             return ""
-        told = [self._told(row) for row in self.rows if row is not best and not row.open]
-        return " ".join([self.in_short, *told])
+        others = [self._told(row) for row in self.rows if row is not best and not row.open]
+        return " ".join([self.in_short, *others])
 
     @property
     def in_short(self) -> str:
