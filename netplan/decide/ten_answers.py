@@ -17,7 +17,8 @@ from netplan.decide.difference import money_words, parts_words, unpriced_words
 from netplan.decide.record import Record, TenAnswers
 from netplan.reports.quantities import listed, short_money
 from netplan.topologies.specs import FabricSpec
-from netplan.units import PERCENT
+from netplan.units import PERCENT, counted
+from netplan.workloads.accelerators import Accelerator
 
 MOST_SOURCES, MOST_PARTS = 4, 3
 """Kinds of sources, and parts of a difference, that an answer names [1]."""
@@ -36,12 +37,15 @@ class Facts(Struct, frozen=True):
         What answers on spares and on growth of a bill.
     left_out
         What no bill of these holds, in words.
+    chip
+        The accelerator, for whose servers designs are published; all are named without one.
     """
 
     bills: Mapping[str, Bill]
     specs: Mapping[str, FabricSpec]
     beyond: Callable[[Bill], tuple[str, str]]
     left_out: tuple[str, ...] = ()
+    chip: Accelerator | None = None
 
 
 def ten_answers(record: Record, sentence: str, facts: Facts) -> TenAnswers | None:
@@ -61,7 +65,12 @@ def ten_answers(record: Record, sentence: str, facts: Facts) -> TenAnswers | Non
     TenAnswers or None
         None where nothing has a bill.
     """
-    name = record.winner or next(iter(record.tied), None)
+    tied = [name for name in record.tied if name in facts.bills]
+    alike = record.winner is None and len({_same(facts.bills[name]) for name in tied}) == 1
+    open_to_all = [
+        name for name in tied if facts.bills[name].fabric.network == "any-to-any" and alike
+    ]
+    name = record.winner or next(iter(open_to_all or record.tied), None)
     first = name if name in facts.bills else next(iter(facts.bills), None)
     if first is None:
         return None
@@ -71,11 +80,11 @@ def ten_answers(record: Record, sentence: str, facts: Facts) -> TenAnswers | Non
         order=_order(record, sentence, facts.bills),
         price=_price(record, facts.bills, first),
         runner_up=_runner_up(record, bill),
-        flips=_flips(record),
+        flips="None: the same network under several names." if alike else _flips(record),
         prices_from=_prices_from(bill),
         missing=_missing(bill, facts.left_out),
         gives_up=_given_up(spec, bill),
-        supported_by=_supported(spec),
+        supported_by=_supported(spec, facts.chip),
         spares=spares,
         growth=growth,
     )
@@ -93,30 +102,41 @@ def _order(record: Record, sentence: str, bills: Mapping[str, Bill]) -> str:
     """What to order, with the counts of what is bought."""
     if record.kind == "none":
         return sentence
+    tied = [bills[name] for name in record.tied if name in bills]
+    if record.winner is None and len({_same(bill) for bill in tied}) == 1:
+        return f"The Clos ({listed(record.tied)} are the same network here): {_counts(tied[0])}."
     if record.winner is None:
         counts = [f"{name} ({_counts(bills[name])})" for name in record.tied if name in bills]
         return f"Undecided: ask for offers on {listed(counts or list(record.tied))}."
     return f"{record.winner}: {_counts(bills[record.winner])}."
 
 
+def _same(bill: Bill) -> tuple[float, ...]:
+    """What networks that are the same have alike: parts on order, and what they cost."""
+    counts = (item.line.order for item in bill.quote.items)
+    return (bill.fabric.switches, *sorted(counts), round(bill.capital.base, 2))
+
+
 def _counts(bill: Bill) -> str:
     """How many of each are bought."""
-    kinds = {"switches": SWITCH_PARTS, "modules": ("transceiver",)}
-    kinds["cables"] = tuple(CABLE_PARTS.values())
-    counts = {words: bill.ordered(*parts) for words, parts in kinds.items()}
-    switches = counts.pop("switches") and _switches(bill)
-    words = [f"{switches:,} switches of {bill.fabric.sizing.radix} ports"] if switches else []
-    return ", ".join([*words, *(f"{count:,} {name}" for name, count in counts.items())])
-
-
-def _switches(bill: Bill) -> int:
-    """Switches on order [1]."""
-    return sum(item.line.order for item in bill.quote.items if item.line.part in SWITCH_PARTS)
+    radix = bill.fabric.sizing.radix
+    kinds = {
+        "switch": ("switches", SWITCH_PARTS),
+        "module": ("modules", ("transceiver",)),
+        "cable": ("cables", tuple(CABLE_PARTS.values())),
+    }
+    words = []
+    for kind, (several, parts) in kinds.items():
+        count = bill.ordered(*parts)
+        ports = f" of {radix} ports" if kind == "switch" else ""
+        words += [f"{counted(count, kind, several)}{ports}"] if count else []
+    return ", ".join(words) or "nothing between its HB domains"
 
 
 def _price(record: Record, bills: Mapping[str, Bill], first: str) -> str:
     """Price with its range, and for one GPU; of all that tie."""
     names = [name for name in record.tied if name in bills] or [first]
+    names = list({_same(bills[name]): name for name in reversed(names)}.values())[::-1]
     texts = [priced_words(bills[name]) for name in names]
     if len(names) == 1:
         return f"{texts[0]}."
@@ -267,17 +287,21 @@ def given_up_in_short(spec: FabricSpec) -> str:
     return ", ".join(text.partition(":")[0] for text in spec.gives_up)
 
 
-def _supported(spec: FabricSpec | None) -> str:
+def _supported(spec: FabricSpec | None, chip: Accelerator | None) -> str:
     """Makers with a published reference design, with its date; else who runs or describes one."""
     known: dict[str, dict[str, list[str]]] = {}
-    for entry in (spec.support if spec else None) or ():
+    entries = (spec.support if spec else None) or ()
+    if chip is not None and chip.sold_in:
+        names = {chip.name, chip.sold_in}
+        entries = tuple(entry for entry in entries if names & {*entry.accelerators}) or entries
+    for entry in entries:
         texts = known.setdefault(entry.by, {}).setdefault(entry.maker, [])
         texts.append(f"{entry.design}, {entry.date}")
     start = {"maker": "Makers: {}.", "operator": "Run by {}.", "paper": "Described by {}."}
     sentences = [] if "maker" in known else ["No maker found."]
     for by, words in start.items():
-        names = [f"{maker} ({'; '.join(texts)})" for maker, texts in known.get(by, {}).items()]
-        sentences += [words.format(listed(names))] if names else []
+        named = [f"{maker} ({'; '.join(texts)})" for maker, texts in known.get(by, {}).items()]
+        sentences += [words.format(listed(named))] if named else []
     return " ".join(sentences)
 
 

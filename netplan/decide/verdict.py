@@ -431,7 +431,7 @@ def _turns(best: Candidate, other: Candidate) -> Iterator[str]:
     for turn in sorted(turns, key=lambda turn: abs((turn.price or 0.0) / turn.base - 1))[:2]:
         side = "less" if turn.direction == "below" else "more"
         yield (
-            f"a {part_words(turn.part)} costs {side} than {turn.price:,.0f} (base {turn.base:,.0f})"
+            f"{part_words(turn.part)} costs {side} than {turn.price:,.0f} (base {turn.base:,.0f})"
         )
 
 

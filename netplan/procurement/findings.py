@@ -345,7 +345,7 @@ class Findings:
             return verdict.decision if verdict else None
         bills = {bill.name: bill for bill in (self.chosen, *self.cost.bills)}
         specs = {spec.name: spec for spec in self.library.all(FabricSpec)}
-        facts = Facts(bills, specs, self.beyond, self.cost.left_out)
+        facts = Facts(bills, specs, self.beyond, self.cost.left_out, self.chip)
         answers = ten_answers(verdict.decision, self.recommendation.sentence, facts)
         return replace(verdict.decision, answers=answers)
 

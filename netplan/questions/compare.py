@@ -289,6 +289,7 @@ class Compare(Question[Comparison | ComparisonCases]):
                 dated=", ".join(dated) if fitted else f"iteration model {rules.name}",
             )
         shown: dict[str, Any] = {"about": about, "specs": {spec.name: spec for spec in specs}}
+        shown["chip"] = chip
         shown["beyond"] = beyond_the_bill(self, books.prices, fabrics_asked(self))
         shown["cliffs"] = partial(cliffs_of, specs, sizing)
         if RAIL_ONLY in fabrics_asked(self):

@@ -40,6 +40,7 @@ from netplan.reports.quantities import Scale, listed, short_money
 from netplan.topologies.cliffs import Cliff
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
+from netplan.workloads.accelerators import Accelerator
 
 if TYPE_CHECKING:
     from netplan.questions.optimizing.memory_or_gpus import MemoryTradeoff
@@ -76,6 +77,9 @@ class Comparison(Answer):
 
     beyond: Callable[[Bill], tuple[str, str]] | None = None
     """What answers on spares and growth of a bill."""
+
+    chip: Accelerator | None = None
+    """The accelerator."""
 
     cliffs: Callable[[Iterable[Fabric]], tuple[Cliff, ...]] | None = None
     """Sizes beside that need far fewer switches, counted when somebody reads it."""
@@ -305,6 +309,7 @@ class Comparison(Answer):
                 cards=str(self.inputs.get("cards", "")),
                 installed=all(row.bill.installed for row in rows if row.bill),
             ),
+            self.chip,
         )
         answers = ten_answers(verdict.decision, verdict.sentence, facts)
         return replace(verdict.decision, answers=answers)
