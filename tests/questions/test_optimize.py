@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netplan
-from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS
+from netplan.costing.fabric_bill import make_bill
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
@@ -23,9 +23,9 @@ from netplan.questions.optimizing.designs import Objective
 from netplan.questions.optimizing.front import Optimization
 from netplan.records import replace
 from netplan.reports.charts import Chart
-from netplan.scenarios.reading import sizing_on
+from netplan.scenarios.bill_books import read_books
+from netplan.scenarios.reading import CatalogReader, sizing_on
 from netplan.topologies.build import build_fabric
-from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
@@ -71,9 +71,14 @@ def brute_force(  # noqa: PLR0913 - the question
     iteration_model: str = "ptd-p",
     prices: str = "2026",
 ) -> dict[Key, tuple[float, float]]:
-    """Time every design by a search of its levels; what is priced and timed, by its key."""
+    """Time every design by a search of its levels; what is priced and timed, by its key.
+
+    The network's sum is its bill's, which has oracles of its own; the gear is counted here.
+    """
     on = ACCELERATORS.load("gh200-96gb")
     found: dict[Key, tuple[float, float]] = {}
+    scenario = netplan.Scenario.load("rail-only-paper").replace(prices=prices)
+    books = read_books(scenario.cluster, scenario.books, CatalogReader())
     # Several sizes are weighed with the gear inside them, where the book has it.
     weighed = prices == "2026" and len(hb_sizes) > 1
     for name, size, radix, ratio in product(FABRICS.paths(), hb_sizes, radices, RATIOS):
@@ -81,7 +86,8 @@ def brute_force(  # noqa: PLR0913 - the question
         others = spec.only_named or spec.built_with(on.name)
         if spec.hb_size not in (None, *hb_sizes) or others:
             continue
-        sizing = sizing_on(on, gpus=gpus, radix=radix, hb_size=size, oversubscription=ratio)
+        asked = sizing_on(on, gpus=gpus, radix=radix, hb_size=size, oversubscription=ratio)
+        sizing = replace(asked, as_published=True)  # as the hall of the scenario says
         try:
             fabric = build_fabric(spec, sizing)
         except InputError:
@@ -93,22 +99,14 @@ def brute_force(  # noqa: PLR0913 - the question
             radix if fabric.tiers else None,
             ratio if thinned else None,
         )
-        value, missing = 0.0, []
-        for part, count in counts(fabric).items():
-            # Links of a direct fabric share the 400 Gb/s that every GPU has, on a port each.
-            speed = 400 * gpus / fabric.nic_ports
-            kinds = ("mpo-multimode",) if part == "fibre" else ()
-            price = PRICE_BOOKS.load(prices).price(part, speed, *kinds)
-            draw = POWER_BOOKS.load("2026").draw(part, speed)
-            if objective == "cost":
-                each = None if price is None else price.base
-            else:
-                each = None if draw is None else draw.typical_w
-            value += count * (each or 0.0)
-            missing += [part] if each is None and count and part != "fibre" else []
-        known = [] if fabric.nic_ports > gpus else ["nic_port"]  # the same on every such fabric
-        if missing not in ([], known) or not fabric.levels:
+        bill = make_bill(spec, sizing, books, fabric=fabric)
+        whole = bill.complete and bill.priced
+        if objective == "power":
+            whole = bill.power_w is not None and not bill.unpowered_apart
+        larger = fabric.sizing.hb_size > size  # counts at the size that it brings
+        if not fabric.levels or not (whole or larger):
             continue
+        value = bill.capital.base if objective == "cost" else bill.power_w or 0.0
         value += gear(fabric.sizing.hb_size, gpus, objective) if weighed else 0.0
         time_s = fastest_s(model, batch, iteration_model, fabric.levels)
         if time_s is not None:
@@ -141,17 +139,6 @@ def fastest_s(
         return search_largest(training, levels).plans[0].iteration_time_s
     except InfeasibleError:
         return None
-
-
-def counts(fabric: Fabric) -> dict[str, int]:
-    """What the network takes, straight from the counts of the fabric."""
-    return {
-        "switch_port": fabric.switches * fabric.sizing.radix,
-        "transceiver": fabric.transceivers,
-        "copper_cable": fabric.copper_cables,
-        "nic_port": fabric.nic_ports,
-        "fibre": fabric.transceivers // 2,
-    }
 
 
 def undominated(
