@@ -149,8 +149,12 @@ def _as_wired(wiring: Wiring) -> dict[Place, LinkParts]:
             cables[place][kind] += run.plugs_at(0, wiring.bank(run.ends[0]).devices)
             continue
         counts[place]["fibres"] += run.links
-        for bank, plug in zip(run.ends, run.plugs, strict=True):
-            if plug.item != BARE_FIBRE:
+        for side, (bank, plug) in enumerate(zip(run.ends, run.plugs, strict=True)):
+            if run.counted is not None and plug.item != BARE_FIBRE:  # cage by cage, in a hall
+                counts[place]["modules"] += run.counted[side]
+                counts[place]["module_links"] += run.links
+                counts[place]["card_modules"] += run.counted[side] if bank == CARD else 0
+            elif plug.item != BARE_FIBRE:
                 ends.setdefault((bank, plug.item, plug.links), Counter())[place] += run.links
     for (name, _, links), there in ends.items():
         # Modules of so many links each in the cages of a bank; shared ones are the hosts'.
