@@ -59,6 +59,8 @@ class Candidate(Struct, frozen=True):
         Base price of the gear inside its HB domains, and whether all of that has one.
     bill
         What it is made of, if that is known.
+    share
+        What a unit of money of the bill weighs in the price: less than 1 of a price of tokens [1].
     """
 
     name: str
@@ -76,6 +78,7 @@ class Candidate(Struct, frozen=True):
     gear: float = 0.0
     geared: bool = True
     bill: "Bill | None" = None
+    share: float = 1.0
 
     @property
     def barred(self) -> bool:

@@ -212,7 +212,9 @@ def beside_the_next(record: Record, best: Candidate, others: Sequence[Candidate]
         base = second.price - best.price
         margin = Range.point(base)
         if best.bill is not None and second.bill is not None:
-            margin = difference_range(best.bill.quote, second.bill.quote)
+            weights = (best.share, second.share)
+            prices = difference_range(best.bill.quote, second.bill.quote, weights)
+            margin = prices + Range.point(base - prices.base)
             parts = differences(best.bill, second.bill)
             facts["difference"] = tuple(part for part in parts if part.changed)
         facts |= {"runner_up": second.name, "margin_money": margin}

@@ -171,7 +171,7 @@ def _runner_up(record: Record, bill: Bill) -> str:
     text = f"{record.runner_up}: "
     text += money_words(record.difference, currency) if record.difference else "the same bill"
     margin = record.margin_money
-    if margin is not None and margin.spread:
+    if margin is not None and margin.spread and margin.high >= 1:
         text += f" ({signed_span(margin)} at one price of a part in both)"
     if record.margin_time_share is not None:
         text += f", {pace_words(record.margin_time_share, told_apart=record.times_told_apart)}"

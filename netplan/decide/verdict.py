@@ -157,8 +157,11 @@ def _margin(best: Candidate, other: Candidate, basis: Basis) -> Range:
     so do prices that both networks pay. Times that are not told apart count as the same.
     """
     more = Range.point(_value(other, basis) - _value(best, basis))
-    if best.bill is None or other.bill is None or basis.rule in ("fastest", "tokens"):
+    if best.bill is None or other.bill is None or basis.rule == "fastest":
         return more
+    if basis.rule == "tokens":
+        prices = difference_range(best.bill.quote, other.bill.quote, (best.share, other.share))
+        return prices + Range.point(more.base - prices.base)
     if basis.rule != "run-cost" or basis.run is None:
         return difference_range(best.bill.quote, other.bill.quote)
     run = basis.run
@@ -172,7 +175,10 @@ def _may_cost_less(ranges: Mapping[str, Range], basis: Basis) -> Iterator[str]:
     """Say who may cost less than the best at prices within their ranges."""
     unit = " for the run" if basis.rule == "run-cost" else ""
     for name, margin in ranges.items():
-        low, base, high = (short_money(end, sign=True) for end in astuple(margin))
+        low, base, high = (
+            f"{end:+,.4f}" if basis.rule == "tokens" else short_money(end, sign=True)
+            for end in astuple(margin)
+        )
         yield f"{name}: {base}{unit}, {low} to {high} by the prices of the book."
 
 

@@ -137,7 +137,12 @@ def recommend_server(answer: CostAnswer, bought: Collection[str]) -> Recommendat
     >>> found.fabric, found.sentence.partition(" costs")[0]
     ('rail-only', 'Order rail-only: its network for 64 GPUs')
     """
-    served = [(row.fabric, row.served) for row in answer.served if row.fabric in bought]
+    bills = {bill.name: bill for bill in answer.bills}
+    served = [
+        (row.fabric, row.served, bills.get(row.fabric))
+        for row in answer.served
+        if row.fabric in bought
+    ]
     verdict = cheapest(served, answer.currency)
     if verdict is None:
         return _none(answer, {})

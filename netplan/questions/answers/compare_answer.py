@@ -291,7 +291,8 @@ class Comparison(Answer):
         if self.serves:
             from netplan.questions.money.token_cost import cheapest
 
-            return cheapest([(row.label, row.served) for row in self.bought], self.currency)
+            served = [(row.label, row.served, row.bill) for row in self.bought]
+            return cheapest(served, self.currency)
         return decide([row.candidate(self.terms) for row in self.rows], self.basis, self.probe)
 
     @property

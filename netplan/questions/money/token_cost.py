@@ -126,8 +126,16 @@ LEGEND = (
 )
 
 
-def cheapest(rows: Sequence[tuple[str, Served | None]], money: str) -> Verdict | None:
-    """Where a million tokens cost least, of fabrics whose price is whole."""
+def _share(cost: RunCost, bill: Bill | None) -> float:
+    """What a unit of money of a bill weighs in a million tokens [1]; energy weighs as it does."""
+    return cost.network.base / bill.capital.base if bill and bill.capital.base else 1.0
+
+
+def cheapest(rows: Sequence[tuple[str, Served | None, Bill | None]], money: str) -> Verdict | None:
+    """Where a million tokens cost least, of fabrics whose price is whole.
+
+    The bill's share of a million tokens has the range of its prices, each the same on all fabrics.
+    """
     candidates = [
         Candidate(
             name,
@@ -138,8 +146,10 @@ def cheapest(rows: Sequence[tuple[str, Served | None]], money: str) -> Verdict |
             0.0,
             lacking=not served.cost.complete,
             ends=f", {served.cost.network.base:,.3g} of it for the bill",
+            bill=bill if bill and bill.capital.base else None,
+            share=_share(served.cost, bill),
         )
-        for name, served in rows
+        for name, served, bill in rows
         if served and served.cost
     ]
     return decide(candidates, Basis("tokens", 0.0, None, Scale(1.0, money, 4)))
