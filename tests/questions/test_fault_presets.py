@@ -317,7 +317,7 @@ def test_a_page_begins_with_its_verdict() -> None:
 
 def test_the_study_of_optics_says_time_and_money_of_the_economics_book() -> None:
     answer = study("optics-and-planes", vary={"gpus": [16_384]})
-    hour = ECONOMICS_BOOKS.load("2026").gpu_hour
+    hour = ECONOMICS_BOOKS.load("2026").gpu_hours["h100-80gb"]
     assert hour is not None
     lost = {}
     for row in answer.rows:

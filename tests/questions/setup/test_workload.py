@@ -139,7 +139,7 @@ def test_a_million_tokens_cost_their_share_of_bill_and_hours() -> None:
     assert row.served.cost is not None
     seconds = 1e6 / row.served.plan.tokens_per_s
     share = bill.life.per_year.base * seconds / (365 * 24 * 3600)
-    hours = 2.35 * 128 * seconds / 3600  # the price of an hour in economics 2026
+    hours = 3.25 * 128 * seconds / 3600  # the price of an H200 hour in economics 2026
     assert row.served.cost.network.base == pytest.approx(share)
     assert row.served.cost.total.base == pytest.approx(share + hours)
     shown = answer.to_dict()["fabrics"][0]
