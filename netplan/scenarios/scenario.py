@@ -182,8 +182,8 @@ def consistent_cluster(cluster: Cluster, given: Collection[str], roots: Sequence
     Returns
     -------
     Cluster
-        Without a graph where a fabric is asked for, racks of a hall where their sizes are given or
-        the other way round, and full ports where the fabric that is asked for has no use for them.
+        Without a graph where a fabric is asked for, sizes of racks where a hall is given, and full
+        ports where the fabric that is asked for has no use for them.
 
     Examples
     --------
@@ -194,8 +194,6 @@ def consistent_cluster(cluster: Cluster, given: Collection[str], roots: Sequence
     changes: dict[str, Any] = {}
     if OF_FABRICS.intersection(given):
         changes["graph"] = None
-    if "gpus_per_rack" in given:
-        changes["hall"] = Cluster().hall
     if "hall" in given:
         changes |= {"gpus_per_rack": None, "switches_per_rack": None}
     if "fabric" in given and cluster.ports == "full" and not _several_ports(cluster.fabric, roots):

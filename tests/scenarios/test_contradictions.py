@@ -48,7 +48,9 @@ def test_a_fabric_without_several_ports_has_one() -> None:
 def test_racks_stand_where_they_are_asked_for() -> None:
     hall = mine(hall="example-hall")
     asked: dict[str, Any] = {"years": 5, "timing": False, "fabrics": "rail-only"}
-    assert netplan.faults(hall, gpus_per_rack=16, **asked).inputs["hall"] == "leaves-in-rack"
+    sized = netplan.faults(hall, gpus_per_rack=16, **asked)
+    assert sized.inputs["gpus_per_rack"] == 16
+    assert all(single.kind != "row" for single in sized.fabrics[0].singles)
     racks = mine(gpus_per_rack=16, switches_per_rack=8)
     inputs = netplan.faults(racks, floor_plan="example-hall", **asked).inputs
     assert inputs["gpus_per_rack"] is inputs["switches_per_rack"] is None

@@ -182,7 +182,7 @@ def read_shared(asked: FaultsQuestion[Any]) -> Shared:
         record=FAILURE_BOOKS.load(RECORD),
         books=books,
         switches_per_rack=asked.cluster.switches_per_rack
-        or max(1, rack.units // rack.switch_units),
+        or max(1, rack.units // (rack.switch_units + rack.cable_units)),
         circuit=circuit,
         replaced=reader.replaced(),
     )
