@@ -16,7 +16,7 @@ from netplan.inputs.option import Option, check_range, flag_text, read_option
 from netplan.inputs.readers import read_pairs
 from netplan.questions import own_inputs
 from netplan.questions.footprint import Footprint
-from netplan.questions.setup.cautions import cautions, meant_switch
+from netplan.questions.setup.cautions import cautions, knows_boxes, meant_switch
 from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.scenarios.parts import Books, Cluster, Serving, Training
@@ -377,7 +377,8 @@ class Question(Generic[AnswerT_co]):
         if not self.trains and not self.workload:
             shown["workload"] = "serving"
         roots, overrides = user_roots(self.catalog), dict(self.overrides or {})
-        if model := meant_switch(self.cluster, self.reads, overrides, roots):
+        boxes = knows_boxes(self.books.prices, roots)
+        if boxes and (model := meant_switch(self.cluster, self.reads, overrides, roots)):
             resolved["stands_for"] = model
         if self.cautions:
             resolved["cautions"] = self.cautions
@@ -391,7 +392,8 @@ class Question(Generic[AnswerT_co]):
         if not self.reads:
             return []
         roots, overrides = user_roots(self.catalog), dict(self.overrides or {})
-        return cautions(self.cluster, self.reads, overrides, roots)
+        reads = self.reads if knows_boxes(self.books.prices, roots) else self.reads - {"radix"}
+        return cautions(self.cluster, reads, overrides, roots)
 
     def _gpu_speed(self) -> dict[str, object] | None:
         """What a power cap leaves of the GPU's speed, and who says so; None where it takes none."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Literal
 
+from netplan.catalog import user_roots
+from netplan.questions.setup.cautions import cautions
 from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.axes import spread
@@ -26,6 +28,7 @@ from netplan.reports.sections import (
     column,
     columns,
 )
+from netplan.scenarios.parts import Cluster
 from netplan.studies.charts import (
     MAX_ROWS,
     OK,
@@ -114,6 +117,17 @@ class StudyAnswer(Answer):
     def spec(self) -> StudyDefinition:
         """The study's definition."""
         return self.study.spec
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """Which accelerators of its points nobody can order yet."""
+        name, roots = "accelerator", user_roots(self.study.catalog)
+        usual = self.spec.inputs.get(name, self.study.base.cluster.accelerator)
+        chips = dict.fromkeys(str(row.get(name, usual)) for row in self.rows)
+        by_chip = (
+            cautions(Cluster(accelerator=chip), frozenset({name}), {}, roots) for chip in chips
+        )
+        return tuple(caution for of_chip in by_chip for caution in of_chip)
 
     @property
     def complete(self) -> bool:

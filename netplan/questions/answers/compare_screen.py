@@ -156,6 +156,11 @@ def _title(answer: Compared) -> str:
         f" {inputs['hb_size']:,}, {radix}-port switches of {speed:g}G"
     )
     model = inputs.get("stands_for")
+    if model and len(title) + len(f" (as {model})") > WIDTH:
+        title = (
+            f"{inputs['scenario']}: {inputs['gpus']:,} {answer.about.accelerator}, HB"
+            f" {inputs['hb_size']:,}, switches of {radix} x {speed:g}G"
+        )
     known = (f" ({radix * speed / KILO:.4g}T box, e.g. {model})", f" (as {model})")
     words = known if model and speed >= WHOLE_FROM else ()
     return next((title + word for word in words if len(title + word) <= WIDTH), title)

@@ -11,7 +11,7 @@ from pathlib import Path
 from netplan.catalog import Record
 from netplan.costing.switches import SWITCHES, known_switches, no_such_switch, stands_for
 from netplan.errors import NetplanError
-from netplan.scenarios.parts import Cluster
+from netplan.scenarios.parts import Books, Cluster
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -77,6 +77,24 @@ def _cautions(
             yield no_such_switch(cluster.radix, speed, known)
         elif model.unsold:
             yield f"{cluster.radix} ports of {speed:g}G: {_not_sold('switch', model)}"
+
+
+def knows_boxes(prices: str, roots: Sequence[Path]) -> bool:
+    """Whether a price book has prices of switches; by one of ports alone a radix is no box.
+
+    Examples
+    --------
+    >>> knows_boxes("2026", ()), knows_boxes("rail-only-2023", ())
+    (True, False)
+    """
+    if prices == Books().prices:
+        return True
+    from netplan.costing.prices import PRICE_BOOKS  # noqa: PLC0415 - of papers and quotations
+
+    try:
+        return any(row.part == "switch" for row in PRICE_BOOKS.load(prices, roots).prices)
+    except NetplanError:  # whoever reads it says what is wrong
+        return True
 
 
 def meant_switch(
