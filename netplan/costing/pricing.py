@@ -206,11 +206,15 @@ def evidence_words(quote: Quote) -> str:
 
 
 def extrapolations(quote: Quote) -> Iterator[str]:
-    """Which cables are longer than those that their prices are taken from, a sentence each."""
-    longer = {item.what: item.price for item in quote.items if item.extrapolated}
-    for what, row in longer.items():
-        reached = row.per_metre.to_m if row and row.per_metre else 0
-        yield f"Price of {what}: extrapolated, its quotations end at {reached:g} m."
+    """Which cables are longer than those that their prices are taken from, a sentence a row."""
+    longer: dict[tuple[str, float], set[float]] = {}
+    for item in quote.items:
+        if item.extrapolated and item.price and item.price.per_metre:
+            row = item.price.what, item.price.per_metre.to_m
+            longer.setdefault(row, set()).add(item.line.length_m)
+    for (what, reached), lengths in longer.items():
+        named = ", ".join(f"{length_m:g}" for length_m in sorted(lengths))
+        yield f"Price of {what} at {named} m: extrapolated, its quotations end at {reached:g} m."
 
 
 def _row(line: BillItem, book: prices.PriceBook) -> tuple[prices.Price | None, int]:

@@ -8,7 +8,16 @@ from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.lifetime import ECONOMICS_BOOKS, Running, annuity_factor, lifetime
 from netplan.costing.materials import BillItem, bill_items, parse_spares, with_spares
 from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS, Break, PriceBook
-from netplan.costing.pricing import Quote, break_even, drivers, power_of, price_bill
+from netplan.costing.pricing import (
+    Quote,
+    break_even,
+    drivers,
+    evidence_shares,
+    evidence_words,
+    extrapolations,
+    power_of,
+    price_bill,
+)
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES
 from netplan.costing.wiring import Hardware, wire
@@ -343,3 +352,32 @@ def test_breaks_count_what_is_ordered_and_power_what_runs() -> None:
     port = power.draw("switch_port", 400.0)
     assert port is not None
     assert power_of([switch], power, []).typical_w == 2 * 64 * port.typical_w
+
+
+def test_a_bill_says_which_prices_are_extrapolated() -> None:
+    def fibre(length_m: float) -> BillItem:
+        line = BillItem("cables", f"Fibre, {length_m:g} m", "", 10, "each", "fibre", 400.0)
+        return replace(line, kinds=("mpo-multimode",), length_m=length_m)
+
+    quote = price_bill([fibre(15), fibre(30), fibre(50), fibre(40)], BOOK)
+    assert [*extrapolations(quote)] == [
+        "Price of fibre mpo-multimode at 40, 50 m: extrapolated, its quotations end at 30 m."
+    ]
+    # 10 x (4 x 74.17 + 7.817 x 135 m)
+    assert quote.total.base == pytest.approx(10 * (4 * 74.17 + 7.817 * 135))
+    assert [item.what for item in quote.items][:2] == [
+        "fibre mpo-multimode, 15 m",
+        "fibre mpo-multimode, 30 m",
+    ]
+
+
+def test_a_price_says_how_much_of_it_nobody_quoted() -> None:
+    # Rack 10,200 USD (assumed), four ends of SR8 modules at 444.50 (derived), a card (quoted).
+    rack = BillItem("racks", "Rack", "", 1, "each", "rack", 400.0)
+    ends = replace(optics(4), kinds=("800g-sr",))
+    card = BillItem("cards", "Card", "", 10, "port", "nic_port", 400.0)
+    quote = price_bill([rack, ends, card], BOOK)
+    total = 10_200 + 4 * 444.5 + 14_990
+    shares = {"assumed": 10_200 / total, "derived": 1778 / total, "shipping": 14_990 / total}
+    assert evidence_shares(quote) == pytest.approx(shares)
+    assert evidence_words(quote) == "38 % assumed, 7 % derived"
