@@ -33,7 +33,7 @@ def test_switches_fill_as_many_racks_as_on_the_bill() -> None:
 
 def test_racks_and_feeds_fail_in_the_years() -> None:
     plain, racked = (
-        small(fabrics=("rail-only",), gpus_per_rack=size, years=200).fabrics[0].forecast
+        small(fabrics=("rail-only",), gpus_per_rack=size, years=1000).fabrics[0].forecast
         for size in (None, 32)
     )
     # 32 racks of GPUs and four of switches at 0.022 a year, two feeds at 0.28, where the book
