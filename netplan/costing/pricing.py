@@ -201,8 +201,8 @@ def evidence_words(quote: Quote) -> str:
     '50 % assumed'
     """
     shares = evidence_shares(quote)
-    told = ((kind, shares.get(kind, 0.0)) for kind in UNSURE)
-    return ", ".join(f"{100 * share:.0f} % {kind}" for kind, share in told if share >= LEAST_SHARE)
+    unsure = ((kind, shares.get(kind, 0.0)) for kind in UNSURE)
+    return ", ".join(f"{100 * share:.0f} % {kind}" for kind, share in unsure if share >= LEAST_SHARE)
 
 
 def extrapolations(quote: Quote) -> Iterator[str]:
