@@ -103,7 +103,6 @@ class Optimize(Question[Optimization]):
         "netplan optimize --hb-size 72 --radix 64 --radix 128 --radix 512",
         "netplan optimize hgx-h100 --switch qm9700 --switch sn5600 --for power",
         "netplan optimize hgx-h100 --gpus 4096 --search graphs --tries 8",
-        "netplan optimize --power-budget 20MW",
     )
 
     reads: ClassVar[frozenset[str]] = (

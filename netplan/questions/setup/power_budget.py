@@ -26,7 +26,7 @@ from netplan.topologies.specs import FabricSpec
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
 
-POWER_BUDGET = "Power of the hall, such as 20MW: as many GPUs as fit, or whether --gpus do."
+POWER_BUDGET = "Power of the hall, such as 20MW: what fits in it."
 """Help of an input of all questions that size a cluster by its power."""
 
 
