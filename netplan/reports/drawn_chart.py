@@ -46,8 +46,11 @@ VIRIDIS = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a
 BRIGHT = 140
 """Brightness of a colour of 255 from which dark letters stand on it [1]."""
 
-MOST_TOLD, POINTED_PX = 400, 2.0
+MOST_TOLD, POINTED_PX = 400, 4.0
 """Bars of a series from which on those thinner than a pointer finds [px] have no title [1]."""
+
+FINEST, FINEST_NARROW = 0.2, 1.0
+"""What ends of such bars are rounded to, on a wide and on a narrow screen [px]."""
 
 CORNERS = {"square": 4, "diamond": 4, "triangle-up": 3, "triangle-down": 3}
 TURNS = {"square": 0.25, "diamond": 0.0, "triangle-up": 0.25, "triangle-down": 0.75, "star": 0.25}
@@ -529,11 +532,14 @@ def _bars(trace: Trace, x: Ruler, y: Ruler, titled: bool) -> Iterator[Markup]:  
         corner = (ends[0], sides[0]) if flat else (sides[0], ends[0])
         size = (ends[1] - ends[0], sides[1] - sides[0])
         yield _rectangle(corner, size if flat else size[::-1], colour, box)
-    yield from _strokes(thin, flat=flat)
+    yield from _strokes(thin, flat=flat, finest=FINEST if titled else FINEST_NARROW)
 
 
 def _strokes(
-    bars: Mapping[tuple[str, float, float], Sequence[tuple[float, float]]], *, flat: bool
+    bars: Mapping[tuple[str, float, float], Sequence[tuple[float, float]]],
+    *,
+    flat: bool,
+    finest: float,
 ) -> Iterator[Markup]:
     """Bars without titles as one line a colour and thickness: a tenth of their signs.
 
@@ -543,12 +549,15 @@ def _strokes(
         Ends by colour, thickness and middle [px].
     flat
         Whether they lie.
+    finest
+        What their ends are rounded to [px].
     """
     lines: dict[tuple[str, float], list[str]] = {}
     along, across = ("H", "m{} 0") if flat else ("V", "m0 {}")
     for (colour, width_px, middle), ends in bars.items():
         steps, reached = lines.setdefault((colour, width_px), []), -1.0
-        for start, end in sorted((round(start, 1), round(end, 1)) for start, end in ends):
+        rounded = ([finest * round(end / finest) for end in pair] for pair in ends)
+        for start, end in sorted(rounded):
             if end <= max(start, reached):
                 continue
             if reached < 0:

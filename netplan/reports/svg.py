@@ -32,11 +32,15 @@ def boxes(corners: Iterable[tuple[float, float]], size: float, kind: str) -> Mar
     Examples
     --------
     >>> boxes([(1, 2), (16, 2)], 13, "node")
-    Markup('<path d="M1 2h13v13h-13zM16 2h13v13h-13z" class="node"/>')
+    Markup('<path d="M1 2h13v13h-13zm15 0h13v13h-13z" class="node"/>')
     """
-    side = short_number(size)
-    steps = (f"M{short_number(x)} {short_number(y)}h{side}v{side}h-{side}z" for x, y in corners)
-    return Markup('<path d="{}" class="{}"/>').format("".join(steps), kind)
+    side, path, before = short_number(size), "", (0.0, -1.0)
+    for x, y in corners:
+        beside = short_number(x - before[0])
+        path += f"m{beside} 0" if y == before[1] else f"M{short_number(x)} {short_number(y)}"
+        path += f"h{side}v{side}h-{side}z"
+        before = (x, y)
+    return Markup('<path d="{}" class="{}"/>').format(path, kind)
 
 
 def line(
@@ -102,10 +106,21 @@ def way(
     >>> way([(0, 0), (4.5, -2), (9, 0)], "wire", width=2)
     Markup('<path d="M0 0 Q4.5 -2 9 0" class="wire" style="stroke-width:2"></path>')
     """
-    start, *others = (" ".join(map(short_number, point)) for point in points)
-    path = f"M{start} {'Q' if len(others) > 1 else 'L'}{' '.join(others)}"
+    path = steps(points)
     shape = Markup('<path d="{}" class="{}" style="stroke-width:{}">{}</path>')
     return shape.format(path, kind, short_number(width), _title(title))
+
+
+def steps(points: Sequence[tuple[float, float]]) -> str:
+    """Steps of a path from the first point to the last; of three, bent towards the middle one.
+
+    Examples
+    --------
+    >>> steps([(0, 0), (4.5, -2), (9, 0)])
+    'M0 0 Q4.5 -2 9 0'
+    """
+    start, *others = (" ".join(map(short_number, point)) for point in points)
+    return f"M{start} {'Q' if len(others) > 1 else 'L'}{' '.join(others)}"
 
 
 def shifted(shapes: Iterable[Markup], down: float) -> Markup:

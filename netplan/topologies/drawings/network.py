@@ -10,7 +10,7 @@ from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.reports.escape import short
-from netplan.reports.svg import box, disc, drawing, shifted, square, text, way
+from netplan.reports.svg import box, disc, drawing, shifted, short_number, square, steps, text, way
 from netplan.topologies.colours import Coloured
 from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.drawings.places import MAX_SPOTS, NetworkMap, arc_of
@@ -24,6 +24,8 @@ NAMED_SPOTS = 24
 """HB domains up to which each frame is named [1]."""
 SIGN_PX, LINE_PX, TOOLTIP_LENGTH = 7.2, 13.0, 80
 """Room of one letter of a name, height of a line of names [px]; letters of a title."""
+MOST_POINTED = 300
+"""Wires up to which each has a title [1]."""
 SHADES = 5
 """Steps of colour from idle to the busiest [1]."""
 BOW = 0.22
@@ -121,7 +123,10 @@ def _domains(graph: FabricGraph, spots: NetworkMap, x: Floats, y: Floats) -> Ite
 def _wires(
     graph: FabricGraph, spots: NetworkMap, coloured: Coloured, x: Floats, y: Floats
 ) -> Iterator[Markup]:
-    """A line a wire: thicker for more links, coloured by its busiest link; failed ones on top."""
+    """A line a wire: thicker for more links, coloured by its busiest link; failed ones on top.
+
+    Of many, those that look alike are one shape: nobody could point at one of them.
+    """
     count = spots.links
     share = spots.most(coloured.share) if coloured.share is not None else None
     out = None
@@ -129,6 +134,8 @@ def _wires(
         out = np.bincount(spots.wire[(spots.wire >= 0) & coloured.links_out], minlength=len(count))
     rank = np.zeros(len(count)) if share is None else share
     rank = rank if out is None else rank + 2.0 * (out > 0)
+    alike: dict[tuple[str, str], list[str]] = {}
+    failed: list[Markup] = []
     for wire in np.argsort(rank, kind="stable").tolist():
         near, far = spots.ends[:, wire].tolist()
         ends = [(float(x[end]), float(y[end])) for end in (near, far)]
@@ -145,7 +152,14 @@ def _wires(
         names = " -- ".join(_name(graph, spots, end) for end in (near, far))
         bow = [arc_of(*ends[0], *ends[1], BOW)] if spots.bent[wire] else []
         points = [ends[0], *bow, ends[1]]
-        yield way(points, kind, width=thick, title=f"{names}: {words}")
+        if len(count) > MOST_POINTED and kind != "wire failed":
+            alike.setdefault((kind, short_number(thick)), []).append(steps(points))
+        else:
+            failed.append(way(points, kind, width=thick, title=f"{names}: {words}"))
+    shape = Markup('<path d="{}" class="{}" style="fill:none;stroke-width:{}"></path>')
+    for (kind, thick_px), ways in alike.items():
+        yield shape.format("".join(ways), kind, thick_px)
+    yield from failed
 
 
 def _spots(

@@ -7,6 +7,7 @@ which counts rows and columns alike.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -201,17 +202,24 @@ def _hall_racks(held: Ints) -> Iterator[Markup]:
 
 
 def _hall_trays(trays: Trays, rows: int, columns: int) -> Iterator[Markup]:
-    """Stretches of tray with cables, wide as they are full; those of one width are one shape."""
-    most, steps = max(trays.most, 1), {False: f"h{short_number(CELL)}", True: ""}
-    steps[True] = f"v{short_number(CELL + ROW_GAP)}"
+    """Runs of tray with cables, wide as they are full to half a pixel; a shape for each width."""
+    most = max(trays.most, 1)
     drawn: dict[str, list[str]] = {}
     for down, counts in ((False, trays.along), (True, trays.across)):
-        for row, column in np.argwhere(counts[:rows, :columns] > 0).tolist():
-            width = 0.6 + (WIDEST - 0.6) * int(counts[row, column]) / most
-            x = HALL_LEFT + (column + 0.5) * CELL
-            y = HALL_TOP + row * (CELL + ROW_GAP) + ROW_GAP / 2
-            step = f"M{short_number(x)} {short_number(y)}{steps[down]}"
-            drawn.setdefault(short_number(width), []).append(step)
+        used = counts[:rows, :columns].T if down else counts[:rows, :columns]
+        widths = np.round(2 * (0.6 + (WIDEST - 0.6) * used / most)) / 2 * (used > 0)
+        step = CELL + ROW_GAP if down else CELL
+        for line, row in enumerate(widths):
+            ends = [*np.flatnonzero(np.diff(row)) + 1, len(row)]
+            for first, end in pairwise([0, *ends]):
+                if not row[first]:
+                    continue
+                column, place = (line, first) if down else (first, line)
+                x = HALL_LEFT + (column + 0.5) * CELL
+                y = HALL_TOP + place * (CELL + ROW_GAP) + ROW_GAP / 2
+                run = f"{'v' if down else 'h'}{short_number((end - first) * step)}"
+                way = f"M{short_number(x)} {short_number(y)}{run}"
+                drawn.setdefault(short_number(float(row[first])), []).append(way)
     shape = Markup('<path d="{}" class="tray" style="fill:none;stroke-width:{}"/>')
     for width_px, ways in drawn.items():
         yield shape.format("".join(ways), width_px)
