@@ -201,8 +201,8 @@ def evidence_words(quote: Quote) -> str:
     '50 % assumed'
     """
     shares = evidence_shares(quote)
-    unsure = ((kind, shares.get(kind, 0.0)) for kind in UNSURE)
-    return ", ".join(f"{100 * share:.0f} % {kind}" for kind, share in unsure if share >= LEAST_SHARE)
+    unsure = [kind for kind in UNSURE if shares.get(kind, 0.0) >= LEAST_SHARE]
+    return ", ".join(f"{100 * shares[kind]:.0f} % {kind}" for kind in unsure)
 
 
 def extrapolations(quote: Quote) -> Iterator[str]:
