@@ -1,7 +1,7 @@
 """Priced bills: totals by hand, monotone, drivers, break-even, years of use."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from netplan.costing.cabling import CABLING_BOOKS
@@ -21,7 +21,7 @@ from netplan.costing.pricing import (
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES
 from netplan.costing.wiring import Hardware, wire
-from netplan.errors import CatalogError, InputError
+from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric
 from tests.costing.fabrics import built, fabrics
@@ -104,7 +104,12 @@ def test_currency_and_discount() -> None:
 @given(fabrics(radix=64))
 @settings(max_examples=60, deadline=None)
 def test_totals_run_low_base_high(fabric: Fabric) -> None:
-    quote = price_bill(bill(fabric, "qm9700", "3%"), BOOK)
+    try:
+        lines = bill(fabric, "qm9700", "3%")
+    except InfeasibleError:  # an odd dragonfly may need a twin-port cage more
+        assume(fabric.name != "dragonfly")
+        raise
+    quote = price_bill(lines, BOOK)
     total = quote.total
     assert 0 <= total.low <= total.base <= total.high
     assert total.base == pytest.approx(sum(item.total.base for item in quote.items))

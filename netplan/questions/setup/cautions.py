@@ -89,7 +89,7 @@ def knows_boxes(prices: str, roots: Sequence[Path]) -> bool:
     """
     if prices == Books().prices:
         return True
-    from netplan.costing.prices import PRICE_BOOKS  # noqa: PLC0415 - of papers and quotations
+    from netplan.costing.prices import PRICE_BOOKS
 
     try:
         return any(row.part == "switch" for row in PRICE_BOOKS.load(prices, roots).prices)
