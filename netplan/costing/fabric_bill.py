@@ -580,9 +580,9 @@ def _several_halls(
     spec: FabricSpec, sizing: Sizing, hardware: Hardware, hall: "FloorPlan"
 ) -> _Materials:
     """Materials of a fabric too large for one hall: its media are those of a smaller one in it."""
-    one = replace(sizing, gpus=SAMPLED // sizing.hb_size * sizing.hb_size)
+    smaller = replace(sizing, gpus=SAMPLED // sizing.hb_size * sizing.hb_size)
     try:
-        sample = _measured(spec, one, hardware, hall).fabric
+        sample = _measured(spec, smaller, hardware, hall).fabric
     except (InputError, InfeasibleError):  # of tori without such a size
         sample = None
     copper = {group.name for group in sample.links if group.media == "copper"} if sample else set()
@@ -594,8 +594,8 @@ def _several_halls(
     fabric = replace(fabric, links=links)
     counted = _counted(fabric, hardware)
     note = (
-        f"More than {LARGEST_HALL:,} GPUs stand in several halls: media as for {one.gpus:,} in the"
-        f" hall {hall.name}, lengths not measured."
+        f"More than {LARGEST_HALL:,} GPUs stand in several halls: media as for {smaller.gpus:,} in"
+        f" the hall {hall.name}, lengths not measured."
     )
     return replace(counted, notes=(*counted.notes, note), hall=hall.name, fabric=fabric)
 

@@ -4,7 +4,7 @@ Their inputs are the Parameters of their docstrings, and whoever makes one in Py
 wrong as whoever writes a file is.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from inspect import Signature, cleandoc
 from types import UnionType
@@ -153,3 +153,11 @@ def _with_inputs(kind: type[Struct], text: str) -> str:
             default = option.otherwise or option.shown(field.default)
             lines += [field.name, f"    {option.help}{option.facts(default)}"]
     return "\n".join(lines) + examples + rest
+
+
+def read_with(reader: Callable[[str], object], given: str, name: str = "") -> object:
+    """What a reader reads; what it refuses is refused by a ValueError as records have it."""
+    try:
+        return reader(given)
+    except InputError as error:
+        raise ValueError(f"{name}{error}") from None

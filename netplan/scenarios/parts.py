@@ -6,7 +6,6 @@ Defaults of all other fields are those of the scenario ``hgx-b200``, the one of 
 Parts describe themselves (`netplan.scenarios.described`).
 """
 
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 from msgspec import Meta, structs
@@ -43,7 +42,7 @@ from netplan.inputs.readers import (
     power_or_share,
     software_month,
 )
-from netplan.scenarios.described import Described, Typed
+from netplan.scenarios.described import Described, Typed, read_with
 from netplan.workloads.recomputation import Recomputation
 
 LARGEST_CLUSTER = 4_194_304
@@ -207,7 +206,7 @@ class Cluster(Described, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Read a power cap as it is written."""
         if isinstance(self.gpu_power_cap, str):
-            watts = _read(power_or_share, self.gpu_power_cap, "gpu_power_cap: ")
+            watts = read_with(power_or_share, self.gpu_power_cap, "gpu_power_cap: ")
             structs.force_setattr(self, "gpu_power_cap", watts)
 
     @property
@@ -322,7 +321,7 @@ class Software(Described, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse what is no month."""
         if isinstance(self.software_date, str):
-            _read(software_month, self.software_date)
+            read_with(software_month, self.software_date)
 
 
 class Checkpoints(Described, frozen=True, kw_only=True):
@@ -513,7 +512,7 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
                 structs.force_setattr(self, name, meant)
         _check_batch(self.batch)
         if self.recompute not in (None, "auto"):
-            _read(Recomputation.read, self.recompute)
+            read_with(Recomputation.read, self.recompute)
 
     def batch_on(self, gpus: int) -> int | None:
         """The global batch on so many GPUs.
@@ -537,15 +536,7 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
 def _check_batch(given: object) -> None:
     """Refuse a text that is no batch."""
     if isinstance(given, str):
-        _read(batch, given, "batch: ")
-
-
-def _read(reader: Callable[[str], object], given: str, name: str = "") -> object:
-    """What a reader reads; what it refuses is refused by a ValueError as records have it."""
-    try:
-        return reader(given)
-    except InputError as error:
-        raise ValueError(f"{name}{error}") from None
+        read_with(batch, given, "batch: ")
 
 
 class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="serving"):

@@ -19,7 +19,7 @@ ENDS = ("low", "base", "high")
 class Part(NamedTuple):
     """How many are bought, and what one costs at its low, base and high [USD]."""
 
-    count: int
+    pieces: int
     low: float
     base: float
     high: float
@@ -111,19 +111,21 @@ def test_a_bill_by_hand_is_netplans(name: str) -> None:
         scenario, **asked, radix=radix, hall="as-published", prices="2026", spares=()
     ).bills[0]
     for at, end in enumerate(ENDS, start=1):
-        total = sum(part.count * part[at] for part in parts.values())
+        total = sum(part.pieces * part[at] for part in parts.values())
         assert getattr(bill.capital, end) == pytest.approx(total, rel=1e-4), end
     # Part by part, so that no two errors make up for each other.
-    paid = sorted(item.total.base for item in bill.quote.items if item.total and item.total.base)
+    paid = sorted(
+        item.total.base for item in bill.quote.items if item.total is not None and item.total.base
+    )
     assert paid == pytest.approx(
-        sorted(part.count * part.base for part in parts.values()), rel=1e-4
+        sorted(part.pieces * part.base for part in parts.values()), rel=1e-4
     )
 
 
 def test_the_totals_are_these() -> None:
     # 48 x 85,000 + 4,096 x 1,224.5 + 1,024 x (150.04 + 193.03 + 2,519) + 4 x 10,200 + 2,048 x 87.
     totals = {
-        name: sum(part.count * part.base for part in case[2].values())
+        name: sum(part.pieces * part.base for part in case[2].values())
         for name, case in CASES.items()
     }
     assert totals["800G"] == pytest.approx(12_245_290, abs=50)

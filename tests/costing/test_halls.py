@@ -278,6 +278,7 @@ def test_a_paper_keeps_its_media() -> None:
 
 def test_a_hall_needs_to_say_what_racks_hold() -> None:
     shipped = HALL.to_dict()
-    for wrong in ({"feeds": []}, {"rows": 4}):
+    wrongs: tuple[dict[str, object], ...] = ({"feeds": []}, {"rows": 4})
+    for wrong in wrongs:
         with pytest.raises(ValueError, match=r"gpus_per_rack is missing|rows needs racks_per_row"):
             FloorPlan.read({**shipped, **wrong})

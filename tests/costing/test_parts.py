@@ -3,7 +3,7 @@
 import pytest
 
 import netplan
-from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.cabling import CABLING_BOOKS, CableKind
 from netplan.costing.materials import BillItem
 from netplan.costing.switches import SWITCHES
 from netplan.costing.wiring import Cage, Link, first_that_closes
@@ -93,7 +93,7 @@ def test_copper_carries_as_far_as_its_lanes_let_it(
     lane_gbps: float, length_m: float, split: str, straight: str
 ) -> None:
     cage = Cage("any", 400, 1, lane_gbps)
-    kinds = ("dac", "acc", "aec", "aoc")
+    kinds: tuple[CableKind, ...] = ("dac", "acc", "aec", "aoc")
     made = [
         first_that_closes(cage, cage, Link(BOOK, kinds, length_m, straight=plugs))
         for plugs in (False, True)

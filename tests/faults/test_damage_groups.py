@@ -49,6 +49,7 @@ def members(groups: RiskGroups, name: str) -> tuple[list[int], list[int]]:
 def test_racks_are_those_of_the_floor_plan() -> None:
     graph = fabric("rail-only", (128, 32, 8))
     layout, racking = in_hall(graph)
+    assert HALL.racks_per_row is not None
     groups = groups_in(graph, racking)["rack"]
     assert [name.removeprefix("rack-") for name in groups.names] == [r.name for r in layout.racks()]
     for number, rack in enumerate(layout.racks()):

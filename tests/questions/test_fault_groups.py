@@ -40,7 +40,7 @@ def test_racks_and_feeds_fail_in_the_years() -> None:
     # guesses 64 racks of 16 GPUs and two feeds of 512.
     change = racked.interruptions_closed_form - plain.interruptions_closed_form
     assert change == pytest.approx((36 - 64) * 0.022)
-    assert plain.lost_h["waiting"] == 0 <= racked.lost_h["waiting"]  # both feeds: once in 10^4 years
+    assert plain.lost_h["waiting"] == 0 <= racked.lost_h["waiting"]
     named = {one.cause: one.failures_per_year for one in racked.causes}
     assert (named["Rack"], named["Power feed"]) == pytest.approx((0.792, 0.56))
 
