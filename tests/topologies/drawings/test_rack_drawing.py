@@ -78,7 +78,8 @@ def test_tray_cables_are_as_long_as_the_cables() -> None:
     spec = FABRICS.load("rail-only")
     made = elevations(make_bill(spec, SIZING, BOOKS), spec, BOOKS)
     layout, network = made.layout, made.network
-    assert layout is not None and HALL.racks_per_row is not None
+    assert layout is not None
+    assert HALL.racks_per_row is not None
     trays = tray_cables(layout, network)
     on_trays = trays.along.sum() * HALL.rack_width_m + trays.across.sum() * HALL.row_pitch_m
     row, column = np.divmod(layout.rack, HALL.racks_per_row)
