@@ -75,7 +75,7 @@ def site_bill(books: SiteBooks, fabric: Fabric) -> SiteBill:
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=4096, radix=64)
     >>> found = site_bill(books, build_fabric(spec, scenario.sizing))
     >>> found.lines[0].quantity, found.lines[0].notes, found.racks
-    (60, ('40 leaf, 20 spine', '0 ports free'), 3)
+    (60, ('40 leaf, 20 spine', '0 ports free'), 5)
     """
     fabrics = sized_networks(books, fabric)
     lines: list[BillItem] = []

@@ -53,7 +53,7 @@ class Diff(Question[DiffAnswer]):
     --------
     >>> answer = diff("rail-only-paper", a={"radix": 64}, b={"radix": 128}, timing=False)
     >>> [(part.item, part.more, part.difference) for part in answer.parts[:2]]
-    [('switches', -1280, 0.0), ('racks', -61, 0.0)]
+    [('switches', -1280, 0.0), ('racks', -91, 0.0)]
     """
 
     command: ClassVar[str] = "diff"

@@ -104,6 +104,7 @@ def link_parts(fabric: Fabric, wiring: Wiring | None = None) -> dict[Place, Link
     >>> from netplan import Scenario
     >>> from netplan.costing.cabling import CABLING_BOOKS
     >>> from netplan.costing.switches import SWITCHES
+    >>> from netplan.costing.wiring import Hardware, wire
     >>> from netplan.topologies.build import build_fabric
     >>> from netplan.topologies.specs import FABRICS
     >>> sizing = Scenario.load("hgx-h100").replace(gpus=1024, radix=64).sizing

@@ -22,7 +22,7 @@ from netplan.costing.switches import SwitchModel
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.damage.survival import survives_switch, switch_loss
 from netplan.inputs.choices import Evidence, Ports
-from netplan.questions.answers.compare_rows import FabricRow, priced_row
+from netplan.questions.answers.compare_rows import GIVEN, FabricRow, priced_row
 from netplan.records import replace
 from netplan.reports.quantities import money
 from netplan.reports.sections import values_at
@@ -175,7 +175,11 @@ def build_space(axes: Axes, gpus: int, books: BillBooks) -> Space:
             fabric = build_fabric(choice.spec, sizing)
             identity = _identity(choice, fabric)
             if identity not in designs:
-                designs[identity] = price_design(choice, sizing, fabric, books)
+                design = price_design(choice, sizing, fabric, books)
+                if design.row.media_given:  # which never decides what is best
+                    unbuildable.append((choice, f"{GIVEN}: {design.row.media_given}"))
+                else:
+                    designs[identity] = design
         except (InputError, InfeasibleError) as error:
             unbuildable.append((choice, str(error)))
     return Space(tuple(designs.values()), tuple(unbuildable))
