@@ -18,7 +18,7 @@ from netplan.costing.materials import BillItem, SwitchRacks
 from netplan.performance.error_bars import bar_note
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import SOURCE, Findings, told_column
-from netplan.questions.answers.cost_answer import bill_table
+from netplan.questions.answers.cost_answer import bill_table, inside_words
 from netplan.questions.answers.memory_answer import MemoryAnswer
 from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.money.token_cost import LEGEND, token_columns
@@ -123,6 +123,14 @@ def bill_chapter(answer: Findings) -> Iterator[Section]:
         closing = whole.closing if number == len(networks) else ()
         title = name or ("The network that trains or serves" if len(networks) > 1 else "")
         yield replace(whole, rows=rows, part=None, closing=closing, title=title)
+    if bill.inside.bought:
+        if not bill.gear_counted:
+            title = "Inside HB domains, not in this price"
+            yield replace(
+                bill_table(bill, Scale(1.0, answer.cost.currency, 0), title, bill.inside.quote),
+                part=None,
+            )
+        yield Paragraph(inside_words(bill, answer.cost.scale))
     yield Paragraph(f"Not on the bill: {'; '.join(answer.cost.left_out)}.", "quiet")
 
 
