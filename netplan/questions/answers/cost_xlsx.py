@@ -69,7 +69,7 @@ def cost_xlsx(
     currency
         Of all amounts.
     bills
-        Of all fabrics; those without a price have no sheet.
+        Of all fabrics; those without a whole price have no sheet.
     notes
         Subjects and what is to be said about them.
     tables
@@ -104,9 +104,9 @@ class _Sheets:
     ) -> None:
         self.inputs, self.currency, self.order = inputs, currency, order
         others = [bill for bill in bills if bill is not order.bill]
-        priced = [bill for bill in others if bill.cost is not None]
+        priced = [bill for bill in others if bill.complete]
         self.bills = (order.bill, *priced)
-        self.without = [bill for bill in others if bill.cost is None]
+        self.without = [bill for bill in others if not bill.complete]
         self.orders = [book.add_worksheet("Order")]
         self.summary = book.add_worksheet("Summary")
         self.prices = book.add_worksheet("Prices")
@@ -232,7 +232,7 @@ def _summary(sheets: _Sheets) -> None:
             _summary_row(sheets, start + offset, number, bill, case)
             _life_row(sheets, second + offset, start + offset, bill, case)
     for row, bill in enumerate(sheets.without, start=second + rows + 2):
-        text = f"{bill.name} has no price, and so no sheet: {_lacking(bill)}."
+        text = f"{bill.name} has no whole price, and so no sheet: {_lacking(bill)}."
         sheet.write_string(row, 0, text)
     sheet.print_area(0, 0, second + rows + 1 + len(sheets.without), LACKING)
     set_page(sheet, sheets.title)

@@ -378,7 +378,7 @@ def test_what_has_no_price_or_power_is_empty_not_0() -> None:
     assert None not in flat[2:10]
     assert "no power: Network card port, 100G" in str(flat[10])
     # What has no price has no sheet: a line says why.
-    assert last.startswith("torus-3d has no price, and so no sheet: no price: Transceiver")
+    assert last.startswith("torus-3d has no whole price, and so no sheet: no price: Transceiver")
     assert not any("torus-3d" in name for name in live.sheetnames)
     alone = opened(
         cost("rail-only-paper", gpus=32768, radix=128, fabrics="torus-3d", prices="2026")
