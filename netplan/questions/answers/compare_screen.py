@@ -358,7 +358,8 @@ def _price(row: FabricRow, *, several: bool) -> Range | None:
 
 def _marked(row: FabricRow) -> str:
     """A fabric, with the sign of those that are not sold so."""
-    return row.label if row.sold else f"{row.label} *"
+    marks = (("*", not row.sold), ("†", bool(row.media_given)))
+    return " ".join([row.label, *(mark for mark, counts in marks if counts)])
 
 
 def _below(case: Case) -> str:
