@@ -216,6 +216,8 @@ def pace_words(share: float, *, told_apart: bool | None) -> str:
 
 def _flips(record: Record) -> str:
     """What would turn the decision round."""
+    if record.kind == "none":
+        return "None: without all prices nothing is weighed."
     texts = [change.sentence for change in record.flips]
     if record.kind == "undecided":
         texts = ["Offers: within the book's ranges either may cost less.", *texts]

@@ -298,10 +298,11 @@ class Comparison(Answer):
     @property
     def decision(self) -> Record | None:
         """The verdict as data, with answers to a buyer's ten questions."""
-        verdict = self.verdict
-        if verdict is None or self.beyond is None:
-            return verdict.decision if verdict else None
-        rows = [row for row in self.rows if row.bill is not None and row.cost is not None]
+        verdict = self.verdict or Verdict(None, "lowest cost", NOTHING, ())
+        if self.beyond is None:
+            return verdict.decision if self.verdict else None
+        built = [row for row in self.rows if row.bill is not None]
+        rows = [row for row in built if row.cost is not None] or built
         facts = Facts(
             {row.label: row.bill for row in rows if row.bill},
             {row.label: self.specs[row.name] for row in rows if row.name in self.specs},
@@ -367,6 +368,7 @@ def dollar_columns(currency: str, row: str = "") -> Iterator[show.Column[Any]]:
         yield show.column("cost_per_gpu_usd", f"{row}cost_per_gpu", shown="never")
 
 
+NOTHING = "Nothing is recommended: no fabric has a price for all that sets it apart."
 NAME: show.Column[FabricRow] = show.column("fabric", "name", mark=_unsold)
 COUNTS: tuple[show.Column[FabricRow], ...] = (
     *show.columns("sold", "gear", "gear_in_server", shown="never"),

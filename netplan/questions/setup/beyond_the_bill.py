@@ -10,7 +10,7 @@ from typing import Any
 from netplan.costing.fabric_bill import Bill
 from netplan.costing.materials import SPARED, BillItem
 from netplan.costing.prices import PriceBook
-from netplan.costing.pricing import price_bill
+from netplan.costing.pricing import Quote, price_bill
 from netplan.decide.difference import PART_WORDS
 from netplan.errors import NetplanError
 from netplan.faults.years.ordered_spares import USUAL_LEVEL, level_of, spares_rule
@@ -83,7 +83,7 @@ def spares_words(bill: Bill, book: PriceBook, failures: FailureBook, texts: Sequ
     only = [replace(line, quantity=line.spares, spares=0) for line in spared if line.spares]
     if not only:
         return "None: nothing of it is replaced by a part of its own."
-    cost = price_bill(only, book, bill.quote.currency).total.base
+    cost = _priced(price_bill(only, book, bill.quote.currency))
     why = (
         f"for {PERCENT * level:g} % that a spare is there while a part is delivered (failures"
         f" {failures.name})"
@@ -91,7 +91,7 @@ def spares_words(bill: Bill, book: PriceBook, failures: FailureBook, texts: Sequ
         else f"as asked ({', '.join(texts)})"
     )
     where = "on the bill" if billed else "to be added to the price"
-    return f"{listed([*_spared(only)])}, {why}: {short_money(cost, bill.quote.currency)}, {where}."
+    return f"{listed([*_spared(only)])}, {why}: {cost}, {where}."
 
 
 def _spared(lines: Sequence[BillItem]) -> Iterator[str]:
@@ -142,7 +142,7 @@ def growth_words(asked: Question[Any], bill: Bill, names: Sequence[str]) -> str:
     planned, _, unplanned = grown.ways
     counts = _spared([item.line for item in second.order.bought.items])
     text = (
-        f"To {2 * gpus:,} GPUs: {listed([*counts])} for {short_money(second.cost.base, currency)};"
+        f"To {2 * gpus:,} GPUs: {listed([*counts])} for {_priced(second.order.bought)};"
         f" {_moved(planned.moved)}"
     )
     more = first.bill.capital.base - first.own.capital.base
@@ -152,6 +152,12 @@ def growth_words(asked: Question[Any], bill: Bill, names: Sequence[str]) -> str:
     if planned.left.base > WORTH_WORDS:
         text += f"; parts for {short_money(planned.left.base, currency)} are left over"
     return f"{text}."
+
+
+def _priced(quote: Quote) -> str:
+    """Price of some lines, of those that have one."""
+    least = "at least " if quote.unpriced else ""
+    return f"{least}{short_money(quote.total.base, quote.currency)}"
 
 
 def _is(name: object, fabric: str) -> bool:
