@@ -649,12 +649,7 @@ class Terms(Described, frozen=True, kw_only=True):
         float | None, Option("Parts used up, of the price a year.", "percent", otherwise="the same")
     ] = None
     grid: Annotated[
-        str | None,
-        Option(
-            "Whose electricity: country or region of a carbon factor in the economics book.",
-            metavar="NAME",
-            otherwise="the economics book's",
-        ),
+        str | None, Option("Country whose electricity it is, for carbon.", otherwise="the book's")
     ] = None
     gpu_hour: Annotated[
         float | None,
@@ -674,7 +669,7 @@ class Books(Described, frozen=True, kw_only=True):
     prices: Annotated[str, Option("Price book.", basic=True)] = "2026"
     power: Annotated[str, Option("Power book.")] = "2026"
     cabling: Annotated[str, Option("Modules and cables.")] = "2026"
-    economics: Annotated[str, Option("PUE, tariff, rate.", basic=True)] = "2026"
+    economics: Annotated[str, Option("PUE, tariff, rate.")] = "2026"
     failures: Annotated[str, Option("Book of failure rates.", basic=True)] = "2026"
     rates: Annotated[End, Typed("Which end of the failure book's ranges.")] = "base"
     bad_servers: Annotated[
