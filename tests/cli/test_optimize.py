@@ -82,9 +82,11 @@ def test_json_contract() -> None:
     assert {row["fabric"] for row in front} == {"rail-only"}
     cheapest = front[0]
     assert (cheapest["radix"], cheapest["oversubscription"]) == (128, 4.0)
-    # 208 switches of 128 ports at 781, 41,168 modules at 659, half as many fibres at 133.58.
-    parts = 208 * 128 * 781 + 41_168 * 659 + 16_384 * 1_499
-    assert costs[0] == pytest.approx(parts + 20_584 * 133.58)
+    # 208 switches at 85,000, 14 in each of 15 racks at 10,200; 41,168 modules at 611.95; fibre of
+    # 15 m to hosts at 191.425 and of 30 m to 4,200 spine ports at 308.68, each laid for 87.
+    parts = 208 * 85_000 + 15 * 10_200 + 41_168 * 611.95 + 16_384 * 1_499
+    fibres = 16_384 * 191.425 + 4_200 * 308.68 + 20_584 * 87
+    assert costs[0] == pytest.approx(parts + fibres)
     assert len(data["steps"]) == len(front) - 1
     assert data["knee"] == 1  # rail-only at 3:1: what is faster costs far more
     for at, step in enumerate(data["steps"]):
@@ -147,7 +149,7 @@ def test_options_that_repeat() -> None:
         (("--hb-size", "4096"), "an HB domain of 4,096 GPUs is out of range: give 1 to 2,048"),
         (("--oversubscription", "1:2"), "is out of range: at least 1:1"),
         (("--for", "speed"), "'speed' is not one of 'cost', 'power'"),
-        (("--budget", "1e6", "--hb-size", "8"), "the cheapest, torus-2d, HB 8, costs 6.8 M USD"),
+        (("--budget", "1e6", "--hb-size", "8"), "the cheapest, torus-2d, HB 8, costs 7.6 M USD"),
         (("--switch", "qm9700", "--max-lead-time", "4", "--fabric", "rail-only"), "qm9700 unknown"),
     ],
 )
