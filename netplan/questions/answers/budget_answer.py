@@ -15,7 +15,6 @@ from netplan.reports.quantities import DASH
 from netplan.reports.sections import Column, Table, column
 from netplan.units import PERCENT, si
 
-MEGA = 1e6
 SHOWN = 4
 """Significant digits of powers in sentences [1]."""
 
@@ -183,14 +182,3 @@ class BudgetRow(Struct, frozen=True):
     left_w: float
     limit: str
     partial: bool
-
-
-def megawatts(watts: float) -> str:
-    """A power in MW.
-
-    Examples
-    --------
-    >>> megawatts(38.43e6)
-    '38.4 MW'
-    """
-    return f"{watts / MEGA:,.3g} MW"
