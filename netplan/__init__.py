@@ -10,7 +10,7 @@ Examples
 >>> import netplan
 >>> scenario = netplan.Scenario.load("hgx-b200").replace(gpus=16384)
 >>> scenario.fabric("rail-only").bill()
-<Bill of rail-only: 110.5 M USD (80.5 to 137.2), 7 lines>
+<Bill of rail-only: 107.3 M USD (76.6 to 207.9), 17 lines>
 >>> netplan.compare(scenario).verdict.fabric
 'rail-only'
 """
