@@ -28,9 +28,9 @@ from netplan.reports.answer import FORMATS
 from netplan.scenarios.scenario import Scenario
 
 WIDTH = 80
-LINES = 60
+LINES = 62
 """Lines of ``--help`` at most [1]."""
-SCENARIO_HELP = "Its name (netplan catalog list scenario) or file.  [default: hgx-b200]"
+SCENARIO_HELP = "Name (catalog list scenario) or file.  [default: hgx-b200]"
 SELDOM = ("scenario_option",)
 """Options that ``--help-all`` alone shows."""
 EXAMPLES = 2

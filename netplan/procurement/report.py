@@ -81,8 +81,8 @@ class Report(Question[Procurement]):
     command: ClassVar[str] = "procurement"
     examples: ClassVar[tuple[str, ...]] = (
         "netplan report procurement hgx-h100 -o report.html --xlsx bill.xlsx",
-        "netplan report procurement --accelerator h200 --accelerator b200 -o report.html",
         "netplan report procurement hgx-h100 --switch qm9700 --spares 2% -o r.html",
+        "netplan report procurement --accelerator h200 --accelerator b200 -o r.html",
     )
 
     reads: ClassVar[frozenset[str]] = (

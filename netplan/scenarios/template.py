@@ -79,7 +79,10 @@ def _lines(scenario: Scenario, name: str) -> Iterator[str]:
         ("title", scenario.title),
         ("source", scenario.source),
         ("date", scenario.date),
+        ("evidence", scenario.evidence or ""),
     ):
+        if not value and key == "evidence":
+            continue
         line = f"{key}: {written(value)}"
         # A line of a quoted text ends where a space was.
         yield from _wrapped(line, INDENT) if " " in value and GAPS not in value else [line]

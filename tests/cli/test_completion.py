@@ -58,7 +58,7 @@ def test_every_shelf_that_is_named_is_there() -> None:
         ("netplan compare --rule f", ["fastest"]),
         ("netplan diff hgx-b200 nvl72-gb2", ["nvl72-gb200"]),
         ("netplan diff --b hb_", ["hb_size="]),
-        ("netplan diff --a accelerator.power_", ["accelerator.power_w="]),
+        ("netplan diff --a accelerator.power_w", ["accelerator.power_w="]),
         ("netplan init palm", ["palm-paper"]),
         ("netplan init --set radi", ["radix="]),
         ("netplan compare --fabric nothing-so", []),

@@ -166,7 +166,7 @@ def test_python_reads_what_the_command_line_reads(
         ({"overrides": 5}, "--set 5 is no text: give texts, or a mapping"),
         ({"overrides": [None]}, "--set None is no text: give texts, or a mapping"),
         ({"catalog": 5}, "--catalog: 5 is no folder"),
-        ({"floor_plan": ["hall"]}, r"floor_plan: \['hall'\] is no text"),
+        ({"floor_plan": ["hall"]}, r"hall: \['hall'\] is no text"),
     ],
 )
 def test_python_refuses_what_the_command_line_refuses(given: dict[str, Any], message: str) -> None:

@@ -42,9 +42,7 @@ class SimulationQuestion(Question[SimulateAnswer]):
 
     algorithm: Pattern = shared(PATTERN, "choice", choices=get_args(Pattern))
     placement: str | None = optional(
-        "Order of the ranks' GPUs, or a file.",
-        metavar="line|snake|FILE",
-        otherwise="in order; on a wafer by tiles",
+        "Ranks' GPUs, or a file.", metavar="line|snake|FILE", otherwise="in order; wafers by tiles"
     )
     groups: Groups = optional(
         "Tensor groups side by side, or strided.",
