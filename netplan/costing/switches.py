@@ -137,6 +137,8 @@ class SwitchModel(Record, frozen=True, kw_only=True):
         return self.cages * self.links_per_cage(speed_gbps) // self.planes
 
 
+CO_PACKAGED = "co-packaged"
+"""Form of a box whose optics are inside."""
 RATE = re.compile(r"(?:(?P<ports>\d{1,4})x)?(?P<rate>\d{1,6}(?:\.\d{1,3})?)(?P<unit>[GT])")
 """A switch by what it forwards: 128x400G, the rate of its links (800G) or of the box (51.2T)."""
 TERA_GBPS = 1000.0
@@ -201,12 +203,16 @@ def known_switches(roots: Sequence[Path] = ()) -> tuple[SwitchModel, ...]:
 
 
 def best_known(models: Sequence[SwitchModel]) -> SwitchModel:
-    """Of switches with the same ports the one to name: sold, and most is known of it.
+    """Of switches with the same ports the one to name: of pluggable modules, sold, most known.
+
+    Boxes with their optics inside are bought and billed otherwise: only who asks gets one.
 
     Examples
     --------
     >>> best_known([SWITCHES.load(name) for name in ("sn6600", "tomahawk6", "sn6810")]).name
-    'sn6810-ld'
+    'tomahawk6'
+    >>> best_known([SWITCHES.load(name) for name in ("q3450", "q3400")]).name
+    'q3400'
     """
     return min(models, key=_unknown)
 
@@ -222,9 +228,10 @@ def by_knowledge(models: Sequence[SwitchModel]) -> list[str]:
     return [model.name for model in sorted(models, key=_unknown)]
 
 
-def _unknown(model: SwitchModel) -> tuple[bool, int, str]:
+def _unknown(model: SwitchModel) -> tuple[bool, bool, int, str]:
     facts = (model.typical_w, model.rack_units, model.weight_kg, model.orders or None)
-    return bool(model.unsold), facts.count(None) + len(model.assumed), model.name
+    unknown = facts.count(None) + len(model.assumed)
+    return model.form == CO_PACKAGED, bool(model.unsold), unknown, model.name
 
 
 def stands_for(radix: int, speed_gbps: float, models: Sequence[SwitchModel]) -> SwitchModel | None:
@@ -269,7 +276,7 @@ def no_such_switch(radix: int, speed_gbps: float, models: Sequence[SwitchModel])
     Examples
     --------
     >>> no_such_switch(512, 400, known_switches())
-    'no switch has 512 ports of 400G; the largest is SN6810-LD with 256'
+    'no switch has 512 ports of 400G; the largest is tomahawk6 with 256'
     >>> no_such_switch(96, 400, known_switches())
     'no switch has 96 ports of 400G; the next are QM9700 with 64 and SN5600 with 128'
     >>> no_such_switch(512, 800, known_switches()).partition("; ")[2].partition("; ")[2]

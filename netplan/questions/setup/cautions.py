@@ -43,7 +43,7 @@ def cautions(
     Examples
     --------
     >>> cautions(Cluster(radix=512), frozenset({"radix"}), {}, ())
-    ['no switch has 512 ports of 400G; the largest is SN6810-LD with 256']
+    ['no switch has 512 ports of 400G; the largest is tomahawk6 with 256']
     >>> cautions(Cluster(accelerator="vr-nvl72"), frozenset({"accelerator"}), {}, ())[0]
     'Rubin is announced: rates by its maker, times from a roofline that no run confirms'
     """
