@@ -137,6 +137,8 @@ class SwitchModel(Record, frozen=True, kw_only=True):
         return self.cages * self.links_per_cage(speed_gbps) // self.planes
 
 
+NO_BOX = "no switch has "
+"""How a warning begins that no box has such ports."""
 CO_PACKAGED = "co-packaged"
 """Form of a box whose optics are inside."""
 RATE = re.compile(r"(?:(?P<ports>\d{1,4})x)?(?P<rate>\d{1,6}(?:\.\d{1,3})?)(?P<unit>[GT])")
@@ -291,12 +293,12 @@ def no_such_switch(radix: int, speed_gbps: float, models: Sequence[SwitchModel])
     if not by_ports:
         rates = {link.speed_gbps for model in models for link in model.breakouts}
         known = ", ".join(f"{rate:g}G" for rate in sorted(rates))
-        return f"no switch has ports of {speed_gbps:g}G: known are {known}"
+        return f"{NO_BOX}ports of {speed_gbps:g}G: known are {known}"
     near = [max((ports for ports in by_ports if ports < radix), default=0)]
     near += [min((ports for ports in by_ports if ports > radix), default=0)]
     named = [f"{best_known(by_ports[ports]).called} with {ports}" for ports in near if ports]
     is_near = "the next are" if len(named) > 1 else f"the {'largest' if near[0] else 'smallest'} is"
-    words = f"no switch has {radix} ports of {speed_gbps:g}G; {is_near} {' and '.join(named)}"
+    words = f"{NO_BOX}{radix} ports of {speed_gbps:g}G; {is_near} {' and '.join(named)}"
     for model in models:
         if model.planes > 1 and (model.cages, model.port_gbps) == (radix, speed_gbps):
             lanes = f"{model.planes} planes of {radix} x {speed_gbps / model.planes:g}G"

@@ -143,17 +143,18 @@ MISSING = "no switch has 512 ports of 400G; the largest is tomahawk6 with 256"
 def test_a_radix_of_no_box_is_planned_with_a_word(asked: str) -> None:
     done = command(asked, "--gpus", "1024", "--radix", "512")
     assert done.returncode == 0
-    assert [line for line in done.stderr.splitlines() if MISSING in line] == [f"netplan: {MISSING}"]
+    assert MISSING not in done.stderr  # the screen says it, once
     assert MISSING in " ".join(done.stdout.split())
     assert len(done.stdout.splitlines()) <= 25
     whole = command(asked, "--gpus", "1024", "--radix", "512", "--format", "json")
+    assert f"netplan: {MISSING}" in whole.stderr.splitlines()
     assert json.loads(whole.stdout)["inputs"]["cautions"] == [MISSING]
 
 
 def test_each_of_several_is_told() -> None:
     done = command("compare", "--radix", "128", "--radix", "512", "--radix", "96")
     other = "no switch has 96 ports of 400G; the next are QM9700 with 64 and SN5600 with 128"
-    assert done.stderr.splitlines() == [f"netplan: {MISSING}", f"netplan: {other}"]
+    assert done.stderr == ""
     shown = " ".join(done.stdout.split())
     assert MISSING in shown
     assert other in shown

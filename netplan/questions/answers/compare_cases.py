@@ -160,15 +160,30 @@ def all_in(cases: Sequence[tuple[str, Compared]]) -> AllIn | None:
     tied = tuple(case.label for case in ranked if case is best or case in open_ones)
     currency = cases[0][1].currency
     costs = {case.label: case.whole for case in ranked}
+    length = _run_words(weighed, cases[0][1])
     alone = best.label if len(tied) == 1 else None
-    sentence = _all_in_words(costs, currency, () if alone else tied, left_out)
+    sentence = _all_in_words((costs, length), currency, () if alone else tied, left_out)
     return AllIn(costs, alone, () if alone else tied, tuple(left_out), sentence)
 
 
+def _run_words(weighed: Sequence[_Weighed], compared: Compared) -> str:
+    """How long a run is: its tokens, where their number is from, and days at base prices."""
+    about, terms = compared.about, weighed[0].terms
+    whose = "as asked" if compared.inputs.get("tokens") else "the model's"
+    tokens = terms.iterations * about.batch * (about.sequence_length or 1)
+    days = sorted(case.run.days for case in weighed)
+    ends = dict.fromkeys(f"{day:,.0f}" for day in (days[0], days[-1]))
+    return f"{si(tokens)} tokens, {whose}, in {'-'.join(ends)} days"
+
+
 def _all_in_words(
-    costs: Mapping[str, Range], currency: str, tied: Sequence[str], left_out: Sequence[str]
+    weighed: tuple[Mapping[str, Range], str],
+    currency: str,
+    tied: Sequence[str],
+    left_out: Sequence[str],
 ) -> str:
     """Who costs least all in, or may, and what the others cost."""
+    costs, run = weighed
     (best, least), *others = costs.items()
     texts = [
         f"{label} {short_money(cost.base)} ({PERCENT * (cost.base / least.base - 1):+.0f} %)"
@@ -176,7 +191,8 @@ def _all_in_words(
     ]
     verdict = f"ask for offers on {listed(tied)}" if tied else f"{best} costs least"
     words = (
-        f"All in (GPU hours and network of a run) {'undecided, ' if tied else ''}{verdict}:"
+        f"All in (GPU hours and network of a run of {run})"
+        f" {'undecided, ' if tied else ''}{verdict}:"
         f" {best} {short_money(least.base, currency)}, {', '.join(texts)}"
     )
     words += f"; not weighed: {listed(left_out)}" if left_out else ""

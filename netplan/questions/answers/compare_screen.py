@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from netplan.costing.pricing import evidence_words
 from netplan.costing.ranges import Range
+from netplan.costing.switches import NO_BOX
 from netplan.decide.candidates import AS_FAST
 from netplan.decide.difference import difference_words
 from netplan.decide.record import Change, Record
@@ -33,7 +34,7 @@ from netplan.units import GIGA, si
 MILLION, MEGA, KILO = 1e6, 1e6, 1e3
 MOST_ROWS = 9
 """Networks that a screen shows; a comparison of a scenario has no more [1]."""
-LEAST_MEGAWATT = 1e5
+LEAST_MEGAWATT = 1e6
 WHOLE_FROM = 100.0
 """Amounts from which no fraction is shown [1]."""
 SAME_MONEY = 5e-4
@@ -171,6 +172,8 @@ def subtitle(answer: Compared) -> Iterator[str]:
     yield from capped_words(answer.inputs)
     about, inputs = answer.about, answer.inputs
     books = f"prices {inputs['prices']}{hall_words(inputs)}"
+    if box := str(inputs.get("stands_for", "")).partition(" ")[0]:
+        books += f"; single-port modules (--switch {box.lower()}: its own)"
     prices = "; ".join(filter(None, (found_words(inputs), books)))
     if answer.serves:
         words = f"{about.model} in {inputs['precision']}, prompts of {inputs['prompt']:,} tokens"
@@ -202,7 +205,8 @@ def _verdict(answer: Compared) -> Iterator[str]:
     if chosen is None or chosen.cost is None or answer.serves:
         yield verdict.sentence.replace(" (see the notes)", "")
         return
-    start = f"Order {chosen.label}: {short_money(chosen.cost.base, answer.currency)}"
+    price = short_money(chosen.cost.base, answer.currency)
+    start = f"{_verb(answer)} {chosen.label}: {price}"
     record = verdict.decision
     second = next((row for row in answer.rows if row.label == record.runner_up), None)
     if second is None or second.bill is None or chosen.bill is None:
@@ -214,6 +218,12 @@ def _verdict(answer: Compared) -> Iterator[str]:
     if spec is not None and chosen.fabric and chosen.fabric.sizing.domains > 1:
         given_up, makers = given_up_in_short(spec), supported_in_short(spec)
         yield f"Given up: {given_up or 'see --details'}{makers and f' ({makers})'}."
+
+
+def _verb(answer: Compared) -> str:
+    """What to do with the fabric: order it, unless no box has the ports of its switches."""
+    told = any(caution.startswith(NO_BOX) for caution in answer.inputs.get("cautions", ()))
+    return "No box has such ports: not an order. For study" if told else "Order"
 
 
 def _apart(start: str, chosen: FabricRow, second: FabricRow, record: Record) -> Iterator[str]:
@@ -332,7 +342,8 @@ def _texts(case: Case, scale: Scale, factor: float, *, several: bool) -> dict[st
     priced = "no price" if row.gear is None else scale.one(row.gear)
     texts["gear"] = "in server" if row.gear_in_server else priced
     if row.power_w is not None:
-        texts["power"] = f"{'≥' if row.bill.unpowered_apart else ''}{row.power_w / factor:,.1f}"
+        least = "≥" if row.bill.unpowered_apart else ""
+        texts["power"] = least + _power(row.power_w / factor, factor)
     if row.served:
         texts["tokens_per_s"] = f"{row.served.plan.tokens_per_s:,.0f}"
         texts["tokens_cost"] = f"{row.served.cost.total.base:,.3g}" if row.served.cost else DASH
@@ -349,6 +360,12 @@ def _texts(case: Case, scale: Scale, factor: float, *, several: bool) -> dict[st
         share = f"{'' if row.cost_complete else '≤'}{round(100 * saved)}%"
         texts["saves"] = "base" if row is against else "none" if saved < -1 else share
     return texts
+
+
+def _power(amount: float, factor: float) -> str:
+    """Kilowatts whole from ten on, megawatts to a tenth."""
+    whole = factor == KILO and amount >= WHOLE_FROM / 10
+    return f"{amount:,.0f}" if whole else f"{amount:,.1f}"
 
 
 def _price(row: FabricRow, *, several: bool) -> Range | None:
