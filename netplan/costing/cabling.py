@@ -1,18 +1,19 @@
-"""Cabling books: modules, cables, cards, racks, and the rule which of them carries a link how far.
+"""Cabling books: modules, cables, cards, racks, and how far each carries a link.
 
-The rule is one for all links of all fabrics: round the length up to one that is sold, and take the
-first medium, in the order of price, whose reach at the rate of a lane is as long. How long a link
-is says a hall (`netplan.topologies.cabling.floor_plan`).
+Which of them a link takes is one rule for all fabrics: its length is rounded up to one that is
+sold, and the first in the order of price that fits and reaches is taken
+(:func:`netplan.costing.wiring.first_that_closes`). How long a link is says a hall
+(:mod:`netplan.topologies.cabling.floor_plan`).
 """
 
 from collections.abc import Sequence
 from math import inf
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from netplan.catalog import Catalog, Record, Sourced
-from netplan.errors import CatalogError, InfeasibleError
+from netplan.errors import CatalogError
 from netplan.inputs.choices import Evidence
 from netplan.records import Entry, NonNegativeInt, PositiveFloat, PositiveInt
 from netplan.topologies.graph import Medium
@@ -28,7 +29,6 @@ ModuleKind = Literal["sr", "dr", "fr", "lr"]
 SINGLE_MODE_REACH_M: tuple[tuple[ModuleKind, int], ...] = (("dr", 500), ("fr", 2000))
 """Classes of single-mode modules of IEEE 802.3, and how far they reach [m]; longer ones are LR."""
 MediumKind = Literal[CableKind, ModuleKind]
-MEDIA_KINDS: tuple[MediumKind, ...] = (*get_args(CableKind), *get_args(ModuleKind))
 """What may carry a link, in the order of price."""
 LinkKind = Literal["host", "leaf-spine", "upper", "local", "global", "ring"]
 
@@ -155,13 +155,6 @@ class Reach(Sourced, frozen=True, kw_only=True):
     reach_m: PositiveFloat
 
 
-class Chosen(NamedTuple):
-    """A medium for a link, and the length that it is bought in [m]."""
-
-    kind: MediumKind
-    length_m: float
-
-
 class FibreCable(Sourced, frozen=True, kw_only=True):
     """Fibre cable between two modules: glass, connectors, polarity, and the lengths on sale.
 
@@ -267,7 +260,7 @@ class CablingBook(Record, frozen=True, kw_only=True):
         return split.lane_gbps if split is not None else self.lane_gbps(speed_gbps)
 
     def reach_m(
-        self, kind: MediumKind, lane_gbps: float | None, *, straight: bool = False
+        self, kind: MediumKind, lane_gbps: float | None, *, straight: bool | None = False
     ) -> float:
         """How far a medium carries lanes of a rate [m].
 
@@ -279,7 +272,7 @@ class CablingBook(Record, frozen=True, kw_only=True):
             Rate of a lane; one between two of the table reaches as the faster of them. Without
             one nothing is known that would limit it [Gb/s].
         straight
-            Whether the cable has one plug at each end, or is split.
+            Whether the cable has one plug at each end, or is split; None for the longer of both.
 
         Returns
         -------
@@ -298,7 +291,8 @@ class CablingBook(Record, frozen=True, kw_only=True):
             return inf
         lanes = {reach.lane_gbps for reach in self.reaches}
         lane = min((known for known in lanes if known >= lane_gbps), default=None)
-        plugs = ("any", "straight" if straight else "split")
+        forms = {True: ("straight",), False: ("split",), None: ("straight", "split")}
+        plugs = ("any", *forms[straight])
         return max(
             (
                 reach.reach_m
@@ -306,59 +300,6 @@ class CablingBook(Record, frozen=True, kw_only=True):
                 if (reach.kind, reach.lane_gbps) == (kind, lane) and reach.plugs in plugs
             ),
             default=0.0,
-        )
-
-    def stock_m(self, length_m: float) -> float | None:
-        """The shortest length on sale that is long enough; None if none is [m]."""
-        return min((stock for stock in self.stock_lengths_m if stock >= length_m), default=None)
-
-    def medium(self, length_m: float, lane_gbps: float, *, straight: bool = False) -> Chosen:
-        """What carries a link: the first medium, in the order of price, that reaches.
-
-        Parameters
-        ----------
-        length_m
-            Of the cable, as its places in the hall need it [m].
-        lane_gbps, straight
-            As of :meth:`reach_m`.
-
-        Returns
-        -------
-        Chosen
-            Its kind, and the length on sale [m].
-
-        Raises
-        ------
-        InfeasibleError
-            If nothing on sale reaches: the length, the lane, and what reaches farthest.
-
-        Examples
-        --------
-        >>> book = CABLING_BOOKS.load("2026")
-        >>> book.medium(1.834, 100), book.medium(45.7, 100, straight=True)
-        (Chosen(kind='dac', length_m=2.0), Chosen(kind='sr', length_m=50.0))
-        >>> book.medium(2500, 200)
-        Traceback (most recent call last):
-        netplan.errors.InfeasibleError: 2,500 m at lanes of 200 Gb/s: nothing listed reaches so far,
-        fr reaches 2,000 m: put its ends closer together, or add a reach to the cabling book
-        """
-        stock = self.stock_m(length_m)
-        for kind in MEDIA_KINDS:
-            if stock is not None and stock <= self.reach_m(kind, lane_gbps, straight=straight):
-                return Chosen(kind, stock)
-        raise InfeasibleError(self.too_far(length_m, lane_gbps, straight=straight))
-
-    def too_far(self, length_m: float, lane_gbps: float | None, *, straight: bool = False) -> str:
-        """Why nothing carries a link of a length, in words."""
-        farthest = max(
-            MEDIA_KINDS, key=lambda kind: self.reach_m(kind, lane_gbps, straight=straight)
-        )
-        reach = self.reach_m(farthest, lane_gbps, straight=straight)
-        lanes = f" at lanes of {lane_gbps:g} Gb/s" if lane_gbps else ""
-        best = f"{farthest} reaches {reach:,.4g} m" if reach else "no medium is listed at that rate"
-        return (
-            f"{length_m:,.4g} m{lanes}: nothing listed reaches so far, {best}: put its ends closer"
-            " together, or add a reach to the cabling book"
         )
 
     def module(self, item: str) -> Module | None:

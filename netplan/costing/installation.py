@@ -19,7 +19,6 @@ from msgspec import Struct
 
 from netplan.arrays import AnyInts, Bools, Floats, Indices, Ints
 from netplan.costing.wiring import (
-    COPPER,
     SERVER,
     Ends,
     Hardware,
@@ -157,7 +156,7 @@ def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
                 if count:
                     of_length[place_] = len(runs)
                     length_m = float(site.lengths_m[place_])
-                    link = Link(hardware.cabling, COPPER, length_m, straight=group.role != "host")
+                    link = Link.of(group, hardware.cabling, length_m)
                     run = run_of(connect(group, ends, banks, link), group, ends)
                     runs.append(replace(run, links=count, measured=True))
             of_link[links] = of_length[stock]
@@ -195,12 +194,11 @@ def _group_runs(
     """Runs of one link group with their links, as positions within the group."""
     group, ends = named
     near, far = (banks[end].cage for end in ends)
-    straight = group.role != "host"
     left = np.ones(len(batches.own_m), bool)
     runs: list[tuple[Run, Bools]] = []
     both = np.stack((batches.length_m, batches.parallel.astype(np.float64)))
     for length_m, parallel in np.unique(both, axis=1).T.tolist():
-        link = Link(hardware.cabling, COPPER, length_m, int(parallel), straight)
+        link = Link.of(group, hardware.cabling, length_m, parallel=int(parallel))
         run = first_that_closes(near, far, link, optics=False) if parallel else None
         if run is not None:
             members = (batches.length_m == length_m) & (batches.parallel == parallel)
@@ -208,7 +206,7 @@ def _group_runs(
             runs.append((run, members))
     longest = batches.own_m[left].max(initial=0.0)
     for length_m in np.unique(batches.own_m[left]).tolist():
-        needed = Link(hardware.cabling, (), longest)
+        needed = Link.of(group, hardware.cabling, longest, ())
         members = left & (batches.own_m == length_m)
         run = connect(group, ends, banks, needed)
         runs.append((replace(run, length_m=length_m), members))

@@ -322,7 +322,9 @@ def wire(fabric: Fabric, hardware: Hardware) -> Wiring:
         length_m = hardware.cabling.length(link_kind(group), group.medium).length_m
         sockets = ends[0] in banks and banks[ends[0]].cage.form == RJ45
         copper = COPPER if group.medium == "copper" or sockets else ()
-        run = connect(group, ends, banks, Link(hardware.cabling, copper, length_m))
+        link = Link.of(group, hardware.cabling, length_m, copper)
+        # The design is published in this medium, not with these plugs: either form of cable serves.
+        run = connect(group, ends, banks, replace(link, straight=None))
         runs.append(run)
         notes += copper_note(group, [run])
     return checked(fabric, Wiring(tuple(banks.values()), tuple(runs), tuple(notes)))
@@ -505,7 +507,19 @@ class Link(Struct, frozen=True):
     cables: tuple[CableKind, ...]  # kinds with fixed plugs that may serve, the cheapest first
     length_m: float  # [m]
     parallel: int = 1  # links between the same two devices, in one cage at either end [1]
-    straight: bool = False  # whether a cable whose plugs are not known has one at each end
+    straight: bool | None = False  # of cables whose plugs are not known: one each; None for either
+
+    @classmethod
+    def of(
+        cls,
+        group: LinkGroup,
+        cabling: CablingBook,
+        length_m: float,
+        cables: tuple[CableKind, ...] = COPPER,
+        parallel: int = 1,
+    ) -> "Link":
+        """A link of a group: only cables to hosts may be split where no plugs are known."""
+        return cls(cabling, cables, length_m, parallel, straight=group.role != "host")
 
 
 def connect(group: LinkGroup, ends: Ends, banks: dict[str, PortBank], link: Link) -> Run:
@@ -523,15 +537,13 @@ def connect(group: LinkGroup, ends: Ends, banks: dict[str, PortBank], link: Link
     closing = first_that_closes(near, far, link)
     if closing is not None:
         return run_of(closing, group, ends)
-    tried = [
-        list(run_violations(run_of(run, group, ends), banks))
-        for run in _candidates(near, far, link, optics=True)
-    ]
+    runs = [run_of(run, group, ends) for run in _candidates(near, far, link, optics=True)]
+    tried = [list(run_violations(run, banks)) for run in runs]
     nearest = min(tried, key=len, default=[])
     if nearest and nearest[0].rule == "reach":
+        short = [run for run, faults in zip(runs, tried, strict=True) if len(faults) == 1]
         lane_gbps = near.lane_gbps or link.cabling.lane_gbps(near.speed_gbps)
-        why = link.cabling.too_far(link.length_m, lane_gbps, straight=link.straight)
-        raise InfeasibleError(f"{group.name}, {ends[0]} to {ends[1]}: {why}")
+        raise InfeasibleError(f"{group.name}, {ends[0]} to {ends[1]}: {_too_far(short, lane_gbps)}")
     if nearest:
         raise InfeasibleError(str(nearest[0]))
     modules = [[_modules(cage, link.cabling, kind) for kind in MODULES] for cage in (near, far)]
@@ -544,6 +556,18 @@ def connect(group: LinkGroup, ends: Ends, banks: dict[str, PortBank], link: Link
         f"{group.name}, {ends[0]} to {ends[1]}: cabling {link.cabling.name} has no module or cable"
         f" from {near.links} x {near.speed_gbps:g}G {near.form} to {far.links} x"
         f" {far.speed_gbps:g}G {far.form}: add one, or choose another switch"
+    )
+
+
+def _too_far(runs: Sequence[Run], lane_gbps: float | None) -> str:
+    """Why none of the connections that fit two cages spans a link, in words."""
+    farthest = max(runs, key=lambda run: run.reach_m / run.hops)
+    item = farthest.cable or " and ".join(dict.fromkeys(plug.item for plug in farthest.plugs))
+    lanes = f" at lanes of {lane_gbps:g} Gb/s" if lane_gbps else ""
+    best = f"{item} reaches {farthest.reach_m:,g} m" if farthest.reach_m else "nothing is listed"
+    return (
+        f"{farthest.length_m * farthest.hops:,g} m{lanes}: of what fits these cages {best}: put"
+        " the ends closer together, or add to the cabling book what reaches so far"
     )
 
 

@@ -339,7 +339,7 @@ class Layout(Struct, frozen=True, eq=False):
         for start in range(0, network.link_count, LINKS_AT_A_TIME):  # as fits into a cache
             part = slice(start, start + LINKS_AT_A_TIME)
             length_m = self._between(network.source[part], network.target[part], places)
-            of_link[part] = np.searchsorted(stock, length_m - 1e-9)
+            of_link[part] = places_sold(length_m, stock)
             far = np.flatnonzero(of_link[part] == longest)
             if len(far):
                 beyond.append((start + far, np.ceil(length_m[far])))
@@ -354,6 +354,17 @@ class Layout(Struct, frozen=True, eq=False):
     def _rack(self, number: int) -> Rack:
         row, position = divmod(number, self.per_row)
         return Rack(f"{row + 1:02}-{position + 1:02}", row + 1, position + 1)
+
+
+def places_sold(length_m: Floats, stock_m: Floats) -> AnyInts:
+    """Place of the shortest length on sale that is long enough, after the last where none is.
+
+    Examples
+    --------
+    >>> places_sold(np.array([1.834, 2.0, 7.0]), np.array([1.0, 2.0, 5.0])).tolist()
+    [1, 1, 3]
+    """
+    return np.searchsorted(stock_m, length_m - 1e-9)
 
 
 def lay_out(
