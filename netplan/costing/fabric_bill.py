@@ -96,7 +96,18 @@ class BillBooks(Struct, frozen=True):
     site_switches: tuple[SwitchModel, ...] = ()
     compute: materials.Compute = materials.NO_COMPUTE
     cards: bool = True
-    gear: GearChoice = GearChoice()
+    gear: GearChoice | None = None
+
+    @property
+    def gear_counted(self) -> bool:
+        """Whether the gear inside HB domains counts with the network."""
+        return self.gear is not None and self.gear.counted
+
+    def with_gear(self, *, counted: bool) -> "BillBooks":
+        """The same with that gear counted, or apart."""
+        return (
+            self if self.gear is None else replace(self, gear=replace(self.gear, counted=counted))
+        )
 
     @property
     def models(self) -> tuple[SwitchModel, ...]:
@@ -468,7 +479,7 @@ def make_bill(
     if not books.cards:
         lines = tuple(line for line in lines if line.category != "cards")
     inside = domain_gear(fabric, books.gear, books.prices, currency)
-    if books.gear.counted:
+    if books.gear_counted:
         lines = (*lines, *(item.line for item in inside.quote.items))
     ordered = spares(lines) if spares else lines
     quote = pricing.price_bill(ordered, books.prices, currency)

@@ -1,7 +1,8 @@
 """Gear inside HB domains for every number of GPUs: switches, copper and optics, step by step.
 
 Kept apart from the network of a cluster. A domain of K GPUs, each with B bytes/s one way into it,
-is joined by ASICs of A bytes/s that have P ports, in racks of R GPUs:
+is joined by ASICs of A bytes/s that have P ports, in racks of R GPUs (as the
+accelerator's file says, else P):
 
 =========  ==========================  ===================  =========  ==============
 step       where                       ASICs                copper     optical hops
@@ -16,25 +17,26 @@ with u = 1 for no oversubscription, and beyond a rack a second tier of ceil(K B 
 same inside a step but for whole ASICs, and jumps only where the physics does: from the board to the
 rack, and at the rack's limit from copper to optics.
 
-What stands on the board of a server is in its price: it is shown, and added to no sum.
+What stands on the board of a server is in its price: it is shown, and added to no sum. Accelerators
+that are joined by links of their own (MI300X, Trainium2) have no switch there.
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
-from math import ceil
+from math import ceil, inf
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from netplan.catalog import Catalog, Record
+from netplan.catalog import Catalog, Record, Sourced
 from netplan.costing import pricing
 from netplan.costing.materials import BillItem
 from netplan.costing.prices import PriceBook, hb_kind
 from netplan.costing.ranges import Estimate, Range
-from netplan.records import Entry, PositiveFloat, PositiveInt
+from netplan.records import PositiveFloat, PositiveInt
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.families.clos import ceil_div
 from netplan.units import GIGA, gbps
+from netplan.workloads.accelerators import Housing
 
 HB_GEAR_BOOK = "2026"
 HB_GEAR_TOO = "hb-gear"
@@ -46,19 +48,14 @@ WHOLE = 1e-9
 """Share of an ASIC that is rounding, not another one [1]."""
 
 
-class HbSwitch(Entry, frozen=True, kw_only=True):
-    """A switch ASIC of HB domains, and the rack that it stands in."""
+class HbSwitch(Sourced, frozen=True, kw_only=True):
+    """A switch ASIC of HB domains; ``bytes_per_s`` is its rate one way [B/s]."""
 
     name: str
     title: str
     bytes_per_s: PositiveFloat
     ports: PositiveInt
-    rack_gpus: PositiveInt
     accelerators: tuple[str, ...] = ()
-    evidence: Literal["shipping", "announced", "rumoured", "derived", "assumed"]
-    date: str
-    source: str
-    note: str = ""
 
     @property
     def port_bytes_per_s(self) -> float:
@@ -69,13 +66,12 @@ class HbSwitch(Entry, frozen=True, kw_only=True):
 class HbGearBook(Record, frozen=True, kw_only=True):
     """What HB domains are joined by: ASICs by generation, steps, and power.
 
-    ``on_board`` names accelerators whose domains, up to so many GPUs, come inside a server;
+    ``board_gpus`` come inside a server where the accelerator's file says no other;
     ``oversubscription`` is what enters a rack over what leaves it.
     """
 
     board_gpus: PositiveInt
     board_source: str
-    on_board: dict[str, PositiveInt] = field(default_factory=dict)
     second_tier: SecondTier = "clos"
     oversubscription: PositiveFloat = 1
     usual: str
@@ -115,27 +111,12 @@ class HbGearBook(Record, frozen=True, kw_only=True):
         usual = next(row for row in self.switches if row.name == self.usual)
         return next(named, usual)
 
-    def board_of(self, accelerator: str) -> int:
-        """GPUs of the largest HB domain that comes inside a server [1].
-
-        Parameters
-        ----------
-        accelerator
-            Its name in the catalog.
-
-        Returns
-        -------
-        int
-            GPUs [1].
-        """
-        return self.on_board.get(accelerator, self.board_gpus)
-
 
 HB_GEAR_BOOKS = Catalog("hb-gear", "costing/hb-gear", HbGearBook)
 
 
 class HbParts(Struct, frozen=True):
-    """What joins one HB domain: ASICs of both tiers, links and GB/s of copper, GB/s of optics."""
+    """What joins one full HB domain: ASICs, links and GB/s of copper, GB/s of optics [1, GB/s]."""
 
     step: Step
     asics_1: int
@@ -144,18 +125,13 @@ class HbParts(Struct, frozen=True):
     copper_gb_s: float
     optic_gb_s: float
 
-    @property
-    def tiers(self) -> int:
-        """Tiers of switches in racks; 0 on the board of a server [1]."""
-        return {"board": 0, "rack": 1, "optics": 2}[self.step]
-
 
 def hb_parts(
     hb_size: int,
     bytes_per_s: float,
     switch: HbSwitch,
     *,
-    board: int = 8,
+    most: tuple[int, float] = (8, inf),
     up: float = 1.0,
     second_tier: SecondTier = "clos",
 ) -> HbParts:
@@ -169,8 +145,8 @@ def hb_parts(
         Bandwidth of a GPU into it, one way, B [B/s].
     switch
         The ASIC.
-    board
-        GPUs of the largest domain on the board of a server [1].
+    most
+        GPUs of the largest domain on the board of a server, and of a rack [1].
     up
         What leaves a rack over what enters it, u [1].
     second_tier
@@ -194,10 +170,10 @@ def hb_parts(
     (288, 144, 518400.0)
     """
     inside, rate = hb_size * bytes_per_s, switch.bytes_per_s
-    if hb_size <= board:
+    if hb_size <= most[0]:
         return HbParts("board", ceil(inside / rate - WHOLE), 0, 0, 0.0, 0.0)
     links = hb_size * ceil(bytes_per_s / switch.port_bytes_per_s - WHOLE)
-    if hb_size <= min(switch.ports, switch.rack_gpus):
+    if hb_size <= min(switch.ports, most[1]):
         return HbParts("rack", ceil(inside / rate - WHOLE), 0, links, inside / GIGA, 0.0)
     out = inside * up
     second = ceil(out / rate - WHOLE) if second_tier == "clos" else 0
@@ -238,25 +214,41 @@ class DomainGear(Struct, frozen=True):
 
 
 class GearChoice(Struct, frozen=True):
-    """Whose domains are joined, by which book, and whether their gear counts with the network."""
+    """Whose domains are joined, by which book, and whether their gear counts with the network.
 
-    book: HbGearBook | None = None
+    ``housing`` is the server or rack of the accelerator, as its file says.
+    """
+
+    book: HbGearBook
     accelerator: str = ""
+    housing: Housing | None = None
     counted: bool = False
 
     @property
-    def used(self) -> HbGearBook:
-        """The book; the shipped one where none is given."""
-        return self.book or _shipped()
+    def switch(self) -> HbSwitch:
+        """The ASIC that joins the domains."""
+        return self.book.switch_of(self.accelerator)
 
+    @property
+    def switched(self) -> bool:
+        """Whether GPUs of a server are joined by switches, not by links of their own."""
+        return self.housing is None or self.housing.switched
 
-@lru_cache(maxsize=1)
-def _shipped() -> HbGearBook:
-    return HB_GEAR_BOOKS.load(HB_GEAR_BOOK)
+    @property
+    def board(self) -> int:
+        """GPUs of the largest HB domain that comes inside a server [1]."""
+        of = self.housing
+        return of.gpus if of and (of.units or not of.switched) else self.book.board_gpus
+
+    @property
+    def rack(self) -> int:
+        """GPUs of the largest HB domain that copper joins in a rack [1]."""
+        of, ports = self.housing, self.switch.ports
+        return min(ports, of.gpus) if of and of.switched and not of.units else ports
 
 
 def domain_gear(
-    fabric: Fabric, choice: GearChoice, prices: PriceBook, currency: str = ""
+    fabric: Fabric, choice: GearChoice | None, prices: PriceBook, currency: str = ""
 ) -> DomainGear:
     """Count and price what joins the HB domains of a fabric.
 
@@ -268,7 +260,7 @@ def domain_gear(
     fabric
         The sized fabric.
     choice
-        Accelerator and book.
+        Accelerator and book; nothing is counted without.
     prices
         Prices of the parts.
     currency
@@ -286,10 +278,13 @@ def domain_gear(
     >>> from netplan import Scenario
     >>> from netplan.costing.prices import PRICE_BOOKS
     >>> fabric = Scenario.load("nvl72-gb200").replace(gpus=1152).fabric("rail-only").counts
-    >>> found = domain_gear(fabric, GearChoice(accelerator="gb200"), PRICE_BOOKS.load("2026"))
+    >>> choice = GearChoice(HB_GEAR_BOOKS.load("2026"), "gb200")
+    >>> found = domain_gear(fabric, choice, PRICE_BOOKS.load("2026"))
     >>> round(found.quote.total.base / 1152, 2)
     7263.0
     """
+    if choice is None:
+        return DomainGear(pricing.price_bill((), prices, currency))
     offered = tuple(_offered(fabric, choice, prices))
     sizes = {size for size, _ in offered}
     lines = [line for _, line in offered]
@@ -301,9 +296,8 @@ def domain_gear(
             continue
         made, draws, step = _lines(fabric, choice, size, gpus)
         (boards if step == "board" else lines).extend(made)
-        if step != "board":
-            power += draws
-            notes.extend(_assumed(choice, size))
+        power += draws
+        notes.extend(_assumed(choice, size, step))
     quote = pricing.price_bill(lines, prices, currency)
     inside = pricing.price_bill(boards, prices, currency).total
     return DomainGear(quote, inside, power, tuple(dict.fromkeys(notes)))
@@ -330,10 +324,9 @@ def _offered(
     fabric: Fabric, choice: GearChoice, prices: PriceBook
 ) -> Iterator[tuple[int, BillItem]]:
     """Lines of sizes that the price book prices by the GPU; a price for all is of no server."""
-    board = choice.used.board_of(choice.accelerator)
     for size, gpus in domains_of(fabric):
         kind = hb_kind(size)
-        kinds = (kind, "") if size > board else (kind,)
+        kinds = (kind, "") if size > choice.board else (kind,)
         if size == 1 or prices.price("hb_gear", None, *kinds) is None:
             continue
         line = BillItem(
@@ -354,11 +347,17 @@ def _lines(
     fabric: Fabric, choice: GearChoice, size: int, gpus: int
 ) -> tuple[list[BillItem], Range, Step]:
     """Lines of the domains of one size, what they draw [W], and their step."""
-    book, rate = choice.used, fabric.sizing.hb_bytes_per_s
-    switch = book.switch_of(choice.accelerator)
-    up = 1 / book.oversubscription
-    board = book.board_of(choice.accelerator)
-    parts = hb_parts(size, rate, switch, board=board, up=up, second_tier=book.second_tier)
+    book, switch, rate = choice.book, choice.switch, fabric.sizing.hb_bytes_per_s
+    parts = hb_parts(
+        size,
+        rate,
+        switch,
+        most=(choice.board, choice.rack),
+        up=1 / book.oversubscription,
+        second_tier=book.second_tier,
+    )
+    if parts.step == "board" and not choice.switched:
+        return [], pricing.NOTHING, parts.step
     domains = ceil_div(gpus, size)
     carried = round(switch.bytes_per_s / GIGA)
     joined, where = f"HB domains of {size:,}", f"{domains:,} domains"
@@ -391,14 +390,12 @@ def _lines(
     first = domains * parts.asics_1
     if parts.step == "board":
         note = "on the board of the servers, in their price"
-        return (
-            [line("hb-board", "Switches on boards", first, "ASIC", note)],
-            pricing.NOTHING,
-            "board",
-        )
+        made = [line("hb-board", "Switches on boards", first, "ASIC", note)]
+        return made, pricing.NOTHING, parts.step
     second = domains * parts.asics_2
-    copper = ceil(gpus * rate / GIGA - WHOLE)
-    optic = ceil(gpus * rate * up / GIGA - WHOLE) if parts.step == "optics" else 0
+    copper, optic = (
+        ceil(gpus / size * each - WHOLE) for each in (parts.copper_gb_s, parts.optic_gb_s)
+    )  # of the GPUs that there are, also where the last domain is not full
     links = f"{gpus * parts.copper_links // size:,} links"
     made = [
         line("hb-switch", "Scale-up switches", first, "ASIC", f"{parts.asics_1:,} a domain"),
@@ -412,13 +409,15 @@ def _lines(
     return [row for row in made if row.quantity], power, parts.step
 
 
-def _assumed(choice: GearChoice, size: int) -> Iterator[str]:
+def _assumed(choice: GearChoice, size: int, step: Step) -> Iterator[str]:
     """What stands in for what nobody sells or prints."""
-    switch = choice.used.switch_of(choice.accelerator)
-    if choice.accelerator and choice.accelerator not in switch.accelerators:
+    switch, chip = choice.switch, choice.accelerator
+    if step == "board" and not choice.switched:
+        yield f"HB domains of {size:,} {chip} are joined by links of their own, without a switch."
+    elif chip and chip not in switch.accelerators:
         yield (
-            f"HB domains of {size:,} {choice.accelerator} are counted with the ASICs of"
-            f" {switch.title}, an assumption."
+            f"HB domains of {size:,} {chip} are counted with the ASICs of {switch.title}, an"
+            " assumption."
         )
     elif switch.evidence != "shipping":
         yield f"HB domains of {size:,}: {switch.title} is {switch.evidence}."

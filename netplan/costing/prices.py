@@ -604,5 +604,31 @@ class PowerBook(Record, frozen=True, kw_only=True):
         """
         return next((row for row in self.servers if accelerator in row.accelerators), None)
 
+    def server_w(self, accelerator: str, full_w: float) -> float | None:
+        """Power of a GPU's share of its server, without the GPU but with its cards [W].
+
+        Parameters
+        ----------
+        accelerator, full_w
+            Catalog name of the GPU, and its power without a cap [W].
+
+        Returns
+        -------
+        float | None
+            As the maker rates it; None if the book knows no servers.
+
+        Examples
+        --------
+        A DGX H100 draws 10.2 kW at most, a server of 1,000 W GPUs that no row names 12.8 kW.
+
+        >>> book = POWER_BOOKS.load("2026")
+        >>> [round(8 * (book.server_w(*gpu) + gpu[1])) for gpu in (("h200", 700), ("mi325x", 1000))]
+        [10199, 12800]
+        """
+        row, other = self.server(accelerator), self.other_servers
+        if row is not None:
+            return row.base_w + row.cards_w
+        return None if other is None else other.base * full_w
+
 
 POWER_BOOKS = Catalog("power", "costing/power", PowerBook)

@@ -514,7 +514,7 @@ def rail_only_domains(
         if size > sizing.gpus:
             continue
         sized_so = replace(sizing, hb_size=size)
-        bare = replace(books, gear=replace(books.gear, counted=False), compute=Compute())
+        bare = replace(books.with_gear(counted=False), compute=Compute())
         try:
             bill, *others = (make_bill(spec, sized_so, bare) for spec in (rails, *clos))
         except (InputError, InfeasibleError):

@@ -93,7 +93,7 @@ class Cost(Question[CostAnswer]):
             networks=[
                 *(network.name for network, _ in books.networks),
                 *([ACCELERATORS_TOO] if books.compute.accelerator else []),
-                *([HB_GEAR_TOO] if books.gear.counted else []),
+                *([HB_GEAR_TOO] if books.gear_counted else []),
             ],
             expanded_memory=memory.name if (memory := books.compute.memory) else None,
             currency=money,

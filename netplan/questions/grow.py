@@ -172,7 +172,7 @@ class Grow(Question[GrowthAnswer]):
             networks=[
                 *(network.name for network, _ in books.networks),
                 *([ACCELERATORS_TOO] if books.compute.accelerator else []),
-                *([HB_GEAR_TOO] if books.gear.counted else []),
+                *([HB_GEAR_TOO] if books.gear_counted else []),
             ],
             currency=money,
             discount=books.prices.discount,

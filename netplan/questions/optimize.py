@@ -263,7 +263,7 @@ class Optimize(Question[Optimization]):
         """
         books = read_books(self.cluster, self.books, reader)
         weighs = len(self._several("hb_size")) != 1 and hb_gear.priced(books.prices)
-        return replace(books, gear=replace(books.gear, counted=books.gear.counted or weighs))
+        return books.with_gear(counted=books.gear_counted or weighs)
 
     def _resolved(
         self, axes: Axes, batch: int, on: Accelerator, reader: CatalogReader
@@ -277,7 +277,7 @@ class Optimize(Question[Optimization]):
             max_lead_time_weeks=(self.limits or {}).get("lead_time_weeks"),
             batch=batch,
             fabrics=[spec.name for spec in axes.specs],
-            networks=[HB_GEAR_TOO] if self._bill_books(reader).gear.counted else [],
+            networks=[HB_GEAR_TOO] if self._bill_books(reader).gear_counted else [],
             hb_sizes=list(axes.hb_sizes),
             radices=list(dict.fromkeys(switch.radix for switch in axes.switches)),
             switches=[switch.model.name for switch in axes.switches if switch.model],
@@ -410,7 +410,7 @@ def _default_domains(on: Accelerator, gpus: int, books: BillBooks) -> tuple[int,
     With them a rack of HB switches, and those that the book prices, where they fill the cluster.
     """
     powers = {2**power for power in range(3, 11) if 2**power <= gpus}
-    rack = books.gear.used.switch_of(on.name).rack_gpus if hb_gear.priced(books.prices) else 0
+    rack = books.gear.rack if books.gear and hb_gear.priced(books.prices) else 0
     known = {size for size in (rack, *books.prices.hb_sizes) if size and gpus % size == 0}
     return tuple(sorted(powers | known | {min(on.hb_size, max(gpus, 1))}))
 
@@ -516,7 +516,7 @@ def _points(rows: Sequence[FrontRow]) -> list[tuple[int, found_graphs.Point]]:
 def _weighs(feasible: Sequence[Design], wanted: Wanted) -> bool:
     """Whether gear sets HB domains apart, of designs whose domains are filled."""
     filled = [design for design in feasible if design.fabric.levels]
-    return wanted.objective == "cost" and wanted.books.gear.counted and hb_gear.weighed(filled)
+    return wanted.objective == "cost" and wanted.books.gear_counted and hb_gear.weighed(filled)
 
 
 def _not_on_front(

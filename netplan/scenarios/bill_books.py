@@ -7,7 +7,7 @@ from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.hb_gear import HB_GEAR_BOOK, HB_GEAR_BOOKS, HB_GEAR_TOO, GearChoice
 from netplan.costing.materials import ACCELERATORS_TOO, CARDS_INCLUDED, Compute
-from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS, PriceBook
+from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS, PowerBook, PriceBook
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError
 from netplan.records import replace
@@ -15,7 +15,7 @@ from netplan.scenarios.parts import Books, Cluster
 from netplan.scenarios.reading import CatalogReader, read_memory
 from netplan.topologies.cabling.floor_plan import AS_PUBLISHED, FLOOR_PLANS, FloorPlan
 from netplan.topologies.specs import FABRICS
-from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 
 if TYPE_CHECKING:
     from netplan.costing.materials import SparesRule
@@ -41,15 +41,20 @@ def read_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
     CatalogError
         If there is no such book, or it is malformed.
     """
+    power, chip = (
+        reader.load(POWER_BOOKS, books.power),
+        reader.load(ACCELERATORS, cluster.accelerator),
+    )
     return BillBooks(
         reader.load(PRICE_BOOKS, books.prices),
-        reader.load(POWER_BOOKS, books.power),
+        power,
         reader.load(CABLING_BOOKS, books.cabling),
-        hall=read_hall(cluster, reader),
+        hall=read_hall(cluster, chip, power, reader),
         cards=cluster.cards != CARDS_INCLUDED,
         gear=GearChoice(
             reader.load(HB_GEAR_BOOKS, HB_GEAR_BOOK),
             cluster.accelerator,
+            chip.housing,
             HB_GEAR_TOO in cluster.networks,
         ),
     )
@@ -82,13 +87,17 @@ def spares_of(books: Books, reader: CatalogReader) -> "SparesRule | None":
     return spares_rule(books.spares, failures, books.rates)
 
 
-def read_hall(cluster: Cluster, reader: CatalogReader) -> FloorPlan | None:
-    """The hall that a network stands in, with the power of its GPUs.
+def read_hall(
+    cluster: Cluster, chip: Accelerator, power: PowerBook, reader: CatalogReader
+) -> FloorPlan | None:
+    """The hall that a network stands in, with the servers of its GPUs.
 
     Parameters
     ----------
     cluster, reader
         As of :func:`read_books`.
+    chip, power
+        The accelerator, and the book that knows what its servers draw.
 
     Returns
     -------
@@ -98,7 +107,14 @@ def read_hall(cluster: Cluster, reader: CatalogReader) -> FloorPlan | None:
     if cluster.hall in (AS_PUBLISHED, None):  # of Python, where nothing is said
         return None
     plan = reader.load(FLOOR_PLANS, cluster.hall)
-    return plan.changed(gpu_w=plan.gpu_w or reader.load(ACCELERATORS, cluster.accelerator).power_w)
+    if plan.server is None or plan.gpus_per_rack or plan.server.max_w:
+        return plan
+    of, height = chip.housing or plan.server, plan.rack_units
+    rest_w = power.server_w(chip.name, chip.full_power_w)
+    max_w = None if rest_w is None else of.gpus * (chip.power_w + rest_w)
+    return plan.of_servers(
+        gpus=of.gpus, units=of.units or height, max_w=max_w, date=of.date, source=of.source
+    )
 
 
 def bill_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBooks:

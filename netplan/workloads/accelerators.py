@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field, structs
 
-from netplan.catalog import Catalog, Record, user_roots
+from netplan.catalog import Catalog, Record, Sourced, user_roots
 from netplan.errors import CatalogError, one_line
 from netplan.inputs.choices import Execution, Precision
 from netplan.records import (
@@ -92,6 +92,18 @@ class TrainingRates(Entry, frozen=True, kw_only=True):
     dated: DatedRates | None = None
 
 
+class Housing(Sourced, frozen=True, kw_only=True):
+    """What an accelerator stands in: so many [1] in a server of so many rack units [U].
+
+    Without ``units`` it is a rack of its own, which holds ``gpus`` and is fed as it needs.
+    ``switched`` is false where they are joined by links of their own, without a switch.
+    """
+
+    gpus: PositiveInt
+    units: PositiveInt | None = None
+    switched: bool = True
+
+
 class Accelerator(Record, frozen=True, kw_only=True):
     """One accelerator, as its catalog file describes it.
 
@@ -103,8 +115,9 @@ class Accelerator(Record, frozen=True, kw_only=True):
     share ``network_bytes_per_s``. ``sold_in`` are the servers that it
     comes in, by which fabrics say whom they are for, ``sold_networks`` the families that makers
     join these to; empty where nobody has looked. ``sold_as`` is another file of the same chip, as
-    those servers have it. ``sources`` gives the origin of single values by
-    key.
+    those servers have it. ``housing`` is the server or rack that it stands in, by which halls place
+    it and by which the gear of its HB domains is counted. ``sources`` gives the origin of single
+    values by key.
 
     What follows is for mapping kernels onto the chip. ``tiles`` compute tiles multiply
     ``vector_width`` x ``stage_height`` numbers a cycle each; a chip without them computes at
@@ -150,6 +163,7 @@ class Accelerator(Record, frozen=True, kw_only=True):
     power_caps: PowerCaps | None = None
     power_cap_w: NonNegativeFloat = 0.0
     power_cap_share: PositiveShare = 1.0
+    housing: Housing | None = None
     sold_in: str = ""
     sold_networks: tuple[str, ...] = ()
     sold_as: str = ""

@@ -73,9 +73,7 @@ def test_every_shipped_file_folds(width: int) -> None:
         for path in shelf.paths().values():
             lines = folded(path, width).splitlines()
             # An address is one word, however long; 70 columns hold those of books.
-            assert [line for line in lines if len(line) > width and "/" not in line] == [], (
-                path
-            )
+            assert [line for line in lines if len(line) > width and "/" not in line] == [], path
 
 
 def test_catalog_check_finds_all_files_sound() -> None:

@@ -19,6 +19,7 @@ from netplan.costing.installation import Installation, install, place
 from netplan.costing.wiring import CARD, COPPER, MODULES, Cage, Link, Run, first_that_closes
 from netplan.errors import InfeasibleError, InputError
 from netplan.scenarios.bill_books import read_books
+from netplan.scenarios.parts import Books, Cluster
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan, places_sold
@@ -28,6 +29,7 @@ from netplan.workloads.accelerators import ACCELERATORS
 
 BOOK = CABLING_BOOKS.load("2026")
 HALL = FLOOR_PLANS.load("leaves-in-rack")
+BOOKS = Books(), CatalogReader()
 FAMILIES = (
     *("rail-only", "rail-optimized", "fat-tree", "dgx-superpod", "dragonfly", "dragonfly-plus"),
     *("torus-2d", "torus-3d", "hyperx", "slim-fly", "jellyfish", "xpander", "circulant"),
@@ -239,15 +241,51 @@ def test_a_leaf_in_the_rack_of_its_own_gpus_has_copper_hosts() -> None:
 
 
 def test_racks_are_filled_by_power() -> None:
-    # 44 kW less 3 for leaves: four servers of 8 x 700 x 1.8 = 10.08 kW, two of 14.4 kW; a domain
-    # of 72 x 1,400 W x 1.5 = 151 kW in a rack of 230; 256 of these in four racks of 64.
-    def gpus(gpu_w: float, hb_size: int) -> int:
-        return HALL.changed(gpu_w=gpu_w).racked(hb_size).gpus
+    # 44 kW less 3 for leaves: four servers of 10.2 kW, two of 14.3 kW; a domain of nine such
+    # servers, 129 kW, in a rack of 230; 256 of their GPUs in four racks of 64.
+    def gpus(max_w: float, hb_size: int) -> int:
+        return HALL.of_servers(max_w=max_w).racked(hb_size).gpus
 
-    assert [gpus(700, 8), gpus(1000, 8), gpus(1400, 72), gpus(1000, 256)] == [32, 16, 72, 64]
+    assert [gpus(10_200, 8), gpus(14_300, 8), gpus(14_300, 72), gpus(14_300, 256)] == [
+        *(32, 16),
+        *(72, 64),
+    ]
     # 42 switches of 1 U and 1.21 kW are 50.8 kW: 36 of them are fed, 24 have 1 U for cables.
     assert HALL.switches_in_rack(1, 1210) == 24
     assert HALL.changed(cable_units=0).switches_in_rack(1, 1210) == 36
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "hb_size", "gpus", "rack_w"),
+    [
+        # Servers in 41 kW: 4 x 10.2 kW; 2 x 14.3; 2 x 14.5, where hotter racks hold four; of 8
+        # GPUs that the power book does not name, 1.6 times these: 3 x 12.8, 2 x 17.92.
+        ("h100-80gb", 8, 32, 40_796),
+        ("b200-1000w", 8, 16, 28_606),
+        ("b300", 8, 16, 28_992),
+        ("mi325x", 8, 24, 38_400),
+        ("mi355x", 8, 16, 35_840),
+        # Racks of their own: 72 x (1,200 + 442 + 25), 72 x (1,400 + 390 + 43), others 1.6 times.
+        ("gb200", 72, 72, 120_017),
+        ("gb200", 64, 64, 106_682),
+        ("gb200", 576, 72, 120_017),
+        ("gb300", 72, 72, 131_976),
+        ("vr-nvl72", 72, 72, 207_360),
+        ("kyber-nvl144", 144, 144, 829_440),
+        ("mi455x", 72, 72, 288_000),
+        ("tpu-v4", 1, 64, 19_660.8),
+    ],
+)
+def test_racks_are_those_of_the_accelerator_with_servers_of_the_power_book(
+    accelerator: str, hb_size: int, gpus: int, rack_w: float
+) -> None:
+    hall = read_books(Cluster(accelerator=accelerator, hall="leaves-in-rack"), *BOOKS).hall
+    assert hall is not None
+    racked = hall.racked(hb_size)
+    assert racked.server is not None
+    assert racked.server.max_w is not None
+    assert racked.gpus == gpus
+    assert racked.gpus / racked.server.gpus * racked.server.max_w == pytest.approx(rack_w, rel=1e-4)
 
 
 @pytest.mark.parametrize("hall", ["leaves-in-rack", "leaves-mid-row", "leaves-end-of-row"])

@@ -22,7 +22,9 @@ from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
+from netplan.workloads.accelerators import ACCELERATORS
 
+STEPS = ("board", "rack", "optics")
 BOOK, PRICES = HB_GEAR_BOOKS.load("2026"), PRICE_BOOKS.load("2026")
 with (Path(__file__).parent / "hb_gear_reference.csv").open(encoding="utf-8") as file:
     ROWS = list(csv.DictReader(file))
@@ -41,7 +43,9 @@ def gear(
     """What joins some full domains of one size."""
     sizing = Sizing(domains * hb_size, 64, hb_size, rate, 50e9)
     fabric = build_fabric(FABRICS.load("rail-optimized"), sizing)
-    choice = GearChoice(BOOK.changed(second_tier=second_tier), chip)
+    choice = GearChoice(
+        BOOK.changed(second_tier=second_tier), chip, ACCELERATORS.load(chip).housing
+    )
     return domain_gear(fabric, choice, PRICES)
 
 
@@ -53,17 +57,19 @@ def test_reference_rows(row: dict[str, str]) -> None:
     tier: SecondTier = "all-to-all" if row["layer2"] == "all-to-all" else "clos"
     switch = BOOK.switch_of(CHIPS[row["switch"]])
     assert switch.name == row["switch"]
-    parts = hb_parts(size, rate, switch, second_tier=tier)
+    housing = ACCELERATORS.load(CHIPS[row["switch"]]).housing
+    assert housing is not None
+    parts = hb_parts(size, rate, switch, most=(8, housing.gpus), second_tier=tier)
     links = parts.copper_links, parts.optic_gb_s
-    assert (parts.tiers, parts.asics_1, parts.asics_2) == (
+    assert (STEPS.index(parts.step), parts.asics_1, parts.asics_2) == (
         int(row["tiers"]),
         int(row["asics_tier1"]),
         int(row["asics_tier2"]),
     )
     assert links == (int(row["copper_links"]), float(row["optic_gb_s"]))
     made = gear(size, CHIPS[row["switch"]], rate=rate, second_tier=tier)
-    price = made.in_server if parts.tiers == 0 else made.quote.total
-    assert made.bought is (parts.tiers > 0)
+    price = made.in_server if parts.step == "board" else made.quote.total
+    assert made.bought is (parts.step != "board")
     for end in ("low", "base", "high"):
         each = price.at(end) / (8 * size)
         assert each == pytest.approx(float(row[end]), abs=0.5 + 1e-9)  # printed to the dollar
@@ -172,3 +178,37 @@ def test_rail_only_over_the_size_is_a_curve_whose_jumps_are_parts() -> None:
     }
     assert [len(bills[size].fabric.tiers) for size in (256, 288)] == [2, 1]
     assert all(bills[size].complete for size in sizes)
+
+
+@pytest.mark.parametrize(
+    ("chip", "size", "board", "rack"),
+    [
+        ("gb200", 72, 8, 72),
+        ("kyber-nvl144", 144, 8, 144),
+        ("mi455x", 72, 8, 72),
+        ("h100-80gb", 8, 8, 72),
+        ("mi300x", 8, 8, 72),
+        ("trainium2", 16, 16, 72),
+        ("sn40l", 16, 16, 72),
+    ],
+)
+def test_racks_of_halls_and_of_gear_are_those_of_the_accelerator(
+    chip: str, size: int, board: int, rack: int
+) -> None:
+    choice = GearChoice(BOOK, chip, ACCELERATORS.load(chip).housing)
+    assert (choice.board, choice.rack) == (board, rack)
+    fabric = build_fabric(FABRICS.load("rail-optimized"), Sizing(8 * size, 64, size, 900e9, 50e9))
+    made = domain_gear(fabric, choice, PRICES)
+    assert made.bought is (size > board)
+    assert not any(item.line.kinds[0] == "hb-optic" for item in made.quote.items)
+
+
+@pytest.mark.parametrize("chip", ["mi300x", "trainium2", "sn40l", "gaudi-3"])
+def test_servers_without_a_switch_hold_none(chip: str) -> None:
+    size = ACCELERATORS.load(chip).hb_size
+    fabric = build_fabric(FABRICS.load("rail-optimized"), Sizing(8 * size, 64, size, 448e9, 50e9))
+    made = domain_gear(fabric, GearChoice(BOOK, chip, ACCELERATORS.load(chip).housing), PRICES)
+    assert (made.bought, made.in_server.high) == (False, 0.0)
+    assert made.notes == (
+        f"HB domains of {size} {chip} are joined by links of their own, without a switch.",
+    )

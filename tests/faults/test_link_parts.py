@@ -20,7 +20,7 @@ from tests.costing.fabrics import fabrics
 
 PLAIN = BillBooks(PRICE_BOOKS.load("2026"), POWER_BOOKS.load("2026"), CABLING_BOOKS.load("2026"))
 TWIN = replace(PLAIN, switch=SWITCHES.load("qm9700"))
-IN_HALL = replace(TWIN, hall=FLOOR_PLANS.load("leaves-in-rack").changed(gpu_w=700.0))
+IN_HALL = replace(TWIN, hall=FLOOR_PLANS.load("leaves-in-rack").of_servers(max_w=10200.0))
 
 
 @given(fabrics())

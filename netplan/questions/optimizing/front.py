@@ -53,7 +53,7 @@ from netplan.reports.sections import (
     columns,
 )
 from netplan.topologies.specs import FabricSpec
-from netplan.units import counted, si
+from netplan.units import counted, gbps, si
 from netplan.workloads.accelerators import Accelerator
 
 NAMED_EQUALS = 3
@@ -540,7 +540,7 @@ def _domain_gear(
     """Say what of the gear inside HB domains of several sizes is in the sums."""
     if len({design.fabric.sizing.hb_size for design in designs}) == 1:
         return
-    if not books.gear.counted:
+    if not books.gear_counted:
         yield (
             "Larger HB domains look free here: these are sums of the network, and"
             f" {books.prices.name} has no prices of the gear inside HB domains. To weigh it, take"
@@ -551,11 +551,12 @@ def _domain_gear(
             "Prices hold the gear inside HB domains, in all designs alike, since domains of several"
             " sizes are weighed; that of servers is in the servers' price."
         )
-    else:
+    elif books.gear is not None:
+        gear, draw = books.gear.book, books.gear.book.switch_w.range
         yield (
             "Power holds the gear inside HB domains that is bought beside the servers, as assumed:"
-            f" {books.gear.used.switch_w.range.low:g} to {books.gear.used.switch_w.range.high:g} W"
-            " an ASIC of 28.8 Tb/s. That of servers is in the servers."
+            f" {draw.low:g} to {draw.high:g} W an ASIC of"
+            f" {gbps(gear.switch_w_bytes_per_s) / 1e3:g} Tb/s. That of servers is in the servers."
         )
 
 

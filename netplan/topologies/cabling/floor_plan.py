@@ -11,7 +11,7 @@ Everything is arrays: a million GPUs are placed in a second.
 """
 
 from math import ceil, sqrt
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Meta, Struct
@@ -24,8 +24,6 @@ from netplan.records import Entry, NonNegativeFloat, NonNegativeInt, PositiveFlo
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import GPU, HB_SWITCH, SWITCH, FabricGraph
 
-SERVER_GPUS, SERVER_UNITS = 8, 8
-"""GPUs of an HGX server, whose HB domain has no more, and its height as in DGX H100 [1, U]."""
 Leaves = Literal["in-rack", "middle-of-row", "end-of-row", "network"]
 LINKS_AT_A_TIME = 1 << 16
 AS_PUBLISHED = "as-published"
@@ -50,15 +48,14 @@ class Feed(Sourced, frozen=True, kw_only=True):
     """How racks are fed and cooled.
 
     ``rack_w`` is what a rack takes, of which ``leaf_w`` are kept for switches [W]; ``gpus`` is how
-    many it holds at most. A system draws ``over_gpus`` times the power of its GPUs. HB domains take
-    the first feed that holds one whole, or racks of the last.
+    many it holds at most. HB domains take the first feed that holds one whole, or racks of the
+    last.
     """
 
     cooling: Literal["air", "liquid"]
     rack_w: PositiveFloat
     leaf_w: NonNegativeFloat = 0.0
     gpus: PositiveInt
-    over_gpus: Annotated[float, Meta(ge=1)]
 
 
 class Racked(NamedTuple):
@@ -75,11 +72,13 @@ class FloorPlan(Record, frozen=True, kw_only=True):
 
     ``network`` says where the racks of switches stand, ``leaves`` where those do that GPUs are
     joined to. Of ``rows`` and ``racks_per_row`` there are as many as are needed where they are left
-    out: such a hall is an assumption. ``gpus_per_rack`` follows from the power of the racks
-    (``feeds``) and of a GPU (``gpu_w``, else the accelerator's) where it is left out,
-    ``switches_per_rack`` from power and height, with ``cable_units`` for the cables beside every
-    switch. ``stock_lengths_m`` are the lengths that cables are sold in, rising; those of the
-    cabling book where they are left out. ``server`` is what the racks of GPUs hold, for elevations.
+    out: such a hall is an assumption. ``server`` is what the racks of GPUs hold; without its
+    ``max_w`` it stands for those of accelerators that say none, and a bill takes the power of the
+    power book. ``gpus_per_rack`` follows from the power of the racks (``feeds``) and of a server
+    where it is left out, ``switches_per_rack`` from power and height, with ``cable_units`` for the
+    cables beside every switch. A server as high as a rack is a rack of its own, fed as it needs.
+    ``stock_lengths_m`` are the lengths that cables are sold in, rising; those of the cabling book
+    where they are left out.
     """
 
     rows: PositiveInt | None = None
@@ -93,7 +92,6 @@ class FloorPlan(Record, frozen=True, kw_only=True):
     switches_per_rack: PositiveInt | None = None
     cable_units: NonNegativeInt = 0
     feeds: tuple[Feed, ...] = ()
-    gpu_w: PositiveFloat | None = None
     leaves: Leaves = "network"
     network: Literal["middle", "end"]
     slack_m: NonNegativeFloat
@@ -106,6 +104,8 @@ class FloorPlan(Record, frozen=True, kw_only=True):
         """Refuse halls that do not say what their racks hold."""
         if self.gpus_per_rack is None and not self.feeds:
             raise ValueError("gpus_per_rack is missing: give it, or feeds, from which it follows")
+        if self.gpus_per_rack is None and self.server is None:
+            raise ValueError("server is missing: give the GPUs and units of one, which feeds feed")
         if self.rows is not None and self.racks_per_row is None:
             raise ValueError("rows needs racks_per_row: give both, or leave both out")
 
@@ -169,40 +169,42 @@ class FloorPlan(Record, frozen=True, kw_only=True):
 
         Examples
         --------
-        Four servers of 8 x 700 W x 1.8 = 10.1 kW in 44 kW, of which 3 kW are the leaves'; a domain
-        of 72 GPUs of 1,400 W takes 151 kW, and so a liquid-cooled rack.
+        Four servers of 10.2 kW in 44 kW, of which 3 kW are the leaves'; two of 14.3 kW. A domain of
+        72 in nine such servers takes 129 kW, and so a liquid-cooled rack.
 
         >>> hall = FLOOR_PLANS.load("leaves-in-rack")
-        >>> hall.changed(gpu_w=700).racked(8).gpus, hall.changed(gpu_w=1400).racked(72).gpus
-        (32, 72)
+        >>> hall.of_servers(max_w=10200).racked(8).gpus, hall.of_servers(max_w=14300).racked(8).gpus
+        (32, 16)
+        >>> hall.of_servers(max_w=14300).racked(72).gpus
+        72
         """
-        if self.gpus_per_rack is not None:
-            server = self.whole_server
-            units = 0 if server is None else self.gpus_per_rack // server.gpus * server.units
-            left = self.rack_units - units if server else 0
-            return Racked(self.gpus_per_rack, server, float("inf"), left)
-        gpu_w = self.gpu_w or 0.0
-        whole = max(hb_size, SERVER_GPUS)
+        server = self.server
+        if self.gpus_per_rack is not None or server is None:
+            whole_server, gpus = self.whole_server, self.gpus_per_rack or 1
+            units = 0 if whole_server is None else gpus // whole_server.gpus * whole_server.units
+            left = self.rack_units - units if whole_server else 0
+            return Racked(gpus, whole_server, float("inf"), left)
+        if server.units >= self.rack_units:
+            return self._whole(_share(hb_size, server.gpus), server)
+        whole, gpu_w = max(hb_size, server.gpus), (server.max_w or 0.0) / server.gpus
         feed = next((feed for feed in self.feeds if _held(feed, whole, gpu_w)), self.feeds[-1])
-        system_w, budget_w = whole * gpu_w * feed.over_gpus, feed.rack_w - feed.leaf_w
-        systems = _held(feed, whole, gpu_w)
-        if hb_size <= SERVER_GPUS:
-            systems = max(1, min(systems, self.rack_units // SERVER_UNITS))
-            server = self._server(SERVER_GPUS, SERVER_UNITS, system_w, feed)
-            left = self.rack_units - systems * SERVER_UNITS
-            return Racked(
-                systems * SERVER_GPUS, server, max(0.0, feed.rack_w - systems * system_w), left
-            )
-        racks = 1 if systems else max(ceil_div(whole, feed.gpus), ceil(system_w / budget_w))
-        gpus = systems * whole if systems else ceil_div(whole, racks)
-        server = self._server(gpus, self.rack_units, gpus / whole * system_w, feed)
-        return Racked(gpus, server, 0.0, 0)
+        system_w, systems = whole * gpu_w, _held(feed, whole, gpu_w)
+        if whole == server.gpus:
+            systems = max(1, min(systems, self.rack_units // server.units))
+            left = self.rack_units - systems * server.units
+            left_w = max(0.0, feed.rack_w - systems * system_w)
+            return Racked(systems * server.gpus, server, left_w, left)
+        racks = max(ceil_div(whole, feed.gpus), ceil(system_w / (feed.rack_w - feed.leaf_w)))
+        return self._whole(systems * whole if systems else ceil_div(whole, racks), server)
 
-    def _server(self, gpus: int, units: int, max_w: float, feed: Feed) -> Server:
-        """A server as the feed has it."""
-        return Server(
-            gpus=gpus, units=units, max_w=max_w or None, date=feed.date, source=feed.source
-        )
+    def _whole(self, gpus: int, server: Server) -> Racked:
+        """A rack that is full of GPUs, and no place for leaves."""
+        max_w = server.max_w and gpus / server.gpus * server.max_w
+        return Racked(gpus, server.changed(gpus=gpus, units=self.rack_units, max_w=max_w), 0.0, 0)
+
+    def of_servers(self, **changes: Any) -> "FloorPlan":  # noqa: ANN401 - values of a server
+        """The hall with other servers: ``gpus``, ``units``, ``max_w`` and so on of one."""
+        return self.changed(server=self.server and self.server.changed(**changes))
 
     def switches_in_rack(self, switch_units: int, switch_w: float = 0.0) -> int:
         """Switches that a rack of switches holds: by height, their cables, and power [1].
@@ -228,9 +230,16 @@ class FloorPlan(Record, frozen=True, kw_only=True):
         return max(1, most)
 
 
+def _share(hb_size: int, rack_gpus: int) -> int:
+    """GPUs of a rack of its own: domains whole, or an even share of one [1]."""
+    if hb_size <= rack_gpus:
+        return rack_gpus // hb_size * hb_size
+    return ceil_div(hb_size, ceil_div(hb_size, rack_gpus))
+
+
 def _held(feed: Feed, whole: int, gpu_w: float) -> int:
     """HB domains of so many GPUs that a rack holds whole [1]."""
-    system_w = whole * gpu_w * feed.over_gpus
+    system_w = whole * gpu_w
     by_power = int((feed.rack_w - feed.leaf_w) // system_w) if system_w else feed.gpus
     return min(feed.gpus // whole, by_power)
 

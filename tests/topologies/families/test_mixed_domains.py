@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan import compare, loads
-from netplan.costing.hb_gear import GearChoice, domain_gear
+from netplan.costing.hb_gear import HB_GEAR_BOOKS, GearChoice, domain_gear
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.errors import InputError
 from netplan.faults.damage.groups import domain_groups
@@ -66,7 +66,7 @@ def test_the_bill_has_the_gear_of_every_size() -> None:
     """Eight racks of 72 are 576 GPUs; 53 servers of 8 hold the other 424."""
     fabric = build_fabric(FABRICS.load("mixed-domains"), sizing(1000))
     assert fabric.domain_gpus == ((72, 576), (8, 424))
-    inside = domain_gear(fabric, GearChoice(), PRICE_BOOKS.load("2026"))
+    inside = domain_gear(fabric, GearChoice(HB_GEAR_BOOKS.load("2026")), PRICE_BOOKS.load("2026"))
     # Racks of 18 ASICs of 3.6 TB/s for 72 x 900 GB/s; servers have theirs on their boards.
     gear = [(item.line.kinds[0], item.line.quantity) for item in inside.quote.items]
     assert gear == [("hb-switch", 8 * 18), ("hb-copper", 576 * 900)]
