@@ -59,7 +59,7 @@ from msgspec import Struct
 from netplan.arrays import Bools, Columns, Floats, Ints, real
 from netplan.performance import space
 from netplan.performance.setting import Setting
-from netplan.performance.usual_plan import LEAST_TOKENS, MOST_STAGES
+from netplan.performance.usual_plan import LEAST_TOKENS, MOST_STAGES, MOST_TENSOR
 from netplan.records import replace
 from netplan.traffic.placement import (
     CONTEXT,
@@ -266,8 +266,10 @@ def _varied(setting: Setting, index: int, choices: Ints, domain: int) -> Ints:
             return choices
         inside = (domain % choices == 0) | (choices & (choices - 1) == 0)
         most = min(domain, setting.options.use_per_domain or domain)
-        # Chips without HB domains have their network for it.
-        varied = choices[inside & (choices <= (most if domain > 1 else MOST_STAGES))]
+        # Chips without HB domains have their network for it; small ones for what teams run.
+        if domain < MOST_TENSOR:
+            most = MOST_STAGES if domain == 1 else MOST_TENSOR
+        varied = choices[inside & (choices <= most)]
     if index == CONTEXT:
         longest = max(1, setting.transformer.sequence_length // LEAST_TOKENS)
         varied = choices[np.isin(choices, CONTEXT_DEGREES) & (choices <= longest)]
