@@ -1,4 +1,4 @@
-"""The table of `netplan verify`, as a page: how near each source's numbers come, and what differs."""
+"""The table of `netplan verify`, as a page: how near numbers come, and what differs."""
 
 from docs.generators.tables import markdown, table
 from netplan.published.checks import GRADES, Check, Grade
@@ -58,7 +58,7 @@ def _why(one: Check) -> str:
 
 
 def _summary(found: Verification) -> str:
-    words = {
+    words: dict[Grade, str] = {
         "exact": "are exact to the printed digits",
         "close": "close (within their source's own error, or 5 %)",
         "trend": "trends",

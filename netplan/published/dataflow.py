@@ -423,8 +423,8 @@ NAMED = {
 
 ASSUMED = (
     "what dies, HBM and NVLink cost and draw is not printed: dies here follow the fit of Fig. 9"
-    " from the SN30 on, since silicon prices have its trend, and a byte a second of any memory or link"
-    " costs and draws what that of DDR4 or PCIe does"
+    " from the SN30 on, since silicon prices have its trend, and a byte a second of any memory or"
+    " link costs and draws what that of DDR4 or PCIe does"
 )
 
 
