@@ -57,6 +57,18 @@ def _why(one: Check) -> str:
     return f"{one.reason}; it would take {one.takes}" if one.takes else one.reason
 
 
+def counted(found: Verification) -> str:
+    """How many numbers have each grade, as the README says it."""
+    words: dict[Grade, str] = {
+        "exact": "exact",
+        "close": "close",
+        "trend": "trends",
+        "off": "off by our models",
+        "source": "contradicted or left open by their own source",
+    }
+    return ", ".join(f"{found.grades[grade]:,} {text}" for grade, text in words.items())
+
+
 def _summary(found: Verification) -> str:
     words: dict[Grade, str] = {
         "exact": "are exact to the printed digits",

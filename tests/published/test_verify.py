@@ -2,13 +2,14 @@
 
 import csv
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from docs.generators.verified import verified_page
+from docs.generators.verified import counted, verified_page
 from netplan.errors import InputError
 from netplan.published import verify as published_verify
 from netplan.published.checks import CLOSE, Check, Recorded, record
@@ -85,6 +86,14 @@ def test_the_documentation_has_the_table_of_today() -> None:
     if os.environ.get("NETPLAN_UPDATE_GOLDEN"):
         page.write_text(now, encoding="utf-8")
     assert page.read_text(encoding="utf-8") == now
+    readme = LIST.parents[2] / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    counts = re.compile(r"(checked by `netplan verify`: ).*?( \(\[which, and why\])")
+    renewed = counts.sub(rf"\g<1>{counted(found)}\g<2>", text)
+    if os.environ.get("NETPLAN_UPDATE_GOLDEN"):
+        readme.write_text(renewed, encoding="utf-8")
+    assert counts.search(text)
+    assert readme.read_text(encoding="utf-8") == renewed
 
 
 def test_the_verdict_and_what_differs_come_first() -> None:
