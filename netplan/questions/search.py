@@ -524,8 +524,11 @@ class Search(Question[SearchAnswer]):
     )
 
     def __post_init__(self) -> None:
-        """Refuse layers that are not mapped."""
+        """Refuse layers that are not mapped; cut a domain to the cluster as published code does."""
         super().__post_init__()
+        gpus, members = self.cluster.gpus, self.cluster.hb_size
+        if self.training.mode == "published-code" and members is not None and members > gpus:
+            object.__setattr__(self, "scenario", self.scenario.replace(hb_size=gpus))
         if self.collective_algorithm is not None:
             algorithm_of(self.collective_algorithm)
         if self.execution is not None and (
