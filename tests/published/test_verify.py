@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from math import ceil
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def _recorded(suite: str, one: Check) -> dict[str, object]:
     if recorded is not None:
         return asdict(replace(recorded, suite=suite))
     far = one.gap is not None and one.grade != "exact"
-    window = None if not far else CLOSE if one.grade == "close" else round(abs(one.gap or 0), 3)
+    window = None if not far else CLOSE if one.grade == "close" else ceil(1000 * abs(one.gap or 0)) / 1000
     return asdict(Recorded(suite, one.name, one.source, one.grade, window))
 
 
