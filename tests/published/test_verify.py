@@ -42,7 +42,8 @@ def _recorded(suite: str, one: Check) -> dict[str, object]:
     if recorded is not None:
         return asdict(replace(recorded, suite=suite))
     far = one.gap is not None and one.grade != "exact"
-    window = None if not far else CLOSE if one.grade == "close" else ceil(1000 * abs(one.gap or 0)) / 1000
+    error = CLOSE if one.grade == "close" else ceil(1000 * abs(one.gap or 0)) / 1000
+    window = error if far else None
     return asdict(Recorded(suite, one.name, one.source, one.grade, window))
 
 
