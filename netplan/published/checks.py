@@ -133,6 +133,10 @@ class Check(Struct, frozen=True):
     gap: float | None = None
     takes: str = ""
 
+    def as_grade(self, grade: Grade, *, failed: bool = False) -> "Check":
+        """The same with another grade, and the verdict that it has."""
+        return replace(self, grade=grade, verdict="fail" if failed else _verdict(grade))
+
     @property
     def gap_shown(self) -> str:
         """The gap for people."""
@@ -186,14 +190,52 @@ def check(  # noqa: PLR0913 - what a check is
         lost = met is False or got in NO_VALUE
         return replace(looks, verdict="fail") if lost else looks
     kept = recorded.holds(looks, same=same, met=met)
-    grade = recorded.grade if kept else found
-    return replace(
-        looks,
-        verdict=_verdict(grade) if kept else "fail",
-        grade=grade,
-        reason=recorded.reason or reason,
-        takes=recorded.takes,
-    )
+    graded = looks.as_grade(recorded.grade if kept else found, failed=not kept)
+    return replace(graded, reason=recorded.reason or reason, takes=recorded.takes)
+
+
+def printed_check(
+    named: tuple[str, str, str],
+    value: float | str | None,
+    *,
+    tolerance: float = CLOSE,
+    baseline: float | None = None,
+    reason: str = "",
+) -> Check:
+    """Compare a value with what is printed, of which nothing is recorded.
+
+    Parameters
+    ----------
+    named
+        What is checked, where it is printed, and what is printed.
+    value
+        Netplan's; None where it has none, which fails.
+    tolerance
+        Relative error up to which a number is close [1].
+    baseline
+        What both are above, or below, if a direction holds.
+    reason
+        Why it differs.
+
+    Examples
+    --------
+    >>> row = ("speed-up", "Table 1", "1.50")
+    >>> [printed_check(row, value, baseline=1.0).grade for value in (1.501, 1.52, 2.0, 0.9)]
+    ['exact', 'close', 'trend', 'off']
+    >>> printed_check(row, None).verdict
+    'fail'
+    """
+    printed = named[2]
+    if value is None:
+        return Check(*named, NO_VALUE[1], "fail", reason, "off")
+    gap, met = _gap(value, printed), None
+    if gap is not None and baseline is not None:
+        met = (float(value) > baseline) == (float(printed.replace(",", "")) > baseline)
+    same = _same(value, {"expected": printed.replace(",", "")})
+    near = gap is not None and abs(gap) <= tolerance
+    grade: Grade = "exact" if same else "close" if near else "trend" if met else "off"
+    got = value if isinstance(value, str) else f"{value:,.6g}"
+    return Check(*named, got, _verdict(grade), reason, grade, None if same else gap)
 
 
 def _verdict(grade: Grade) -> Verdict:

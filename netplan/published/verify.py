@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from netplan.errors import InputError
@@ -30,6 +31,7 @@ from netplan.published import (
     tiled,
 )
 from netplan.published.checks import GRADES, Check, Grade, Recorded, record
+from netplan.published.own_paper import read_paper
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional
 from netplan.questions.question import Question
@@ -216,15 +218,16 @@ class Verification(Answer):
             yield from dated_runs.list_screen(self.runs).sections()
             return
         lost = [check for check in self.checks if check.verdict == "fail"]
-        failed = [f"{_where(check)}, {check.name}" for check in lost]
+        failed = [_named(check) for check in lost]
         said = (self.sentence, *([f"Failed: {'; '.join(failed[:NAMED])}."] if failed else []))
         more = more_of("every check and reason", '--only "Table 2"', "--grade off")
-        if self.grade and self.checks:
+        own = self.title != HEADING
+        if own or (self.grade and self.checks):
             far = sorted(self.checks, key=lambda check: -abs(check.gap or 0.0))
             yield from Screen(
-                Heading(HEADING),
+                Heading(self.title),
                 said,
-                Table("checks", FAR, far),
+                Table("checks", (*FAR, *SHOWN[-1:]) if own else FAR, far),
                 (),
                 more_of("every reason, and what each would take"),
                 most_rows=len(far),
@@ -281,7 +284,7 @@ class Verification(Answer):
         reasons: dict[str, list[str]] = {}
         for check in self.checks:
             if check.reason and check.grade in grades:
-                reasons.setdefault(check.reason, []).append(f"{_where(check)}, {check.name}")
+                reasons.setdefault(check.reason, []).append(_named(check))
         return reasons
 
 
@@ -293,7 +296,8 @@ class Verify(Question[Verification]):
     a *trend*, whose order, direction or bound holds; *off* by netplan's model; or its *source*
     contradicts itself or leaves an input out. With --bars error bars are made anew, from fits
     without each source and each model; with --runs every measured run is listed with netplan's
-    time, its bar and its source.
+    time, its bar and its source. A file of your own has questions, fields and printed values: the
+    same five grades, exit 1 if a row is worse than the grade that it records.
 
     Raises
     ------
@@ -309,6 +313,11 @@ class Verify(Question[Verification]):
     command: ClassVar[str] = "verify"
     reads_from: ClassVar[frozenset[str]] = frozenset()
 
+    paper: str | Path | None = optional(
+        "A paper of your own: a file of questions, fields and printed values.",
+        "path",
+        argument=True,
+    )
     only: str | None = optional("Only checks whose name or source holds TEXT.", metavar="TEXT")
     grade: Grade | None = optional(
         "Only checks of this grade.", "choice", choices=GRADES, default=None
@@ -323,6 +332,8 @@ class Verify(Question[Verification]):
     def ask(self) -> Verification:
         """Run the checks of all published tables, or the suites that have those asked for."""
         chosen = self.only is not None or self.grade is not None
+        if self.paper is not None:
+            return self._own(Path(self.paper))
         if chosen + self.bars + self.runs > 1:
             raise InputError(
                 "--only, --bars and --runs are lists of their own: give one of them, or --only with"
@@ -349,6 +360,16 @@ class Verify(Question[Verification]):
         checks = (check for check in ran if not chosen or (check.name, check.source) in asked)
         return Verification(tuple(checks), grade=self.grade)
 
+    def _own(self, path: Path) -> Verification:
+        """Rows of a paper of the user's own."""
+        if self.bars or self.runs:
+            raise InputError("--bars and --runs are about netplan's own rows: leave out the file")
+        read = read_paper(path)
+        asked = (check for check in read.checks() if self.grade in (None, check.grade))
+        key = (self.only or "").lower()
+        checks = tuple(one for one in asked if key in f"{one.name}\n{one.source}".lower())
+        return Verification(checks, grade=self.grade, title=read.paper.title)
+
     def _asks(self, one: Recorded) -> bool:
         """Whether a check is asked for by its name or source, and by its recorded grade."""
         key = (self.only or "").lower()
@@ -362,6 +383,11 @@ verify = asks(Verify)
 def _several(names: list[str]) -> str:
     """The first name, and how many more share its reason."""
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _named(check: Check) -> str:
+    """Where in its source a number stands, and what it is."""
+    return ", ".join(filter(None, (_where(check), check.name)))
 
 
 def _where(check: Check) -> str:
