@@ -94,7 +94,7 @@ def record() -> Mapping[tuple[str, str], Recorded]:
     """
     rows = ({key: text for key, text in row.items() if text} for row in published("checks"))
     every = (convert(row, Recorded, strict=False) for row in rows)
-    return {(one.name, one.source): one for one in every}
+    return {(recorded.name, recorded.source): recorded for recorded in every}
 
 
 class Check(Struct, frozen=True):
@@ -183,14 +183,14 @@ def check(  # noqa: PLR0913 - what a check is
     if gap is None and not same:
         gap = _gap(got.partition(" (")[0], expected)
     gap = None if gap is None else float(gap)  # of an array of one, too
-    found = _reached(same=same, met=met, gap=gap)
-    looks = Check(name, source, expected, got, _verdict(found), reason, found, gap)
+    reached = _reached(same=same, met=met, gap=gap)
+    looks = Check(name, source, expected, got, _verdict(reached), reason, reached, gap)
     recorded = record().get((name, source))
     if recorded is None:
         lost = met is False or got in NO_VALUE
         return replace(looks, verdict="fail") if lost else looks
     kept = recorded.holds(looks, same=same, met=met)
-    graded = looks.as_grade(recorded.grade if kept else found, failed=not kept)
+    graded = looks.as_grade(recorded.grade if kept else reached, failed=not kept)
     return replace(graded, reason=recorded.reason or reason, takes=recorded.takes)
 
 

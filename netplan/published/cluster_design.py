@@ -433,7 +433,12 @@ def _slips() -> Iterator[Measured]:
     yield "32 lanes of CXL 3.0, GB/s", CXL_LANES * CXL_BITS_PER_S / 8 / GB
     model, cut = MODELS.load("transformer-1t"), Sharding.of(2, tensor=8)
     layer = tiled_layer(model, cut, sram_bytes=BASELINE.gpu.sram_bytes)
-    (scores,) = (shape for one in layer.operations if one.name == "scores" for shape in one.shapes)
+    (scores,) = (
+        shape
+        for operation in layer.operations
+        if operation.name == "scores"
+        for shape in operation.shapes
+    )
     rows = float(np.max(scores.m / scores.copies)) / model.sequence_length
     yield "rows of the scores of b sequences", "seq, b times" if rows == 1 else f"{rows:g} seq"
 

@@ -54,7 +54,7 @@ def model_comparison_checks() -> Iterator[Measured]:
 
 def _dataflow_s(accelerator: str, chips: int, tensor: int) -> float:
     """Time of an iteration by DFModel's algebra, kernel by kernel at the whole peak [s]."""
-    found = ask_map(
+    answer = ask_map(
         model=MODEL,
         accelerator=accelerator,
         gpus=chips,
@@ -68,7 +68,7 @@ def _dataflow_s(accelerator: str, chips: int, tensor: int) -> float:
         sequence_tile=32,
         compute_utilisation=1.0,
     ).found
-    return BATCH / found.totals.throughput_per_s
+    return BATCH / answer.totals.throughput_per_s
 
 
 def _closed_form_s(accelerator: str, chips: int, tensor: int) -> float:

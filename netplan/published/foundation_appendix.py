@@ -61,8 +61,8 @@ def configuration_checks() -> Iterator[Check]:
     for row in published("optimal-configurations"):
         gpus, hb_size = int(row["gpus"]), int(row["hb_size"])
         strategy = STRATEGIES[row["strategy"]]
-        found = optimum(strategy, row["model"], row["accelerator"], hb_size, gpus)
-        got = (found.iteration_time_s, found.memory_bytes / 1e9)
+        plan = optimum(strategy, row["model"], row["accelerator"], hb_size, gpus)
+        got = (plan.iteration_time_s, plan.memory_bytes / 1e9)
         printed = (float(row["iteration_time_s"]), float(row["memory_gb"]))
         gap = max((ours / theirs - 1 for ours, theirs in zip(got, printed, strict=True)), key=abs)
         texts = (", ".join(f"{value:.7g}" for value in pair) for pair in (printed, got))

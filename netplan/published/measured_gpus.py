@@ -161,7 +161,7 @@ def _experts() -> Iterator[Errors]:
 
 def _exchanges() -> Iterator[Errors]:
     """Dispatch and combine of each kind of exchange."""
-    found: dict[tuple[ExchangeKind, ExchangePhase], list[tuple[float, float]]] = {}
+    errors_by_kind: dict[tuple[ExchangeKind, ExchangePhase], list[tuple[float, float]]] = {}
     for row in published("measured-expert-exchange"):
         kind = EXCHANGES[row["software"].rpartition(" ")[2]]
         phase: ExchangePhase = "dispatch" if row["phase"] == "dispatch" else "combine"
@@ -169,8 +169,8 @@ def _exchanges() -> Iterator[Errors]:
         exchange = ExpertExchange(hidden, top_k, gpus, nodes, kind, row["dtype"])
         time_s = expert_exchange_s(row["accelerator"], phase, int(row["tokens_per_gpu"]), exchange)
         taken_s = float(row["time_s"])
-        found.setdefault((kind, phase), []).append((float(time_s) / taken_s - 1, taken_s))
-    for (kind, phase), errors in found.items():
+        errors_by_kind.setdefault((kind, phase), []).append((float(time_s) / taken_s - 1, taken_s))
+    for (kind, phase), errors in errors_by_kind.items():
         yield Errors("exchange", f"{phase} of experts, {kind}", *np.array(errors).T)
 
 
@@ -205,8 +205,8 @@ def collective_checks() -> Iterator[Check]:
         point = tuple(row[key] for key in ("accelerator", "dtype", "gpus", "message_bytes"))
         if row["collective"] == "all_reduce" and point == HEADLINE:
             yield from _points([row], INSIDE)
-    for (at, _), some in groupby(rows[len(inside) :], lambda row: (row["source"], _way(row))):
-        yield from _points(list(some), f"Measured collectives, {at.removeprefix(GITHUB)}")
+    for (address, _), some in groupby(rows[len(inside) :], lambda row: (row["source"], _way(row))):
+        yield from _points(list(some), f"Measured collectives, {address.removeprefix(GITHUB)}")
     for kind, some in groupby(published("two-domain-allreduce"), lambda row: row["network_kind"]):
         yield from _between_two(kind, list(some))
 
@@ -263,12 +263,12 @@ def _between_two(kind: str, rows: list[dict[str, str]]) -> Iterator[Check]:
 
 def _errors(accelerator: str, rows: list[dict[str, str]]) -> Iterator[Check]:
     """Mean and 95th percentile of the errors on one accelerator."""
-    found: list[float] = []
+    times_s: list[float] = []
     alike = ("collective", "dtype", "gpus")
     for _, some in groupby(rows, key=lambda row: [row[key] for key in alike]):
-        found += _seconds(list(some)).tolist()
+        times_s += _seconds(list(some)).tolist()
     (taken_s,) = _columns(rows, "time_s")
-    off, order = np.abs(np.array(found) / taken_s - 1), in_order(taken_s, found)
+    off, order = np.abs(np.array(times_s) / taken_s - 1), in_order(taken_s, times_s)
     for name, error, most in (
         ("mean", float(np.mean(off)), MEAN_ERROR),
         ("95th percentile", float(np.quantile(off, 0.95)), LARGEST_ERROR),
@@ -280,10 +280,10 @@ def _errors(accelerator: str, rows: list[dict[str, str]]) -> Iterator[Check]:
 
 def _points(rows: list[dict[str, str]], source: str) -> Iterator[Check]:
     """Measured times beside netplan's, and whether all of them stand in the same order."""
-    found = np.concatenate([_seconds([row]) for row in rows])
+    times_s = np.concatenate([_seconds([row]) for row in rows])
     (taken,) = _columns(rows, "time_s")
-    order = len(rows) == 1 or in_order(taken, found)
-    for row, taken_s, found_s in zip(rows, taken, found, strict=True):
+    order = len(rows) == 1 or in_order(taken, times_s)
+    for row, taken_s, found_s in zip(rows, taken, times_s, strict=True):
         way = f" ({_way(row)})" if _way(row) else ""
         size = si(float(row["message_bytes"]), "B")
         name = f"{row['collective']}{way} of {size} on {row['gpus']} {row['accelerator']}"

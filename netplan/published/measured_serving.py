@@ -335,18 +335,19 @@ def point_errors() -> tuple[PointErrors, ...]:
     """
     timed = [point for point in serving_points() if point.concurrency and not point.overload]
     points = [point for point in timed if point.gpus]
-    seen, found = measured(points), _predicted(points)
-    medians = [_medians(ALL, ALL, seen, found)]
+    seen, predictions = measured(points), _predicted(points)
+    medians = [_medians(ALL, ALL, seen, predictions)]
     for kind in ("mode", "framework", "accelerator", "model"):
         names = np.array([getattr(point, kind) for point in points])
         medians += [
-            _medians(kind, str(group), seen, found, names == group) for group in np.unique(names)
+            _medians(kind, str(group), seen, predictions, names == group)
+            for group in np.unique(names)
         ]
     ran = np.array([point.server_as_run is not point.server for point in points])
     listed = [point for point in points if point.server_as_run is not point.server]
     guessed = [point for point in timed if not point.gpus]
     medians += [
-        _medians("reading", RAN, seen, found, ran),
+        _medians("reading", RAN, seen, predictions, ran),
         _medians("reading", LISTED, measured(listed), _predicted(listed, listed=True)),
         _medians("reading", GUESSED, measured(guessed), _predicted(guessed)),
     ]
@@ -359,18 +360,19 @@ def _predicted(points: Sequence[ServingPoint], *, listed: bool = False) -> Mappi
 
 
 def _medians(
-    kind: str, group: str, seen: Times, found: Mapping[str, Times], some: Bools | None = None
+    kind: str, group: str, seen: Times, predictions: Mapping[str, Times], some: Bools | None = None
 ) -> PointErrors:
     """Median errors of some of the points, or all."""
     chosen = np.ones(len(seen.tpot), dtype=np.bool_) if some is None else some
     medians: dict[str, dict[str, float]] = {"tpot": {}, "ttft": {}}
-    for way, times in found.items():
+    for way, times in predictions.items():
         off = times.errors(seen)
         for name, of_ways in medians.items():
             of_ways[way] = float(np.median(getattr(off, name)[chosen]))
-    own = found[BY_SOFTWARE.name]
+    of_software = predictions[BY_SOFTWARE.name]
     order = {
-        name: in_order(getattr(seen, name)[chosen], getattr(own, name)[chosen]) for name in medians
+        name: in_order(getattr(seen, name)[chosen], getattr(of_software, name)[chosen])
+        for name in medians
     }
     return PointErrors(kind, group, int(chosen.sum()), **medians, in_order=order)
 

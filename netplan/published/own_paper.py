@@ -216,16 +216,16 @@ def _check(row: OwnRow, answer: Mapping[str, Any] | None) -> Check:
         value = None if answer is None else output(answer, row.field)
     except NoRowError:
         value = None
-    found = printed_check(
+    compared = printed_check(
         (row.name or row.field, row.source, str(row.printed)),
         value if isinstance(value, str) or value is None else float(value),
         tolerance=row.tolerance,
         baseline=row.baseline,
         reason=row.reason,
     )
-    if row.grade is None or found.verdict == "fail":
-        return found
-    if RANKS[found.grade] > RANKS[row.grade]:
-        return found.as_grade(found.grade, failed=True)
-    whose = row.grade == "source" and found.grade != "exact"
-    return found.as_grade(row.grade if whose else found.grade)
+    if row.grade is None or compared.verdict == "fail":
+        return compared
+    if RANKS[compared.grade] > RANKS[row.grade]:
+        return compared.as_grade(compared.grade, failed=True)
+    whose = row.grade == "source" and compared.grade != "exact"
+    return compared.as_grade(row.grade if whose else compared.grade)

@@ -219,15 +219,15 @@ class Verification(Answer):
             return
         lost = [check for check in self.checks if check.verdict == "fail"]
         failed = [_named(check) for check in lost]
-        said = (self.sentence, *([f"Failed: {'; '.join(failed[:NAMED])}."] if failed else []))
+        words = (self.sentence, *([f"Failed: {'; '.join(failed[:NAMED])}."] if failed else []))
         more = more_of("every check and reason", '--only "Table 2"', "--grade off")
-        own = self.title != HEADING
-        if own or (self.grade and self.checks):
+        of_a_user = self.title != HEADING
+        if of_a_user or (self.grade and self.checks):
             far = sorted(self.checks, key=lambda check: -abs(check.gap or 0.0))
             yield from Screen(
                 Heading(self.title),
-                said,
-                Table("checks", (*FAR, *SHOWN[-1:]) if own else FAR, far),
+                words,
+                Table("checks", (*FAR, *SHOWN[-1:]) if of_a_user else FAR, far),
                 (),
                 more_of("every reason, and what each would take"),
                 most_rows=len(far),
@@ -238,7 +238,7 @@ class Verification(Answer):
         reasons = sorted(self._by_reason("off", "source").items(), key=lambda item: -len(item[1]))
         yield from Screen(
             Heading(self.title),
-            said,
+            words,
             Table("papers", PAPERS, rows),
             tuple(f"Differs: {_several(named)}: {reason}." for reason, named in reasons[:NAMED]),
             more,
@@ -344,18 +344,18 @@ class Verify(Question[Verification]):
             return Verification(tuple(left_out.bar_checks(refits)), refits)
         if self.runs:
             return Verification((), runs=dated_runs.every_run())
-        listed = [one for one in record().values() if self._asks(one)]
+        listed = [row for row in record().values() if self._asks(row)]
         if not listed:
             graded = f" of grade {self.grade}" if self.grade else ""
             raise InputError(
                 f"--only {self.only!r}: no check{graded} has this in its name or source"
             )
-        needed = {one.suite for one in listed}
+        needed = {row.suite for row in listed}
         suites = each(
             [item for item in SUITES.items() if not chosen or item[0] in needed],
             lambda item: item[0],
         )
-        asked = {(one.name, one.source) for one in listed}
+        asked = {(row.name, row.source) for row in listed}
         ran = (check for _, run in suites for check in run())
         checks = (check for check in ran if not chosen or (check.name, check.source) in asked)
         return Verification(tuple(checks), grade=self.grade)
@@ -367,14 +367,14 @@ class Verify(Question[Verification]):
         read = read_paper(path)
         asked = (check for check in read.checks() if self.grade in (None, check.grade))
         key = (self.only or "").lower()
-        checks = tuple(one for one in asked if key in f"{one.name}\n{one.source}".lower())
+        checks = tuple(check for check in asked if key in f"{check.name}\n{check.source}".lower())
         return Verification(checks, grade=self.grade, title=read.paper.title)
 
-    def _asks(self, one: Recorded) -> bool:
+    def _asks(self, row: Recorded) -> bool:
         """Whether a check is asked for by its name or source, and by its recorded grade."""
         key = (self.only or "").lower()
-        named = key in one.name.lower() or key in one.source.lower()
-        return named and self.grade in (None, one.grade)
+        named = key in row.name.lower() or key in row.source.lower()
+        return named and self.grade in (None, row.grade)
 
 
 verify = asks(Verify)

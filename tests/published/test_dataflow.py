@@ -34,7 +34,7 @@ def test_the_logs_pass_and_what_is_known_says_why(
         "HPL: least utilisation of all systems",
     }
     assert (grades["exact"], grades["close"]) == (34, 18)
-    assert len({one.name for one in checks}) == len(checks) == 104
+    assert len({one.name for one in checks}) == len(checks) == 106
 
 
 def test_ratios_are_those_of_means() -> None:
