@@ -6,7 +6,8 @@ GPUs each instance has some.
 
 Batch, chunks and update are not printed. What follows from the formulas alone is exact; changes of
 MP 64 (its tensor degree; data degree 16) follow from one fitted share of communication; the rest is
-a trend of the preset ``comet-fit``, whose inputs were fitted to these figures, or known to differ.
+a trend of the preset ``comet-fit``, whose inputs were fitted to these figures. Fig. 15 is that of
+the physical preset ``comet``, as the study ``clusters`` has it; what it lacks is the source's.
 Sizes of the recommendation model are a stand-in's: of its figure only trends are checked.
 Source: Kadiyala et al., COMET (arXiv:2211.16648).
 """

@@ -5,8 +5,9 @@ Mappings (ACM TACO 2024; arXiv:2412.16432), and the logs, input files and user g
 code.
 
 *Design spaces* (Sec. VI-C, VII-E, VIII-C): most inputs of these studies are not printed, so a ratio
-passes by its direction (above or below 1), those of the dragonfly and of the TPU within a factor of
-1.5; the number stands beside it. All ratios are those of mean utilisations. The studies
+is a trend by its direction (above or below 1), those of the dragonfly and of the TPU within a
+factor of 1.5; the gap stands beside it. All are ratios of means: of utilisations, or of FLOP/s a
+dollar and a watt with what is assumed of parts without a price. The studies
 ``dataflow-design-space``, ``sram-vs-dram`` and ``3d-memory`` run the same points.
 
 *Serving* (Sec. VIII-A and B): Llama 3 8B on 16 chips, and drafts for Llama 3 405B on them. One

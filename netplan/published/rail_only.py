@@ -5,8 +5,8 @@ Performance)?, arXiv:2307.12169.
 
 Times of Fig. 9 to 11 come from any source: ``netplan verify`` takes them from the plan search, a
 study's report from its own rows. The paper does not state the peak rate, latency, bytes per
-parameter or memory limit behind these figures, and no set of them meets all points. So ``verify``
-lists the numbers as known not to reproduce, under one plausible set: H100 (989 TFLOP/s, 80 GB),
+parameter or memory limit behind these figures, and no set of them meets all points. So
+numbers that are not close are the source's, under one plausible set: H100 (989 TFLOP/s, 80 GB),
 NVLink 900 GB/s (both directions added, as in the rest of the paper), network 50 GB/s, latency 1 us,
 16 bytes a parameter. What holds under every set tried is checked.
 """

@@ -197,8 +197,8 @@ def _communication() -> Iterator[Measured]:
     message = Message((0,), 1.0)
     below = [100 * (1 - message.seconds / _simulated_s([(message,) * some])) for some in (1, 2, 5)]
     yield "two equal messages on one link: analytical below simulated, %", below[1]
-    tasks = f"{below[0]:.0f} (no link shared) to {below[2]:.0f} (one link for all)"
-    yield "five tasks: analytical below simulated, %", tasks
+    # Of tasks that share no link, and of five on one.
+    yield "five tasks: analytical below simulated, %", f"{below[0]:.0f} to {below[2]:.0f}"
     for tiles in (4, 16):
         step = [Message((tile,), 1 / tiles) for tile in range(tiles)]
         steps = 2 * (tiles - 1)

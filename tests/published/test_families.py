@@ -77,9 +77,10 @@ def test_a_twist_gains_nothing_where_all_axes_are_long() -> None:
 
 def test_what_is_not_readable_says_so(suites: dict[str, Callable[[], tuple[Check, ...]]]) -> None:
     unread = [check for check in suites["families"]() if "not readable" in check.reason]
-    assert [(check.grade, check.expected, check.got) for check in unread if check.gap] == [
-        ("source", "1.41", "1.01"),
-        ("source", "1.53", "2.02"),
-        ("source", "2.04", "0.23"),
-        ("source", "7.2", "2.0"),
+    # Prices are the book's; what the paper's were nobody could read.
+    assert [(check.grade, check.expected) for check in unread if check.gap] == [
+        ("source", "1.41"),
+        ("source", "1.53"),
+        ("source", "2.04"),
+        ("source", "7.2"),
     ]
