@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from netplan.catalog import shipped_root
 from netplan.records import replace
+from netplan.units import PERCENT
 
 Grade = Literal["exact", "close", "trend", "off", "source"]
 GRADES: tuple[Grade, ...] = get_args(Grade)
@@ -33,6 +34,8 @@ CLOSE = 0.05
 """Relative error up to which a number is close where its source states none of its own [1]."""
 
 NO_VALUE = ("", "-")
+TENTHS_BELOW = 10
+"""Per cent from which a gap is shown without tenths [%]."""
 
 
 class Recorded(Struct, frozen=True):
@@ -140,7 +143,10 @@ class Check(Struct, frozen=True):
     @property
     def gap_shown(self) -> str:
         """The gap for people."""
-        return "" if self.gap is None or not self.gap else f"{100 * self.gap:+.2g} %"
+        if not self.gap:
+            return ""
+        percent = PERCENT * self.gap
+        return f"{percent:+,.0f} %" if abs(percent) >= TENTHS_BELOW else f"{percent:+.2g} %"
 
 
 def check(  # noqa: PLR0913 - what a check is

@@ -368,6 +368,8 @@ class Verify(Question[Verification]):
         asked = (check for check in read.checks() if self.grade in (None, check.grade))
         key = (self.only or "").lower()
         checks = tuple(check for check in asked if key in f"{check.name}\n{check.source}".lower())
+        if not checks:
+            raise InputError(f"{path}: no row has this grade, or this in its name or source")
         return Verification(checks, grade=self.grade, title=read.paper.title)
 
     def _asks(self, row: Recorded) -> bool:
