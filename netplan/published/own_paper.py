@@ -141,7 +141,7 @@ def read_paper(path: Path) -> ReadPaper:
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder, "my-paper.yaml")
-    ...     _ = path.write_text("rows: [{question: collective all_reduce --gpus 8 --size 1GB,"
+    ...     _ = path.write_text("rows: [{question: collective hgx-h100 --bytes 1GB,"
     ...                         " field: nothing, printed: 1, source: Table 1}]")
     ...     read_paper(path).paper.rows[0].tolerance
     0.05
