@@ -10,6 +10,7 @@ from netplan.published.checks import Check, checks_of, published
 from netplan.published.dataflow import (
     CHIP_NAMES,
     DIMENSIONS,
+    GUIDE_DIE_USD,
     LINK_NAMES,
     MEMORY_NAMES,
     RATIOS,
@@ -19,6 +20,7 @@ from netplan.published.dataflow import (
     design_space_ratios,
     fig_19_ratios,
     fig_22_shares,
+    system_amount,
     utilisation,
 )
 
@@ -111,3 +113,18 @@ def test_utilisation_of_a_transform_by_hand(system: System, value: float) -> Non
     exchange_s = 2 * 512**2 * 8 * 2**20 / (links * rate)
     peak = {"sn30": 614.4e12, "h100-80gb": 989.4e12}[system.accelerator]
     assert utilisation(system) == pytest.approx(5 * 40 * 2**30 / (exchange_s * peak), rel=1e-5)
+
+
+def test_price_and_power_of_a_system_by_hand() -> None:
+    """SN30 as the user guide has them, but for the rate of their memory and the sizes of the torus.
+
+    1,024 (16,522.25 + 200) and, of each of two rings of 32, links of 1,024 x 25 at 2 USD and ports
+    of 2 x 1,024/32 x 25 at 24 USD a GB/s; power by the fit 3e-7 X^2 + 4.3e-4 X + 0.04 kW.
+    """
+    system = System("gpt-1t", "ring-ring", "sn30", "ddr4", "pcie4")
+    links, ports = 2 * 1024 * 25, 2 * 2 * 32 * 25
+    price = 1024 * (GUIDE_DIE_USD + 200) + 2 * links + 24 * ports
+    assert system_amount(system, "price") == pytest.approx(price, rel=1e-12)
+    die_w = 1e3 * (3e-7 * 614.4**2 + 4.3e-4 * 614.4 + 0.04)
+    power = 1024 * (die_w + 200 * 0.16248) + 0.052 * (links + ports)
+    assert system_amount(system, "energy") == pytest.approx(power, rel=1e-12)
