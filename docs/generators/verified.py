@@ -1,10 +1,8 @@
-"""The table of `netplan verify`, as a page: what reproduces, and every number that does not."""
-
-from collections import Counter
+"""The table of `netplan verify`, as a page: how near numbers come, and what differs."""
 
 from docs.generators.tables import markdown, table
-from netplan.published.checks import Check
-from netplan.published.verify import Verification
+from netplan.published.checks import GRADES, Check, Grade
+from netplan.published.verify import TITLES, PaperRow, Verification
 
 INTRODUCTION = """# What reproduces today
 
@@ -12,47 +10,73 @@ INTRODUCTION = """# What reproduces today
 each word means, is told in [How netplan is verified](verification.md).
 
 """
-KNOWN = """
-## Known not to reproduce
-
-Published numbers that netplan does not give, with both values. They are not corrected, tuned or
-left out; reasons stand below, under the number of the row.
-
-"""
+APART: dict[Grade, str] = {
+    "trend": "What is printed is an order, a direction or a bound, or a number that is further away"
+    " than 5 %: it stands beside netplan's.",
+    "off": "Published numbers that netplan does not give, for which a better model would be needed."
+    " Nothing is tuned, corrected or left out.",
+    "source": "Published numbers that another number of the same source, or its own formula,"
+    " contradicts, or whose inputs are not printed: the reason recomputes them as far as they can"
+    " be.",
+}
+"""What stands above the tables of what is neither exact nor close."""
 
 
 def verified_page(found: Verification) -> str:
-    """The page: counts of every source, numbers that are known to differ, reasons."""
-    verdicts = Counter((_paper(check), check.verdict) for check in found.checks)
-    papers = dict.fromkeys(_paper(check) for check in found.checks)
+    """The page: counts of every source, and one table a grade of numbers that differ."""
+    papers = [PaperRow.of(paper, tuple(checks)) for paper, checks in found.papers.items()]
     rows = [
-        (markdown(paper), f"{verdicts[paper, 'pass']}", f"{verdicts[paper, 'known']}")
+        (markdown(paper.source), *(f"{paper.grades[grade]}" for grade in GRADES))
         for paper in papers
     ]
-    known = [check for check in found.checks if check.verdict == "known"]
-    reasons = {why: number for number, why in enumerate(dict.fromkeys(c.reason for c in known), 1)}
-    apart = [
-        (*map(markdown, (one.name, one.source, one.expected, one.got)), f"{reasons[one.reason]}")
-        for one in known
+    parts = "".join(_part(found, grade) for grade in TITLES)
+    return INTRODUCTION.format(summary=_summary(found)) + table(("source", *GRADES), rows) + parts
+
+
+def _part(found: Verification, grade: Grade) -> str:
+    """Numbers of a grade with both values and the gap; their reasons below, under a number."""
+    chosen = [check for check in found.checks if check.grade == grade]
+    reasons = {why: number for number, why in enumerate(dict.fromkeys(map(_why, chosen)), 1)}
+    rows = [
+        (
+            *map(markdown, (one.name, one.source, one.expected, one.got, one.gap_shown)),
+            f"{reasons[_why(one)]}",
+        )
+        for one in chosen
     ]
     listed = "\n".join(f"{number}. {markdown(why)}." for why, number in reasons.items())
     return (
-        INTRODUCTION.format(summary=_summary(found))
-        + table(("source", "pass", "known to differ"), rows)
-        + KNOWN
-        + table(("number", "source", "published", "netplan", "reason"), apart)
-        + f"\n### Reasons\n\n{listed}\n"
+        f"\n## {TITLES[grade]}\n\n{APART[grade]}\n\n"
+        + table(("number", "source", "published", "netplan", "gap", "reason"), rows)
+        + f"\n{listed}\n"
     )
+
+
+def _why(one: Check) -> str:
+    """Why a number differs, and what it would take."""
+    return f"{one.reason}; it would take {one.takes}" if one.takes else one.reason
+
+
+def counted(found: Verification) -> str:
+    """How many numbers have each grade, as the README says it."""
+    words: dict[Grade, str] = {
+        "exact": "exact",
+        "close": "close",
+        "trend": "trends",
+        "off": "off by our models",
+        "source": "contradicted or left open by their own source",
+    }
+    return ", ".join(f"{found.grades[grade]:,} {text}" for grade, text in words.items())
 
 
 def _summary(found: Verification) -> str:
-    count = {verdict: f"{found.count(verdict):,}" for verdict in ("pass", "fail", "known")}
-    return (
-        f"{count['pass']} published numbers pass, {count['fail']} fail, {count['known']} are known"
-        " not to reproduce."
-    )
-
-
-def _paper(one: Check) -> str:
-    """The source without its table, equation or section."""
-    return one.source.partition(", ")[0]
+    words: dict[Grade, str] = {
+        "exact": "are exact to the printed digits",
+        "close": "close (within their source's own error, or 5 %)",
+        "trend": "trends",
+        "off": "off by netplan's models",
+        "source": "contradicted or left open by their own source",
+    }
+    told = [f"{found.grades[grade]:,} {text}" for grade, text in words.items()]
+    failed = found.count("fail")
+    return f"Of the published numbers {', '.join(told[:-1])} and {told[-1]}; {failed} fail."

@@ -37,7 +37,10 @@ from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS
 from netplan.costing.switches import SWITCHES, circuit_layer
 from netplan.costing.wiring import CARD, Hardware, wire
 from netplan.errors import InputError
-from netplan.published.checks import Check, Measured, check, known, published, suite
+from netplan.faults.years.clusters import interruptions_by_record
+from netplan.faults.years.rates import FAILURE_BOOKS, unit_counts
+from netplan.faults.years.reliability import mtbf_h
+from netplan.published.checks import Check, Measured, check, published, suite
 from netplan.records import Entry, replace
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.build import build_fabric
@@ -289,6 +292,29 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
         return 100 * (gpus * max(sizes) / 4 / twisted - 1)
 
     @property
+    def tree_money(self) -> float:
+        """Price of a fat tree with as many links a GPU over that of this network [1]."""
+        tree = self.fat_tree(planes=self.built.ports_per_gpu)
+        return _price_usd(tree, "2026") / _price_usd(self, "2026")
+
+    @property
+    def clos_money(self) -> float:
+        """Price of a Clos of the book's optics, one link a GPU, over that of this network [1]."""
+        clos = Sized(fabric="rail-optimized", gpus=self.gpus, hb_size=self.hb_size)
+        return _price_usd(clos, "2026") / _price_usd(self, "2026")
+
+    @property
+    def clos_repair(self) -> float:
+        """Per cent of the time that a Clos stops one job on all GPUs, an hour each, by the book.
+
+        Links between NPUs that are joined directly stop none: there is another way round.
+        """
+        clos = Sized(fabric="rail-optimized", gpus=self.gpus, hb_size=self.hb_size)
+        book = FAILURE_BOOKS.load("2026").placed(self.hb_size)
+        stops = interruptions_by_record(book, unit_counts(clos.built))["network"]
+        return 100 / (1 + mtbf_h(stops))
+
+    @property
     def places(self) -> int:
         """Places of a HammingMesh [1]."""
         return prod(hammingmesh_shape(self.spec, self.built.sizing).sizes)
@@ -322,8 +348,8 @@ def design_checks() -> Iterator[Check]:
             name = f"{row['design']}: {column.replace('_', ' ')}"
             digits = len(expected.partition(".")[2])
             got = f"{counts[column]:.{digits}f}"
-            why = row["reason"] if column in exempt else ""
-            yield check(name, row["source"], expected or "none", got, reason, why_not=why)
+            why = row["reason"] if column in exempt else reason
+            yield check(name, row["source"], expected or "none", got, why)
 
 
 def design_counts(rule: str, inputs: str) -> Counts:
@@ -452,11 +478,13 @@ def _modules(design: Sized) -> Counts:
 
 def _cost(design: Sized) -> Counts:
     """Also what the network costs by a GPU, by the prices of the rail-only paper [USD]."""
-    books = PRICE_BOOKS.load("rail-only-2023"), POWER_BOOKS.load("2026")
-    bill = make_bill(
-        design.spec, design.built.sizing, BillBooks(*books, CABLING_BOOKS.load("2026"))
-    )
-    return {**_tiers(design), "usd_per_gpu": bill.capital.base / design.gpus}
+    return {**_tiers(design), "usd_per_gpu": _price_usd(design, "rail-only-2023") / design.gpus}
+
+
+def _price_usd(design: Sized, prices: str) -> float:
+    """Price of a network by a book [USD]."""
+    books = PRICE_BOOKS.load(prices), POWER_BOOKS.load("2026"), CABLING_BOOKS.load("2026")
+    return make_bill(design.spec, design.built.sizing, BillBooks(*books)).capital.base
 
 
 def _circuit_torus(design: Sized) -> Counts:
@@ -524,11 +552,7 @@ def family_checks() -> Iterator[Measured | Check]:
     """
     rows = published(TABLE)
     for row in rows:
-        if row["quantity"]:
-            yield row["name"], attrgetter(row["quantity"])(sized(row["inputs"]))
-    for row in rows:
-        if not row["quantity"]:
-            yield known(row["name"], row["source"], row["expected"], "-", row["reason"])
+        yield row["name"], attrgetter(row["quantity"])(sized(row["inputs"]))
 
 
 def least_diameter(switches: int) -> int:

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from netplan.errors import NetplanError
 from netplan.performance.plan import Plan, PlanTime
-from netplan.published.checks import Check, check, known, published
+from netplan.published.checks import CLOSE, Check, check, published
 from netplan.questions.search import search
 from netplan.reports.sections import Column, Section, Table, column
 from netplan.traffic.placement import Degrees, Placement
@@ -46,7 +46,6 @@ LEAST_SHARE, AIM = 3 / 4, 7 / 8
 EXPERTS = "runs with experts have wider bars, and do not count"
 SHORT = "dated times of plans that teams do not run are the least of many, which are too small"
 OTHER_SOFTWARE = "the run had other software than is assumed where none is named"
-OUTSIDE = f"the chosen plan takes less than {LEAST:g} or more than {MOST:g} times as long"
 NO_PLAN = "no plan is found"
 
 
@@ -232,10 +231,9 @@ def choice_checks(choices: tuple[ChosenPlan, ...]) -> Iterator[Check]:
             got,
         )
         apart = "" if run.counts else OTHER_SOFTWARE if run.dense else EXPERTS
-        if choice.met:
-            yield check(*named, apart, holds=True)
-        else:
-            yield known(*named, choice.reason or apart or OUTSIDE)
+        gap = choice.ratio - 1 if choice.ratio else None
+        # The plan of the run is among those searched, so that the best takes no longer.
+        yield check(*named, choice.reason or apart, met=gap is not None and gap <= CLOSE, gap=gap)
     counted = [choice for choice in choices if choice.run.counts]
     met = sum(choice.met for choice in counted)
     rule = (
@@ -243,10 +241,7 @@ def choice_checks(choices: tuple[ChosenPlan, ...]) -> Iterator[Check]:
         TITLE,
     )
     aim, least = (ceil(share * len(counted)) for share in (AIM, LEAST_SHARE))
-    if least <= met < aim:
-        yield known(*rule, f"at least {aim}", f"{met}", SHORT)
-    else:
-        yield check(*rule, f"at least {aim}", f"{met}", holds=met >= aim)
+    yield check(*rule, f"at least {aim}", f"{met}", SHORT, met=met >= least, gap=met / aim - 1)
 
 
 def choice_sections(choices: tuple[ChosenPlan, ...]) -> Iterator[Section]:

@@ -274,7 +274,8 @@ def bar_checks(refits: LeftOut) -> Iterator[Check]:
                 f"{TITLE}, {words}",
                 f"{100 * float(stated):.1f}, within {100 * NEAR:.1f}",
                 f"{100 * got:.1f}",
-                holds=abs(got - float(stated)) <= NEAR,
+                met=abs(got - float(stated)) <= NEAR,
+                gap=got - float(stated),
             )
         if bar.without == "source" and bar.printed and not bar.kind.startswith("tpu"):
             ends = bar.printed.low, bar.printed.high

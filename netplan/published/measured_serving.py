@@ -31,7 +31,7 @@ from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import Requests, aggregated
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.stacks import DATAFLOW_SERVING_STACK, DEFAULT_SERVING_STACK, SERVING_STACKS
-from netplan.published.checks import Check, check, published
+from netplan.published.checks import Check, check, in_order, published
 from netplan.records import PositiveFloat, PositiveInt
 from netplan.reports.sections import Column, Section, Table, column
 from netplan.workloads.accelerators import ACCELERATORS
@@ -227,13 +227,17 @@ class Times(Struct, frozen=True, eq=False):
 
 
 class PointErrors(Struct, frozen=True):
-    """Median errors of a group of points by each way of predicting them [1]."""
+    """Median errors of a group of points by each way of predicting them [1].
+
+    ``in_order`` says of both times whether slower points are so by the software's own stack.
+    """
 
     kind: str
     group: str
     points: int
     tpot: Mapping[str, float]
     ttft: Mapping[str, float]
+    in_order: Mapping[str, bool]
 
 
 def measured(points: Sequence[ServingPoint]) -> Times:
@@ -331,35 +335,46 @@ def point_errors() -> tuple[PointErrors, ...]:
     """
     timed = [point for point in serving_points() if point.concurrency and not point.overload]
     points = [point for point in timed if point.gpus]
-    errors = _errors(points)
-    medians = [_medians(ALL, ALL, errors, np.ones(len(points), dtype=np.bool_))]
+    seen, predictions = measured(points), _predicted(points)
+    medians = [_medians(ALL, ALL, seen, predictions)]
     for kind in ("mode", "framework", "accelerator", "model"):
         names = np.array([getattr(point, kind) for point in points])
         medians += [
-            _medians(kind, str(group), errors, names == group) for group in np.unique(names)
+            _medians(kind, str(group), seen, predictions, names == group)
+            for group in np.unique(names)
         ]
     ran = np.array([point.server_as_run is not point.server for point in points])
     listed = [point for point in points if point.server_as_run is not point.server]
     guessed = [point for point in timed if not point.gpus]
     medians += [
-        _medians("reading", RAN, errors, ran),
-        _medians("reading", LISTED, _errors(listed, listed=True), ran[ran]),
-        _medians("reading", GUESSED, _errors(guessed), np.ones(len(guessed), dtype=np.bool_)),
+        _medians("reading", RAN, seen, predictions, ran),
+        _medians("reading", LISTED, measured(listed), _predicted(listed, listed=True)),
+        _medians("reading", GUESSED, measured(guessed), _predicted(guessed)),
     ]
     return tuple(medians)
 
 
-def _errors(points: Sequence[ServingPoint], *, listed: bool = False) -> Mapping[str, Times]:
-    """Errors of points by each way."""
-    seen = measured(points)
-    return {way.name: predicted(points, way, listed=listed).errors(seen) for way in WAYS}
+def _predicted(points: Sequence[ServingPoint], *, listed: bool = False) -> Mapping[str, Times]:
+    """Times of points by each way."""
+    return {way.name: predicted(points, way, listed=listed) for way in WAYS}
 
 
-def _medians(kind: str, group: str, errors: Mapping[str, Times], some: Bools) -> PointErrors:
-    """Medians of some of the points."""
-    tpot = {name: float(np.median(times.tpot[some])) for name, times in errors.items()}
-    ttft = {name: float(np.median(times.ttft[some])) for name, times in errors.items()}
-    return PointErrors(kind, group, int(some.sum()), tpot, ttft)
+def _medians(
+    kind: str, group: str, seen: Times, predictions: Mapping[str, Times], some: Bools | None = None
+) -> PointErrors:
+    """Median errors of some of the points, or all."""
+    chosen = np.ones(len(seen.tpot), dtype=np.bool_) if some is None else some
+    medians: dict[str, dict[str, float]] = {"tpot": {}, "ttft": {}}
+    for way, times in predictions.items():
+        off = times.errors(seen)
+        for name, of_ways in medians.items():
+            of_ways[way] = float(np.median(getattr(off, name)[chosen]))
+    of_software = predictions[BY_SOFTWARE.name]
+    order = {
+        name: in_order(getattr(seen, name)[chosen], getattr(of_software, name)[chosen])
+        for name in medians
+    }
+    return PointErrors(kind, group, int(chosen.sum()), **medians, in_order=order)
 
 
 def measured_point_checks() -> Iterator[Check]:
@@ -377,7 +392,9 @@ def _checked(errors: PointErrors, method: MeasuredMethod, name: str, most: float
         f"at most {100 * most:.0f}",
         f"{100 * medians[method.name]:.1f} (roofline {100 * medians[ROOFLINE.name]:.1f})",
     )
-    return check(*row, holds=medians[method.name] <= most, why_not=WHY.get(errors.group, ""))
+    return check(
+        *row, WHY.get(errors.group, ""), met=errors.in_order[name], gap=medians[method.name]
+    )
 
 
 def point_sections() -> Iterator[Section]:

@@ -41,19 +41,19 @@ def foundation_checks() -> Iterator[Measured | Check]:
         yield from figure()
 
 
-def _training(model: str = "gpt-1t", accelerator: str = "b200") -> Training:
+def paper_training(model: str = "gpt-1t", accelerator: str = "b200") -> Training:
     """Training with the paper's batch of 4,096 on one of its accelerators."""
     assumptions = ITERATION_MODELS.load("4d")
-    return Training.on(_paper_accelerator(accelerator), MODELS.load(model), assumptions, batch=4096)
+    return Training.on(paper_accelerator(accelerator), MODELS.load(model), assumptions, batch=4096)
 
 
-def _paper_accelerator(name: str) -> Accelerator:
+def paper_accelerator(name: str) -> Accelerator:
     """The accelerator of Table A3, whose A100 has the memory bandwidth of the 40 GB product."""
     overrides = {"accelerator.memory_bytes_per_s": "1555e9"} if name == "a100-80gb" else None
     return ACCELERATORS.load(name, overrides=overrides)
 
 
-def _best(
+def best_plan(
     training: Training,
     gpus: int,
     domain: int,
@@ -63,7 +63,7 @@ def _best(
     fixed: Mapping[str, int] | None = None,
 ) -> PlanTime:
     """Best plan on NVSwitch domains of this size."""
-    on = _paper_accelerator(accelerator)
+    on = paper_accelerator(accelerator)
     outer, outer_s = on.network_bytes_per_s, on.network_latency_s
     levels = (
         Level("switch", domain, on.hb_bytes_per_s, step_latency_s=on.hb_latency_s),
@@ -83,9 +83,9 @@ def _fastest(plans: Mapping[KeyT, PlanTime]) -> KeyT:
 
 def _figures_1_and_2() -> Iterator[Measured]:
     """Local minima over tensor and pipeline degrees, microbatch 1."""
-    training = _training()
+    training = paper_training()
     over_tensor = {
-        tensor: _best(
+        tensor: best_plan(
             training, CLUSTER, 8, fixed={"tensor": tensor, "pipeline": 64, "microbatch": 1}
         )
         for tensor in (1, 2, 4, 8, 16, 32)
@@ -98,7 +98,7 @@ def _figures_1_and_2() -> Iterator[Measured]:
     roomy = replace(training, memory_bytes=1e15)
     for domain in (8, 64):
         over_pipeline = {
-            pipeline: _best(
+            pipeline: best_plan(
                 roomy, CLUSTER, domain, fixed={"tensor": 8, "pipeline": pipeline, "microbatch": 1}
             )
             for pipeline in (2, 4, 8, 16, 32, 64, 128)
@@ -109,7 +109,7 @@ def _figures_1_and_2() -> Iterator[Measured]:
 
 def _figure_3() -> Iterator[Measured]:
     """SUMMA grids: (n_t, n_p) = (32, 1) with microbatch 8 against (8, 128) with microbatch 1."""
-    training = _training()
+    training = paper_training()
     for domain in (8, 64):
         plans = {}
         for total, pipeline, microbatch in ((32, 1, 8), (8, 128, 1)):
@@ -119,7 +119,7 @@ def _figure_3() -> Iterator[Measured]:
                 tensor = total // context
                 fixed = {"tensor": tensor, "context": context, "pipeline": pipeline}
                 fixed["microbatch"] = microbatch
-                plans[f"{tensor}, {context}, {pipeline}"] = _best(
+                plans[f"{tensor}, {context}, {pipeline}"] = best_plan(
                     training, CLUSTER, domain, strategy="summa", fixed=fixed
                 )
         yield f"fastest SUMMA (n1, n2, n_p), domain of {domain}", _fastest(plans)
@@ -127,22 +127,22 @@ def _figure_3() -> Iterator[Measured]:
 
 def _figure_4() -> Iterator[Measured]:
     """Optimal plans over the number of GPUs, domains of 8."""
-    training = _training()
-    best = {gpus: _best(training, gpus, 8) for gpus in (1024, 2048, 4096, 8192, CLUSTER)}
+    training = paper_training()
+    best = {gpus: best_plan(training, gpus, 8) for gpus in (1024, 2048, 4096, 8192, CLUSTER)}
     for gpus in (1024, 2048, 8192):
         inside = best[gpus].plan.placement.levels[0]
         degrees = f"{inside.tensor}, {inside.data}, {inside.pipeline}"
         yield f"{gpus:,} GPUs: (TP, DP, PP) in the domain", degrees
     deepest = max(gpus for gpus, timed in best.items() if timed.plan.pipeline == FULL_DEPTH)
     yield "GPUs up to which n_p is the full depth", deepest
-    vit = _training("vit-64k")
+    vit = paper_training("vit-64k")
     fits = []
     for gpus in (512, 2048, 8192, CLUSTER):
         with suppress(InfeasibleError):
-            _best(vit, gpus, 8)
+            best_plan(vit, gpus, 8)
             fits.append(gpus)
     yield "ViT: GPU counts where 1D fits", str(fits) if fits else "none"
-    plans = [_best(vit, gpus, 8, strategy="2d").plan for gpus in (2048, 4096, 8192, CLUSTER)]
+    plans = [best_plan(vit, gpus, 8, strategy="2d").plan for gpus in (2048, 4096, 8192, CLUSTER)]
     grids = [(plan.tensor, plan.context) for plan in plans]
     yield "ViT: most common (n1, n2) at scale", str(max(set(grids), key=grids.count))
 
@@ -151,8 +151,8 @@ def _figure_5() -> Iterator[Measured]:
     """Days of training on 1T tokens, 16,384 GPUs."""
     days = {}
     for accelerator, domain in (("a100-80gb", 4), ("h200", 8), ("b200", 8), ("b200", 64)):
-        training = _training(accelerator=accelerator)
-        timed = _best(training, CLUSTER, domain, accelerator=accelerator)
+        training = paper_training(accelerator=accelerator)
+        timed = best_plan(training, CLUSTER, domain, accelerator=accelerator)
         tokens = training.batch * MODELS.load("gpt-1t").sequence_length
         days[accelerator, domain] = TOKENS / tokens * timed.iteration_time_s / DAY_S
     yield "A100, domain of 4: days", days["a100-80gb", 4]

@@ -15,7 +15,7 @@ from operator import attrgetter
 import numpy as np
 
 from netplan.costing.switches import SWITCHES, SwitchModel
-from netplan.published.checks import Check, Measured, known, published, suite
+from netplan.published.checks import Check, Measured, check, published, suite
 from netplan.records import Entry
 from netplan.scenarios.reading import CatalogReader, in_planes, sizing_on
 from netplan.topologies.build import build_fabric
@@ -208,4 +208,5 @@ def product_checks() -> Iterator[Measured | Check]:
             yield row["name"], attrgetter(row["quantity"])(_product(row["inputs"]))
     for row in rows:
         if not row["quantity"]:
-            yield known(row["name"], row["source"], row["expected"], "-", row["reason"])
+            name, source, printed = row["name"], row["source"], row["expected"]
+            yield check(name, source, printed, "not planned", row["reason"])

@@ -40,7 +40,7 @@ from netplan.faults.years.reliability import (
     service_level,
     units_up,
 )
-from netplan.published.checks import Check, Measured, check, known, published, suite
+from netplan.published.checks import Check, Measured, check, published, suite
 from netplan.published.rail_only import PAIR, PAPER
 from netplan.scenarios.scenario import Scenario
 from netplan.topologies.build import build_fabric
@@ -125,9 +125,7 @@ def _llama_shares() -> Iterator[Measured | Check]:
     for cause, row in rows.items():
         printed, got = f"{row.printed_percent:.1f}", f"{100 * row.events / total:.1f}"
         why = f"{row.events} of {total} are {got} %, and only with this do the shares sum to 100 %"
-        checks.append(
-            check(f"{cause}: share of interruptions, %", LLAMA, printed, got, why_not=why)
-        )
+        checks.append(check(f"{cause}: share of interruptions, %", LLAMA, printed, got, why))
     agreeing = [share_check for share_check in checks if share_check.verdict == "pass"]
     yield from (share_check for share_check in checks if share_check.verdict != "pass")
     yield "shares that are their counts", f"{len(agreeing)} of {len(rows)}"
@@ -150,13 +148,14 @@ def _llama_by_cause() -> Iterator[Check]:
         low, high = poisson_interval(count)
         name = f"{cause}: interruptions by book 2026"
         interval = f"the count has a 95 % interval of {low:.3g} to {high:.3g}"
-        why, elsewhere = "the book's rate is made of this count", ""
+        why = "the book's rate is made of this count"
         if cause in FROM_ELSEWHERE:
             a_year_seen = count * DAYS_PER_YEAR / LLAMA_DAYS
             seen_too = f"{a_year:.0f} a year against {a_year_seen:.0f}"
-            why, elsewhere = interval, f"{seen_too}, and {interval}: {FROM_ELSEWHERE[cause]}"
-        holds = low <= got <= high
-        yield check(name, LLAMA, f"{count}", f"{got:.3g}", why, holds=holds, why_not=elsewhere)
+            apart = f"{seen_too}, and {interval}: {FROM_ELSEWHERE[cause]}"
+            why = interval if low <= got <= high else apart
+        same = f"{got:.0f}" == f"{count}"
+        yield check(name, LLAMA, f"{count}", f"{got:.3g}", why, same=same, met=low <= got <= high)
 
 
 def _clusters() -> Iterator[Check]:
@@ -184,7 +183,8 @@ def _clusters() -> Iterator[Check]:
         what = f"{prediction.cluster.rate_per_year:.3f} per accelerator and year; {row['what']}"
         why = f"{what}: the other {len(predictions) - 1} have {prediction.others.mean:.3f}"
         expected = row["failures"]
-        yield check(name, row["source"], expected, got, what, holds=prediction.holds, why_not=why)
+        reason = what if prediction.holds else why
+        yield check(name, row["source"], expected, got, reason, met=prediction.holds)
 
 
 def _cluster_of_unknown_size(name: str, row: dict[str, str], others: list[ClusterCount]) -> Check:
@@ -197,7 +197,7 @@ def _cluster_of_unknown_size(name: str, row: dict[str, str], others: list[Cluste
     least = bisect_left(range(LARGEST_FLEET), failures, key=lambda gpus: interval(gpus)[1])
     most = bisect_right(range(LARGEST_FLEET), failures, key=lambda gpus: interval(gpus)[0]) - 1
     got = f"on {least:,} to {most:,} GPUs"
-    return known(name, row["source"], row["failures"], got, f"nothing is predicted: {row['what']}")
+    return check(name, row["source"], row["failures"], got, f"nothing is predicted: {row['what']}")
 
 
 def default_time(gpus: int, *, failures: str | None = None, recovery: str | None = None) -> float:
@@ -232,7 +232,7 @@ def _by_default() -> Iterator[Check]:
         name = f"effective time by default, {LLAMA_GPUS:,} H100, interruptions {whose}, %"
         why = "by default: 10 s to write, 10 min to restart, the best interval; all assumed"
         # Above 95 % nobody would say more than 90.
-        yield check(name, text, "> 90", f"{got:.1f}", why, holds=90 < got < 95)  # noqa: PLR2004
+        yield check(name, text, "> 90", f"{got:.1f}", why, met=90 < got < 95)  # noqa: PLR2004
     job = FAILURE_BOOKS.load("byterobust").effective_time
     if job is None:
         raise CatalogError("failures byterobust: it has lost its effective_time")
@@ -243,7 +243,7 @@ def _by_default() -> Iterator[Check]:
         "no test: with --failures byterobust --recovery warm-standby, whose remainder of 22.5 min"
         " an incident is made of this value; the restart, which is among them, is counted again"
     )
-    yield known(name, BYTEROBUST, f"{expected:.0f}", f"{got:.1f}", why)
+    yield check(name, BYTEROBUST, f"{expected:.0f}", f"{got:.1f}", why)
 
 
 def _llama_simulated() -> Iterator[Measured | Check]:
@@ -262,8 +262,8 @@ def _llama_simulated() -> Iterator[Measured | Check]:
     low, high = outages.interruptions_interval()
     total = sum(row.events for row in rows.values())
     name = "interruptions, 95 % of simulated runs"
-    holds = low <= total <= high
-    yield check(name, LLAMA, f"{total:g}", f"{low:.0f} to {high:.0f}", holds=holds)
+    met = low <= total <= high
+    yield check(name, LLAMA, f"{total:g}", f"{low:.0f} to {high:.0f}", met=met)
     inside = 0
     for cause, row in rows.items():
         mean = outages.interruptions_of(cause).value / row.unit_years
@@ -291,8 +291,8 @@ def _crashes_a_month() -> Check:
         f" {1 / of_gpu:,.0f} to {2 / of_gpu:,.0f} GPUs. Links make {100 * link / of_gpu:.0f} % of"
         f" them: ToR switches alone would have to be {1 / switch:,.0f} to {2 / switch:,.0f}"
     )
-    holds = 1 <= got <= 2  # noqa: PLR2004 - as printed
-    return check("crashes a month of one job", HPN, "1 to 2", f"{got:.2f}", reason, holds=holds)
+    met = 1 <= got <= 2  # noqa: PLR2004 - as printed
+    return check("crashes a month of one job", HPN, "1 to 2", f"{got:.2f}", reason, met=met)
 
 
 def _simulation() -> Iterator[Check]:
@@ -334,7 +334,10 @@ def _holds(name: str, exact: float, mean: Mean) -> Check:
     misses once in ten thousand times.
     """
     low, high = mean.value - 2 * mean.half_width, mean.value + 2 * mean.half_width
-    return check(name, CLOSED, f"{exact:.4f}", str(mean), holds=low <= exact <= high)
+    got, printed, met = f"{mean.value:.4f}", f"{exact:.4f}", low <= exact <= high
+    return check(
+        name, CLOSED, printed, str(mean), same=got == printed, met=met, gap=mean.value / exact - 1
+    )
 
 
 RAIL_ONLY_CLUSTER = Sizing(32_768, 128, 256, 450e9, 50e9)

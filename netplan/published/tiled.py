@@ -6,13 +6,13 @@ those of Narayanan et al., Megatron-LM (arXiv:2104.04473), Table 1, which stand 
 simulation, too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
-from math import sqrt
+from math import ceil, sqrt
 from typing import NamedTuple
 
-from netplan.published.checks import Check, Measured, check, not_computed, published, suite
+from netplan.published.checks import Check, Measured, check, published, suite
 from netplan.questions.simulate import simulate
 from netplan.simulation.ranks import Groups
 from netplan.simulation.run import simulate_pipelines
@@ -28,9 +28,6 @@ CORES, STAGES, STAGE_CORES = 320, 20, 16
 TENSOR_DEGREES = (1, 2, 4, 8, 16)
 MICROBATCHES = (1, 2, 4, 8)
 """Sequences of a microbatch at which Megatron-LM's runs are simulated; it prints none [1]."""
-
-GATE = 0.15
-"""Error up to which a simulated run passes [1]."""
 
 
 class _Run(NamedTuple):
@@ -71,9 +68,9 @@ def _runs() -> tuple[_Run, ...]:
 @suite("tiled")
 def tiled_checks() -> Iterator[Measured | Check]:
     """All checks of PALM, in the order of their table."""
-    for part in (_published_code, _table_iv, _table_vii, _table_i, _communication, _fig_10):
+    parts = (_published_code, _table_iv, _table_vii, _table_i, _communication, _fig_10)
+    for part in (*parts, _adapters, _table_v):
         yield from part()
-    yield from not_computed("tiled")
 
 
 @cache
@@ -198,11 +195,96 @@ def _communication() -> Iterator[Measured]:
     best = min(TENSOR_DEGREES, key=lambda tensor: sent_bytes(model, microbatch, tensor))
     yield "tensor degree of least communication, whole", str(best)
     message = Message((0,), 1.0)
-    both = Pass((((Burst((message, message)),),),))
-    pipeline = Pipeline(1, 1, (both,), (), (), (), trains=False)
-    together_s = simulate_pipelines([pipeline], links=1).iteration_time_s
-    below = 100 * (1 - message.seconds / together_s)
-    yield "two equal messages on one link: analytical below simulated, %", below
+    below = [100 * (1 - message.seconds / _simulated_s([(message,) * some])) for some in (1, 2, 5)]
+    yield "two equal messages on one link: analytical below simulated, %", below[1]
+    # Of tasks that share no link, and of five on one.
+    yield "five tasks: analytical below simulated, %", f"{below[0]:.0f} to {below[2]:.0f}"
+    for tiles in (4, 16):
+        step = [Message((tile,), 1 / tiles) for tile in range(tiles)]
+        steps = 2 * (tiles - 1)
+        name = f"ring all-reduce on {tiles} tiles: simulated off the closed form, %"
+        yield name, 100 * abs(_simulated_s([step] * steps) / (steps / tiles) - 1)
+
+
+def _simulated_s(bursts: Sequence[Sequence[Message]]) -> float:
+    """Time of messages that are sent at once, burst after burst [s]."""
+    links = 1 + max(link for burst in bursts for message in burst for link in message.links)
+    whole = Pass(((tuple(Burst(tuple(burst)) for burst in bursts),),))
+    pipeline = Pipeline(1, 1, (whole,), (), (), (), trains=False)
+    return simulate_pipelines([pipeline], links=links).iteration_time_s
+
+
+ADAPTERS = (1, 2, 3, 4)
+"""Adapter tiles of a group in Fig. 12 [1]."""
+
+
+def adapter_times(tiles: int, adapters: int, *, ring: bool) -> tuple[float, float]:
+    """Times of both ways from a group of tiles to one of as many: Eq. 7 and 8 of PALM [1].
+
+    In units of what all tiles add up over the rate of a link, which every tile has of its own. The
+    paper prints the terms alone: here an all-reduce takes 2 (p - 1)/p on a ring and 2 (p - 1) where
+    the sum is passed on from tile to tile; each adapter takes or gives to its share of the tiles,
+    one after the other; what goes between the groups takes 1.
+
+    Parameters
+    ----------
+    tiles, adapters
+        Tiles of a group, p, and those that send to the other one [1].
+    ring
+        Whether the tiles of a group are a ring.
+
+    Returns
+    -------
+    tuple of float
+        All-reduce at the source, then a broadcast (Eq. 7); sums of the adapters at the source, and
+        their all-reduce at the destination (Eq. 8).
+
+    Examples
+    --------
+    2 x 11/12 + 1 + 11, and 11 + 1 + 0 + 11:
+
+    >>> [round(time, 3) for time in adapter_times(12, 1, ring=True)]
+    [13.833, 23.0]
+    """
+    spread = ceil(tiles / adapters) - 1.0
+    reduced = 2.0 * (tiles - 1) / (tiles if ring else 1)
+    of_adapters = 2.0 * (adapters - 1) / adapters
+    return reduced + 1 + spread, spread + 1 + of_adapters + spread
+
+
+def _adapters() -> Iterator[Measured]:
+    """Which way is the shorter one, on rings and where a tile more breaks them."""
+    for name, tiles, ring in (
+        ("all-reduce at the source (Eq. 7) over adapters (Eq. 8), 12 tiles", 12, True),
+        ("adapters (Eq. 8) over all-reduce at the source (Eq. 7), 13 tiles", 13, False),
+    ):
+        ratios = []
+        for adapters in ADAPTERS:
+            first, second = adapter_times(tiles, adapters, ring=ring)
+            ratios.append(second / first if ring else first / second)
+        yield name, f"{min(ratios):.2f} to {max(ratios):.2f}"
+
+
+GRAYSKULL_FLOPS_PER_S, GRAYSKULL_INT8_OPS_PER_S = 92e12, 368e12
+"""Peaks of the chip in FP16 (Table I) and INT8, four times that (Tenstorrent) [1/s]."""
+
+RESNET_OPS = 2 * 3.8e9
+"""Work of an image by ResNet-50 (He et al., CVPR 2016, Table 1: 3.8e9 multiply-adds) [1]."""
+
+BERT_LAYERS, BERT_HIDDEN, BERT_TOKENS = 12, 768, (128, 512)
+
+
+def _table_v() -> Iterator[Measured]:
+    """What the peak of the chip allows at most: mappings and lengths are not printed."""
+    at_most = GRAYSKULL_INT8_OPS_PER_S / RESNET_OPS
+    yield "ResNet50 on Grayskull: samples/s", f"{at_most:.0f} at the peak"
+    rates = (
+        GRAYSKULL_FLOPS_PER_S
+        / (24 * BERT_LAYERS * tokens * BERT_HIDDEN**2 * (1 + tokens / (6 * BERT_HIDDEN)))
+        for tokens in BERT_TOKENS
+    )
+    both = " and ".join(f"{rate:.0f}" for rate in rates)
+    yield "BERT-base on Grayskull: samples/s", f"{both} at the peak, of 128 and 512 tokens"
 
 
 def _fig_10() -> Iterator[Measured]:
@@ -237,8 +319,9 @@ def megatron_checks() -> Iterator[Check]:
             "Megatron-LM (arXiv:2104.04473), Table 1",
             f"{measured:.1f}",
             ", ".join(texts),
-            holds=max(map(abs, errors)) <= GATE,
-            why_not="nothing is tuned to these runs: matrix products reach 80 % of the peak and"
+            met=min(errors) <= 0 <= max(errors),
+            gap=max(errors, key=abs),
+            reason="nothing is tuned to these runs: matrix products reach 80 % of the peak and"
             " links 70 % (iteration model 4d) at every size, and stages run 1F1B; microbatch"
             " and interleaving of the runs are not printed",
         )

@@ -1,9 +1,10 @@
-"""Published tables and designs against netplan: what passes, fails, is known to differ."""
+"""Published tables and designs against netplan: how near each of their numbers comes."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from netplan.errors import InputError
@@ -12,10 +13,12 @@ from netplan.published import (
     cluster_design,
     cost_sheets,
     dataflow,
+    dataflow_models,
     dated_runs,
     expert_networks,
     fabric_counts,
     famous_runs,
+    foundation_appendix,
     left_out,
     measured_gpus,
     measured_runs,
@@ -27,7 +30,8 @@ from netplan.published import (
     reliability,
     tiled,
 )
-from netplan.published.checks import Check, published
+from netplan.published.checks import GRADES, Check, Grade, Recorded, record
+from netplan.published.own_paper import read_paper
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional
 from netplan.questions.question import Question
@@ -50,8 +54,11 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "rail-only": rail_only.rail_only_checks,
     "rail-only figures": rail_only.rail_only_figure_checks,
     "foundation models": models.foundation_checks,
+    "optimal configurations": foundation_appendix.configuration_checks,
+    "foundation appendix": foundation_appendix.appendix_checks,
     "dataflow": dataflow.dataflow_checks,
     "dataflow trends": dataflow.trend_checks,
+    "dataflow models": dataflow_models.model_comparison_checks,
     "serving forms": dataflow.serving_form_checks,
     "tiled accelerators": tiled.tiled_checks,
     "cluster design": cluster_design.cluster_design_checks,
@@ -79,17 +86,28 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
 """What computes the checks; ``reports/published/checks.csv`` names the checks of each."""
 
 HEADING = "Published tables and designs against netplan"
+WORST_FIRST: tuple[Grade, ...] = ("off", "source", "trend", "close", "exact")
 SCREEN_ROWS, NAMED = 9, 3
 """Sources that a screen shows, and failures and reasons that it names [1]."""
 
 
 class PaperRow(NamedTuple):
-    """Checks of one source, by what came of them [1]."""
+    """Checks of one source, and how many have each grade, and fail [1]."""
 
     source: str
-    passed: int
+    grades: Mapping[Grade, int]
     failed: int
-    known: int
+
+    @classmethod
+    def of(cls, source: str, checks: tuple[Check, ...]) -> "PaperRow":
+        """Checks of a source."""
+        whole = Verification(checks)
+        return cls(source, whole.grades, whole.count("fail"))
+
+    @property
+    def weight(self) -> tuple[int, ...]:
+        """What most lacks comes first."""
+        return (-self.failed, *(-self.grades[grade] for grade in WORST_FIRST))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -99,6 +117,8 @@ class Verification(Answer):
     checks: tuple[Check, ...]
     bars: left_out.LeftOut | None = None
     runs: tuple[dated_runs.RunTime, ...] = ()
+    grade: Grade | None = None
+    title: str = HEADING
 
     @property
     def measured(self) -> measured_runs.RunErrors | None:
@@ -139,8 +159,14 @@ class Verification(Answer):
         return sum(check.verdict == verdict for check in self.checks)
 
     @property
+    def grades(self) -> dict[Grade, int]:
+        """Checks of each grade, without those that fail [1]."""
+        kept = Counter(check.grade for check in self.checks if check.verdict != "fail")
+        return {grade: kept[grade] for grade in GRADES}
+
+    @property
     def failed(self) -> bool:
-        """Whether any check fails; a number known not to reproduce is no failure."""
+        """Whether any check is worse than its record."""
         return self.count("fail") > 0
 
     @property
@@ -153,13 +179,11 @@ class Verification(Answer):
         """One line for people."""
         if self.runs:
             return dated_runs.counted_runs(self.runs)
-        return (
-            f"{self.count('pass')} pass, {self.count('fail')} fail,"
-            f" {self.count('known')} known not to reproduce."
-        )
+        counts = ", ".join(f"{count} {grade}" for grade, count in self.grades.items())
+        return f"{counts}; {self.count('fail')} fail."
 
     def in_a_line(self) -> str:
-        """How many checks pass, and how many do not."""
+        """How many checks have each grade, and how many fail."""
         return self.sentence.removesuffix(".")
 
     def to_dict(self) -> dict[str, Any]:
@@ -181,49 +205,66 @@ class Verification(Answer):
             "passed": self.count("pass"),
             "failed": self.count("fail"),
             "known": self.count("known"),
+            "grades": self.grades,
             "checks": [asdict(check) for check in self.checks],
         } | parts
 
     def summary(self) -> Iterator[Section]:
-        """How many checks pass, papers with most that do not, the reasons behind most."""
+        """How many checks have each grade, by source, and what most of those that differ lack."""
         if self.bars:
             yield from left_out.bar_screen(self.bars, self.sentence).sections()
             return
         if self.runs:
             yield from dated_runs.list_screen(self.runs).sections()
             return
-        rows = []
-        for paper, checks in self.papers.items():
-            counts = Counter(check.verdict for check in checks)
-            rows.append(PaperRow(paper, counts["pass"], counts["fail"], counts["known"]))
-        rows.sort(key=lambda row: (-row.failed, -row.known, -row.passed))
-        lost = (check for check in self.checks if check.verdict == "fail")
-        failed = [f"{_where(check)}, {check.name}" for check in lost]
-        reasons = sorted(self._by_reason("known").items(), key=lambda item: -len(item[1]))
+        lost = [check for check in self.checks if check.verdict == "fail"]
+        failed = [_named(check) for check in lost]
+        words = (self.sentence, *([f"Failed: {'; '.join(failed[:NAMED])}."] if failed else []))
+        more = more_of("every check and reason", '--only "Table 2"', "--grade off")
+        of_a_user = self.title != HEADING
+        if of_a_user or (self.grade and self.checks):
+            far = sorted(self.checks, key=lambda check: -abs(check.gap or 0.0))
+            yield from Screen(
+                Heading(self.title),
+                words,
+                Table("checks", (*FAR, *SHOWN[-1:]) if of_a_user else FAR, far),
+                (),
+                more_of("every reason, and what each would take"),
+                most_rows=len(far),
+            ).sections()
+            return
+        rows = [PaperRow.of(paper, tuple(checks)) for paper, checks in self.papers.items()]
+        rows.sort(key=attrgetter("weight"))
+        reasons = sorted(self._by_reason("off", "source").items(), key=lambda item: -len(item[1]))
         yield from Screen(
-            Heading(HEADING),
-            (self.sentence, *([f"Failed: {'; '.join(failed[:NAMED])}."] if failed else [])),
+            Heading(self.title),
+            words,
             Table("papers", PAPERS, rows),
             tuple(f"Differs: {_several(named)}: {reason}." for reason, named in reasons[:NAMED]),
-            more_of("every check and reason", '--only "Table 2"'),
+            more,
             most_rows=SCREEN_ROWS,
         ).sections()
 
     def sections(self) -> Iterator[Section]:
-        """The summary, what fails or is known to differ and why, one table a paper."""
+        """The summary, what fails or differs and why, one table a paper."""
         if self.runs:
             yield from dated_runs.list_sections(self.runs)
             return
-        yield Heading(left_out.TITLE if self.bars else HEADING)
+        yield Heading(left_out.TITLE if self.bars else self.title)
         yield Paragraph(self.sentence, "strong")
         if self.bars:
             yield from left_out.bar_sections(self.bars)
         yield Table("checks", DATA, self.checks, only="programs")
-        for verdict, title in (("fail", "Fails"), ("known", "Known not to reproduce")):
-            chosen = [check for check in self.checks if check.verdict == verdict]
-            yield Table(verdict, OTHERWISE, chosen, title, only="people")
-        # Why numbers do not reproduce, or under which assumptions they do; each reason once.
-        named = self._by_reason().items()
+        lost = [check for check in self.checks if check.verdict == "fail"]
+        yield Table("fail", OTHERWISE, lost, "Fails", only="people")
+        for grade, title in TITLES.items():
+            chosen = [
+                check for check in self.checks if (check.verdict, check.grade) == ("known", grade)
+            ]
+            columns_of = (*OTHERWISE, TAKES) if grade == "off" else OTHERWISE
+            yield Table(grade, columns_of, chosen, title, only="people")
+        # Why numbers differ, or under which assumptions they do not; each reason once.
+        named = self._by_reason(*GRADES).items()
         yield Notes(tuple((_several(checks), f"{text}.") for text, checks in named))
         for paper, checks in self.papers.items():
             yield Table("checks", SHOWN, checks, title=paper, only="people")
@@ -238,22 +279,25 @@ class Verification(Answer):
         # A long text ends where a reader of a terminal begins.
         yield Paragraph(self.sentence, "strong", only="texts")
 
-    def _by_reason(self, verdict: str = "") -> dict[str, list[str]]:
-        """Checks by their reason, those of one verdict if it is given."""
+    def _by_reason(self, *grades: Grade) -> dict[str, list[str]]:
+        """Checks of some grades by their reason."""
         reasons: dict[str, list[str]] = {}
         for check in self.checks:
-            if check.reason and (not verdict or check.verdict == verdict):
-                reasons.setdefault(check.reason, []).append(f"{_where(check)}, {check.name}")
+            if check.reason and check.grade in grades:
+                reasons.setdefault(check.reason, []).append(_named(check))
         return reasons
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verify(Question[Verification]):
-    """Check published tables and designs against netplan; exit 1 if one fails.
+    """Check published tables and designs against netplan; exit 1 if one is worse than its record.
 
-    A published number that is known not to reproduce is listed as such, with the reason. With
-    --bars error bars are made anew, from fits without each source and each model; with --runs
-    every measured run is listed with netplan's time, its bar and its source.
+    Each number is *exact* to the printed digits; *close*, within its source's own error or 5 %;
+    a *trend*, whose order, direction or bound holds; *off* by netplan's model; or its *source*
+    contradicts itself or leaves an input out. With --bars error bars are made anew, from fits
+    without each source and each model; with --runs every measured run is listed with netplan's
+    time, its bar and its source. A file of your own has questions, fields and printed values: the
+    same five grades, exit 1 if a row is worse than the grade that it records.
 
     Raises
     ------
@@ -263,13 +307,21 @@ class Verify(Question[Verification]):
     Examples
     --------
     >>> verify(only="Table 2").sentence
-    '30 pass, 0 fail, 0 known not to reproduce.'
+    '30 exact, 0 close, 0 trend, 0 off, 0 source; 0 fail.'
     """
 
     command: ClassVar[str] = "verify"
     reads_from: ClassVar[frozenset[str]] = frozenset()
 
+    paper: str | Path | None = optional(
+        "A paper of your own: a file of questions, fields and printed values.",
+        "path",
+        argument=True,
+    )
     only: str | None = optional("Only checks whose name or source holds TEXT.", metavar="TEXT")
+    grade: Grade | None = optional(
+        "Only checks of this grade.", "choice", choices=GRADES, default=None
+    )
     bars: bool = optional(
         "Make error bars anew: refit without sources, and models.", "flag", default=False
     )
@@ -279,27 +331,52 @@ class Verify(Question[Verification]):
 
     def ask(self) -> Verification:
         """Run the checks of all published tables, or the suites that have those asked for."""
-        if (self.only is not None) + self.bars + self.runs > 1:
-            raise InputError("--only, --bars and --runs are lists of their own: give one of them")
+        chosen = self.only is not None or self.grade is not None
+        if self.paper is not None:
+            return self._own(Path(self.paper))
+        if chosen + self.bars + self.runs > 1:
+            raise InputError(
+                "--only, --bars and --runs are lists of their own: give one of them, or --only with"
+                " --grade"
+            )
         if self.bars:
             refits = left_out.left_out()
             return Verification(tuple(left_out.bar_checks(refits)), refits)
         if self.runs:
             return Verification((), runs=dated_runs.every_run())
-        if self.only is None:
-            suites = each(SUITES.items(), lambda item: item[0])
-            return Verification(tuple(check for _, run in suites for check in run()))
-        listed = published("checks")
-        needed = {row["suite"] for row in listed if self._asks(row["name"], row["source"])}
-        if not needed:
-            raise InputError(f"--only {self.only!r}: no check has this in its name or source")
-        ran = (check for suite, run in SUITES.items() if suite in needed for check in run())
-        return Verification(tuple(check for check in ran if self._asks(check.name, check.source)))
+        listed = [row for row in record().values() if self._asks(row)]
+        if not listed:
+            graded = f" of grade {self.grade}" if self.grade else ""
+            raise InputError(
+                f"--only {self.only!r}: no check{graded} has this in its name or source"
+            )
+        needed = {row.suite for row in listed}
+        suites = each(
+            [item for item in SUITES.items() if not chosen or item[0] in needed],
+            lambda item: item[0],
+        )
+        asked = {(row.name, row.source) for row in listed}
+        ran = (check for _, run in suites for check in run())
+        checks = (check for check in ran if not chosen or (check.name, check.source) in asked)
+        return Verification(tuple(checks), grade=self.grade)
 
-    def _asks(self, name: str, source: str) -> bool:
-        """Whether a check is asked for by its name or source."""
+    def _own(self, path: Path) -> Verification:
+        """Rows of a paper of the user's own."""
+        if self.bars or self.runs:
+            raise InputError("--bars and --runs are about netplan's own rows: leave out the file")
+        read = read_paper(path)
+        asked = (check for check in read.checks() if self.grade in (None, check.grade))
         key = (self.only or "").lower()
-        return key in name.lower() or key in source.lower()
+        checks = tuple(check for check in asked if key in f"{check.name}\n{check.source}".lower())
+        if not checks:
+            raise InputError(f"{path}: no row has this grade, or this in its name or source")
+        return Verification(checks, grade=self.grade, title=read.paper.title)
+
+    def _asks(self, row: Recorded) -> bool:
+        """Whether a check is asked for by its name or source, and by its recorded grade."""
+        key = (self.only or "").lower()
+        named = key in row.name.lower() or key in row.source.lower()
+        return named and self.grade in (None, row.grade)
 
 
 verify = asks(Verify)
@@ -308,6 +385,11 @@ verify = asks(Verify)
 def _several(names: list[str]) -> str:
     """The first name, and how many more share its reason."""
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _named(check: Check) -> str:
+    """Where in its source a number stands, and what it is."""
+    return ", ".join(filter(None, (_where(check), check.name)))
 
 
 def _where(check: Check) -> str:
@@ -321,18 +403,25 @@ def _paper(check: Check) -> str:
 
 
 PAPERS: tuple[Column[PaperRow], ...] = (
-    column("source", "source", title="source"),
-    column("checks_passed", "passed", title="pass", form="count"),
+    column("source", "source", title="published in"),
+    *(column(f"checks_{grade}", f"grades.{grade}", title=grade, form="count") for grade in GRADES),
     column("checks_failed", "failed", title="fail", form="count"),
-    column("checks_known", "known", title="known not to reproduce", form="count"),
 )
 SHOWN = (
     column("name", attrgetter("name"), title="check"),
     column("source", _where, title="where"),
-    *(column(name, attrgetter(name)) for name in ("expected", "got", "verdict")),
+    *(column(name, attrgetter(name)) for name in ("expected", "got", "grade")),
 )
-OTHERWISE = (*SHOWN[:1], *columns("source", "expected", "got"))
+GAP = column("gap", attrgetter("gap_shown"))
+OTHERWISE = (*SHOWN[:1], *columns("source", "expected", "got"), GAP)
+FAR = (*SHOWN[:1], *columns("expected", "got"), GAP)
+TAKES = column("takes", attrgetter("takes"), title="what it would take")
+TITLES: Mapping[Grade, str] = {
+    "trend": "Trend: the order, direction or bound holds",
+    "off": "Off: netplan's model",
+    "source": "Source: it contradicts itself, or leaves an input out",
+}
 DATA = tuple(
     column(name, attrgetter(name))
-    for name in ("name", "source", "expected", "got", "verdict", "reason")
+    for name in ("name", "source", "expected", "got", "grade", "verdict", "gap", "reason", "takes")
 )

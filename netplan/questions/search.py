@@ -524,18 +524,15 @@ class Search(Question[SearchAnswer]):
     )
 
     def __post_init__(self) -> None:
-        """Refuse layers that are not mapped."""
+        """Refuse layers that are not mapped; cut a domain to the cluster as published code does."""
         super().__post_init__()
+        gpus, strategy = self.cluster.gpus, self.training.strategy
+        if self.training.mode == "published-code" and (self.cluster.hb_size or 0) > gpus:
+            object.__setattr__(self, "scenario", self.scenario.replace(hb_size=gpus))
         if self.collective_algorithm is not None:
             algorithm_of(self.collective_algorithm)
-        if self.execution is not None and (
-            self.training.strategy != "1d" or self.training.experts > 1
-        ):
-            what = (
-                f"--strategy {self.training.strategy}"
-                if self.training.strategy != "1d"
-                else "--experts"
-            )
+        if self.execution is not None and (strategy != "1d" or self.training.experts > 1):
+            what = f"--strategy {strategy}" if strategy != "1d" else "--experts"
             raise InputError(
                 f"--execution {self.execution} maps the dense layer of strategy 1d, and {what} has"
                 " other kernels: leave one of them out"

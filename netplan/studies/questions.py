@@ -18,18 +18,18 @@ price of the fabric that is called so. A formula, which has no hyphens in its na
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
 
 from netplan.catalog import Catalog, shipped_root, unknown_name, user_roots
 from netplan.costing.prices import PRICE_BOOKS
-from netplan.errors import InfeasibleError, InputError, NetplanError, UnknownNameError
+from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.inputs.option import Option, read_option
 from netplan.inputs.readers import NUMBERS, per_gpu, split_names
 from netplan.performance.setting import Fixed
-from netplan.questions.answers.barred import ENDS
+from netplan.questions.answers.outputs import Json
 from netplan.questions.own_inputs import Input, default_of, usual_values
 from netplan.questions.question import Question
 from netplan.reports.quantities import Scalar
@@ -156,143 +156,6 @@ def _files(values: Iterable[Any]) -> Iterator[str]:
     for value in values:
         names = value if isinstance(value, tuple) else split_names(str(value or NONE))
         yield from (name for name in map(str, names) if name not in STANDING_FOR)
-
-
-Json = Mapping[str, Any]
-LONGEST_NAME = 60
-"""Signs of a text up to which a row may go by it [1]."""
-
-
-class NoRowError(UnknownNameError):
-    """The answer of this point has no such row; that of another one may."""
-
-
-def output(answer: Json, name: str) -> Scalar:
-    """One output of an answer, by its path.
-
-    Parameters
-    ----------
-    answer
-        JSON of the answer of a point.
-    name
-        The path, with dots.
-
-    Returns
-    -------
-    Scalar
-        The value; a plan as a short label, a list of texts as one text.
-
-    Raises
-    ------
-    UnknownNameError
-        If the answer has no such key.
-    NoRowError
-        If a list of it has no such row.
-    InputError
-        If the path leads to more than one value.
-
-    Examples
-    --------
-    >>> answer = {"fabrics": [{"fabric": "rail-only", "cost": {"base": 2.5}}]}
-    >>> output(answer, "fabrics.rail_only.cost.base"), output(answer, "fabrics.0.fabric")
-    (2.5, 'rail-only')
-    """
-    value: Any = answer
-    path = name
-    while path:
-        if value is None:
-            return None  # such as the plan of a fabric that was not timed
-        if isinstance(value, Mapping) and path in ENDS and path not in value:
-            return None  # of an iteration model without error bars
-        value, path = _step(value, path, name)
-    if isinstance(value, Mapping) and "tensor" in value:
-        return plan_label(value)
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, (list, tuple)) and all(isinstance(text, str) for text in value):
-        return "; ".join(value)
-    raise InputError(
-        f"output {name} is more than one value: name one of {', '.join(_steps(value))}"
-    )
-
-
-def walked(answer: Json, name: str) -> Iterator[Json]:
-    """The mappings that the path of an output leads through, the whole answer first.
-
-    Examples
-    --------
-    >>> answer = {"fabrics": [{"fabric": "rail-only", "cost": {"base": 2.5}}]}
-    >>> [sorted(place) for place in walked(answer, "fabrics.rail-only.cost.base")]
-    [['fabrics'], ['cost', 'fabric'], ['base']]
-    """
-    value: Any = answer
-    path = name
-    while path and value is not None:
-        if isinstance(value, Mapping):
-            yield value
-        value, path = _step(value, path, name)
-
-
-def _step(value: Any, path: str, name: str) -> tuple[Any, str]:  # noqa: ANN401 - of JSON
-    """What the first step of a path leads to, and the rest of the path."""
-    if isinstance(value, Mapping):
-        key = _start(value, path)
-        if key is None:
-            raise unknown_name(f"output {name}: key", path.partition(".")[0], list(value))
-        return value[key], path[len(key) + 1 :]
-    if not isinstance(value, (list, tuple)):
-        before = name.removesuffix(f".{path}")
-        raise unknown_name(f"output {name}: key", path, [f"{before} alone, which is one value"])
-    number, _, rest = path.partition(".")
-    if number.isdecimal():
-        if int(number) < len(value):
-            return value[int(number)], rest
-        raise NoRowError(f"output {name}: there are {len(value)} rows, from 0 on")
-    text = _start(_steps(value), path)
-    rows = [row for row in value if isinstance(row, Mapping) and text in row.values()]
-    if text is None or not rows:
-        raise NoRowError(
-            str(unknown_name(f"output {name}: row", path.partition(".")[0], _steps(value)))
-        )
-    if len(rows) > 1:
-        which = ", ".join(str(number) for number, row in enumerate(value) if row in rows)
-        raise InputError(f"output {name}: {len(rows)} rows are called {text}: write one of {which}")
-    return rows[0], path[len(text) + 1 :]
-
-
-def _start(names: Iterable[str], path: str) -> str | None:
-    """The longest of some names, which may have dots, that a path starts with."""
-    wanted = f"{path}.".replace("-", "_")
-    return max(
-        (name for name in names if wanted.startswith(f"{name}.".replace("-", "_"))),
-        key=len,
-        default=None,
-    )
-
-
-def _steps(value: Any) -> list[str]:  # noqa: ANN401 - of JSON
-    """What may follow in a path: keys, or texts that rows of a list go by."""
-    if isinstance(value, Mapping):
-        return list(value)
-    rows: Sequence[Any] = value
-    texts = [
-        text
-        for row in rows
-        if isinstance(row, Mapping)
-        for text in row.values()
-        if isinstance(text, str) and 0 < len(text) <= LONGEST_NAME
-    ]
-    return list(dict.fromkeys(texts)) or [str(number) for number in range(len(rows))]
-
-
-def plan_label(plan: Json) -> str:
-    """A parallel plan in a few signs: degrees, then microbatches times their size."""
-    degrees = [("TP", "tensor"), ("CP", "context"), ("PP", "pipeline"), ("DP", "data")]
-    degrees += [("EP", "expert")]
-    seldom = ("context", "expert")
-    shown = [f"{sign}{plan[key]}" for sign, key in degrees if key not in seldom or plan[key] > 1]
-    stages = f", {plan['interleave']} stages" if plan["interleave"] > 1 else ""
-    return f"{' x '.join(shown)}, {plan['microbatches']} x {plan['microbatch']}{stages}"
 
 
 FIXED, FIXED_NAMES = "fixed.", Fixed.__struct_fields__
@@ -687,7 +550,7 @@ def answer(
 
     Examples
     --------
-    >>> from netplan.studies.questions import output
+    >>> from netplan.questions.answers.outputs import output
     >>> found = answer("search", {"gpus": 1024, "accelerator": "b200", "model": "gpt-175b",
     ...                           "batch": 1024}, scenario="rail-only-paper")
     >>> output(found, "plan.tensor"), output(found, "plan")

@@ -19,6 +19,7 @@ from netplan.catalog import unknown_name, user_roots
 from netplan.documents import read_yaml_value
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.inputs.readers import NUMBERS, read_value
+from netplan.questions.answers.outputs import Json, NoRowError, output
 from netplan.records import RecordError
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import Scenario, places, plain_name
@@ -298,8 +299,8 @@ class Study(Struct, frozen=True):
                 outputs[out.name] = parse_expression(out.formula).scalar(point.inputs | outputs)
                 continue
             try:
-                outputs[out] = questions.output(data, out)
-            except questions.NoRowError:  # such as the traffic of experts, where a model has none
+                outputs[out] = output(data, out)
+            except NoRowError:  # such as the traffic of experts, where a model has none
                 outputs[out] = None
         if self._marks:
             outputs[LOWER_BOUNDS] = lower_bounds(self.spec, data, outputs)
@@ -335,7 +336,7 @@ class Study(Struct, frozen=True):
             faults = {}
             for name in wanted:
                 try:
-                    questions.output(data, name)
+                    output(data, name)
                 except NetplanError as fault:
                     faults[name] = fault
             wanted = list(faults)
@@ -346,7 +347,7 @@ class Study(Struct, frozen=True):
         if faults:
             raise next(iter(faults.values()))
 
-    def _answer(self, point: Point) -> questions.Json:
+    def _answer(self, point: Point) -> Json:
         """Put the question at one point."""
         return questions.point_answer(self.spec, point.inputs, self.catalog, self.base)
 

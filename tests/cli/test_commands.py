@@ -89,7 +89,9 @@ def test_verify_passes_and_lists_what_does_not_reproduce() -> None:
     assert done.returncode == 0
     answer = json.loads(done.stdout)
     assert answer["failed"] == 0
+    assert answer["passed"] == answer["grades"]["exact"] + answer["grades"]["close"]
     known = [check for check in answer["checks"] if check["verdict"] == "known"]
+    assert {check["grade"] for check in known} == {"trend", "off", "source"}
     assert any("Eq. 22" in check["source"] for check in known)
     assert all(check["reason"] for check in known)
 

@@ -115,7 +115,7 @@ def test_a_dozen_questions_have_the_answers_of_python() -> None:
         ours = getattr(netplan, name)(**ASKED[name])
         assert found[name].structured_content == json.loads(ours.json())
         assert found[name].content[0].text == ours.text(100)
-    assert "30 pass, 0 fail" in found["verify"].content[0].text
+    assert "30 exact, 0 close" in found["verify"].content[0].text
     assert found["draw"].structured_content["svg"].startswith("<svg xmlns=")
     assert found["draw failed"].structured_content["groups"][1]["links_out"] > 0
     assert found["optimize graphs"].structured_content["graphs"]["search"]

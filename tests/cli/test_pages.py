@@ -86,6 +86,7 @@ FILES = {
     "jobs.yaml": (ROOT / "examples/jobs.yaml").read_text(encoding="utf-8"),
     "ring.graphml": (ROOT / "examples/ring.graphml").read_text(encoding="utf-8"),
     "mixer.yaml": (ROOT / "examples/mixer.yaml").read_text(encoding="utf-8"),
+    "my-paper.yaml": (ROOT / "examples/my-paper.yaml").read_text(encoding="utf-8"),
     "mine.yaml": (ROOT / "topologies/rail-only.yaml").read_text(encoding="utf-8"),
 }
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from netplan.questions.answers.outputs import Json
 from netplan.reports.quantities import Scalar
 from netplan.studies import questions
-from netplan.studies.questions import Json
 from netplan.studies.store import Meta, _sum
 from tests.cli.command import netplan, refused
 

@@ -7,20 +7,17 @@ from pathlib import Path
 import pytest
 
 from netplan.published import tiled
-from netplan.published.checks import Check, checks_of, published
-from netplan.published.tiled import measured_per_s, megatron_checks, sent_bytes
+from netplan.published.checks import Check, published
+from netplan.published.tiled import (
+    ADAPTERS,
+    adapter_times,
+    measured_per_s,
+    megatron_checks,
+    sent_bytes,
+)
 from netplan.workloads.models import MODELS
 
-TIGHT = [row for row in published("tiled") if row["tolerance"]]
 GOLDEN = Path(__file__).parents[1] / "golden" / "tiled_golden.csv"
-
-
-@pytest.mark.parametrize("row", TIGHT, ids=lambda row: row["name"])
-def test_a_value_that_is_off_fails(row: dict[str, str]) -> None:
-    value, by = float(row["expected"]), 1.5 * float(row["tolerance"])
-    for factor, verdict in ((1.0, "pass"), (1 + by, "fail"), (1 - by, "fail")):
-        (check,) = checks_of([(row["name"], factor * value)], "tiled")
-        assert check.verdict == verdict
 
 
 def test_the_table_has_what_the_reference_has() -> None:
@@ -33,35 +30,38 @@ def test_the_table_has_what_the_reference_has() -> None:
         "wafer throughput printed by the paper": "on the wafer: sequences/s by PALM",
         'wafer "published" throughput printed': "on the wafer: published sequences/s",
     }
-    mine = {row["name"]: float(row["expected"]) for row in published("tiled") if not row["low"]}
+    mine = {row["name"]: row["expected"] for row in published("tiled")}
     with GOLDEN.open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["quantity"] in names]
     assert len(rows) == 6 * 4 + 3 * 3
     for row in rows:
         name = names[row["quantity"]]
         join = " " if name.startswith("on ") else ": "
-        assert mine[f"{row['case']}{join}{name}"] == float(row["value"])
+        assert float(mine[f"{row['case']}{join}{name}"]) == float(row["value"])
 
 
-def test_what_is_known_to_differ_says_why(
-    suites: Mapping[str, Callable[[], tuple[Check, ...]]],
-) -> None:
+def test_what_is_its_sources_own(suites: Mapping[str, Callable[[], tuple[Check, ...]]]) -> None:
     checks = suites["tiled accelerators"]()
     assert [one.name for one in checks if one.verdict == "fail"] == []
-    left = [one for one in checks if one.verdict == "known"]
-    assert all(one.reason for one in left)
-    assert len({one.name for one in checks}) == len(checks) == len(published("tiled")) == 63
-    found = {one.name: one.got for one in left}
-    assert len(found) == 21
+    assert len({one.name for one in checks}) == len(checks) == len(published("tiled")) == 65
+    found = {one.name: one.got for one in checks if one.grade == "source"}
+    assert len(found) == 18
     assert (found["T-18B: S-shaped over line, %"], found["T-145B: S-shaped over line, %"]) == (
         "-0.823",
         "-3.65",
     )
-    # All that is sent and how adapters do it stand in Fig. 12 alone.
-    assert [one.name for one in left if "Eq. 7" in one.reason and one.got == "-"] == [
-        "all-reduce at the source (Eq. 7) over adapters (Eq. 8), 12 tiles",
-        "adapters (Eq. 8) over all-reduce at the source (Eq. 7), 13 tiles",
-    ]
+    assert not [one for one in checks if one.grade == "off"]
+
+
+def test_adapters_by_hand() -> None:
+    """12 tiles on a ring: 22/12 + 1 + 2 of 4 adapters, or 2 + 1 + 6/4 + 2; 13 that are none: 24."""
+    assert adapter_times(12, 4, ring=True) == pytest.approx((22 / 12 + 3, 6.5))
+    assert adapter_times(13, 4, ring=False) == pytest.approx((24 + 1 + 3, 3 + 1 + 1.5 + 3))
+    for adapters in ADAPTERS:
+        first, second = adapter_times(12, adapters, ring=True)
+        assert first < second
+        first, second = adapter_times(13, adapters, ring=False)
+        assert second < first
 
 
 def test_least_is_sent_at_the_root_of_equation_6() -> None:
@@ -80,10 +80,12 @@ def test_attention_and_vocabulary_are_the_difference() -> None:
     assert short / whole == pytest.approx(1 + 1 / 18 + 0.0130208, rel=1e-6)
 
 
-@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "pass"), (1.14, "pass"), (0.84, "known")])
-def test_a_run_passes_within_the_gate_alone(
+@pytest.mark.parametrize(("factor", "verdict"), [(1.02, "known"), (0.6, "fail")])
+def test_a_run_between_simulated_ones_is_its_sources(
     factor: float, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Microbatches are not printed: what is further off than recorded fails in any case."""
+
     def near(run: tiled._Run, microbatch: int) -> float:
         right = measured_per_s(run.model, run.gpus, run.flops_per_gpu)
         return right * (factor if microbatch == 4 else 1.0)
@@ -91,5 +93,4 @@ def test_a_run_passes_within_the_gate_alone(
     monkeypatch.setattr(tiled, "_simulated_per_s", near)
     found = [*megatron_checks()]
     assert [one.verdict for one in found] == [verdict] * 6
-    error = f"{100 * (factor - 1):+.0f} %"
-    assert error in found[0].got
+    assert f"{100 * (factor - 1):+.0f} %" in found[0].got

@@ -2,17 +2,20 @@
 
 import csv
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from math import ceil
 from pathlib import Path
 
 import pytest
 
-from docs.generators.verified import verified_page
+from docs.generators.verified import counted, verified_page
 from netplan.errors import InputError
 from netplan.published import verify as published_verify
-from netplan.published.checks import Check
+from netplan.published.checks import CLOSE, Check, Recorded, record
 from netplan.published.verify import Verification, verify
+from netplan.records import asdict, replace
 
 LIST = Path(__file__).parents[2] / "reports" / "published" / "checks.csv"
 
@@ -21,13 +24,27 @@ Suites = Mapping[str, Callable[[], tuple[Check, ...]]]
 
 
 def test_every_check_stands_in_the_list_of_its_suite(suites: Suites) -> None:
-    rows = [(suite, one.name, one.source) for suite, run in suites.items() for one in run()]
+    rows = [(suite, one) for suite, run in suites.items() for one in run()]
     if "NETPLAN_UPDATE_GOLDEN" in os.environ:
         with LIST.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows([("suite", "name", "source"), *rows])
+            writer = csv.DictWriter(file, Recorded.__struct_fields__, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(_recorded(*row) for row in rows)
     with LIST.open(encoding="utf-8", newline="") as file:
-        known = [tuple(row) for row in csv.reader(file)]
-    assert known == [("suite", "name", "source"), *rows]  # else NETPLAN_UPDATE_GOLDEN=1
+        known = [(row["suite"], row["name"], row["source"]) for row in csv.DictReader(file)]
+    found = [(suite, one.name, one.source) for suite, one in rows]
+    assert known == found  # else NETPLAN_UPDATE_GOLDEN=1
+
+
+def _recorded(suite: str, one: Check) -> dict[str, object]:
+    """What is recorded of a row; of a new one, what it looks like, for a person to judge."""
+    recorded = record().get((one.name, one.source))
+    if recorded is not None:
+        return asdict(replace(recorded, suite=suite))
+    far = one.gap is not None and one.grade != "exact"
+    error = CLOSE if one.grade == "close" else ceil(1000 * abs(one.gap or 0)) / 1000
+    window = error if far else None
+    return asdict(Recorded(suite, one.name, one.source, one.grade, window))
 
 
 def test_only_what_is_asked_for_runs(suites: Suites, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,6 +70,10 @@ def test_only_what_is_asked_for_runs(suites: Suites, monkeypatch: pytest.MonkeyP
         assert list(found.checks) == asked != []
         assert ran == needed
     ran.clear()
+    found = verify(grade="off", only="wafer")
+    assert [one.name for one in found.checks] == ["GPT 1T, wafer: HBM over DDR"]
+    assert ran == ["dataflow trends"]
+    ran.clear()
     with pytest.raises(InputError, match="no check has this"):
         verify(only="no such check")
     assert not ran
@@ -67,18 +88,30 @@ def test_the_documentation_has_the_table_of_today() -> None:
     if os.environ.get("NETPLAN_UPDATE_GOLDEN"):
         page.write_text(now, encoding="utf-8")
     assert page.read_text(encoding="utf-8") == now
+    readme = LIST.parents[2] / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    counts = re.compile(r"(checked by `netplan verify`: ).*?( \(\[which, and why\])")
+    renewed = counts.sub(rf"\g<1>{counted(found)}\g<2>", text)
+    if os.environ.get("NETPLAN_UPDATE_GOLDEN"):
+        readme.write_text(renewed, encoding="utf-8")
+    assert counts.search(text)
+    assert readme.read_text(encoding="utf-8") == renewed
 
 
 def test_the_verdict_and_what_differs_come_first() -> None:
     checks = (
         Check("leaves", "Paper A, Table 1", "4", "4", "pass"),
         Check("spines", "Paper A, Table 1", "2", "3", "fail"),
-        Check("cores", "Paper B, Fig. 2", "1", "2", "known", "the figure rounds"),
+        Check(
+            "cores", "Paper B, Fig. 2", "1", "2", "known", "the figure rounds", "off", 1.0, "two"
+        ),
     )
-    lines = Verification(checks).text(80, details=True).splitlines()
-    said = "1 pass, 1 fail, 1 known not to reproduce."
+    found = Verification(checks)
+    assert (found.count("pass"), found.count("known"), found.exit_code) == (1, 1, 1)
+    lines = found.text(80, details=True).splitlines()
+    said = "1 exact, 0 close, 0 trend, 1 off, 0 source; 1 fail."
     assert lines.count(said) == 2
     assert (lines[2], lines[-1]) == (said, said)
-    order = [lines.index(one) for one in ("Fails", "Known not to reproduce", "Paper A", "Paper B")]
+    order = [lines.index(one) for one in ("Fails", "Off: netplan's model", "Paper A", "Paper B")]
     assert order == sorted(order)
     assert "Fig. 2, cores: the figure rounds." in lines[: lines.index("Paper A")]

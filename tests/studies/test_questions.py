@@ -2,8 +2,9 @@
 
 import pytest
 
+from netplan.questions.answers.outputs import output
 from netplan.reports.quantities import Scalar
-from netplan.studies.questions import ROLES, answer, output, shelf_of
+from netplan.studies.questions import ROLES, answer, shelf_of
 
 
 @pytest.mark.parametrize("gpus", [32, 32.0])

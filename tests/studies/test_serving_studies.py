@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import netplan
+from netplan.questions.answers.outputs import output
 from netplan.reports.quantities import words
-from netplan.studies.questions import answer, output
+from netplan.studies.questions import answer
 from tests.studies.shipped import shipped
 
 

@@ -15,13 +15,14 @@ import netplan
 from netplan.errors import InputError, NetplanError, UnknownNameError
 from netplan.published.dataflow import System, utilisation
 from netplan.published.rail_only import CLUSTERS
+from netplan.questions.answers.outputs import output
 from netplan.records import RecordError
 from netplan.reports.charts import Chart
 from netplan.reports.sections import Paragraph, Table
 from netplan.studies.answer import StudyAnswer, study_answer
 from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.points import Point, PointResult
-from netplan.studies.questions import output, point_answer, question_inputs
+from netplan.studies.questions import point_answer, question_inputs
 from netplan.studies.sessions import read_study, run_study, seconds_a_point, study
 from netplan.studies.store import Store
 from netplan.studies.study import Study, make_study

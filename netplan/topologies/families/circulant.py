@@ -6,7 +6,9 @@ distances, as bits of whole numbers: what lies one hop on is what was reached, t
 Switches at most k hops away are sums of k strides, in any order, so that they are fewer than in
 other graphs of the degree. A seed draws strides, of which the first is 1; the fewest switches that
 keep the whole rate with these are taken, and then single strides changed as long as that brings
-switches nearer to each other.
+switches nearer to each other. Of two strides k and k + 1 are tried, too, k = ceil((sqrt(2 n - 1) -
+1) / 2), whose diameter is the least that two strides have (Boesch and Wang, IEEE Transactions on
+Circuits and Systems 32, 1985).
 
 Source: mean distances and a local search of circulants in Lu, Fast methods for designing circulant
 network topology with high connectivity and survivability (J. Cloud Computing 5:5, 2016).
@@ -14,7 +16,7 @@ network topology with high connectivity and survivability (J. Cloud Computing 5:
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from math import gcd
+from math import ceil, gcd, sqrt
 
 import numpy as np
 
@@ -27,6 +29,9 @@ from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES
 from netplan.topologies.families.regular import Regular, Shape, refuse_many_switches
 from netplan.topologies.graph import LinkType
 from netplan.units import counted
+
+PAIR = 2
+"""Strides of which two that follow each other have the least diameter [1]."""
 
 TRIES, TRIED_BITS = 300, 60_000_000
 """Strides that are tried in place of others, as long as the work (bits turned) stays below this."""
@@ -208,6 +213,10 @@ def circulant_strides(switches: int, degree: int, seed: int) -> tuple[int, ...]:
             distance = circulant_distance(switches, tried)
             if distance < best:
                 strides, best = tried, distance
+    if count == PAIR:
+        stride = ceil((sqrt(2 * switches - 1) - 1) / 2)
+        pair = (stride, stride + 1, *strides[count:])
+        strides = pair if circulant_distance(switches, pair) < best else strides
     return (*sorted(strides[:count]), *strides[count:])
 
 

@@ -7,8 +7,9 @@ import pytest
 
 import netplan
 from netplan.errors import InputError, NetplanError
+from netplan.questions.answers.outputs import output
 from netplan.questions.setup.placed_run import PlacedRun
-from netplan.studies.questions import answer, output
+from netplan.studies.questions import answer
 
 MIXER = str(Path(__file__).parents[3] / "examples" / "mixer.yaml")
 RUN: dict[str, Any] = {"model": "dlrm-793b", "gpus": 128, "radix": 64, "hb_size": 8}
