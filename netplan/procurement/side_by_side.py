@@ -408,7 +408,7 @@ def _carbon_columns(answer: Findings) -> Iterator[Column[FabricBill]]:
     """What the energy of a year emits, with its low and high, where the book says it."""
     if answer.cost.inputs["carbon_kg_per_kwh"]:
         emitted = "carbon_kg_per_year"
-        yield amount_column(emitted, f"life.{emitted}.base", title="t CO2e a year")
+        yield amount_column(emitted, f"life.{emitted}.base", title="t CO2e a year", scale=KILO)
         yield told_column("t CO2e, low to high", get=carbon_ends, form="code")
 
 

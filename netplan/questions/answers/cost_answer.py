@@ -175,7 +175,7 @@ class CostAnswer(Answer):
         heading = self._heading()
         title = titled(self.inputs, f"the bill of {network_words(self.inputs)}")
         several = len(self.rows) > 1
-        table = self._short_totals() if several else bill_table(self.bills[0], self.scale, "")
+        table = self._short_totals() if several else self._short_bill()
         details = "bills, what drives them" if several else "what drives it, its years of use"
         yield from Screen(
             replace(heading, title=title),
@@ -184,6 +184,12 @@ class CostAnswer(Answer):
             tuple(self._remarks()),
             more_of(details, "-o bill.xlsx"),
         ).sections()
+
+    def _short_bill(self) -> "show.Table[BillRow]":
+        """The bill of one fabric, what costs most first, since a screen shows but a few lines."""
+        table = bill_table(self.bills[0], self.scale, "")
+        rows = sorted(table.rows, key=lambda row: -row.total.base if row.total else 0.0)
+        return replace(table, rows=rows)
 
     def in_a_line(self) -> str:
         """What costs least, and how much."""
@@ -239,7 +245,8 @@ class CostAnswer(Answer):
         best, following = self._ranked[:2]
         if following.unpriced_apart:
             return "no other has a whole price"
-        less = self.scale.less(best.capital.base, following.capital.base)
+        prices = best.capital.base, following.capital.base
+        less = self.scale.amount(self.scale.apart(*prices) or prices[1] - prices[0])
         share = 1 - best.capital.base / following.capital.base if following.capital.base else 0.0
         return f"{less} ({100 * share:.0f} %) less than {following.name}"
 
