@@ -388,7 +388,7 @@ class Findings:
 
     @cached_property
     def unsold(self) -> dict[str, str]:
-        """Fabrics that no maker sells for the accelerator, and in what that is sold."""
+        """Fabrics that no maker sells for the accelerator, and those words."""
         known = {row.name: row.unsold for row in self.comparison.rows if row.unsold}
         return {} if self.chosen.name in known else known
 

@@ -325,12 +325,12 @@ def comparison_chapter(answer: Findings) -> Iterator[Section]:
                 column(time, lambda row: value_at(rows[row.name], "best.iteration_time_s")),
                 column("mfu", lambda row: rows[row.name].mfu),
             ]
-    chosen, foreign = answer.recommendation.fabric, [*answer.unsold.values()][:1]
+    chosen, foreign = answer.recommendation.fabric, dict.fromkeys(answer.unsold.values())
     yield Table(
         "fabrics",
         side,
         priced.rows,
-        legend=tuple(f"* not sold for {sold_in}: not in the verdict." for sold_in in foreign),
+        legend=tuple(f"* {words}: not in the verdict." for words in foreign),
         chosen=lambda row: row.name == chosen,
     )
     for best in list(answer.timed.values())[:1]:

@@ -23,7 +23,7 @@ from netplan.reports.quantities import listed
 from netplan.scenarios.bill_books import spares_of, whole_books
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.cliffs import cliffs_of
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.specs import FabricSpec, not_sold
 from netplan.workloads.accelerators import ACCELERATORS
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ class Cost(Question[CostAnswer]):
             link_gbps=sizing.speed_gbps,
             set=reader.replaced(),
         )
-        foreign = [spec.name for spec in specs if not spec.sold_for(chosen.name, chosen.sold_in)]
-        unsold = f"Not sold for {chosen.sold_in}: {listed(foreign)}." if foreign else ""
+        foreign = [spec.name for spec in specs if spec.support_for(chosen).unsold]
+        unsold = f"* {not_sold(chosen.sold_in)}: {listed(foreign)}." if foreign else ""
         hour = terms.gpu_hour if terms else None
         cliffs = partial(cliffs_of, specs, sizing)
         return CostAnswer(inputs, money, bills, refused, served, notes, unsold, hour, cliffs)

@@ -29,6 +29,7 @@ from netplan.questions.setup.inputs import capped_words, found_words, hall_words
 from netplan.reports.quantities import DASH, Quantity, Scale, listed, short_money
 from netplan.reports.screen import WIDTH, Screen
 from netplan.reports.sections import Column, Heading, Section, Table, Verbatim, column
+from netplan.topologies.specs import not_sold
 from netplan.units import GIGA, si
 
 MILLION, MEGA, KILO = 1e6, 1e6, 1e3
@@ -239,7 +240,7 @@ def _verdict(answer: Compared) -> Iterator[str]:
     yield from (_flip(change) for change in verdict.changes if change.lever != "price")
     spec = answer.specs.get(chosen.name)
     if spec is not None and chosen.fabric and chosen.fabric.sizing.domains > 1:
-        given_up, makers = given_up_in_short(spec), supported_in_short(spec)
+        given_up, makers = given_up_in_short(spec), supported_in_short(spec, answer.chip)
         yield f"Given up: {given_up or 'see --details'}{makers and f' ({makers})'}."
 
 
@@ -434,7 +435,7 @@ def legend(cases: Sequence[Case]) -> Iterator[str]:
     rows = [row for case in cases for row in case.rows]
     if not all(row.sold for row in rows):
         chips = {case.compared.about.accelerator for case in cases}
-        yield f"* not sold for {chips.pop() if len(chips) == 1 else 'these'}: not in the verdict."
+        yield f"* {not_sold(chips.pop() if len(chips) == 1 else 'these')}: not in the verdict."
     for sold_as in dict.fromkeys(case.compared.about.sold_as for case in cases):
         if sold_as:
             yield f"In {sold_as}."
