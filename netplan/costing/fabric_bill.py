@@ -535,6 +535,10 @@ def _materials(spec: FabricSpec, sizing: Sizing, fabric: Fabric, books: BillBook
         if measured.confirms(named):
             return measured
     counted = _counted(fabric, hardware)
+    if hall is not None and layer is not None:
+        placeless = f"The hall {hall.name} has no place for circuit switches: media as published,"
+        notes = (*counted.notes, f"{placeless} lengths by kind of link.")
+        counted = replace(counted, notes=notes)
     if not named or (hall is None and spec.hall == AS_PUBLISHED):
         return counted
     given = " and ".join(f"{role} links {medium}" for role, medium in named.items())

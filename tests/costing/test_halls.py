@@ -397,6 +397,17 @@ def test_copper_that_a_design_is_published_with_is_bought_as_far_as_any_form_of_
     assert "acc" not in {item.line.kind for item in paper.quote.items}
 
 
+def test_circuit_switches_have_no_place_in_a_hall_and_the_answer_says_so() -> None:
+    question = {"gpus": 4096, "fabrics": ("torus-3d",), "ocs": "palomar"}
+    (bill,) = netplan.cost("tpu-v7", **question, hall="leaves-in-rack").bills
+    note = "The hall leaves-in-rack has no place for circuit switches: media as published,"
+    assert bill.hall == "as-published"
+    assert any(line.startswith(note) for line in bill.notes)
+    (published,) = netplan.cost("tpu-v7", **question, hall="as-published").bills
+    assert bill.capital == published.capital
+    assert not any("no place" in line for line in published.notes)
+
+
 def test_a_hall_needs_to_say_what_racks_hold() -> None:
     shipped = HALL.to_dict()
     wrongs: tuple[dict[str, object], ...] = ({"feeds": []}, {"rows": 4})
