@@ -220,7 +220,11 @@ def _flips(record: Record) -> str:
         return "None: without all prices nothing is weighed."
     texts = [change.sentence for change in record.flips]
     if record.kind == "undecided":
-        texts = ["Offers: within the book's ranges either may cost less.", *texts]
+        margin = record.margin_money
+        why = "within the book's ranges either may cost less"
+        if margin is not None and margin.low > 0:
+            why = "what separates the two is less than is known of prices, or of times"
+        texts = [f"Offers: {why}.", *texts]
     return " ".join(texts) or "No price in the book flips it."
 
 

@@ -414,6 +414,24 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         unsold = not_sold(chip.sold_in) if lacks else ""
         return Backing(entries=entries, unsold=unsold)
 
+    def barred_for(self, chip: SoldChip) -> str:
+        """Why nothing recommends it for an accelerator, in words; empty where something may.
+
+        Parameters
+        ----------
+        chip
+            The accelerator.
+
+        Returns
+        -------
+        str
+            That nobody sells it, or that it is built with others.
+        """
+        others = self.built_with(chip.name)
+        return self.support_for(chip).unsold or (
+            f"built with {', '.join(others)}" if others else ""
+        )
+
     def built_with(self, accelerator: str) -> tuple[str, ...]:
         """Accelerators of a product, where this is none of them: nothing recommends it then."""
         return () if accelerator in self.accelerators else self.accelerators
