@@ -17,8 +17,9 @@ be counted before money speaks for it.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, get_args
 
 from msgspec import Struct
@@ -36,13 +37,14 @@ from netplan.costing.switches import (
     check_switch,
     circuit_layer,
 )
-from netplan.costing.wiring import MANAGEMENT, Hardware, Wiring, wire
+from netplan.costing.wiring import MANAGEMENT, Hardware, Run, Wiring, wire
 from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import End
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.floor_plan import AS_PUBLISHED
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing
+from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import UNCABLED, Medium
 from netplan.topologies.specs import FabricSpec
 
@@ -535,6 +537,10 @@ def _materials(spec: FabricSpec, sizing: Sizing, fabric: Fabric, books: BillBook
         if measured.confirms(named):
             return measured
     counted = _counted(fabric, hardware)
+    if hall is not None and layer is not None:
+        placeless = f"The hall {hall.name} has no place for circuit switches: media as published,"
+        notes = (*counted.notes, f"{placeless} lengths by kind of link.")
+        counted = replace(counted, notes=notes)
     if not named or (hall is None and spec.hall == AS_PUBLISHED):
         return counted
     given = " and ".join(f"{role} links {medium}" for role, medium in named.items())
@@ -571,10 +577,7 @@ def _measured(
     fabric = build_fabric(spec, sizing)
     site = place(hall, spec, sizing, hardware)
     wiring = install(fabric, site, hardware).wiring
-    copper: Counter[str] = Counter()
-    for run in wiring.runs:
-        lit = run.medium in ("fibre", "aoc")
-        copper[run.name.removeprefix(MANAGEMENT)] += 0 if lit else run.links
+    copper = _copper_links(wiring)
     measured = f"Cable lengths and media from the hall {hall.name}."
     return _Materials(
         materials.bill_items(fabric, wiring, hardware, site.layout),
@@ -590,25 +593,66 @@ def _measured(
 def _several_halls(
     spec: FabricSpec, sizing: Sizing, hardware: Hardware, hall: "FloorPlan"
 ) -> _Materials:
-    """Materials of a fabric too large for one hall: its media are those of a smaller one in it."""
-    smaller = replace(sizing, gpus=SAMPLED // sizing.hb_size * sizing.hb_size)
-    try:
-        sample = _measured(spec, smaller, hardware, hall).fabric
-    except (InputError, InfeasibleError):  # of tori without such a size
-        sample = None
-    copper = {group.name for group in sample.links if group.media == "copper"} if sample else set()
+    """Materials of a fabric too large for one hall: media and lengths are shared out as in one.
+
+    Each group of links has cables in the shares that a smaller fabric has in the hall. Groups that
+    it lacks, such as those of a further tier, are optical and as long as their kind; so are all
+    where nothing as small can be built.
+    """
+    smaller = replace(sizing, gpus=max(1, SAMPLED // sizing.hb_size) * sizing.hb_size)
     fabric = build_fabric(spec, sizing)
-    links = tuple(
-        _in_hall(group, {group.name: group.links if group.name in copper else 0})
-        for group in fabric.links
-    )
+    optical = replace(fabric, links=tuple(_in_hall(group, Counter()) for group in fabric.links))
+    counted = _counted(optical, hardware)
+    several = f"More than {LARGEST_HALL:,} GPUs stand in several halls: "
+    try:
+        sample = _measured(spec, smaller, hardware, hall).wiring
+    except (InputError, InfeasibleError):  # of tori without such a size
+        note = f"{several}optics, lengths by kind of link."
+        return replace(counted, notes=(*counted.notes, note), hall=hall.name, fabric=optical)
+    wiring = replace(counted.wiring, runs=tuple(_scaled(sample, counted.wiring)))
+    links = tuple(_in_hall(group, _copper_links(wiring)) for group in fabric.links)
     fabric = replace(fabric, links=links)
-    counted = _counted(fabric, hardware)
-    note = (
-        f"More than {LARGEST_HALL:,} GPUs stand in several halls: media as for {smaller.gpus:,} in"
-        f" the hall {hall.name}, lengths not measured."
+    note = f"{several}media and lengths as for {smaller.gpus:,} in the hall {hall.name}."
+    return replace(
+        counted,
+        lines=materials.bill_items(fabric, wiring, hardware),
+        notes=(*counted.notes, note),
+        wiring=wiring,
+        hall=hall.name,
+        fabric=fabric,
     )
-    return replace(counted, notes=(*counted.notes, note), hall=hall.name, fabric=fabric)
+
+
+def _scaled(sample: Wiring, counted: Wiring) -> Iterator[Run]:
+    """Runs of a large fabric in the shares of a smaller one, group by group."""
+    by_cage = any(run.counted is not None for run in sample.runs)
+    for whole in counted.runs:
+        runs = [run for run in sample.runs if (run.name, run.ends) == (whole.name, whole.ends)]
+        if not runs:
+            plugs = [
+                whole.plugs_at(side, counted.bank(whole.ends[side]).devices) for side in (0, 1)
+            ]
+            yield replace(whole, counted=(plugs[0], plugs[1]) if by_cage else None)
+            continue
+        sampled = sum(run.links for run in runs)
+        columns = [(run.links, *(run.counted or ())) for run in runs]
+        # Sums are rounded, not shares: all links of the group are on the bill.
+        sums = [accumulate(column) for column in zip(*columns, strict=True)]
+        ends = [[0, *(ceil_div(part * whole.links, sampled) for part in column)] for column in sums]
+        for place, run in enumerate(runs):
+            links, *plugs = (column[place + 1] - column[place] for column in ends)
+            if links:
+                both = (plugs[0], plugs[1]) if plugs else None
+                yield replace(run, links=links, counted=both)
+
+
+def _copper_links(wiring: Wiring) -> Counter[str]:
+    """Links in copper, by the name of their group [1]."""
+    copper: Counter[str] = Counter()
+    for run in wiring.runs:
+        lit = run.medium in ("fibre", "aoc")
+        copper[run.name.removeprefix(MANAGEMENT)] += 0 if lit else run.links
+    return copper
 
 
 def _in_hall(group: LinkGroup, copper: Mapping[str, int]) -> LinkGroup:

@@ -220,7 +220,11 @@ def _flips(record: Record) -> str:
         return "None: without all prices nothing is weighed."
     texts = [change.sentence for change in record.flips]
     if record.kind == "undecided":
-        texts = ["Offers: within the book's ranges either may cost less.", *texts]
+        margin = record.margin_money
+        why = "within the book's ranges either may cost less"
+        if margin is not None and margin.low > 0:
+            why = "what separates the two is less than is known of prices, or of times"
+        texts = [f"Offers: {why}.", *texts]
     return " ".join(texts) or "No price in the book flips it."
 
 
@@ -293,9 +297,8 @@ def _supported(spec: FabricSpec | None, chip: Accelerator | None) -> str:
     """Makers with a published reference design, with its date; else who runs or describes one."""
     known: dict[str, dict[str, list[str]]] = {}
     entries = (spec.support if spec else None) or ()
-    if chip is not None and chip.sold_in:
-        names = {chip.name, chip.sold_in}
-        entries = tuple(entry for entry in entries if names & {*entry.accelerators}) or entries
+    if spec is not None and chip is not None and chip.sold_in:
+        entries = spec.support_for(chip).entries
     for entry in entries:
         texts = known.setdefault(entry.by, {}).setdefault(entry.maker, [])
         texts.append(f"{entry.design}, {entry.date}")
@@ -307,13 +310,15 @@ def _supported(spec: FabricSpec | None, chip: Accelerator | None) -> str:
     return " ".join(sentences)
 
 
-def supported_in_short(spec: FabricSpec) -> str:
+def supported_in_short(spec: FabricSpec, chip: Accelerator | None = None) -> str:
     """Makers of a fabric, or that none was found.
 
     Parameters
     ----------
     spec
         Its file.
+    chip
+        The accelerator that it joins; makers for any without one.
 
     Returns
     -------
@@ -323,13 +328,15 @@ def supported_in_short(spec: FabricSpec) -> str:
     Examples
     --------
     >>> from netplan.topologies.specs import FABRICS
+    >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> for name in ("rail-optimized", "rail-only", "slim-fly"):
-    ...     supported_in_short(FABRICS.load(name))
-    'made by NVIDIA, Juniper and AMD'
+    ...     supported_in_short(FABRICS.load(name), ACCELERATORS.load("mi355x"))
+    'made by AMD and Asterfusion'
     'no maker found'
     'no maker found'
     """
     if spec.support is None:
         return ""
-    makers = {entry.maker: None for entry in spec.support if entry.by == "maker"}
+    entries = spec.support_for(chip).entries if chip and chip.sold_in else spec.support
+    makers = dict.fromkeys(entry.maker for entry in entries if entry.by == "maker")
     return f"made by {listed([*makers])}" if makers else "no maker found"

@@ -14,14 +14,15 @@ Iteration times that differ by less than the model's error are not told apart
 (`netplan.decide.candidates`), so nothing is recommended for such a difference, nor
 where two cost the same: that is a tie. Nor is anything recommended over what costs less at some
 prices of the book, each the same for both (`netplan.costing.pricing.difference_range`), or is told
-apart by a limit of times by less than a percent: then offers are to be asked for. The runner-up
+apart by less than a percent, of its network's price or by a limit of times: then offers are to be
+asked for. A network of rails alone competes if it is cheaper than a Clos by that. The runner-up
 wins at another price, at another value of a day of training, or with more network bandwidth.
 
 A run of d days on a network of yearly cost y costs d (y / 365 + v), where a day of all GPUs is
 worth v. Two runs cost the same at v = (d2 y2 - d1 y1) / 365 / (d1 - d2).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf, isclose
 from typing import Any
 
@@ -42,7 +43,7 @@ MOST_BANDWIDTH, BANDWIDTH_STEP = 4.0, 0.01
 SENSIBLE = 10.0
 """Times the GPU hours of a day, up or down, that a day of training may be worth [1]."""
 HAIR = 0.01
-"""Share of the fastest time by which a limit must tell two fabrics apart, or it does not [1]."""
+"""Share of a time, or of a network's price, that tells two fabrics apart; less does not [1]."""
 
 Probe = Callable[[str, float], float | None]
 """Network bandwidth a GPU at which a fabric trains within a time [B/s]; None if at no such."""
@@ -107,6 +108,7 @@ def decide(
             none = "No fabric trains the model in this size (see the notes): none is recommended."
             return Verdict(None, _rule_words(basis), none, ())
         basis = replace(basis, rule="price")
+    candidates, nothing = _gained(candidates, basis)
     field = list(_field(candidates, basis))
     if not field:
         return _too_slow(candidates, basis)
@@ -116,7 +118,8 @@ def decide(
     ranges = {
         fabric.name: margin
         for fabric in field
-        if fabric not in (*even, *near) and (margin := _margin(best, fabric, basis)).low <= 0
+        if fabric not in (*even, *near)
+        and ((margin := _margin(best, fabric, basis)).low <= 0 or _by_a_hair(best, fabric, basis))
     }
     may = [fabric for fabric in field if fabric.name in ranges]
     caveats = (
@@ -125,6 +128,10 @@ def decide(
         *_unlike(candidates, best),
         *_other_lines(candidates, best, basis),
         *_switchless(candidates, best, basis),
+        *(
+            f"{name} gives up traffic between rails, and is not 1 % cheaper than {clos}."
+            for name, clos in nothing.items()
+        ),
     )
     parts = (*even, *near, *may)
     names = tuple(fabric.name for fabric in sorted(parts, key=lambda fabric: fabric.price))
@@ -171,6 +178,55 @@ def _margin(best: Candidate, other: Candidate, basis: Basis) -> Range:
     return prices + Range.point(run.cost(alike) - run.cost(best) - prices.base)
 
 
+def _by_a_hair(best: Candidate, other: Candidate, basis: Basis) -> bool:
+    """Whether less than a percent of what another one pays for its network separates the two.
+
+    GPU hours of runs and of tokens are far more money, and not what is bought.
+    """
+    network = other.price
+    if basis.rule == "run-cost" and basis.run:
+        network = basis.run.network(other)
+    elif basis.rule == "tokens" and other.bill is not None:
+        network = other.share * other.bill.capital.base
+    apart = _value(other, basis) - _value(best, basis)
+    return basis.rule != "fastest" and apart < HAIR * network
+
+
+def _gained(
+    candidates: Sequence[Candidate], basis: Basis
+) -> tuple[list[Candidate], dict[str, str]]:
+    """Candidates that gain by what they give up, and a Clos for each of the rest.
+
+    Networks of rails alone give up traffic between rails: for nothing, if they cost less than an
+    any-to-any one that competes by less than a percent, or more.
+    """
+    open_to_all = [fabric for fabric in candidates if _wired(fabric) == "any-to-any"]
+    field = set(_names(_field(open_to_all, basis))) if basis.rule != "fastest" else set()
+    clos = [fabric for fabric in open_to_all if fabric.name in field]
+    least = min(clos, key=lambda fabric: fabric.price, default=None)
+    if least is None:
+        return [*candidates], {}
+    nothing = {
+        fabric.name: least.name
+        for fabric in candidates
+        if fabric.complete
+        and _wired(fabric) == "rail-only"
+        and fabric.price > (1 - HAIR) * least.price
+    }
+    return [fabric for fabric in candidates if fabric.name not in nothing], nothing
+
+
+def _names(fabrics: Iterable[Candidate]) -> list[str]:
+    """Names of some fabrics."""
+    return [fabric.name for fabric in fabrics]
+
+
+def _wired(fabric: Candidate) -> str:
+    """The kind of network between several HB domains; empty where there is none."""
+    known = fabric.bill.fabric if fabric.bill is not None else None
+    return known.network if known is not None and known.sizing.domains > 1 else ""
+
+
 def _may_cost_less(ranges: Mapping[str, Range], basis: Basis) -> Iterator[str]:
     """Say who may cost less than the best at prices within their ranges."""
     unit = " for the run" if basis.rule == "run-cost" else ""
@@ -179,7 +235,8 @@ def _may_cost_less(ranges: Mapping[str, Range], basis: Basis) -> Iterator[str]:
             f"{end:+,.4f}" if basis.rule == "tokens" else short_money(end, sign=True)
             for end in astuple(margin)
         )
-        yield f"{name}: {base}{unit}, {low} to {high} by the prices of the book."
+        less = "; less than 1 % tells nothing apart" if margin.low > 0 else ""
+        yield f"{name}: {base}{unit}, {low} to {high} by the prices of the book{less}."
 
 
 def _too_slow(candidates: Sequence[Candidate], basis: Basis) -> Verdict | None:

@@ -23,6 +23,7 @@ from netplan.reports.svg import standalone
 from netplan.scenarios.scenario import every_place
 from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.drawings.places import LEGIBLE_WIRES
+from netplan.topologies.specs import not_sold
 from netplan.units import si
 
 WIDTH_PX, ROW_PX, FRAME_PX, PLANE_PX = 420.0, 28, 62, 300
@@ -172,7 +173,7 @@ def time_chart(fabrics: Sequence[Mark], currency: str) -> Markup:
 
 COLUMNS = ("fabric", "switches", "modules", "price", "power", "iteration", "MFU")
 MILLION = 1e6
-UNSOLD = "* No maker sells it for this accelerator: not in the verdict."
+UNSOLD = f"* {not_sold('this accelerator')}: not in the verdict."
 NO_VERDICT: Mapping[str, Any] = {"sentence": "Nothing to recommend.", "fabric": None, "changes": ()}
 
 

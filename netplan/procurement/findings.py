@@ -376,9 +376,9 @@ class Findings:
     def runner_up(self) -> FabricBill | None:
         """Bill beside the chosen one: next by the verdict, else the next cheapest."""
         chosen, verdict = self.chosen.name, self.recommendation.verdict
-        bought = {row.name for row in self.comparison.bought if row.name != chosen}
+        bought = {row.name for row in self.comparison.bought}
         others = [bill for bill in self.cost.bills if bill.name != chosen]
-        known = [bill for bill in others if bill.name in bought or not bought]
+        known = [bill for bill in others if bill.name in bought]
         second = verdict.decision.runner_up if verdict else None
 
         def place(bill: FabricBill) -> tuple[bool, bool, float]:
@@ -388,7 +388,7 @@ class Findings:
 
     @cached_property
     def unsold(self) -> dict[str, str]:
-        """Fabrics that no maker sells for the accelerator, and in what that is sold."""
+        """Fabrics that no maker sells for the accelerator, and those words."""
         known = {row.name: row.unsold for row in self.comparison.rows if row.unsold}
         return {} if self.chosen.name in known else known
 

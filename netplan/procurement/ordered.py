@@ -26,6 +26,7 @@ from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Scale
 from netplan.reports.sections import Bars, Column, Heading, Inset, Paragraph, Section, Table, column
+from netplan.topologies.cabling.floor_plan import AS_PUBLISHED
 from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.drawings.racks import Elevation, elevation_drawing, hall_drawing
 from netplan.units import counted
@@ -151,14 +152,13 @@ def racks_chapter(answer: Findings) -> Iterator[Section]:
     """Racks as in the cable plan, the hall from above, and how long cables are taken to be."""
     yield Heading("Racks and cable lengths", (), "racks")
     yield from _racks(answer)
-    hall, extra = answer.inputs["hall"], answer.inputs["networks"]
-    if hall:
-        yield _measured(answer, str(hall))
-    if hall and not extra:
+    hall, extra = answer.chosen.hall, answer.inputs["networks"]
+    measured = hall != AS_PUBLISHED
+    if measured:
+        yield _measured(answer, hall)
+    if measured and not extra:
         return
-    subject = (
-        "Cables of networks beside" if hall else "There is no floor plan in the question: cables"
-    )
+    subject = "Cables of networks beside" if measured else "No floor plan measures them: cables"
     columns = [
         told_column("Links", "group"),
         told_column("Medium"),

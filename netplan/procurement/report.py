@@ -43,7 +43,7 @@ from netplan.questions.money.run_cost import RULE, WITHIN, Terms, check_weights,
 from netplan.questions.own_inputs import optional, several, shared
 from netplan.questions.question import FAILING, FOUND, NETWORK, RUNS, Question
 from netplan.questions.setup.beyond_the_bill import beyond_the_bill
-from netplan.questions.setup.inputs import fabrics_asked
+from netplan.questions.setup.inputs import fabrics_bought
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books, site_networks
 from netplan.scenarios.reading import NONE, CatalogReader, variants
@@ -249,7 +249,9 @@ class Report(Question[Procurement]):
 
     def _completed(self, definition: ReportDefinition) -> "Report":
         """The question about the fabrics of the report's definition, where none are named."""
-        fabrics = fabrics_asked(self, definition.fabrics)
+        fabrics = fabrics_bought(self)
+        if definition.fabrics and "fabrics" not in self.given:
+            fabrics = definition.fabrics
         scenario = self.scenario.replace(fabrics=fabrics)
         return replace(self, scenario=scenario, given=self.given | {"fabrics"})
 

@@ -325,12 +325,12 @@ def comparison_chapter(answer: Findings) -> Iterator[Section]:
                 column(time, lambda row: value_at(rows[row.name], "best.iteration_time_s")),
                 column("mfu", lambda row: rows[row.name].mfu),
             ]
-    chosen, foreign = answer.recommendation.fabric, [*answer.unsold.values()][:1]
+    chosen, foreign = answer.recommendation.fabric, dict.fromkeys(answer.unsold.values())
     yield Table(
         "fabrics",
         side,
         priced.rows,
-        legend=tuple(f"* not sold for {sold_in}: not in the verdict." for sold_in in foreign),
+        legend=tuple(f"* {words}: not in the verdict." for words in foreign),
         chosen=lambda row: row.name == chosen,
     )
     for best in list(answer.timed.values())[:1]:
@@ -408,7 +408,7 @@ def _carbon_columns(answer: Findings) -> Iterator[Column[FabricBill]]:
     """What the energy of a year emits, with its low and high, where the book says it."""
     if answer.cost.inputs["carbon_kg_per_kwh"]:
         emitted = "carbon_kg_per_year"
-        yield amount_column(emitted, f"life.{emitted}.base", title="t CO2e a year")
+        yield amount_column(emitted, f"life.{emitted}.base", title="t CO2e a year", scale=KILO)
         yield told_column("t CO2e, low to high", get=carbon_ends, form="code")
 
 

@@ -215,7 +215,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         specs, sizing, books = self._priced(reader, chip)
         unit = lcm(sizing.hb_size, *domains)
         held = holdings(budget_w, hall, unit, specs, sizing, books)
-        sold = {spec.name for spec in specs if spec.sold_for(chip.name, chip.sold_in)}
+        sold = {spec.name for spec in specs if not spec.support_for(chip).unsold}
         sold -= {spec.name for spec in specs if spec.built_with(chip.name)}
         bought = [known for known in held if known.fabric in sold] or held
         given = "gpus" in self.given
@@ -371,7 +371,7 @@ class Compare(Question[Comparison | ComparisonCases]):
     def _times(self, spec: FabricSpec, variant: Variant) -> bool:
         """Whether a fabric is timed: a budget of gigawatts not on those that nobody sells."""
         large = self.power_budget is not None and self.cluster.gpus > MOST_UNSOLD_TIMED
-        return self.timing and (not large or spec.sold_for(variant.chip.name, variant.chip.sold_in))
+        return self.timing and (not large or not spec.support_for(variant.chip).unsold)
 
     def _rows(
         self,
@@ -430,8 +430,7 @@ def _row(
     row = replace(priced_row(spec, bill, books), memory=variant.name)
     network = row.cost.base - bill.beside.base if row.cost else 0.0
     saved = 1 - network / baseline if row.cost and baseline else None
-    chip = variant.chip
-    unsold = "" if spec.sold_for(chip.name, chip.sold_in) else chip.sold_in
+    unsold = spec.support_for(variant.chip).unsold
     row = replace(complete(row), cost_reduction=saved, unsold=unsold)
     return _with_others_told(row, others)
 

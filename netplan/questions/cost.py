@@ -17,9 +17,8 @@ from netplan.questions.money.pricing import MONEY, running_costs, running_inputs
 from netplan.questions.money.run_cost import Terms, rates_of
 from netplan.questions.money.token_cost import Served
 from netplan.questions.question import FOUND, NETWORK, SERVED, Question
-from netplan.questions.setup.inputs import fabrics_asked
+from netplan.questions.setup.inputs import fabrics_bought
 from netplan.records import replace
-from netplan.reports.quantities import listed
 from netplan.scenarios.bill_books import spares_of, whole_books
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.cliffs import cliffs_of
@@ -28,8 +27,6 @@ from netplan.workloads.accelerators import ACCELERATORS
 
 if TYPE_CHECKING:
     from netplan.questions.setup.serving_run import Known
-
-DEFAULT_FABRICS = ("rail-optimized", "rail-only")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +69,7 @@ class Cost(Question[CostAnswer]):
         money = self.books.currency or books.prices.currency
         books.prices.exchange(books.prices.currency, money)
         running = running_costs(self, reader, books.prices, money)
-        specs = reader.fabrics(fabrics_asked(self, DEFAULT_FABRICS), self.cluster)
+        specs = reader.fabrics(fabrics_bought(self), self.cluster)
         sizing = sized(self.cluster, chosen)
         require_switch(books.switch, specs, sizing, reader.roots)
         books = _with_circuits(self, books, specs)
@@ -102,8 +99,7 @@ class Cost(Question[CostAnswer]):
             link_gbps=sizing.speed_gbps,
             set=reader.replaced(),
         )
-        foreign = [spec.name for spec in specs if not spec.sold_for(chosen.name, chosen.sold_in)]
-        unsold = f"Not sold for {chosen.sold_in}: {listed(foreign)}." if foreign else ""
+        unsold = {spec.name: words for spec in specs if (words := spec.barred_for(chosen))}
         hour = terms.gpu_hour if terms else None
         cliffs = partial(cliffs_of, specs, sizing)
         return CostAnswer(inputs, money, bills, refused, served, notes, unsold, hour, cliffs)
@@ -121,9 +117,7 @@ class Cost(Question[CostAnswer]):
         from netplan.questions.setup.serving_run import serve_best
 
         known: Known = {}
-        asked = dict(
-            zip([spec.name for spec in specs], fabrics_asked(self, DEFAULT_FABRICS), strict=True)
-        )
+        asked = dict(zip([spec.name for spec in specs], fabrics_bought(self), strict=True))
         rows: list[FabricTokens] = []
         notes: dict[str, None] = {}
         for bill in bills:

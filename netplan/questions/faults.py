@@ -289,7 +289,9 @@ def _years(
         end=shared.options.end,
         effects_of=lambda damages: [effect_of(alone.impact(hit), slowness) for hit in damages],
     )
-    units = unit_counts(subject.fabric, wiring, optics)
+    # Switches with packaged optics have no cages: all their links are fibres, however short.
+    laid = None if optics == "cpo" else wiring
+    units = unit_counts(subject.fabric, laid, optics)
     units["engine"] = sum(single.parts for single in singles if single.kind == ENGINE)
     book = shared.book.stopping(survived)
     effects = effects_of(subject.fabric, units, singles=singles, slowness=slowness)
@@ -304,7 +306,7 @@ def _years(
     slowdown = _without_a_link(singles) if rides else None
     flaps = flaps_of(book, units["host_fibre"], optics=optics, slowdown=slowdown)
     forecast = replace(forecast, flaps=flaps)
-    cut_off = _cut_off_per_year((subject.fabric, wiring), units, singles, failing, shared)
+    cut_off = _cut_off_per_year((subject.fabric, laid), units, singles, failing, shared)
     record = _beside_record(book, units, failing, shared) if book.name != RECORD else ()
     return Years(cut_off, forecast, failing, record, book, effects)
 
@@ -481,7 +483,7 @@ def _without_a_link(singles: Sequence[Single[Impact]]) -> float:
 
 
 def _cut_off_per_year(
-    built: tuple[Fabric, Wiring],
+    built: tuple[Fabric, Wiring | None],
     units: Mapping[Unit, int],
     singles: Sequence[Single[Impact]],
     failing: Sequence[GroupFailures],

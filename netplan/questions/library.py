@@ -95,9 +95,12 @@ Chapter = Literal[
 
 
 class ReportDefinition(Record, frozen=True, kw_only=True):
-    """What a report holds; ``template`` is a file of the shipped ``reports/templates``."""
+    """What a report holds; ``template`` is a file of the shipped ``reports/templates``.
 
-    fabrics: Annotated[tuple[str, ...], Meta(min_length=1)]
+    Where it names no fabrics they are those of the scenario that somebody sells.
+    """
+
+    fabrics: tuple[str, ...] = ()
     drivers_shown: PositiveInt
     sections: Annotated[tuple[Chapter, ...], Meta(min_length=1)]
     template: Annotated[str, Meta(pattern=r"^[\w-]+\.html\.j2$")]

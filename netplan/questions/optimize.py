@@ -393,7 +393,7 @@ def _specs(
         for spec in known
         if (hb_sizes and spec.hb_size not in (None, *hb_sizes))
         or spec.built_with(on.name)
-        or not spec.sold_for(on.name, on.sold_in)
+        or spec.support_for(on).unsold
     ]
     return tuple(spec for spec in known if spec not in apart), tuple(apart)
 

@@ -6,6 +6,7 @@ that do not fit beside the others, remarks, rows behind the first ones, lines of
 sentences behind the verdict's first one.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -139,6 +140,10 @@ def shares_of(parts: Sequence[tuple[str, float]], whole: float, most: int = 4) -
     return ", ".join(f"{name} {share:.0f} %" for name, share in shares if share >= 1 / 2)
 
 
+STARRED = re.compile(r"^\* [^.]*\. ?")
+"""What a legend begins with where rows have a star."""
+
+
 class Screen(Struct, frozen=True):
     """What is worth a screen.
 
@@ -226,7 +231,10 @@ class Screen(Struct, frozen=True):
         left = len(table.rows) - self.most_rows
         legend = (f"and {left:,} more: --details", *table.legend) if left > 0 else table.legend
         columns = table.columns[: self.most_columns]
-        return replace(table, rows=table.rows[: self.most_rows], columns=columns, legend=legend)
+        rows = table.rows[: self.most_rows]
+        starred = any("*" in column.text(row) for row in rows for column in columns)
+        legend = tuple(text if starred else STARRED.sub("", text) for text in legend)
+        return replace(table, rows=rows, columns=columns, legend=tuple(filter(None, legend)))
 
     @property
     def fits(self) -> bool:
@@ -253,6 +261,9 @@ def _in_one_part(screen: Screen) -> Screen:
             if fits or len(shown) <= LEAST_COLUMNS:
                 return replace(screen, table=replace(table, columns=shown, gap=gap))
         name = going.pop(0) if going else shown[-1].quantity.name
+        told = re.compile(rf"(?<!\S){re.escape(name)}: [^.]*\.(?: |$)")
+        legend = tuple(told.sub("", text).rstrip() for text in table.legend)
+        table = replace(table, legend=tuple(filter(None, legend)))
         shown = [column for column in shown if column.quantity.name != name]
 
 

@@ -11,9 +11,9 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from stat import S_ISREG
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, cast
 
-from msgspec import Meta, structs
+from msgspec import Meta, Struct, structs
 
 from netplan.added import Group, added
 from netplan.arrays import Ints
@@ -62,11 +62,32 @@ FEW = 7
 """Families that a message names; of more it names the one that has no use for a key [1]."""
 
 
+CARDS = "network cards"
+"""What is published for whatever reaches switches through cards: for servers of any maker."""
+
+
+class SoldChip(Protocol):
+    """What fabrics are sold for: an accelerator, as far as its own links do not join it."""
+
+    @property
+    def name(self) -> str:
+        """Name of its file."""
+
+    @property
+    def sold_in(self) -> str:
+        """Servers that it comes in; empty where its file does not say."""
+
+    @property
+    def torus_dimensions(self) -> int:
+        """Dimensions of the torus that its own ports make [1]."""
+
+
 class Support(Entry, frozen=True, kw_only=True):
     """Who publishes a design of such a fabric.
 
     ``by`` a maker, who sells it, an operator, who runs it, or a paper; ``accelerators`` which it is
-    for, by their names or by what they are sold in (``sold_in`` of their files).
+    for, by their names or by what they are sold in (``sold_in`` of their files), or
+    ``network cards``, for all that have such.
     """
 
     maker: str
@@ -75,6 +96,32 @@ class Support(Entry, frozen=True, kw_only=True):
     address: str
     date: str
     accelerators: tuple[str, ...]
+
+
+class Backing(Struct, frozen=True, kw_only=True):
+    """Who publishes a fabric for one accelerator.
+
+    Parameters
+    ----------
+    entries
+        The published designs for it.
+    unsold
+        Why verdicts leave the fabric out, in words; empty where they do not.
+    """
+
+    entries: tuple[Support, ...] = ()
+    unsold: str = ""
+
+
+def not_sold(sold_in: str) -> str:
+    """The words for fabrics that nobody publishes for what an accelerator comes in.
+
+    Examples
+    --------
+    >>> not_sold("HGX servers")
+    'not sold for HGX servers'
+    """
+    return f"not sold for {sold_in}"
 
 
 class FabricSpec(Record, frozen=True, kw_only=True):
@@ -336,29 +383,54 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         """Whether sets of all fabrics leave it out: it stands in only where it is named."""
         return not (self.in_sets and self.even_pods) or "in_sets" in self.unread
 
-    def sold_for(self, accelerator: str, sold_in: str) -> bool:
-        """Whether anybody publishes such a fabric for an accelerator.
+    def support_for(self, chip: SoldChip) -> Backing:
+        """Who publishes such a fabric for an accelerator, and whether that is anybody.
 
         Parameters
         ----------
-        accelerator, sold_in
-            Its name, and the servers that it comes in; empty where its file does not say.
+        chip
+            The accelerator.
 
         Returns
         -------
-        bool
-            True where nobody says: of unknown servers, and of a file without ``support``.
+        Backing
+            Unsold is what nobody makes, runs or describes for its servers. Of servers that are
+            unknown, and of a file without ``support``, nobody says so.
 
         Examples
         --------
-        >>> rails, torus = FABRICS.load("rail-only"), FABRICS.load("torus-3d")
-        >>> [fabric.sold_for("b200-1000w", "HGX servers") for fabric in (rails, torus)]
-        [True, False]
+        >>> from netplan.workloads.accelerators import ACCELERATORS
+        >>> chip, rails, torus = (
+        ...     ACCELERATORS.load("h200"), FABRICS.load("rail-only"), FABRICS.load("torus-3d"))
+        >>> rails.support_for(chip).unsold, torus.support_for(chip).unsold
+        ('', 'not sold for HGX servers')
+        >>> [entry.maker for entry in FABRICS.load("fat-tree").support_for(chip).entries]
+        ['NVIDIA', 'Arista']
         """
-        if self.support is None or not sold_in:
-            return True
-        known = {name for entry in self.support for name in entry.accelerators}
-        return accelerator in known or sold_in in known
+        asked = {chip.name, chip.sold_in} | ({CARDS} if not chip.torus_dimensions else set())
+        entries = tuple(entry for entry in self.support or () if asked & {*entry.accelerators})
+        known = self.support is not None and bool(chip.sold_in)
+        lacks = known and not entries and chip.name not in self.accelerators
+        unsold = not_sold(chip.sold_in) if lacks else ""
+        return Backing(entries=entries, unsold=unsold)
+
+    def barred_for(self, chip: SoldChip) -> str:
+        """Why nothing recommends it for an accelerator, in words; empty where something may.
+
+        Parameters
+        ----------
+        chip
+            The accelerator.
+
+        Returns
+        -------
+        str
+            That nobody sells it, or that it is built with others.
+        """
+        others = self.built_with(chip.name)
+        return self.support_for(chip).unsold or (
+            f"built with {', '.join(others)}" if others else ""
+        )
 
     def built_with(self, accelerator: str) -> tuple[str, ...]:
         """Accelerators of a product, where this is none of them: nothing recommends it then."""

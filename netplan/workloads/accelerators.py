@@ -112,12 +112,12 @@ class Accelerator(Record, frozen=True, kw_only=True):
     adds both directions is halved, and the file's notes say so. ``hb_size`` is the HB domain that
     the product is sold in, ``chip_ports`` the network ports that it has itself, for links to its
     neighbours; a switch is reached through a network card, of which a GPU may have several that
-    share ``network_bytes_per_s``. ``sold_in`` are the servers that it
-    comes in, by which fabrics say whom they are for, ``sold_networks`` the families that makers
-    join these to; empty where nobody has looked. ``sold_as`` is another file of the same chip, as
-    those servers have it. ``housing`` is the server or rack that it stands in, by which halls place
-    it and by which the gear of its HB domains is counted. ``sources`` gives the origin of single
-    values by key.
+    share ``network_bytes_per_s``. ``torus_dimensions`` are those of the torus that its own ports
+    make, 0 of what is sold otherwise. ``sold_in`` are the servers that it comes in, by which
+    fabrics say whom they are for; empty where nobody has looked. ``sold_as`` is another file of
+    the same chip, as those servers have it. ``housing`` is the server or rack that it stands in,
+    by which halls place it and by which the gear of its HB domains is counted. ``sources`` gives
+    the origin of single values by key.
 
     What follows is for mapping kernels onto the chip. ``tiles`` compute tiles multiply
     ``vector_width`` x ``stage_height`` numbers a cycle each; a chip without them computes at
@@ -165,7 +165,7 @@ class Accelerator(Record, frozen=True, kw_only=True):
     power_cap_share: PositiveShare = 1.0
     housing: Housing | None = None
     sold_in: str = ""
-    sold_networks: tuple[str, ...] = ()
+    torus_dimensions: NonNegativeInt = 0
     sold_as: str = ""
     chip_ports: NonNegativeInt = 0
     network_cards: PositiveInt = 1
@@ -220,17 +220,6 @@ class Accelerator(Record, frozen=True, kw_only=True):
         (400.0, 800.0)
         """
         return gbps(self.network_bytes_per_s) / self.network_cards
-
-    @property
-    def torus_dimensions(self) -> int:
-        """Dimensions of the torus that its own ports make, two each; 0 of what is sold otherwise.
-
-        Examples
-        --------
-        >>> [ACCELERATORS.load(name).torus_dimensions for name in ("tpu-v7", "tpu-v6e", "h200")]
-        [3, 2, 0]
-        """
-        return self.chip_ports // 2 if self.sold_networks == ("torus",) else 0
 
     def __post_init__(self) -> None:
         """Refuse tiles, and an expanded memory, known in part, and too many usable bytes."""

@@ -16,6 +16,7 @@ from netplan.costing.cabling import ANY, CABLING_BOOKS
 from netplan.costing.elevations import elevations
 from netplan.costing.fabric_bill import Bill, BillBooks, hardware_of, make_bill
 from netplan.costing.installation import Installation, install, place
+from netplan.costing.materials import BillItem
 from netplan.costing.wiring import CARD, COPPER, MODULES, Cage, Link, Run, first_that_closes
 from netplan.errors import InfeasibleError, InputError
 from netplan.scenarios.bill_books import read_books
@@ -385,16 +386,57 @@ def test_copper_that_a_design_is_published_with_is_bought_as_far_as_any_form_of_
     # 64 cubes of 4 x 4 x 4: 3 x 3 x 16 links in each, of 3 m, where straight ACC reach at lanes of
     # 200 Gb/s; 3 x 16 fibres between cubes. Dragonflies of the paper: 2.4 m, where split DAC does.
     (bill,) = netplan.cost("tpu-v7", gpus=4096, fabrics=("torus-3d",)).bills
-    cables = {
-        line.kind: line.quantity
-        for line in (item.line for item in bill.quote.items if item.line.category == "cables")
-    }
+    cables = {line.kind: line.quantity for line in cables_of(bill)}
     assert cables == {"acc": 64 * 144, "os2": 64 * 48}
     assert bill.ordered("transceiver") == 2 * 64 * 48
     assert not any("no copper" in note for note in bill.notes)
     (paper,) = netplan.cost("rail-only-paper", fabrics=("dragonfly",)).bills
     assert "dac" in {item.line.kind for item in paper.quote.items}
     assert "acc" not in {item.line.kind for item in paper.quote.items}
+
+
+def cables_of(bill: Bill) -> list[BillItem]:
+    return [item.line for item in bill.quote.items if item.line.category == "cables"]
+
+
+@pytest.mark.parametrize(
+    ("fabric", "switch"), [("fat-tree", None), ("fat-tree", "sn5600"), ("dragonfly", None)]
+)
+def test_several_halls_have_the_shares_and_lengths_of_one(fabric: str, switch: str | None) -> None:
+    question = {"fabrics": (fabric,), "switch": switch}
+    (one,) = netplan.cost("hgx-b200", gpus=65_536, **question).bills
+    (several,) = netplan.cost("hgx-b200", gpus=1_050_000, **question).bills
+    groups = {group.name: group for group in one.fabric.links}
+    for group in several.fabric.links:
+        if group.name not in groups:  # of the fourth tier
+            assert group.media == "optical"
+            continue
+        like = groups[group.name]
+        assert abs(group.copper - group.links * like.copper / like.links) <= 1
+    assert any(group.media == "copper and optical" for group in several.fabric.links)
+    links = sum(group.links for group in several.fabric.links)
+    lines = cables_of(several)
+    assert links <= sum(line.quantity * line.price_units for line in lines) <= links + len(lines)
+    shares = [
+        {line.item: line.quantity / bill.gpus for line in bill_lines if line.part != "fibre"}
+        for bill, bill_lines in ((one, cables_of(one)), (several, lines))
+    ]
+    hosts = max(shares[0], key=shares[0].__getitem__)  # most cables with fixed plugs are theirs
+    assert shares[1][hosts] == pytest.approx(shares[0][hosts], rel=1e-3)
+    hall = "More than 1,048,576 GPUs stand in several halls: media and lengths as for 65,536 in"
+    assert any(note.startswith(hall) for note in several.notes)
+    assert several.hall == "leaves-in-rack"
+
+
+def test_circuit_switches_have_no_place_in_a_hall_and_the_answer_says_so() -> None:
+    question = {"gpus": 4096, "fabrics": ("torus-3d",), "ocs": "palomar"}
+    (bill,) = netplan.cost("tpu-v7", **question, hall="leaves-in-rack").bills
+    note = "The hall leaves-in-rack has no place for circuit switches: media as published,"
+    assert bill.hall == "as-published"
+    assert any(line.startswith(note) for line in bill.notes)
+    (published,) = netplan.cost("tpu-v7", **question, hall="as-published").bills
+    assert bill.capital == published.capital
+    assert not any("no place" in line for line in published.notes)
 
 
 def test_a_hall_needs_to_say_what_racks_hold() -> None:

@@ -377,9 +377,9 @@ def test_of_a_tie_none_is_too_slow() -> None:
         gpus=1024,
         radix=64,
         accelerator="h100-80gb",
-        fabrics=("rail-optimized", "rail-only"),
+        fabrics=("rail-optimized", "dgx-superpod"),
     ).to_dict()["verdict"]
-    assert found["tied"] == ["rail-optimized", "rail-only"]
+    assert found["tied"] == ["rail-optimized", "dgx-superpod"]
     assert found["changes"] == []
 
 
@@ -428,3 +428,36 @@ def test_larger_domains_than_asked_for_prove_nothing_while_their_gear_is_in_no_s
     assert found.verdict.fabric == "rail-optimized"
     both = netplan.compare("rail-only-paper", **asked, networks=("hb-gear",))
     assert all(row.cost_complete for row in both.rows)
+
+
+def test_less_than_a_percent_of_money_tells_no_two_apart() -> None:
+    # Other cables for 0.2 M of 149 M USD, at every price of the book: too little to order by.
+    asked = {"gpus": 4096, "accelerator": "mi455x"}
+    compared, bills = netplan.compare("hgx-b200", **asked), netplan.cost("hgx-b200", **asked)
+    for verdict in (compared.verdict, bills.verdict):
+        assert verdict is not None
+        assert verdict.fabric is None
+        assert set(verdict.tied) == {"fat-tree", "rail-optimized"}
+        margin = verdict.decision.margin_money
+        assert margin is not None
+        assert 0 < margin.low < margin.base < 0.01 * bills.bills[0].capital.base
+
+
+@pytest.mark.parametrize("scenario", ["hgx-h100", "nvl72-gb200"])
+def test_a_bill_and_a_comparison_are_of_the_same_fabrics(scenario: str) -> None:
+    compared, bills = netplan.compare(scenario), netplan.cost(scenario)
+    assert {bill.name for bill in bills.bills} <= {row.name for row in compared.bought}
+    first, second = compared.verdict, bills.verdict
+    assert first is not None
+    assert second is not None
+    assert (first.fabric, first.tied) == (second.fabric, second.tied)
+    assert first.decision.runner_up == second.decision.runner_up
+
+
+def test_rails_alone_compete_where_they_save_money() -> None:
+    # At 4,096 GPUs rail-only has the switches of a fat tree, and more modules: nothing is saved.
+    fabrics = ("fat-tree", "rail-only")
+    verdict = netplan.compare("hgx-b200", gpus=4096, fabrics=fabrics).verdict
+    assert verdict is not None
+    assert verdict.fabric == "fat-tree"
+    assert any("rail-only gives up" in caveat for caveat in verdict.caveats)

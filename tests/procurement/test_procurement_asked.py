@@ -101,3 +101,12 @@ def test_servers_with_failures_have_their_chapter() -> None:
         "serving-70b-h200", **SERVED, fabrics=("rail-only",), with_faults=True
     ).html()
     assert 'id="faults"' in page
+
+
+def test_lengths_are_measured_on_a_floor_plan_where_the_bill_is() -> None:
+    for hall, measured in (("leaves-in-rack", True), ("as-published", False)):
+        report = netplan.procurement(**TRAINED, fabrics=PAIR, hall=hall, simulate=False)
+        page = " ".join(report.text(details=True).split())
+        assert (report.chosen.hall != "as-published") == measured
+        assert (f"Measured on the floor plan {hall}" in page) == measured
+        assert ("No floor plan measures them" in page) != measured

@@ -83,7 +83,8 @@ def brute_force(  # noqa: PLR0913 - the question
     weighed = prices == "2026" and len(hb_sizes) > 1
     for name, size, radix, ratio in product(FABRICS.paths(), hb_sizes, radices, RATIOS):
         spec = FABRICS.load(name)
-        others = spec.only_named or spec.built_with(on.name)
+        # Only what is sold with the accelerator is in the space, unless it is named.
+        others = spec.only_named or spec.built_with(on.name) or spec.support_for(on).unsold
         if spec.hb_size not in (None, *hb_sizes) or others:
             continue
         asked = sizing_on(on, gpus=gpus, radix=radix, hb_size=size, oversubscription=ratio)

@@ -8,6 +8,7 @@ import pytest
 from netplan.catalog import Record, check_file, shipped_root
 from netplan.costing.dfmodel import die_power_w
 from netplan.performance.mapping.partitions import ComputeTiles
+from netplan.topologies.specs import CARDS, FABRICS
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS, WORKLOADS, Model
 from netplan.workloads.technologies import LINKS, MEMORIES
@@ -496,3 +497,22 @@ def test_expanded_memories_are_those_of_their_sources() -> None:
 def _settings(gpu: Accelerator) -> dict[str, str]:
     """All ``--set key=value`` in the notes of a record."""
     return dict(re.findall(r"--set ([\w.]+)=([\w.]*\w)", " ".join(gpu.notes)))
+
+
+def test_all_accelerators_say_what_they_are_sold_in_and_fabrics_know_the_words() -> None:
+    chips = [ACCELERATORS.load(name) for name in ACCELERATORS.paths()]
+    assert [chip.name for chip in chips if not chip.sold_in] == []
+    known = {CARDS} | {chip.name for chip in chips} | {chip.sold_in for chip in chips}
+    for name in FABRICS.paths():
+        named = {word for entry in FABRICS.load(name).support or () for word in entry.accelerators}
+        assert named - known == set(), name
+
+
+@pytest.mark.parametrize("chip", ["mi300x", "trainium2", "gaudi-3", "ascend-910c", "a100-80gb"])
+def test_what_no_maker_sells_for_an_accelerator_is_not_in_the_verdict(chip: str) -> None:
+    on = ACCELERATORS.load(chip)
+    sold = [name for name in FABRICS.paths() if FABRICS.load(name).support_for(on).unsold == ""]
+    assert {"fat-tree", "rail-optimized"} <= {*sold}
+    exotic = {"dragonfly", "frontier", "slim-fly", "palm-wafer", "torus-2d", "torus-3d", "bcube"}
+    assert exotic.isdisjoint(sold)
+    assert ("rail-only" in sold) == (on.sold_in == "HGX servers")  # an operator runs these

@@ -39,7 +39,7 @@ from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Scale, listed, short_money
 from netplan.topologies.cliffs import Cliff
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.specs import FabricSpec, not_sold
 from netplan.workloads.accelerators import Accelerator
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ class Comparison(Answer):
             budget=self.budget,
             specs=self.specs,
             terms=self.terms,
+            chip=self.chip,
         )
 
     def in_a_line(self) -> str:
@@ -273,7 +274,7 @@ class Comparison(Answer):
         absent = f" Not in the prices: {listed(apart)}." if apart else ""
         yield f"saves: against {BASELINE}.{absent}"
         if not all(row.sold for row in self.rows):
-            yield f"*: not sold for {self.about.accelerator}, so not in the verdict."
+            yield f"*: {not_sold(self.about.accelerator)}: not in the verdict."
         if any(row.media_given for row in self.rows):
             yield f"†: {GIVEN}."
         if not all(row.fabric.exact for row in rows if row.fabric):

@@ -278,12 +278,14 @@ def cases_screen(flag: str, cases: Sequence[tuple[str, Compared]]) -> Iterator[S
         f"{comparison.inputs['radix']} of {comparison.inputs['link_gbps']:g}G"
         for comparison in compared
     ]
-    lines = [*subtitle(first)]
+    lines = [*subtitle(first, *compared[1:])]
     if first.budget:
-        held = ", ".join(
-            f"{case.budget.gpus:,} {case.budget.chip}" for case in compared if case.budget
-        )
-        lines.append(f"{first.budget.words}: {held}")
+        budgets = [case.budget for case in compared if case.budget]
+        held = [f"{budget.gpus:,} {budget.chip}" for budget in budgets]
+        if len({budget.words for budget in budgets}) == 1:
+            lines.append(f"{first.budget.words}: {', '.join(held)}")
+        else:
+            lines += [f"{gpus} in {b.words}" for gpus, b in zip(held, budgets, strict=True)]
     if len(set(switches)) > 1 and flag.count("--") == 1:
         pairs = zip(labels, switches, strict=True)
         lines.append(f"Switches: {', '.join(f'{switch} at {label}' for label, switch in pairs)}")

@@ -29,6 +29,7 @@ from netplan.topologies.specs import FabricSpec
 if TYPE_CHECKING:
     from netplan.questions.answers.budget_answer import Budget
     from netplan.questions.money.token_cost import Served
+    from netplan.workloads.accelerators import Accelerator
 
 BASELINE = "rail-optimized"
 """The any-to-any Clos of the paper, against which the JSON counts savings."""
@@ -58,7 +59,7 @@ class FabricRow(Struct, frozen=True):
     """Accelerators of the product, if they are others than those asked for."""
 
     unsold: str = ""
-    """Servers or pods of the accelerator, where no maker joins these by such a fabric."""
+    """That nobody publishes it for the accelerator, in words; empty where somebody does."""
 
     served: "Served | None" = None
     """How it serves, where that is asked."""
@@ -405,6 +406,7 @@ class Compared(Struct, frozen=True):
     budget: "Budget | None" = None
     specs: dict[str, FabricSpec] = {}
     terms: Terms | None = None
+    chip: "Accelerator | None" = None
 
     @property
     def leading(self) -> FabricRow | None:

@@ -29,6 +29,7 @@ from netplan.questions.setup.inputs import capped_words, found_words, hall_words
 from netplan.reports.quantities import DASH, Quantity, Scale, listed, short_money
 from netplan.reports.screen import WIDTH, Screen
 from netplan.reports.sections import Column, Heading, Section, Table, Verbatim, column
+from netplan.topologies.specs import not_sold
 from netplan.units import GIGA, si
 
 MILLION, MEGA, KILO = 1e6, 1e6, 1e3
@@ -96,13 +97,14 @@ def screen(answer: Compared) -> Iterator[Section]:
     """
     groups = [Case(answer, tuple(group)) for group in groups_of(answer.rows)]
     remarks: list[str | Section] = []
+    cooled = _cooled(answer)
     if answer.budget:
         remarks.append(" ".join(answer.budget.sentences(answer.leading)))
     plan, loss = [*_plan(answer)], [*_loss_on_rails(answer)]
     # What is said of experts on rails, and rail-only by HB domain, stay where the plan gives way.
     first, then = (loss, " ".join(plan)) if answer.forwarding else ([], " ".join((*plan, *loss)))
     domains, paper = _domains(answer), _paper(answer)
-    remarks += filter(None, (answer.cliff, *first))
+    remarks += filter(None, (cooled, answer.cliff, *first))
     remarks += [Verbatim(domains)] if domains else []
     remarks += filter(None, (then,))
     remarks += [Verbatim(paper)] if paper else []
@@ -120,9 +122,26 @@ def screen(answer: Compared) -> Iterator[Section]:
         gives_way=GIVES_WAY,
         least_gap=1,
         most_rows=MOST_ROWS,
-        firm_remarks=bool(answer.budget) + bool(answer.cliff),
+        # Above a capped GPU's screen stands what it computes, in the place of the cliff.
+        firm_remarks=bool(answer.budget)
+        + bool(answer.cliff and "gpu_speed" not in answer.inputs)
+        + bool(cooled),
     )
     yield from shown.sections()
+
+
+def _cooled(answer: Compared) -> str:
+    """What the cooling that is asked for makes of the network's power; empty where none is."""
+    row, terms = answer.leading, answer.terms
+    if answer.budget or not row or not row.bill or terms is None or not terms.running.cooled_by:
+        return ""
+    pue, life = terms.running.pue, row.candidate(terms).life
+    hall_w = row.bill.draw.typical_w * pue.base
+    energy = f", {life.energy_kwh_per_year.base / KILO:,.0f} MWh a year" if life else ""
+    return (
+        f"Cooled by {terms.running.cooled_by}: PUE {pue.base:.4g} ({pue.low:.3g}-{pue.high:.3g});"
+        f" {row.label} with its cooling {si(hall_w, 'W')}{energy}."
+    )
 
 
 def _evidence(answer: Compared) -> str:
@@ -167,13 +186,16 @@ def _title(answer: Compared) -> str:
     return next((title + word for word in words if len(title + word) <= WIDTH), title)
 
 
-def subtitle(answer: Compared) -> Iterator[str]:
-    """What runs, by which model of time, and the books; what a power cap makes of the GPUs."""
-    yield from capped_words(answer.inputs)
+def subtitle(answer: Compared, *others: Compared) -> Iterator[str]:
+    """What runs, by which model of time, and the books; what a power cap makes of the GPUs.
+
+    Of several cases there is one line: batches from the smallest to the largest.
+    """
     about, inputs = answer.about, answer.inputs
     books = f"prices {inputs['prices']}{hall_words(inputs)}"
     if box := str(inputs.get("stands_for", "")).partition(" ")[0]:
-        books += f"; single-port modules (--switch {box.lower()}: its own)"
+        own = "" if others else f" (--switch {box.lower()}: its own)"
+        books += f"; single-port modules{own}"
     prices = "; ".join(filter(None, (found_words(inputs), books)))
     if answer.serves:
         words = f"{about.model} in {inputs['precision']}, prompts of {inputs['prompt']:,} tokens"
@@ -181,11 +203,13 @@ def subtitle(answer: Compared) -> Iterator[str]:
     elif not inputs["timing"]:
         yield prices
     else:
-        batch = f"batch {about.batch:,}"
+        sizes = sorted({case.about.batch for case in (answer, *others)})
+        batch = f"batch {'-'.join(f'{size:,}' for size in dict.fromkeys((sizes[0], sizes[-1])))}"
         if about.sequence_length:
             batch += f" x {about.sequence_length:,}"
         what = ", ".join(filter(None, (about.model, about.precision, batch)))
         yield "; ".join(filter(None, (what, about.dated, prices)))
+    yield from capped_words(answer.inputs)
 
 
 def _verdict(answer: Compared) -> Iterator[str]:
@@ -216,7 +240,7 @@ def _verdict(answer: Compared) -> Iterator[str]:
     yield from (_flip(change) for change in verdict.changes if change.lever != "price")
     spec = answer.specs.get(chosen.name)
     if spec is not None and chosen.fabric and chosen.fabric.sizing.domains > 1:
-        given_up, makers = given_up_in_short(spec), supported_in_short(spec)
+        given_up, makers = given_up_in_short(spec), supported_in_short(spec, answer.chip)
         yield f"Given up: {given_up or 'see --details'}{makers and f' ({makers})'}."
 
 
@@ -242,7 +266,10 @@ def _apart(start: str, chosen: FabricRow, second: FabricRow, record: Record) -> 
     parts = difference_words(ours, theirs)
     yield f"{start}, {more} {'less' if less > 0 else 'more'} than {name}{pace}: {parts}."
     if margin.low > 0:
-        ends = f"{short_money(margin.low)} to {short_money(margin.high)}"
+        scale = Scale.short(margin.high, "")
+        ends = f"{scale.one(margin.low)} to {scale.one(margin.high)} {scale.title}".rstrip()
+        if not round(margin.low / scale.factor, scale.digits):
+            ends = f"{short_money(margin.low)} to {short_money(margin.high)}"
         span = f" (by {ends})" if margin.spread else ""
         yield f"Cheaper at every price of the book{span}."
 
@@ -318,6 +345,8 @@ def networks(cases: Sequence[Case], *, several: bool = False, **table: Any) -> T
     elif any(row.best for case in cases for row in case.compared.rows):
         titles |= {"iteration": "iteration s", "mfu": "MFU"}
     titles["saves"] = "saves"
+    if not any(row.cost and row.cost.spread for row in rows):
+        titles.pop("range")
     shown: list[Column[Any]] = [
         column(Quantity(name, title, form="text" if name == "fabric" else "code"), f"1.{name}")
         for name, title in titles.items()
@@ -406,7 +435,7 @@ def legend(cases: Sequence[Case]) -> Iterator[str]:
     rows = [row for case in cases for row in case.rows]
     if not all(row.sold for row in rows):
         chips = {case.compared.about.accelerator for case in cases}
-        yield f"* not sold for {chips.pop() if len(chips) == 1 else 'these'}: not in the verdict."
+        yield f"* {not_sold(chips.pop() if len(chips) == 1 else 'these')}: not in the verdict."
     for sold_as in dict.fromkeys(case.compared.about.sold_as for case in cases):
         if sold_as:
             yield f"In {sold_as}."

@@ -4,7 +4,7 @@ Ports close before anything is priced: a fabric whose cable ends have no home ha
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple
 
@@ -93,7 +93,9 @@ class CostAnswer(Answer):
     refused: tuple[Unbuildable, ...]
     served: tuple[FabricTokens, ...] = ()
     told: tuple[str, ...] = ()
-    unsold: str = ""  # which of the fabrics no maker sells for the accelerator, in a sentence
+    unsold: Mapping[str, str] = field(default_factory=dict)
+    """Fabrics that nobody sells for the accelerator, and why not, in words."""
+
     gpu_hour: float | None = None  # what an hour of one GPU is worth, if that is known
     cliffs: Callable[[Iterable[Fabric]], tuple[Cliff, ...]] | None = None
     """Sizes beside that need far fewer switches, counted when somebody reads it."""
@@ -122,9 +124,22 @@ class CostAnswer(Answer):
 
         Those without a price for what sets them apart are compared only if none has it.
         """
-        whole = [bill for bill in self.bills if not bill.unpriced_apart] or self.bills
+        whole = [bill for bill in self._bought if not bill.unpriced_apart] or self._bought
         ranked = sorted(whole, key=lambda bill: (bill.capital.base, bill.name))
         return tuple(compare_bills(ranked[0], other) for other in ranked[1:])
+
+    @property
+    def _bought(self) -> Sequence[FabricBill]:
+        """Bills of fabrics that somebody sells; all where nobody sells any."""
+        return [bill for bill in self.bills if bill.name not in self.unsold] or self.bills
+
+    @property
+    def _unsold_words(self) -> Iterator[str]:
+        """Which of the fabrics no maker sells, and so does not win."""
+        names = [bill.name for bill in self.bills if bill.name in self.unsold]
+        if names:
+            apart = "Not in the verdict: " if len(names) < len(self.bills) else ""
+            yield f"{apart}{listed(names)}, {self.unsold[names[0]]}."
 
     @property
     def statements(self) -> list[str]:
@@ -132,12 +147,12 @@ class CostAnswer(Answer):
 
         Where a main part has no price, the price that it may have.
         """
-        whole = [bill for bill in self.bills if not bill.unpriced_apart]
+        whole = [bill for bill in self._bought if not bill.unpriced_apart]
         if not whole:
-            return lowest_price_words(self.bills, self.currency)
+            return lowest_price_words(self._bought, self.currency)
         best = min(whole, key=lambda bill: (bill.capital.base, bill.name))
         sentences = [comparison.what_turns(self.currency) for comparison in self.comparisons]
-        lacking = (bill for bill in self.bills if bill.unpriced_apart)
+        lacking = (bill for bill in self._bought if bill.unpriced_apart)
         sentences += (left_out_words(bill, best, self.currency) for bill in lacking)
         return sentences
 
@@ -151,7 +166,7 @@ class CostAnswer(Answer):
         """Which bill is the lowest, or which may be at prices of the book."""
         candidates = [
             Candidate(bill.name, bill.capital.base, bill.complete, inf, None, 0.0, bill=bill)
-            for bill in self.bills
+            for bill in self._bought
         ]
         return decide(candidates, Basis("price", 0.0, None, self.scale))
 
@@ -175,7 +190,7 @@ class CostAnswer(Answer):
         heading = self._heading()
         title = titled(self.inputs, f"the bill of {network_words(self.inputs)}")
         several = len(self.rows) > 1
-        table = self._short_totals() if several else bill_table(self.bills[0], self.scale, "")
+        table = self._short_totals() if several else self._short_bill()
         details = "bills, what drives them" if several else "what drives it, its years of use"
         yield from Screen(
             replace(heading, title=title),
@@ -184,6 +199,12 @@ class CostAnswer(Answer):
             tuple(self._remarks()),
             more_of(details, "-o bill.xlsx"),
         ).sections()
+
+    def _short_bill(self) -> "show.Table[BillRow]":
+        """The bill of one fabric, what costs most first, since a screen shows but a few lines."""
+        table = bill_table(self.bills[0], self.scale, "")
+        rows = sorted(table.rows, key=lambda row: -row.total.base if row.total else 0.0)
+        return replace(table, rows=rows)
 
     def in_a_line(self) -> str:
         """What costs least, and how much."""
@@ -194,10 +215,14 @@ class CostAnswer(Answer):
 
     @property
     def _ranked(self) -> list[FabricBill]:
-        """Bills by price, those without a price for what sets them apart last."""
-        return sorted(
-            self.bills, key=lambda bill: (bool(bill.unpriced_apart), bill.capital.base, bill.name)
-        )
+        """Bills by price; last those without a price for what sets them apart, or unsold."""
+        bought = [bill.name for bill in self._bought]
+
+        def place(bill: FabricBill) -> tuple[bool, bool, float, str]:
+            lacking = bool(bill.unpriced_apart)
+            return bill.name not in bought, lacking, bill.capital.base, bill.name
+
+        return sorted(self.bills, key=place)
 
     def _verdict(self) -> Iterator[str]:
         """What costs least, how much less than the next, and what turns that round."""
@@ -220,15 +245,16 @@ class CostAnswer(Answer):
             yield from self.statements[:1]
         else:
             yield from self._least(f"{best.name} costs least: {priced}, {self._less_than_next}")
-        if self.unsold:
-            yield self.unsold
+        yield from self._unsold_words
 
     def _least(self, words: str) -> Iterator[str]:
         """The lowest bill, at which prices it is that, and what turns it round."""
         verdict = self.verdict
         if verdict is None or verdict.tied:
             names = listed(verdict.tied if verdict else ())
-            yield f"{words}, at base prices. Undecided within the book: ask for offers on {names}."
+            margin = verdict.decision.margin_money if verdict else None
+            why = " by less than 1 %" if margin and margin.low > 0 else " within the book"
+            yield f"{words}, at base prices. Undecided{why}: ask for offers on {names}."
         else:
             yield f"{words}, at every price of the book."
         yield from (turn.in_short(self.currency) for turn in self.comparisons[:1])
@@ -236,10 +262,13 @@ class CostAnswer(Answer):
     @property
     def _less_than_next(self) -> str:
         """How much less the cheapest costs than the next of those that have a price."""
-        best, following = self._ranked[:2]
-        if following.unpriced_apart:
-            return "no other has a whole price"
-        less = self.scale.less(best.capital.base, following.capital.base)
+        best, *others = self._ranked[: len(self._bought)]
+        if not others or others[0].unpriced_apart:
+            alone = "the only one that is sold" if len(self._bought) == 1 else ""
+            return alone or "no other has a whole price"
+        following = others[0]
+        prices = best.capital.base, following.capital.base
+        less = self.scale.amount(self.scale.apart(*prices) or prices[1] - prices[0])
         share = 1 - best.capital.base / following.capital.base if following.capital.base else 0.0
         return f"{less} ({100 * share:.0f} %) less than {following.name}"
 
@@ -302,8 +331,7 @@ class CostAnswer(Answer):
                 title = f"{bill.name}: inside HB domains, not in its price"
                 yield bill_table(bill, self.scale, title, bill.inside.quote)
         yield from self._drivers()
-        if self.unsold:
-            yield show.Paragraph(self.unsold)
+        yield from map(show.Paragraph, self._unsold_words)
         for statement in self.statements:
             yield show.Paragraph(statement, "strong")
         yield from (show.Paragraph(cliff.sentence) for cliff in self.price_cliffs)

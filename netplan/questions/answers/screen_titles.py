@@ -4,11 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from netplan.records import replace
+from netplan.reports.screen import WIDTH
 from netplan.reports.sections import Heading
 
 
 def titled(inputs: Mapping[str, Any], title: str) -> str:
     """A title behind the name of the scenario that is asked about, if there is one.
+
+    The model that switches stand for is left out where the title would take a second line, which
+    a sentence of the screen needs.
 
     Parameters
     ----------
@@ -28,7 +32,8 @@ def titled(inputs: Mapping[str, Any], title: str) -> str:
     ('hgx-b200: loads', 'loads')
     """
     scenario = inputs.get("scenario")
-    return f"{scenario}: {title}" if scenario else title
+    whole = f"{scenario}: {title}" if scenario else title
+    return whole if len(whole) <= WIDTH else whole.replace(_model_words(inputs), "")
 
 
 def screen_heading(
@@ -86,6 +91,10 @@ def network_words(inputs: Mapping[str, Any]) -> str:
         words += f" in HB domains of {inputs['hb_size']:,}"
     if inputs.get("radix"):
         speed = f"{inputs['link_gbps']:g}G " if inputs.get("link_gbps") else ""
-        model = f" (as {inputs['stands_for']})" if inputs.get("stands_for") else ""
-        words += f", {inputs['radix']}-port {speed}switches{model}"
+        words += f", {inputs['radix']}-port {speed}switches{_model_words(inputs)}"
     return words
+
+
+def _model_words(inputs: Mapping[str, Any]) -> str:
+    """Which model of the catalog the switches stand for, if one does."""
+    return f" (as {inputs['stands_for']})" if inputs.get("stands_for") else ""

@@ -52,7 +52,7 @@ from netplan.reports.sections import (
     column,
     columns,
 )
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.specs import FabricSpec, not_sold
 from netplan.units import counted, gbps, si
 from netplan.workloads.accelerators import Accelerator
 
@@ -523,11 +523,11 @@ def foreign(
         if others:
             names = ", ".join(f"{spec.name} ({', '.join(spec.accelerators)})" for spec in others)
             yield f"{start} built with other accelerators: {names}."
-    unsold = [spec for spec in left_out if not spec.sold_for(on.name, on.sold_in)]
+    unsold = [spec for spec in left_out if spec.support_for(on).unsold]
     unsold = [spec for spec in unsold if not spec.built_with(on.name)]
     if unsold:
         names = ", ".join(spec.name for spec in unsold)
-        yield f"Not in the space, since no maker sells them for {on.sold_in}: {names}."
+        yield f"Not in the space, since {not_sold(on.sold_in)}: {names}."
     same = [spec for spec in left_out if not spec.built_with(on.name) and spec not in unsold]
     domains = [f"{spec.name} ({spec.hb_size:,})" for spec in same]
     if domains:

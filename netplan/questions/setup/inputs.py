@@ -10,9 +10,11 @@ from netplan.errors import InputError
 from netplan.questions.question import Question
 from netplan.reports.quantities import PREFIXED, words
 from netplan.scenarios.parts import FABRICS as SCENARIO_FABRICS
+from netplan.scenarios.reading import CatalogReader
 from netplan.scenarios.scenario import OF_FABRICS
 from netplan.topologies.specs import FABRICS
 from netplan.units import PERCENT, si
+from netplan.workloads.accelerators import ACCELERATORS
 
 EXACT_DIGITS = 12
 
@@ -119,6 +121,8 @@ ALL_FABRICS = "all"
 
 FEW_FABRICS = 4
 """So many of a scenario are all looked at, by questions that tell more of each than a row, too."""
+WHERE_NOBODY_KNOWS = ("rail-optimized", "rail-only")
+"""Of what bills are made where the file of an accelerator does not say what it is sold in."""
 
 
 def fabrics_asked(asked: Question[Any], usual: Sequence[str] = ()) -> tuple[str, ...]:
@@ -147,6 +151,30 @@ def fabrics_asked(asked: Question[Any], usual: Sequence[str] = ()) -> tuple[str,
     if "fabrics" in asked.given or not usual or len(named) <= FEW_FABRICS:
         return named
     return tuple(name for name in usual if name in named) or named[:2]
+
+
+def fabrics_bought(asked: Question[Any]) -> tuple[str, ...]:
+    """Names of the fabrics that bills are made of: those that ``netplan compare`` may recommend.
+
+    Parameters
+    ----------
+    asked
+        The question.
+
+    Returns
+    -------
+    tuple of str
+        Those that are named, or else those of the scenario that somebody sells for its accelerator;
+        all where nobody sells any, and rail-only beside its Clos where nobody knows.
+    """
+    named = fabrics_asked(asked)
+    reader = CatalogReader(asked.catalog)
+    chip = reader.load(ACCELERATORS, asked.cluster.accelerator)
+    if "fabrics" in asked.given or not chip.sold_in:
+        return fabrics_asked(asked, WHERE_NOBODY_KNOWS)
+    specs = dict(zip(named, reader.fabrics(named, asked.cluster), strict=True))
+    sold = tuple(name for name, spec in specs.items() if not spec.barred_for(chip))
+    return sold or named
 
 
 def refuse_two_networks(asked: Question[Any]) -> None:
