@@ -62,7 +62,7 @@ class SwitchModel(Record, frozen=True, kw_only=True):
     switches inside that nothing joins: the lanes of a cage are spread over all of them.
     """
 
-    kind: Literal["packet", "circuit"] = "packet"
+    kind: Literal["packet", "router", "circuit"] = "packet"
     cages: PositiveInt
     form: str
     lane_gbps: PositiveFloat | None = None
@@ -120,6 +120,10 @@ class SwitchModel(Record, frozen=True, kw_only=True):
         return next(
             (breakout.links for breakout in self.breakouts if breakout.speed_gbps == speed_gbps), 0
         )
+
+    def takes(self, lane_gbps: float | None) -> bool:
+        """Whether its lanes have a rate, as far as both are known [Gb/s]."""
+        return None in (lane_gbps, self.lane_gbps) or lane_gbps == self.lane_gbps
 
     def radix(self, speed_gbps: float) -> int:
         """Ports of this rate of one of the switches inside; 0 if it does not run at it [1].
@@ -236,7 +240,9 @@ def _unknown(model: SwitchModel) -> tuple[bool, bool, int, str]:
     return model.form == CO_PACKAGED, bool(model.unsold), unknown, model.name
 
 
-def stands_for(radix: int, speed_gbps: float, models: Sequence[SwitchModel]) -> SwitchModel | None:
+def stands_for(
+    radix: int, speed_gbps: float, models: Sequence[SwitchModel], lane_gbps: float | None = None
+) -> SwitchModel | None:
     """The model that a number of ports stands for; None where no switch has as many.
 
     Parameters
@@ -247,27 +253,37 @@ def stands_for(radix: int, speed_gbps: float, models: Sequence[SwitchModel]) -> 
         Their rate [Gb/s].
     models
         The catalog's switches.
+    lane_gbps
+        Rate of a lane of the cards, which its links must have, too; None if not known [Gb/s].
 
     Returns
     -------
     SwitchModel or None
-        The model.
+        The model; never a router, which is for links between sites.
 
     Examples
     --------
     >>> stands_for(128, 400, known_switches()).label, stands_for(512, 400, known_switches())
     ('SN5600', None)
+    >>> stands_for(64, 800, known_switches(), lane_gbps=200) is None
+    True
     """
-    fitting = [model for model in models if model.radix(speed_gbps) == radix]
+    fitting = [
+        model
+        for model in models
+        if model.kind == "packet" and model.radix(speed_gbps) == radix and model.takes(lane_gbps)
+    ]
     return best_known(fitting) if fitting else None
 
 
-def no_such_switch(radix: int, speed_gbps: float, models: Sequence[SwitchModel]) -> str:
+def no_such_switch(
+    radix: int, speed_gbps: float, models: Sequence[SwitchModel], lane_gbps: float | None = None
+) -> str:
     """That no switch has so many ports, and which come nearest, in a sentence.
 
     Parameters
     ----------
-    radix, speed_gbps, models
+    radix, speed_gbps, models, lane_gbps
         As of :func:`stands_for`.
 
     Returns
@@ -283,13 +299,21 @@ def no_such_switch(radix: int, speed_gbps: float, models: Sequence[SwitchModel])
     'no switch has 96 ports of 400G; the next are QM9700 with 64 and SN5600 with 128'
     >>> no_such_switch(512, 800, known_switches()).partition("; ")[2].partition("; ")[2]
     'SN6800-LD is 4 planes of 512 x 200G: --fabric four-planes'
+    >>> no_such_switch(64, 800, known_switches(), lane_gbps=200)
+    'no switch has 64 ports of 800G on lanes of 200G, as the cards: SN5600 has lanes of 100G'
     """
     by_ports: dict[int, list[SwitchModel]] = {}
     for model in models:
         if (ports := model.radix(speed_gbps)) and model.kind == "packet":
             by_ports.setdefault(ports, []).append(model)
     if radix in by_ports:
-        return ""
+        if any(model.takes(lane_gbps) for model in by_ports[radix]):
+            return ""
+        box = best_known(by_ports[radix])
+        lanes = f"{speed_gbps:g}G on lanes of {lane_gbps:g}G, as the cards"
+        return (
+            f"no switch has {radix} ports of {lanes}: {box.called} has lanes of {box.lane_gbps:g}G"
+        )
     if not by_ports:
         rates = {link.speed_gbps for model in models for link in model.breakouts}
         known = ", ".join(f"{rate:g}G" for rate in sorted(rates))
@@ -496,7 +520,7 @@ def packet_ports(model: SwitchModel, speed_gbps: float, roots: Sequence[Path]) -
         return ports
     fitting = by_knowledge([switch for switch in known_switches(roots) if switch.radix(speed_gbps)])
     hint = f"take {_some(fitting)}" if fitting else "no switch of the catalog does"
-    wish = f"{_wish(model, speed_gbps)}, or " if model.kind == "packet" else ""
+    wish = f"{_wish(model, speed_gbps)}, or " if model.kind != "circuit" else ""
     raise InputError(
         f"--switch {model.name} forwards no packets at the links' {speed_gbps:g} Gb/s: {wish}{hint}"
     )

@@ -136,6 +136,25 @@ def test_a_radix_is_a_box(radix: int, speed_gbps: float, label: str) -> None:
     assert no_such_switch(radix, speed_gbps, known_switches()) == ""
 
 
+@pytest.mark.parametrize(
+    ("radix", "speed_gbps", "lane_gbps", "label"),
+    [(64, 800, 200, None), (128, 800, 200, "tomahawk6"), (64, 800, 100, "SN5600")],
+)
+def test_a_box_has_the_lanes_of_the_cards(
+    radix: int, speed_gbps: float, lane_gbps: float, label: str | None
+) -> None:
+    model = stands_for(radix, speed_gbps, known_switches(), lane_gbps)
+    assert (model and model.label) == label
+    word = no_such_switch(radix, speed_gbps, known_switches(), lane_gbps)
+    assert ("SN5600 has lanes of 100G" in word) == (label is None)
+
+
+def test_a_plan_for_a_box_that_does_not_close_says_so() -> None:
+    done = command("cost", "--scenario", "hgx-b200", "--accelerator", "b300", "--radix", "64")
+    assert "no switch has 64 ports of 800G on lanes of 200G" in done.stderr + done.stdout
+    assert "as SN5600" not in done.stdout
+
+
 MISSING = "no switch has 512 ports of 400G; the largest is tomahawk6 with 256"
 
 

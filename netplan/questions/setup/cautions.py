@@ -72,9 +72,10 @@ def _cautions(
         yield from [_not_sold("switch", named)] if named.unsold else []
     elif cluster.radix is not None and any(map(_plain, specs)):
         speed, known = chip.card_gbps, known_switches(roots)
-        model = stands_for(cluster.radix, speed, known)
+        lane = _card_lane(speed, roots)
+        model = stands_for(cluster.radix, speed, known, lane)
         if model is None:
-            yield no_such_switch(cluster.radix, speed, known)
+            yield no_such_switch(cluster.radix, speed, known, lane)
         elif model.unsold:
             yield f"{cluster.radix} ports of {speed:g}G: {_not_sold('switch', model)}"
 
@@ -126,7 +127,7 @@ def meant_switch(
     if not any(map(_plain, _specs(cluster, reads, roots))):
         return ""
     speed = chip.card_gbps
-    model = stands_for(cluster.radix, speed, known_switches(roots))
+    model = stands_for(cluster.radix, speed, known_switches(roots), _card_lane(speed, roots))
     return model.called if model else ""
 
 
@@ -136,6 +137,16 @@ def _specs(cluster: Cluster, reads: frozenset[str], roots: Sequence[Path]) -> It
         for file in ("rail-only", "rail-optimized") if name == EVERY else (name,):
             with suppress(NetplanError):
                 yield FABRICS.load(file, roots)
+
+
+def _card_lane(speed_gbps: float, roots: Sequence[Path]) -> float | None:
+    """Rate of a lane of cards of a rate, as wiring has it; None if not known [Gb/s]."""
+    from netplan.costing.cabling import CABLING_BOOKS  # seldom used
+
+    try:
+        return CABLING_BOOKS.load(Books().cabling, roots).lane_gbps(speed_gbps)
+    except NetplanError:  # whoever reads it says what is wrong
+        return None
 
 
 def _plain(spec: FabricSpec) -> bool:
