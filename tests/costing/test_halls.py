@@ -18,7 +18,7 @@ from netplan.costing.fabric_bill import Bill, BillBooks, hardware_of, make_bill
 from netplan.costing.installation import Installation, install, place
 from netplan.costing.materials import BillItem
 from netplan.costing.wiring import CARD, COPPER, MODULES, Cage, Link, Run, first_that_closes
-from netplan.errors import InfeasibleError, InputError
+from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.scenarios.bill_books import read_books
 from netplan.scenarios.parts import Books, Cluster
 from netplan.scenarios.reading import CatalogReader, sized
@@ -445,3 +445,25 @@ def test_a_hall_needs_to_say_what_racks_hold() -> None:
     for wrong in wrongs:
         with pytest.raises(ValueError, match=r"gpus_per_rack is missing|rows needs racks_per_row"):
             FloorPlan.read({**shipped, **wrong})
+
+
+def test_halls_by_rule_differ_by_their_leaves_alone(tmp_path: Path) -> None:
+    for name, leaves in (("leaves-mid-row", "middle-of-row"), ("leaves-end-of-row", "end-of-row")):
+        plan = FLOOR_PLANS.load(name)
+        assert plan.leaves == leaves
+        assert HALL.changed(name=name, title=plan.title, source=plan.source, leaves=leaves) == plan
+    own = tmp_path / "own.yaml"
+    head = "name: own\ntitle: Own\nsource: me\ndate: '2026'\n"
+    own.write_text(head + "like: leaves-in-rack\nrack_units: 52\n")
+    assert FLOOR_PLANS.load(str(own)).rack_units == 52
+    for like, said in (
+        ("none", "unknown floor.plan"),
+        ("../a", "name of another hall"),
+        ("own", "that hall is like another"),
+    ):
+        own.write_text(head + f"like: {like}\n")
+        with pytest.raises(NetplanError, match=said):
+            FLOOR_PLANS.load(str(own))
+    own.write_text(head + "like: leaves-in-rack\nrack_units: 0\n")
+    with pytest.raises(NetplanError, match="rack_units"):
+        FLOOR_PLANS.load(str(own))

@@ -11,6 +11,7 @@ Everything is arrays: a million GPUs are placed in a second.
 """
 
 from math import ceil, sqrt
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,8 +20,16 @@ from numpy.typing import NDArray
 
 from netplan.arrays import AnyInts, Bools, Floats, Ints
 from netplan.catalog import Catalog, Record, Sourced
-from netplan.errors import InputError
-from netplan.records import Entry, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from netplan.documents import Document
+from netplan.errors import CatalogError, InputError
+from netplan.records import (
+    Entry,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    replace,
+)
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import GPU, HB_SWITCH, SWITCH, FabricGraph
 
@@ -244,7 +253,33 @@ def _held(feed: Feed, whole: int, gpu_w: float) -> int:
     return min(feed.gpus // whole, by_power)
 
 
-FLOOR_PLANS = Catalog("floor-plan", "topologies/floor-plans", FloorPlan)
+class FloorPlanCatalog(Catalog[FloorPlan], frozen=True):
+    """Files of halls, of which one may be ``like`` another but for the keys that it has."""
+
+    def read(self, path: Path) -> Document:
+        """A file as parsed, with all that it does not say from the hall that it is like.
+
+        Raises
+        ------
+        CatalogError
+            If there is no such hall, or that one is like another itself.
+        """
+        document = super().read(path)
+        like = document.data.get("like")
+        if like is None:
+            return document
+        where = f"{path}:{document.line(['like'])}: like {like!r:.60}"
+        if not isinstance(like, str) or Path(like).name != like:
+            raise CatalogError(f"{where}: give the name of another hall, such as leaves-in-rack")
+        beside = path.with_name(f"{like}.yaml")
+        hall = super().read(beside if beside.is_file() else self.find(like)).data
+        if "like" in hall:
+            raise CatalogError(f"{where}: that hall is like another: name this one")
+        own = {key: value for key, value in document.data.items() if key != "like"}
+        return replace(document, data=hall | own)
+
+
+FLOOR_PLANS = FloorPlanCatalog("floor-plan", "topologies/floor-plans", FloorPlan)
 
 
 class Place(Struct, frozen=True):
