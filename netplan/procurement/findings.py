@@ -31,7 +31,7 @@ from netplan.faults.years.rates import FailureBook
 from netplan.performance.plan import PlanTime
 from netplan.questions.answers.bill_columns import no_high, open_above, span_column
 from netplan.questions.answers.compare_answer import Comparison
-from netplan.questions.answers.compare_cases import ComparisonCases
+from netplan.questions.answers.compare_cases import ComparisonCases, all_in, cases_verdict
 from netplan.questions.answers.compare_rows import FabricRow
 from netplan.questions.answers.cost_answer import CostAnswer
 from netplan.questions.answers.training_runs import TrainingRun, training_runs
@@ -274,6 +274,9 @@ class Findings:
     cases: ComparisonCases | None = None
     """All accelerators, or card rates, that were asked for, of which this is one."""
 
+    case: str = ""
+    """Which of them it is."""
+
     beyond: Callable[[Bill], tuple[str, str]] | None = None
     """What answers on spares and growth of a bill."""
 
@@ -352,7 +355,24 @@ class Findings:
         specs = {spec.name: spec for spec in self.library.all(FabricSpec)}
         facts = Facts(bills, specs, self.beyond, self.cost.left_out, self.chip)
         answers = ten_answers(verdict.decision, self.recommendation.sentence, facts)
+        if answers is not None and self.over_cases:
+            answers = replace(
+                answers, order=f"{self.over_cases[0]} Of {self.case}: {answers.order}"
+            )
         return replace(verdict.decision, answers=answers)
+
+    @cached_property
+    def over_cases(self) -> tuple[str, ...]:
+        """What to order of all cases that were asked for, and of which one the rest is."""
+        if self.cases is None:
+            return ()
+        compared = self.cases.compared
+        weighed = all_in(compared)
+        words = weighed.sentence if weighed else " ".join(cases_verdict(self.cases.flag, compared))
+        why = "the first of these"
+        if weighed:
+            why = "the cheapest at base prices" if weighed.tied else "which costs least all in"
+        return (words, f"What follows is of {self.case}, {why}, alone.")
 
     def _probe(self, name: str, limit_s: float) -> float | None:
         """Network bandwidth at which a fabric trains so fast; the comparison names its memory."""

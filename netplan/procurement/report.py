@@ -154,7 +154,7 @@ class Report(Question[Procurement]):
         )
         inputs = ("rule", "within", "timing", "report", "with_faults", "fail", "simulate", "date")
         report = replace(chosen, **{name: getattr(self, name) for name in inputs}).ask()
-        return replace(report, cases=cases)
+        return replace(report, cases=cases, case=best)
 
     def answered(self, definition: ReportDefinition, reader: CatalogReader) -> Procurement:
         """The answer, fabrics and price book being given."""

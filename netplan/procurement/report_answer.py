@@ -71,6 +71,7 @@ class Procurement(Findings, Answer):
     def sections(self) -> Iterator[Section]:
         """The verdict, then the chapters of the report's definition."""
         yield Heading(f"The network of {self.inputs['gpus']:,} GPUs", (self._basis(),))
+        yield from (Paragraph(line, "strong") for line in self.over_cases)
         for line in headline(self):
             yield Paragraph(line, "strong")
         for chapter in self.definition.sections:
@@ -99,7 +100,7 @@ class Procurement(Findings, Answer):
                 titled(self.inputs, f"what to order for {self.inputs['gpus']:,} GPUs"),
                 (self._basis(),),
             ),
-            (order,),
+            (*self.over_cases, order),
             replace(table, columns=columns_of(table, *names)) if table else None,
             (*reasons, *(text for _, text in (changes.groups if changes else ()))),
             more_of("the whole report", "-o report.html --xlsx bill.xlsx", page=False),

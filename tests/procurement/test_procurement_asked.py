@@ -110,3 +110,26 @@ def test_lengths_are_measured_on_a_floor_plan_where_the_bill_is() -> None:
         assert (report.chosen.hall != "as-published") == measured
         assert (f"Measured on the floor plan {hall}" in page) == measured
         assert ("No floor plan measures them" in page) != measured
+
+
+def test_the_first_page_answers_over_all_cases() -> None:
+    answer = netplan.procurement("hgx-b200", gpus=1024, accelerator=("h100-80gb", "gb300"))
+    over, which = answer.over_cases
+    assert over.startswith("All in")
+    assert "h100-80gb" in over
+    assert "gb300" in over
+    assert answer.case in which
+    decision = answer.decision
+    assert decision is not None
+    assert decision.answers is not None
+    assert decision.answers.order.startswith(over)
+
+
+def test_rails_grow_by_whole_domains() -> None:
+    # 4,096 and 8,192 GPUs end within racks of 72: 57 of them are 4,104 GPUs, 114 are 8,208.
+    asked = {"gpus": 4096, "fabrics": ("rail-only", "fat-tree"), "timing": False}
+    decision = netplan.compare("nvl72-gb200", **asked).decision
+    assert decision is not None
+    assert decision.answers is not None
+    assert decision.answers.growth.startswith("To 8,208 GPUs, in whole HB domains of 72: ")
+    assert ".." not in decision.answers.growth

@@ -5,6 +5,7 @@ answers of two phases, the second of twice the GPUs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from math import ceil
 from typing import Any
 
 from netplan.costing.fabric_bill import Bill
@@ -121,9 +122,12 @@ def growth_words(asked: Question[Any], bill: Bill, names: Sequence[str]) -> str:
     """
     from netplan.questions.grow import Grow
 
-    gpus = bill.gpus
-    command = f"netplan grow --gpus {gpus} --gpus {2 * gpus}"
-    if 2 * gpus > MOST_GROWN:
+    # Phases of rails end with whole HB domains.
+    unit = bill.fabric.sizing.hb_size if bill.fabric.network == "rail-only" else 1
+    gpus, grown_to = (ceil(size / unit) * unit for size in (bill.gpus, 2 * bill.gpus))
+    whole = f", in whole HB domains of {unit}" if gpus > bill.gpus else ""
+    command = f"netplan grow --gpus {gpus} --gpus {grown_to}"
+    if grown_to > MOST_GROWN:
         return f"Not planned here for so many GPUs: {command}."
     fabric = next((name for name in names if _is(name, bill.name)), bill.name)
     books = {"floor_plan": None, "networks": (), "spares": ()}
@@ -132,17 +136,18 @@ def growth_words(asked: Question[Any], bill: Bill, names: Sequence[str]) -> str:
     try:
         question = Grow(
             scenario=scenario, before=asked.before, given=given, catalog=asked.catalog,
-            phases=(gpus, 2 * gpus),
+            phases=(gpus, grown_to),
         )  # fmt: skip
         grown = question.ask().grown[0]
     except NetplanError as error:
-        return f"Not to {2 * gpus:,} GPUs: {error}."
+        why = str(error).removeprefix(f"{bill.name}: ").removeprefix("Cannot grow: ").rstrip(".")
+        return f"Not to {grown_to:,} GPUs: {why}."
     first, second = grown.steps
     currency = bill.quote.currency
     planned, _, unplanned = grown.ways
     counts = _spared([item.line for item in second.order.bought.items])
     text = (
-        f"To {2 * gpus:,} GPUs: {listed([*counts])} for {_priced(second.order.bought)};"
+        f"To {grown_to:,} GPUs{whole}: {listed([*counts])} for {_priced(second.order.bought)};"
         f" {_moved(planned.moved)}"
     )
     more = first.bill.capital.base - first.own.capital.base
