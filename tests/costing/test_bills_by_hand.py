@@ -1,11 +1,13 @@
-"""Three whole bills worked out by hand, part by part: 800G, an NVL72, TPUs.
+"""Four whole bills worked out by hand, part by part: 800G, an NVL72, TPUs, and two racks.
 
 Counts follow from the drawing of each network, prices are copied from the quotations; nothing here
 asks netplan how many of a part there are or what one costs. Media are those of the designs' sources
 (``hall: as-published``), so that lengths are the classes of the cabling book: 15 m to a leaf, 30 m
-from there on, 3 m inside a block of a torus.
+from there on, 3 m inside a block of a torus. The two racks stand in the default hall, where every
+cable is as long as its way.
 """
 
+from collections import Counter
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -96,10 +98,44 @@ TPU = {
     "installation": Part(CUBES * (3 * 16 * 3 + 6 * 16), *LAID),
 }
 
+# 64 H100 are eight servers of 8 U in two racks that stand side by side, 4 x 10.2 kW of 41 kW, and a
+# leaf of 64 ports in the middle of the second one. It has 1 U and 1 for its cables; the other 46 of
+# 48 units give a server 11 each: from 1, 12, 25 and 36, around the leaf in 23, a GPU in each unit.
+LEAF_UNIT, SERVER_UNITS = 23, (1, 12, 25, 36)
+GPU_UNITS = [server + gpu for server in SERVER_UNITS for gpu in range(8)]
+UNIT_M, STOCK_M = 0.04445, (0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 7, 10)
+IN_RACK_M = [abs(unit - LEAF_UNIT) * UNIT_M + 0.5 for unit in GPU_UNITS]
+# Up to a tray at 2.7 m and down again, 0.6 m to the next rack, 1 m of slack.
+NEXT_RACK_M = [2 * 2.7 - (unit + LEAF_UNIT) * UNIT_M + 0.6 + 1.0 for unit in GPU_UNITS]
+LENGTHS_M = Counter(
+    next(stock for stock in STOCK_M if stock >= length) for length in IN_RACK_M + NEXT_RACK_M
+)
+
+
+def copper(metres: float) -> list[float]:
+    """400G over lanes of 100 Gb/s: passive to 2 m, amplified to 5 m, retimed to 7 m [USD]."""
+    if metres <= 2:
+        ends: tuple[tuple[float, float], ...] = (68, 25), (99.5, 25), (150, 55)
+    elif metres <= 5:
+        ends = (278.61, 49.6307), (390.06, 69.483), (546.08, 97.2762)
+    else:
+        assert metres <= 7
+        ends = (425, 55), (743.14, 69.483), (1040.39, 97.2762)
+    return [a + b * metres for a, b in ends]
+
+
+RACKS = {
+    "switch": Part(1, 36_000, 50_000, 69_760),
+    **{f"{metres:g} m": Part(links, *copper(metres)) for metres, links in LENGTHS_M.items()},
+    "cards": Part(64, 1070.71, 1499, 2500),
+    "installation": Part(64, *LAID),
+}
+
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Part]]] = {
     "800G": ("hgx-b200", {"gpus": 1024, "accelerator": "b300", "fabrics": "rail-optimized"}, B300),
     "NVL72": ("nvl72-gb200", {"gpus": 1152, "fabrics": "rail-only", "networks": "hb-gear"}, NVL72),
     "TPU": ("tpu-v7", {"gpus": 4096, "accelerator": "tpu-v4", "fabrics": "torus-ocs"}, TPU),
+    "racks": ("hgx-h100", {"gpus": 64, "fabrics": "fat-tree", "hall": "leaves-in-rack"}, RACKS),
 }
 
 
@@ -108,7 +144,7 @@ def test_a_bill_by_hand_is_netplans(name: str) -> None:
     scenario, asked, parts = CASES[name]
     radix = 128 if name == "NVL72" else 64
     bill = netplan.cost(
-        scenario, **asked, radix=radix, hall="as-published", prices="2026", spares=()
+        scenario, **{"hall": "as-published"} | asked, radix=radix, prices="2026", spares=()
     ).bills[0]
     for at, end in enumerate(ENDS, start=1):
         total = sum(part.pieces * part[at] for part in parts.values())
@@ -118,6 +154,13 @@ def test_a_bill_by_hand_is_netplans(name: str) -> None:
     assert paid == pytest.approx(
         sorted(part.pieces * part.base for part in parts.values()), rel=1e-4
     )
+
+
+def test_the_cables_of_two_racks_are_these() -> None:
+    # In the leaf's rack 0.59 to 1.48 m; from the next one 4.07 to 4.87 m and 5.13 to 5.93 m.
+    assert LENGTHS_M == {1: 16, 1.5: 16, 5: 16, 7: 16}
+    assert (min(IN_RACK_M), max(IN_RACK_M)) == pytest.approx((0.5889, 1.4779))
+    assert (min(NEXT_RACK_M), max(NEXT_RACK_M)) == pytest.approx((4.0663, 5.9332))
 
 
 def test_the_totals_are_these() -> None:
