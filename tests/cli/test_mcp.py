@@ -191,12 +191,13 @@ def test_schemas_say_every_input_once(tool: str) -> None:
 
 
 def test_answers_are_bounded_and_say_what_they_leave_out() -> None:
-    result = in_the_client({"draw": {"gpus": 512, "radix": 64, "hb_size": 8}})["draw"]
+    torus = {"gpus": 512, "fabric": "torus-3d", "radix": 64, "hb_size": 1}
+    result = in_the_client({"draw": torus})["draw"]
     assert not result.is_error
     left_out = result.structured_content.pop("left_out_bytes")
     assert list(left_out) == ["svg"]
     assert left_out["svg"] > MAX_JSON_BYTES > 24_021  # of a comparison of nine fabrics
-    assert result.structured_content["links"] == 1536
+    assert result.structured_content["links"] == 3 * 512
     assert "left out: svg" in result.content[0].text
 
 

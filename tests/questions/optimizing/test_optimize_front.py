@@ -148,18 +148,25 @@ def test_price_of_gear_at_which_hb_domains_are_even() -> None:
     asked: dict[str, Any] = {"gpus": 576, "model": "gpt-22b", "batch": 512, "hb_sizes": (8, 72)}
     asked |= {"fabrics": ("rail-only",), "prices": "2026", "iteration_model": "ptd-p"}
     servers, rack = netplan.optimize("rail-only-paper", **asked, radices=(64, 128)).sizes.rows
-    assert (servers.name, rack.name, rack.trust) == ("hgx-8", "nvl72", "derived")
+    assert (servers.name, rack.name, rack.trust) == ("HB 8", "HB 72", "derived")
+    # Of each GB/s one way: a switch with its tray at 5.79 USD, copper at 2.28; a GPU has 450.
+    gear = 450 * (5.79 + 2.28)
+    assert rack.gear.base == pytest.approx(gear)
     even = rack.pays_below
     assert even is not None
-    # A year: 8.5 % over 6 years of the price, energy at PUE 1.42, 576 GPUs at 2.35 USD an hour.
+    # A year: 8.5 % over 6 years of the price, energy at PUE 1.42, 576 GH200 at 1.49 USD an hour.
     due = 0.085 / (1 - 1.085**-6)
-    for size, price in ((servers, 0), (rack, even - 7264)):
-        energy = 1.42 * 0.081 * 8.76 * (size.design.row.power_w or 0)
-        year = due * (size.design.value("cost") + 576 * price) + energy + 576 * 8760 * 2.35
+    for size, price in ((servers, 0), (rack, even - gear)):
+        energy = 1.42 * 0.0869 * 8.76 * (size.design.row.power_w or 0)
+        year = due * (size.design.value("cost") + 576 * price) + energy + 576 * 8760 * 1.49
         per_iteration = size.best.iteration_time_s * year / (365 * 86_400)
         assert per_iteration == pytest.approx(servers.per_iteration, rel=1e-3)
-    for price, best in ((0.98 * even, "nvl72"), (1.02 * even, "hgx-8")):
-        ends = {f"prices.prices.nvl72.{end}": f"{price}" for end in ("low", "base", "high")}
+    for price, best in ((0.98 * even, "HB 72"), (1.02 * even, "HB 8")):
+        ends = {
+            f"prices.prices.{part}.{end}": f"{each * price / gear}"
+            for part, each in (("hb-switch", 5.79), ("hb-copper", 2.28))
+            for end in ("low", "base", "high")
+        }
         answer = netplan.optimize("rail-only-paper", **asked, overrides=ends, radices=(64, 128))
         assert answer.sizes.best
         assert answer.sizes.best.name == best

@@ -208,7 +208,11 @@ def test_what_a_number_means_beside_cages_is_not_guessed() -> None:
     ("switch", "fabric", "words"),
     [
         ("sn5600", "rail-only", "has 128 ports of 400 Gb/s, got --radix 64: give --radix 128, or"),
-        ("q3400", "rail-only", "runs at 800 Gb/s, the links at 400 Gb/s with --radix 64: take qm9"),
+        (
+            "q3400",
+            "rail-only",
+            "runs at 800 Gb/s, the links at 400 Gb/s with --radix 64: add --nic 800",
+        ),
         ("palomar", "rail-only", "an optical circuit switch forwards no packets"),
         ("qm9700", "torus-2d", "torus-2d has no switches: leave out --switch qm9700"),
     ],
