@@ -39,6 +39,8 @@ class Facts(Struct, frozen=True):
         What no bill of these holds, in words.
     chip
         The accelerator, for whose servers designs are published; all are named without one.
+    halls
+        What answers in which other halls the order of two bills turns; None where nobody does.
     """
 
     bills: Mapping[str, Bill]
@@ -46,6 +48,7 @@ class Facts(Struct, frozen=True):
     beyond: Callable[[Bill], tuple[str, str]]
     left_out: tuple[str, ...] = ()
     chip: Accelerator | None = None
+    halls: Callable[[Bill, Bill], str] | None = None
 
 
 def ten_answers(record: Record, sentence: str, facts: Facts) -> TenAnswers | None:
@@ -80,7 +83,9 @@ def ten_answers(record: Record, sentence: str, facts: Facts) -> TenAnswers | Non
         order=_order(record, sentence, facts.bills),
         price=_price(record, facts.bills, first),
         runner_up=_runner_up(record, bill),
-        flips="None: the same network under several names." if alike else _flips(record),
+        flips="None: the same network under several names."
+        if alike
+        else f"{_flips(record)} {hall_flip(record, facts)}".rstrip(),
         prices_from=_prices_from(bill),
         missing=_missing(bill, facts.left_out),
         gives_up=_given_up(spec, bill),
@@ -212,6 +217,26 @@ def pace_words(share: float, *, told_apart: bool | None) -> str:
         return "as fast"
     within = ", within the error" if told_apart is False else ""
     return f"{PERCENT * abs(share):.1f} % {'more' if share > 0 else 'less'} time{within}"
+
+
+def hall_flip(record: Record, facts: Facts) -> str:
+    """In which other halls the order and its runner-up change places.
+
+    Parameters
+    ----------
+    record, facts
+        The decision, and what it is about.
+
+    Returns
+    -------
+    str
+        A sentence; empty where none does, or nobody knows.
+    """
+    names = (record.winner or next(iter(record.tied), None), record.runner_up)
+    first, second = (facts.bills.get(name or "") for name in names)
+    if facts.halls is None or first is None or second is None:
+        return ""
+    return facts.halls(first, second)
 
 
 def _flips(record: Record) -> str:

@@ -280,6 +280,9 @@ class Findings:
     beyond: Callable[[Bill], tuple[str, str]] | None = None
     """What answers on spares and growth of a bill."""
 
+    halls: Callable[[Bill, Bill], str] | None = None
+    """What answers in which other halls the order of two bills turns."""
+
     @property
     def serves(self) -> bool:
         """Whether the cluster serves."""
@@ -353,7 +356,7 @@ class Findings:
             return verdict.decision if verdict else None
         bills = {bill.name: bill for bill in (self.chosen, *self.cost.bills)}
         specs = {spec.name: spec for spec in self.library.all(FabricSpec)}
-        facts = Facts(bills, specs, self.beyond, self.cost.left_out, self.chip)
+        facts = Facts(bills, specs, self.beyond, self.cost.left_out, self.chip, self.halls)
         answers = ten_answers(verdict.decision, self.recommendation.sentence, facts)
         if answers is not None and self.over_cases:
             answers = replace(

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date as calendar_date
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from netplan.catalog import Catalog
@@ -42,7 +43,7 @@ from netplan.questions.money.pricing import MONEY
 from netplan.questions.money.run_cost import RULE, WITHIN, Terms, check_weights, terms_of
 from netplan.questions.own_inputs import optional, several, shared
 from netplan.questions.question import FAILING, FOUND, NETWORK, RUNS, Question
-from netplan.questions.setup.beyond_the_bill import beyond_the_bill
+from netplan.questions.setup.beyond_the_bill import beyond_the_bill, hall_words
 from netplan.questions.setup.inputs import fabrics_bought
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books, site_networks
@@ -179,6 +180,9 @@ class Report(Question[Procurement]):
             failures=library.one(FailureBook),
             books=bill_books(self.cluster, self.books, CatalogReader(self.catalog, of_cost)),
             chip=self._chip(of_run),
+            halls=partial(
+                hall_words, self, specs={spec.name: spec for spec in library.all(FabricSpec)}
+            ),
             beyond=beyond_the_bill(self, library.one(PriceBook), self.cluster.fabrics),
         )
         names = (spec.name for spec in library.all(FabricSpec))

@@ -35,7 +35,7 @@ from netplan.questions.money.pricing import cooling_kind
 from netplan.questions.money.run_cost import RULE, WITHIN, check_weights, rates_of, terms_of
 from netplan.questions.own_inputs import optional, shared
 from netplan.questions.question import FOUND, NETWORK, PRICES, RUNS, Question
-from netplan.questions.setup.beyond_the_bill import beyond_the_bill
+from netplan.questions.setup.beyond_the_bill import beyond_the_bill, hall_words
 from netplan.questions.setup.inputs import fabrics_asked, only_hb_gear
 from netplan.questions.setup.power_budget import POWER_BUDGET, common_size, hall_of, holdings
 from netplan.questions.setup.software import software_words
@@ -290,6 +290,7 @@ class Compare(Question[Comparison | ComparisonCases]):
             )
         shown: dict[str, Any] = {"about": about, "specs": {spec.name: spec for spec in specs}}
         shown["chip"] = chip
+        shown["halls"] = partial(hall_words, self, specs=shown["specs"])
         shown["beyond"] = beyond_the_bill(self, books.prices, fabrics_asked(self))
         shown["cliffs"] = partial(cliffs_of, specs, sizing)
         if RAIL_ONLY in fabrics_asked(self):

@@ -461,3 +461,19 @@ def test_rails_alone_compete_where_they_save_money() -> None:
     assert verdict is not None
     assert verdict.fabric == "fat-tree"
     assert any("rail-only gives up" in caveat for caveat in verdict.caveats)
+
+
+def test_what_flips_it_names_halls_in_which_the_order_turns() -> None:
+    # Under one leaf a server's copper is short; at the end of a row it is optics in every fabric.
+    asked = {"gpus": 4096, "accelerator": "h100-80gb", "timing": False}
+    here = netplan.compare("hgx-b200", **asked, hall="leaves-in-rack")
+    there = netplan.compare("hgx-b200", **asked, hall="leaves-end-of-row")
+    assert here.verdict is not None
+    assert there.verdict is not None
+    assert (here.verdict.fabric, there.verdict.fabric) == ("fat-tree", None)
+    decision = here.decision
+    assert decision is not None
+    assert decision.answers is not None
+    words = "In hall leaves-end-of-row or leaves-mid-row it is undecided (--hall)."
+    assert decision.answers.flips.endswith(words)
+    assert words in " ".join(here.text().split())

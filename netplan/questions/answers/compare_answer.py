@@ -10,7 +10,7 @@ from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, left_out
 from netplan.costing.pricing import UNSURE
 from netplan.decide.candidates import Basis
 from netplan.decide.record import Record
-from netplan.decide.ten_answers import Facts, ten_answers
+from netplan.decide.ten_answers import Facts, hall_flip, ten_answers
 from netplan.decide.verdict import Probe, Verdict, decide
 from netplan.performance.forwarding import Forwarding
 from netplan.performance.search import SearchResult
@@ -78,6 +78,9 @@ class Comparison(Answer):
     beyond: Callable[[Bill], tuple[str, str]] | None = None
     """What answers on spares and growth of a bill."""
 
+    halls: Callable[[Bill, Bill], str] | None = None
+    """What answers in which other halls the order of two bills turns."""
+
     chip: Accelerator | None = None
     """The accelerator."""
 
@@ -129,7 +132,13 @@ class Comparison(Answer):
             specs=self.specs,
             terms=self.terms,
             chip=self.chip,
+            hall=self._hall_flip(),
         )
+
+    def _hall_flip(self) -> str:
+        """In which other halls the order and its runner-up change places."""
+        facts, verdict = self._facts, self.verdict
+        return hall_flip(verdict.decision, facts) if facts and verdict else ""
 
     def in_a_line(self) -> str:
         """What to order, and for how much."""
@@ -300,11 +309,20 @@ class Comparison(Answer):
     def decision(self) -> Record | None:
         """The verdict as data, with answers to a buyer's ten questions."""
         verdict = self.verdict or Verdict(None, "lowest cost", NOTHING, ())
-        if self.beyond is None:
+        facts = self._facts
+        if facts is None:
             return verdict.decision if self.verdict else None
+        answers = ten_answers(verdict.decision, verdict.sentence, facts)
+        return replace(verdict.decision, answers=answers)
+
+    @property
+    def _facts(self) -> Facts | None:
+        """What answers to a buyer's questions rest on."""
+        if self.beyond is None:
+            return None
         built = [row for row in self.rows if row.bill is not None]
         rows = [row for row in built if row.cost is not None] or built
-        facts = Facts(
+        return Facts(
             {row.label: row.bill for row in rows if row.bill},
             {row.label: self.specs[row.name] for row in rows if row.name in self.specs},
             self.beyond,
@@ -313,9 +331,8 @@ class Comparison(Answer):
                 installed=all(row.bill.installed for row in rows if row.bill),
             ),
             self.chip,
+            self.halls,
         )
-        answers = ten_answers(verdict.decision, verdict.sentence, facts)
-        return replace(verdict.decision, answers=answers)
 
     @property
     def bought(self) -> list[FabricRow]:

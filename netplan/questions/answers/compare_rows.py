@@ -402,6 +402,7 @@ class Compared(Struct, frozen=True):
     domains: tuple[DomainRow, ...]
     paper: Paper | None
     cliff: str = ""
+    hall: str = ""
     forwarding: Forwarding | None = None
     budget: "Budget | None" = None
     specs: dict[str, FabricSpec] = {}

@@ -228,6 +228,7 @@ def _verdict(answer: Compared) -> Iterator[str]:
         return
     if chosen is None or chosen.cost is None or answer.serves:
         yield verdict.sentence.replace(" (see the notes)", "")
+        yield from filter(None, [answer.hall])
         return
     price = short_money(chosen.cost.base, answer.currency)
     start = f"{_verb(answer)} {chosen.label}: {price}"
@@ -238,6 +239,7 @@ def _verdict(answer: Compared) -> Iterator[str]:
     else:
         yield from _apart(start, chosen, second, record)
     yield from (_flip(change) for change in verdict.changes if change.lever != "price")
+    yield from filter(None, [answer.hall])
     spec = answer.specs.get(chosen.name)
     if spec is not None and chosen.fabric and chosen.fabric.sizing.domains > 1:
         given_up, makers = given_up_in_short(spec), supported_in_short(spec, answer.chip)

@@ -4,23 +4,30 @@ Spares are those of a service level, unless others are on the bill. Growth is wh
 answers of two phases, the second of twice the GPUs.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import ceil
 from typing import Any
 
-from netplan.costing.fabric_bill import Bill
+from netplan.costing.fabric_bill import Bill, make_bill
 from netplan.costing.materials import SPARED, BillItem
 from netplan.costing.prices import PriceBook
-from netplan.costing.pricing import Quote, price_bill
+from netplan.costing.pricing import Quote, difference_range, price_bill
+from netplan.costing.switches import SWITCHES
 from netplan.decide.difference import PART_WORDS
+from netplan.decide.verdict import HAIR
 from netplan.errors import NetplanError
 from netplan.faults.years.ordered_spares import USUAL_LEVEL, level_of, spares_rule
 from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook
 from netplan.questions.question import Question
 from netplan.records import replace
 from netplan.reports.quantities import listed, short_money
+from netplan.scenarios.bill_books import read_books, read_hall
 from netplan.scenarios.reading import CatalogReader
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan
+from netplan.topologies.specs import FabricSpec
 from netplan.units import PERCENT
+from netplan.workloads.accelerators import ACCELERATORS
 
 MOST_GROWN = 70_000
 """GPUs up to which the network of twice the size is planned for an answer [1]."""
@@ -55,6 +62,65 @@ def beyond_the_bill(
         return spares_words(bill, book, failures, texts), growth_words(asked, bill, names)
 
     return answered
+
+
+def hall_words(
+    asked: Question[Any], first: Bill, second: Bill, specs: Mapping[str, FabricSpec]
+) -> str:
+    """In which of the shipped halls the cheaper of two fabrics is another one, or none.
+
+    Parameters
+    ----------
+    asked
+        The question, in whose hall both bills are.
+    first, second
+        The bills.
+    specs
+        Files of their fabrics.
+
+    Returns
+    -------
+    str
+        A sentence; empty where all halls agree, or nothing stands in a hall.
+    """
+    reader = CatalogReader(asked.catalog, asked.overrides)
+    books = replace(
+        read_books(asked.cluster, asked.books, reader),
+        switch=reader.named(SWITCHES, asked.cluster.switch),
+    )
+    pair = [specs.get(bill.name.partition(" ")[0]) for bill in (first, second)]
+    if books.hall is None or not books.hall.by_rule or None in pair:
+        return ""
+    chip = reader.load(ACCELERATORS, asked.cluster.accelerator)
+    kept = [spec for spec in pair if spec]
+
+    def cheaper(hall: FloorPlan | None) -> str:
+        made = replace(books, hall=hall)
+        return _cheaper(*(make_bill(spec, first.fabric.sizing, made) for spec in kept))
+
+    here = cheaper(books.hall)
+    turned: dict[str, list[str]] = {}
+    for name in FLOOR_PLANS.paths():
+        hall = read_hall(replace(asked.cluster, hall=name), chip, books.power, reader)
+        if hall is None or not hall.by_rule or hall.name == books.hall.name:
+            continue
+        with suppress(NetplanError):
+            if (there := cheaper(hall)) != here:
+                turned.setdefault(there, []).append(name)
+    words = [
+        f"{listed(halls, 'or')} {f'{there} costs less' if there else 'it is undecided'}"
+        for there, halls in turned.items()
+    ]
+    return f"In hall {', in hall '.join(words)} (--hall)." if words else ""
+
+
+def _cheaper(first: Bill, second: Bill) -> str:
+    """Name of the bill that is lower at all prices of the book, by a percent at least; or none."""
+    margin = difference_range(first.quote, second.quote)
+    least = min(first.capital.base, second.capital.base)
+    if margin.low <= 0 <= margin.high or abs(margin.base) < HAIR * least:
+        return ""
+    return first.name if margin.base > 0 else second.name
 
 
 def spares_words(bill: Bill, book: PriceBook, failures: FailureBook, texts: Sequence[str]) -> str:
