@@ -9,11 +9,11 @@ study, the hardware of a recovery. So equal inputs cost the same to the cent, wh
 Gear inside HB domains has lines and a sum of its own (:mod:`~netplan.costing.hb_gear`). It is in
 the price of the network only where somebody asks for it, and then in that of every fabric.
 
-Some lines may lack a price, or a power, and still leave fabrics comparable: fibre, racks, networks
-beside, and the first network card of each GPU, which are the same on every fabric or small. What
-else lacks one *sets the fabric apart*: its sum is a lower bound ("at least"), and nothing is proven
-by it. So it is with HB domains larger than those asked for, which a fabric brings: their gear must
-be counted before money speaks for it.
+Some lines may lack a price, or a power, and still leave fabrics comparable: networks beside, the
+first network card of each GPU, which are the same on every fabric, and what the book's source
+leaves out. What else lacks one *sets the fabric apart*: its sum is a lower bound ("at least"), and
+nothing is proven by it. So it is with HB domains larger than those asked for, which a fabric
+brings: their gear must be counted before money speaks for it.
 """
 
 from collections import Counter
@@ -222,7 +222,7 @@ class Bill(Struct, frozen=True):
     def priced(self) -> bool:
         """Whether any line has a price that sets fabrics apart."""
         items = (item for item in self.quote.items if item.price is not None)
-        return any(item.line.part not in MAY_LACK_A_PRICE for item in items)
+        return any(item.line.part not in MINOR for item in items)
 
     @property
     def per_gpu(self) -> Range:
@@ -261,6 +261,12 @@ class Bill(Struct, frozen=True):
         return (*self._apart(self.quote.unpriced), *left)
 
     @property
+    def rank(self) -> tuple[bool, bool, float, str]:
+        """What bills are ranked by: ones that a verdict may name, with a whole price, first."""
+        aside, lacking = bool(self.media_given), bool(self.unpriced_apart)
+        return aside, lacking, self.capital.base, self.name
+
+    @property
     def complete(self) -> bool:
         """Whether something has a price, and all that sets the fabric apart."""
         return self.cost is not None and not self.unpriced_apart
@@ -296,7 +302,7 @@ class Bill(Struct, frozen=True):
             line
             for line in lines
             if not line.network
-            and line.part not in MAY_LACK_A_PRICE
+            and line.part not in self.quote.leaves_out
             and (line.part != "nic_port" or line.quantity > self.gpus)
         )
 
@@ -353,8 +359,8 @@ def _line_facts(item: pricing.PricedItem) -> dict[str, object]:
 
 LARGEST_HALL, SAMPLED = 1_048_576, 65_536
 """GPUs of one hall at the most, and of that which tells the media of several [1]."""
-MAY_LACK_A_PRICE = frozenset({"fibre", "rack", "installation"})
-"""Parts whose missing price does not set a fabric apart."""
+MINOR = frozenset({"fibre", "rack", "installation"})
+"""Parts that are no network by themselves, whatever they cost."""
 
 
 class FabricBill(Bill, frozen=True):

@@ -361,20 +361,24 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
     """Prices of one source or date, in one currency.
 
     ``rates`` convert other currencies; ``discount`` is taken off every price of the book. What a
-    book does not price has no price: no bill has rows of two books.
+    book does not price has no price: no bill has rows of two books, and sums without it are lower
+    bounds, save of parts that its source ``leaves_out``.
     """
 
     currency: Currency
     rates: dict[Currency, Rate] = field(default_factory=dict)
     discount: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     prices: tuple[Price, ...]
+    leaves_out: tuple[Part, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse rows of a wrong unit, and rows that stand twice."""
+        """Refuse rows of a wrong unit, ones that stand twice, and ones of what is left out."""
         seen = set()
         for price in self.prices:
             self._check_row(price)
+            if price.part in self.leaves_out:
+                raise ValueError(f"leaves_out names {price.part}, which has a price: keep one")
             key = (price.part, price.speed_gbps, price.kind)
             if key in seen:
                 raise ValueError(f"{price.what} is priced twice: keep one")

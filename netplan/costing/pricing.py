@@ -91,11 +91,15 @@ class PricedItem(Struct, frozen=True):
 
 
 class Quote(Struct, frozen=True):
-    """A priced bill, in one currency; the total is the sum over the priced lines."""
+    """A priced bill, in one currency; the total is the sum over the priced lines.
+
+    ``leaves_out`` are parts that the source of the prices has none of and wants none of.
+    """
 
     items: tuple[PricedItem, ...]
     currency: str
     total: Range = NOTHING
+    leaves_out: tuple[prices.Part, ...] = ()
 
     @property
     def unpriced(self) -> tuple[BillItem, ...]:
@@ -159,7 +163,7 @@ def price_bill(lines: Sequence[BillItem], book: prices.PriceBook, currency: str 
         base += line.order * (units * offer.base)
         high += line.order * (units * offer.high)
         items.append(PricedItem(line, price, units, offer))
-    return Quote(tuple(items), currency, Range(low, base, high))
+    return Quote(tuple(items), currency, Range(low, base, high), book.leaves_out)
 
 
 UNSURE: tuple[Evidence, ...] = ("announced", "rumoured", "assumed", "derived")

@@ -467,3 +467,47 @@ def test_halls_by_rule_differ_by_their_leaves_alone(tmp_path: Path) -> None:
     own.write_text(head + "like: leaves-in-rack\nrack_units: 0\n")
     with pytest.raises(NetplanError, match="rack_units"):
         FLOOR_PLANS.load(str(own))
+
+
+@pytest.mark.parametrize("leaf_w", [44_000, 50_000])
+def test_a_rack_that_feeds_no_gpu_is_refused(leaf_w: int) -> None:
+    wrong = {"floor-plan.feeds.air.leaf_w": str(leaf_w)}
+    with pytest.raises(netplan.errors.NetplanError, match="leaves GPUs none of the 44,000 W"):
+        netplan.cost("hgx-h100", gpus=1024, hall="leaves-in-rack", overrides=wrong)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "units"),
+    [("gpus_per_rack", 1000, "1,000 U of 42 U"), ("gpus_per_rack", 48, "48 U of 42 U")],
+)
+def test_servers_that_do_not_fit_a_rack_are_refused(key: str, value: int, units: str) -> None:
+    wrong = {f"floor-plan.{key}": str(value)}
+    with pytest.raises(netplan.errors.NetplanError, match=units):
+        netplan.cost("hgx-h100", gpus=4096, hall="example-hall", overrides=wrong)
+
+
+def test_a_hall_without_feeds_may_have_leaves_in_the_racks_of_gpus() -> None:
+    asked = {"floor-plan.leaves": "in-rack"}
+    (bill,) = netplan.cost(
+        "hgx-h100", gpus=1024, hall="example-hall", overrides=asked, fabrics=("rail-only",)
+    ).bills
+    assert bill.hall == "example-hall"
+
+
+def test_no_question_ranks_by_a_medium_that_a_file_gives(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    lines = ["name: mine", "title: Mine", "source: me", 'date: "2026-11"', "family: rail-only"]
+    mine.write_text("\n".join([*lines, "host_medium: copper"]))
+    fabrics = ("rail-only", str(mine))
+    cost = netplan.cost("hgx-b200", gpus=1024, fabrics=fabrics)
+    assert cost.in_a_line().startswith("rail-only")
+    assert not cost.comparisons
+    assert "mine is aside" in str(cost)
+    assert "mine †" in str(cost)
+    grown = netplan.grow("hgx-b200", phases=(512, 1024), fabrics=fabrics)
+    assert grown.in_a_line().startswith("grow rail-only")
+    assert "Cheapest to grow is rail-only" in str(grown)
+    sentence = netplan.diff(
+        "hgx-b200", a={"fabric": str(mine)}, b={"fabric": "rail-only"}, gpus=1024, timing=False
+    ).sentence
+    assert "medium given by the file of mine" in sentence

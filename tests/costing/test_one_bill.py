@@ -15,10 +15,13 @@ from netplan.catalog import shipped_root
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS
+from netplan.costing.pricing import price_bill
 from netplan.costing.switches import SWITCHES
 from netplan.errors import NetplanError
 from netplan.faults.damage.damage import network_links
 from netplan.procurement.report import procurement
+from netplan.records import replace
+from netplan.scenarios.scenario import Scenario
 from netplan.studies.questions import answer as study_point
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.cable_plan import cable_plan
@@ -369,3 +372,21 @@ def test_counts_graph_cables_and_bill_agree(name: str, gpus: int, radix: int) ->
     ordered = {item.line.category: item.line for item in make_bill(spec, size, books).quote.items}
     assert ordered["switches"].quantity == fabric.switches
     assert tree_of_graph(graph, np.flatnonzero(network_links(graph))) is not None
+
+
+def test_only_a_book_whose_source_leaves_a_part_out_has_whole_sums_without_it() -> None:
+    book = PRICE_BOOKS.load("2026")
+    bill = Scenario.load("hgx-b200").replace(gpus=1024).fabric("rail-only").bill()
+    assert bill.complete
+    lines = [item.line for item in bill.quote.items]
+    without = book.changed(prices=tuple(row for row in book.prices if row.part != "fibre"))
+    partial = replace(bill, quote=price_bill(lines, without))
+    assert {line.part for line in partial.unpriced_apart} == {"fibre"}
+    assert not partial.complete
+    said = without.changed(leaves_out=("fibre",))
+    assert replace(bill, quote=price_bill(lines, said)).complete
+    paper = Scenario.load("rail-only-paper").fabric("rail-only").bill()
+    assert {line.part for line in paper.quote.unpriced} >= {"fibre", "rack"}
+    assert paper.complete
+    with pytest.raises(ValueError, match="leaves_out names fibre, which has a price"):
+        book.changed(leaves_out=("fibre",))

@@ -27,6 +27,7 @@ from netplan.questions.answers.compare_rows import (
     DomainRow,
     FabricRow,
     Paper,
+    given_mark,
 )
 from netplan.questions.answers.compare_screen import screen
 from netplan.questions.money.pricing import CASES
@@ -369,7 +370,7 @@ def _uneven(row: FabricRow) -> tuple[str, str]:
 
 def _unsold(row: FabricRow) -> tuple[str, str]:
     """The sign of a fabric that nobody sells for these accelerators."""
-    return "", ("" if row.sold else " *") + (" †" if row.media_given else "")
+    return "", ("" if row.sold else " *") + given_mark(row.bill)[1]
 
 
 def _unpowered(row: FabricRow) -> tuple[str, str]:

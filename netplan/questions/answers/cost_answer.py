@@ -16,6 +16,7 @@ from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.verdict import Verdict, decide
 from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
 from netplan.questions.answers.bill_comparison import Comparison, compare_bills
+from netplan.questions.answers.compare_rows import GIVEN, given_mark, given_words
 from netplan.questions.answers.screen_titles import network_words, titled
 from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.money.pricing import (
@@ -56,6 +57,7 @@ class Priced(NamedTuple):
             **plain_at(bill, "title"),
             "ports_close": bill is not None,
             **plain_at(bill, "cost_complete=complete"),
+            "media_given": (bill.media_given or None) if bill else None,
             "items": [_item_dict(item) for item in bill.quote.items] if bill else [],
             "cost": {"currency": bill.quote.currency, **asdict(cost)} if bill and cost else None,
             **plain_at(bill, *AMOUNTS, "life"),
@@ -125,13 +127,17 @@ class CostAnswer(Answer):
         Those without a price for what sets them apart are compared only if none has it.
         """
         whole = [bill for bill in self._bought if not bill.unpriced_apart] or self._bought
-        ranked = sorted(whole, key=lambda bill: (bill.capital.base, bill.name))
+        ranked = sorted(whole, key=lambda bill: bill.rank)
         return tuple(compare_bills(ranked[0], other) for other in ranked[1:])
 
     @property
     def _bought(self) -> Sequence[FabricBill]:
-        """Bills of fabrics that somebody sells; all where nobody sells any."""
-        return [bill for bill in self.bills if bill.name not in self.unsold] or self.bills
+        """Bills of fabrics that somebody sells; all where nobody sells any.
+
+        None whose file gives the medium of its links.
+        """
+        ruled = [bill for bill in self.bills if not bill.media_given]
+        return [bill for bill in ruled if bill.name not in self.unsold] or ruled
 
     @property
     def _unsold_words(self) -> Iterator[str]:
@@ -149,8 +155,8 @@ class CostAnswer(Answer):
         """
         whole = [bill for bill in self._bought if not bill.unpriced_apart]
         if not whole:
-            return lowest_price_words(self._bought, self.currency)
-        best = min(whole, key=lambda bill: (bill.capital.base, bill.name))
+            return lowest_price_words(self._bought, self.currency) if self._bought else []
+        best = min(whole, key=lambda bill: bill.rank)
         sentences = [comparison.what_turns(self.currency) for comparison in self.comparisons]
         lacking = (bill for bill in self._bought if bill.unpriced_apart)
         sentences += (left_out_words(bill, best, self.currency) for bill in lacking)
@@ -217,12 +223,7 @@ class CostAnswer(Answer):
     def _ranked(self) -> list[FabricBill]:
         """Bills by price; last those without a price for what sets them apart, or unsold."""
         bought = [bill.name for bill in self._bought]
-
-        def place(bill: FabricBill) -> tuple[bool, bool, float, str]:
-            lacking = bool(bill.unpriced_apart)
-            return bill.name not in bought, lacking, bill.capital.base, bill.name
-
-        return sorted(self.bills, key=place)
+        return sorted(self.bills, key=lambda bill: (bill.name not in bought, *bill.rank))
 
     def _verdict(self) -> Iterator[str]:
         """What costs least, how much less than the next, and what turns that round."""
@@ -241,11 +242,14 @@ class CostAnswer(Answer):
             yield f"{best.name} costs {priced}, {least}{best.per_gpu.base:,.0f} a GPU."
             if carbon := carbon_words(best, self.inputs):
                 yield f"{carbon}."
+        elif best.media_given:
+            yield f"None is recommended: {GIVEN}."
         elif best.unpriced_apart:
             yield from self.statements[:1]
         else:
             yield from self._least(f"{best.name} costs least: {priced}, {self._less_than_next}")
         yield from self._unsold_words
+        yield from given_words(self.bills)
 
     def _least(self, words: str) -> Iterator[str]:
         """The lowest bill, at which prices it is that, and what turns it round."""
@@ -264,7 +268,9 @@ class CostAnswer(Answer):
         """How much less the cheapest costs than the next of those that have a price."""
         best, *others = self._ranked[: len(self._bought)]
         if not others or others[0].unpriced_apart:
-            alone = "the only one that is sold" if len(self._bought) == 1 else ""
+            given = any(bill.media_given for bill in self.bills)
+            only = "of the verdict" if given else "that is sold"
+            alone = f"the only one {only}" if len(self._bought) == 1 else ""
             return alone or "no other has a whole price"
         following = others[0]
         prices = best.capital.base, following.capital.base
@@ -397,7 +403,7 @@ class CostAnswer(Answer):
         life = scale.of_money("cost_over_life", "cost over life")
         span = "low-high/year"
         columns: list[show.Column[Priced]] = [
-            show.column("fabric", "name"),
+            show.column("fabric", "name", mark=lambda row: given_mark(row.bill)),
             show.column("currency", lambda _: self.currency, shown="never"),
             amount_column(scale.of_money("cost_base"), "capital.base"),
             span_column("bill.capital", scale, unbound=no_high),
@@ -420,6 +426,8 @@ class CostAnswer(Answer):
         legend = [f"{amounts}; cost/year: {yearly}."]
         if any(bill.quote.unpriced or bill.draw.unknown for bill in self.bills):
             legend.append("≥: lines without a price, or a power, in the books are not in the sum.")
+        if any(bill.media_given for bill in self.bills):
+            legend.append(f"†: {GIVEN}.")
         if any(bill.capital.spread and open_above(bill) for bill in self.bills):
             legend.append(NO_HIGH)
         return show.Table("fabrics", columns, self.rows, legend=tuple(legend))

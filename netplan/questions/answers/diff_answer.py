@@ -157,6 +157,10 @@ class DiffAnswer(Answer):
             text += f"; {share}"
         if lacking := unpriced_words(self.parts):
             text += f"; without a price, so not in it: {lacking}"
+        for side in sides:
+            if side.bill.media_given:
+                text += f"; medium given by the file of {side.bill.name} ({side.bill.media_given})"
+                text += ", so decide nothing by it until a hall confirms it"
         if unlike := not_ranked_words(self.a.goodput, self.b.goodput):
             text += f"; {unlike}"
         return f"{text}."

@@ -118,6 +118,7 @@ class Side(Struct, frozen=True):
             "model": self.model or None,
             "batch": self.batch or None,
             "cost_complete": self.bill.complete,
+            "media_given": self.bill.media_given or None,
             "unpriced": [line.title for line in self.bill.quote.unpriced],
             "notes": list(self.row.notes),
         }

@@ -15,6 +15,7 @@ from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
 from netplan.questions.answers.bill_columns import open_above, span_column
 from netplan.questions.answers.budget_answer import Budget
+from netplan.questions.answers.compare_rows import given_words
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.setup.inputs import hall_words, replaced_lines
 from netplan.records import asdict, replace
@@ -150,6 +151,7 @@ class Grown(NamedTuple):
             **plain_at(self, "fabric=name", "final.title", "phases=steps", "ways"),
             **plain_at(self, "cables_moved=ways.0.moved"),
             "unpriced": [line.title for line in self.final.quote.unpriced],
+            "media_given": self.final.media_given or None,
             "notes": list(self.notes),
         }
 
@@ -221,7 +223,8 @@ class GrowthAnswer(Answer):
         yield from Screen(
             screen_heading(self.inputs, replace(heading, title=title), *lines),
             (
-                f"Cheapest to grow is {first}" if several else first,
+                f"Cheapest to grow is {first}" if several and not best.final.media_given else first,
+                *given_words(grown.final for grown in self.grown),
                 *self._between(best),
                 *filter(None, [powers.get(best.name)]),
             ),
@@ -246,10 +249,9 @@ class GrowthAnswer(Answer):
 
     @property
     def _best(self) -> Grown:
-        """The fabric whose growth costs least, of those with a whole price first."""
+        """The fabric whose growth costs least, of those in the verdict and with a whole price."""
         return min(
-            self.grown,
-            key=lambda grown: (bool(grown.final.unpriced_apart), grown.ways[0].present_value.base),
+            self.grown, key=lambda grown: (*grown.final.rank[:2], grown.ways[0].present_value.base)
         )
 
     def sections(self) -> Iterator[show.Section]:
@@ -258,7 +260,8 @@ class GrowthAnswer(Answer):
         yield self._phases()
         yield self._tiers()
         yield self._ways()
-        for verdict in (*self.verdicts, *self.power_words):
+        aside = given_words(grown.final for grown in self.grown)
+        for verdict in (*self.verdicts, *aside, *self.power_words):
             yield show.Paragraph(verdict, "strong")
         rows = [
             (fabric.name, step, item)

@@ -10,7 +10,7 @@ of each row, or with all other switches; those fill racks in the middle of the h
 Everything is arrays: a million GPUs are placed in a second.
 """
 
-from math import ceil, sqrt
+from math import ceil, isfinite, sqrt
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -65,6 +65,14 @@ class Feed(Sourced, frozen=True, kw_only=True):
     rack_w: PositiveFloat
     leaf_w: NonNegativeFloat = 0.0
     gpus: PositiveInt
+
+    def __post_init__(self) -> None:
+        """Refuse racks that feed no GPU."""
+        if self.leaf_w >= self.rack_w:
+            raise ValueError(
+                f"leaf_w {self.leaf_w:,g} leaves GPUs none of the {self.rack_w:,g} W of a rack:"
+                " lower leaf_w, or raise rack_w"
+            )
 
 
 class Racked(NamedTuple):
@@ -446,6 +454,7 @@ def lay_out(
             " lower switches_per_rack"
         )
     racked = plan.racked(graph.hb_size)
+    _check_height(plan, graph.gpus)
     compute = ceil_div(graph.gpus, racked.gpus)
     per_rack = plan.switches_in_rack(switch_units, switch_w)
     others = (graph.node_kind != GPU) & (graph.node_kind != HB_SWITCH)
@@ -454,7 +463,8 @@ def lay_out(
     if where == "in-rack" and len(home):
         # By units with their cables, and by power.
         fits = racked.left_units // (switch_units + plan.cable_units)
-        fits = min(fits, int(racked.left_w // switch_w)) if switch_w else fits
+        if switch_w and isfinite(racked.left_w):
+            fits = min(fits, int(racked.left_w // switch_w))
         held = int(np.bincount(home).max())
         if held > fits:
             where = "middle-of-row"
@@ -496,6 +506,20 @@ def lay_out(
         server=racked.server or plan.server,
     )
     return Layout(built, rack, unit, len(apart) + rowed, network, per_rack, note)
+
+
+def _check_height(plan: FloorPlan, gpus: int) -> None:
+    """Refuse racks without room for a server, or for those of the GPUs that they are to hold."""
+    server = plan.server
+    if server is None:
+        return
+    held = server.gpus if plan.gpus_per_rack is None else min(gpus, plan.gpus_per_rack)
+    units = ceil_div(held, server.gpus) * server.units
+    if units > plan.rack_units:
+        raise InputError(
+            f"floor plan {plan.name}: {held:,} GPUs a rack take {units:,} U of {plan.rack_units} U"
+            f" ({server.gpus} in {server.units} U): lower gpus_per_rack, or raise rack_units"
+        )
 
 
 def _homes(graph: FabricGraph, others: Bools, compute: int) -> tuple[Bools, Ints]:
