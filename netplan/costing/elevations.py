@@ -22,8 +22,9 @@ from netplan.costing.installation import install, place
 from netplan.costing.materials import switch_units
 from netplan.costing.prices import PowerBook
 from netplan.costing.switches import SwitchModel
+from netplan.inputs.choices import AS_PUBLISHED
 from netplan.topologies.cabling.device_names import host_name
-from netplan.topologies.cabling.floor_plan import AS_PUBLISHED, FloorPlan, Layout, Server
+from netplan.topologies.cabling.floor_plan import FloorPlan, Layout, Server
 from netplan.topologies.expand import network_of
 from netplan.topologies.graph import GPU, FabricGraph
 from netplan.topologies.specs import FabricSpec

@@ -39,10 +39,9 @@ from netplan.costing.switches import (
 )
 from netplan.costing.wiring import MANAGEMENT, Hardware, Run, Wiring, wire
 from netplan.errors import InfeasibleError, InputError
-from netplan.inputs.choices import End
+from netplan.inputs.choices import AS_PUBLISHED, End
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
-from netplan.topologies.cabling.floor_plan import AS_PUBLISHED
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import UNCABLED, Medium

@@ -165,8 +165,8 @@ def hb_parts(
     >>> nvlink5 = HB_GEAR_BOOKS.load("2026").switch_of("gb200")
     >>> hb_parts(72, 900e9, nvlink5).asics_1
     18
-    >>> found = hb_parts(576, 900e9, nvlink5)
-    >>> found.asics_1, found.asics_2, found.optic_gb_s
+    >>> parts = hb_parts(576, 900e9, nvlink5)
+    >>> parts.asics_1, parts.asics_2, parts.optic_gb_s
     (288, 144, 518400.0)
     """
     inside, rate = hb_size * bytes_per_s, switch.bytes_per_s
@@ -279,8 +279,8 @@ def domain_gear(
     >>> from netplan.costing.prices import PRICE_BOOKS
     >>> fabric = Scenario.load("nvl72-gb200").replace(gpus=1152).fabric("rail-only").counts
     >>> choice = GearChoice(HB_GEAR_BOOKS.load("2026"), "gb200")
-    >>> found = domain_gear(fabric, choice, PRICE_BOOKS.load("2026"))
-    >>> round(found.quote.total.base / 1152, 2)
+    >>> gear = domain_gear(fabric, choice, PRICE_BOOKS.load("2026"))
+    >>> round(gear.quote.total.base / 1152, 2)
     7263.0
     """
     if choice is None:

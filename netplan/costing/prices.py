@@ -64,6 +64,20 @@ PART_NAMES: dict[str, str] = {
 }
 """Units of each part in words."""
 
+PART_WORDS: dict[str, tuple[str, str]] = {
+    "switches": ("switch", "switches"),
+    "transceivers": ("module", "modules"),
+    "cables": ("cable", "cables"),
+    "cards": ("network card", "network cards"),
+    "circuits": ("optical circuit switch", "optical circuit switches"),
+    "hb-gear": ("gear inside HB domains", "gear inside HB domains"),
+    "racks": ("rack", "racks"),
+    "installation": ("cable laid", "cables laid"),
+    "memory": ("expanded memory", "expanded memory"),
+    "accelerators": ("accelerator", "accelerators"),
+}
+"""Categories of a bill in words, one and several."""
+
 
 BESIDE = frozenset({"memory", "accelerator"})
 """Parts that are no network's, priced by model: a kind of memory, an accelerator of the catalog."""

@@ -16,26 +16,13 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill
 from netplan.costing.materials import BillItem
-from netplan.costing.prices import SPEEDLESS
+from netplan.costing.prices import PART_WORDS, SPEEDLESS
 from netplan.costing.pricing import PricedItem
 from netplan.errors import InputError
 from netplan.reports.quantities import listed, short_money
 
 CENT = 0.005
 """Amounts that differ by less are the same to the cent [currency]."""
-PART_WORDS: dict[str, tuple[str, str]] = {
-    "switches": ("switch", "switches"),
-    "transceivers": ("module", "modules"),
-    "cables": ("cable", "cables"),
-    "cards": ("network card", "network cards"),
-    "circuits": ("optical circuit switch", "optical circuit switches"),
-    "hb-gear": ("gear inside HB domains", "gear inside HB domains"),
-    "racks": ("rack", "racks"),
-    "installation": ("cable laid", "cables laid"),
-    "memory": ("expanded memory", "expanded memory"),
-    "accelerators": ("accelerator", "accelerators"),
-}
-"""Categories of a bill in words, one and several."""
 UNCOUNTED = frozenset({"hb-gear", "memory"})
 """Categories of which people count the GPUs that have it, not the part."""
 SHOWN = 2

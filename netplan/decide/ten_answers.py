@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill
 from netplan.costing.materials import CABLE_PARTS, SWITCH_PARTS
+from netplan.costing.prices import PART_WORDS
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import AS_FAST
 from netplan.decide.difference import money_words, parts_words, unpriced_words
@@ -126,15 +127,15 @@ def _counts(bill: Bill) -> str:
     """How many of each are bought."""
     radix = bill.fabric.sizing.radix
     kinds = {
-        "switch": ("switches", SWITCH_PARTS),
-        "module": ("modules", ("transceiver",)),
-        "cable": ("cables", tuple(CABLE_PARTS.values())),
+        "switches": SWITCH_PARTS,
+        "transceivers": ("transceiver",),
+        "cables": tuple(CABLE_PARTS.values()),
     }
     words = []
-    for kind, (several, parts) in kinds.items():
+    for category, parts in kinds.items():
         count = bill.ordered(*parts)
-        ports = f" of {radix} ports" if kind == "switch" else ""
-        words += [f"{counted(count, kind, several)}{ports}"] if count else []
+        ports = f" of {radix} ports" if category == "switches" else ""
+        words += [f"{counted(count, *PART_WORDS[category])}{ports}"] if count else []
     return ", ".join(words) or "nothing between its HB domains"
 
 

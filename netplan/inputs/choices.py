@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+AS_PUBLISHED = "as-published"
+"""Stands for a hall where a design keeps the media of its source."""
 Ports = Literal["shared", "full"]
 """What the links of a GPU on a direct fabric have: one port together, or one each."""
 Cards = Literal["bought", "included"]

@@ -15,6 +15,7 @@ from netplan.costing.cabling import CablingBook
 from netplan.costing.elevations import RackKind, Slot
 from netplan.costing.lifetime import WATTS_PER_KILOWATT
 from netplan.costing.materials import BillItem, SwitchRacks
+from netplan.inputs.choices import AS_PUBLISHED
 from netplan.performance.error_bars import bar_note
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import SOURCE, Findings, told_column
@@ -26,7 +27,6 @@ from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Scale
 from netplan.reports.sections import Bars, Column, Heading, Inset, Paragraph, Section, Table, column
-from netplan.topologies.cabling.floor_plan import AS_PUBLISHED
 from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.drawings.racks import Elevation, elevation_drawing, hall_drawing
 from netplan.units import counted

@@ -22,6 +22,7 @@ from netplan.errors import InputError
 from netplan.faults.years.ordered_spares import USUAL_LEVEL
 from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook
 from netplan.faults.years.recovery_presets import RECOVERY_PRESETS
+from netplan.inputs.choices import AS_PUBLISHED
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.procurement.report_answer import Procurement
 from netplan.questions.answers.compare_answer import Comparison
@@ -48,7 +49,7 @@ from netplan.questions.setup.inputs import fabrics_bought
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books, site_networks
 from netplan.scenarios.reading import NONE, CatalogReader, variants
-from netplan.topologies.cabling.floor_plan import AS_PUBLISHED, FLOOR_PLANS
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator

@@ -9,11 +9,12 @@ among the totals, and are left out here, too.
 
 from collections.abc import Iterator
 
+from netplan.inputs.choices import AS_PUBLISHED
 from netplan.published.checks import Measured, published, suite
 from netplan.questions.cost import cost
 
 TABLE = "cost-sheets"
-SHEET = {"fabrics": ("rail-only",), "switch": "qm9700", "hall": "as-published", "prices": "2026"}
+SHEET = {"fabrics": ("rail-only",), "switch": "qm9700", "hall": AS_PUBLISHED, "prices": "2026"}
 """What the sheet counts: optics everywhere, in the order of its own boxes."""
 
 

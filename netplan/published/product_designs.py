@@ -198,7 +198,7 @@ def product_checks() -> Iterator[Measured | Check]:
 
     Examples
     --------
-    >>> checks = {one.name: one for one in product_checks()}
+    >>> checks = {check.name: check for check in product_checks()}
     >>> checks["Vera Rubin NVL72: NVLink switch chips"].got
     '36'
     """

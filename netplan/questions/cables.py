@@ -27,6 +27,7 @@ from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.files import reachable
+from netplan.inputs.choices import AS_PUBLISHED
 from netplan.progress import each
 from netplan.questions.answers.screen_titles import titled
 from netplan.questions.asking import asks
@@ -61,7 +62,7 @@ from netplan.topologies.cabling.cable_plan import (
     plan_sheet,
     with_hosts,
 )
-from netplan.topologies.cabling.floor_plan import AS_PUBLISHED, FloorPlan
+from netplan.topologies.cabling.floor_plan import FloorPlan
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.formats.netbox import NETBOX, NetBoxHall

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill, Unbuildable, make_bill
-from netplan.costing.hb_gear import HB_GEAR_TOO
 from netplan.costing.lifetime import Running, lifetime
 from netplan.costing.materials import ACCELERATORS_TOO
 from netplan.costing.switches import require_switch
@@ -19,7 +18,7 @@ from netplan.questions.money.token_cost import Served
 from netplan.questions.question import FOUND, NETWORK, SERVED, Question
 from netplan.questions.setup.inputs import fabrics_bought
 from netplan.records import replace
-from netplan.scenarios.bill_books import spares_of, whole_books
+from netplan.scenarios.bill_books import gear_counted, spares_of, whole_books
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.cliffs import cliffs_of
 from netplan.topologies.specs import FabricSpec
@@ -90,7 +89,7 @@ class Cost(Question[CostAnswer]):
             networks=[
                 *(network.name for network, _ in books.networks),
                 *([ACCELERATORS_TOO] if books.compute.accelerator else []),
-                *([HB_GEAR_TOO] if books.gear_counted else []),
+                *gear_counted(self.cluster),
             ],
             expanded_memory=memory.name if (memory := books.compute.memory) else None,
             currency=money,

@@ -9,7 +9,6 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from netplan.costing.fabric_bill import Bill, Unbuildable, make_bill
-from netplan.costing.hb_gear import HB_GEAR_TOO
 from netplan.costing.lifetime import UPKEEP, Running, discount_factor
 from netplan.costing.materials import ACCELERATORS_TOO, BillItem
 from netplan.costing.phases import Course, Order, order, present_value, yearly_factor
@@ -28,7 +27,7 @@ from netplan.questions.question import NETWORK, WEIGHED, Question
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.questions.setup.power_budget import hall_of, holdings
 from netplan.records import replace
-from netplan.scenarios.bill_books import bill_books, site_networks, spares_of
+from netplan.scenarios.bill_books import bill_books, gear_counted, site_networks, spares_of
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
@@ -172,7 +171,7 @@ class Grow(Question[GrowthAnswer]):
             networks=[
                 *(network.name for network, _ in books.networks),
                 *([ACCELERATORS_TOO] if books.compute.accelerator else []),
-                *([HB_GEAR_TOO] if books.gear_counted else []),
+                *gear_counted(self.cluster),
             ],
             currency=money,
             discount=books.prices.discount,

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from netplan.catalog import unknown_name, user_roots
 from netplan.errors import InputError
+from netplan.inputs.choices import AS_PUBLISHED
 from netplan.inputs.option import Option, check_range, flag_text, read_option
 from netplan.inputs.readers import read_pairs
 from netplan.questions import own_inputs
@@ -367,7 +368,7 @@ class Question(Generic[AnswerT_co]):
             if name in means and not (place.option.quiet and value == place.default):
                 shown[name] = list(value) if isinstance(value, tuple) else value
         if "hall" in shown:  # by its name of before, too
-            shown["floor_plan"] = None if shown["hall"] == "as-published" else shown["hall"]
+            shown["floor_plan"] = None if shown["hall"] == AS_PUBLISHED else shown["hall"]
         if self.trains and "batch" in shown:
             shown["batch"] = self.scenario.batch
         for own_field, option in own_inputs.own_options(type(self)):

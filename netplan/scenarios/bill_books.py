@@ -10,10 +10,11 @@ from netplan.costing.materials import ACCELERATORS_TOO, CARDS_INCLUDED, Compute
 from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS, PowerBook, PriceBook
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError
+from netplan.inputs.choices import AS_PUBLISHED
 from netplan.records import replace
 from netplan.scenarios.parts import Books, Cluster
 from netplan.scenarios.reading import CatalogReader, read_memory
-from netplan.topologies.cabling.floor_plan import AS_PUBLISHED, FLOOR_PLANS, FloorPlan
+from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 

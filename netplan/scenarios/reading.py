@@ -15,10 +15,9 @@ from netplan.catalog import Catalog, Record, unknown_name, user_roots
 from netplan.costing.switches import RATE, SWITCHES, packet_ports
 from netplan.documents import read_yaml_value
 from netplan.errors import InputError
-from netplan.inputs.choices import Ports
+from netplan.inputs.choices import AS_PUBLISHED, Ports
 from netplan.records import replace
 from netplan.scenarios.parts import Cluster
-from netplan.topologies.cabling.floor_plan import AS_PUBLISHED
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec, faults_of
 from netplan.units import bytes_per_s

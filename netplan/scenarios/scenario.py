@@ -21,6 +21,7 @@ from netplan.added import added
 from netplan.catalog import SUFFIX, Catalog, Record, shipped_root, unknown_name, user_roots
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError, NetplanError
+from netplan.inputs.choices import AS_PUBLISHED
 from netplan.inputs.option import Option, read_option
 from netplan.inputs.readers import UNDATED
 from netplan.records import Fault, RecordError
@@ -64,7 +65,7 @@ STACKS = {
     "training": ("stack", "traffic/stacks"),
     "serving": ("serving-stack", "traffic/serving-stacks"),
 }
-WORDS = frozenset({"none", "all", "accelerators", "as-published"})
+WORDS = frozenset({"none", "all", "accelerators", AS_PUBLISHED})
 """What fields say that is no name of a file."""
 YAML = f"*{SUFFIX}"
 OF_FILES = frozenset(

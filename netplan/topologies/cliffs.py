@@ -93,8 +93,8 @@ def cliff_of(spec: FabricSpec, sizing: Sizing, fabric: Fabric) -> Cliff | None:
     >>> spec = FABRICS.load("rail-only")
     >>> for gpus in (16_416, 16_384):
     ...     sizing = Scenario.load("hgx-b200").replace(gpus=gpus, radix=64).sizing
-    ...     found = cliff_of(spec, sizing, build_fabric(spec, sizing))
-    ...     print(found and (found.more_gpus, found.other_switches))
+    ...     cliff = cliff_of(spec, sizing, build_fabric(spec, sizing))
+    ...     print(cliff and (cliff.more_gpus, cliff.other_switches))
     (-32, 768)
     None
     """

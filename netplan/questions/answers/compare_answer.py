@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from netplan.costing.fabric_bill import Bill
+from netplan.costing.fabric_bill import MAY_LACK_A_PRICE, Bill
 from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, left_out
+from netplan.costing.prices import PART_NAMES, PART_WORDS
 from netplan.costing.pricing import UNSURE
 from netplan.decide.candidates import Basis
 from netplan.decide.record import Record
@@ -48,10 +49,9 @@ if TYPE_CHECKING:
 
 MILLION = 1e6
 SAME_ON_ALL = {
-    "nic_port": "network cards",
-    "hb_gear": "gear inside HB domains",
-    "fibre": "fibre cables",
-    "rack": "racks",
+    "nic_port": PART_WORDS["cards"][1],
+    "hb_gear": PART_WORDS["hb-gear"][1],
+    **{part: PART_NAMES[part] for part in sorted(MAY_LACK_A_PRICE)},
 }
 """Parts that may lack a price, since they set no fabric apart, in words."""
 

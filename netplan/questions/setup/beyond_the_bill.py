@@ -11,10 +11,9 @@ from typing import Any
 
 from netplan.costing.fabric_bill import Bill, make_bill
 from netplan.costing.materials import SPARED, BillItem
-from netplan.costing.prices import PriceBook
+from netplan.costing.prices import PART_WORDS, PriceBook
 from netplan.costing.pricing import Quote, difference_range, price_bill
 from netplan.costing.switches import SWITCHES
-from netplan.decide.difference import PART_WORDS
 from netplan.decide.verdict import HAIR
 from netplan.errors import NetplanError
 from netplan.faults.years.ordered_spares import USUAL_LEVEL, level_of, spares_rule

@@ -7,6 +7,7 @@ from typing import Any
 from netplan.catalog import user_roots
 from netplan.costing.hb_gear import HB_GEAR_TOO
 from netplan.errors import InputError
+from netplan.inputs.choices import AS_PUBLISHED
 from netplan.questions.question import Question
 from netplan.reports.quantities import PREFIXED, words
 from netplan.scenarios.parts import FABRICS as SCENARIO_FABRICS
@@ -79,7 +80,7 @@ def hall_words(inputs: Mapping[str, Any]) -> str:
     (', hall leaves-in-rack', '')
     """
     hall = inputs.get("hall")
-    return f", hall {hall}" if hall not in (None, "as-published") else ""
+    return f", hall {hall}" if hall not in (None, AS_PUBLISHED) else ""
 
 
 def capped_words(inputs: Mapping[str, Any]) -> tuple[str, ...]:

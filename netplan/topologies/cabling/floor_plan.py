@@ -35,8 +35,6 @@ from netplan.topologies.graph import GPU, HB_SWITCH, SWITCH, FabricGraph
 
 Leaves = Literal["in-rack", "middle-of-row", "end-of-row", "network"]
 LINKS_AT_A_TIME = 1 << 16
-AS_PUBLISHED = "as-published"
-"""Stands for a hall where a design keeps the media of its source."""
 
 
 class Server(Entry, frozen=True, kw_only=True):
