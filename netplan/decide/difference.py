@@ -203,7 +203,7 @@ def difference_words(bill: Bill, other: Bill, *, most: int = SHOWN) -> str:
     >>> from netplan.questions.cost import cost
     >>> optimized, rails = cost("hgx-b200", fabrics=("rail-optimized", "rail-only")).bills
     >>> difference_words(rails, optimized)
-    '512 switches -43.5 M, 65,456 modules -40.1 M, all other parts -11.7 M'
+    '512 switches -43.5 M, 65,458 modules -40.1 M, all other parts -11.7 M'
     >>> difference_words(optimized, rails, most=1)
     '512 switches +43.5 M, all other parts +51.8 M'
     >>> difference_words(rails, rails)

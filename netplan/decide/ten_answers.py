@@ -23,6 +23,7 @@ from netplan.workloads.accelerators import Accelerator
 
 MOST_SOURCES, MOST_PARTS = 4, 3
 """Kinds of sources, and parts of a difference, that an answer names [1]."""
+NO_MAKER = "no maker found"
 LEAST_SHARE = 0.005
 """Share of a price from which a kind of source is named [1]."""
 
@@ -81,7 +82,7 @@ def ten_answers(record: Record, sentence: str, facts: Facts) -> TenAnswers | Non
     bill, spec = facts.bills[first], facts.specs.get(first)
     spares, growth = facts.beyond(bill)
     return TenAnswers(
-        order=_order(record, sentence, facts.bills),
+        order=_order(record, sentence, facts),
         price=_price(record, facts.bills, first),
         runner_up=_runner_up(record, bill),
         flips="None: the same network under several names."
@@ -104,8 +105,9 @@ GIVES_UP = {
 """What one gives up where the file of a fabric does not say, by its network."""
 
 
-def _order(record: Record, sentence: str, bills: Mapping[str, Bill]) -> str:
+def _order(record: Record, sentence: str, facts: Facts) -> str:
     """What to order, with the counts of what is bought."""
+    bills = facts.bills
     if record.kind == "none":
         return sentence
     tied = [bills[name] for name in record.tied if name in bills]
@@ -114,7 +116,10 @@ def _order(record: Record, sentence: str, bills: Mapping[str, Bill]) -> str:
     if record.winner is None:
         counts = [f"{name} ({_counts(bills[name])})" for name in record.tied if name in bills]
         return f"Undecided: ask for offers on {listed(counts or list(record.tied))}."
-    return f"{record.winner}: {_counts(bills[record.winner])}."
+    spec = facts.specs.get(record.winner)
+    unmade = spec is not None and supported_in_short(spec, facts.chip) == NO_MAKER
+    condition = " (no maker supports it)" if unmade else ""
+    return f"{record.winner}{condition}: {_counts(bills[record.winner])}."
 
 
 def _same(bill: Bill) -> tuple[float, ...]:
@@ -365,4 +370,4 @@ def supported_in_short(spec: FabricSpec, chip: Accelerator | None = None) -> str
         return ""
     entries = spec.support_for(chip).entries if chip and chip.sold_in else spec.support
     makers = dict.fromkeys(entry.maker for entry in entries if entry.by == "maker")
-    return f"made by {listed([*makers])}" if makers else "no maker found"
+    return f"made by {listed([*makers])}" if makers else NO_MAKER

@@ -14,7 +14,7 @@ from netplan.costing.switches import NO_BOX
 from netplan.decide.candidates import AS_FAST
 from netplan.decide.difference import difference_words
 from netplan.decide.record import Change, Record
-from netplan.decide.ten_answers import given_up_in_short, supported_in_short
+from netplan.decide.ten_answers import NO_MAKER, given_up_in_short, supported_in_short
 from netplan.decide.verdict import Verdict
 from netplan.performance.forwarding import rails_loss
 from netplan.performance.plan import PlanTime
@@ -38,6 +38,8 @@ MOST_ROWS = 9
 LEAST_MEGAWATT = 1e6
 WHOLE_FROM = 100.0
 """Amounts from which no fraction is shown [1]."""
+NOT_YET = "it cannot be ordered yet"
+"""End of a caution on what its maker has only announced."""
 SAME_MONEY = 5e-4
 """Share of a price below which two are the same on a screen [1]."""
 
@@ -231,7 +233,10 @@ def _verdict(answer: Compared) -> Iterator[str]:
         yield from filter(None, [answer.hall])
         return
     price = short_money(chosen.cost.base, answer.currency)
-    start = f"{_verb(answer)} {chosen.label}: {price}"
+    spec = answer.specs.get(chosen.name)
+    makers = supported_in_short(spec, answer.chip) if spec is not None else ""
+    unmade = " (no maker supports it)" if makers == NO_MAKER else ""
+    start = f"{_verb(answer, chosen)} {chosen.label}{unmade}: {price}"
     record = verdict.decision
     second = next((row for row in answer.rows if row.label == record.runner_up), None)
     if second is None or second.bill is None or chosen.bill is None:
@@ -240,16 +245,21 @@ def _verdict(answer: Compared) -> Iterator[str]:
         yield from _apart(start, chosen, second, record)
     yield from (_flip(change) for change in verdict.changes if change.lever != "price")
     yield from filter(None, [answer.hall])
-    spec = answer.specs.get(chosen.name)
     if spec is not None and chosen.fabric and chosen.fabric.sizing.domains > 1:
-        given_up, makers = given_up_in_short(spec), supported_in_short(spec, answer.chip)
-        yield f"Given up: {given_up or 'see --details'}{makers and f' ({makers})'}."
+        made = f" ({makers})" if makers and not unmade else ""
+        yield f"Given up: {given_up_in_short(spec) or 'see --details'}{made}."
 
 
-def _verb(answer: Compared) -> str:
-    """What to do with the fabric: order it, unless no box has the ports of its switches."""
-    told = any(caution.startswith(NO_BOX) for caution in answer.inputs.get("cautions", ()))
-    return "No box has such ports: not an order. For study" if told else "Order"
+def _verb(answer: Compared, chosen: FabricRow) -> str:
+    """What to do with the fabric: order it, unless it, or its switches, cannot be bought."""
+    cautions = answer.inputs.get("cautions", ())
+    if any(caution.startswith(NO_BOX) for caution in cautions):
+        return "No box has such ports: not an order. For study"
+    if any(caution.endswith(NOT_YET) for caution in cautions):
+        return "Cannot be ordered yet: not an order. For study"
+    if not chosen.sold:
+        return f"Not sold for {answer.about.accelerator}: not an order. For study"
+    return "Order"
 
 
 def _apart(start: str, chosen: FabricRow, second: FabricRow, record: Record) -> Iterator[str]:
@@ -519,18 +529,22 @@ def _waits(best: PlanTime) -> str:
 
 
 def _domains(answer: Compared) -> tuple[str, ...]:
-    """Rail-only by HB domain: the network, what it saves, and the gear inside beside it."""
+    """Rail-only by HB domain: the network, with its gear where that counts, and the gear alone.
+
+    The table has what it saves, of domains of the cluster's size, against the runner-up.
+    """
     rows = answer.domains
+    counted = any(row.gear_counted for row in answer.rows)
     if len(rows) < 2:  # noqa: PLR2004 - nothing to compare
         return ()
-    asked_size, title = answer.inputs["hb_size"], f"  M {answer.currency}, saved"
+    asked_size, title = answer.inputs["hb_size"], f"  M {answer.currency}"
     cells = [
         [
             "Rail-only by HB domain",
             *(f"{row.hb_size:,}{' (here)' if row.hb_size == asked_size else ''}" for row in rows),
         ],
-        [title, *map(_domain_saved, rows)],
-        ["  gear inside domains", *map(_domain_gear, rows)],
+        [title, *(_domain_price(row, counted=counted) for row in rows)],
+        [f"  gear inside{', in that' if counted else ' domains'}", *map(_domain_gear, rows)],
     ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     signs = ["<", *">" * len(rows)]
@@ -542,12 +556,12 @@ def _domains(answer: Compared) -> tuple[str, ...]:
     )
 
 
-def _domain_saved(row: DomainRow) -> str:
-    """Price of a network, and the share of the cheapest any-to-any Clos that it saves."""
-    if row.cost is None:
+def _domain_price(row: DomainRow, *, counted: bool) -> str:
+    """Price of a network, with the gear inside its domains where that counts."""
+    gear = row.gear.base if counted and not row.in_server else 0.0
+    if row.cost is None or (gear and not row.gear_known):
         return DASH
-    price = short_money(row.cost.base).removesuffix(" M")
-    return price if row.saved is None else f"{price}, {100 * row.saved:.0f} %"
+    return short_money(row.cost.base + gear).removesuffix(" M")
 
 
 def _domain_gear(row: DomainRow) -> str:

@@ -13,6 +13,7 @@ from netplan.reports.quantities import PREFIXED, words
 from netplan.scenarios.parts import FABRICS as SCENARIO_FABRICS
 from netplan.scenarios.reading import CatalogReader
 from netplan.scenarios.scenario import OF_FABRICS
+from netplan.topologies.cabling.floor_plan import AS_PUBLISHED
 from netplan.topologies.specs import FABRICS
 from netplan.units import PERCENT, si
 from netplan.workloads.accelerators import ACCELERATORS
@@ -122,8 +123,8 @@ ALL_FABRICS = "all"
 
 FEW_FABRICS = 4
 """So many of a scenario are all looked at, by questions that tell more of each than a row, too."""
-WHERE_NOBODY_KNOWS = ("rail-optimized", "rail-only")
-"""Of what bills are made where the file of an accelerator does not say what it is sold in."""
+OF_THE_PAPER = ("rail-optimized", "rail-only")
+"""Of what bills are made that stand as published, or whose accelerator nobody says to sell."""
 
 
 def fabrics_asked(asked: Question[Any], usual: Sequence[str] = ()) -> tuple[str, ...]:
@@ -166,13 +167,13 @@ def fabrics_bought(asked: Question[Any]) -> tuple[str, ...]:
     -------
     tuple of str
         Those that are named, or else those of the scenario that somebody sells for its accelerator;
-        all where nobody sells any, and rail-only beside its Clos where nobody knows.
+        all where nobody sells any, and rail-only beside its Clos in halls of papers.
     """
     named = fabrics_asked(asked)
     reader = CatalogReader(asked.catalog)
     chip = reader.load(ACCELERATORS, asked.cluster.accelerator)
-    if "fabrics" in asked.given or not chip.sold_in:
-        return fabrics_asked(asked, WHERE_NOBODY_KNOWS)
+    if "fabrics" in asked.given or not chip.sold_in or asked.cluster.hall == AS_PUBLISHED:
+        return fabrics_asked(asked, OF_THE_PAPER)
     specs = dict(zip(named, reader.fabrics(named, asked.cluster), strict=True))
     sold = tuple(name for name, spec in specs.items() if not spec.barred_for(chip))
     return sold or named
