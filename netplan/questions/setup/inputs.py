@@ -13,7 +13,6 @@ from netplan.reports.quantities import PREFIXED, words
 from netplan.scenarios.parts import FABRICS as SCENARIO_FABRICS
 from netplan.scenarios.reading import CatalogReader
 from netplan.scenarios.scenario import OF_FABRICS
-from netplan.topologies.cabling.floor_plan import AS_PUBLISHED
 from netplan.topologies.specs import FABRICS
 from netplan.units import PERCENT, si
 from netplan.workloads.accelerators import ACCELERATORS
