@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from netplan.costing.fabric_bill import MAY_LACK_A_PRICE, Bill
+from netplan.costing.fabric_bill import MINOR, Bill
 from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, left_out
 from netplan.costing.prices import PART_NAMES, PART_WORDS
 from netplan.costing.pricing import UNSURE
@@ -51,7 +51,7 @@ MILLION = 1e6
 SAME_ON_ALL = {
     "nic_port": PART_WORDS["cards"][1],
     "hb_gear": PART_WORDS["hb-gear"][1],
-    **{part: PART_NAMES[part] for part in sorted(MAY_LACK_A_PRICE)},
+    **{part: PART_NAMES[part] for part in sorted(MINOR)},
 }
 """Parts that may lack a price, since they set no fabric apart, in words."""
 
