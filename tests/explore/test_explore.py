@@ -226,8 +226,9 @@ def test_the_page_stays_small_at_every_size(gpus: int) -> None:
 
 def test_large_networks_are_drawn_by_tiers() -> None:
     sizes = {gpus: len(drawing_of_state(State.of(gpus=gpus))) for gpus in (512, 2048, GPUS[-1])}
-    assert sizes[2048] < sizes[512] / 4
-    assert sizes[GPUS[-1]] < sizes[512] / 4
+    # Every wire of 512 GPUs, as one shape where they look alike, against one a bundle of tiers.
+    assert sizes[2048] < sizes[512] / 3
+    assert sizes[GPUS[-1]] < sizes[512] / 2
 
 
 def test_a_fabric_that_cannot_be_built_is_said_beside_the_others() -> None:

@@ -89,9 +89,11 @@ def test_a_split_card_is_one_card_in_one_cage() -> None:
 
 
 def test_a_split_that_no_card_has_is_named() -> None:
-    fabric = build_fabric(FABRICS.load("four-planes"), sizing(1000))
+    # ConnectX-8 is split in 2, 4 and 8; ConnectX-7 has one port of 400 Gb/s.
+    asked = replace(sizing(1000), network_bytes_per_s=50e9)
+    fabric = build_fabric(FABRICS.load("two-planes"), asked)
     hardware = Hardware(CABLING_BOOKS.load("2026"), SWITCHES.load("sn5600"))
-    with pytest.raises(CatalogError, match="not split into 4 x 200G"):
+    with pytest.raises(CatalogError, match="not split into 2 x 200G"):
         wire(fabric, hardware)
 
 

@@ -113,6 +113,7 @@ def test_bound_links_and_model_are_in_order() -> None:
 
 def test_larger_domains_without_a_price_of_their_gear_never_win_by_money() -> None:
     asked: dict[str, Any] = {"gpus": 144, "radix": 64, "hb_size": 8, "accelerator": "b200"}
+    asked |= {"nic": 400}  # of which the book has prices; a B200 has 800 Gb/s of its own
     asked |= {"model": "gpt-22b", "fabrics": ("nvl72", "rail-optimized")}
     answer = compare("rail-only-paper", **asked, prices="rail-only-2023")
     racks, clos = answer.rows
@@ -131,11 +132,12 @@ def test_larger_domains_without_a_price_of_their_gear_never_win_by_money() -> No
     assert by_price.caveats == ("Aside, since parts have no price: nvl72.",)
     (line,) = answer.text(details=True).split("nvl72  ", 1)[1].splitlines()[:1]
     assert "≥ " in line
-    assert any("No price" in note and "(domains of 72)" in note for note in racks.notes)
+    assert any("HB domains of 72, whose gear is not in its price" in note for note in racks.notes)
     told = {row["fabric"]: row["cost_complete"] for row in answer.to_dict()["fabrics"]}
     assert told == {"nvl72": False, "rail-optimized": True}
-    # A price of the gear, and domains of the size that is asked for, are whole.
-    assert all(row.cost_complete for row in compare("rail-only-paper", **asked, prices="2026").rows)
+    # With a price of the gear on the bill, and in domains of the size that is asked for, all is.
+    geared = compare("rail-only-paper", **asked, prices="2026", networks=("hb-gear",))
+    assert all(row.cost_complete for row in geared.rows)
     same = compare("rail-only-paper", **asked | {"hb_size": 72}, prices="rail-only-2023")
     assert all(row.cost_complete for row in same.rows)
     # Bills read the same.
@@ -153,6 +155,7 @@ def _untrained(asked: dict[str, Any]) -> dict[str, Any]:
 
 def test_serving_leaves_larger_domains_without_a_price_aside() -> None:
     asked: dict[str, Any] = {"gpus": 144, "radix": 64, "hb_size": 8, "accelerator": "b200"}
+    asked |= {"nic": 400, "hall": "as-published"}  # the book prices 400 Gb/s, and no copper
     asked |= {"workload": "serving", "model": "llama-3.1-8b", "prices": "rail-only-2023"}
     answer = compare("serving-70b-h200", **asked, fabrics=("nvl72", "rail-optimized"))
     assert answer.verdict is not None
