@@ -126,7 +126,7 @@ class CostAnswer(Answer):
 
         Those without a price for what sets them apart are compared only if none has it.
         """
-        whole = [bill for bill in self._bought if not bill.unpriced_apart] or self._bought
+        whole = [bill for bill in self.bills if not bill.unpriced_apart] or self.bills
         ranked = sorted(whole, key=lambda bill: bill.rank)
         return tuple(compare_bills(ranked[0], other) for other in ranked[1:])
 
@@ -153,12 +153,12 @@ class CostAnswer(Answer):
 
         Where a main part has no price, the price that it may have.
         """
-        whole = [bill for bill in self._bought if not bill.unpriced_apart]
+        whole = [bill for bill in self.bills if not bill.unpriced_apart]
         if not whole:
-            return lowest_price_words(self._bought, self.currency) if self._bought else []
+            return lowest_price_words(self.bills, self.currency) if self.bills else []
         best = min(whole, key=lambda bill: bill.rank)
         sentences = [comparison.what_turns(self.currency) for comparison in self.comparisons]
-        lacking = (bill for bill in self._bought if bill.unpriced_apart)
+        lacking = (bill for bill in self.bills if bill.unpriced_apart)
         sentences += (left_out_words(bill, best, self.currency) for bill in lacking)
         return sentences
 
@@ -261,7 +261,9 @@ class CostAnswer(Answer):
             yield f"{words}, at base prices. Undecided{why}: ask for offers on {names}."
         else:
             yield f"{words}, at every price of the book."
-        yield from (turn.in_short(self.currency) for turn in self.comparisons[:1])
+        pair = [bill.name for bill in self._ranked[:2]]
+        turns = (turn for turn in self.comparisons if [turn.cheaper, turn.dearer] == pair)
+        yield from (turn.in_short(self.currency) for turn in turns)
 
     @property
     def _less_than_next(self) -> str:
