@@ -404,10 +404,10 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
         if about.footprint and about.footprint.noted:
             click.echo(f"netplan: {about.footprint.text}", err=True)
         answer = about.ask()
-        told = getattr(answer, "cautions", ())  # which an answer in text says itself
-        warnings = dict.fromkeys((*about.cautions, *told))
-        said = told if not path and format_ == "table" else ()
-        for caution in (words for words in warnings if words not in said):
+        cautions = getattr(answer, "cautions", ())  # which an answer in text says itself
+        warnings = dict.fromkeys((*about.cautions, *cautions))
+        shown = cautions if not path and format_ == "table" else ()
+        for caution in (words for words in warnings if words not in shown):
             click.echo(f"netplan: {caution}", err=True)
         wanted = [
             (given[file.option.name], file.make) for file in outputs if given[file.option.name]

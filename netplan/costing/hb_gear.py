@@ -394,7 +394,7 @@ def _lines(
         return made, pricing.NOTHING, parts.step
     second = domains * parts.asics_2
     copper, optic = (
-        ceil(gpus / size * each - WHOLE) for each in (parts.copper_gb_s, parts.optic_gb_s)
+        ceil(gpus / size * rate - WHOLE) for rate in (parts.copper_gb_s, parts.optic_gb_s)
     )  # of the GPUs that there are, also where the last domain is not full
     links = f"{gpus * parts.copper_links // size:,} links"
     made = [

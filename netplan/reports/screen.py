@@ -261,8 +261,8 @@ def _in_one_part(screen: Screen) -> Screen:
             if fits or len(shown) <= LEAST_COLUMNS:
                 return replace(screen, table=replace(table, columns=shown, gap=gap))
         name = going.pop(0) if going else shown[-1].quantity.name
-        told = re.compile(rf"(?<!\S){re.escape(name)}: [^.]*\.(?: |$)")
-        legend = tuple(told.sub("", text).rstrip() for text in table.legend)
+        remark = re.compile(rf"(?<!\S){re.escape(name)}: [^.]*\.(?: |$)")
+        legend = tuple(remark.sub("", text).rstrip() for text in table.legend)
         table = replace(table, legend=tuple(filter(None, legend)))
         shown = [column for column in shown if column.quantity.name != name]
 

@@ -36,8 +36,8 @@ def boxes(corners: Iterable[tuple[float, float]], size: float, kind: str) -> Mar
     """
     side, path, before = short_number(size), "", (0.0, -1.0)
     for x, y in corners:
-        beside = short_number(x - before[0])
-        path += f"m{beside} 0" if y == before[1] else f"M{short_number(x)} {short_number(y)}"
+        along = short_number(x - before[0])
+        path += f"m{along} 0" if y == before[1] else f"M{short_number(x)} {short_number(y)}"
         path += f"h{side}v{side}h-{side}z"
         before = (x, y)
     return Markup('<path d="{}" class="{}"/>').format(path, kind)

@@ -489,6 +489,9 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
         What it is called, what it is, where its values are from and of when they are.
     aliases
         Other names that it is found by.
+    evidence, derived, assumed
+        Whether it can be bought, is announced or rumoured; which values follow from others, or
+        are in no source.
     cluster, workload, books
         Its parts; the workload is training or serving.
     set
