@@ -196,8 +196,8 @@ def subtitle(answer: Compared, *others: Compared) -> Iterator[str]:
     about, inputs = answer.about, answer.inputs
     books = f"prices {inputs['prices']}{hall_words(inputs)}"
     if box := str(inputs.get("stands_for", "")).partition(" ")[0]:
-        own = "" if others else f" (--switch {box.lower()}: its own)"
-        books += f"; single-port modules{own}"
+        named = "" if others else f" (--switch {box.lower()}: its own)"
+        books += f"; single-port modules{named}"
     prices = "; ".join(filter(None, (found_words(inputs), books)))
     if answer.serves:
         words = f"{about.model} in {inputs['precision']}, prompts of {inputs['prompt']:,} tokens"

@@ -277,8 +277,8 @@ class FloorPlanCatalog(Catalog[FloorPlan], frozen=True):
         where = f"{path}:{document.line(['like'])}: like {like!r:.60}"
         if not isinstance(like, str) or Path(like).name != like:
             raise CatalogError(f"{where}: give the name of another hall, such as leaves-in-rack")
-        beside = path.with_name(f"{like}.yaml")
-        hall = super().read(beside if beside.is_file() else self.find(like)).data
+        neighbour = path.with_name(f"{like}.yaml")
+        hall = super().read(neighbour if neighbour.is_file() else self.find(like)).data
         if "like" in hall:
             raise CatalogError(f"{where}: that hall is like another: name this one")
         own = {key: value for key, value in document.data.items() if key != "like"}
