@@ -143,6 +143,8 @@ class SwitchModel(Record, frozen=True, kw_only=True):
 
 NO_BOX = "no switch has "
 """How a warning begins that no box has such ports."""
+NOT_AN_ORDER = "No box has such ports: not an order."
+"""What a verdict says then."""
 CO_PACKAGED = "co-packaged"
 """Form of a box whose optics are inside."""
 RATE = re.compile(r"(?:(?P<ports>\d{1,4})x)?(?P<rate>\d{1,6}(?:\.\d{1,3})?)(?P<unit>[GT])")

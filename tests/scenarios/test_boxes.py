@@ -170,6 +170,16 @@ def test_a_radix_of_no_box_is_planned_with_a_word(asked: str) -> None:
     assert json.loads(whole.stdout)["inputs"]["cautions"] == [MISSING]
 
 
+def test_what_no_box_has_is_no_order() -> None:
+    done = command("compare", "--gpus", "1024", "--radix", "512")
+    assert "not an order. For study" in " ".join(done.stdout.split())
+    assert "Order " not in done.stdout
+    whole = command("compare", "--gpus", "1024", "--radix", "512", "--format", "json")
+    decision = json.loads(whole.stdout)["decision"]
+    assert decision["caveats"][0] == "No box has such ports: not an order."
+    assert decision["answers"]["order"].startswith("No box has such ports: not an order. ")
+
+
 def test_each_of_several_is_told() -> None:
     done = command("compare", "--radix", "128", "--radix", "512", "--radix", "96")
     other = "no switch has 96 ports of 400G; the next are QM9700 with 64 and SN5600 with 128"

@@ -9,6 +9,7 @@ from netplan.costing.fabric_bill import MINOR, Bill
 from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, left_out
 from netplan.costing.prices import PART_NAMES, PART_WORDS
 from netplan.costing.pricing import UNSURE
+from netplan.costing.switches import NO_BOX, NOT_AN_ORDER
 from netplan.decide.candidates import Basis
 from netplan.decide.record import Record
 from netplan.decide.ten_answers import Facts, hall_flip, ten_answers
@@ -314,7 +315,11 @@ class Comparison(Answer):
         if facts is None:
             return verdict.decision if self.verdict else None
         answers = ten_answers(verdict.decision, verdict.sentence, facts)
-        return replace(verdict.decision, answers=answers)
+        caveats = verdict.decision.caveats
+        if answers is not None and self.no_box:
+            caveats = (NOT_AN_ORDER, *caveats)
+            answers = replace(answers, order=f"{NOT_AN_ORDER} {answers.order}")
+        return replace(verdict.decision, answers=answers, caveats=caveats)
 
     @property
     def _facts(self) -> Facts | None:
@@ -334,6 +339,11 @@ class Comparison(Answer):
             self.chip,
             self.halls,
         )
+
+    @property
+    def no_box(self) -> bool:
+        """Whether no box has the ports of the switches that are planned with."""
+        return any(caution.startswith(NO_BOX) for caution in self.inputs.get("cautions", ()))
 
     @property
     def bought(self) -> list[FabricRow]:

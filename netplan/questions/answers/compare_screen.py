@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from netplan.costing.pricing import evidence_words
 from netplan.costing.ranges import Range
-from netplan.costing.switches import NO_BOX
+from netplan.costing.switches import NO_BOX, NOT_AN_ORDER
 from netplan.decide.candidates import AS_FAST
 from netplan.decide.difference import difference_words
 from netplan.decide.record import Change, Record
@@ -254,7 +254,7 @@ def _verb(answer: Compared, chosen: FabricRow) -> str:
     """What to do with the fabric: order it, unless it, or its switches, cannot be bought."""
     cautions = answer.inputs.get("cautions", ())
     if any(caution.startswith(NO_BOX) for caution in cautions):
-        return "No box has such ports: not an order. For study"
+        return f"{NOT_AN_ORDER} For study"
     if any(caution.endswith(NOT_YET) for caution in cautions):
         return "Cannot be ordered yet: not an order. For study"
     if not chosen.sold:
