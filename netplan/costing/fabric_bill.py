@@ -296,6 +296,11 @@ class Bill(Struct, frozen=True):
         """Lines of unknown power that set the fabric apart."""
         return self._apart(self.draw.unknown)
 
+    @property
+    def power_complete(self) -> bool:
+        """Whether the power of all that sets the fabric apart is known."""
+        return self.draw.known and not self.unpowered_apart
+
     def _apart(self, lines: tuple[materials.BillItem, ...]) -> tuple[materials.BillItem, ...]:
         return tuple(
             line

@@ -80,9 +80,19 @@ def running_chart(answer: CostAnswer) -> charts.Chart:
     money, bills = answer.scale, answer.bills
     data = [
         _stack(
-            "Annuity", charts.ACCENT, [b.life.annuity_per_year.base for b in bills], bills, money
+            "Annuity",
+            charts.ACCENT,
+            [bill.life.annuity_per_year.base if bill.cost else 0.0 for bill in bills],
+            bills,
+            money,
         ),
-        _stack("Energy", charts.GREY, [b.life.energy_per_year.base for b in bills], bills, money),
+        _stack(
+            "Energy",
+            charts.GREY,
+            [bill.life.energy_per_year.base if bill.draw.known else 0.0 for bill in bills],
+            bills,
+            money,
+        ),
         _whiskers([bill.life.per_year if bill.cost else None for bill in bills], bills, money),
     ]
     unit = f"{money.title} a year"

@@ -1,4 +1,4 @@
-"""Which outputs of a study's point are sums that leave parts without a price out.
+"""Which outputs of a study's point are sums that leave parts without a price, or a power, out.
 
 An answer says it beside its sums: it lists what is ``unpriced``, or says that a sum is not
 ``complete``. Every output of money whose path leads through such a place is a lower bound; so is
@@ -21,6 +21,14 @@ SEPARATOR = "; "
 ANY_CURRENCY = "¤"
 WHOLE = ("cost_complete", "network_cost_complete", "tokens_cost_complete", "complete")
 """Keys of an answer that say whether the sums beside them are whole."""
+
+POWERED = "power_complete"
+"""Key that says whether the power beside it is that of all parts."""
+
+OF_POWER = frozenset(
+    ("power_w", "energy_kwh_per_year", "energy_per_year", "cost_per_year", "carbon_kg_per_year")
+)
+"""Outputs that grow with the power of a network, or sums over them."""
 
 OF_SUMS = ("cost_reduction", "saved", "margin_money_share")
 """Outputs of no currency that compare sums."""
@@ -76,7 +84,9 @@ def lower_bounds(spec: StudyDefinition, data: Json, outputs: Mapping[str, Scalar
         if outputs.get(name) is None:
             continue
         if isinstance(out, str):
-            partial = is_money(name) and _lacks(data, name)
+            partial = is_money(name) and _lacks(data, name, WHOLE)
+            drawn = not OF_POWER.isdisjoint(name.split("."))
+            partial = partial or (drawn and _lacks(data, name, (POWERED,)))
         else:
             used = (key_of(part, [*outputs]) for part in parse_expression(out.formula).names)
             partial = not partial_names.keys().isdisjoint(key for key in used if key)
@@ -91,12 +101,13 @@ def bounds_of(row: Mapping[str, Scalar]) -> Collection[str]:
     return str(text).split(SEPARATOR) if text else ()
 
 
-def _lacks(data: Json, name: str) -> bool:
-    """Whether a sum leaves out what has no price, as the innermost place says that says either."""
+def _lacks(data: Json, name: str, whole: Collection[str]) -> bool:
+    """Whether a sum leaves parts out, as the innermost place says that says it."""
     try:
         places = [*walked(data, name)]
     except NetplanError:
         return False
-    known = (place for place in reversed(places) if {"unpriced", *WHOLE} & {*place})
+    listed = "unpriced" if whole is WHOLE else ""
+    known = (place for place in reversed(places) if {listed, *whole} & {*place})
     place = next(known, {})
-    return bool(place.get("unpriced")) or any(place.get(key) is False for key in WHOLE)
+    return bool(place.get(listed)) or any(place.get(key) is False for key in whole)

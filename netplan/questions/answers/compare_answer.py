@@ -263,6 +263,7 @@ class Comparison(Answer):
         yield show.column("cost_complete", shown="never")
         yield show.column("cost_reduction", mark=partial(_incomplete, sign="≤ "))
         yield show.column("power_w", mark=_unpowered)
+        yield show.column("power_complete", "bill.power_complete", shown="never")
 
     def _left_out(self) -> Iterator[str]:
         """What has no price, or is not bought, and so is in no price, in words."""

@@ -260,6 +260,7 @@ class FabricRow(Struct, frozen=True):
             "gear_cost": asdict(self.gear_cost) if self.gear_cost else None,
             "gear_power_w": asdict(self.bill.inside.power) if self.bill else None,
             **values_at(self, "cost_reduction", "power_w"),
+            "power_complete": bool(self.bill and self.bill.power_complete),
             **self._speed(currency),
             # Without the time of the search, which differs from run to run.
             "space": values_at(self.timed, "enumerated", "feasible") if self.timed else None,

@@ -218,7 +218,10 @@ def _verdict(answer: Compared) -> Iterator[str]:
     """What to order, what separates it from the any-to-any Clos, what turns that; sentences."""
     verdict, chosen = answer.verdict, answer.chosen
     if verdict is None:
-        yield "Nothing can be compared: no fabric has a price (--details says what they lack)."
+        yield (
+            "Nothing can be compared: no fabric has a price for all that sets it apart (--details"
+            " says what they lack)."
+        )
         return
     same = () if answer.serves else same_network(answer, verdict)
     for row in same[:1]:
@@ -379,7 +382,8 @@ def _texts(case: Case, scale: Scale, factor: float, *, several: bool) -> dict[st
     cost = _price(row, several=several)
     if cost is not None:
         texts["money"] = f"{'' if row.cost_complete else '≥'}{scale.one(cost.base)}"
-        texts["range"] = scale.span(cost.low, cost.high) if cost.spread else ""
+        partial_sum = None if row.cost_complete else cost.base
+        texts["range"] = scale.span(cost.low, cost.high, least=partial_sum) if cost.spread else ""
     priced = "no price" if row.gear is None else scale.one(row.gear)
     texts["gear"] = "in server" if row.gear_in_server else priced
     if row.power_w is not None:

@@ -56,7 +56,7 @@ class Priced(NamedTuple):
             "fabric": self.name,
             **plain_at(bill, "title"),
             "ports_close": bill is not None,
-            **plain_at(bill, "cost_complete=complete"),
+            **plain_at(bill, "cost_complete=complete", "power_complete"),
             "media_given": (bill.media_given or None) if bill else None,
             "items": [_item_dict(item) for item in bill.quote.items] if bill else [],
             "cost": {"currency": bill.quote.currency, **asdict(cost)} if bill and cost else None,
@@ -409,7 +409,8 @@ class CostAnswer(Answer):
             show.column("currency", lambda _: self.currency, shown="never"),
             amount_column(scale.of_money("cost_base"), "capital.base"),
             span_column("bill.capital", scale, unbound=no_high),
-            *show.columns("cost_complete=complete", "cost_low=cost.low", of="bill", shown="never"),
+            *show.columns("cost_complete=complete", "power_complete", of="bill", shown="never"),
+            *show.columns("cost_low=low", of="bill.cost", shown="never"),
             *show.columns("cost_high=high", of="bill.cost", shown="never"),
             amount_column("cost_per_gpu", "per_gpu.base", title=per_gpu_title),
             amount_column("power_w", "power_w"),
@@ -617,6 +618,10 @@ def _beside(row: BillRow) -> str:
     return f"{network} network" if network else ""
 
 
+OF_BOTH = ("life.per_year.base", "life.total.base", "life.present_value.base", "life.paid.base")
+"""Amounts of price and energy, which lack what either lacks."""
+
+
 def amount_column(named: str | Quantity, path: str, **facts: Any) -> show.Column[Any]:  # noqa: ANN401
     """An amount at a path of bills: none where nothing of it is known, ≥ where some lines lack it.
 
@@ -629,6 +634,8 @@ def amount_column(named: str | Quantity, path: str, **facts: Any) -> show.Column
         if bill is None or not (bill.draw.known if powered else bill.cost):
             return None, ("", "")
         lacking = bill.draw.unknown if powered else bill.quote.unpriced
+        if path in OF_BOTH:
+            lacking = (*bill.quote.unpriced, *bill.draw.unknown)
         return show.value_at(bill, path), ("≥ " if lacking else "", "")
 
     return show.column(named, lambda row: look(row)[0], mark=lambda row: look(row)[1], **facts)

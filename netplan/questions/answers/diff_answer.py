@@ -332,6 +332,7 @@ class DiffAnswer(Answer):
         if bills[0].gpus != bills[1].gpus:
             texts = [f"{_least(bill)}{bill.per_gpu.base:,.0f}" for bill in bills]
             share = f"{100 * (per_gpu[1] / per_gpu[0] - 1):+,.0f} %" if per_gpu[0] else ""
+            share = f"{bound_of(self.parts)}{share}" if share else ""
             yield Shown(f"  {self.currency} a GPU", texts[0], texts[1], share)
 
     def _gear_rows(self) -> Iterator[Shown]:

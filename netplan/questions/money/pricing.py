@@ -28,7 +28,7 @@ from netplan.errors import CatalogError, InputError
 from netplan.inputs.choices import Cooling, End
 from netplan.questions.question import PRICES, Question
 from netplan.records import asdict, replace
-from netplan.reports.quantities import listed
+from netplan.reports.quantities import DASH, listed
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
 from netplan.scenarios.reading import CatalogReader
 from netplan.workloads.accelerators import ACCELERATORS
@@ -320,8 +320,10 @@ def carbon_text(bill: FabricBill) -> str:
 
 
 def carbon_ends(bill: FabricBill) -> str:
-    """Low and high of what the energy of a year emits [t CO2e]."""
+    """Low and high of what the energy of a year emits [t CO2e]; a dash where no power is known."""
     carbon = bill.life.carbon_kg_per_year
+    if not bill.draw.known:
+        return DASH
     return f"{carbon.low / KILO:,.0f}-{carbon.high / KILO:,.0f}"
 
 
