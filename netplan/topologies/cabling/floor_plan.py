@@ -281,8 +281,8 @@ class FloorPlanCatalog(Catalog[FloorPlan], frozen=True):
         hall = super().read(neighbour if neighbour.is_file() else self.find(like)).data
         if "like" in hall:
             raise CatalogError(f"{where}: that hall is like another: name this one")
-        own = {key: value for key, value in document.data.items() if key != "like"}
-        return replace(document, data=hall | own)
+        changed = {key: value for key, value in document.data.items() if key != "like"}
+        return replace(document, data=hall | changed)
 
 
 FLOOR_PLANS = FloorPlanCatalog("floor-plan", "topologies/floor-plans", FloorPlan)
