@@ -174,7 +174,7 @@ def test_values_are_those_that_a_family_reads_and_read_again() -> None:
         spec = FABRICS.load(name)
         plain = spec.to_dict()
         assert {key for key in KEYS if spec.reads(key)} == set(plain) - {"stamp"}
-        # A file with an empty list of support says that nobody supports it; one without says nothing.
+        # An empty list of support says that nobody supports it; a file without one says nothing.
         given = {key: one for key, one in plain.items() if one != () or key == "support"}
         again = FabricSpec.read(given)
         assert again == spec
