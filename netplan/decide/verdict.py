@@ -103,6 +103,8 @@ def decide(
             " confirms them."
         )
         return Verdict(None, _rule_words(basis), none, ())
+    if candidates and basis.rule != "tokens" and all(map(_lone, candidates)):
+        return Verdict(None, _rule_words(basis), _no_network(candidates[0], basis), ())
     if basis.rule not in ("price", "tokens") and all(fabric.time_s == inf for fabric in candidates):
         if candidates and basis.timing:
             none = "No fabric trains the model in this size (see the notes): none is recommended."
@@ -155,6 +157,29 @@ def decide(
     first = next(fabric for fabric in candidates if fabric.name == names[0])
     record = beside_the_next(outcome, first, candidates)
     return Verdict(alone, rule, sentence, tied, flips, caveats, record)
+
+
+def _lone(fabric: Candidate) -> bool:
+    """Whether one HB domain holds all GPUs of a candidate, which no network then joins."""
+    return fabric.bill is not None and fabric.bill.fabric.sizing.domains == 1
+
+
+def _no_network(fabric: Candidate, basis: Basis) -> str:
+    """Say that no network has to be ordered, and what joins the GPUs."""
+    bill = fabric.bill
+    joined = "what joins them comes with the servers"
+    if bill is not None and bill.inside.bought:
+        gear = bill.inside.quote.total
+        ends = short_money(gear.low), short_money(gear.high)
+        joined = (
+            f"the gear inside it costs {short_money(gear.base, basis.money.title.split()[-1])}"
+            f" ({ends[0]} to {ends[1]}), beside the network"
+        )
+    gpus = f"{bill.gpus:,} " if bill is not None else ""
+    return (
+        f"No network between HB domains is needed: one holds all {gpus}GPUs, and {joined}. What is"
+        " priced here leads out of it."
+    )
 
 
 def _margin(best: Candidate, other: Candidate, basis: Basis) -> Range:

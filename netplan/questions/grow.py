@@ -105,9 +105,10 @@ class Grow(Question[GrowthAnswer]):
         super().__post_init__()
         phases = tuple(self.phases)
         if not 1 < len(phases) <= MOST_PHASES or any(high <= low for low, high in pairwise(phases)):
-            given = ", ".join(f"{gpus:,}" for gpus in phases) or "none"
+            given = ", ".join(f"{gpus:,}" for gpus in phases)
+            asked = f"--gpus {given}" if phases else "no phases to grow by"
             raise InputError(
-                f"--gpus {given}: give 2 to {MOST_PHASES} phases of rising size, such as"
+                f"{asked}: give 2 to {MOST_PHASES} phases of rising size, such as"
                 " --gpus 2048 --gpus 8192"
             )
         object.__setattr__(self, "scenario", self.scenario.replace(gpus=phases[-1]))

@@ -233,18 +233,26 @@ class SummaryWriter(Struct, frozen=True):
         return AxisFinding(start, f"{before}{text}{self._ahead(bests)}")
 
     def contenders(self, rows: Sequence[Row]) -> dict[Key, set[Key]]:
-        """Who may be best in each case: at one of the ends, or nearly.
+        """Which is best in each case, and what may be: by the rule that orders are given by.
 
-        What moves the ends moves all points together, so that each end is compared in itself.
+        Another one may be best where the difference has no sign between the ends, or is less than
+        a percent at one. What moves the ends moves all points together, and so does the model's
+        error of a time: each end is compared in itself.
         """
         best_of: dict[Key, set[Key]] = {}
+        firsts: dict[tuple[Key, int], Key] = {}
         for name in (self.finding.of, *self.finding.ends):
             writer = replace(self, finding=replace(self.finding, of=name, ends=()))
             for case, group in writer.cases(rows).items():
-                for lines in group:
-                    values = {key: y for key, line in lines.items() for y in line.values()}
-                    best = min(values.values()) if self._lower else max(values.values())
-                    near = {key for key, y in values.items() if abs(y - best) < NEAR * abs(best)}
+                for at, lines in enumerate(group):
+                    pick = min if self._lower else max
+                    values = {key: pick(line.values()) for key, line in lines.items()}
+                    first = firsts.setdefault((case, at), pick(values, key=values.__getitem__))
+                    least = values.get(first, pick(values.values()))
+                    sign = 1 if self._lower else -1
+                    near = {
+                        key for key, y in values.items() if sign * (y - least) < NEAR * abs(least)
+                    }
                     best_of.setdefault(case, set()).update(near)
         return best_of
 

@@ -184,7 +184,7 @@ def test_a_torus_is_not_recommended_for_ports_that_nobody_has() -> None:
     assert "Not like for like: torus-3d has 300 GB/s a GPU, rail-only 50." in full.verdict.sentence
 
 
-def test_where_one_domain_holds_all_a_torus_has_no_network_and_the_verdict_says_so() -> None:
+def test_where_one_domain_holds_all_no_network_is_recommended_and_the_verdict_says_why() -> None:
     answer = netplan.compare(
         "rail-only-paper",
         gpus=8,
@@ -195,9 +195,14 @@ def test_where_one_domain_holds_all_a_torus_has_no_network_and_the_verdict_says_
         fabrics=("torus-3d", "rail-only"),
     )
     assert answer.verdict is not None
+    assert answer.verdict.fabric is None
     said = answer.verdict.sentence
-    assert "torus-3d has no network, as one HB domain holds all GPUs; others have one" in said
-    assert "reaches its neighbours" not in said
+    assert "No network between HB domains is needed: one holds all 8 GPUs" in said
+    assert "what joins them comes with the servers" in said
+    # Beyond the board 64 GPUs of 900 GB/s pay 16 ASICs of 3,600 GB/s and 57,600 GB/s of copper.
+    rack = netplan.compare("hgx-b200", gpus=64, hb_size=64, timing=False).verdict
+    assert rack is not None
+    assert f"costs {64 * 900 * (5.79 + 2.28) / 1e3:.0f} k USD" in rack.sentence
 
 
 def test_bandwidth_that_brings_a_slow_one_near() -> None:
@@ -399,7 +404,7 @@ def test_gpus_of_one_domain_need_no_network() -> None:
     prices = {row["fabric"]: row["cost_usd"] for row in found["fabrics"]}
     assert prices["rail-only"] == prices["torus-3d"] == {"low": 0.0, "base": 0.0, "high": 0.0}
     assert prices["rail-optimized"]["base"] > 0
-    assert "rail-only" in found["verdict"]["tied"]
+    assert (found["verdict"]["fabric"], found["verdict"]["tied"]) == (None, [])
     notes = {row["fabric"]: " ".join(row["notes"]) for row in found["fabrics"]}
     assert "no network between domains to pay for" in notes["rail-only"]
     assert "no network between domains to pay for" not in notes["fat-tree"]
