@@ -26,7 +26,7 @@ from netplan.units import HOURS_PER_YEAR, PETA
 from netplan.workloads.accelerators import Accelerator
 
 WATTS_PER_KILOWATT = 1000.0
-MAX_YEARS = 50
+MAX_YEARS, MAX_PUE = 50, 10.0
 
 
 class GridCarbon(Sourced, frozen=True, kw_only=True):
@@ -201,6 +201,8 @@ class Running(Struct, frozen=True):
                 f"--pue {self.pue.low:g}: a facility draws at least what its equipment draws:"
                 " give 1 or more"
             )
+        if self.pue.base > MAX_PUE:
+            raise InputError(f"--pue {self.pue.base:g}: give 1 to {MAX_PUE:g}")
         if self.tariff.low < 0:
             raise InputError(f"--tariff {self.tariff.low:g}: give a price per kWh of at least 0")
         if not 0 <= self.interest.low <= self.interest.high <= 1:

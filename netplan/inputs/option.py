@@ -21,6 +21,7 @@ from netplan.inputs.readers import (
     split_names,
 )
 from netplan.records import LARGEST as LARGEST_REAL
+from netplan.units import GIGA
 
 Kind = Literal[
     "text",
@@ -196,6 +197,9 @@ def _check_size(flag: str, option: Option, value: object) -> None:
             raise InputError(f"{flag} {digits} is out of range: give a number {low}{allowed}")
 
 
+GIGABITS = "Gb/s"
+
+
 def check_range(name: str, option: Option, value: object) -> None:
     """Refuse a number outside of the range of its input.
 
@@ -211,6 +215,8 @@ def check_range(name: str, option: Option, value: object) -> None:
     if not low <= value <= high:
         allowed = f"from {low:,g}" + (f" to {high:,.0f}" if high < inf else "")
         flag = option.flag_of(name)
+        if option.unit == GIGABITS and low <= value / GIGA <= high:
+            raise InputError(f"{flag} is in {GIGABITS}: write {value / GIGA:g}")
         raise InputError(f"{flag} {value:,} is out of range: give a number {allowed}")
 
 

@@ -258,7 +258,9 @@ def power(value: object) -> float:
     match = _WATTS.fullmatch(text) if len(text) <= _LONGEST else None
     watts = float(match[1]) * _WATT_PREFIXES[(match[2] or "").lower()] if match else 0.0
     if not 0 < watts <= _MOST_WATTS:
-        raise InputError(f"{text!r:.40} is no power: write 500kW, 20MW or 1.2GW, to 1,000GW")
+        raise InputError(
+            f"{text!r:.40} is no power: write 500kW, 20MW or 1.2GW, above 0, to 1,000GW"
+        )
     return watts
 
 
@@ -278,7 +280,10 @@ def power_or_share(value: object) -> float:
         if not 0 < value <= 1:
             raise InputError(f"{100 * value:g}% is no share of a power: give 1% to 100%")
         return value
-    return power(value)
+    try:
+        return power(value)
+    except InputError:
+        raise InputError(f"{value!r:.40} is no power of a GPU: write 700W or 80%") from None
 
 
 def percent_or_cooling(value: object) -> float | str:

@@ -25,7 +25,7 @@ from netplan.questions.money.pricing import MONEY, cooling_kind, running_costs, 
 from netplan.questions.own_inputs import optional, several
 from netplan.questions.question import NETWORK, WEIGHED, Question
 from netplan.questions.setup.inputs import fabrics_asked
-from netplan.questions.setup.power_budget import hall_of, holdings
+from netplan.questions.setup.power_budget import common_size, hall_of, holdings
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books, gear_counted, site_networks, spares_of
 from netplan.scenarios.reading import CatalogReader, sized
@@ -187,6 +187,8 @@ class Grow(Question[GrowthAnswer]):
         names = {fabric.name for fabric in grown}
         specs = [spec for spec in specs if spec.name in names]
         held = holdings(self.power_budget, hall, sizing.hb_size, specs, sizing, books)
+        if not any(known.gpus for known in held):
+            common_size(self.power_budget, chosen, sizing.hb_size, held)
         size, words = (self.cluster.gpus, sizing.hb_size, True), cooling_kind(self, reader) or ""
         budget = Budget(self.power_budget, *size, chosen.short, words, hall, held)
         return replace(answer, budget=budget)

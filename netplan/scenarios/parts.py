@@ -206,7 +206,7 @@ class Cluster(Described, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Read a power cap as it is written."""
         if isinstance(self.gpu_power_cap, str):
-            watts = read_with(power_or_share, self.gpu_power_cap, "gpu_power_cap: ")
+            watts = read_with(power_or_share, self.gpu_power_cap, "--gpu-power-cap: ")
             structs.force_setattr(self, "gpu_power_cap", watts)
 
     @property

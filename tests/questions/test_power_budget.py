@@ -95,6 +95,15 @@ def test_halls_too_small_for_a_server_are_refused_in_a_line() -> None:
     with pytest.raises(NetplanError, match=r"one HB domain of 8 .* needs") as refused:
         compare("hgx-h100", power_budget=5000.0)
     assert "\n" not in str(refused.value)
+    for question, asked in ((compare, {}), (grow, {"phases": (512, 1024)})):
+        with pytest.raises(NetplanError, match=r"needs .*: write 20MW"):
+            question("hgx-h100", power_budget=20.0, **asked)
+    with pytest.raises(NetplanError, match="no power of a GPU: write 700W or 80%"):
+        compare("hgx-h100", gpus=512, gpu_power_cap="-5W")
+    with pytest.raises(NetplanError, match="--nic is in Gb/s: write 400"):
+        compare("hgx-h100", gpus=512, nic_gbps=400e9)
+    with pytest.raises(NetplanError, match=r"--pue 1e.09: give 1 to 10"):
+        compare("hgx-h100", gpus=512, pue=1e9)
 
 
 def test_a_published_hall_holds_what_it_was_told_to() -> None:

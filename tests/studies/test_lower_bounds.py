@@ -14,7 +14,7 @@ import netplan
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.studies.answer import study_answer
 from netplan.studies.definition import STUDIES
-from netplan.studies.lower_bounds import LOWER_BOUNDS, bounds_of, counts_money, is_money
+from netplan.studies.lower_bounds import LOWER_BOUNDS, OF_POWER, bounds_of, counts_money, is_money
 from netplan.studies.points import attempt
 from netplan.studies.questions import point_answer
 from netplan.studies.sessions import study
@@ -61,6 +61,13 @@ def lacking(data: object) -> Iterator[dict[str, Any]]:
             yield from lacking(value)
 
 
+def unpowered(data: object) -> bool:
+    """Whether an answer says anywhere that parts of a network have no power."""
+    if isinstance(data, dict):
+        return data.get("power_complete") is False or any(map(unpowered, data.values()))
+    return isinstance(data, list) and any(map(unpowered, data))
+
+
 def test_these_studies_ask_for_money() -> None:
     every = [STUDIES.load(name) for name in STUDIES.paths()]
     assert {spec.name for spec in every if counts_money(spec)} == PRICED
@@ -91,6 +98,9 @@ def test_no_frame_of_a_study_holds_an_unmarked_partial_sum(name: str, tmp_path: 
         if any(lacking(bill)):
             about_bill = [out for out in money if not out.endswith("gpu_hour")]
             assert set(about_bill) <= set(named), (point, named)
+        elif unpowered(bill):
+            assert named
+            assert not OF_POWER.isdisjoint(".".join(named).split("."))
         else:
             assert not named
     assert sums or name == "radix-and-size"

@@ -135,6 +135,10 @@ def holdings(
     return tuple(known for known in held if known)
 
 
+SERVER_W = 1e3
+"""Below it no budget is that of a hall: somebody left the unit out [W]."""
+
+
 def common_size(budget_w: float, chip: Accelerator, unit: int, held: Sequence[Holding]) -> int:
     """GPUs that fit whichever of some networks is bought, of those that power limits [1].
 
@@ -149,7 +153,8 @@ def common_size(budget_w: float, chip: Accelerator, unit: int, held: Sequence[Ho
         return gpus
     needed = max((known.next_w for known in by_power), default=inf)
     needs = f" needs {si(needed, 'W', 4)}" if needed < inf else " cannot be built"
+    more = f"write {budget_w:g}MW" if budget_w < SERVER_W else "give more, or other GPUs"
     raise InfeasibleError(
         f"--power-budget {si(budget_w, 'W')}: one HB domain of {unit} {chip.short} with its"
-        f" network{needs}: give more, or other GPUs"
+        f" network{needs}: {more}"
     )

@@ -82,7 +82,8 @@ class Product(FabricSpec, frozen=True, kw_only=True):
             network="direct",
             notes=(
                 *self.notes,
-                f"{shape} over {of}: {port_words(sizing, ports)}. All links are optical.",
+                f"{shape} over {of}: {port_words(sizing, ports)}.",
+                *(["All links are optical."] if sizing.as_published else []),
                 *idle_note(held, sizing),
             ),
         )

@@ -121,7 +121,7 @@ class Torus(FabricSpec, frozen=True, kw_only=True):
         made = f"Links are copper inside blocks of side {block}, optical between them."
         if len(media) == 1:
             made = f"All links are {'copper' if 'copper' in media else 'optical'}."
-        notes = [made] if media else []
+        notes = [made] if media and sizing.as_published else []  # else a hall says it
         if self.circuit_switch:
             side = self.copper_block
             cubes = f"{counted(prod(sizes) // side ** len(sizes), 'cube')} of side {side}"

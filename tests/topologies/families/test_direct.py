@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
@@ -157,5 +158,8 @@ def test_ports_of_the_accelerator_itself_are_whole_and_need_no_card() -> None:
     ],
 )
 def test_a_torus_says_what_its_links_are_made_of(gpus: int, hb_size: int, said: str) -> None:
-    fabric = build_fabric(FABRICS.load("torus-3d"), Sizing(gpus, 64, hb_size, 450e9, 50e9))
-    assert [note for note in fabric.notes if "links are" in note or "Links are" in note] == [said]
+    asked = Sizing(gpus, 64, hb_size, 450e9, 50e9, as_published=True)
+    for sizing, notes in ((asked, [said]), (replace(asked, as_published=False), [])):
+        fabric = build_fabric(FABRICS.load("torus-3d"), sizing)
+        told = [note for note in fabric.notes if "links are" in note or "Links are" in note]
+        assert told == notes
