@@ -103,8 +103,9 @@ def decide(
             " confirms them."
         )
         return Verdict(None, _rule_words(basis), none, ())
-    if candidates and basis.rule != "tokens" and all(map(_lone, candidates)):
-        return Verdict(None, _rule_words(basis), _no_network(candidates[0], basis), ())
+    lone = [fabric for fabric in candidates if _lone(fabric)]
+    if basis.rule != "tokens" and 2 * len(lone) > len(candidates):  # others bring smaller domains
+        return Verdict(None, _rule_words(basis), _no_network(lone[0], basis), ())
     if basis.rule not in ("price", "tokens") and all(fabric.time_s == inf for fabric in candidates):
         if candidates and basis.timing:
             none = "No fabric trains the model in this size (see the notes): none is recommended."

@@ -77,8 +77,8 @@ MOST_TRIES, LARGEST_SEED = 10_000, 10**9
 class Optimize(Question[Optimization]):
     """Find networks that none beats in both cost (or power) and iteration time.
 
-    Every fabric is sized for every HB domain, switch and oversubscription, and timed under the best
-    of all parallel plans, unless a bound proves that it is beaten. So the front is that of the
+    Every fabric is sized for every HB domain, switch and oversubscription that is asked for, and
+    timed under the best of all parallel plans, unless a bound proves that it is beaten. So the front is that of the
     whole space, not of a sample.
 
     Raises
@@ -221,7 +221,7 @@ class Optimize(Question[Optimization]):
         specs, apart = _specs(reader, on, self)
         axes = Axes(
             specs=specs,
-            hb_sizes=self._several("hb_size") or _default_domains(on, self.cluster.gpus, books),
+            hb_sizes=self._several("hb_size") or self._domains(on, books),
             switches=self._switches(reader, on.card_gbps, limits),
             oversubscriptions=self._several("oversubscription"),
             ports=self.cluster.ports,
@@ -262,8 +262,19 @@ class Optimize(Question[Optimization]):
         That of one size alone is the same in every design.
         """
         books = read_books(self.cluster, self.books, reader)
-        weighs = len(self._several("hb_size")) != 1 and hb_gear.priced(books.prices)
+        several = self._several("hb_size")
+        weighs = len(several) > 1 or (not several and books.hall is None)
+        weighs = weighs and hb_gear.priced(books.prices)
         return books.with_gear(counted=books.gear_counted or weighs)
+
+    def _domains(self, on: Accelerator, books: BillBooks) -> tuple[int, ...]:
+        """HB domains where none are asked for: those that the accelerator is sold in [1].
+
+        Of a paper's cluster, whose hall is as published, the size of the domains is the question.
+        """
+        if books.hall is None:
+            return _default_domains(on, self.cluster.gpus, books)
+        return (min(on.hb_size, max(self.cluster.gpus, 1)),)
 
     def _resolved(
         self, axes: Axes, batch: int, on: Accelerator, reader: CatalogReader

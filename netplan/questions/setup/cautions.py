@@ -15,6 +15,9 @@ from netplan.scenarios.parts import Books, Cluster
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
 
+LARGEST_SERVER = 16
+"""GPUs of the largest HB domain that is a server, not a rack [1]."""
+
 EVERY = "all"
 """Stands for every fabric."""
 
@@ -44,6 +47,8 @@ def cautions(
     --------
     >>> cautions(Cluster(radix=512), frozenset({"radix"}), {}, ())
     ['no switch has 512 ports of 400G; the largest is tomahawk6 with 256']
+    >>> cautions(Cluster(accelerator="gb300", gpus=4096), frozenset({"hb_size"}), {}, ())[0][:64]
+    '4,096 GPUs are no whole HB domains of 72: ask for 4,032 or 4,104'
     >>> cautions(Cluster(accelerator="vr-nvl72"), frozenset({"accelerator"}), {}, ())[0]
     'Rubin is announced: rates by its maker, times from a roofline that no run confirms'
     """
@@ -63,6 +68,8 @@ def _cautions(
             f"{name} is {chip.unsold}: rates by its maker, times from a roofline that no run"
             " confirms"
         )
+    if "hb_size" in reads:
+        yield from _part_of_a_domain(cluster, chip.hb_size)
     if "radix" not in reads or cluster.graph is not None:
         return
     specs = [*_specs(cluster, reads, roots)]
@@ -78,6 +85,17 @@ def _cautions(
             yield no_such_switch(cluster.radix, speed, known, lane)
         elif model.unsold:
             yield f"{cluster.radix} ports of {speed:g}G: {_not_sold('switch', model)}"
+
+
+def _part_of_a_domain(cluster: Cluster, sold: int) -> Iterator[str]:
+    """That the last of some racks is not full, which makes large HB domains look slow."""
+    size, gpus = cluster.hb_size or sold, cluster.gpus
+    if size > LARGEST_SERVER and gpus > size and gpus % size:
+        below = gpus // size * size
+        yield (
+            f"{gpus:,} GPUs are no whole HB domains of {size:,}: ask for {below:,} or"
+            f" {below + size:,}, or times are of plans that leave GPUs idle"
+        )
 
 
 def knows_boxes(prices: str, roots: Sequence[Path]) -> bool:
