@@ -151,8 +151,8 @@ def spares_words(bill: Bill, book: PriceBook, failures: FailureBook, texts: Sequ
         return "None: nothing of it is replaced by a part of its own."
     cost = _priced(price_bill(only, book, bill.quote.currency))
     why = (
-        f"for {PERCENT * level:g} % that a spare is there while a part is delivered (failures"
-        f" {failures.name})"
+        f"for {PERCENT * level:g} % that a spare is there while a part is delivered, one or more of"
+        f" each line (failures {failures.name})"
         if level
         else f"as asked ({', '.join(texts)})"
     )
