@@ -78,8 +78,8 @@ class Optimize(Question[Optimization]):
     """Find networks that none beats in both cost (or power) and iteration time.
 
     Every fabric is sized for every HB domain, switch and oversubscription that is asked for, and
-    timed under the best of all parallel plans, unless a bound proves that it is beaten. So the front is that of the
-    whole space, not of a sample.
+    timed under the best of all parallel plans, unless a bound proves that it is beaten. So the
+    front is that of the whole space, not of a sample.
 
     Raises
     ------

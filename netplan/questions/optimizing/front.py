@@ -251,9 +251,12 @@ class Optimization(Answer):
         same, labels = short_labels([row.design for row in self.rows])
         title = f"design ({same})" if same else "design"
         design: Column[FrontRow] = column("label", lambda row: labels[row.number - 1], title=title)
+        paid_for = (
+            f"{self.objective}{', gear inside HB domains too,' if inputs['networks'] else ''}"
+        )
         yield from Screen(
             Heading(
-                titled(inputs, f"{self.objective} against iteration time of {where}"),
+                titled(inputs, f"{paid_for} against iteration time of {where}"),
                 (f"{training}; {books.partition('; ')[2]}", *replaced),
             ),
             tuple(self._sentences()),
