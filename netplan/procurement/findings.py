@@ -437,8 +437,13 @@ class Findings:
         bill = self.chosen
         if self.books is None or bill.fabric.link_count > MOST_DRAWN_LINKS:
             return None
-        spec = next(spec for spec in self.library.all(FabricSpec) if spec.name == bill.name)
-        return elevations(bill, spec, self.books)
+        return elevations(bill, self.chosen_spec, self.books)
+
+    @property
+    def chosen_spec(self) -> FabricSpec:
+        """The file of the chosen fabric."""
+        specs = self.library.all(FabricSpec)
+        return next(spec for spec in specs if spec.name == self.chosen.name)
 
     def row(self, name: str) -> FabricRow:
         """The fabric in the comparison."""

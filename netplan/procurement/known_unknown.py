@@ -21,12 +21,13 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from netplan.costing.cabling import CablingBook
+from netplan.costing.fabric_bill import wiring_of
 from netplan.costing.lifetime import EconomicsBook
 from netplan.costing.materials import BillItem
 from netplan.costing.prices import ASSUMPTION, DERIVED, OWN_FIGURE, Price, PriceBook
 from netplan.costing.ranges import Estimate, Range
 from netplan.costing.switches import SwitchModel
-from netplan.costing.wiring import Hardware, wire
+from netplan.costing.wiring import Wiring
 from netplan.errors import InputError
 from netplan.faults.years.rates import FailureBook, FailureRate, Unit, host_links_each, unit_counts
 from netplan.procurement.findings import Findings, told_column
@@ -203,8 +204,10 @@ class Risk(Struct, frozen=True):
     lead_h: Range
 
 
-def network_risks(fabric: Fabric, book: FailureBook, hardware: Hardware) -> list[Risk]:
+def network_risks(fabric: Fabric, book: FailureBook, wiring: Wiring) -> list[Risk]:
     """Parts of the network that fail, those whose failure takes most ports first.
+
+    Modules and cables are those of the bill.
 
     Examples
     --------
@@ -212,15 +215,15 @@ def network_risks(fabric: Fabric, book: FailureBook, hardware: Hardware) -> list
 
     >>> from netplan import Scenario
     >>> from netplan.costing.cabling import CABLING_BOOKS
+    >>> from netplan.costing.wiring import Hardware, wire
     >>> from netplan.faults.years.rates import FAILURE_BOOKS
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=64, hb_size=256)
     >>> fabric = scenario.fabric("rail-only").counts
-    >>> hardware = Hardware(CABLING_BOOKS.load("2026"))
-    >>> first = network_risks(fabric, FAILURE_BOOKS.load("2026"), hardware)[0]
+    >>> wiring = wire(fabric, Hardware(CABLING_BOOKS.load("2026")))
+    >>> first = network_risks(fabric, FAILURE_BOOKS.load("2026"), wiring)[0]
     >>> first.part, first.units, first.ports_lost
     ('Leaf switch', 16, 64)
     """
-    wiring = wire(fabric, hardware)
     units, per_link = unit_counts(fabric, wiring), host_links_each(fabric, wiring)
     rows = [row for row in book.placed(fabric.sizing.hb_size).rates if row.kind in NETWORK_PARTS]
     risks = [
@@ -270,13 +273,12 @@ def risks_chapter(findings: Findings) -> Iterator[Section]:
 
 def _risks(findings: Findings) -> list[Risk]:
     """Parts of the ordered network that fail; none without rates."""
-    if findings.failures is None:
+    if findings.failures is None or findings.books is None:
         return []
-    named = findings.inputs["switch"]
-    models = [model for model in findings.library.all(SwitchModel) if model.name == named]
-    hardware = Hardware(findings.library.one(CablingBook), models[0] if models else None)
+    fabric = findings.chosen.fabric
     try:
-        return network_risks(findings.chosen.fabric, findings.failures, hardware)
+        wiring = wiring_of(findings.chosen_spec, fabric.sizing, fabric, findings.books)
+        return network_risks(fabric, findings.failures, wiring)
     except InputError:  # a book without rates
         return []
 

@@ -149,7 +149,10 @@ def test_options_that_repeat() -> None:
         (("--hb-size", "4096"), "an HB domain of 4,096 GPUs is out of range: give 1 to 2,048"),
         (("--oversubscription", "1:2"), "is out of range: at least 1:1"),
         (("--for", "speed"), "'speed' is not one of 'cost', 'power'"),
-        (("--budget", "1e6", "--hb-size", "8"), "the cheapest, rail-optimized, HB 8, radix 64, 4:1, costs 9.8 M USD"),
+        (
+            ("--budget", "1e6", "--hb-size", "8"),
+            "the cheapest, rail-optimized, HB 8, radix 64, 4:1, costs 9.8 M USD",
+        ),
         (("--switch", "qm9700", "--max-lead-time", "4", "--fabric", "rail-only"), "qm9700 unknown"),
     ],
 )

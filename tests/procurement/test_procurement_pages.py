@@ -9,7 +9,7 @@ import pytest
 
 import netplan
 from netplan.costing.cabling import CABLING_BOOKS
-from netplan.costing.wiring import Hardware
+from netplan.costing.wiring import Hardware, wire
 from netplan.faults.years.rates import FAILURE_BOOKS
 from netplan.procurement.front_page import headline
 from netplan.procurement.known_unknown import (
@@ -25,6 +25,7 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
 
+NETWORK_PARTS_FAIL = "network parts that fail"
 FRONT = ("answers", "decision", "trust", "unknown", "changes", "risks", "comparison")
 
 
@@ -77,7 +78,7 @@ def test_failures_by_hand() -> None:
     # 1,024 GPUs, one port each, on 16 leaves of 64 ports; a leaf takes 64 ports, a card one.
     book, cabling = FAILURE_BOOKS.load("2026"), CABLING_BOOKS.load("2026")
     fabric = build_fabric(FABRICS.load("rail-only"), Sizing(1024, 64, 256, 450e9, 50e9))
-    rows = {row.part: row for row in network_risks(fabric, book, Hardware(cabling))}
+    rows = {row.part: row for row in network_risks(fabric, book, wire(fabric, Hardware(cabling)))}
     leaf, card = rows["Leaf switch"], rows["NIC"]
     assert (leaf.units, leaf.ports_lost, card.units, card.ports_lost) == (16, 64, 1024, 1)
     each = book.rate("Leaf switch").rate_per_year
@@ -85,7 +86,25 @@ def test_failures_by_hand() -> None:
     assert leaf.lead_h.base == 1344  # eight weeks, as the book assumes
     # A torus has no leaf: no failure takes more than one GPU's port.
     torus = build_fabric(FABRICS.load("torus-3d"), Sizing(1024, 64, 256, 450e9, 50e9))
-    assert max(row.ports_lost for row in network_risks(torus, book, Hardware(cabling))) == 1
+    risks = network_risks(torus, book, wire(torus, Hardware(cabling)))
+    assert max(row.ports_lost for row in risks) == 1
+
+
+def test_parts_that_fail_are_those_of_the_bill() -> None:
+    found = procurement("hgx-b200", gpus=1024, fabrics=("fat-tree",), timing=False)
+    (risks,) = (one for one in found.sections() if getattr(one, "name", "") == NETWORK_PARTS_FAIL)
+    units = {row.part: row.units for row in risks.rows}
+    items = found.cost.bills[0].quote.items
+    ordered = {
+        kind: sum(row.line.quantity for row in items if row.line.item.startswith(kind))
+        for kind in ("Transceiver", "Multimode fibre", "Passive copper", "Amplified", "Retimed")
+    }
+    assert ordered["Transceiver"] > 0
+    assert ordered["Retimed"] > 0
+    for kind, part in (("Transceiver", "Optical module"), ("Multimode fibre", "Fibre")):
+        assert sum(n for name, n in units.items() if name.startswith(part)) == ordered[kind]
+    copper = sum(n for name, n in units.items() if "copper" in name.casefold())
+    assert copper == ordered["Passive copper"] + ordered["Amplified"] + ordered["Retimed"]
 
 
 def test_a_tie_is_called_one() -> None:
