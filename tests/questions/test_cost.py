@@ -244,7 +244,8 @@ def test_a_missing_price_is_solved_for(tmp_path: Path) -> None:
     folder = tmp_path / "costing" / "prices"
     folder.mkdir(parents=True)
     (folder / "ports.yaml").write_text(
-        "name: ports\ntitle: t\nsource: s\ndate: '2026'\ncurrency: USD\nprices:\n"
+        "name: ports\ntitle: t\nsource: s\ndate: '2026'\ncurrency: USD\n"
+        "leaves_out: [fibre, rack]\nprices:\n"
         "  - {part: switch_port, speed_gbps: 400, unit: USD/port, base: 800, date: '2026',"
         " source: an offer, confidence: low}\n"
     )
