@@ -126,18 +126,19 @@ class CostAnswer(Answer):
 
         Those without a price for what sets them apart are compared only if none has it.
         """
-        whole = [bill for bill in self.bills if not bill.unpriced_apart] or self.bills
+        whole = [bill for bill in self._ruled if not bill.unpriced_apart] or self._ruled
         ranked = sorted(whole, key=lambda bill: bill.rank)
         return tuple(compare_bills(ranked[0], other) for other in ranked[1:])
 
     @property
-    def _bought(self) -> Sequence[FabricBill]:
-        """Bills of fabrics that somebody sells; all where nobody sells any.
+    def _ruled(self) -> Sequence[FabricBill]:
+        """Bills of fabrics whose media follow the rule that all others follow, not their file."""
+        return [bill for bill in self.bills if not bill.media_given]
 
-        None whose file gives the medium of its links.
-        """
-        ruled = [bill for bill in self.bills if not bill.media_given]
-        return [bill for bill in ruled if bill.name not in self.unsold] or ruled
+    @property
+    def _bought(self) -> Sequence[FabricBill]:
+        """Bills of fabrics that somebody sells; all where nobody sells any."""
+        return [bill for bill in self._ruled if bill.name not in self.unsold] or self._ruled
 
     @property
     def _unsold_words(self) -> Iterator[str]:
@@ -153,12 +154,12 @@ class CostAnswer(Answer):
 
         Where a main part has no price, the price that it may have.
         """
-        whole = [bill for bill in self.bills if not bill.unpriced_apart]
+        whole = [bill for bill in self._ruled if not bill.unpriced_apart]
         if not whole:
-            return lowest_price_words(self.bills, self.currency) if self.bills else []
+            return lowest_price_words(self._ruled, self.currency) if self._ruled else []
         best = min(whole, key=lambda bill: bill.rank)
         sentences = [comparison.what_turns(self.currency) for comparison in self.comparisons]
-        lacking = (bill for bill in self.bills if bill.unpriced_apart)
+        lacking = (bill for bill in self._ruled if bill.unpriced_apart)
         sentences += (left_out_words(bill, best, self.currency) for bill in lacking)
         return sentences
 
