@@ -355,7 +355,8 @@ def test_switch_models_and_their_delivery(tmp_path: Path) -> None:
         optimize(**SMALL, fabrics=("rail-only",), switches=("qm9700",), max_lead_time_weeks=4)
     with pytest.raises(InfeasibleError, match="32 ports no model in the catalog"):
         optimize(**SMALL, fabrics=("rail-only",), radices=(32,), delivery="shipping")
-    tori = optimize(**SMALL, radices=(32,), delivery="shipping")
+    direct = ("fat-tree", "torus-2d", "torus-3d")
+    tori = optimize(**SMALL, fabrics=direct, radices=(32,), delivery="shipping")
     assert all(not row.design.fabric.tiers for row in tori.rows)
     folder = tmp_path / "costing" / "switches"
     folder.mkdir(parents=True)
@@ -372,7 +373,8 @@ def test_switch_models_and_their_delivery(tmp_path: Path) -> None:
 
 
 def test_unpriced_designs_prove_nothing() -> None:
-    answer = optimize(**SMALL, prices="rail-only-2023")
+    several = ("rail-only", "fat-tree", "dragonfly", "torus-2d", "torus-3d")
+    answer = optimize(**SMALL, prices="rail-only-2023", fabrics=several)
     fabrics = {row.design.choice.spec.name for row in answer.rows}
     assert "dragonfly" not in fabrics
     (note,) = [note for note in answer.notes if note.startswith("Left out")]
@@ -381,7 +383,8 @@ def test_unpriced_designs_prove_nothing() -> None:
     with pytest.raises(InfeasibleError, match="no design has its whole price"):
         optimize(**SMALL, prices="rail-only-2023", fabrics=("dragonfly",))
     # Their cost is not known, so a budget cannot be met, even if power is the objective.
-    by_power = optimize(**SMALL, prices="rail-only-2023", objective="power", budget=1e9)
+    asked: dict[str, Any] = SMALL | {"prices": "rail-only-2023", "fabrics": several}
+    by_power = optimize(**asked, objective="power", budget=1e9)
     assert by_power.tally.constraints[-1].unknown > 0
 
 
@@ -463,9 +466,9 @@ def test_what_excludes_the_last_designs(change: dict[str, Any], message: str) ->
 
 
 def test_tori_of_one_domain_are_left_out_for_having_no_network() -> None:
-    notes = optimize(gpus=64, hb_sizes=(64,), model="llama-3-8b", batch=64, radices=(64,)).text(
-        details=True
-    )
+    asked: dict[str, Any] = {"gpus": 64, "hb_sizes": (64,), "model": "llama-3-8b", "batch": 64}
+    asked |= {"radices": (64,), "fabrics": ("rail-optimized", "torus-2d", "torus-3d")}
+    notes = optimize(**asked).text(details=True)
     assert "Left out, 2 designs of torus-2d, torus-3d: no network to buy, since all" in notes
     assert " for , " not in notes
 
