@@ -220,7 +220,7 @@ class Verification(Answer):
         lost = [check for check in self.checks if check.verdict == "fail"]
         failed = [_named(check) for check in lost]
         words = (self.sentence, *([f"Failed: {'; '.join(failed[:NAMED])}."] if failed else []))
-        more = more_of("every check and reason", '--only "Table 2"', "--grade off")
+        more = more_of("all checks", '--only "Table 2"', "--grade off")
         of_a_user = self.title != HEADING
         if of_a_user or (self.grade and self.checks):
             far = sorted(self.checks, key=lambda check: -abs(check.gap or 0.0))

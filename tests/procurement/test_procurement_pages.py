@@ -38,7 +38,7 @@ def test_three_lines_hold_price_years_run_and_reason(answer: Procurement) -> Non
     bills = {bill.name: bill for bill in answer.cost.bills}
     runs = {run.fabric: run for run in answer.runs}
     assert first.startswith("Order rail-only: its network for 32,768 GPUs costs 120.3 M USD")
-    for name in ("rail-only", "dragonfly"):  # the order, and the runner-up in brackets
+    for name in ("rail-only", "rail-optimized"):  # the order, and the runner-up in brackets
         run = runs[name]
         assert run.cost is not None
         assert f"{bills[name].life.present_value.base / 1e6:,.1f}" in second

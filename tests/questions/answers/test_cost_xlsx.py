@@ -28,7 +28,7 @@ def answer() -> CostAnswer:
         gpus=4096,
         radix=64,
         hb_size=8,
-        fabrics=("dragonfly", "rail-only"),
+        fabrics=("rail-only", "fat-tree"),
         spares="2%",
         discount=0.1,
         currency="EUR",
