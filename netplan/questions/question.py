@@ -396,8 +396,10 @@ class Question(Generic[AnswerT_co]):
         reads = self.reads if knows_boxes(self.books.prices, roots) else self.reads - {"radix"}
         sizes = self.varied.get("hb_size", ()) or (self.cluster.hb_size,)
         clusters = (replace(self.cluster, hb_size=size) for size in sizes)
-        found = (cautions(cluster, reads, overrides, roots) for cluster in clusters)
-        return [*dict.fromkeys(caution for some in found for caution in some)]
+        by_size = (cautions(cluster, reads, overrides, roots) for cluster in clusters)
+        return [
+            *dict.fromkeys(caution for cautions_of_size in by_size for caution in cautions_of_size)
+        ]
 
     def _gpu_speed(self) -> dict[str, object] | None:
         """What a power cap leaves of the GPU's speed, and who says so; None where it takes none."""

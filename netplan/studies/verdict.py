@@ -244,10 +244,10 @@ class SummaryWriter(Struct, frozen=True):
         for name in (self.finding.of, *self.finding.ends):
             writer = replace(self, finding=replace(self.finding, of=name, ends=()))
             for case, group in writer.cases(rows).items():
-                for at, lines in enumerate(group):
+                for number, lines in enumerate(group):
                     pick = min if self._lower else max
                     values = {key: pick(line.values()) for key, line in lines.items()}
-                    first = firsts.setdefault((case, at), pick(values, key=values.__getitem__))
+                    first = firsts.setdefault((case, number), pick(values, key=values.__getitem__))
                     least = values.get(first, pick(values.values()))
                     sign = 1 if self._lower else -1
                     near = {
