@@ -68,8 +68,7 @@ def test_date_changes_no_hash() -> None:
     assert (one.to_dict()["date"], two.to_dict()["date"]) == (None, "2026-01-31")
 
 
-def test_a_slow_fabric_is_not_recommended_however_cheap() -> None:
-    # It takes 3.204 s against 3.133: 2.3 % slower.
+def test_a_fabric_that_nobody_sells_is_not_recommended_however_cheap() -> None:
     answer = procurement(
         "rail-only-paper",
         gpus=32768,
@@ -82,9 +81,7 @@ def test_a_slow_fabric_is_not_recommended_however_cheap() -> None:
     bases = {bill.name: bill.capital.base for bill in answer.cost.bills}
     assert bases["dragonfly"] < bases["rail-optimized"]
     assert answer.recommendation.fabric == "rail-optimized"
-    (said,) = (text for text in answer.recommendation.reasons if text.startswith("dragonfly"))
-    less = answer.cost.scale.less(bases["dragonfly"], bases["rail-optimized"])
-    assert said.startswith(f"dragonfly costs {less} M USD less but trains 2.3 % slower than")
+    assert not any("dragonfly" in text for text in answer.recommendation.reasons)
 
 
 def test_no_recommendation_where_prices_that_decide_are_missing() -> None:
@@ -266,10 +263,3 @@ def test_ranges_that_meet_are_told_apart_where_one_has_fewer_of_all_parts() -> N
     said = " ".join(fewer.recommendation.reasons)
     assert "costs less than rail-optimized at all prices within the book's ranges" in said
     assert "ask for offers" not in said
-    # A torus has cards and modules of its own, whatever switches cost.
-    other = procurement(
-        "rail-only-paper", gpus=4096, radix=64, fabrics=("rail-only", "torus-3d"), prices="2026"
-    )
-    assert other.recommendation.fabric is None
-    said = other.recommendation.sentence
-    assert said.startswith("Undecided: ask for offers on torus-3d and rail-only.")

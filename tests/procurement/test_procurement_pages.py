@@ -263,7 +263,12 @@ def test_the_page_answers_ten_questions_of_a_buyer(asked: dict[str, Any]) -> Non
         "power": ("decision", f"Power, kW {bill.power_w / 1e3:,.1f} "),
         "weakest part": ("risks", "Weakest part: leaf switch. "),
         "source of the largest price": ("trust", largest.price.source.partition(";")[0]),
-        "what would change it": ("changes", f"No price in the book flips it: {second.name}, "),
+        "what would change it": (
+            "changes",
+            f"No price in the book flips it: {second.name}, "
+            if best
+            else "rail-only and rail-optimized cost the same at base prices",
+        ),
     }
     for question, (where, answer) in answers.items():
         assert answer in told[where], f"{question}: {told[where]}"
