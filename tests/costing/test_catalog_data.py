@@ -108,7 +108,12 @@ def test_rail_only_book_gives_table_2() -> None:
         ("transceiver", 800, "800g-lpo", (700, 1650, 1800)),  # list: (1,500 + 1,800) / 2
         ("transceiver", 800, "1600g", (425, 925, 925)),  # 1,850 / 2
         ("nic_port", 800, "", (2248, 2519, 4500)),
-        ("accelerator", None, "gb200", (37_862, 43_320, 48_779)),  # 3.75 M / 72 - 7,264 - 1,499
+        (
+            "accelerator",
+            None,
+            "gb200",
+            (37_869.1, 43_321.3, 48_782.6),
+        ),  # 3.75 M / 72 - 7,263 - 1,499
     ],
 )
 def test_prices_of_2026(

@@ -266,7 +266,7 @@ def test_the_page_answers_ten_questions_of_a_buyer(asked: dict[str, Any]) -> Non
         "what would change it": (
             "changes",
             f"No price in the book flips it: {second.name}, "
-            if best
+            if "spares" not in asked
             else "rail-only and rail-optimized cost the same at base prices",
         ),
     }
