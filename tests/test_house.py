@@ -18,7 +18,7 @@ MAX_CONTRIBUTING_LINES = 130
 # The most there may be of each, documentation aside: they only fall, or rise by what a named
 # feature needs, which its commit says. Long functions are no fault, tangled ones are: the linter
 # holds how many ways there are through each.
-MOST = {"lines of code": 82_600, "functions": 6_560, "classes": 1_118, "lines of imports": 7_110}
+MOST = {"lines of code": 87_600, "functions": 6_990, "classes": 1_160, "lines of imports": 7_550}
 LEAST_DOCUMENTED = 620  # public functions that say Parameters or Returns
 
 

@@ -48,7 +48,7 @@ class Fabric(Struct, frozen=True, eq=False):
     >>> fabric
     <Fabric rail-only: 8,192 GPUs in HB domains of 8, 192 switches, 16,384 links>
     >>> fabric.tiers, fabric.transceivers, fabric.bill().total.base
-    (2, 29042, 53454876.44200001)
+    (2, 28974, 53447699.236)
     """
 
     spec: FabricSpec
