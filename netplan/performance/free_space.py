@@ -258,6 +258,10 @@ CONTEXT_DEGREES = (1, 2, 4, 8, 16)
 """Context degrees that it tries [1]."""
 
 
+PAIR = 2
+"""GPUs of an HB domain that is too small for the tensor groups of any published run [1]."""
+
+
 def _varied(setting: Setting, index: int, choices: Ints, domain: int) -> Ints:
     """Degrees of one dimension that teams vary: tensor groups inside a domain, few stages."""
     varied: Ints = choices
@@ -266,8 +270,8 @@ def _varied(setting: Setting, index: int, choices: Ints, domain: int) -> Ints:
             return choices
         inside = (domain % choices == 0) | (choices & (choices - 1) == 0)
         most = min(domain, setting.options.use_per_domain or domain)
-        # Chips without HB domains have their network for it; small ones for what teams run.
-        if domain < MOST_TENSOR:
+        # Chips without HB domains have their network for it; pairs for what teams run.
+        if domain <= PAIR:
             most = MOST_STAGES if domain == 1 else MOST_TENSOR
         varied = choices[inside & (choices <= most)]
     if index == CONTEXT:

@@ -121,7 +121,7 @@ def allowed(case: Case, degrees: list[int], place: tuple[tuple[int, int, int, in
         if level[0] != max(n for n in range(1, size + 1) if rest % n == 0):
             return False
         rest //= level[0]
-    most = 64 if domain == 1 else max(domain, 8)
+    most = {1: 64, 2: 8}.get(domain, domain)
     if tensor > most or (domain % tensor and tensor & (tensor - 1)):
         return False
     if model.heads % tensor or model.hidden_size % tensor:

@@ -57,8 +57,8 @@ def test_wrong_names_are_answered_with_the_nearest() -> None:
         netplan.audit("x.csv", scenario="hgx-b200")
     with pytest.raises(InputError, match="netplan compare takes scenario alone by its place"):
         compare("rail-only-paper", "hgx-b200")
-    with pytest.raises(InputError, match="netplan verify takes nothing by its place"):
-        netplan.verify("Table 2")
+    with pytest.raises(CatalogError, match="Table 2: cannot be read"):
+        netplan.verify("Table 2")  # by its place stands a paper's file
     with pytest.raises(InputError, match="scenario is given by its place and by its name"):
         compare("rail-only-paper", scenario="hgx-b200")
     with pytest.raises(InputError, match=r"cluster\.gpus and gpus are one input: give it once"):
