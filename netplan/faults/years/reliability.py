@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from math import ceil, exp, isfinite, log1p, sqrt
 
 import numpy as np
-from scipy.special import bdtrc, pdtr, pdtrik
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
@@ -118,6 +117,8 @@ def at_least_up(needed: int, units: int, up: float) -> float:
     check_probability("the availability", up)
     if not 0 <= needed <= units:
         raise InputError(f"{needed:,} of {units:,} units are out of range: give 0 to {units:,}")
+    from scipy.special import bdtrc  # noqa: PLC0415 - takes a while to import
+
     return 1.0 if needed == 0 else float(bdtrc(needed - 1, units, up))
 
 
@@ -188,6 +189,8 @@ def service_level(spares: int, failures: float) -> float:
     """
     if spares < 0 or failures < 0:
         raise InputError(f"{spares} spares, {failures:g} failures: give 0 or more of both")
+    from scipy.special import pdtr  # noqa: PLC0415 - takes a while to import
+
     return float(pdtr(spares, failures))
 
 
@@ -214,6 +217,8 @@ def spares_needed(failures: float, level: float) -> int:
     if failures == 0:
         return 0
     # The continuous inverse lands next to the answer, which the two loops make exact.
+    from scipy.special import pdtrik  # noqa: PLC0415 - takes a while to import
+
     spares = max(0, ceil(float(pdtrik(level, failures))))
     while service_level(spares, failures) < level:
         spares += 1

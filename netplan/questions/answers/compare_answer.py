@@ -22,16 +22,15 @@ from netplan.questions.answers.budget_answer import Budget
 from netplan.questions.answers.compare_rows import (
     BASELINE,
     DOLLAR,
-    GIVEN,
     ORDERED,
     About,
     Compared,
     DomainRow,
     FabricRow,
     Paper,
-    given_mark,
 )
 from netplan.questions.answers.compare_screen import screen
+from netplan.questions.answers.given_media import GIVEN, given_mark
 from netplan.questions.money.pricing import CASES
 from netplan.questions.money.run_cost import Terms
 from netplan.questions.setup.inputs import hall_words, replaced_lines

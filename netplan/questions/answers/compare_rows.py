@@ -1,6 +1,6 @@
 """Rows of a comparison: a fabric with its counts, its bill, and how it trains or serves."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -41,20 +41,7 @@ ORDERED = {
     "modules": ordered("transceiver"),
     "copper_ordered": ordered("copper_cable", "active_copper_cable"),
 }
-GIVEN = "medium given by the file: not in the verdict until a hall confirms it"
 OF_LINKS = ("name", "links", "links_lower_bound", "medium", "width", "copper_links")
-
-
-def given_mark(bill: Bill | None) -> tuple[str, str]:
-    """The sign of a fabric whose file gives the medium of its links."""
-    return "", (" †" if bill is not None and bill.media_given else "")
-
-
-def given_words(bills: Iterable[Bill]) -> Iterator[str]:
-    """A sentence on each fabric whose file gives the medium of its links."""
-    for bill in bills:
-        if bill.media_given:
-            yield f"{bill.name} is aside, {GIVEN} ({bill.media_given})."
 
 
 class FabricRow(Struct, frozen=True):

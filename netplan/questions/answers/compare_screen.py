@@ -18,13 +18,8 @@ from netplan.decide.ten_answers import NO_MAKER, given_up_in_short, supported_in
 from netplan.decide.verdict import Verdict
 from netplan.performance.forwarding import rails_loss
 from netplan.performance.plan import PlanTime
-from netplan.questions.answers.compare_rows import (
-    GIVEN,
-    Compared,
-    DomainRow,
-    FabricRow,
-    network_price,
-)
+from netplan.questions.answers.compare_rows import Compared, DomainRow, FabricRow, network_price
+from netplan.questions.answers.given_media import GIVEN
 from netplan.questions.setup.inputs import capped_words, found_words, hall_words
 from netplan.reports.quantities import DASH, Quantity, Scale, listed, short_money
 from netplan.reports.screen import WIDTH, Screen

@@ -16,7 +16,7 @@ from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.verdict import Verdict, decide
 from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
 from netplan.questions.answers.bill_comparison import Comparison, compare_bills
-from netplan.questions.answers.compare_rows import GIVEN, given_mark, given_words
+from netplan.questions.answers.given_media import GIVEN, given_mark, given_words
 from netplan.questions.answers.screen_titles import network_words, titled
 from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.money.pricing import (

@@ -15,7 +15,7 @@ from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
 from netplan.questions.answers.bill_columns import open_above, span_column
 from netplan.questions.answers.budget_answer import Budget
-from netplan.questions.answers.compare_rows import given_words
+from netplan.questions.answers.given_media import given_words
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.setup.inputs import hall_words, replaced_lines
 from netplan.records import asdict, replace

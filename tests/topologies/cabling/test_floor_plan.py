@@ -62,7 +62,7 @@ def test_rows_count_by_their_pitch() -> None:
 @given(
     st.integers(1, 60).map(lambda domains: 8 * domains),
     st.sampled_from(["rail-only", "rail-optimized", "fat-tree"]),
-    st.integers(8, 64),
+    st.integers(8, 40),
     st.integers(1, 42),
     st.sampled_from(["middle", "end"]),
 )
