@@ -186,7 +186,7 @@ def test_the_size_of_domains_is_asked_of_the_default_cluster(tmp_path: Path) -> 
     assert done.returncode == 0
     assert "it is kept in hb-size.study" in done.stderr
     assert done.stdout.startswith("hgx-b200: ")
-    assert "all else as in\nhgx-b200." in done.stdout
+    assert "(undecided) for llama-3-405b and gpt-1t" in " ".join(done.stdout.split())
     # Whatever size the answer names stands in the table, which says how many rows it leaves out.
     answer = done.stdout.split("\n\n")[1]
     sizes = {text for text in re.findall(r"\d+", answer.replace(" %", "%")) if int(text) > 5}
