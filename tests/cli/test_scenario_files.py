@@ -167,7 +167,7 @@ def test_names_of_one_s_own_catalog_are_known(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("hgxb200", "unknown scenario 'hgxb200': did you mean hgx-b200 or hgx-h100?"),
-        ("nvl72", "unknown scenario 'nvl72': did you mean nvl72-gb200 or nvl72-gb300?"),
+        ("nvl72", "unknown scenario 'nvl72': did you mean nvl72-gb200 or nvl72-gb300 or vr-nvl72?"),
         ("rail-only", "unknown scenario 'rail-only': did you mean rail-only-paper?"),
         ("mine.yaml", "no scenario file mine.yaml"),
         ("./mine", "no scenario file ./mine"),

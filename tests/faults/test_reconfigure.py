@@ -92,9 +92,11 @@ def test_the_policy_beside_going_on() -> None:
     assert (found.circuit_switches, found.idle_gpus, found.single_mode_modules) == (16, 128, 2048)
     assert (found.circuit_ports, found.circuit_ports_used) == (2176, 2048)
     assert found.circuit_power_w == 1728
-    # 520 USD a port, 19.50 for the second fibre of each link, and an eighth of the network.
+    # 520 USD a port, the second fibre of each link by its 15 m, and an eighth of the network.
     bill = netplan.cost("rail-only-paper", **ASKED).bills[0]
-    assert found.price == pytest.approx(2176 * 520 + 1024 * 19.5 + bill.capital.base / 8)
+    assert found.price == pytest.approx(
+        2176 * 520 + 1024 * (19.5 + 2.75 * 15) + bill.capital.base / 8
+    )
     # Seven of eight rails, before a failure and after it.
     assert found.bandwidth_share == 7 / 8
     mean = 8 * (0.0699 + 0.0375 + 0.0029) * 4 / 8760
