@@ -301,8 +301,8 @@ def no_such_switch(
     'no switch has 96 ports of 400G; the next are QM9700 with 64 and SN5600 with 128'
     >>> no_such_switch(512, 800, known_switches()).partition("; ")[2].partition("; ")[2]
     'SN6800-LD is 4 planes of 512 x 200G: --fabric four-planes'
-    >>> no_such_switch(64, 800, known_switches(), lane_gbps=200)
-    'no switch has 64 ports of 800G on lanes of 200G, as the cards: SN5600 has lanes of 100G'
+    >>> no_such_switch(64, 800, known_switches(), lane_gbps=200).rpartition(": ")[2]
+    'SN5600 has lanes of 100G; --radix 128 fits (tomahawk6)'
     """
     by_ports: dict[int, list[SwitchModel]] = {}
     for model in models:
@@ -313,9 +313,14 @@ def no_such_switch(
             return ""
         box = best_known(by_ports[radix])
         lanes = f"{speed_gbps:g}G on lanes of {lane_gbps:g}G, as the cards"
-        return (
-            f"no switch has {radix} ports of {lanes}: {box.called} has lanes of {box.lane_gbps:g}G"
-        )
+        words = f"{NO_BOX}{radix} ports of {lanes}: {box.called} has lanes of {box.lane_gbps:g}G"
+        fitting = {
+            ports: best_known([model for model in boxes if model.takes(lane_gbps)]).called
+            for ports, boxes in by_ports.items()
+            if any(model.takes(lane_gbps) for model in boxes)
+        }
+        nearest = min(fitting, key=lambda ports: abs(ports - radix), default=0)
+        return f"{words}; --radix {nearest} fits ({fitting[nearest]})" if nearest else words
     if not by_ports:
         rates = {link.speed_gbps for model in models for link in model.breakouts}
         known = ", ".join(f"{rate:g}G" for rate in sorted(rates))
