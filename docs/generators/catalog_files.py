@@ -66,6 +66,9 @@ EVERY_FILE = {
     "base": "The value that is taken, in the unit of the row.",
     "unit": "Unit of the values of the row.",
     "confidence": "How sure the value is.",
+    "evidence": "What it is made of: shipping, announced, rumoured, derived or assumed.",
+    "derived": "Keys whose values follow from others.",
+    "assumed": "Keys whose values no source states.",
 }
 
 
