@@ -20,4 +20,6 @@ def test_gains_of_expert_networks_stand_beside_what_is_printed() -> None:
     assert all((rate[slower] < rate[faster]).all() for faster, slower in pairwise(order))
     # Gear of an NVL72, 900 x (5.79 + 2.28) USD, for an H100 of 37,251 with its share of a server.
     ratio = (rate[order[1]] / rate[order[0]]).max()
-    assert gain.netplan == pytest.approx(100 * (ratio * (1 + 900 * (5.79 + 2.28) / 37251) - 1), abs=1e-6)
+    assert gain.netplan == pytest.approx(
+        100 * (ratio * (1 + 900 * (5.79 + 2.28) / 37251) - 1), abs=1e-6
+    )
