@@ -9,7 +9,7 @@ from math import floor, log10
 BITS_PER_BYTE = 8
 PERCENT = 100
 MILLI = 1e-3
-GIGA = 1e9
+KILO, MEGA, GIGA = 1e3, 1e6, 1e9
 PETA = 1e15
 SECONDS_PER_MINUTE, SECONDS_PER_HOUR, TEN_SECONDS = 60.0, 3600.0, 10.0
 MINUTES_PER_HOUR = 60.0
@@ -20,6 +20,27 @@ _THOUSAND = 1000.0
 _PREFIXES = tuple(
     (_THOUSAND**power, prefix) for power, prefix in zip(range(6, -4, -1), "EPTGMk mµn", strict=True)
 )
+
+
+def power_scale(most_w: float) -> tuple[float, str]:
+    """Watts of the unit that a column of powers has, and the unit.
+
+    Parameters
+    ----------
+    most_w
+        Largest power of the column [W].
+
+    Returns
+    -------
+    tuple of float and str
+        MW from one megawatt on, else kW.
+
+    Examples
+    --------
+    >>> power_scale(2.5e6), power_scale(48e3)
+    ((1000000.0, 'MW'), (1000.0, 'kW'))
+    """
+    return (MEGA, "MW") if most_w >= MEGA else (KILO, "kW")
 
 
 def gbps(bytes_per_s: float) -> float:

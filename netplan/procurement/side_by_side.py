@@ -45,6 +45,7 @@ from netplan.reports.sections import (
     columns,
     value_at,
 )
+from netplan.units import KILO
 
 BLUES = (charts.ACCENT, "#74a0dd", "#a9c6ec")
 TINTS = (*BLUES, "#8a94a3", "#b4bcc8", "#5d6876", "#d0d5dd", "#39424e", "#c2a02f")
@@ -298,9 +299,6 @@ def _part_tick(driver: Driver, total: float) -> str:
 def _amounts(amount: Range, money: Scale) -> str:
     spread = f" ({money.one(amount.low)} to {money.one(amount.high)})" if amount.spread else ""
     return f"{money.one(amount.base)} {money.title}{spread}"
-
-
-KILO = 1e3
 
 
 def comparison_chapter(answer: Findings) -> Iterator[Section]:

@@ -25,12 +25,11 @@ from netplan.reports.quantities import DASH, Quantity, Scale, listed, short_mone
 from netplan.reports.screen import WIDTH, Screen
 from netplan.reports.sections import Column, Heading, Section, Table, Verbatim, column
 from netplan.topologies.specs import not_sold
-from netplan.units import GIGA, si
+from netplan.units import GIGA, KILO, power_scale, si
 
-MILLION, MEGA, KILO = 1e6, 1e6, 1e3
+MILLION = 1e6
 MOST_ROWS = 9
 """Networks that a screen shows; a comparison of a scenario has no more [1]."""
-LEAST_MEGAWATT = 1e6
 WHOLE_FROM = 100.0
 """Amounts from which no fraction is shown [1]."""
 NOT_YET = "it cannot be ordered yet"
@@ -339,7 +338,7 @@ def networks(cases: Sequence[Case], *, several: bool = False, **table: Any) -> T
     prices = [cost.base for row in bought if (cost := _price(row, several=several))]
     scale = Scale.short(max(prices, default=0.0), first.currency)
     watts = [row.power_w for row in rows if row.power_w is not None]
-    factor, unit = (MEGA, "MW") if max(watts, default=0.0) >= LEAST_MEGAWATT else (KILO, "kW")
+    factor, unit = power_scale(max(watts, default=0.0))
     titles = {"fabric": "Fabric", "tiers": "tiers", "switches": "switches", "modules": "modules"}
     titles |= {"money": scale.title, "range": "low-high"}
     geared = any(row.gear and row.sold for row in rows[: len(rows) if several else MOST_ROWS])

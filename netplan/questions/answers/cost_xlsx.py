@@ -36,10 +36,9 @@ from netplan.reports.xlsx import (
     set_page,
     write_tables,
 )
+from netplan.units import KILO
 
 MAX_SHEET_NAME = 31
-KILO = 1000.0
-"""Watts of a kilowatt, and kilowatt-hours of a megawatt-hour [1]."""
 WIDE_COLUMN, TEXT_COLUMN, NUMBER_COLUMN, NARROW_COLUMN = 44, 26, 15, 12
 
 

@@ -36,7 +36,7 @@ from netplan.reports.escape import short
 from netplan.reports.quantities import DASH, Quantity, Scale
 from netplan.reports.screen import WIDTH, Screen, fitting
 from netplan.reports.terminal import part_count
-from netplan.units import MILLI
+from netplan.units import MILLI, power_scale
 
 GIVE_WAY = ("TPOT, ms", "TTFT, ms", "MFU", "  low to high")
 """Figures that a screen leaves to ``--details`` where it has no room for all."""
@@ -47,9 +47,6 @@ LEAST_POINTS = 5e-4
 """Difference of two shares below which a reader of a tenth of a percent sees none [1]."""
 ALL = 1 - 1e-9
 """Share from which one part makes all of a difference [1]."""
-KILO, MEGA = 1e3, 1e6
-MEGAWATTS_FROM = 1e6
-"""Watts from which megawatts are shown."""
 
 
 class Total(NamedTuple):
@@ -358,7 +355,7 @@ class DiffAnswer(Answer):
         known = [value for value in watts if value is not None]
         if not known:
             return
-        factor, unit = (MEGA, "MW") if max(known) >= MEGAWATTS_FROM else (KILO, "kW")
+        factor, unit = power_scale(max(known))
         texts = [
             DASH
             if value is None

@@ -31,6 +31,7 @@ from netplan.records import asdict, replace
 from netplan.reports.quantities import DASH, listed
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
 from netplan.scenarios.reading import CatalogReader
+from netplan.units import KILO
 from netplan.workloads.accelerators import ACCELERATORS
 
 WEAKEST_FIRST = (ASSUMPTION, DERIVED, OWN_FIGURE, *COUNTS.values())
@@ -194,7 +195,6 @@ MONEY = (
     | frozenset({"fabrics", "cards", "ocs", "networks", "hall", "spares", "currency", "discount"})
 )
 """Inputs of a scenario that bills are made from."""
-KILO = 1e3
 CASES = ("low", "base", "high")
 """The amounts of a range."""
 
