@@ -38,6 +38,7 @@ _HOMES = {
     "calibrate": "netplan.questions.calibrate",
     "collective": "netplan.questions.collective",
     "compare": "netplan.questions.compare",
+    "congestion": "netplan.questions.congestion",
     "cost": "netplan.questions.cost",
     "diff": "netplan.questions.diff",
     "doctor": "netplan.cli.doctor",
@@ -45,6 +46,7 @@ _HOMES = {
     "export": "netplan.questions.export",
     "faults": "netplan.questions.faults",
     "grow": "netplan.questions.grow",
+    "jobs": "netplan.questions.jobs",
     "loads": "netplan.questions.loads",
     "map": "netplan.questions.map",
     "offers": "netplan.procurement.offers",
@@ -53,6 +55,7 @@ _HOMES = {
     "search": "netplan.questions.search",
     "serving": "netplan.questions.serving",
     "simulate": "netplan.questions.simulate",
+    "sites": "netplan.questions.sites",
     "study": "netplan.studies.sessions",
     "traffic": "netplan.questions.traffic",
     "training_traffic": "netplan.questions.traffic",
@@ -76,6 +79,7 @@ __all__ = [
     "calibrate",
     "collective",
     "compare",
+    "congestion",
     "cost",
     "diff",
     "doctor",
@@ -83,6 +87,7 @@ __all__ = [
     "export",
     "faults",
     "grow",
+    "jobs",
     "loads",
     "map",
     "offers",
@@ -91,6 +96,7 @@ __all__ = [
     "search",
     "serving",
     "simulate",
+    "sites",
     "study",
     "traffic",
     "training_traffic",
@@ -109,18 +115,21 @@ if TYPE_CHECKING:
     from netplan.questions.calibrate import calibrate
     from netplan.questions.collective import collective
     from netplan.questions.compare import compare
+    from netplan.questions.congestion import congestion
     from netplan.questions.cost import cost
     from netplan.questions.diff import diff
     from netplan.questions.draw import draw
     from netplan.questions.export import export
     from netplan.questions.faults import faults
     from netplan.questions.grow import grow
+    from netplan.questions.jobs import jobs
     from netplan.questions.loads import loads
     from netplan.questions.map import map  # noqa: A004 - the command's name
     from netplan.questions.optimize import optimize
     from netplan.questions.search import search
     from netplan.questions.serving import serving
     from netplan.questions.simulate import simulate
+    from netplan.questions.sites import sites
     from netplan.questions.traffic import traffic, training_traffic
     from netplan.scenarios.parts import Books, Cluster, Serving, Training
     from netplan.scenarios.planned_fabric import Fabric

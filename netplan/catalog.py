@@ -13,6 +13,7 @@ from contextlib import suppress
 from copy import deepcopy
 from functools import cache, lru_cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from msgspec import Struct
@@ -87,11 +88,14 @@ class Catalog(Struct, Generic[RecordT], frozen=True):
         Its folder below each catalog root.
     schema
         The record's type.
+    short
+        What ``--set`` calls it, too.
     """
 
     role: str
     folder: str
     schema: type[RecordT]
+    short: str = ""
     all: ClassVar[list["Catalog[Any]"]] = []
     group: ClassVar[Group | None] = None  # of entry points that add records
     other_suffixes: ClassVar[tuple[str, ...]] = ()  # of files that are read though they are no YAML
@@ -120,15 +124,14 @@ class Catalog(Struct, Generic[RecordT], frozen=True):
         CatalogError
             If the file is malformed: all its errors at once, each with file and line.
         """
-        path = self.find(name, roots)
-        version = _version(path)
-        document = _read(self, path, version)
-        roles = (self.role, document.data.get("name"), *_aliases(document))
-        mine = {k: text for k, text in (overrides or {}).items() if k.partition(".")[0] in roles}
+        file = self._found(name, roots)
+        if not overrides:
+            return cast("RecordT", _complete(self, *file, tuple(roots)))
+        document = _read(self, *file)
+        roles = (self.role, self.short, document.data.get("name"), *_aliases(document))
+        mine = {k: text for k, text in overrides.items() if k.partition(".")[0] in roles}
         if not mine:
-            record = cast("RecordT", _record(self, path, version))
-            _check_names(self, path, version, tuple(roots))
-            return record
+            return cast("RecordT", _complete(self, *file, tuple(roots)))
         changed = replace(document, data=deepcopy(document.data))
         applied: dict[str, str] = {}
         rows: list[tuple[str, dict[str, Any]]] = []
@@ -140,11 +143,16 @@ class Catalog(Struct, Generic[RecordT], frozen=True):
                 rows.append((field.removesuffix("base"), row))
         for start, row in rows:
             _widen(row, [end for end in ENDS if f"{start}{end}" not in applied])
-        return _validate(self.schema_of(changed), changed, applied)
+        record = _validate(self.schema_of(changed), changed, applied)
+        return self.completed(record, file[0], roots)
 
     def schema_of(self, document: Document) -> type[RecordT]:  # noqa: ARG002 - for shelves of several
         """Type of the record in a file: the shelf's one, unless a shelf knows several."""
         return self.schema
+
+    def completed(self, record: RecordT, path: Path, roots: Sequence[Path]) -> RecordT:  # noqa: ARG002
+        """A record with what follows from its values and its place, for shelves that add some."""
+        return record
 
     def check_names(self, document: Document, roots: Sequence[Path] = ()) -> None:
         """Refuse names of other catalog files that are none, for shelves that look them up."""
@@ -155,21 +163,24 @@ class Catalog(Struct, Generic[RecordT], frozen=True):
 
     def find(self, name: str, roots: Sequence[Path] = ()) -> Path:
         """File of a record by name or by path."""
+        return self._found(name, roots)[0]
+
+    def _found(self, name: str, roots: Sequence[Path]) -> "tuple[Path, Version]":
+        """File of a record, and its version: one look at the disk, which studies take often."""
         if name.endswith((SUFFIX, ".yml", *self.other_suffixes)) or os.sep in name:
             path = reachable(Path(name))
-            if not path.is_file():
+            if (version := _version_of_file(path)) is None:
                 raise UnknownNameError(f"no {self.role} file {name}")
-            return path
+            return path, version
         # The common case is one look, not a listing of every folder.
         for root in (*roots, shipped_root()):
-            path = root / self.folder / f"{name}{SUFFIX}"
-            with suppress(OSError):  # a name may be too long for any file
-                if path.is_file():
-                    return path
+            path = _place(root, self.folder, name)
+            if (version := _version_of_file(path)) is not None:
+                return path, version
         if self.group and name in added(self.group):
-            return ADDED / name
+            return ADDED / name, NO_VERSION
         if (path_of_alias := self.find_alias(name, roots)) is not None:
-            return path_of_alias
+            return path_of_alias, _version(path_of_alias)
         raise unknown_name(self.role, name, self.paths(roots))
 
     def find_alias(self, name: str, roots: Sequence[Path] = ()) -> Path | None:
@@ -211,12 +222,27 @@ Version = tuple[int, int]
 """Time of the last change of a file [ns] and its size [bytes]."""
 
 
+NO_VERSION: Version = (0, 0)
+"""Of what is no file, or cannot be read: reading it says what is wrong."""
+
+
 def _version(path: Path) -> Version:
+    return _version_of_file(path) or NO_VERSION
+
+
+def _version_of_file(path: Path) -> Version | None:
+    """Version of a file; None of what is none, as where a name is too long for any."""
     try:
-        status = path.stat()
-    except OSError:
-        return (0, 0)  # reading it says what is wrong
-    return status.st_mtime_ns, status.st_size
+        status = os.stat(path)  # noqa: PTH116 - half the time of a path's own
+    except (OSError, ValueError):
+        return None
+    return (status.st_mtime_ns, status.st_size) if S_ISREG(status.st_mode) else None
+
+
+@lru_cache(maxsize=4096)
+def _place(root: Path, folder: str, name: str) -> Path:
+    """Where the file of a name would lie."""
+    return root / folder / f"{name}{SUFFIX}"
 
 
 # A study asks thousands of times for the same few files; what is kept is small and never changed.
@@ -237,11 +263,12 @@ def _record(shelf: Catalog[Any], path: Path, version: Version) -> Record:
 
 
 @lru_cache(maxsize=512)
-def _check_names(
-    shelf: Catalog[Any], path: Path, version: Version, roots: tuple[Path, ...]
-) -> None:
-    """Refuse names of other files that are none, once a version of a file."""
+def _complete(shelf: Catalog[Any], path: Path, version: Version, roots: tuple[Path, ...]) -> Record:
+    """A record with all that its shelf adds; names of other files that are none are refused."""
+    record = _record(shelf, path, version)
     shelf.check_names(_read(shelf, path, version), roots)
+    complete: Record = shelf.completed(record, path, roots)
+    return complete
 
 
 def check_file(shelf: Catalog[Any], path: Path, roots: Sequence[Path] = ()) -> str | None:

@@ -10,7 +10,7 @@ from functools import cache
 import networkx as nx
 import pytest
 
-from docs.generators.rooms import MODULES, PACKAGE, ROOMS, imports, room_of, syntax_of
+from docs.generators.rooms import MODULES, PACKAGE, ROOMS, imports, room_of, statements, syntax_of
 
 ROOT = PACKAGE.parent
 MAX_MODULE_LINES = 600
@@ -18,7 +18,7 @@ MAX_CONTRIBUTING_LINES = 130
 # The most there may be of each, documentation aside: they only fall, or rise by what a named
 # feature needs, which its commit says. Long functions are no fault, tangled ones are: the linter
 # holds how many ways there are through each.
-MOST = {"lines of code": 87_600, "functions": 6_990, "classes": 1_160, "lines of imports": 7_550}
+MOST = {"lines of code": 105_500, "functions": 8_260, "classes": 1_360, "lines of imports": 9_050}
 LEAST_DOCUMENTED = 620  # public functions that say Parameters or Returns
 
 
@@ -30,7 +30,7 @@ def code_lines() -> dict[str, int]:
         written = path.read_text("utf-8").splitlines()
         documented = {
             number
-            for node in ast.walk(syntax_of(name))
+            for node in statements(syntax_of(name))
             if isinstance(node, ast.Expr)
             and isinstance(node.value, ast.Constant)
             and isinstance(node.value.value, str)
@@ -66,7 +66,7 @@ def test_imports_are_absolute() -> None:
     relative = [
         f"{name}, line {node.lineno}"
         for name in MODULES
-        for node in ast.walk(syntax_of(name))
+        for node in statements(syntax_of(name))
         if isinstance(node, ast.ImportFrom) and node.level
     ]
     assert not relative
@@ -104,7 +104,7 @@ def figures() -> dict[str, int]:
     """How much there is of the package: what a reader has to learn."""
     kinds: Counter[str] = Counter({"lines of code": sum(code_lines().values())})
     for name in MODULES:
-        for node in ast.walk(syntax_of(name)):
+        for node in statements(syntax_of(name)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 kinds["functions"] += 1
                 text = ast.get_docstring(node) or ""
@@ -134,7 +134,7 @@ def test_variables_say_what_they_are() -> None:
     unsaying = []
     for name in MODULES:
         tree = syntax_of(name)
-        classes = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+        classes = (node for node in statements(tree) if isinstance(node, ast.ClassDef))
         fields = {
             id(line.target)
             for node in classes

@@ -57,6 +57,21 @@ QUESTIONS: dict[str, dict[str, Any]] = {
         "gpus": 64,
         "message_bytes": 2**20,
     },
+    "congestion": {
+        "scenario": "hgx-h100",
+        "gpus": 128,
+        "fabric": "fat-tree",
+        "traffic": "ring",
+        "routing": ("static", "spray"),
+    },
+    "sites": {
+        "scenario": "hgx-h100",
+        "gpus": 128,
+        "model": "llama-3-8b",
+        "km": (10.0, 100.0),
+        "ratio": (4.5,),
+    },
+    "jobs": {"scenario": "hgx-h100", "gpus": 128, "count": 60, "draws": 1},
     "loads": {
         "scenario": "rail-only-paper",
         "gpus": 512,

@@ -8,6 +8,8 @@ from docs.generators.functions import function_pages
 from docs.generators.inputs import PAGE, inputs_page
 from docs.generators.nomenclature import nomenclature_page
 from docs.generators.rooms import PICTURE, rooms_picture
+from docs.generators.seeds import PAGE as SEEDS
+from docs.generators.seeds import seeds_page
 from docs.generators.speed import PAGE as SPEED
 from docs.generators.speed import speed_page
 from docs.generators.tables import Pages
@@ -27,7 +29,7 @@ def made_pages() -> Pages:
 
 def committed_pages() -> Pages:
     """Made files that stand in the checkout, by their path below `docs/`."""
-    return {PAGE: inputs_page(), PICTURE: rooms_picture(), SPEED: speed_page()}
+    return {PAGE: inputs_page(), PICTURE: rooms_picture(), SPEED: speed_page(), SEEDS: seeds_page()}
 
 
 def write_committed() -> None:

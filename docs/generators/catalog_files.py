@@ -32,6 +32,7 @@ SECTIONS = {
     "accelerator": ("accelerators", "kernels"),
     "stack": ("stacks",),
     "serving-stack": ("serving-stacks",),
+    "expert-skew": ("expert-skews",),
     "iteration-model": ("iteration-models",),
     "calibration": ("calibrations",),
     "kernels": ("kernels",),

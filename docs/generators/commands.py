@@ -20,6 +20,7 @@ KINDS = {
     "whole": "whole number",
     "real": "number",
     "ratio": "ratio, such as 3:1",
+    "quotient": "ratio, such as 4.5:1",
     "percent": "percentage, such as 7%",
     "choice": "choice",
     "flag": "on or off",
@@ -90,7 +91,10 @@ def _command(command: click.Command, title: str, level: int) -> Iterator[str]:
 
 
 def questions() -> dict[str, type[Question[Any]]]:
-    """Classes of all questions by their command; all commands are loaded for it."""
+    """Classes of all questions by their command; all commands are loaded for it.
+
+    What a study alone asks is a question once its study has run, and no command.
+    """
     context = click.Context(command_line)
     for name in COMMANDS:
         command_line.get_command(context, name)
@@ -98,7 +102,9 @@ def questions() -> dict[str, type[Question[Any]]]:
         getattr(netplan, name)
     found: dict[str, type[Question[Any]]] = {}
     for one in _below(Question):
-        if "command" in vars(one):
+        if "command" not in vars(one):
+            continue
+        if one.command in COMMANDS or not one.__module__.startswith("netplan.published."):
             found.setdefault(SUBJECTS.get(one.command, one.command), one)
     return found
 

@@ -5,6 +5,7 @@ imports C, no arrow leads from A to C.
 """
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from textwrap import wrap
@@ -75,10 +76,20 @@ def syntax_of(name: str) -> ast.Module:
     return ast.parse(MODULES[name].read_text("utf-8"))
 
 
+def statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """All statements of a module, in functions too, without what is inside of expressions."""
+    left: list[ast.AST] = [tree]
+    while left:
+        node = left.pop()
+        yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            left += getattr(node, part, ())
+
+
 def imports_of(name: str) -> set[str]:
     """Modules of the package that a module imports anywhere, in functions too."""
     named: set[str] = set()
-    for node in ast.walk(syntax_of(name)):
+    for node in statements(syntax_of(name)):
         if isinstance(node, ast.ImportFrom):
             source = node.module or ""
             named |= {source, *(f"{source}.{alias.name}" for alias in node.names)}

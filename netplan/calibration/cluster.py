@@ -35,7 +35,7 @@ from netplan.workloads.accelerators import (
     TrainingRates,
 )
 from netplan.workloads.measured_links import MEASURED_LINKS, MeasuredLink
-from netplan.workloads.measured_rates import TABLES, MeasuredRates
+from netplan.workloads.measured_rates import TABLES, KernelTables, MeasuredRates
 from netplan.workloads.operations import CollectiveKind
 
 DIGITS = 6
@@ -228,6 +228,7 @@ def _accelerator(base: Accelerator, fits: Fits, origin: Origin) -> Accelerator:
         source=f"{base.source}; own measurements as the notes say",
         date=origin.date,
         measured=measured,
+        tables=_tables(base, fits),
         notes=(*base.notes, *_notes(fits, origin)),
     )
     if fits.steps is None:
@@ -289,6 +290,14 @@ def _measured(base: Accelerator, fits: Fits, origin: Origin) -> MeasuredRates | 
         products=known.products | fitted,
         collectives=origin.name if fits.collectives else known.collectives,
     )
+
+
+def _tables(base: Accelerator, fits: Fits) -> KernelTables | None:
+    """Tables of kernels by their names; own products go before those of somebody else's GPU."""
+    if base.tables is None:
+        return None
+    names = {kind: Path(place).name.partition(".")[0] for kind, place in base.tables.named.items()}
+    return base.tables.changed(**names | ({"products": ""} if fits.products else {}))
 
 
 def _link(base: MeasuredLink, fits: Fits, origin: Origin) -> MeasuredLink:

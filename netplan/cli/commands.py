@@ -154,7 +154,8 @@ class AskingCommand(Strict):
                 rest.append(parameter)
             elif known.workload in ("", kind) or every:
                 group = named[known.group]
-                if every or known.group == "question" or known.option.basic:
+                foremost = known.option.basic or known.name in self.question.foremost
+                if every or known.group == "question" or foremost:
                     group.rows.append(_row(ctx, parameter, known))
                 else:
                     group.more.append(parameter.opts[0].removeprefix("--"))
@@ -204,7 +205,8 @@ def _row(ctx: click.Context, parameter: click.Parameter, known: Input) -> tuple[
         flags = parameter.opts[0]
         text = f"{text.rstrip('.')}: {', '.join(known.option.choices)}."
         text += f"  [default: {default}" if default else ""
-    return flags.replace("INTEGER", "N").replace("DECIMAL", "X").replace("TEXT", "NAME"), text
+    short = flags.replace("INTEGER", "N").replace("DECIMAL", "X")
+    return short if known.option.metavar else short.replace("TEXT", "NAME"), text
 
 
 def _lines(flags: str, text: str) -> list[str]:

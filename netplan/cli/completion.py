@@ -67,7 +67,7 @@ def completer_of(name: str) -> Completer | None:
     True
     >>> context, option = click.Context(click.Command("compare")), click.Option(["--fabric"])
     >>> [one.value for one in completer_of("fabric")(context, option, "rail")]
-    ['rail-only', 'rail-optimized']
+    ['rail-only', 'rail-only-ocs', 'rail-only-redundant', 'rail-optimized']
     """
     known = name in SHELF_OF_INPUT or name in (RECORDS, ROLES, SETTINGS, *CHANGES)
     if not known:

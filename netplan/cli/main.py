@@ -35,6 +35,7 @@ GROUPS = {
         "map": "How the kernels of a model lie on a chip, and how fast.",
         "optimize": "The cheapest and fastest networks: money against time.",
         "grow": "Growth in phases: what to buy when, no cable moved.",
+        "sites": "One job over several sites: km, ratio, fibre, losses.",
     },
     "Buy": {
         "report": "Documents to send: the procurement report, a spreadsheet.",
@@ -46,6 +47,8 @@ GROUPS = {
         "traffic": "Who sends how much to whom in one training iteration.",
         "collective": "How long a collective takes, as measured on such links.",
         "loads": "What every link carries, and bounds of collectives.",
+        "congestion": "Flows that share links: slowdown, and what pays.",
+        "jobs": "Jobs that come and go: waits, use, and what pays.",
         "simulate": "One iteration event by event: what waits where.",
         "draw": "A fabric as a drawing: loads or failures as colour.",
         "verify": "Published tables and designs against netplan.",

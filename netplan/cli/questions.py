@@ -28,9 +28,12 @@ QUESTIONS = {
     "collective": "questions.collective:Collective",
     "draw": "questions.draw:Draw",
     "loads": "questions.loads:Loads",
+    "congestion": "questions.congestion:Congestion",
+    "jobs": "questions.jobs:Jobs",
     "simulate": "questions.simulate:Simulate",
     "faults": "questions.faults:Faults",
     "grow": "questions.grow:Grow",
+    "sites": "questions.sites:SeveralSites",
     "cables": "questions.cables:Cables",
     "export": "questions.export:Export",
     "offers": "procurement.offers:Offers",
@@ -141,8 +144,8 @@ def page_in_a_file(answer: Answer, format_: str, path: Path | None) -> None:
 FORCE = click.Option(["--force"], is_flag=True, help="Replace files that are there.")
 
 
-def _folder(what: str, files_of: Callable[[Any], Any]) -> Beside:
-    """A catalog folder to write files of an answer into, if it has any."""
+def _folder(text: str, files_of: Callable[[Any], Any], name: str = "into") -> Beside:
+    """A folder to write files of an answer into, if it has any."""
 
     def write(answer: Any, folder: Path) -> None:  # noqa: ANN401 - of several questions
         files = files_of(answer)
@@ -150,7 +153,7 @@ def _folder(what: str, files_of: Callable[[Any], Any]) -> Beside:
             for file in files.write(folder, force=click.get_current_context().params["force"]):
                 say(f"wrote {file}")
 
-    return _place("into", f"Write {what} into this catalog folder.", write)
+    return _place(name, text, write)
 
 
 def _place(name: str, text: str, write: Callable[[Any, Path], None]) -> Beside:
@@ -169,7 +172,7 @@ def _file(
 FACTS: Mapping[str, Mapping[str, Any]] = {
     "cables": {"unsaid": "csv or, as FILE ends, xlsx; table with --compare", "show": _cables},
     "calibrate": {
-        "outputs": (_folder("the files", lambda answer: answer),),
+        "outputs": (_folder("Write the files into this catalog folder.", lambda answer: answer),),
         "extra": (
             FORCE,
             click.Option(
@@ -215,7 +218,11 @@ FACTS: Mapping[str, Mapping[str, Any]] = {
         )
     },
     "optimize": {
-        "outputs": (_folder("graphs of the front", lambda answer: answer.graphs),),
+        "outputs": (
+            _folder(
+                "Write graphs of the front into this catalog folder.", lambda answer: answer.graphs
+            ),
+        ),
         "extra": (FORCE,),
         "before": _with_a_search,
     },
@@ -225,6 +232,16 @@ FACTS: Mapping[str, Mapping[str, Any]] = {
             _file("xlsx", "Write the spreadsheet here, too.", lambda answer, _: answer.xlsx()),
         ),
         "show": page_in_a_file,
+    },
+    "serving": {
+        "outputs": (
+            _folder(
+                "Write launch commands of the best plan for vLLM into this folder.",
+                lambda answer: answer,
+                "write",
+            ),
+        ),
+        "extra": (FORCE,),
     },
     "simulate": {
         "outputs": (

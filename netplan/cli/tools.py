@@ -29,7 +29,7 @@ PART_HELP: dict[Part, str] = {
 }
 """What stands in each part of an inline scenario, by the names of the inputs."""
 NUMBER_KINDS = (
-    *("real", "ratio", "percent", "size", "batch", "whole-or-auto"),
+    *("real", "ratio", "quotient", "percent", "size", "batch", "whole-or-auto"),
     *("power", "power-or-share", "percent-or-cooling"),
 )
 PARTS_SCHEMA = {part: {"type": "object", "description": PART_HELP[part]} for part in PARTS}

@@ -20,20 +20,82 @@ A ring is charged switches that it does not have, and the chips of a group share
 netplan's own money comes from its bill of materials (`netplan.costing.fabric_bill`) alone. Up to
 four chips need no switches.
 
+What is not printed, prices of dies and all of HBM and NVLink, is assumed, each part with its range
+and its reason in ``costing/systems``: sums have a low, a base and a high end for it
+(:func:`system_amounts`). Dies draw what the fit of Fig. 9 gives.
+
 Source: user guide and logs of the public code of DFModel (Ko et al., ACM TACO 2024).
 """
 
 from collections.abc import Sequence
 from math import prod
+from typing import Literal, get_args
 
 from msgspec import Struct
 
+from netplan.catalog import Catalog, Record
+from netplan.costing.ranges import Range
 from netplan.errors import InputError
+from netplan.inputs.choices import End, Evidence
 from netplan.traffic.published_topology import Dimension
+from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.technologies import Link, Memory
+
+Amounts = Literal["price", "energy"]
+"""What is summed up: money, or power."""
+
+ENDS: tuple[End, ...] = get_args(End)
 
 SWITCHLESS_CHIPS = 4
 """Chips up to which switches are not charged [1]."""
+
+
+class PartAmounts(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What one part costs and draws: a die of a chip, or a byte per second of the others.
+
+    Parameters
+    ----------
+    part, of
+        Kind, and the chip, memory or link that it is of.
+    price_usd
+        Price of a die [USD].
+    price_usd_per_bytes_per_s
+        Price of the others [USD s/B].
+    energy_j_per_byte
+        Their energy [J/B].
+    evidence, source
+        How it is known, and where from.
+    """
+
+    part: Literal["die", "memory", "link", "switch_port"]
+    of: str
+    price_usd: Range | None = None
+    price_usd_per_bytes_per_s: Range | None = None
+    energy_j_per_byte: Range | None = None
+    evidence: Evidence
+    source: str
+
+    def __post_init__(self) -> None:
+        """Refuse ends out of order, and parts without what they need."""
+        units = (self.price_usd_per_bytes_per_s, self.energy_j_per_byte)
+        needed = (self.price_usd,) if self.part == "die" else units
+        for amount in needed:
+            if amount is None or not 0 < amount.low <= amount.base <= amount.high:
+                raise ValueError(f"{self.part} of {self.of} needs 0 < low <= base <= high")
+
+
+class SystemParts(Record, frozen=True, kw_only=True):
+    """What a paper does not price: ``parts``, a kind of each chip, memory or link."""
+
+    parts: tuple[PartAmounts, ...]
+    notes: tuple[str, ...] = ()
+
+    def part(self, kind: str, of: str) -> PartAmounts | None:
+        """The part of a chip, memory or link, or None."""
+        return next((row for row in self.parts if (row.part, row.of) == (kind, of)), None)
+
+
+SYSTEM_PARTS = Catalog("systems", "costing/systems", SystemParts)
 
 
 class Units(Struct, frozen=True):
@@ -50,49 +112,117 @@ class Units(Struct, frozen=True):
     switch_port: float
 
     @classmethod
-    def prices(cls, memory: Memory, link: Link) -> "Units":
-        """Prices of a memory and a link.
+    def of(
+        cls, memory: Memory, link: Link, what: Amounts, parts: SystemParts | None, end: End = "base"
+    ) -> "Units":
+        """Units of a memory and a link: as published, else as assumed.
+
+        Parameters
+        ----------
+        memory, link
+            The technologies.
+        what
+            Money, or power.
+        parts
+            What is assumed of those without a published unit; None: nothing.
+        end
+            Which end of what is assumed.
 
         Raises
         ------
         InputError
-            If a price is not published.
+            If a unit is neither published nor assumed.
+
+        Examples
+        --------
+        >>> from netplan.workloads.technologies import LINKS, MEMORIES
+        >>> Units.of(MEMORIES.load("ddr4"), LINKS.load("pcie4"), "price", None)
+        Units(memory=1e-09, link=2e-09, switch_port=2.4e-08)
         """
-        amounts = (
-            memory.price_usd_per_bytes_per_s,
-            link.price_usd_per_bytes_per_s,
-            link.switch_price_usd_per_bytes_per_s,
-        )
-        return cls(*_published(amounts, "price", memory, link))
+        published = {
+            "price": (
+                memory.price_usd_per_bytes_per_s,
+                link.price_usd_per_bytes_per_s,
+                link.switch_price_usd_per_bytes_per_s,
+            ),
+            "energy": (
+                memory.energy_j_per_byte,
+                link.energy_j_per_byte,
+                link.switch_energy_j_per_byte,
+            ),
+        }
+        kinds = (("memory", memory.name), ("link", link.name), ("switch_port", link.name))
+        units = []
+        for value, (kind, name) in zip(published[what], kinds, strict=True):
+            row = parts.part(kind, name) if parts else None
+            spread = row and (
+                row.price_usd_per_bytes_per_s if what == "price" else row.energy_j_per_byte
+            )
+            if value is None and spread is None:
+                raise InputError(
+                    f"no {what} is published for all of {memory.name} and {link.name}: put it into"
+                    " their files, or a part into costing/systems"
+                )
+            units.append(getattr(spread, end) if value is None else value)
+        return cls(*units)
 
-    @classmethod
-    def energies(cls, memory: Memory, link: Link) -> "Units":
-        """Energies of a memory and a link.
 
-        Raises
-        ------
-        InputError
-            If an energy is not published.
-        """
-        energies_j = (
-            memory.energy_j_per_byte,
-            link.energy_j_per_byte,
-            link.switch_energy_j_per_byte,
-        )
-        return cls(*_published(energies_j, "energy", memory, link))
+class SystemAmounts(Struct, frozen=True):
+    """Price and power of a whole system [USD], [W]."""
+
+    price_usd: Range
+    power_w: Range
 
 
-def _published(
-    values: Sequence[float | None], what: str, memory: Memory, link: Link
-) -> list[float]:
-    """The values, if all of them are known."""
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        raise InputError(
-            f"no {what} is published for all of {memory.name} and {link.name}: put it into their"
-            " files"
-        )
-    return known
+def system_amounts(
+    chip: Accelerator,
+    memory: Memory,
+    link: Link,
+    dimensions: Sequence[Dimension],
+    parts: SystemParts,
+) -> SystemAmounts | None:
+    """Price and power of chips, memories, links and switches, with what is assumed of them.
+
+    Parameters
+    ----------
+    chip, memory, link
+        What the system is made of.
+    dimensions
+        The network, innermost dimension first.
+    parts
+        What is assumed.
+
+    Returns
+    -------
+    SystemAmounts or None
+        None where a part has no amount.
+
+    Examples
+    --------
+    1,024 SN30 of the user guide in a torus of two equal rings, all of it published:
+
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> from netplan.workloads.technologies import LINKS, MEMORIES
+    >>> torus = [Dimension("ring", 32, 25e9)] * 2
+    >>> parts, memory = SYSTEM_PARTS.load("dfmodel-2024"), MEMORIES.load("ddr4")
+    >>> chip, link = ACCELERATORS.load("sn30"), LINKS.load("pcie4")
+    >>> system_amounts(chip, memory, link, torus, parts).price_usd.base.__round__()
+    17302784
+    """
+    die = parts.part("die", chip.name)
+    if die is None or die.price_usd is None:
+        return None
+    power_w = die_power_w(chip.tensor_flops_per_s)
+    ends: dict[Amounts, list[float]] = {"price": [], "energy": []}
+    try:
+        for what, totals in ends.items():
+            for end in ENDS:
+                die_amount = getattr(die.price_usd, end) if what == "price" else power_w
+                units = Units.of(memory, link, what, parts, end)
+                totals.append(published_amount(die_amount, memory.bytes_per_s, dimensions, units))
+    except InputError:
+        return None
+    return SystemAmounts(Range(*ends["price"]), Range(*ends["energy"]))
 
 
 def published_amount(
@@ -119,9 +249,10 @@ def published_amount(
     >>> from netplan.workloads.technologies import LINKS, MEMORIES
     >>> memory, link = MEMORIES.load("ddr4"), LINKS.load("pcie4")
     >>> torus = [Dimension("ring", 8, 50e9), Dimension("ring", 128, 50e9)]
-    >>> round(published_amount(16522.25023, 300e9, torus, Units.prices(memory, link)))
+    >>> price, energy = (Units.of(memory, link, what, None) for what in ("price", "energy"))
+    >>> round(published_amount(16522.25023, 300e9, torus, price))
     17757184
-    >>> round(published_amount(444.7061955, 300e9, torus, Units.energies(memory, link)), 1)
+    >>> round(published_amount(444.7061955, 300e9, torus, energy), 1)
     511325.0
     """
     chips = prod(dimension.size for dimension in dimensions)

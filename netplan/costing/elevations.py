@@ -16,7 +16,7 @@ from math import isnan
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Floats, Ints
+from netplan.arrays import Floats, Ints, distinct_values
 from netplan.costing.fabric_bill import Bill, BillBooks, hardware_of
 from netplan.costing.installation import install, place
 from netplan.costing.materials import switch_units
@@ -209,7 +209,7 @@ def _in_hall(layout: Layout, hall: FloorPlan, network: FabricGraph, height: int)
     tall = server.units if server is not None else 1
     node = np.concatenate((servers, others))
     units = np.concatenate((np.full(len(servers), tall), np.full(len(others), height)))
-    used = np.unique(layout.rack[node])
+    used = distinct_values(layout.rack[node])
     rack = np.searchsorted(used, layout.rack[node])
     names = [rack_place.name for rack_place in layout.racks()]
     most = server.max_w if server is not None else None

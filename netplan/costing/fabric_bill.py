@@ -9,6 +9,9 @@ study, the hardware of a recovery. So equal inputs cost the same to the cent, wh
 Gear inside HB domains has lines and a sum of its own (:mod:`~netplan.costing.hb_gear`). It is in
 the price of the network only where somebody asks for it, and then in that of every fabric.
 
+A network that lies in several sites has a fabric in each, and what joins them
+(:mod:`~netplan.costing.long_haul`); its lines are one order.
+
 Some lines may lack a price, or a power, and still leave fabrics comparable: networks beside, the
 first network card of each GPU, which are the same on every fabric, and what the book's source
 leaves out. What else lacks one *sets the fabric apart*: its sum is a lower bound ("at least"), and
@@ -28,6 +31,7 @@ from msgspec.structs import astuple
 from netplan.costing import materials, pricing
 from netplan.costing.cabling import CablingBook
 from netplan.costing.hb_gear import DomainGear, GearChoice, domain_gear, domains_of
+from netplan.costing.long_haul import LongHaul, long_haul
 from netplan.costing.prices import Part, PowerBook, PriceBook
 from netplan.costing.ranges import Range
 from netplan.costing.switches import (
@@ -36,21 +40,24 @@ from netplan.costing.switches import (
     SwitchModel,
     check_switch,
     circuit_layer,
+    rail_layer,
 )
 from netplan.costing.wiring import MANAGEMENT, Hardware, Run, Wiring, wire
 from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import AS_PUBLISHED, End
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
-from netplan.topologies.fabric import Fabric, LinkGroup, Sizing
+from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, side_by_side
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import UNCABLED, Medium
+from netplan.topologies.rail_circuits import CircuitPlan
 from netplan.topologies.specs import FabricSpec
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from netplan.costing.lifetime import Lifetime
+    from netplan.costing.long_haul import HaulBooks
     from netplan.topologies.cabling.floor_plan import FloorPlan
     from netplan.topologies.site_networks import SiteNetwork
 
@@ -85,6 +92,11 @@ class BillBooks(Struct, frozen=True):
         Whether network cards are bought with the network; else they come inside the servers.
     gear
         What HB domains are joined by, and whether that counts with the network.
+    rail_circuits
+        What is on circuit switches between GPUs and rails, of the model ``ocs``; None for those
+        that the fabric's file names.
+    haul
+        What joins the sites that the network lies in; None of one site.
     """
 
     prices: PriceBook
@@ -98,6 +110,8 @@ class BillBooks(Struct, frozen=True):
     compute: materials.Compute = materials.NO_COMPUTE
     cards: bool = True
     gear: GearChoice | None = None
+    rail_circuits: CircuitPlan | None = None
+    haul: "HaulBooks | None" = None
 
     @property
     def gear_counted(self) -> bool:
@@ -140,6 +154,8 @@ class Bill(Struct, frozen=True):
         Name of the hall that media follow from, or ``as-published``.
     media_given
         What the fabric's file says of media that no hall confirms, in words; empty without.
+    haul
+        What joins the sites of the network, whose lines are on the quote; None of one site.
     """
 
     fabric: Fabric
@@ -152,6 +168,7 @@ class Bill(Struct, frozen=True):
     inside: DomainGear
     hall: str
     media_given: str
+    haul: LongHaul | None = None
 
     @property
     def name(self) -> str:
@@ -218,10 +235,19 @@ class Bill(Struct, frozen=True):
         return self.cost_of("memory", "accelerators")
 
     @property
+    def networks(self) -> Range:
+        """Price of the networks alone, in all sites: no gear, no memory, nothing between sites."""
+        apart = ("hb-gear", "memory", "accelerators", "long-haul")
+        items = (item for item in self.quote.items if item.line.category not in apart)
+        return sum((item.total for item in items), start=pricing.NOTHING)
+
+    @property
     def priced(self) -> bool:
         """Whether any line has a price that sets fabrics apart."""
         items = (item for item in self.quote.items if item.price is not None)
-        return any(item.line.part not in MINOR for item in items)
+        return any(
+            item.line.part not in MINOR and item.line.category != "long-haul" for item in items
+        )
 
     @property
     def per_gpu(self) -> Range:
@@ -367,7 +393,7 @@ MINOR = frozenset({"fibre", "rack", "installation"})
 """Parts that are no network by themselves, whatever they cost."""
 
 
-class FabricBill(Bill, frozen=True):
+class FabricBill(Bill, frozen=True, kw_only=True):
     """A bill with what the network costs in its years of use."""
 
     life: "Lifetime"
@@ -482,9 +508,8 @@ def make_bill(
     49020928.0
     """
     fabric = build_fabric(spec, sizing) if fabric is None else fabric
-    made = _materials(spec, sizing, fabric, books)
+    made, site, haul = _built(spec, sizing, fabric, books, currency)
     compute = materials.compute_lines(books.compute, fabric.sizing.gpus, fabric.sizing.speed_gbps)
-    site = _site(books, fabric, made.racks.count)
     lines = (*made.lines, *site.lines, *compute)
     if books.prices.price("installation") is None:
         lines = tuple(line for line in lines if line.part != "installation")
@@ -495,6 +520,9 @@ def make_bill(
         lines = (*lines, *(item.line for item in inside.quote.items))
     ordered = spares(lines) if spares else lines
     quote = pricing.price_bill(ordered, books.prices, currency)
+    if haul is not None:
+        quote = quote.with_items_of(haul.quote)
+        lines = (*lines, *(item.line for item in haul.quote.items))
     draw = pricing.power_of(lines, books.power, books.models)
     models = (books.switch, books.ocs)
     power = (f"{model.name}: {model.power_note}" for model in models if model and model.power_note)
@@ -502,8 +530,46 @@ def make_bill(
     built = made.fabric or fabric
     return Bill(
         *(built, quote, draw, made.racks, notes, site.racks, sizing.hb_size, inside),
-        *(made.hall, made.media_given),
+        *(made.hall, made.media_given, haul),
     )
+
+
+def _built(
+    spec: FabricSpec, sizing: Sizing, fabric: Fabric, books: BillBooks, currency: str
+) -> "tuple[_Materials, materials.SiteBill, LongHaul | None]":
+    """What a fabric is built from, networks beside, and in several sites what joins these."""
+    if books.haul is None:
+        made = _materials(spec, sizing, fabric, books)
+        return made, _site(books, fabric, made.racks.count), None
+
+    sites = books.haul.deal(sizing)
+    alike: dict[int, tuple[Fabric, _Materials, materials.SiteBill]] = {}
+    for gpus in {site.gpus: None for site in sites.sites}:
+        sized = replace(sizing, gpus=gpus, hb_size=min(sizing.hb_size, gpus))
+        part = build_fabric(spec, sized)
+        made = _materials(spec, sized, part, books)
+        alike[gpus] = part, made, _site(books, part, made.racks.count)
+    parts = [(site.name, *alike[site.gpus]) for site in sites.sites]
+    counts = side_by_side(fabric, [made.fabric or part for _, part, made, _ in parts])
+    first = parts[0][2]
+    whole = replace(
+        first,
+        lines=materials.in_sites([(name, made.lines) for name, _, made, _ in parts]),
+        racks=replace(
+            first.racks,
+            devices=sum(made.racks.devices for _, _, made, _ in parts),
+            racks=sum(made.racks.count for _, _, made, _ in parts),
+        ),
+        notes=tuple(dict.fromkeys(note for _, _, made, _ in parts for note in made.notes)),
+        fabric=counts,
+    )
+    networks = materials.SiteBill(
+        materials.in_sites([(name, site.lines) for name, _, _, site in parts]),
+        sum(site.racks for *_, site in parts),
+        tuple(dict.fromkeys(note for *_, site in parts for note in site.notes)),
+    )
+    haul = long_haul(sites.pairs, books.haul.book, books.prices, books.haul.years, currency)
+    return whole, networks, haul
 
 
 def _site(books: BillBooks, fabric: Fabric, racks: int) -> materials.SiteBill:
@@ -532,24 +598,27 @@ def _materials(spec: FabricSpec, sizing: Sizing, fabric: Fabric, books: BillBook
     """Lines of the fabric itself, in its hall or as it was published."""
     if books.switch is not None and fabric.tiers:
         check_switch(books.switch, fabric.sizing.radix, fabric.sizing.speed_gbps, ())
-    layer = None
-    if spec.reads("circuit_switch") and (books.ocs is not None or spec.circuit_switch):
-        model = books.ocs or SWITCHES.load(spec.circuit_switch or "")
-        layer = circuit_layer(spec, fabric, model)
+    layer = _circuit_layer(spec, fabric, books)
     hall, hardware = books.hall, hardware_of(books, fabric.sizing, layer)
-    if hall is not None and layer is not None and not hall.by_rule:
+    placeless = layer is not None and layer.plan is None and layer.switches > 0
+    if hall is not None and placeless and not hall.by_rule:
         raise InputError(f"--hall {hall.name} has no place for the circuit switches of {spec.name}")
     named = spec.media_named
-    if hall is not None and layer is None and spec.hall is None:
+    if hall is not None and not placeless and spec.hall is None:
         several = hall.by_rule and fabric.sizing.gpus > LARGEST_HALL
+        if sizing.cage_cards > 1:
+            raise InfeasibleError(
+                f"accelerator.cage_cards = {sizing.cage_cards}: a hall chooses the cable of every"
+                " card by itself: add --hall as-published, or leave cage_cards out"
+            )
         made = _several_halls if several else _measured
         measured = made(spec, sizing, hardware, hall)
         if measured.confirms(named):
             return measured
     counted = _counted(fabric, hardware)
-    if hall is not None and layer is not None:
-        placeless = f"The hall {hall.name} has no place for circuit switches: media as published,"
-        notes = (*counted.notes, f"{placeless} lengths by kind of link.")
+    if hall is not None and placeless:
+        lacking = f"The hall {hall.name} has no place for circuit switches: media as published,"
+        notes = (*counted.notes, f"{lacking} lengths by kind of link.")
         counted = replace(counted, notes=notes)
     if not named or (hall is None and spec.hall == AS_PUBLISHED):
         return counted
@@ -560,6 +629,15 @@ def _materials(spec: FabricSpec, sizing: Sizing, fabric: Fabric, books: BillBook
         " --hall NAME."
     )
     return replace(counted, notes=(note, *counted.notes), media_given=given)
+
+
+def _circuit_layer(spec: FabricSpec, fabric: Fabric, books: BillBooks) -> CircuitLayer | None:
+    """Circuit switches that the books ask for, or that the fabric's file names."""
+    if books.rail_circuits is not None and books.ocs is not None:
+        return rail_layer(fabric, books.ocs, books.rail_circuits)
+    if spec.takes_circuits and (books.ocs is not None or spec.circuit_switch):
+        return circuit_layer(spec, fabric, books.ocs or SWITCHES.load(spec.circuit_switch or ""))
+    return None
 
 
 # A study asks for the same few fabrics with many batches, models and prices.
@@ -588,11 +666,12 @@ def _measured(
     site = place(hall, spec, sizing, hardware)
     wiring = install(fabric, site, hardware).wiring
     copper = _copper_links(wiring)
+    circuits = hardware.circuits.notes if hardware.circuits is not None else ()
     measured = f"Cable lengths and media from the hall {hall.name}."
     return _Materials(
         materials.bill_items(fabric, wiring, hardware, site.layout),
         materials.switch_racks(fabric, hardware, site.layout),
-        (*wiring.notes, measured, *((site.layout.note,) if site.layout.note else ())),
+        (*wiring.notes, *circuits, measured, *((site.layout.note,) if site.layout.note else ())),
         wiring,
         hall.name,
         fabric=replace(fabric, links=tuple(_in_hall(group, copper) for group in fabric.links)),
@@ -615,7 +694,7 @@ def _several_halls(
     counted = _counted(optical, hardware)
     several = f"More than {LARGEST_HALL:,} GPUs stand in several halls: "
     try:
-        sample = _measured(spec, smaller, hardware, hall).wiring
+        sample = _measured(spec, smaller, _circuits_of(smaller, hardware), hall).wiring
     except (InputError, InfeasibleError):  # of tori without such a size
         note = f"{several}optics, lengths by kind of link."
         return replace(counted, notes=(*counted.notes, note), hall=hall.name, fabric=optical)
@@ -631,6 +710,15 @@ def _several_halls(
         hall=hall.name,
         fabric=fabric,
     )
+
+
+def _circuits_of(smaller: Sizing, hardware: Hardware) -> Hardware:
+    """The hardware with circuit switches for fewer HB domains."""
+    layer = hardware.circuits
+    if layer is None or layer.plan is None:
+        return hardware
+    plan = replace(layer.plan, domains=smaller.domains)
+    return replace(hardware, circuits=replace(layer, switches=plan.switches, plan=plan))
 
 
 def _scaled(sample: Wiring, counted: Wiring) -> Iterator[Run]:

@@ -12,13 +12,18 @@ cage go to one and the same cage at the far end. All other links of a group with
 modules of one kind, that which spans the longest.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Bools, Floats, Indices, Ints
+from netplan.arrays import AnyInts, Bools, Floats, Indices, Ints, distinct_values
 from netplan.costing.wiring import (
+    BARE_FIBRE,
+    CARD,
+    CIRCUITS,
     SERVER,
     Ends,
     Hardware,
@@ -33,8 +38,9 @@ from netplan.costing.wiring import (
     port_banks,
     run_of,
 )
+from netplan.errors import NetplanError
 from netplan.records import replace
-from netplan.topologies.cabling.floor_plan import FloorPlan, Layout, lay_out
+from netplan.topologies.cabling.floor_plan import FloorPlan, Layout, lay_out, places_sold
 from netplan.topologies.expand import network_of
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing
 from netplan.topologies.graph import MANAGER, SWITCH, FabricGraph
@@ -79,7 +85,7 @@ class Installation(Struct, frozen=True, eq=False):
         Plugs and cables, one run for links of one kind and length.
     run
         Run of every link, a position in ``wiring.runs``; -1 of those on a chip, which have no
-        cable, shape (links,).
+        cable, and of those through a circuit switch that from the GPU to it, shape (links,).
     """
 
     site: Site
@@ -120,13 +126,16 @@ def place(hall: FloorPlan, spec: FabricSpec, sizing: Sizing, hardware: Hardware)
         If the hall is too small.
     """
     network = network_of(spec, sizing)
-    model = hardware.switch
+    model, layer = hardware.switch, hardware.circuits
     units = model.rack_units if model is not None else None
+    circuit_units = layer.model.rack_units if layer is not None else None
+    usual_units = hardware.cabling.racks.switch_units
     layout = lay_out(
         hall,
         network,
-        switch_units=units or hardware.cabling.racks.switch_units,
+        switch_units=units or usual_units,
         switch_w=hardware.switch_w,
+        circuits=(layer.switches if layer is not None else 0, circuit_units or usual_units),
     )
     sold = hall.stock_lengths_m or hardware.cabling.stock_lengths_m
     return Site(network, layout, *layout.stock_of(network, sold))
@@ -146,8 +155,20 @@ def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
     cages = _Cages.of(site.network, hardware, fabric.sizing)
     of_link = np.full(site.network.link_count, -1, np.int32)
     runs: list[Run] = []
+    halves: dict[int, _Half] = {}
     for group, ends in group_ends(fabric, hardware):
         links = _links_of(site.network, group, servers=SERVER in ends)
+        if CIRCUITS in ends and len(links):
+            both_m = _to_circuits(site, links, fabric, hardware)
+            # Light passes both, so that the modules at either end are those of the longest.
+            needed = Link.of(group, hardware.cabling, float(both_m.max()), ())
+            run, side = connect(group, ends, banks, needed), int(CARD in ends)
+            for half_m in distinct_values(both_m[side]).tolist():
+                members = links[both_m[side] == half_m]
+                of_link[members] = len(runs)
+                halves[len(runs)] = _Half(members, side)
+                runs.append(replace(run, links=len(members), length_m=half_m, measured=True))
+            continue
         batches = cages.batches(site, links)
         if batches is None:
             of_length = np.full(len(site.lengths_m), -1, np.int32)
@@ -164,9 +185,45 @@ def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
         for run, members in _group_runs((group, ends), banks, hardware, batches):
             of_link[links[members]] = len(runs)
             runs.append(run)
-    counted = tuple(cages.counted(runs, of_link))
+    counted = tuple(cages.counted(runs, of_link, halves))
     wiring = checked(fabric, Wiring(tuple(banks.values()), counted, ()))
     return Installation(site, wiring, of_link)
+
+
+class _Half(NamedTuple):
+    """Links that reach a circuit switch by a run of their own from one of their two ends."""
+
+    links: Ints
+    side: int  # 0 from a switch, 1 from a network card
+
+
+def _to_circuits(site: Site, links: Ints, fabric: Fabric, hardware: Hardware) -> Floats:
+    """Fibres from rail switches and from GPUs to circuit switches, as sold [m], shape (2, links).
+
+    Each link crosses the circuit switch of its GPU's block, for its number among the block's.
+    """
+    network, layer = site.network, hardware.circuits
+    if layer is None or layer.plan is None:
+        raise NetplanError(f"{fabric.name}: circuit switches without a plan of their ports")
+    plan, block_gpus = layer.plan, fabric.sizing.hb_size // layer.plan.blocks
+    ends = np.stack((network.source[links], network.target[links])).astype(np.int64)
+    ports = np.stack((network.source_port[links], network.target_port[links]))
+    at_target = ends[1] < network.gpus
+    switch, gpu = np.where(at_target, ends, ends[::-1])
+    domain, place = np.divmod(gpu, fabric.sizing.hb_size)
+    block, nth = np.divmod(place, block_gpus)
+    fibre = nth * fabric.ports_per_gpu + np.where(at_target, ports[1], ports[0])
+    shape = plan.fibres, plan.domains, plan.blocks
+    circuit = plan.table().switch[: prod(shape)].reshape(shape)[fibre, domain, block]
+    far = network.node_count + circuit
+    sold = np.array(site.layout.plan.stock_lengths_m or hardware.cabling.stock_lengths_m)
+    length_m = np.stack([site.layout.cable_m(near, far) for near in (switch, gpu)])
+    place_sold = np.minimum(places_sold(length_m, sold), len(sold) - 1)
+    # Beyond the longest on sale whole metres, as of all cables.
+    bought_m: Floats = np.maximum(
+        sold[place_sold], np.where(length_m > sold[-1], np.ceil(length_m), 0.0)
+    )
+    return bought_m
 
 
 def _links_of(network: FabricGraph, group: LinkGroup, *, servers: bool) -> Ints:
@@ -196,16 +253,19 @@ def _group_runs(
     near, far = (banks[end].cage for end in ends)
     left = np.ones(len(batches.own_m), bool)
     runs: list[tuple[Run, Bools]] = []
-    both = np.stack((batches.length_m, batches.parallel.astype(np.float64)))
-    for length_m, parallel in np.unique(both, axis=1).T.tolist():
-        link = Link.of(group, hardware.cabling, length_m, parallel=int(parallel))
+    lengths, place_ = np.unique(batches.length_m, return_inverse=True)
+    code = place_ * (1 + int(batches.parallel.max(initial=0))) + batches.parallel
+    _, first = np.unique(code, return_index=True)
+    for kind in first.tolist():
+        parallel = int(batches.parallel[kind])
+        link = Link.of(group, hardware.cabling, float(lengths[place_[kind]]), parallel=parallel)
         run = first_that_closes(near, far, link, optics=False) if parallel else None
         if run is not None:
-            members = (batches.length_m == length_m) & (batches.parallel == parallel)
+            members = code == code[kind]
             left &= ~members
             runs.append((run, members))
     longest = batches.own_m[left].max(initial=0.0)
-    for length_m in np.unique(batches.own_m[left]).tolist():
+    for length_m in distinct_values(batches.own_m[left]).tolist():
         needed = Link.of(group, hardware.cabling, longest, ())
         members = left & (batches.own_m == length_m)
         run = connect(group, ends, banks, needed)
@@ -222,7 +282,7 @@ class _Cages(Struct, frozen=True, eq=False):
     Nothing is told apart, in a fraction of the time, where each cage carries one link.
     """
 
-    number: Ints
+    number: Ints  # among all cages
     held: Ints  # links in it [1]
     size: Ints  # links that it can hold [1]
     shared: bool = True
@@ -247,7 +307,7 @@ class _Cages(Struct, frozen=True, eq=False):
             port = np.where(node < network.gpus, 0, port)
         cage = node * (1 + int(port.max(initial=0))) + port // size
         _, which, held = np.unique(cage, return_inverse=True, return_counts=True)
-        facts = (cage, held[which].reshape(cage.shape), size)
+        facts = (which.reshape(cage.shape), held[which].reshape(cage.shape), size)
         number, links, most = (np.where(turned, ends[::-1], ends) for ends in facts)
         return cls(number, links, most)
 
@@ -268,27 +328,41 @@ class _Cages(Struct, frozen=True, eq=False):
         parallel = np.ones(len(links), np.int64)
         if straight:
             # A straight cable joins one cage to one cage, with all the links of both.
-            _, pair, both = np.unique(number, axis=1, return_inverse=True, return_counts=True)
-            parallel = both[pair.ravel()]
+            joined = number[0] * (1 + int(number[1].max(initial=0))) + number[1]
+            _, pair, both = np.unique(joined, return_inverse=True, return_counts=True)
+            parallel = both[pair]
             whole = (parallel == held).all(axis=0)
         longest = np.zeros(len(cages))
         np.maximum.at(longest, cage, own_m)
         return _Batches(longest[cage], own_m, np.where(whole, parallel, 0))
 
-    def counted(self, runs: list[Run], of_link: Indices) -> Iterator[Run]:
-        """Runs with their plugs counted cage by cage; modules that share a cage count once."""
+    def counted(
+        self, runs: list[Run], of_link: Indices, halves: Mapping[int, _Half]
+    ) -> Iterator[Run]:
+        """Runs with their plugs counted cage by cage; modules that share a cage count once.
+
+        ``halves`` has the links of runs that end on circuit switches, each fibre in a port alone.
+        """
         if not self.shared:
             yield from runs
             return
-        seen: dict[str, Ints] = {}
+        seen: dict[str, Bools] = {}
+        none = np.zeros(int(self.number.max(initial=-1)) + 1, bool)
+        by_run = np.argsort(of_link, kind="stable")
+        first = np.searchsorted(of_link[by_run], np.arange(len(runs) + 1))
         for number, run in enumerate(runs):
-            links = np.flatnonzero(of_link == number)
+            half = halves.get(number)
+            links = by_run[first[number] : first[number + 1]] if half is None else half.links
             counts = []
             for plug, cage in zip(run.plugs, self.number, strict=True):
-                cages = np.unique(cage[links])
+                if plug.item == BARE_FIBRE:
+                    counts.append(len(links))
+                    continue
+                used = none.copy()
+                used[(cage if half is None else self.number[half.side])[links]] = True
                 if run.medium == "fibre":
-                    known = seen.get(plug.item, np.empty(0, np.int64))
-                    cages = np.setdiff1d(cages, known, assume_unique=True)
-                    seen[plug.item] = np.union1d(known, cages)
-                counts.append(len(cages))
+                    known = seen.setdefault(plug.item, none.copy())
+                    used &= ~known
+                    known |= used
+                counts.append(int(np.count_nonzero(used)))
             yield replace(run, counted=(counts[0], counts[1]))

@@ -102,6 +102,7 @@ Category = Literal[
     "installation",
     "memory",
     "accelerators",
+    "long-haul",
 ]
 SITE_NETWORKS_LEFT_OUT = {
     "storage": "storage network",
@@ -314,6 +315,37 @@ def bill_items(
     ]
     lines.append(_installation(lines, fabric.sizing.speed_gbps))
     return tuple(line for line in lines if line.quantity)
+
+
+def in_sites(lines: Sequence[tuple[str, Sequence[BillItem]]]) -> tuple[BillItem, ...]:
+    """Lines of several sites as one order: equal parts on one line, whose notes say which sites.
+
+    Parameters
+    ----------
+    lines
+        Lines of each site, with its name.
+
+    Returns
+    -------
+    tuple of BillItem
+        A line a part, in the order of the first site that has it.
+
+    Examples
+    --------
+    >>> rack = BillItem("racks", "Rack", "", 2, "each", "rack", 400.0, notes=("21 switches",))
+    >>> both = in_sites((("north", [rack]), ("south", [replace(rack, quantity=3)])))
+    >>> both[0].quantity, both[0].notes
+    (5, ('north: 21 switches', 'south: 21 switches'))
+    """
+    together: dict[BillItem, BillItem] = {}
+    for site, of_site in lines:
+        for line in of_site:
+            part = replace(line, quantity=0, notes=())
+            before = together.get(part, part)
+            notes = (*before.notes, *(f"{site}: {note}" for note in line.notes))
+            quantity = before.quantity + line.quantity
+            together[part] = replace(before, quantity=quantity, notes=notes)
+    return tuple(together.values())
 
 
 def _switches(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:

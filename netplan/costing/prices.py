@@ -35,6 +35,9 @@ Part = Literal[
     "installation",
     "memory",
     "accelerator",
+    "coherent_module",
+    "amplifier",
+    "lit_fibre",
 ]
 
 BASIS: dict[str, str] = {
@@ -61,6 +64,9 @@ PART_NAMES: dict[str, str] = {
     "installation": "cables laid",
     "memory": "GB of expanded memory",
     "accelerator": "accelerators",
+    "coherent_module": "coherent modules",
+    "amplifier": "amplifiers",
+    "lit_fibre": "fibre pairs between sites",
 }
 """Units of each part in words."""
 
@@ -75,6 +81,7 @@ PART_WORDS: dict[str, tuple[str, str]] = {
     "installation": ("cable laid", "cables laid"),
     "memory": ("expanded memory", "expanded memory"),
     "accelerators": ("accelerator", "accelerators"),
+    "long-haul": ("part between sites", "parts between sites"),
 }
 """Categories of a bill in words, one and several."""
 
@@ -85,7 +92,9 @@ BESIDE = frozenset({"memory", "accelerator"})
 PER_GB_S = frozenset({"hb-switch", "hb-board", "hb-copper", "hb-optic"})
 """Parts of the gear inside HB domains, priced by the GB/s one way; that of a size by the GPU."""
 
-SPEEDLESS = frozenset({"fibre", "ocs_port", "hb_gear", "rack", "installation"}) | BESIDE
+SPEEDLESS = BESIDE | frozenset(
+    {"fibre", "ocs_port", "hb_gear", "rack", "installation", "amplifier", "lit_fibre"}
+)
 """Parts whose price does not depend on the link rate."""
 
 HB_KIND = "hb-"
@@ -406,7 +415,7 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         unit = f"{self.currency}/{basis}"
         if price.unit.partition("/")[2] != basis:
             raise ValueError(f"{price.what}: unit must be {unit!r}, got {price.unit!r}")
-        if price.currency != self.currency and not self._knows(price.currency):
+        if price.currency != self.currency and not self.knows(price.currency):
             raise ValueError(
                 f"{price.what}: unit must be {unit!r}, got {price.unit!r}, and the book has no"
                 f" rate for {price.currency}: add one under rates"
@@ -507,7 +516,7 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         if source == target:
             return 1.0
         for currency in (source, target):
-            if not self._knows(currency):
+            if not self.knows(currency):
                 known = ", ".join([US_DOLLAR, *self.rates])
                 raise CatalogError(
                     f"prices {self.name}: no rate from {source} to {one_line(target)}: known:"
@@ -515,7 +524,19 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
                 )
         return self._per_usd(target) / self._per_usd(source)
 
-    def _knows(self, currency: str) -> bool:
+    def knows(self, currency: str) -> bool:
+        """Whether prices in a currency can be told in the book's own.
+
+        Parameters
+        ----------
+        currency
+            Such as ``USD``.
+
+        Returns
+        -------
+        bool
+            Dollars always, others by their rate.
+        """
         return currency == US_DOLLAR or currency in self.rates
 
     def _per_usd(self, currency: str) -> float:

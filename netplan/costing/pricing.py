@@ -25,6 +25,7 @@ from netplan.costing.materials import BillItem
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SwitchModel
 from netplan.inputs.choices import Evidence
+from netplan.records import replace
 
 NOTHING = Range.point(0.0)
 
@@ -105,6 +106,21 @@ class Quote(Struct, frozen=True):
     def unpriced(self) -> tuple[BillItem, ...]:
         """Lines that the book has no price for."""
         return tuple(item.line for item in self.items if item.price is None)
+
+    def with_items_of(self, other: "Quote") -> "Quote":
+        """The same with the lines of another quote in the same currency.
+
+        Parameters
+        ----------
+        other
+            Lines that were priced by themselves.
+
+        Returns
+        -------
+        Quote
+            With the total of both.
+        """
+        return replace(self, items=(*self.items, *other.items), total=self.total + other.total)
 
     @property
     def priced_parts(self) -> dict[str, tuple[int, Range]]:
@@ -241,7 +257,7 @@ class PowerDraw(Struct, frozen=True):
     """Whether the power of any line is known."""
 
 
-PASSIVE = frozenset({"fibre", "rack", "installation", "hb_gear"})
+PASSIVE = frozenset({"fibre", "rack", "installation", "hb_gear", "lit_fibre"})
 """Parts that draw no power, or whose power is not the network's."""
 
 

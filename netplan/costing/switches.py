@@ -7,7 +7,8 @@ Circuit switches join the cubes of a torus. Cubes of side c hold c^d chips. At e
 face, the links that leave all cubes in one dimension meet on one circuit switch, with two ports a
 cube, so that any whole cubes make a torus: d c^(d-1) switches for d dimensions (Jouppi et al.,
 arXiv:2304.01433: 3 x 16 = 48 for 64 cubes of 4 x 4 x 4). A link between cubes becomes two fibres,
-one from each face to the switch.
+one from each face to the switch. Those between GPUs and rails (Wang et al., arXiv:2307.12169,
+section 4.1) are counted in :mod:`netplan.topologies.rail_circuits`.
 """
 
 import re
@@ -25,8 +26,11 @@ from netplan.errors import CatalogError, InputError, UnknownNameError
 from netplan.records import Entry, PositiveFloat, PositiveInt
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.families.clos import ceil_div
+from netplan.topologies.families.switched import RailOnly
 from netplan.topologies.families.torus import Torus, torus_shape
+from netplan.topologies.rail_circuits import ENDS, CircuitPlan
 from netplan.topologies.specs import FabricSpec
+from netplan.units import counted
 
 Airflow = Literal["power-to-connector", "connector-to-power", "liquid"]
 """Way of the air through a switch: in at the power supplies, or in at the connectors."""
@@ -447,12 +451,13 @@ def cage_links(model: SwitchModel, radix: int) -> int:
 
 
 class CircuitLayer(Struct, frozen=True):
-    """Circuit switches of one model and their ports in use [1]."""
+    """Circuit switches of one model and their ports in use [1]; of rails, what is on them."""
 
     model: SwitchModel
     switches: int
     ports_used: int
     notes: tuple[str, ...] = ()
+    plan: CircuitPlan | None = None
 
 
 def check_circuit(model: SwitchModel) -> SwitchModel:
@@ -463,19 +468,19 @@ def check_circuit(model: SwitchModel) -> SwitchModel:
 
 
 def circuit_layer(spec: FabricSpec, fabric: Fabric, model: SwitchModel) -> CircuitLayer:
-    """Circuit switches for a torus of whole cubes.
+    """Circuit switches for a torus of whole cubes, or between GPUs and separate rails.
 
     Parameters
     ----------
     spec, fabric
-        A torus of single chips with ``copper_block``, and its sized form.
+        A torus of single chips with ``copper_block``, or a fabric of rails, and its sized form.
     model
         An optical circuit switch of the catalog.
 
     Raises
     ------
     InputError
-        If the fabric is not a torus of whole cubes, or the model switches packets.
+        If the fabric is neither rails nor a torus of whole cubes, or the model switches packets.
 
     Examples
     --------
@@ -486,9 +491,12 @@ def circuit_layer(spec: FabricSpec, fabric: Fabric, model: SwitchModel) -> Circu
     (48, 6144)
     """
     check_circuit(model)
+    if isinstance(spec, RailOnly) and spec.circuit_switch:
+        return rail_layer(fabric, model)
     if not isinstance(spec, Torus):
         raise InputError(
-            f"--ocs {model.name}: {spec.name} is no torus; circuit switches join cubes"
+            f"--ocs {model.name}: {spec.name} is no torus; circuit switches join cubes, or rails"
+            " (rail-only-ocs)"
         )
     block, chips = spec.copper_block, fabric.sizing.hb_size == 1
     sizes = torus_shape(spec, fabric.sizing)
@@ -510,6 +518,42 @@ def circuit_layer(spec: FabricSpec, fabric: Fabric, model: SwitchModel) -> Circu
         f" {model.cages} ports: not every choice of cubes can be joined."
     )
     return CircuitLayer(model, positions * groups, ports, (shared,) if groups > 1 else ())
+
+
+def rail_layer(fabric: Fabric, model: SwitchModel, plan: CircuitPlan | None = None) -> CircuitLayer:
+    """Circuit switches between GPUs and separate rails.
+
+    Parameters
+    ----------
+    fabric
+        The sized rails.
+    model
+        The circuit switches.
+    plan
+        What is on them; any GPU of a domain on the rails of those on its own switches without.
+
+    Examples
+    --------
+    >>> from netplan import Scenario
+    >>> fabric = Scenario.load("hgx-h100").replace(gpus=1024, radix=64).fabric("rail-only")
+    >>> layer = rail_layer(fabric.counts, SWITCHES.load("palomar"))
+    >>> layer.switches, layer.ports_used
+    (16, 2048)
+    """
+    sizing = fabric.sizing
+    used = ENDS * fabric.nic_ports if fabric.switches else 0
+    if plan is None:
+        plan = CircuitPlan(model.cages, sizing.domains, sizing.hb_size, fabric.ports_per_gpu)
+    elif used and plan.spares:
+        used = plan.ports_used
+    reach = (
+        f"The fibres of {plan.largest * sizing.hb_size // plan.blocks:,} GPUs of an HB domain and"
+        f" of their rails meet on a circuit switch, {counted(plan.sets, 'switch', 'switches')} a"
+        " domain and port: an idle GPU takes any of those places (faults --policy reconfigure)."
+    )
+    return CircuitLayer(
+        model, plan.switches if used else 0, used, (reach,) if used else (), plan if used else None
+    )
 
 
 def packet_ports(model: SwitchModel, speed_gbps: float, roots: Sequence[Path]) -> int:

@@ -263,7 +263,7 @@ Ends = tuple[str, str]
 class Hardware(Struct, frozen=True):
     """What a fabric is built from.
 
-    Without a switch model the cages take any plug; circuits join the cubes of a torus. A switch
+    Without a switch model the cages take any plug; circuits join cubes, or rails. A switch
     draws ``switch_w`` with modules in all its ports, as far as that is known [W].
     """
 
@@ -388,10 +388,11 @@ def port_banks(fabric: Fabric, hardware: Hardware) -> Iterator[PortBank]:
     if model is not None and fabric.tiers:
         card_cage = _card_cage(fabric.sizing, hardware.cabling)
     # Cards are one pool: copper may end on some and optics on others.
-    yield PortBank(CARD, 1, fabric.nic_ports // card_cage.links, card_cage)
+    yield PortBank(CARD, 1, ceil_div(fabric.nic_ports, card_cage.links), card_cage)
     servers = _management_links(fabric)
     if servers:
-        yield PortBank(SERVER, 1, servers, card_cage)
+        alone = card_cage.links if sizing.cage_cards == 1 else 1
+        yield PortBank(SERVER, 1, servers, replace(card_cage, links=alone))
     if hardware.circuits is not None:
         circuits = hardware.circuits
         fibre = Cage(circuits.model.form, speed)
@@ -437,7 +438,7 @@ def _card_cage(sizing: Sizing, cabling: CablingBook) -> Cage:
     """
     card = cabling.card(sizing.card_gbps)
     if sizing.port_split == 1:
-        return Cage(card.form, sizing.speed_gbps, 1, card.lane_gbps)
+        return Cage(card.form, sizing.speed_gbps, sizing.cage_cards, card.lane_gbps)
     for split in card.splits:
         if split.links == sizing.port_split:
             return Cage(card.form, split.speed_gbps, split.links, split.lane_gbps)
@@ -476,6 +477,11 @@ def _tier_ends(fabric: Fabric, hardware: Hardware) -> Iterator[tuple[LinkGroup, 
         if group.medium in UNCABLED:
             continue  # nobody buys it
         if group.role == "host":
+            if hardware.circuits is not None and hardware.circuits.switches:
+                # A link to a rail becomes two fibres, one from each side to the circuit switch.
+                for end in (high, CARD):
+                    yield replace(group, medium="optical"), (end, CIRCUITS)
+                continue
             servers = _management_links(fabric) if group.tiers == (0, 1) else 0
             yield replace(group, links=group.links - servers), (high, CARD)
             if servers:

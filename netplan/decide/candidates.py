@@ -86,6 +86,12 @@ class Candidate(Struct, frozen=True):
         return self.timed is not None and self.timed.error is not None
 
     @property
+    def floor(self) -> str:
+        """The sign of a price without what joins sites, which every network lacks; else empty."""
+        haul = self.bill.haul if self.bill else None
+        return "≥ " if haul and haul.unpriced else ""
+
+    @property
     def media_given(self) -> str:
         """What its file says of media that no hall confirms; empty without."""
         return self.bill.media_given if self.bill is not None else ""

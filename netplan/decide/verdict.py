@@ -408,7 +408,7 @@ def _sentence(even: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
         )
     start = f"Within {near} of the fastest, " if basis.rule == "near-fastest" else ""
     verb = "costs least" if alone else "tie for the least cost"
-    return f"{start}{names} {verb}: {basis.amount(best.price)}{best.ends}"
+    return f"{start}{names} {verb}: {best.floor}{basis.amount(best.price)}{best.ends}"
 
 
 def _aside(candidates: Sequence[Candidate], best: Candidate, basis: Basis) -> Iterator[str]:

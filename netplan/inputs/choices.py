@@ -21,6 +21,8 @@ Interleave = Literal["none", "whole", "any"]
 ScheduleName = Literal["1f1b", "gpipe", "interleaved", "zb-1p", "zb-2p"]
 Optimizer = Literal["adam", "sgd"]
 MemoryPart = Literal["optimizer", "gradients", "weights", "activations", "buffers"]
+AfterFailure = Literal["go-on", "reconfigure", "replace"]
+"""After a failed GPU: without its domain, with an idle GPU of it, or with spare ones beside it."""
 Policy = Literal["states-first", "uniform"]
 """What spills first into an expanded memory."""
 Execution = Literal["fused", "kernel-by-kernel"]
@@ -38,9 +40,19 @@ MemoryModel = Literal["stack", "model"]
 """What memory holds: as training software keeps it, or as the iteration model's paper has it."""
 ServingFormat = Literal[Precision, "int4"]
 """Formats of stored weights; whole numbers of 4 bits are multiplied in 16 bits."""
-KernelSource = Literal["measured", "roofline"]
+KernelSource = Literal["measured", "fitted", "roofline"]
+"""How served kernels are timed: by tables where there are some, by forms alone, at whole rates."""
+TimeOrigin = Literal["table", "table-other-shape", "form"]
+"""What the time of a kernel is from: a table, one of other shapes or another stack, or a form."""
 Scheme = Literal["sequence", "tree"]
 """What a smaller model drafts."""
+Drafting = Literal["sequence", "tree", "mtp"]
+"""The same, or that layers of the model itself draft: multi-token prediction."""
+Exchange = Literal["gather", "deepep", "mnnvl"]
+"""How copies of attention bring tokens to the experts they share: all of them to all GPUs, or each
+to the GPUs of its experts, by DeepEP or over multi-node NVLink."""
+WindowCache = Literal["full", "window"]
+"""What layers with windows keep of a request: all of it, or what the window sees."""
 Evidence = Literal["shipping", "announced", "rumoured", "derived", "assumed"]
 """What a value of a catalog is made of."""
 Confirmed = Literal["primary", "secondary", "carried", "computed", "none"]
@@ -51,3 +63,11 @@ OpticsKind = Literal["dsp", "lpo", "cpo"]
 """Ends of optical links: modules with a DSP, linear ones, or optics packaged with the switch."""
 End = Literal["low", "base", "high"]
 """Which end of a range."""
+Layout = Literal["mesh", "ring", "line", "hub"]
+"""Which sites have fibre to which."""
+AcrossSites = Literal["data", "pipeline", "both"]
+"""What of a job lies in several sites: replicas, stages, or whatever is faster."""
+LONGEST_KM = 40_000.0
+"""Length of the equator: no two sites are farther apart by a sensible route [km]."""
+LEAST_RATIO, MOST_RATIO = 0.1, 1e6
+"""Least and greatest rate of a site's GPUs over what leaves it [1]."""

@@ -28,6 +28,7 @@ Kind = Literal[
     "whole",
     "real",
     "ratio",
+    "quotient",
     "percent",
     "choice",
     "flag",
@@ -52,6 +53,7 @@ class Option(Struct, frozen=True):
     """What is known of one input beside its name and type.
 
     Its kind says how a text is read: ``whole`` (32,768 or 32Ki), ``real``, ``ratio`` (3:1),
+    ``quotient`` (the same, below 1 too),
     ``percent`` (7%), ``size`` (512MiB, or a range), ``batch`` (2048, or 0.25/gpu),
     ``whole-or-auto`` (64, or auto: searched), ``power`` (20MW), ``power-or-share`` (500W, or 80%),
     ``percent-or-cooling`` (30%, or cold-plate), ``text`` (a name or a path to a file), ``choice``,
@@ -64,7 +66,8 @@ class Option(Struct, frozen=True):
     file; ``values`` counts what follows the flag. A ``source`` is where inputs are read from, and
     none itself. ``--help`` shows what is ``basic`` of a part of the scenario, ``--help-all`` the
     rest too; ``aliases`` are names of before, of the flag and of the keyword alike. What is
-    ``quiet`` stands in the inputs of an answer only where it is not at its default.
+    ``quiet`` stands in the inputs of an answer only where it is not at its default. ``synonyms``
+    are pairs of two choices that mean the same: the first is read as the second.
     """
 
     help: str
@@ -84,6 +87,7 @@ class Option(Struct, frozen=True):
     basic: bool = False
     aliases: tuple[str, ...] = ()
     quiet: bool = False
+    synonyms: tuple[tuple[str, str], ...] = ()
 
     def flag_of(self, name: str) -> str:
         """The flag of an input of this name, without that which turns it off.
@@ -150,6 +154,9 @@ def read_option(name: str, option: Option, value: Any) -> object:  # noqa: ANN40
     --------
     >>> read_option("gpus", Option("GPUs.", "whole"), "16Ki")
     16384
+    >>> same = (("spray", "ecmp"),)
+    >>> read_option("routing", Option("", choices=("ecmp", "spray"), synonyms=same), "spray")
+    'ecmp'
     """
     if option.kind == "settings":
         return read_settings(value)
@@ -174,6 +181,8 @@ def read_option(name: str, option: Option, value: Any) -> object:  # noqa: ANN40
     if option.choices and unknown:
         flag = option.flag_of(name)
         raise InputError(f"unknown {flag} {unknown[0]!r:.40}: use {', '.join(option.choices)}")
+    synonyms = dict(option.synonyms)
+    read_values = tuple(synonyms.get(str(entry), entry) for entry in read_values)
     read = read_values if several else read_values[0]
     _check_size(option.flag_of(name), option, read)
     return read
@@ -181,7 +190,7 @@ def read_option(name: str, option: Option, value: Any) -> object:  # noqa: ANN40
 
 def _check_size(flag: str, option: Option, value: object) -> None:
     """Refuse numbers whose sums and products nothing can hold, before anything counts with them."""
-    if option.kind in ("real", "ratio", "percent") and isinstance(value, int | float):
+    if option.kind in ("real", "ratio", "quotient", "percent") and isinstance(value, int | float):
         if LARGEST_REAL < abs(value) < inf:
             raise InputError(f"{flag} {value:g} is out of range: give a number to {LARGEST_REAL:g}")
         return

@@ -46,6 +46,23 @@ def integer(text: str) -> int:
         raise InputError(f"{text!r} is not a whole number{_suggestion(text)}") from None
 
 
+MOST_DIGITS = 15
+"""Digits of a number that an input may hold: more are no amount, and Python reads no thousands."""
+
+
+def digits(text: str) -> int | None:
+    """The whole number that digits alone write; None of all else, or of more than `MOST_DIGITS`.
+
+    Examples
+    --------
+    >>> digits("12"), digits("-3"), digits("1k"), digits("9" * 5000)
+    (12, -3, None, None)
+    """
+    written = text.removeprefix("-")
+    plain = written.isascii() and written.isdecimal() and len(written) <= MOST_DIGITS
+    return int(text) if plain else None
+
+
 def _suggestion(text: str) -> str:
     try:
         value = float(text)
@@ -165,16 +182,58 @@ def software_month(text: str) -> str:
     return min(max(text, FIRST_MONTH), LAST_MONTH)
 
 
+def release_month(text: str) -> str:
+    """Read a month of serving software.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+
+    Examples
+    --------
+    >>> release_month("2026-02")
+    '2026-02'
+    """
+    if not _MONTH.fullmatch(text):
+        raise InputError(f"--software-date {text!r:.40} is no month: give YYYY-MM")
+    return text
+
+
 def ratio(text: str) -> float:
     """Read an oversubscription ratio, ``3`` or ``3:1``: bandwidth down to bandwidth up."""
-    down, _, up = text.partition(":")
-    try:
-        oversubscription = float(down) / float(up or 1)
-    except (ValueError, ZeroDivisionError):
-        raise InputError(f"{text!r} is not a ratio: write 3 or 3:1") from None
+    oversubscription = _divided(text)
     if not 1 <= oversubscription < float("inf"):
         raise InputError(f"{text!r} is out of range: at least 1:1")
     return oversubscription
+
+
+def quotient(text: str) -> float:
+    """Read a ratio of two rates, ``4.5`` or ``4.5:1``, which may be below one.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+
+    Examples
+    --------
+    >>> quotient("1:2"), quotient("4.5")
+    (0.5, 4.5)
+    """
+    rates = _divided(text)
+    if not 0 < rates < float("inf"):
+        raise InputError(f"{text!r} is out of range: more than 0:1")
+    return rates
+
+
+def _divided(text: str) -> float:
+    """The number before a colon over that behind it, if there is one."""
+    first, _, second = text.partition(":")
+    try:
+        return float(first) / float(second or 1)
+    except (ValueError, ZeroDivisionError):
+        raise InputError(f"{text!r} is not a ratio: write 3 or 3:1") from None
 
 
 def percent(text: str) -> float:
@@ -311,6 +370,7 @@ NUMBERS: Mapping[str, Callable[[str], float]] = {
     "whole": integer,
     "real": decimal,
     "ratio": ratio,
+    "quotient": quotient,
     "percent": percent,
 }
 

@@ -138,7 +138,7 @@ def roofline(
     part, training = setting.assumptions.compute, setting.training
     if training.measured is not None:
         return training.measured.parts_s(operation, work, _moved_bytes(operation, work, setting))
-    slowdown = part.attention_slowdown if operation.module == "attention" else 1.0
+    slowdown = part.slowdown_of(operation)
     compute_s: Amount = part.kernel_latency_s
     memory_s: Amount = 0.0
     if not _is_none(work.tensor_flops):

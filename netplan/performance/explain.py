@@ -17,6 +17,7 @@ the optimizer's update reads and writes what it needs of them.
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from math import isclose
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,6 +69,10 @@ class Term(Struct, frozen=True):
         return self.operation, self.direction, self.part
 
 
+ROUNDING = 1e-12
+"""Terms that differ by a smaller share are sums of the same parts in another order [1]."""
+
+
 class Difference(Struct, frozen=True):
     """The same term of two evaluations, and the second less the first [s]."""
 
@@ -77,6 +82,17 @@ class Difference(Struct, frozen=True):
     first_s: float
     second_s: float
     difference_s: float
+
+    @property
+    def is_rounding(self) -> bool:
+        """Whether it is none but for the order in which parts were summed up.
+
+        Examples
+        --------
+        >>> [Difference("update", "", "", 0.3, s, 0.0).is_rounding for s in (0.1 + 0.2, 0.31)]
+        [True, False]
+        """
+        return isclose(self.first_s, self.second_s, rel_tol=ROUNDING)
 
     def to_dict(self) -> dict[str, str | float]:
         """The row as JSON."""

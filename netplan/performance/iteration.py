@@ -35,15 +35,20 @@ Eq. 2 to 7; interleaving as in Narayanan et al. (arXiv:2104.04473, Sec. 2.2).
 Data parallel collectives work on one layer at a time and hide behind the same pass through another
 layer. Of r passes through n layers the first is exposed,
 
-    x + (r n - 1) max(x - t, 0),
+    E(x, r n) = x + (r n - 1) max(x - t, 0),
 
 with the collective's time x and the pass's time t. The ZeRO stage sets x and r
 (`netplan.workloads.program`); an all_reduce takes a reduce_scatter and an all_gather. Where they
 are *queued*, one all_reduce for each layer waits until its gradients are there and the one before
-is through, once an iteration: the same formula, t the time from the gradients of one layer to those
-of the next (COMET, arXiv:2211.16648, has them *hidden*: they take nothing). Those of a
-recommendation model wait for the gradients of their own layer each, what is left is exposed. The
-update of the weights follows them where it is counted.
+is through: E(x, n), t the time from the gradients of one layer to those of the next. ZeRO repeats
+part of them, y, for each of m microbatches; with the time D between two of these there is left
+behind the last but one, and then in all,
+
+    w = E(y, n) + (m - 2) max(n y - D, 0),    max(E(x, n), w + n x - D).
+
+The update of the weights, where it is counted, makes t and D of the last microbatch longer. (COMET,
+arXiv:2211.16648, has all of them *hidden*: they take nothing.) Those of a recommendation model wait
+for the gradients of their own layer each, what is left is exposed.
 """
 
 from collections.abc import Sequence
@@ -87,6 +92,7 @@ class _PlacementTerms(Struct, frozen=True, eq=False):
     fill: HopTime  # all hops from the first stage to the last
     forward_s: Floats  # data parallel collectives of one layer (of the stage if nothing overlaps)
     backward_s: Floats
+    repeated_s: Floats  # queued ones of a microbatch that is not the last
     ends_s: Floats  # those of embedding and head
     alone: Bools  # whether there is only one stage
     middle: Bools  # whether there are stages without an end
@@ -136,8 +142,10 @@ def _placement_terms(
     if setting.assumptions.overlap.data == "exposed":
         weights, experts = weights * layers, experts * layers
     shared = _SharedWeights(table.repetition, network, placements)
+    repeated = np.zeros(placements.count)
     if setting.assumptions.overlap.data == "queued":
-        forward, backward = shared.queued_s(weights, experts)
+        forward = np.zeros(placements.count)
+        backward, repeated = shared.queued_s(weights, experts)
         if table.queue:
             backward = shared.left_s(table.queue, row)
     else:
@@ -153,6 +161,7 @@ def _placement_terms(
         fill,
         forward,
         backward,
+        repeated,
         ends_s,
         alone=stages == 1,
         middle=stages > ENDS,
@@ -196,18 +205,23 @@ class _SharedWeights(Struct, frozen=True, eq=False):
         return forward, backward
 
     def queued_s(self, weights: Floats, experts: Floats) -> tuple[Floats, Floats]:
-        """The same as one all_reduce behind the backward pass; sharded weights are gathered too."""
-        sharded = self.rules.synchronisation.forward_repeats
-        kinds: tuple[CollectiveKind, ...] = ("all_reduce", *_HALVES[:sharded])
-        backward = sum(self.seconds(kinds, weights, experts), np.zeros_like(weights))
-        return np.zeros_like(weights), backward
+        """One all_reduce behind the last microbatch, and what others repeat of it [s].
+
+        Sharded weights are gathered once more by each of them.
+        """
+        rule = self.rules.synchronisation
+        kinds: tuple[CollectiveKind, ...] = ("all_reduce", *_HALVES)
+        last, gather, scatter = self.seconds(kinds, weights, experts)
+        if rule.forward_repeats:
+            return last + gather, last + gather
+        return last, scatter if rule.backward_repeats else np.zeros_like(last)
 
     def left_s(self, queue: Sequence[QueuedGradients], row: Ints) -> Floats:
         """What is left behind the backward pass of all_reduces of single operations [s]."""
         end_s = np.full(self.placements.count, -np.inf)
         for gradients in queue:
             held = gradients.weight_bytes[row]
-            _, each_s = self.queued_s(held, np.zeros_like(held))
+            each_s, _ = self.queued_s(held, np.zeros_like(held))
             end_s = np.maximum(end_s, -gradients.lead_s[row]) + each_s
         left_s: Floats = np.maximum(end_s, 0.0)
         return left_s
@@ -377,10 +391,17 @@ class IterationTerms(Struct, frozen=True, eq=False):
         """Collectives of one layer after the other, each once its gradients are there [s]."""
         terms, placed = self.schedule, self.placement
         layers = terms.passes[schedule] / terms.microbatches[schedule]
-        ready_s = self.gradient_s[row]
-        if self.update_s is not None:
-            ready_s = ready_s + self.update_s[schedule] / layers
-        queued = _exposed_s(placed.backward_s[place], ready_s, layers - 1)
+        update_s = 0.0 if self.update_s is None else self.update_s[schedule]
+        ready_s = self.gradient_s[row] + update_s / layers
+        last_s, repeated_s = placed.backward_s[place], placed.repeated_s[place]
+        queued = _exposed_s(last_s, ready_s, layers - 1)
+        if (terms.microbatches > 1).any() and repeated_s.any():
+            pause_s = layers * self.layer_s[row]
+            more = np.maximum(terms.microbatches[schedule] - 2, 0)
+            before = _exposed_s(repeated_s, self.gradient_s[row], layers - 1)
+            before += more * np.maximum(layers * repeated_s - pause_s, 0)
+            several = np.maximum(queued, before + layers * last_s - pause_s - update_s)
+            queued = np.where(terms.microbatches[schedule] > 1, several, queued)
         exposed: Floats = queued + placed.ends_s[place]
         return exposed
 

@@ -27,6 +27,7 @@ from netplan.records import (
     replace,
 )
 from netplan.traffic.hierarchy import Communication, Schedule
+from netplan.workloads.operations import Operation
 from netplan.workloads.program import Counting, Zero
 
 OPTIMIZER_BYTES: dict[Optimizer, float] = {"adam": 12.0, "sgd": 4.0}
@@ -45,9 +46,10 @@ class ComputePart(Entry, frozen=True, kw_only=True):
     products and move no bytes, ``tiled`` ones read their operands again as far as the accelerator's
     ``sram_bytes`` do not hold them (`netplan.workloads.tiled_layer`). ``kernel_latency_s`` is paid
     once an operation and direction; ``attention_slowdown`` stretches the FLOPs of the attention
-    part. ``kernels`` follow the ``roofline``, are timed as they were ``measured`` one by one, or as
-    whole runs were ``calibrated``. ``recompute`` is what the backward pass computes again where
-    nothing else is asked for.
+    part, or of its ``scores`` alone (queries by keys, and their result by values), as
+    ``attention_slowdown_of`` says. ``kernels`` follow the ``roofline``, are timed as they were
+    ``measured`` one by one, or as whole runs were ``calibrated``. ``recompute`` is what the
+    backward pass computes again where nothing else is asked for.
     """
 
     operations: Counting
@@ -57,6 +59,34 @@ class ComputePart(Entry, frozen=True, kw_only=True):
     tensor_efficiency: PositiveShare = 1.0
     vector_efficiency: PositiveShare = 1.0
     attention_slowdown: PositiveFloat = 1.0
+    attention_slowdown_of: Literal["attention", "scores"] = "attention"
+
+    def slowdown_of(self, operation: Operation) -> float:
+        """What the FLOPs of an operation are stretched by [1].
+
+        Parameters
+        ----------
+        operation
+            An operation of a layer, by its module and whether it is products of scores.
+
+        Returns
+        -------
+        float
+            1 where it is not stretched [1].
+
+        Examples
+        --------
+        >>> from netplan.workloads.operations import NO_WORK
+        >>> part = ComputePart(
+        ...     operations="counted", attention_slowdown=2.5, attention_slowdown_of="scores"
+        ... )
+        >>> projections = Operation("qkv", "attention", 0.0, 0.0, NO_WORK, NO_WORK)
+        >>> part.slowdown_of(projections), part.slowdown_of(replace(projections, scores=True))
+        (1.0, 2.5)
+        """
+        whole = self.attention_slowdown_of == "attention"
+        stretched = operation.module == "attention" and (whole or operation.scores)
+        return self.attention_slowdown if stretched else 1.0
 
 
 class CommunicationPart(Entry, frozen=True, kw_only=True):
@@ -120,7 +150,7 @@ class SpacePart(Entry, frozen=True, kw_only=True):
     ``none`` of the interleaved schedules, ``whole`` ones (microbatches in groups of the pipeline's
     length) or ``any``.
     ``plans`` of ``powers-of-two`` are few (`netplan.performance.search`), whatever the rest
-    says.
+    says; of these a replica runs ``any`` number of ``microbatches``, or ``one``.
     """
 
     tensor: Literal["heads", "sequence"]
@@ -129,6 +159,7 @@ class SpacePart(Entry, frozen=True, kw_only=True):
     interleave: Literal["none", "whole", "any"]
     divisibility: Literal["exact", "free"] = "exact"
     plans: Literal["all", "powers-of-two"] = "all"
+    microbatches: Literal["any", "one"] = "any"
 
 
 class MemoryPart(Entry, frozen=True, kw_only=True):

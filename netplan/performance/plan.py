@@ -324,6 +324,37 @@ class PlanTime(Struct, frozen=True):
         parts = {f"{name}_s": self.breakdown_s[name] for name in ("expert_comm", "host")}
         return asdict(self.growth) | parts
 
+    def beside_slow_gpu_s(self, share: float) -> float:
+        """The iteration beside one GPU that has a share of its rate left, at most [s].
+
+        It sets the pace of its pipeline, for which all others wait: all that a stage computes takes
+        1 / share times as long, messages and the bubble what they take. The stage may compute less
+        than the fullest one, which `netplan.simulation.slow_gpus` knows.
+
+        Parameters
+        ----------
+        share
+            Of its rate, above 0 and at most 1 [1].
+
+        Returns
+        -------
+        float
+            Time of an iteration [s].
+
+        Examples
+        --------
+        >>> from netplan.traffic.placement import Degrees
+        >>> plan = Plan(Placement((Degrees(data=8),)), 1, 1)
+        >>> parts_s = {"compute": 8.0, "data_comm": 1.5, "bubble": 0.5}
+        >>> time = PlanTime(plan, 10.0, parts_s, 0.0, 0, 0)
+        >>> time.beside_slow_gpu_s(0.5), time.beside_slow_gpu_s(1.0)
+        (18.0, 10.0)
+        """
+        waits = (name.endswith("_comm") or name == "bubble" for name in self.breakdown_s)
+        parts = zip(self.breakdown_s.values(), waits, strict=True)
+        computing_s = sum(part_s for part_s, waiting in parts if not waiting)
+        return self.iteration_time_s + (1 / share - 1) * computing_s
+
     def equals(self, other: "PlanTime") -> bool:
         """Whether two times of one model on like GPUs are too near to be told apart.
 

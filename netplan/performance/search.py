@@ -23,9 +23,10 @@ A grid of two dimensions is tried with every divisor of the members of every lev
 
 The small space of plans whose degrees are powers of two, as COMET has it.
 
-Tensor x data degrees are all GPUs, without pipeline, context or experts; a replica runs its share
-of the batch as one microbatch, which may be a fraction of a sequence. Groups fill the levels from
-the inside, tensor before data. Source: Kadiyala et al., COMET (arXiv:2211.16648), Sec. V-A.
+Tensor x data degrees are all GPUs, without pipeline, context or experts. A replica accumulates
+gradients over any number of equal microbatches that make up its share of the batch; a share that is
+no whole number of sequences is one. Groups fill the levels from the inside, tensor before data.
+Source: Kadiyala et al., COMET (arXiv:2211.16648), Sec. V-A, which has one microbatch.
 """
 
 import time
@@ -39,7 +40,7 @@ from typing import get_args
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Ints
+from netplan.arrays import Ints, distinct_values
 from netplan.errors import InfeasibleError, InputError, NoPlanError, NoRoomError
 from netplan.inputs.choices import AnyStrategy, Mode, Strategy
 from netplan.levels import Level, gpu_count
@@ -256,6 +257,15 @@ class PlanSearch(Struct, frozen=True):
             tight=False,
         )
 
+    def fits_on_all(self, levels: Sequence[Level]) -> bool:
+        """Whether some plan fits on all GPUs of some levels.
+
+        Where none does, what would is not sought, which takes several times as long.
+        """
+        if self.training.stack_memory is not None:
+            return _best_of(self, tuple(levels)) is not None
+        return _fits(self, self.options, tuple(levels))
+
 
 # A study compares many fabrics whose levels are the same: radix and prices do not touch them.
 @lru_cache(maxsize=4096)
@@ -277,7 +287,10 @@ def _settings(
     if not isinstance(training.model, Model):  # nothing of it is cut in one of several ways
         return (Setting(training, "1d", mode, options),)
     experts = experts_of(training.model, options.variant)
-    options.check_experts(experts.count if experts else 1)
+    if experts is None:
+        options.check_experts(1)
+    else:
+        options.check_experts(experts.count, experts.load)
     if training.stack_memory is not None:
         return _varied_settings(training, strategy, mode, options)
     if strategy != "all":
@@ -497,7 +510,7 @@ def _seconds_of(plan: PlanTime) -> float:
 def _largest_part(settings: Sequence[Setting], levels: tuple[Level, ...]) -> tuple[Level, ...]:
     """The fabric with as many members of its outermost level as some plan can use."""
     inner = prod(level.size for level in levels[:-1])
-    used = np.unique(
+    used = distinct_values(
         np.concatenate([_products(setting, inner * levels[-1].size) for setting in settings])
     )
     for gpus in used[used % inner == 0][::-1].tolist():
@@ -516,7 +529,7 @@ def _products(setting: Setting, gpus: int) -> Ints:
     products = np.ones(1, dtype=np.int64)
     for limit, cap in zip(*degree_limits(setting, gpus), strict=True):
         degrees = np.arange(1, cap + 1) if limit == gpus else divisors(limit)
-        products = np.unique(np.multiply.outer(products, degrees))
+        products = distinct_values(np.multiply.outer(products, degrees))
         products = products[products <= gpus]
     return products
 
@@ -789,8 +802,8 @@ def power_plans(setting: Setting, levels: Sequence[Level]) -> list[Plan]:
     >>> a100, comet = ACCELERATORS.load("a100-comet"), ITERATION_MODELS.load("comet")
     >>> setting = Setting(Training.on(a100, MODELS.load("transformer-1t"), comet, batch=2))
     >>> levels = Level("switch", 2, 300e9), Level("switch", 2, 31.25e9)
-    >>> [(plan.shape, plan.microbatch) for plan in power_plans(setting, levels)]
-    [('1x1x4', 0.5), ('2x1x2', 1), ('4x1x1', 2)]
+    >>> [(plan.shape, plan.microbatches, plan.microbatch) for plan in power_plans(setting, levels)]
+    [('1x1x4', 1, 0.5), ('2x1x2', 1, 1), ('4x1x1', 1, 2), ('4x1x1', 2, 1)]
     """
     name, gpus = setting.assumptions.name, gpu_count(levels)
     if setting.interleave != "none":
@@ -804,7 +817,7 @@ def power_plans(setting: Setting, levels: Sequence[Level]) -> list[Plan]:
             f"iteration model {name} has tensor and data degrees of powers of two that use all"
             f" GPUs, got {gpus:,}: give {less:,} or {2 * less:,}"
         )
-    plans = []
+    plans, single = [], setting.assumptions.space.microbatches == "one"
     for bit in range(gpus.bit_length()):
         rest, degrees = 1 << bit, []
         for level in levels:  # as much of the tensor group as it has room for, then replicas
@@ -813,6 +826,10 @@ def power_plans(setting: Setting, levels: Sequence[Level]) -> list[Plan]:
             degrees.append(Degrees(tensor=inside, data=level.size // inside))
         placement = Placement(tuple(degrees))
         share = setting.training.batch / placement.totals.data
-        plans.append(Plan(placement, int(share) if share.is_integer() else share, microbatches=1))
+        rounds = [1] if single or not share.is_integer() else divisors(int(share)).tolist()
+        for several in rounds:
+            size = share / several
+            whole = int(size) if size.is_integer() else size
+            plans.append(Plan(placement, whole, microbatches=several))
     fixed = setting.given.items()
     return [plan for plan in plans if all(getattr(plan, key) == value for key, value in fixed)]

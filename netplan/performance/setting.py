@@ -30,6 +30,7 @@ from netplan.traffic.hierarchy import CollectiveNetwork
 from netplan.traffic.placement import Degrees, divisors
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.closed_forms import IterationFlops, iteration_flops
+from netplan.workloads.expert_load import ExpertLoad, check_divides
 from netplan.workloads.measured_links import Links
 from netplan.workloads.models import Experts, Model
 from netplan.workloads.operations import PLAIN, Sharding, Variant
@@ -179,9 +180,14 @@ class Options(Struct, frozen=True):
                 " schedule or the interleaved stages out"
             )
 
-    def check_experts(self, experts: int) -> None:
-        """Refuse an expert degree that does not divide so many experts."""
+    def check_experts(self, experts: int, load: ExpertLoad | None = None) -> None:
+        """Refuse an expert degree that does not divide so many experts, with copies if any."""
         degree = self.expert_degree or self.fixed.expert
+        if load is not None and degree is not None and degree >= 1:
+            check_divides(experts, degree, load.redundant)
+            return
+        if load is not None and load.redundant and degree is None:
+            check_divides(experts, LEAST_GROUPS, load.redundant)
         if degree is not None and (degree < 1 or experts % degree):
             flag = "--expert-degree " if self.expert_degree else "--fix expert="
             raise InputError(
@@ -190,6 +196,8 @@ class Options(Struct, frozen=True):
             )
 
 
+LEAST_GROUPS = 2
+"""Groups that further copies of experts must divide over at least, or no plan spreads them [1]."""
 DEFAULT_OPTIONS = Options()
 
 

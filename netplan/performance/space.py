@@ -156,7 +156,7 @@ def degree_limits(setting: Setting, gpus: int) -> tuple[list[int], list[int]]:
     linear, mamba, experts = model.linear_attention, model.mamba, setting.experts
     other_heads = (linear.value_heads if linear else 0, mamba.heads if mamba else 0)
     limits[TENSOR] = gcd(cut, model.hidden_size, *other_heads)
-    limits[EXPERT] = experts.count if experts else 1
+    limits[EXPERT] = experts.held if experts else 1
     if setting.strategy == "1d":
         caps[TENSOR] = 3 * model.hidden_size // block
     else:
@@ -335,7 +335,7 @@ def folded_experts(setting: Setting, tensor: int, context: int, expert: int) -> 
     shared = fixed.expert_tensor or 1
     if shared not in (1, tensor):
         return np.empty((2, 0), np.int64)
-    over = divisors(experts.count)
+    over = divisors(experts.held)
     given = setting.options.expert_degree or fixed.expert
     if setting.gathers_experts:
         given = 1

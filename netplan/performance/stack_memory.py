@@ -640,8 +640,12 @@ class StackMemory(Struct, frozen=True):
 
     def _arrived(self, gpu: GpuShare, experts: Experts) -> Floats:
         """Rows N that reach the local experts, of all tokens' copies, shape (plans,) [1]."""
-        most = min(self.imbalance, experts.capacity_factor or self.imbalance)
-        return experts.per_token * gpu.slice * gpu.expert_tensor * most
+        busiest = np.asarray(self.imbalance)
+        if experts.load is not None:
+            busiest = experts.load.imbalance(np.rint(gpu.experts_apart / gpu.expert_tensor))
+        most = np.minimum(busiest, experts.capacity_factor or inf)
+        arrived: Floats = experts.per_token * gpu.slice * gpu.expert_tensor * most
+        return arrived
 
     def backward(self, gpu: GpuShare) -> Floats:
         """What a layer needs while it runs backward, shape (plans,) [B]."""

@@ -9,12 +9,14 @@ Serving software: what its host costs beside kernels, and how prompts share step
 """
 
 import csv
+from collections.abc import Collection
 from functools import cache
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, structs
 
 from netplan.catalog import Catalog, Record, shipped_root
+from netplan.inputs.choices import Exchange, ServingFormat, WindowCache
 from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveShare, Share
 from netplan.workloads.accelerators import Accelerator, AttentionKernel
 from netplan.workloads.program import Zero
@@ -210,14 +212,40 @@ class DirectSum(Entry, frozen=True, kw_only=True):
     efficiency: PositiveShare
 
 
+class HostTimes(Entry, frozen=True, kw_only=True):
+    """Host times of a serving stack that were fitted with other kernels, and their errors.
+
+    Parameters
+    ----------
+    step_s, token_s, prompt_s, sparse_layer_s, burst, tpot_error, ttft_error
+        As in :class:`ServingStack`.
+    """
+
+    step_s: NonNegativeFloat
+    token_s: NonNegativeFloat
+    prompt_s: NonNegativeFloat
+    sparse_layer_s: NonNegativeFloat
+    burst: Share
+    tpot_error: NonNegativeFloat
+    ttft_error: NonNegativeFloat
+
+
+Engine = Literal["vllm", "sglang", "tensorrt-llm"]
+"""Serving engines whose degrees are known."""
+
+
 class ServingStack(Record, frozen=True, kw_only=True):
     """A serving stack, as its catalog file describes it.
 
     Parameters
     ----------
+    version
+        Releases that its times hold for; ``date`` is their month.
     step_s, token_s
         Host time of a step of decode: scheduling, and of each token of it: sampling, turning into
         text, sending [s].
+    sparse_step_s
+        What a layer with experts adds to a step of decode [s].
     prompt_s
         Host time of a request until its first token: reading, splitting into tokens, returning [s].
     sparse_layer_s
@@ -238,15 +266,33 @@ class ServingStack(Record, frozen=True, kw_only=True):
         Steps of decode that each step with prompts waits for [1].
     memory_share
         What of the memory weights and cache may fill [1].
+    exchange
+        How copies of attention bring tokens to the experts that they share.
+    lockstep, balance
+        What of the prompts that the busiest of these copies starts in a step, beyond the mean, all
+        wait for [1]; none where the software lets copies start prompts together.
+    window_cache
+        What layers with windows keep of a request.
+    fitted
+        Host times that belong to kernels without tables.
     crowded_requests, beyond
         Requests in flight a GPU that most measured points have at most, and by what errors grow
         with more of them, or on chips whose kernels were not measured [1].
     tpot_error, ttft_error
         Relative errors that four of five measured points stay below [1].
+    kernels
+        Whose fused experts it has, in tables of measured kernels.
+    mxfp4_cache
+        Numbers of the cache beside weights of mxfp4, on chips that multiply numbers of 4 bits; on
+        others they are of 16 bits.
+    engine
+        Engine whose degrees it runs, of `traffic/serving-stacks/degrees.csv`; any plan without.
     """
 
+    version: str = ""
     step_s: NonNegativeFloat
     token_s: NonNegativeFloat = 0.0
+    sparse_step_s: NonNegativeFloat = 0.0
     prompt_s: NonNegativeFloat
     sparse_layer_s: NonNegativeFloat = 0.0
     transfer_s: NonNegativeFloat = 0.0
@@ -255,13 +301,51 @@ class ServingStack(Record, frozen=True, kw_only=True):
     burst: Share
     decode_wait: NonNegativeFloat
     memory_share: PositiveShare
+    exchange: Exchange = "gather"
+    lockstep: Share = 0.0
+    balance: bool = False
+    window_cache: WindowCache = "window"
+    fitted: HostTimes | None = None
     crowded_requests: PositiveFloat
     beyond: PositiveFloat
     tpot_error: NonNegativeFloat
     ttft_error: NonNegativeFloat
+    kernels: str = "vllm"
+    mxfp4_cache: ServingFormat = "bf16"
+    engine: Engine | None = None
     notes: tuple[str, ...] = ()
 
+    def without_tables(self, given: Collection[str] = (), *, terms: bool = True) -> "ServingStack":
+        """The stack beside kernels of closed forms, with the host times that were fitted to these.
 
-SERVING_STACKS = Catalog("serving-stack", "traffic/serving-stacks", ServingStack)
+        Parameters
+        ----------
+        given
+            Names of values that were given, and stay as they are.
+        terms
+            Whether it lacks the terms, too, that these host times were fitted without.
+
+        Examples
+        --------
+        >>> stack = SERVING_STACKS.load("tensorrt-llm").changed(burst=0.5)
+        >>> plain = stack.without_tables({"burst"})
+        >>> plain.exchange, plain.window_cache, plain.burst, plain.token_s
+        ('deepep', 'window', 0.5, 4e-06)
+        """
+        values = structs.asdict(self.fitted) if self.fitted else {}
+        values |= WITHOUT_TABLES if terms else {}
+        return self.changed(**{name: values[name] for name in values if name not in given})
+
+
+WITHOUT_TABLES: dict[str, Any] = {
+    "exchange": "deepep",
+    "lockstep": 0.0,
+    "sparse_step_s": 0.0,
+    "window_cache": "window",
+}
+"""Terms of a serving stack that kernels without tables were fitted without."""
+
+
+SERVING_STACKS = Catalog("serving-stack", "traffic/serving-stacks", ServingStack, short="stack")
 DEFAULT_SERVING_STACK = "typical-server"
 DATAFLOW_SERVING_STACK = "no-host"

@@ -278,7 +278,7 @@ def layer_weights(model: Model, kind: Kind, gpu: GpuShare) -> tuple[Floats, floa
         experts = model.experts
         width = experts.latent_size or h
         sparse = float(
-            experts.count * model.ffn_matrices * width * (experts.ffn_size or model.inner_size)
+            experts.held * model.ffn_matrices * width * (experts.ffn_size or model.inner_size)
         )
         others = model.ffn_matrices * h * experts.shared_ffn_size
         others += 2 * h * width if experts.latent_size else 0

@@ -131,7 +131,7 @@ class UsualPlans(Struct, frozen=True):
     @classmethod
     def of(cls, setting: Setting, hb_size: int) -> "UsualPlans":
         """Those of what a search trains."""
-        experts = setting.experts.count if setting.experts else 1
+        experts = setting.experts.held if setting.experts else 1
         length = setting.transformer.sequence_length
         used = min(hb_size, setting.options.use_per_domain or hb_size)
         return cls(setting.layers, length, used, experts, setting.training.batch)

@@ -152,7 +152,7 @@ class Offers(Question[Answer]):
         spec = reader.fabric(self.cluster.fabrics[0], self.cluster)
         sizing = sized(self.cluster, chosen)
         require_switch(books.switch, [spec], sizing, reader.roots)
-        if books.ocs is not None and not spec.reads("circuit_switch"):
+        if books.ocs is not None and not spec.takes_circuits:
             if "ocs" in self.given:
                 raise InputError(f"--ocs {books.ocs.name} joins cubes of a torus: leave it out")
             books = replace(books, ocs=None)

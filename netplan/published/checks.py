@@ -11,6 +11,7 @@ a value; nothing becomes better by itself.
 """
 
 import csv
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, wraps
@@ -27,6 +28,9 @@ from netplan.units import PERCENT
 Grade = Literal["exact", "close", "trend", "off", "source"]
 GRADES: tuple[Grade, ...] = get_args(Grade)
 Verdict = Literal["pass", "fail", "known"]
+ANY, ALL = "|", "&"
+"""Between texts of which one, or of which each, stands in the name or source of a check."""
+
 Measured = tuple[str, float | str]
 """Name of a published number, and netplan's own."""
 
@@ -93,11 +97,43 @@ def record() -> Mapping[tuple[str, str], Recorded]:
     Examples
     --------
     >>> record()["DLRM: NVLink over PCIe", "DFModel, Sec. VI-C"].grade
-    'trend'
+    'source'
     """
     rows = ({key: text for key, text in row.items() if text} for row in published("checks"))
     every = (convert(row, Recorded, strict=False) for row in rows)
     return {(recorded.name, recorded.source): recorded for recorded in every}
+
+
+def is_chosen(row: "Recorded | Check", texts: str) -> bool:
+    """Whether texts stand in the name or source of a row, in whole words.
+
+    Parameters
+    ----------
+    row
+        The row.
+    texts
+        Such as ``Fig. 2 & memory at | Fig. 3``: the first two both, or the third.
+
+    Returns
+    -------
+    bool
+        Capitals do not matter.
+
+    Examples
+    --------
+    >>> row = Recorded("dataflow trends", "DLRM, Fig. 12", "DFModel, Sec. VI-C", "trend")
+    >>> [is_chosen(row, texts) for texts in ("fig. 12", "Fig. 1", "Fig. 1 | DLRM & Sec. VI-C")]
+    [True, False, True]
+    """
+    choices = (choice.split(ALL) for choice in texts.split(ANY))
+    return any(all(_stands(text.strip(), row) for text in choice) for choice in choices)
+
+
+def _stands(text: str, row: "Recorded | Check") -> bool:
+    """Whether a text stands in the name or source of a row, in whole words."""
+    before, after = (r"(?<!\w)" * text[:1].isalnum(), r"(?!\w)" * text[-1:].isalnum())
+    words = re.compile(f"{before}{re.escape(text)}{after}", re.IGNORECASE)
+    return bool(words.search(row.name) or words.search(row.source))
 
 
 class Check(Struct, frozen=True):
@@ -286,6 +322,19 @@ def published(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@cache
+def published_tables() -> tuple[str, ...]:
+    """Names of the published tables.
+
+    Examples
+    --------
+    >>> "rail-only-table2" in published_tables()
+    True
+    """
+    paths = (shipped_root() / "reports" / "published").glob("*.csv")
+    return tuple(sorted(path.stem for path in paths))
+
+
 Suite = Callable[[], Iterator[Check]]
 
 
@@ -365,7 +414,7 @@ def _same(value: float | str, row: Mapping[str, str]) -> bool:
     expected = row["expected"]
     if isinstance(value, str):
         return value == expected
-    with suppress(ValueError):
+    with suppress(ValueError, ArithmeticError):  # digits such as 1e400 and 0e-400
         if row.get("format") == TRUNCATED:
             unit = 10.0 ** -len(expected.partition(".")[2])
             return 0 <= value - float(expected) < unit

@@ -20,14 +20,21 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache, partial
 from itertools import pairwise, product
 from statistics import fmean
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from netplan.arrays import Amount, Floats, Ints
-from netplan.costing.dfmodel import Units, die_power_w, published_amount
-from netplan.inputs.choices import Scheme
+from netplan.costing.dfmodel import (
+    SYSTEM_PARTS,
+    Amounts,
+    Units,
+    die_power_w,
+    published_amount,
+    system_amounts,
+)
+from netplan.inputs.choices import Mode, Scheme
 from netplan.performance.mapping.chip import (
     MappingOptions,
     Pipeline,
@@ -36,6 +43,7 @@ from netplan.performance.mapping.chip import (
 )
 from netplan.performance.mapping.fusion import kernel_by_kernel
 from netplan.performance.mapping.network import ChipNetwork, equal_levels, read_dimensions
+from netplan.performance.mapping.partitions import FusionProblem, PartitionTimes, partition_times
 from netplan.performance.serving.closed_form import (
     Pass,
     PassTime,
@@ -64,8 +72,13 @@ from netplan.workloads.technologies import LINKS, MEMORIES
 VENDOR = "AddPrev..V,QK..LN2,FFN0..GeLU,FFN1..Add2"
 DESCRIBED = "AddPrev..V,QK..AV,Proj..GeLU,FFN1..Add2"
 ZIONEX = "ring-8-mesh-16"
+TABLE_V = {"H100": "h100-80gb", "TPU v4": "tpu-v4", "SN30": "sn30", "WSE-2": "wse-2"}
+MB = {"H100": 2**20, "TPU v4": 2**20, "SN30": 2**20, "WSE-2": 1e6}
+"""Bytes of an MB: of the first three as their makers and the input files count SRAM [B]."""
 GUIDE_DIE_USD = 16522.25023
 """Price of an SN30 without memory, of the user guide's example [USD]."""
+GUIDE_UTILISATION = 0.9
+"""Share of the peak that kernels reach there [1]."""
 
 
 @suite("dataflow")
@@ -73,6 +86,10 @@ def dataflow_checks() -> Iterator[Measured | Check]:
     """All checks of the paper."""
     for part in (_kernels, _partitions, _table_vi, _other_families, _guide):
         yield from part()
+    for name, catalog_name in TABLE_V.items():
+        chip = ACCELERATORS.load(catalog_name)
+        yield f"Table V: {name}, TFLOP/s", chip.tensor_flops_per_s / 1e12
+        yield f"Table V: {name}, MB of SRAM", chip.sram_bytes / MB[name]
     # Powers of the four dies of Fig. 9, by the fit to their peaks of Table V.
     for name, tera in (("H100", 993), ("TPU v4", 275), ("SN30", 614), ("WSE-2", 7500)):
         yield f"power of the die by the fit: {name}, W", die_power_w(tera * 1e12)
@@ -122,10 +139,15 @@ def _running_s(mapped: MapResult) -> float:
     return sum(row.time_s for row in mapped.partitions)
 
 
-def _base_s() -> float:
-    """A layer kernel by kernel, weights in the memory term [s]."""
-    chip, options = ACCELERATORS.load("sn10"), MappingOptions(sequence_tile=32)
-    ring = ChipNetwork(chip.hb_bytes_per_s)
+PRINTED_BYTES_PER_S = 200e9
+"""Rate of an SN10's memory that Sec. VII prints, where the input files have 100 GB/s [B/s]."""
+
+
+def _base_times(memory_bytes_per_s: float | None = None) -> PartitionTimes:
+    """Kernels of a layer one by one, weights in the memory term."""
+    chip = ACCELERATORS.load("sn10")
+    chip = replace(chip, memory_bytes_per_s=memory_bytes_per_s or chip.memory_bytes_per_s)
+    ring, options = ChipNetwork(chip.hb_bytes_per_s), MappingOptions(sequence_tile=32)
     fusion = map_graph(
         layer_graph(MODELS.load("gpt-175b"), 8),
         chip,
@@ -133,12 +155,27 @@ def _base_s() -> float:
         options,
     )
     problem = replace(fusion.problem, weights_in_memory_term=True)
-    return kernel_by_kernel(problem).interval_s
+    return kernel_by_kernel(problem).times
+
+
+def _least_of_s(problem: FusionProblem, partitions: int) -> float:
+    """The least time, without set-up, of exactly so many cuts of the order [s]."""
+    count = problem.graph.count
+    ends = np.arange(count + 1)
+    start, end = np.nonzero(ends[:, None] < ends)
+    kernels = np.arange(count)
+    times = partition_times(problem, (kernels >= start[:, None]) & (kernels < end[:, None]))
+    between = np.full((count + 1, count + 1), np.inf)
+    between[start, end] = np.where(times.fits, times.time_s, np.inf)
+    least = between
+    for _ in range(partitions - 1):
+        least = (least[:, :, None] + between[None]).min(axis=1)
+    return float(least[0, count])
 
 
 def _table_vi() -> Iterator[Measured]:
     """Speed-ups from kernel by kernel to a torus of 4 x 2."""
-    base_s = _base_s()
+    base_s = float(_base_times().time_s.sum())
     vendor = _ask_175b(tensor=8, sequence_tile=32, micro_batch=42, cut=VENDOR).found
     yield "vendor's mapping over kernel by kernel", base_s / vendor.totals.interval_s
     for tile in (32, 64, 128):
@@ -151,22 +188,54 @@ def _table_vi() -> Iterator[Measured]:
     ask = partial(_ask_175b, tensor=8, sequence_tile=32, micro_batch=42)
     described, best = ask(cut=DESCRIBED).found, ask().found
     yield "optimum over the vendor's mapping", _running_s(vendor) / _running_s(best)
+    yield from _partitions_of_four(vendor)
     torus = _ask_175b(tensor=4, sequence_tile=64, micro_batch=60, pipeline=2).found
     gained = torus.totals.throughput_per_s / vendor.totals.throughput_per_s
     yield "4 x 2 over the vendor's mapping", gained
     yield "4 x 2 over kernel by kernel", gained * base_s / vendor.totals.interval_s
     on_ring = vendor.totals.time_per_sequence_s / best.totals.time_per_sequence_s
     yield "4 x 2 over the optimum on a ring", gained / on_ring
+    yield (
+        "the mapping that is described over kernel by kernel",
+        base_s / described.totals.interval_s,
+    )
     steps = (vendor, described, best, torus)
     falling = [96 * base_s, *(mapped.totals.time_per_sequence_s for mapped in steps)]
     faster = all(slow > fast for slow, fast in pairwise(falling))
     yield "kernel by kernel, vendor's, described, optimum, 4 x 2: each faster", str(faster)
 
 
+def _partitions_of_four(vendor: MapResult) -> Iterator[Measured]:
+    """The best of as many partitions as the vendor has, and all of it at the printed rate."""
+    rate = {"accelerator.memory_bytes_per_s": str(PRINTED_BYTES_PER_S)}
+    ask = partial(_ask_175b, tensor=8, sequence_tile=32, micro_batch=42)
+    vendors = {"": vendor, ", 200 GB/s": ask(cut=VENDOR, overrides=rate).found}
+    for end, mapped in vendors.items():
+        if mapped.fusion is not None:
+            four_s = _least_of_s(mapped.fusion.problem, len(mapped.partitions))
+            yield (
+                f"best of four partitions over the vendor's mapping{end}",
+                (_running_s(mapped) / four_s),
+            )
+    printed, base = vendors[", 200 GB/s"], _base_times(PRINTED_BYTES_PER_S)
+    described = ask(cut=DESCRIBED, overrides=rate).found
+    yield (
+        "the mapping that is described over the vendor's, 200 GB/s",
+        (_running_s(printed) / _running_s(described)),
+    )
+    over = "vendor's mapping over kernel by kernel"
+    vendor_s = printed.totals.interval_s
+    yield f"{over}, 200 GB/s", float(base.time_s.sum()) / vendor_s
+    hidden = float((base.compute_s + base.memory_s + base.network_s).sum())
+    yield f"{over} that hides nothing, 200 GB/s", hidden / vendor_s
+
+
 def _other_families() -> Iterator[Measured]:
     """LINPACK on a ring of 8, and recommendation models on 128 A100."""
     overrides = {"accelerator.hb_bytes_per_s": "25e9"}
-    linpack = ask_map(model="hpl-16k", accelerator="a100-40gb", gpus=8, overrides=overrides)
+    linpack = ask_map(
+        model="hpl-16k", accelerator="a100-40gb", gpus=8, mode="published-code", overrides=overrides
+    )
     total_s = linpack.found.totals.interval_s
     yield "HPL of 16,384 on a ring of 8: all steps, ms", 1e3 * total_s
     for case, model, memory in (
@@ -192,13 +261,9 @@ def _other_families() -> Iterator[Measured]:
     yield "DLRM-A: price without chips, USD", price
 
 
-Amounts = Literal["price", "energy"]
-
-
 def _units(what: Amounts) -> Units:
     """What the guide's DDR4 and PCIe cost, or draw."""
-    make = Units.prices if what == "price" else Units.energies
-    return make(MEMORIES.load("ddr4"), LINKS.load("pcie4"))
+    return Units.of(MEMORIES.load("ddr4"), LINKS.load("pcie4"), what, None)
 
 
 def _guide() -> Iterator[Measured]:
@@ -213,17 +278,19 @@ def _guide() -> Iterator[Measured]:
     power = published_amount(chip.power_w, rate, torus, _units("energy"))
     yield "GPT 1T on 1,024 SN30: price, USD", price
     yield "GPT 1T on 1,024 SN30: power, W", power
-    mapped = ask_map(
-        model="gpt-1t",
-        accelerator="sn30",
-        tensor=8,
-        pipeline=stages,
-        batch=batch,
-        direction="both",
-        compute_utilisation=0.9,
-        mode="published-code",
-    ).found
-    yield "GPT 1T on 1,024 SN30: utilisation", mapped.totals.utilisation
+    for sequences, end in ((1, ""), (4, ", micro-batches of four")):
+        mapped = ask_map(
+            model="gpt-1t",
+            accelerator="sn30",
+            tensor=8,
+            pipeline=stages,
+            batch=batch,
+            micro_batch=sequences,
+            direction="both",
+            compute_utilisation=GUIDE_UTILISATION,
+            mode="published-code",
+        ).found
+        yield f"GPT 1T on 1,024 SN30: utilisation{end}", mapped.totals.utilisation
 
 
 CHIPS = 1024
@@ -269,6 +336,17 @@ def trend_checks() -> Iterator[Measured | Check]:
     """All trends, and what cannot be computed."""
     used = {system: utilisation(system) for system in _systems()}
     yield from design_space_ratios(used)
+    groups = {
+        system: utilisation(system, GROUP)
+        for system in (System("gpt-1t", *parts) for parts in _parts(DIMENSIONS))
+    }
+    yield from ratios_named(LAST, groups)
+    exchanging = {
+        system: utilisation(system, mode="corrected")
+        for model in ("dlrm-793b", "fft-1t")
+        for system in (System(model, *parts) for parts in _parts(DIMENSIONS))
+    }
+    yield from ratios_named(EVERY_LINK, exchanging)
     yield from efficiency_checks(used)
     yield from fig_19_ratios(_fig_19())
     yield from fig_22_shares(_fig_22())
@@ -279,28 +357,50 @@ def _systems() -> Iterator[System]:
     for model in ("gpt-1t", "dlrm-793b", "fft-1t", "hpl-5m"):
         few = model in ("gpt-1t", "hpl-5m")
         dimensions = FEW_DIMENSIONS if few else DIMENSIONS
-        yield from (
-            System(model, *parts)
-            for parts in product(dimensions, CHIP_NAMES, MEMORY_NAMES, LINK_NAMES)
-        )
+        yield from (System(model, *parts) for parts in _parts(dimensions))
 
 
-_ask = partial(ask_map, mode="published-code", compute_utilisation=0.9)
+def _parts(dimensions: Iterable[str]) -> Iterable[tuple[str, str, str, str]]:
+    """Parts of the systems with some networks."""
+    return product(dimensions, CHIP_NAMES, MEMORY_NAMES, LINK_NAMES)
+
+
+_ask = partial(ask_map, mode="published-code", compute_utilisation=GUIDE_UTILISATION)
+
+
+GROUP = 8
+"""Chips that share a layer of GPT 1T in both of its logs and in the user guide [1]."""
+
+LAST = f", TP {GROUP}"
+"""Ends names of ratios with such groups."""
+
+
+EVERY_LINK = ", every link"
+"""Ends names of ratios whose exchanges use every link of a network."""
 
 
 @cache
-def utilisation(system: System) -> float:
-    """Utilisation of 1,024 chips [1].
+def utilisation(
+    system: System, tensor: int | None = None, *, mode: Mode = "published-code"
+) -> float:
+    """Utilisation of 1,024 chips, of a language model with groups of so many or the fastest [1].
+
+    LINPACK always has netplan's own broadcasts, and the fastest block: the published broadcast
+    serves one chip after the other.
 
     Examples
     --------
     >>> round(utilisation(System("fft-1t", "mesh-mesh", "sn30", "hbm3", "nvlink4")), 4)
     0.0183
     """
-    language = system.model == "gpt-1t"
-    answer = _ask(
+    language, solution = system.model == "gpt-1t", system.model == "hpl-5m"
+    answer = ask_map(
         **system._asdict(),
         gpus=CHIPS,
+        compute_utilisation=GUIDE_UTILISATION,
+        mode="corrected" if solution else mode,
+        block="fastest" if solution else None,
+        tensor=tensor,
         direction="both" if language else "forward",
         batch=3072 if language else None,
         sequence_tile=32 if language else None,
@@ -409,13 +509,42 @@ def design_space_ratios(values: Values) -> Iterator[Measured]:
         If systems are missing.
     """
     printed = {row["name"] for row in published("dataflow")}
-    yield from ((ratio.name, ratio.of(values)) for ratio in RATIOS if ratio.name in printed)
-    least = min(
-        (value for system, value in values.items() if system.model == "hpl-5m"), default=None
-    )
-    if least is None:
+    models = {system.model for system in values}
+    for ratio in RATIOS:
+        if ratio.name in printed and ratio.model in models:
+            yield ratio.name, ratio.of(values)
+    solving = {system: value for system, value in values.items() if system.model == "hpl-5m"}
+    others = [value for system, value in solving.items() if not _slow_wafers(system)]
+    if not others:
         raise KeyError("hpl-5m")
-    yield "HPL: least utilisation of all systems", least
+    yield "HPL: least utilisation of all systems", min(solving.values())
+    yield "HPL: least utilisation but of wafers on PCIe", min(others)
+
+
+def _slow_wafers(system: System) -> bool:
+    return (system.accelerator, system.link) == (WAFER[0], "pcie4")
+
+
+def ratios_named(end: str, values: Values) -> Iterator[Measured]:
+    """Ratios of utilisation whose names end with what is special to these systems.
+
+    Parameters
+    ----------
+    end
+        ``LAST`` where eight chips share a layer of GPT 1T, ``EVERY_LINK`` where exchanges use every
+        link.
+    values
+        Utilisation of each system [1].
+
+    Raises
+    ------
+    KeyError
+        If systems are missing.
+    """
+    printed = {row["name"] for row in published("dataflow")}
+    for ratio in RATIOS:
+        if (name := f"{ratio.name}{end}") in printed:
+            yield name, ratio.of(values)
 
 
 NAMED = {
@@ -426,9 +555,8 @@ NAMED = {
 """Names of ratios of FLOP/s a dollar or a watt that are not made of those of the utilisation."""
 
 ASSUMED = (
-    "what dies, HBM and NVLink cost and draw is not printed: dies here follow the fit of Fig. 9"
-    " from the SN30 on, since silicon prices have its trend, and a byte a second of any memory or"
-    " link costs and draws what that of DDR4 or PCIe does"
+    "what dies, HBM and NVLink cost and draw is not printed: it is assumed (costing/systems), dies"
+    " as they are sold, memories and links as DDR4 and PCIe"
 )
 
 
@@ -463,20 +591,19 @@ def system_amount(system: System, what: Amounts) -> float:
 
     Examples
     --------
-    A die of 7,500 TFLOP/s draws 20,140 W by the fit, and costs as many dollars a watt as an SN30:
+    A die of 7,500 TFLOP/s draws 20,140 W by the fit, and is sold at 2.5 million dollars:
 
     >>> wafers = System("gpt-1t", "ring-ring", "wse-2", "ddr4", "pcie4")
     >>> round(system_amount(wafers, "price") / 1024), round(system_amount(wafers, "energy") / 1024)
-    (797518, 20175)
+    (2500375, 20175)
     """
-    power_w, known_w = (
-        die_power_w(ACCELERATORS.load(name).tensor_flops_per_s)
-        for name in (system.accelerator, "sn30")
-    )
-    die = power_w if what == "energy" else GUIDE_DIE_USD * power_w / known_w
-    kinds, rate = read_dimensions(system.dimensions), LINKS.load(system.link).bytes_per_s
-    network = [Dimension.of(level) for level in equal_levels(kinds, CHIPS, rate)]
-    return published_amount(die, MEMORIES.load(system.memory).bytes_per_s, network, _units(what))
+    chip, memory = ACCELERATORS.load(system.accelerator), MEMORIES.load(system.memory)
+    link, kinds = LINKS.load(system.link), read_dimensions(system.dimensions)
+    levels = equal_levels(kinds, CHIPS, link.bytes_per_s)
+    network = [Dimension.of(level) for level in levels]
+    amounts = system_amounts(chip, memory, link, network, SYSTEM_PARTS.load("dfmodel-2024"))
+    assert amounts is not None  # noqa: S101 - for types: all of their parts have an amount
+    return (amounts.price_usd if what == "price" else amounts.power_w).base
 
 
 Fig19 = Mapping[tuple[str, float, float], float]

@@ -36,7 +36,7 @@ MEGATRON_FLOPS_PER_S = 163e12
 @suite("dataflow")
 def model_comparison_checks() -> Iterator[Measured]:
     """Means of Fig. 6 to 8, as far as they can be computed."""
-    modelled = BATCH / _dataflow_s("a100-80gb", 3072, 8)
+    modelled = BATCH / dataflow_s("a100-80gb", 3072, 8)
     measured = measured_per_s(MODEL, 3072, MEGATRON_FLOPS_PER_S)
     yield "modelled over measured performance, on average", modelled / measured
     for figure, accelerator, chips in (
@@ -44,15 +44,13 @@ def model_comparison_checks() -> Iterator[Measured]:
         ("Fig. 8: off a kernel-by-kernel model on average, %", "a100-80gb", 3072),
     ):
         errors = [
-            abs(
-                _dataflow_s(accelerator, chips, size) / _closed_form_s(accelerator, chips, size) - 1
-            )
+            abs(dataflow_s(accelerator, chips, size) / _closed_form_s(accelerator, chips, size) - 1)
             for size in TENSOR
         ]
         yield figure, 100 * fmean(errors)
 
 
-def _dataflow_s(accelerator: str, chips: int, tensor: int) -> float:
+def dataflow_s(accelerator: str, chips: int, tensor: int) -> float:
     """Time of an iteration by DFModel's algebra, kernel by kernel at the whole peak [s]."""
     answer = ask_map(
         model=MODEL,

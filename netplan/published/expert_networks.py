@@ -12,11 +12,15 @@ bandwidth, for switchless networks nothing. So their gains are upper limits at t
 hides no exchange behind other work, which the paper does (two batches in turn); hidden in full,
 networks without switches would gain the share of the gear.
 
+What the gear costs there is not known. With throughput T_s of a network without switches and T of
+full ones, the gain is T_s / T (1 + g) - 1 for gear of g GPUs: the largest printed one gives g, and
+g what a third of the bandwidth should gain, which is printed, too.
+
 Source: Choi, Son, Choi, Kim, Shao, Shenker, Ratnasamy and Nikolic, Rethinking Network Topologies
 for Cost-Effective Mixture-of-Experts LLM Serving (arXiv:2605.00254).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -24,10 +28,12 @@ from netplan.catalog import shipped_root
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.documents import read_yaml
 from netplan.errors import InputError
-from netplan.published.checks import Check, Measured, suite
+from netplan.published.checks import Check, Measured, published, suite
 from netplan.questions.serving import serving
+from netplan.units import PERCENT
 
 TABLE = "expert-networks"
+LARGEST = "switchless over scale-up: largest gain in throughput per cost, %"
 BOOK, GEAR_GB_S = "2026", 900
 """Price book, and what a GPU of an NVL72 has into its domain, one way [GB/s]."""
 STUDY = "reports/studies/expert-network-cost.yaml"
@@ -83,6 +89,11 @@ class Costs(NamedTuple):
 
     accelerator: float
     gear: float
+
+    @classmethod
+    def with_share(cls, share: float) -> "Costs":
+        """Gear of a share of an accelerator [1]."""
+        return cls(1.0, share)
 
     @classmethod
     def of_book(cls) -> "Costs":
@@ -144,7 +155,7 @@ def expert_network_statements(rate: Rate) -> Iterator[Measured]:
         for count in requests
     ]
     yield "switchless over scale-up: least gain in throughput per cost, %", min(gains)
-    yield "switchless over scale-up: largest gain in throughput per cost, %", max(gains)
+    yield LARGEST, max(gains)
     others = [
         rate(Case(MESH, most, count)) > rate(Case(other, most, count))
         for other in (TORUS, SCALE_OUT)
@@ -159,6 +170,34 @@ def expert_network_statements(rate: Rate) -> Iterator[Measured]:
     best = max(less, key=less.__getitem__)
     yield "scale-up with less bandwidth: largest gain in throughput per cost, %", less[best]
     yield "scale-up: bandwidth of the most throughput per cost, GB/s", best[0] / 1e9
+    yield from _at_the_asked_price(rate, requests, most)
+
+
+LEAST_BYTES_PER_S = 150e9
+"""The least bandwidth of the range in which most throughput per cost is printed [B/s]."""
+
+
+def _at_the_asked_price(rate: Rate, requests: Iterable[int], most: float) -> Iterator[Measured]:
+    """Gear that the largest printed gain asks for, and what less bandwidth gains with it."""
+    printed = {row["name"]: row["expected"] for row in published(TABLE)}
+    scale_up = {count: rate(Case(SCALE_UP, most, count)) for count in requests}
+    reached = max(
+        rate(Case(network, most, count)) / full
+        for network in SWITCHLESS
+        for count, full in scale_up.items()
+    )
+    share = (1 + float(printed[LARGEST]) / PERCENT) / reached - 1
+    yield "gear that the largest gain asks for, % of a GPU", PERCENT * share
+    costs = Costs.with_share(share)
+    cheaper = costs.of(Case(SCALE_UP, most, 0)) / costs.of(Case(SCALE_UP, LEAST_BYTES_PER_S, 0))
+    gains = [
+        rate(Case(SCALE_UP, LEAST_BYTES_PER_S, count)) / full * cheaper - 1
+        for count, full in scale_up.items()
+    ]
+    yield (
+        "scale-up at 150 GB/s, gear at that price: gain in throughput per cost, %",
+        (PERCENT * max(gains)),
+    )
 
 
 @cache

@@ -80,7 +80,8 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
     ``against`` are the hosts of a network that it is compared with, ``sizes`` the first and last
     order of Slim Flies. ``links_per_cable`` is for tables that count twin-port cables,
     ``cables_per_hb_link`` for those that count the pairs of wires inside HB domains; ``pods`` share
-    the network of which a table counts one part. ``switch`` and ``circuits`` name models. A
+    the network of which a table counts one part. ``switch`` and ``circuits`` name models,
+    ``cage_cards`` cards share a cage. A
     quantity of the table is a property, or the path to a field.
     """
 
@@ -97,12 +98,14 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
     pods: int = 1
     switch: str = ""
     circuits: str = ""
+    cage_cards: int = 1
 
     @property
     def sizing(self) -> Sizing:
         """The question put to the fabric."""
         rate = bytes_per_s(self.link_gbps)
-        return Sizing(self.gpus, self.radix, self.hb_size, 450e9, rate, as_published=True)
+        sizing = Sizing(self.gpus, self.radix, self.hb_size, 450e9, rate, as_published=True)
+        return replace(sizing, cage_cards=self.cage_cards)
 
     @cached_property
     def spec(self) -> FabricSpec:
@@ -460,8 +463,9 @@ def _modules(design: Sized) -> Counts:
     wiring = wire(design.built, hardware)
     hosts = [run for run in wiring.runs if run.role == "host"]
     cards = next(run for run in hosts if CARD in run.ends)
-    leaf, card = (cards.plugs_at(end, design.built.tiers[0].switches) for end in (0, 1))
-    servers = sum(run.links for run in hosts) - card
+    # Cards are one pool of cages.
+    leaf, card = cards.plugs_at(0, design.built.tiers[0].switches), cards.plugs_at(1, 1)
+    servers = sum(run.links for run in hosts) - cards.links
     bill = bill_items(design.built, wiring, hardware)
     modules = sum(line.quantity for line in bill if line.category == "transceivers")
     switches = modules - card - servers

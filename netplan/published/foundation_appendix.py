@@ -1,4 +1,4 @@
-"""The foundation-models paper's repository and appendix: optima, Table A3, Fig. A1 to A6, a test.
+"""The foundation-models paper's repository and appendix: optima, tables, Fig. A1 to A6, a test.
 
 ``reports/published/optimal-configurations.csv`` has time and memory of 240 best configurations of
 the result files in the paper's public repository, which hold more digits than anything compares:
@@ -17,7 +17,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from statistics import fmean, median
 
-from netplan.inputs.choices import AnyStrategy
+import numpy as np
+
+from netplan.inputs.choices import AnyStrategy, Strategy
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import PlanTime
@@ -30,6 +32,8 @@ from netplan.records import replace
 from netplan.traffic.hierarchy import collective_s
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
+from netplan.workloads.operations import ELEMENT_BYTES, GroupName, Sharding
+from netplan.workloads.transformer import transformer_layer
 
 PAPER = "arXiv:2410.00273"
 NEAR = 1e-6
@@ -82,6 +86,7 @@ def appendix_checks() -> Iterator[Measured]:
     for part in (_table_a3, _figure_a1, _figure_a2, _figure_a3, _figure_a4, _figures_a5_and_a6):
         yield from part()
     yield from _perlmutter()
+    yield from _volumes()
 
 
 def _table_a3() -> Iterator[Measured]:
@@ -226,6 +231,41 @@ def _with(name: str, *, compute: float = 1, held: float = 1, read: float = 1) ->
     return search_plans(
         training, levels, strategy=strategy, mode="published-code"
     ).best.iteration_time_s
+
+
+def _volumes() -> Iterator[Measured]:
+    """Volumes of Tables I, II and A2 in those of the activations: one sequence, eight GPUs.
+
+    GPT3-1T on 8 GPUs, or on a grid of 4 x 2; a message in a group of one GPU is none.
+    """
+    model = MODELS.load(GPT)
+    activations = ELEMENT_BYTES * model.sequence_length * model.hidden_size
+    grids: dict[Strategy, dict[GroupName, int]] = {
+        "1d": {"tensor": 8, "context": 1},
+        "2d": {"tensor": 4, "context": 2},
+        "summa": {"tensor": 4, "context": 2},
+    }
+    volumes: dict[tuple[str, str, str], float] = {}
+    for strategy, grid in grids.items():
+        sharding = Sharding.of(1, **grid)
+        for operation in transformer_layer(model, sharding, strategy=strategy).operations:
+            for message in operation.forward.collectives:
+                key = (strategy, message.kind, operation.name if strategy == "summa" else "")
+                size = float(np.sum(message.message_bytes)) / activations
+                shared = grid[message.group] > 1
+                volumes[key] = volumes.get(key, 0.0) + (size if shared else 0.0)
+    for name in ("1d", "2d"):
+        for kind in ("all_gather", "reduce_scatter"):
+            yield f"{name.upper()}, {kind}: volume of a layer, b l e", volumes[name, kind, ""]
+    for kind, product, title in (
+        ("all_reduce", "ln1", "a norm"),
+        ("broadcast", "qkv", "Q, K and V"),
+        ("all_gather", "attention", "K and V"),
+        ("broadcast", "vproj", "projection of the heads"),
+        ("broadcast", "fc1", "first product of the MLP"),
+        ("broadcast", "fc2", "second product of the MLP"),
+    ):
+        yield f"SUMMA, {title}: volume, b l e", volumes["summa", kind, product]
 
 
 PERLMUTTER_GPUS, PERLMUTTER_BATCH = 512, 1024

@@ -150,7 +150,8 @@ def _experts() -> Iterator[Errors]:
     for (name, dtype), some in groupby(rows, key=lambda row: (row["accelerator"], row["dtype"])):
         points = list(some)
         tokens, *sizes, taken_s = _columns(points, "tokens", *EXPERT_SHAPE, "time_s")
-        shape = ExpertShape(*sizes)
+        hidden, inter, top_k, experts, tensor, expert, products = sizes
+        shape = ExpertShape(hidden, inter, top_k, experts, tensor, expert, products)
         off = np.asarray(fused_experts_time_s(name, dtype, tokens, shape)) / taken_s - 1
         what, whole = f"{name}, {dtype} fused experts", shape.expert == 1
         if name == "a100-80gb":
@@ -189,7 +190,8 @@ GITHUB = "https://github.com/"
 
 WHY_ACROSS = {
     "144": "of two racks the form is up to a fifth too fast below 2 GB",
-    "1440": "on 20 racks times grow with the racks as no form here does: nothing is claimed there",
+    "1440": "step and efficiency of the ring on 20 racks are fitted to the smallest and the largest"
+    " of these six sizes; the four between fitted nothing",
     "tree": "NCCL's tree beats its ring on three domains; only rings are timed",
 }
 """Why times of runs over several domains differ."""

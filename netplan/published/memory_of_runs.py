@@ -164,7 +164,8 @@ def _model(row: Mapping[str, str]) -> Model:
     else:
         blocks |= _whole(row, {name: name for name in ("kv_heads", "head_size")})
     if row.get("experts"):
-        blocks["experts"] = Experts(**_whole(row, EXPERTS))
+        experts: dict[str, Any] = {**_whole(row, EXPERTS)}
+        blocks["experts"] = Experts(**experts)
     return Model(
         name=row["id"],
         title=row["id"],

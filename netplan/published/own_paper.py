@@ -16,6 +16,7 @@ Digits count as they are printed: what ends in a zero stands in quotes (``"0.50"
 
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,7 +30,7 @@ from netplan.inputs.option import Option, read_option
 from netplan.published.checks import CLOSE, GRADES, Check, Grade, printed_check
 from netplan.questions.answers.outputs import NoRowError, output
 from netplan.questions.question import Question
-from netplan.records import Entry, RecordError
+from netplan.records import LARGEST, Entry, RecordError
 
 MAX_ROWS = 500
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -87,12 +88,39 @@ class OwnRow(Entry, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse texts that are no line, and a source that is said to be wrong without a reason."""
-        for key in ("question", "field", "source", "name", "reason"):
-            text = getattr(self, key)
+        for key in ("question", "field", "printed", "source", "name", "reason"):
+            text = str(getattr(self, key))
             if not text.isprintable():
                 raise ValueError(f"{key}: got {piece(text)}: give one line of printable text")
+        if not abs(_number(self.printed)) <= LARGEST:  # of nan, too
+            raise ValueError(f"printed: got {piece(self.printed)}: give a finite number")
+        if self.tolerance != CLOSE and _is_zero(self.printed):
+            raise ValueError(
+                f"tolerance: {self.tolerance:g} of a printed 0 is 0: leave it out, and print"
+                " as many digits as the paper has, such as 0.00"
+            )
         if self.grade in GRADES[2:] and not self.reason:
             raise ValueError(f"a row of grade {self.grade} has a reason: say why it differs")
+
+
+def _number(printed: str | float) -> float:
+    """A printed number [1]; 0 of words."""
+    return float(_digits(printed)) if _is_number(printed) else 0.0
+
+
+def _digits(printed: str | float) -> str:
+    return str(printed).replace(",", "").removeprefix("about ")
+
+
+def _is_number(printed: str | float) -> bool:
+    """Whether what is printed is a number, and no words."""
+    with suppress(ValueError):
+        return float(_digits(printed)) is not None
+    return False
+
+
+def _is_zero(printed: str | float) -> bool:
+    return _is_number(printed) and float(_digits(printed)) == 0
 
 
 class OwnPaper(Entry, frozen=True, kw_only=True):
@@ -216,6 +244,13 @@ def _check(row: OwnRow, answer: Mapping[str, Any] | None) -> Check:
         value = None if answer is None else output(answer, row.field)
     except NoRowError:
         value = None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        printed = row.printed
+        if not _is_number(printed):
+            raise InputError(
+                f"printed: got {piece(str(printed))}, and {row.field} is a number: give a decimal"
+                " number alone, in the unit of the field"
+            )
     compared = printed_check(
         (row.name or row.field, row.source, str(row.printed)),
         value if isinstance(value, str) or value is None else float(value),

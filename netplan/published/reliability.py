@@ -12,6 +12,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.fabric_bill import BillBooks, make_bill
+from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS
+from netplan.costing.switches import SWITCHES
 from netplan.errors import CatalogError
 from netplan.faults.damage.damage import find_effects
 from netplan.faults.damage.scenario import parse_faults
@@ -45,7 +49,8 @@ from netplan.published.rail_only import PAIR, PAPER
 from netplan.scenarios.scenario import Scenario
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
-from netplan.topologies.fabric import Sizing
+from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.rail_circuits import CircuitPlan
 from netplan.topologies.specs import FABRICS
 from netplan.units import DAYS_PER_YEAR, HOURS_PER_DAY
 
@@ -367,4 +372,58 @@ def fault_checks() -> Iterator[Measured | Check]:
         "True",
         str(rail < clos),
         f"{rail:,} against {clos:,}",
+    )
+    yield from _redundancy(built[PAIR[0]])
+    yield from _circuits(built[PAIR[1]])
+
+
+REDUNDANT = "rail-only-redundant"
+
+
+def _redundancy(joined: Fabric) -> Iterator[Check]:
+    """Extra rail switches: what one that fails takes, and the price beside any-to-any."""
+    where, spec = f"{PAPER}, section 4.1", FABRICS.load(REDUNDANT)
+    graph = expand(spec, RAIL_ONLY_CLUSTER)
+    lost = len(find_effects(graph, parse_faults(["leaf=1"], graph)).cut_off)
+    name = "GPUs cut off by a rail switch where every rail has another one"
+    yield check(name, where, "0", str(lost))
+    books = BillBooks(
+        PRICE_BOOKS.load("2026"), POWER_BOOKS.load("2026"), CABLING_BOOKS.load("2026")
+    )
+    redundant, usual = (
+        make_bill(FABRICS.load(fabric), RAIL_ONLY_CLUSTER, books).capital.base
+        for fabric in (REDUNDANT, joined.name)
+    )
+    yield check(
+        "rail-only with extra rail switches costs less than any-to-any: ratio",
+        where,
+        "below 1",
+        f"{redundant / usual:.2f}",
+        "the paper prints no price of them; here those of 2026, and two switches for each port",
+        met=redundant < usual,
+    )
+
+
+def _circuits(fabric: Fabric) -> Iterator[Check]:
+    """Idle GPUs behind circuit switches: who finds one, and how many switches that takes."""
+    where, sizing = f"{PAPER}, section 4.1", fabric.sizing
+    plan = CircuitPlan(
+        SWITCHES.load("palomar").cages, sizing.domains, sizing.hb_size, fabric.ports_per_gpu
+    )
+    working = np.flatnonzero(~plan.idle_blocks(plan.sets))
+    replaced = sum(
+        plan.replaced(np.arange(sizing.hb_size) == gpu, plan.sets) for gpu in working.tolist()
+    )
+    yield check(
+        "a failed GPU of a domain of 256 finds an idle one on its circuit switches",
+        where,
+        "each",
+        "each" if replaced == len(working) else f"{replaced:,} of {len(working):,}",
+    )
+    yield check(
+        "circuit switches between GPUs and rail switches",
+        where,
+        "a small number",
+        f"{plan.switches:,} of {plan.cages:,} ports, where {fabric.switches:,} are rail switches",
+        "the paper leaves out how many ports they have; every GPU and every rail port takes one",
     )

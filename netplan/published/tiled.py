@@ -1,4 +1,4 @@
-"""Checks against PALM: its published code, Tables I, IV, V and VII, Eq. 6, Fig. 7, 10 and 12.
+"""Checks against PALM: its published code, Tables I, IV, V, VII, Eq. 6, Fig. 6, 7, 9, 10, 12.
 
 Source: Fang et al., PALM: A Efficient Performance Simulator for Tiled Accelerators with Large-scale
 Model Training (arXiv:2406.03868), and its code (github.com/fangjh21/PALM). The runs on GPUs are
@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from netplan.published.checks import Check, Measured, check, published, suite
 from netplan.questions.simulate import simulate
+from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.ranks import Groups
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.tasks import Burst, Message, Pass, Pipeline
@@ -28,6 +29,25 @@ CORES, STAGES, STAGE_CORES = 320, 20, 16
 TENSOR_DEGREES = (1, 2, 4, 8, 16)
 MICROBATCHES = (1, 2, 4, 8)
 """Sequences of a microbatch at which Megatron-LM's runs are simulated; it prints none [1]."""
+
+
+REPLACED = {
+    "tiles": "fabric.sizes",
+    "channel": "fabric.tile.channel_bytes_per_s",
+    "sram": "accelerator.sram_bytes",
+    "factor": "iteration-model.memory.stationary_factor",
+    "border": "fabric.link_bytes_per_s",
+    "handover": "iteration-model.communication.handover",
+    "adapters": "iteration-model.communication.adapters",
+    "broken_rings": "iteration-model.communication.broken_rings",
+}
+"""Values of files that runs on the wafer replace, by what they are called here."""
+
+TABLE_VI_SRAM, TABLE_VI_CHANNEL = "3.75e6", "64e9"
+"""60 MB and 256 GB/s a tile of Table VI: of each of 16 cores [B], of each of 4 channels [B/s]."""
+
+NO_ACCESSES = "1e-9"
+"""Stationary factor at which memory accesses take next to nothing [1]."""
 
 
 class _Run(NamedTuple):
@@ -69,7 +89,7 @@ def _runs() -> tuple[_Run, ...]:
 def tiled_checks() -> Iterator[Measured | Check]:
     """All checks of PALM, in the order of their table."""
     parts = (_published_code, _table_iv, _table_vii, _table_i, _communication, _fig_10)
-    for part in (*parts, _adapters, _table_v):
+    for part in (*parts, _fig_10_by_maps, _fig_9, _adapters, _adapters_on_the_mesh, _table_v):
         yield from part()
 
 
@@ -86,11 +106,22 @@ def _on_gpus(run: _Run) -> float:
     ).found.sequences_per_s
 
 
-@cache
 def _on_wafer(
-    model: str, tensor: int = 8, placement: TileOrder = "snake", groups: Groups = "near"
+    model: str,
+    tensor: int = 8,
+    placement: TileOrder | str = "snake",
+    groups: Groups = "near",
+    **replaced: str,
 ) -> float:
     """Sequences a second of the published code on the wafer [1/s]."""
+    return _wafer_run(model, tensor, placement, groups, **replaced).sequences_per_s
+
+
+@cache
+def _wafer_run(
+    model: str, tensor: int, placement: str = "snake", groups: Groups = "near", **replaced: str
+) -> SimulationOutcome:
+    """A run of the published code on the wafer, with values of `REPLACED` in place of its own."""
     return simulate(
         PAPER,
         gpus=CORES,
@@ -100,7 +131,8 @@ def _on_wafer(
         placement=placement,
         groups=groups,
         fixed={"tensor": tensor, "data": STAGE_CORES // tensor, "pipeline": STAGES},
-    ).found.sequences_per_s
+        overrides={REPLACED[name]: text for name, text in replaced.items()},
+    ).found
 
 
 def _published_code() -> Iterator[Measured]:
@@ -171,10 +203,17 @@ def _table_vii() -> Iterator[Measured]:
 
 
 def _table_i() -> Iterator[Measured]:
-    """SRAM over compute of five chips."""
+    """SRAM over compute of five chips, hops and bandwidths of those that say them."""
     for row in published("tiled-chips"):
         ratio = float(row["sram_mb"]) / float(row["tflops"])
         yield f"{row['chip']}: SRAM over compute, MB per TFLOP/s", ratio
+    for row in published("tiled-chips"):
+        if row["columns"]:  # memory at two edges: the middle column is farthest from both
+            yield f"{row['chip']}: most hops to memory", str(int(row["columns"]) // 2)
+    for row in published("tiled-chips"):
+        if row["link_gb_per_s"]:
+            ratio = float(row["link_gb_per_s"]) / float(row["memory_gb_per_s"])
+            yield f"{row['chip']}: links over memory bandwidth", ratio
 
 
 def sent_bytes(model: Model, microbatch: int, tensor: int) -> float:
@@ -265,26 +304,54 @@ def _adapters() -> Iterator[Measured]:
         yield name, f"{min(ratios):.2f} to {max(ratios):.2f}"
 
 
-GRAYSKULL_FLOPS_PER_S, GRAYSKULL_INT8_OPS_PER_S = 92e12, 368e12
-"""Peaks of the chip in FP16 (Table I) and INT8, four times that (Tenstorrent) [1/s]."""
+def _adapters_on_the_mesh() -> Iterator[Measured]:
+    """The same two ways as messages of BERT-base on cores of the wafer, which share links."""
+    for tiles, name, better in ((12, "ring-of-12", "source"), (13, "line-of-13", "adapters")):
+        ratios = []
+        for adapters in ADAPTERS:
+            times_s = {
+                rule: _hand_over_s(name, tiles, handover=rule, adapters=str(adapters))
+                for rule in ("source", "adapters")
+            }
+            other = "adapters" if better == "source" else "source"
+            ratios.append(times_s[other] / times_s[better])
+        order = "Eq. 7 over Eq. 8" if better == "source" else "Eq. 8 over Eq. 7"
+        yield f"{order} on the mesh, {tiles} tiles", f"{min(ratios):.2f} to {max(ratios):.2f}"
 
-RESNET_OPS = 2 * 3.8e9
-"""Work of an image by ResNet-50 (He et al., CVPR 2016, Table 1: 3.8e9 multiply-adds) [1]."""
 
-BERT_LAYERS, BERT_HIDDEN, BERT_TOKENS = 12, 768, (128, 512)
+def _hand_over_s(placement: str, tiles: int, **replaced: str) -> float:
+    """Time of a hand-over between two groups of tiles, all links of one rate [s]."""
+    alike = replaced | {"border": "1024e9", "broken_rings": "line"}
+    run = simulate(
+        PAPER,
+        gpus=CORES,
+        fabric="palm-wafer",
+        accelerator="palm-wafer-core",
+        model="bert-base",
+        batch=2,
+        placement=placement,
+        fixed={"tensor": tiles, "microbatch": 1},
+        overrides={REPLACED[name]: text for name, text in alike.items()},
+    )
+    return run.found.handovers[0].time_s
+
+
+def _on_grayskull(model: str) -> float:
+    """Samples a second that a Grayskull infers in 8 bits, one at a time [1/s]."""
+    return simulate(
+        "grayskull-paper", model=model, inference=True, fixed={"microbatch": 1}
+    ).found.sequences_per_s
 
 
 def _table_v() -> Iterator[Measured]:
-    """What the peak of the chip allows at most: mappings and lengths are not printed."""
-    at_most = GRAYSKULL_INT8_OPS_PER_S / RESNET_OPS
-    yield "ResNet50 on Grayskull: samples/s", f"{at_most:.0f} at the peak"
-    rates = (
-        GRAYSKULL_FLOPS_PER_S
-        / (24 * BERT_LAYERS * tokens * BERT_HIDDEN**2 * (1 + tokens / (6 * BERT_HIDDEN)))
-        for tokens in BERT_TOKENS
-    )
-    both = " and ".join(f"{rate:.0f}" for rate in rates)
-    yield "BERT-base on Grayskull: samples/s", f"{both} at the peak, of 128 and 512 tokens"
+    """PALM's samples a second and those published, beside netplan's own mapping; PALM's errors."""
+    printed = _printed()
+    for title, model in (("ResNet50", "resnet-50"), ("BERT-base", "bert-base")):
+        per_s, name = _on_grayskull(model), f"{title} on Grayskull"
+        yield f"{name}: samples/s", per_s
+        yield f"{name}: published samples/s", per_s
+        palm, measured = printed[f"{name}: samples/s"], printed[f"{name}: published samples/s"]
+        yield f"{name}: error of PALM, %", 100 * (palm / measured - 1)
 
 
 def _fig_10() -> Iterator[Measured]:
@@ -301,6 +368,43 @@ def _fig_10() -> Iterator[Measured]:
     yield "T-145B: best over worst mapping", max(every) / min(every)
     best = max(TENSOR_DEGREES, key=lambda tensor: _on_wafer("t-145b", tensor))
     yield "T-145B: tensor degree of most sequences/s", str(best)
+
+
+def _fig_10_by_maps() -> Iterator[Measured]:
+    """The claims of Fig. 10 with the lines of the text, the table's memory, and Eq. 7."""
+    as_printed = {"tiles": "[4, 5]", "sram": TABLE_VI_SRAM}
+    for model in MODELS_ON_THE_WAFER:
+        snake, lines = (
+            _on_wafer(model, 8, placement, "near", **as_printed)
+            for placement in ("snake", "palm-lines")
+        )
+        gain = snake / lines - 1
+        yield f"{model.upper()}: S-shaped over lines of 16 cores, SRAM of Table VI, %", 100 * gain
+    rates = [_on_wafer("t-145b", tensor, channel=TABLE_VI_CHANNEL) for tensor in TENSOR_DEGREES]
+    yield "T-145B: best over worst tensor degree, memory of Table VI", max(rates) / min(rates)
+    best = max(TENSOR_DEGREES, key=lambda tensor: _on_wafer("t-145b", tensor, handover="source"))
+    yield "T-145B: tensor degree of most sequences/s, hand-over of Eq. 7", str(best)
+
+
+def _fig_9() -> Iterator[Measured]:
+    """The tensor degree at which links of the network are busy for the least time."""
+    for name, replaced in ((", memory aside", {"factor": NO_ACCESSES}), ("", {})):
+        busy_s = {
+            tensor: _network_busy_s(_wafer_run("t-145b", tensor, "snake", "near", **replaced))
+            for tensor in TENSOR_DEGREES
+        }
+        yield (
+            f"T-145B: tensor degree of the least busy network{name}",
+            str(min(TENSOR_DEGREES, key=busy_s.__getitem__)),
+        )
+
+
+def _network_busy_s(run: SimulationOutcome) -> float:
+    """How long a link between cores is busy, on average [s]."""
+    groups = [group for group in run.groups if group.group != "memory"]
+    directions = sum(group.directions for group in groups)
+    share = sum(group.directions * group.utilisation for group in groups) / directions
+    return share * run.iteration_time_s
 
 
 def megatron_checks() -> Iterator[Check]:

@@ -1,5 +1,6 @@
 """Published tables and designs against netplan: how near each of their numbers comes."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,24 +17,33 @@ from netplan.published import (
     dataflow_models,
     dated_runs,
     expert_networks,
+    expert_skew,
     fabric_counts,
     famous_runs,
     foundation_appendix,
+    interpolated_kernels,
+    job_streams,
     left_out,
     measured_gpus,
     measured_runs,
     measured_serving,
     memory_of_runs,
     models,
+    posttraining_rows,
     product_designs,
     rail_only,
     reliability,
+    serving_load,
+    serving_points,
+    several_sites,
+    shared_links,
+    slow_gpus,
     tiled,
 )
-from netplan.published.checks import GRADES, Check, Grade, Recorded, record
+from netplan.published.checks import GRADES, Check, Grade, Recorded, is_chosen, record
 from netplan.published.own_paper import read_paper
 from netplan.questions.asking import asks
-from netplan.questions.own_inputs import optional
+from netplan.questions.own_inputs import optional, several
 from netplan.questions.question import Question
 from netplan.records import asdict
 from netplan.reports.answer import Answer
@@ -60,6 +70,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "dataflow trends": dataflow.trend_checks,
     "dataflow models": dataflow_models.model_comparison_checks,
     "serving forms": dataflow.serving_form_checks,
+    "serving under load": serving_load.serving_load_checks,
     "tiled accelerators": tiled.tiled_checks,
     "cluster design": cluster_design.cluster_design_checks,
     "simulated runs": tiled.megatron_checks,
@@ -67,6 +78,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "measured runs, experts": dated_runs.dated_run_checks,
     "famous runs": famous_runs.famous_run_checks,
     "measured serving": measured_serving.measured_point_checks,
+    "printed serving": serving_points.printed_point_checks,
     "memory of published runs": memory_of_runs.run_memory_checks,
     "sources left out": measured_runs.left_out_checks,
     "traffic": fabric_counts.traffic_checks,
@@ -77,11 +89,18 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "products": product_designs.product_checks,
     "cost sheets": cost_sheets.cost_sheet_checks,
     "expert networks": expert_networks.expert_network_checks,
+    "uneven experts": expert_skew.expert_skew_checks,
     "collectives": measured_gpus.collective_checks,
     "kernels": measured_gpus.kernel_checks,
+    "tables of kernels": interpolated_kernels.table_checks,
     "model parameters": models.parameter_checks,
+    "congestion": shared_links.shared_link_checks,
+    "streams of jobs": job_streams.job_stream_checks,
+    "post-training": posttraining_rows.posttraining_checks,
     "reliability": reliability.reliability_checks,
     "faults": reliability.fault_checks,
+    "several sites": several_sites.several_sites_checks,
+    "slow GPUs": slow_gpus.slow_gpu_checks,
 }
 """What computes the checks; ``reports/published/checks.csv`` names the checks of each."""
 
@@ -318,7 +337,11 @@ class Verify(Question[Verification]):
         "path",
         argument=True,
     )
-    only: str | None = optional("Only checks whose name or source holds TEXT.", metavar="TEXT")
+    only: tuple[str, ...] = several(
+        "Only checks whose name or source holds TEXT, in whole words: 'A & B | C' is both or the"
+        " third; given again, both hold.",
+        metavar="TEXT",
+    )
     grade: Grade | None = optional(
         "Only checks of this grade.", "choice", choices=GRADES, default=None
     )
@@ -331,7 +354,7 @@ class Verify(Question[Verification]):
 
     def ask(self) -> Verification:
         """Run the checks of all published tables, or the suites that have those asked for."""
-        chosen = self.only is not None or self.grade is not None
+        chosen = bool(self.only) or self.grade is not None
         if self.paper is not None:
             return self._own(Path(self.paper))
         if chosen + self.bars + self.runs > 1:
@@ -347,8 +370,9 @@ class Verify(Question[Verification]):
         listed = [row for row in record().values() if self._asks(row)]
         if not listed:
             graded = f" of grade {self.grade}" if self.grade else ""
+            asked_for = " ".join(f"--only {texts!r}" for texts in self.only)
             raise InputError(
-                f"--only {self.only!r}: no check{graded} has this in its name or source"
+                f"{asked_for}: no check{graded} has this in its name or source, in whole words"
             )
         needed = {row.suite for row in listed}
         suites = each(
@@ -366,17 +390,18 @@ class Verify(Question[Verification]):
             raise InputError("--bars and --runs are about netplan's own rows: leave out the file")
         read = read_paper(path)
         asked = (check for check in read.checks() if self.grade in (None, check.grade))
-        key = (self.only or "").lower()
-        checks = tuple(check for check in asked if key in f"{check.name}\n{check.source}".lower())
+        checks = tuple(check for check in asked if self._names(check))
         if not checks:
             raise InputError(f"{path}: no row has this grade, or this in its name or source")
         return Verification(checks, grade=self.grade, title=read.paper.title)
 
     def _asks(self, row: Recorded) -> bool:
         """Whether a check is asked for by its name or source, and by its recorded grade."""
-        key = (self.only or "").lower()
-        named = key in row.name.lower() or key in row.source.lower()
-        return named and self.grade in (None, row.grade)
+        return self._names(row) and self.grade in (None, row.grade)
+
+    def _names(self, row: Recorded | Check) -> bool:
+        """Whether each ``--only`` chooses a row."""
+        return all(is_chosen(row, texts) for texts in self.only)
 
 
 verify = asks(Verify)
@@ -399,7 +424,7 @@ def _where(check: Check) -> str:
 
 def _paper(check: Check) -> str:
     """The source without its table, equation or section."""
-    return check.source.partition(", ")[0]
+    return re.split(r", (?![^(]*\))", check.source, maxsplit=1)[0]  # no comma in parentheses
 
 
 PAPERS: tuple[Column[PaperRow], ...] = (

@@ -2,17 +2,19 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from math import inf, lcm
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
+from netplan.catalog import user_roots
 from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.materials import Compute
 from netplan.costing.switches import SWITCHES, require_switch
 from netplan.decide.candidates import Rule
 from netplan.decide.verdict import Probe, bandwidth_needed, decide
 from netplan.errors import InfeasibleError, InputError, not_built
+from netplan.levels import Level
 from netplan.performance.forwarding import Forwarding, forwarding_of
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import PlanSearch, SearchResult
@@ -22,6 +24,7 @@ from netplan.questions.answers.compare_cases import ComparisonCases
 from netplan.questions.answers.compare_rows import (
     ANY_TO_ANY,
     BASELINE,
+    UNSERVED,
     About,
     DomainRow,
     FabricRow,
@@ -30,13 +33,16 @@ from netplan.questions.answers.compare_rows import (
     priced_row,
     timed_row,
 )
+from netplan.questions.answers.sites_bill import SitesBill
 from netplan.questions.asking import asks
 from netplan.questions.money.pricing import cooling_kind
 from netplan.questions.money.run_cost import RULE, WITHIN, check_weights, rates_of, terms_of
 from netplan.questions.own_inputs import optional, shared
-from netplan.questions.question import FOUND, NETWORK, PRICES, RUNS, Question
+from netplan.questions.question import FOUND, NETWORK, PRICES, RUNS, SPAN, Question
 from netplan.questions.setup.beyond_the_bill import beyond_the_bill, hall_words
-from netplan.questions.setup.inputs import fabrics_asked, only_hb_gear
+from netplan.questions.setup.inputs import fabrics_asked, only_hb_gear, span_of
+from netplan.questions.setup.over_sites import BOOKS, SitePlans
+from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.power_budget import POWER_BUDGET, common_size, hall_of, holdings
 from netplan.questions.setup.software import software_words
 from netplan.questions.setup.training import (
@@ -47,7 +53,7 @@ from netplan.questions.setup.training import (
 )
 from netplan.records import replace
 from netplan.reports.quantities import listed
-from netplan.scenarios.bill_books import gear_counted, read_books
+from netplan.scenarios.bill_books import gear_counted, in_sites, read_books
 from netplan.scenarios.reading import (
     NIC_KEY,
     NONE,
@@ -130,6 +136,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         | {"switch", "fabrics", "hall", "cards", "expanded_memory", "networks"}
         | {"economics", "gpu_hour", "tokens"}
         | {"pue", "cooling"}
+        | SPAN
     )
     varies: ClassVar[tuple[str, ...]] = (
         *("hb_size", "accelerator", "nic_gbps", "radix", "switch", "oversubscription"),
@@ -209,6 +216,11 @@ class Compare(Question[Comparison | ComparisonCases]):
         domains
             Sizes of more HB domains that GPUs must fill [1].
         """
+        if self.cluster.span.sites is not None:
+            raise InputError(
+                f"--power-budget beside --sites {self.cluster.span.sites}: a budget is that of one"
+                " hall: leave one out, or ask about each site by itself"
+            )
         reader = CatalogReader(self.catalog, self.overrides)
         chip = reader.load(ACCELERATORS, self.cluster.accelerator)
         hall = hall_of(self, reader, chip)
@@ -229,6 +241,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         from netplan.questions.setup.serving_run import serve_best
 
         self.refuse({"expanded_memory", "rule", "within", "tokens"}, "--workload serving")
+        span_of(self)
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.cluster.accelerator)
         specs, sizing, books = self._priced(reader, on)
@@ -244,7 +257,7 @@ class Compare(Question[Comparison | ComparisonCases]):
             except (InputError, InfeasibleError) as error:
                 if isinstance(error, InputError):
                     refused.append(error)
-                return replace(row, notes=(*row.notes, f"Not served: {error}."))
+                return replace(row, notes=(*row.notes, f"{UNSERVED}{error}."))
             tokens_served = Served.of(best.plan, row.bill, terms)
             return replace(row, served=tokens_served, notes=(*row.notes, *best.searched.notes))
 
@@ -292,7 +305,8 @@ class Compare(Question[Comparison | ComparisonCases]):
         shown["chip"] = chip
         shown["halls"] = partial(hall_words, self, specs=shown["specs"])
         shown["beyond"] = beyond_the_bill(self, books.prices, fabrics_asked(self))
-        shown["cliffs"] = partial(cliffs_of, specs, sizing)
+        if books.haul is None:
+            shown["cliffs"] = partial(cliffs_of, specs, sizing)
         if RAIL_ONLY in fabrics_asked(self):
             rails, *clos = (
                 _spec(name, specs, reader, sizing.cards) for name in (RAIL_ONLY, *ANY_TO_ANY)
@@ -323,11 +337,15 @@ class Compare(Question[Comparison | ComparisonCases]):
     ) -> tuple[list[FabricSpec], Sizing, BillBooks]:
         """Fabrics, the cluster, and what bills are made from."""
         books = replace(
-            read_books(self.cluster, self.books, reader),
+            in_sites(
+                *(read_books(self.cluster, self.books, reader), span_of(self), self.books, reader)
+            ),
             switch=reader.named(SWITCHES, self.cluster.switch),
         )
         specs = reader.fabrics(fabrics_asked(self), self.cluster)
         sizing = sized(self.cluster, on)
+        if books.haul is not None:
+            books.haul.deal(sizing)  # refuses sites that no fabric could have
         require_switch(books.switch, specs, sizing, reader.roots)
         return specs, sizing, books
 
@@ -359,6 +377,8 @@ class Compare(Question[Comparison | ComparisonCases]):
             return Comparison(inputs, rows, currency, terms, **shown)
         shown = self._shown(reader, (specs, sizing, books), *run)
         shown["forwarding"] = partial(_forwarding, rows, designs[0][1])
+        if books.haul is not None:  # bandwidths and memories are weighed in one site
+            return Comparison(inputs, rows, currency, terms, **shown)
         probe = _probe(specs, sizing, designs)
         comparison = Comparison(inputs, rows, currency, terms, probe, **shown)
         weigh = partial(_weighing, chip=on, books=books, within=self.within, terms=terms)
@@ -387,12 +407,13 @@ class Compare(Question[Comparison | ComparisonCases]):
         InfeasibleError
             If no fabric can be built.
         """
+        over: OverLevels | None = {} if priced[1].haul is not None else None
         rows = tuple(
             _row(
                 spec,
                 variant,
                 priced,
-                partial(_timed, search if self._times(spec, variant) else None),
+                partial(self._timed, search if self._times(spec, variant) else None, over),
             )
             for spec in specs
             for variant, search in designs
@@ -403,12 +424,54 @@ class Compare(Question[Comparison | ComparisonCases]):
             return self._with_fitting(rows)
         return rows
 
+    def _timed(
+        self, search: PlanSearch | None, over: "OverLevels | None", row: FabricRow
+    ) -> FabricRow:
+        """The row with its best plan; fabrics with equal levels share one search.
+
+        Over several sites it is the plan and the time that ``netplan sites`` has.
+        """
+        best = search.best_on_subset(row.fabric.levels) if search and row.fabric else None
+        if over is None or row.fabric is None or not isinstance(best, SearchResult):
+            return timed_row(row, best)
+        key = row.fabric.levels, row.fabric.sizing.hb_size, row.memory
+        if key not in over:
+            over[key] = self._over_sites(row)
+        run = over[key]
+        if isinstance(run, str):
+            return timed_row(row, run)
+        there = replace(best, plans=(run.timed_there,), settings=(run.setting,))
+        row = replace(row, over=run.over, notes=(*row.notes, *run.told))
+        return timed_row(row, there)
+
+    def _over_sites(self, row: FabricRow) -> PlacedRun | str:
+        """The run over the sites on a fabric, or why there is none."""
+        names = dict(zip(self._fabric_names, fabrics_asked(self), strict=True))
+        others = names.keys() - {row.name}
+        memory = None if row.memory in ("", NONE) else row.memory
+        asked = self.with_values(fabric=names[row.name])
+        if row.memory:
+            asked = asked.with_values(expanded_memory=memory)
+        try:
+            return SitePlans.of(asked, roles=BOOKS | others).run()
+        except (InputError, InfeasibleError) as error:
+            return f"{error}."
+
+    @cached_property
+    def _fabric_names(self) -> tuple[str, ...]:
+        """Names of the fabrics that are asked for, of files those that stand there."""
+        roots = user_roots(self.catalog)
+        return tuple(FABRICS.load(name, roots).name for name in fabrics_asked(self))
+
 
 compare: Callable[..., Comparison] = asks(Compare)  # type: ignore[arg-type]
 
 
 Timed = tuple[Variant, PlanSearch]
 """An accelerator of a comparison, and the search for plans on it."""
+
+OverLevels = dict[tuple[tuple[Level, ...], int, str], "PlacedRun | str"]
+"""Runs over sites by levels, HB domain and memory, or why there is none."""
 
 
 def _row(
@@ -429,17 +492,13 @@ def _row(
         bare = FabricRow(spec.name, spec.title, notes, memory=variant.name)
         return _with_others_told(bare, others)
     row = replace(priced_row(spec, bill, books), memory=variant.name)
+    alone = partial(make_bill, spec, sizing, replace(counted, haul=None))
+    row = replace(row, in_sites=SitesBill.of(bill, alone))
     network = row.cost.base - bill.beside.base if row.cost else 0.0
     saved = 1 - network / baseline if row.cost and baseline else None
     unsold = spec.support_for(variant.chip).unsold
     row = replace(complete(row), cost_reduction=saved, unsold=unsold)
     return _with_others_told(row, others)
-
-
-def _timed(search: PlanSearch | None, row: FabricRow) -> FabricRow:
-    """The row with its best plan; fabrics with equal levels share one search."""
-    best = search.best_on_subset(row.fabric.levels) if search and row.fabric else None
-    return timed_row(row, best)
 
 
 def _forwarding(rows: Sequence[FabricRow], search: PlanSearch) -> Forwarding | None:

@@ -11,14 +11,15 @@ from netplan.costing.materials import ACCELERATORS_TOO
 from netplan.costing.switches import require_switch
 from netplan.errors import InfeasibleError, InputError, not_built
 from netplan.questions.answers.cost_answer import CostAnswer, FabricTokens
+from netplan.questions.answers.sites_bill import SitesBill
 from netplan.questions.asking import asks
 from netplan.questions.money.pricing import MONEY, running_costs, running_inputs
 from netplan.questions.money.run_cost import Terms, rates_of
 from netplan.questions.money.token_cost import Served
-from netplan.questions.question import FOUND, NETWORK, SERVED, Question
-from netplan.questions.setup.inputs import fabrics_bought
+from netplan.questions.question import FOUND, NETWORK, SERVED, SPAN, Question
+from netplan.questions.setup.inputs import fabrics_bought, span_of
 from netplan.records import replace
-from netplan.scenarios.bill_books import gear_counted, spares_of, whole_books
+from netplan.scenarios.bill_books import gear_counted, in_sites, spares_of, whole_books
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.cliffs import cliffs_of
 from netplan.topologies.specs import FabricSpec
@@ -55,7 +56,7 @@ class Cost(Question[CostAnswer]):
     )
 
     reads: ClassVar[frozenset[str]] = (
-        NETWORK | FOUND | SERVED | MONEY | {"switch", "expanded_memory"}
+        NETWORK | FOUND | SERVED | MONEY | {"switch", "expanded_memory"} | (SPAN - {"across"})
     )
 
     def ask(self) -> CostAnswer:
@@ -71,8 +72,11 @@ class Cost(Question[CostAnswer]):
         specs = reader.fabrics(fabrics_bought(self), self.cluster)
         sizing = sized(self.cluster, chosen)
         require_switch(books.switch, specs, sizing, reader.roots)
-        books = _with_circuits(self, books, specs)
-        kept = spares_of(self.books, reader)
+        alone = _with_circuits(self, books, specs)
+        span, kept = span_of(self), spares_of(self.books, reader)
+        if span is not None:
+            span.dealt(sizing)  # refuses sites that no fabric could have
+        books = in_sites(alone, span, self.books, reader)
         made = partial(make_bill, sizing=sizing, books=books, spares=kept, currency=money)
         built = [_bill_or_reason(spec, made) for spec in specs]
         refused = tuple(refusal for refusal in built if isinstance(refusal, Unbuildable))
@@ -98,10 +102,20 @@ class Cost(Question[CostAnswer]):
             link_gbps=sizing.speed_gbps,
             set=reader.replaced(),
         )
+        by_name = {spec.name: spec for spec in specs}
+        one_site = {
+            bill.name: known
+            for bill in bills
+            if (known := SitesBill.of(bill, partial(made, by_name[bill.name], books=alone)))
+        }
         unsold = {spec.name: words for spec in specs if (words := spec.barred_for(chosen))}
         hour = terms.gpu_hour if terms else None
         cliffs = partial(cliffs_of, specs, sizing)
-        return CostAnswer(inputs, money, bills, refused, served, notes, unsold, hour, cliffs)
+        return CostAnswer(
+            *(inputs, money, bills, refused, served, notes, unsold, hour),
+            cliffs=None if one_site else cliffs,
+            in_sites=one_site,
+        )
 
     def _served(
         self,
@@ -139,10 +153,11 @@ def _with_circuits(asked: Cost, books: BillBooks, specs: Sequence[FabricSpec]) -
     """
     if books.ocs is None:
         return books
-    if not any(spec.reads("circuit_switch") for spec in specs):
+    if not any(spec.takes_circuits for spec in specs):
         if "ocs" in asked.given:
             raise InputError(
-                f"--ocs {books.ocs.name} joins cubes of a torus: add --fabric torus-3d"
+                f"--ocs {books.ocs.name} joins cubes of a torus, or GPUs and rails: add --fabric"
+                " torus-3d or rail-only-ocs"
             )
         return replace(books, ocs=None)
     hall = books.hall
@@ -169,6 +184,9 @@ def _run(bill: Bill, books: BillBooks, running: Running) -> FabricBill:
         notes.append(f"No power in {books.power.name} for {parts}.")
     notes += bill.inside.notes if bill.inside.known else ()
     life = lifetime(bill.capital, bill.draw.typical_w, running)
-    made = (bill.fabric, bill.quote, bill.draw, bill.racks, tuple(notes))
-    kept = (bill.site_racks, bill.hb_size, bill.inside, bill.hall, bill.media_given)
-    return FabricBill(*made, *kept, life)
+    return FabricBill(
+        *(bill.fabric, bill.quote, bill.draw, bill.racks, tuple(notes)),
+        *(bill.site_racks, bill.hb_size, bill.inside, bill.hall, bill.media_given),
+        haul=bill.haul,
+        life=life,
+    )

@@ -258,7 +258,7 @@ class Diff(Question[DiffAnswer]):
         (spec,) = reader.fabrics([self.cluster.fabric], self.cluster)
         sizing = sized(self.cluster, chip)
         require_switch(books.switch, [spec], sizing, reader.roots)
-        if books.ocs is not None and not spec.reads("circuit_switch"):
+        if books.ocs is not None and not spec.takes_circuits:
             raise InputError(
                 f"--ocs {books.ocs.name} joins cubes of a torus: take --fabric torus-3d"
             )

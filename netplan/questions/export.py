@@ -23,6 +23,7 @@ from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.families.switched import RailOnly
 from netplan.topologies.formats.edge_list import COLUMNS, edge_list_lines, edge_rows
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.formats.graphml import graphml_lines
@@ -36,6 +37,7 @@ from netplan.topologies.formats.writers import (
     simai_lines,
 )
 from netplan.topologies.graph import FabricGraph
+from netplan.topologies.rail_circuits import CircuitPlan
 from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -145,7 +147,8 @@ class Export(Question[GraphFile]):
     ``slurm-yaml`` both in a topology.yaml; ``air`` is NVIDIA DSX Air's import, ``network-operator``
     the topology.json of its network operator, by rail and plane; ``astra-sim`` is a network in
     YAML, made from the fabric's levels; ``circuits`` are the ports that the circuit switches of a
-    torus of cubes join, also around cubes that failed. Those of InfiniBand, Slurm and NVIDIA name
+    torus of cubes join, also around cubes that failed, or what is on each of those in front of
+    rails. Those of InfiniBand, Slurm and NVIDIA name
     servers with --host-gpus.
 
     Raises
@@ -174,6 +177,7 @@ class Export(Question[GraphFile]):
         "netplan export tpu-v7 --gpus 4096 --to astra-sim",
         "netplan export hgx-b200 --gpus 1024 --switch sn5600 --to air",
         "netplan export --gpus 4096 --fabric torus-ocs --to circuits --lost-cube 5",
+        "netplan export hgx-h100 --gpus 4096 --fabric rail-only-ocs --to circuits",
         "netplan export --graph fabric.graphml --to edges -o cables.csv",
     )
 
@@ -222,8 +226,14 @@ class Export(Question[GraphFile]):
         return GraphFile(inputs, astra_sim_network(built.levels).splitlines)
 
     def _circuits(self, inputs: dict[str, object], spec: FabricSpec, sizing: Sizing) -> GraphFile:
-        """Circuits of a torus of cubes, without the cubes that failed."""
+        """Circuits of a torus of cubes, without the cubes that failed; ports in front of rails."""
         ports = SWITCHES.load(spec.circuit_switch).cages if spec.circuit_switch else 0
+        if isinstance(spec, RailOnly) and ports:
+            if self.lost_cubes:
+                raise InputError(f"--lost-cube: {spec.name} has no cubes, leave it out")
+            ports_of_gpu = build_fabric(spec, sizing).ports_per_gpu
+            plan = CircuitPlan(ports, sizing.domains, sizing.hb_size, ports_of_gpu)
+            return GraphFile(inputs, lambda: plan.table().lines("gpu", "rail-port"))
         circuits = cube_circuits(spec, sizing, ports=ports, lost=self.lost_cubes)
         return GraphFile(inputs, circuits.lines)
 

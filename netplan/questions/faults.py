@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import gcd
 from statistics import mean
 from typing import Any, ClassVar
 
@@ -24,6 +25,15 @@ from netplan.faults.years.forecast import (
     reliability_forecast,
 )
 from netplan.faults.years.group_failures import GroupFailures, group_failures
+from netplan.faults.years.policies import (
+    GO_ON,
+    Asked,
+    Assumed,
+    Policy,
+    check_rails,
+    circuits,
+    policies,
+)
 from netplan.faults.years.rates import (
     NETWORK_KINDS,
     OF_LINKS,
@@ -32,15 +42,7 @@ from netplan.faults.years.rates import (
     host_links_each,
     unit_counts,
 )
-from netplan.faults.years.recoveries import (
-    Assumed,
-    Policy,
-    check_rails,
-    circuits,
-    idle_price,
-    policies,
-    recoveries,
-)
+from netplan.faults.years.recoveries import idle_price, recoveries
 from netplan.inputs.choices import OpticsKind
 from netplan.progress import each
 from netplan.questions.answers.faults_answer import FaultsAnswer
@@ -48,9 +50,9 @@ from netplan.questions.answers.faults_rows import BesideRecord, FabricFaults, Sc
 from netplan.questions.answers.plan_notes import rates_note
 from netplan.questions.asking import asks
 from netplan.questions.cost import Cost
+from netplan.questions.setup.cut_fibre import fibre_failures, parted
 from netplan.questions.setup.faults_inputs import (
     OF_TRAINING,
-    RECONFIGURE,
     RECORD,
     FaultsQuestion,
     Shared,
@@ -64,19 +66,29 @@ from netplan.questions.setup.faults_inputs import (
     sorted_out,
     subject_of,
 )
+from netplan.questions.setup.inputs import span_of
+from netplan.questions.setup.over_sites import BOOKS
 from netplan.questions.setup.training import training_inputs
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
-from netplan.units import MINUTES_PER_HOUR
+from netplan.units import MINUTES_PER_HOUR, PERCENT
 
 ENGINE = "engine"
+HALF = 0.5
+"""Rate of the slow GPU that notes speak of [1]."""
 UNTIMED = dict.fromkeys(("iteration_time_s", "gpus_used", "plan"))
 NO_TERMS = {"years": None}
 """What a year costs is by the years of the economics book: years of a question are others."""
-COST_ROLES = frozenset({"accelerator", "prices", "fabric"})
+COST_ROLES = frozenset({"accelerator", "prices", "fabric", "sites"})
 """Roles of the files that a bill reads, of those of a question about failures."""
+PLANLESS = BOOKS | {"failures", "recovery", "network", "floor-plan"}
+"""Records that no plan is read from, of those of a question about failures."""
+OVER_SITES = (
+    "Parts of a fabric fail as in one site, and slow the run over all by the same share; the years"
+    " have no cuts of the fibre between sites."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,8 +132,10 @@ class Faults(FaultsQuestion[FaultsAnswer]):
         check_faults(self)
         if not self.trains:
             self.refuse(OF_TRAINING, "--workload serving")
-        shared = read_shared(self)
-        if self.fail:
+        span, shared = span_of(self), read_shared(self)
+        names = [site.name for site in span.dealt(shared.sizing).sites] if span else []
+        cuts = parted(self, self.fail, names)
+        if self.fail and not cuts:
             check_fail(self, shared)
         answer: type[FaultsAnswer] = FaultsAnswer
         fabric: Callable[..., Any] = partial(fabric_faults, question=self, shared=shared)
@@ -132,6 +146,8 @@ class Faults(FaultsQuestion[FaultsAnswer]):
 
             answer = ServedFaultsAnswer
             fabric = partial(served_fabric, files=(reader, {}), question=self, shared=shared)
+        elif span is not None:
+            fabric = partial(_over_sites, cuts=cuts, question=self, shared=shared)
         named_specs = each(shared.specs.items(), lambda item: item[1].name)
         rows, refused = sorted_out(
             [fabric(spec, name) for name, spec in named_specs], asked=bool(self.fail)
@@ -181,6 +197,40 @@ class Faults(FaultsQuestion[FaultsAnswer]):
 
 
 faults = asks(Faults)
+
+
+def _over_sites(
+    spec: FabricSpec, name: str, *, cuts: tuple[str, ...], question: Faults, shared: Shared
+) -> FabricFaults | tuple[str, str]:
+    """One fabric under failures over several sites; or its name and why it cannot be built."""
+    plain = replace(question, fail=()) if cuts else question
+    row = fabric_faults(spec, name, plain, shared)
+    roles = PLANLESS | {spec.name for spec in shared.specs.values()} - {spec.name}
+    fibre = fibre_failures(question, name, roles) if question.timing else None
+    if isinstance(row, tuple):
+        return row
+    if fibre is None:
+        why = "not timed" if not question.timing else "no plan can be dealt out to the sites"
+        return replace(row, scenario=f"cut fibre has no time: {why}" if cuts else row.scenario)
+    singles = (replace(single, impact=fibre.over(single.impact)) for single in row.singles)
+    scenario = fibre.scenario(cuts) if cuts else row.scenario
+    if isinstance(scenario, ScenarioImpact) and not cuts:
+        mean_s = scenario.mean_slowdown
+        scenario = replace(
+            scenario,
+            impact=fibre.over(scenario.impact),
+            mean_iteration_time_s=None if mean_s is None else (1 + mean_s) * fibre.time_s,
+        )
+    there = fibre.intact.timed_there
+    return replace(
+        row,
+        **there.in_short(),
+        error=there.error,
+        scenario=scenario,
+        singles=(*singles, *fibre.singles()),
+        over_sites=fibre.intact.over,
+        notes=(*row.notes, *fibre.intact.told, OVER_SITES),
+    )
 
 
 def _minutes(policy: CheckpointPolicy) -> dict[str, float]:
@@ -317,7 +367,8 @@ def _assumed_share(years: Years) -> float:
     assumed |= {kind.name for kind in years.failing if kind.row.is_assumed}
     stops = {cause.cause: cause.interruptions_per_year for cause in years.forecast.causes}
     every = sum(stops.values())
-    return sum(stops[name] for name in assumed & stops.keys()) / every if every else 0.0
+    # In the order of the causes: that of a set changes from run to run, and so would the sum.
+    return sum(stops[name] for name in stops if name in assumed) / every if every else 0.0
 
 
 def _policies(
@@ -328,23 +379,30 @@ def _policies(
     shared: Shared,
 ) -> tuple[Policy, ...]:
     """The job without circuit switches and with them, where that was asked for."""
-    if question.policy != RECONFIGURE:
+    if question.policy == GO_ON:
         return ()
     assumed = Assumed(shared.options, years.book, years.effects, years.failing, years.forecast)
     gpu = next(single.impact for single in singles if single.kind == "gpu")
-    idle = question.cluster.spare_gpus or 1
-    return policies(subject, shared.books, shared.circuit, assumed, idle=idle, gpu=gpu)
+    asked = _policy(subject, question, shared)
+    return policies(subject, shared.books, assumed, asked=asked, gpu=gpu)
+
+
+def _policy(subject: Subject, question: Faults, shared: Shared) -> Asked:
+    """Policy after a failed GPU; a server's GPUs move as a whole, or all of a smaller domain."""
+    hb_size, gear = subject.sizing.hb_size, shared.books.gear
+    usual_gpus = gcd(hb_size, gear.board) if gear else hb_size
+    block_gpus = question.block_gpus or usual_gpus
+    return Asked(question.policy, shared.circuit, block_gpus, question.cluster.spare_gpus)
 
 
 def _unswitched(spec: FabricSpec, question: Faults, shared: Shared) -> str | None:
     """Why circuit switches that were asked for cannot be, in words; None where they can."""
-    if question.policy != RECONFIGURE:
+    if question.policy == GO_ON:
         return None
     try:
-        check_rails(spec)
-        circuits(
-            subject_of(spec, question, shared), shared.circuit, question.cluster.spare_gpus or 1
-        )
+        check_rails(spec, question.policy)
+        subject = subject_of(spec, question, shared)
+        circuits(subject, _policy(subject, question, shared))
     except NetplanError as error:
         return f"{error}."
     return None
@@ -379,6 +437,13 @@ def _notes(subject: Subject, years: Years, book: FailureBook) -> Iterator[str]:
             " go on over the ports that are left is assumed."
         )
     yield from subject.fabric.notes
+    if subject.intact:
+        best = subject.intact.best
+        lost = 1 - best.iteration_time_s / best.beside_slow_gpu_s(HALF)
+        yield (
+            f"A GPU at half its rate stops nothing, and costs up to {PERCENT * lost:.2g} % of an"
+            " iteration, for which all others wait: netplan simulate --slow gpu-5=0.5."
+        )
     yield from (rate_note(kind, book) for kind in years.failing)
 
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, ClassVar, cast, get_args
 import numpy as np
 from msgspec import Struct
 
-from netplan.errors import InputError
+from netplan.errors import InputError, NetplanError
 from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.rerouting import LiveRouter
 from netplan.faults.damage.scenario import read_scenario
 from netplan.progress import each
+from netplan.questions.answers.borders import border_loads, borders_words
 from netplan.questions.answers.faults_rows import damage_colours
 from netplan.questions.answers.loads_answer import (
     WHOLE_DRAWN,
@@ -31,7 +32,8 @@ from netplan.questions.answers.loads_answer import (
 from netplan.questions.asking import asks
 from netplan.questions.footprint import Footprint, footprint_of
 from netplan.questions.own_inputs import optional, several, shared
-from netplan.questions.question import NETWORK, RUNS, WEIGHED, Question
+from netplan.questions.question import NETWORK, RUNS, SPAN, WEIGHED, Question
+from netplan.questions.setup.cut_fibre import refuse_cuts
 from netplan.questions.setup.degraded_links import (
     check_degraded,
     round_note,
@@ -39,8 +41,9 @@ from netplan.questions.setup.degraded_links import (
     ways_round,
 )
 from netplan.questions.setup.inputs import refuse_two_networks, require_least
+from netplan.questions.setup.over_sites import largest_site, place_run
 from netplan.questions.setup.placed_run import PlacedRun
-from netplan.questions.setup.runs import PATTERN, PLACED, place_run
+from netplan.questions.setup.runs import PATTERN, PLACED
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.colours import Coloured
@@ -55,8 +58,9 @@ from netplan.traffic.matrix_files import load_csv, load_npz
 from netplan.traffic.optimum import collective_bound_s
 from netplan.traffic.patterns import Pattern, both_ways, met
 from netplan.traffic.placement import Placement
-from netplan.traffic.routing import Router, Routing
+from netplan.traffic.routing import ROUTINGS, SYNONYMS, Router, Routing
 from netplan.traffic.training import use_traffic
+from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.operations import EXPERTS, CollectiveKind
 from netplan.workloads.program import CollectiveUse
@@ -105,16 +109,17 @@ class Loads(Question[LoadsAnswer]):
         "netplan loads --graph fabric.graphml --matrix matrix.npz",
     )
 
-    reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED | {"graph"}
+    reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED | SPAN | {"graph"}
     reads_from: ClassVar[frozenset[str]] = WEIGHED
 
     seed: int = optional("Seed of all that is drawn.", "whole", default=0, high=2**64)
     matrix: str | Path | None = optional("This traffic (.npz, .csv), not a plan's.", "path")
     algorithm: Pattern = shared(PATTERN, "choice", choices=get_args(Pattern))
     routing: Routing = shared(
-        "How messages find their way; auto is the fabric's own.",
+        "How messages find their way; auto is the fabric's own, spray (ecmp) packet spraying.",
         "choice",
-        choices=get_args(Routing),
+        choices=ROUTINGS,
+        synonyms=SYNONYMS,
     )
     collective_algorithm: str | None = optional(
         COLLECTIVE_ALGORITHM, metavar="NAME", otherwise="--algorithm's pairs", quiet=True
@@ -146,6 +151,7 @@ class Loads(Question[LoadsAnswer]):
         if self.routing != "hashed" and not self.fail:
             self.refuse({"seed"}, "paths that are not hashed, where no parts fail")
         check_degraded((), self.fail, self.routing, contention=True)
+        refuse_cuts(self, self.fail)
         if self.matrix is None:
             return self._of_run()
         self.refuse({"collective_algorithm"}, "a matrix, which has its pairs")
@@ -157,10 +163,12 @@ class Loads(Question[LoadsAnswer]):
         if self.collective_algorithm is not None:
             self.refuse({"algorithm"}, "--collective-algorithm, which has its own pairs")
             algorithm_of(self.collective_algorithm)
-        run = place_run(self, self.collective_algorithm or self.algorithm)
+        whole_run = place_run(self, self.collective_algorithm or self.algorithm)
+        run, in_site, site = self._in_a_site(whole_run)
         graph = expand(run.spec, run.fabric.sizing)
         matrix = run.matrix()
-        wired, router = _as_wired(run, matrix), Router(graph, self.routing)
+        uneven = any(timed.use.weights for timed in run.collectives())
+        wired, router = _as_wired(run, matrix, uneven=uneven), Router(graph, self.routing)
         send = self._sender(router, wired)
         turn = each(("collectives of the run", "of all GPUs", "the iteration"), str)
         next(turn)
@@ -170,13 +178,19 @@ class Loads(Question[LoadsAnswer]):
         whole: tuple[WholeCollective, ...] = ()
         if isinstance(run, PlacedRun) and not self.fail:
             whole = tuple(whole_collectives(run, graph, alone.busiest_s))
-        asked = run.inputs | {"matrix": None, "graph": None}
+        asked = whole_run.inputs | {"matrix": None, "graph": None}
         next(turn)
         routed = self._routed(asked, router, wired)
+        groups = routed.groups
+        if isinstance(whole_run, PlacedRun) and whole_run.over is not None:
+            groups = (*groups, *border_loads(whole_run.over, routed.link_loads.busiest_s))
         return replace(
             routed,
+            groups=groups,
             total_bytes=matrix.total_bytes,
-            run=run,
+            run=replace(whole_run, fabric=run.fabric),
+            site=site,
+            in_site=in_site,
             collectives=collectives,
             whole=whole,
             notes=(
@@ -186,6 +200,30 @@ class Loads(Question[LoadsAnswer]):
                 *agreement(collectives, *run.communication, meshes=_rings_on_meshes(run)),
             ),
         )
+
+    def _in_a_site(
+        self, run: "PlacedRun | ServedRun"
+    ) -> "tuple[PlacedRun | ServedRun, tuple[str, ...], str]":
+        """What of a run lies in its largest site, what goes over the borders, and which site."""
+        if not isinstance(run, PlacedRun) or run.over is None:
+            return run, (), ""
+        words = tuple(borders_words(run.over))
+        try:
+            part = largest_site(self, run)
+        except NetplanError as error:
+            alike = "Links are those of one site with all GPUs, since a site by itself has no plan"
+            return run, (*words, f"{alike}: {error}."), ""
+        sizes = {site.name: site.gpus for site in run.over.sites.sites}
+        name, plan = max(sizes, key=lambda site: sizes[site]), run.timed.plan
+        gpus = plan.gpus // plan.pipeline
+        if run.over.time.across == "data":
+            gpus = part.timed.plan.gpus
+        leaving = sum(row.total_bytes for row in run.over.crossings if row.sender == name)
+        links_words = (
+            f"Links are those of {name}, without the way to its border: {gpus:,} GPUs send"
+            f" {si(leaving / gpus, 'B')} more each over their host links."
+        )
+        return part, (*run.told, links_words, *words), name
 
     def _sender(self, router: Router, matrix: TrafficMatrix) -> Send:
         """How traffic is sent, round what has failed, which leaves GPUs of the matrix joined."""
@@ -296,11 +334,13 @@ class _AloneLoads(Struct, frozen=True, eq=False):
         if self.run.algorithm in get_args(Pattern) and collective != "all_to_all":
             times = 2.0 if collective == "all_reduce" else 1.0
             use, collective = replace(use, collective="all_gather"), "all_gather"
-        key = (collective, use.dimensions, use.data_bytes, use.stage, id(placement))
+        way = use.weights, use.back
+        key = (collective, use.dimensions, use.data_bytes, use.stage, way, id(placement))
         if key not in self.known:
             gpus = self.run.fabric.sizing.gpus
             matrix = use_traffic(use, placement, self.run.algorithm, gpus=gpus)
-            self.known[key] = self.send(_as_wired(self.run, matrix)).busiest_s, placement
+            wired = _as_wired(self.run, matrix, uneven=bool(use.weights))
+            self.known[key] = self.send(wired).busiest_s, placement
         return times * self.known[key][0]
 
 
@@ -353,14 +393,18 @@ _BOUNDED_AS: dict[CollectiveKind, Collective] = {
 """The roots of SUMMA panels take turns: together they gather, or reduce and scatter."""
 
 
-def _as_wired(run: "PlacedRun | ServedRun", matrix: TrafficMatrix) -> TrafficMatrix:
-    """Collectives of the rings of a torus use both links of a GPU, half of the bytes each."""
+def _as_wired(
+    run: "PlacedRun | ServedRun", matrix: TrafficMatrix, *, uneven: bool
+) -> TrafficMatrix:
+    """Collectives of the rings of a torus use both links of a GPU, half of the bytes each.
+
+    What goes to unevenly loaded experts goes to all of them, on no ring.
+    """
     if not any(level.kind == "ring" for level in run.levels):
         return matrix
+    one_way = ("pipeline", "expert") if uneven else ("pipeline",)
     parts = {kind: matrix.of_kind(kind) for kind in KINDS}
-    return combine(
-        [part if kind == "pipeline" else both_ways(part) for kind, part in parts.items()]
-    )
+    return combine([part if kind in one_way else both_ways(part) for kind, part in parts.items()])
 
 
 def _rings_on_meshes(run: "PlacedRun | ServedRun") -> bool:

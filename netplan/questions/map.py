@@ -1,11 +1,12 @@
 """How a model's kernels lie on one chip, and how fast a cluster of such chips is."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import inf, isinf
-from typing import ClassVar, get_args
+from typing import ClassVar, Literal, get_args
 
+from netplan.costing.dfmodel import SYSTEM_PARTS, SystemAmounts, system_amounts
 from netplan.errors import InputError
 from netplan.inputs.choices import Execution, Mode
 from netplan.inputs.option import Option, check_range
@@ -16,7 +17,15 @@ from netplan.performance.mapping.network import (
     parallel_layouts,
     read_dimensions,
 )
-from netplan.performance.mapping.system import ChipSystem, SystemRun, fastest_system, run_model
+from netplan.performance.mapping.system import (
+    FASTEST,
+    ChipSystem,
+    LinpackSteps,
+    RunTotals,
+    SystemRun,
+    fastest_system,
+    run_model,
+)
 from netplan.questions.answers.map_answer import ChipRates, MapAnswer, MapResult
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional
@@ -29,7 +38,7 @@ from netplan.traffic.algorithms import check_choice
 from netplan.traffic.published_topology import Dimension
 from netplan.units import counted, si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
-from netplan.workloads.families import OtherModel
+from netplan.workloads.families import LinpackModel, OtherModel
 from netplan.workloads.graph_model import GraphModel
 from netplan.workloads.kernel_graph import Direction
 from netplan.workloads.measured_kernels import MeasuredKernels
@@ -130,6 +139,11 @@ class Map(Question[MapAnswer]):
         high=1,
         otherwise="by compute tiles",
     )
+    block: str | None = optional(
+        "Columns of a step of LINPACK, or fastest: the best power of two.",
+        metavar="1024",
+        otherwise="the model's",
+    )
     cut: str | None = optional(
         "Partitions, such as AddPrev..V,QK..LN2.", metavar="A..B,C", otherwise="the fastest"
     )
@@ -163,6 +177,11 @@ class Map(Question[MapAnswer]):
     def chips(self) -> int | None:
         """Chips in all, if that was given [1]: a scenario's are those of a whole cluster."""
         return self.cluster.gpus if "gpus" in self.given else None
+
+    @property
+    def cluster_inputs(self) -> frozenset[str]:
+        """Without a fabric there is no switch."""
+        return self.reads if self.fabric is not None else self.reads - {"radix"}
 
     @property
     def fabric(self) -> str | None:
@@ -200,10 +219,13 @@ class Map(Question[MapAnswer]):
             self.compute_utilisation,
         )
         check_inputs(self, model)
-        system = self._system(model, chip, self._network(reader, chip))
+        network = self._network(reader, chip)
+        amounts = self._amounts(reader, chip, network)
+        system = self._system(model, chip, network)
         run = run_model(model, system, self.direction, self._options)
         rates = ChipRates.of(chip, system.network.innermost_bytes_per_s)
-        result = MapResult.of(run, self._notes(model, system, run), rates)
+        notes = (*self._notes(model, system, run), *_amount_notes(amounts, run.totals, system))
+        result = MapResult.of(run, notes, rates)
         inputs = self.inputs(
             gpus=self.chips,
             fabric=self.fabric,
@@ -216,7 +238,8 @@ class Map(Question[MapAnswer]):
             sequence_tile=result.sequence_tile,
             set=reader.replaced(),
         )
-        return MapAnswer(inputs, result, rates)
+        alone = "accelerator" in self.given and self.fabric is None
+        return MapAnswer(inputs, result, rates, amounts, alone)
 
     @property
     def _options(self) -> MappingOptions:
@@ -230,6 +253,7 @@ class Map(Question[MapAnswer]):
             self.training.mode,
             convex=self.dimensions is None,
             kernels=self.kernels,
+            block=read_block(self.block),
         )
 
     def _system(
@@ -241,6 +265,11 @@ class Map(Question[MapAnswer]):
             raise InputError(
                 f"--model {self.training.model} lies on all chips: say how many with --gpus"
             )
+        if isinstance(model, LinpackModel) and self.tensor and network.levels:
+            raise InputError(
+                f"--tensor {self.tensor:,} gives the rows of a grid on rings of the chips' own"
+                " links, and here the dimensions of the network are its sides: leave it out"
+            )
         microbatches = self.batch / self.micro_batch if self.batch else None
         system = ChipSystem(
             *(chip, network, self.chips or tensor, tensor, self.pipeline, self.data, microbatches)
@@ -249,6 +278,12 @@ class Map(Question[MapAnswer]):
             return self._laid_out(system, model)
         used = tensor * self.pipeline * self.data
         if self.chips is not None and used > self.chips:
+            if self.tensor is None and self.pipeline * self.data <= self.chips:
+                raise InputError(
+                    f"{model.name} has {tensor} chips a tensor group where --tensor says no other:"
+                    f" with pipeline {self.pipeline} x data {self.data} {used:,} chips, --gpus has"
+                    f" {self.chips:,}: give --tensor, or more --gpus"
+                )
             raise InputError(
                 f"tensor {tensor} x pipeline {self.pipeline} x data {self.data} are {used:,}"
                 f" chips, --gpus has {self.chips:,}"
@@ -261,12 +296,17 @@ class Map(Question[MapAnswer]):
         rate = system.network.link_bytes_per_s
         ways = parallel_layouts(kinds, system.chips, rate, layers=model.layers)
         most = inf if system.microbatches is None else system.microbatches
-        systems = (system.on(layout) for layout in ways if layout.data <= most)
+        systems = (
+            system.on(layout)
+            for layout in ways
+            if layout.data <= most and self.tensor in (None, layout.tensor)
+        )
         fastest = fastest_system(model, systems, self.direction, self._options)
         if fastest is None:
+            group = f" with --tensor {self.tensor:,}" if self.tensor else ""
             raise InputError(
-                f"{model.name} lies on no dimensions {self.dimensions} of {system.chips:,} chips:"
-                " its layers, heads and batch divide by none"
+                f"{model.name} lies on no dimensions {self.dimensions} of {system.chips:,} chips"
+                f"{group}: its layers, heads and batch divide by none"
             )
         return fastest
 
@@ -287,27 +327,35 @@ class Map(Question[MapAnswer]):
             raise InputError(f"--fabric {fabric.name}: {self.chips:,} chips fill no levels of it")
         return ChipNetwork(_ring_bytes_per_s(chip), fabric.levels, fabric.name, self.training.mode)
 
+    def _amounts(
+        self, reader: CatalogReader, chip: Accelerator, network: ChipNetwork
+    ) -> SystemAmounts | None:
+        """Price and power of all of it as DFModel counts them, if its parts are named."""
+        memory, link = reader.named(MEMORIES, self.memory), reader.named(LINKS, self.link)
+        if self.dimensions is None or memory is None or link is None:
+            return None
+        levels = [Dimension.of(level) for level in network.levels]
+        return system_amounts(chip, memory, link, levels, reader.load(SYSTEM_PARTS, PARTS))
+
     def _free_network(self, chip: Accelerator) -> ChipNetwork:
         """Dimensions of sizes nearest to equal."""
-        searched = self.tensor is None and self.pipeline == self.data == 1
+        searched = self.pipeline == self.data == 1
         if self.fabric is not None or not searched or self.chips is None:
             raise InputError(
-                "--dimensions are the network of all --gpus chips, with degrees that are searched:"
-                " give --gpus, and neither --fabric nor --tensor, --pipeline or --data"
+                "--dimensions are the network of all --gpus chips, with stages and replicas that"
+                " are searched: give --gpus, and neither --fabric nor --pipeline or --data"
             )
         rate = chip.network_bytes_per_s
         levels = equal_levels(read_dimensions(self.dimensions or ""), self.chips, rate)
-        return ChipNetwork(rate, levels, self.dimensions or "", self.training.mode)
+        free = self.training.mode == "corrected"
+        return ChipNetwork(rate, levels, self.dimensions or "", self.training.mode, free=free)
 
     def _notes(
         self, model: Model | OtherModel, system: ChipSystem, run: SystemRun
     ) -> tuple[str, ...]:
         """What a chip holds, what is left out, how sure the cut is, what the chip's file lacks."""
         if run.fusion is None:
-            rows, columns = system.network.grid(system.tensor, system.chips)
-            steps = run.steps.side if run.steps else ()
-            grid = f"A grid of {rows.size} x {columns.size} chips (--tensor gives its rows)"
-            return (f"{grid}, {len(steps):,} steps.", *self._ring_notes(system))
+            return (*_grid_notes(run.steps, system.network), *self._ring_notes(system))
         if isinstance(model, Model | GraphModel):
             notes = [_room_note(run.totals.memory_bytes, model.layers, system)]
             idle = (self.chips or 0) - system.tensor * system.pipeline * system.data
@@ -358,6 +406,7 @@ FOR_FAMILIES: dict[str, tuple[str, ...]] = {
     "sequence_tile": ("transformer", "graph", "recommendation", "fft"),
     "micro_batch": ("transformer", "graph", "recommendation", "fft"),
     "cut": ("transformer", "graph", "recommendation", "fft"),
+    "block": ("linpack",),
 }
 """Inputs that mean something for some families only."""
 
@@ -374,6 +423,64 @@ def check_inputs(asked: Map, model: Model | OtherModel) -> None:
                 f"{flag} {given} is for models of family {' or '.join(families)}, and {model.name}"
                 f" is of family {model.family}: leave it out"
             )
+
+
+def read_block(text: str | None) -> int | Literal["fastest"] | None:
+    """Columns of a step of LINPACK from words; None where nothing is said.
+
+    Raises
+    ------
+    InputError
+        If it is neither ``fastest`` nor a number of columns.
+
+    Examples
+    --------
+    >>> read_block("32768"), read_block("fastest")
+    (32768, 'fastest')
+    """
+    if text is None:
+        return None
+    if text == FASTEST:
+        return "fastest"
+    if not text.isascii() or not text.isdigit() or not 0 < int(text[:10]) < MOST_COLUMNS:
+        raise InputError(
+            f"--block {text!r:.40} is no number of columns: give 1 to {MOST_COLUMNS - 1:,}, or"
+            " fastest"
+        )
+    return int(text)
+
+
+MOST_COLUMNS = 1_000_000_000
+"""Columns that no block has [1]."""
+
+
+PARTS = "dfmodel-2024"
+"""What is assumed of parts that DFModel does not price."""
+
+
+def _amount_notes(
+    amounts: SystemAmounts | None, totals: RunTotals, system: ChipSystem
+) -> Iterator[str]:
+    """What the system costs and draws, and what it makes of that."""
+    if amounts is None:
+        return
+    price, power = amounts.price_usd, amounts.power_w
+    flops = totals.utilisation * system.chips * system.chip.tensor_flops_per_s
+    yield (
+        f"Chips, memories, links and switches as DFModel counts them, with what it does not print"
+        f" assumed: {si(price.base, 'USD')} ({si(price.low, 'USD')} to {si(price.high, 'USD')}),"
+        f" {si(power.base, 'W')} ({si(power.low, 'W')} to {si(power.high, 'W')});"
+        f" {si(flops / price.base, 'FLOP/s')} a dollar, {si(flops / power.base, 'FLOP/s')} a watt."
+    )
+
+
+def _grid_notes(steps: LinpackSteps | None, network: ChipNetwork) -> Iterator[str]:
+    """The grid of a solution, and its steps."""
+    if steps is not None:
+        free = network.mode == "corrected" and network.levels
+        which = "the fastest of its dimensions" if free else "--tensor gives its rows"
+        grid = f"A grid of {steps.grid.rows} x {steps.grid.columns} chips ({which})"
+        yield f"{grid}, {len(steps.side):,} steps of {steps.block:,} columns."
 
 
 NO_OPTIMIZER = "No optimizer step; gradients of replicas are summed behind the backward pass."

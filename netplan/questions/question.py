@@ -48,6 +48,8 @@ NETWORK = frozenset(
 """Inputs of a scenario that say how large a network is."""
 FOUND = frozenset({"network_kind", "as_found"})
 """Inputs of a scenario that say what traffic finds of a network, for whatever is timed."""
+SPAN = frozenset({"sites", "km", "ratio", "layout", "across"})
+"""Inputs of a scenario that say in which sites it lies."""
 PRICES = frozenset({"prices", "power", "cabling", "hall"})
 """Books that every bill is made from, and the hall that it is measured in."""
 SOURCES = frozenset({"catalog", "overrides"})
@@ -84,8 +86,9 @@ def of_workload(kind: str) -> frozenset[str]:
 TOKENS = "tokens"
 """Tokens of a training run, for what a whole run takes and costs."""
 TRAINED, SERVED = of_workload("training") - {TOKENS}, of_workload("serving")
-RUNS = TRAINED | SERVED
-"""Inputs of whatever runs, training or serving, but for tokens of a whole run."""
+RUNS = TRAINED | SERVED - {"trace", "burstiness"}
+"""Inputs of whatever runs, training or serving, but for tokens of a whole run, and what a mean rate
+of requests does not know."""
 
 
 class Shorthand(NamedTuple):
@@ -119,6 +122,8 @@ class Question(Generic[AnswerT_co]):
     reads: ClassVar[frozenset[str]] = frozenset()
     varies: ClassVar[tuple[str, ...]] = ()
     older: ClassVar[Mapping[str, str]] = {}
+    foremost: ClassVar[frozenset[str]] = frozenset()
+    """Inputs of the scenario that its help shows though that of other questions does not."""
     shorthands: ClassVar[Mapping[str, Shorthand]] = {}
     workload: ClassVar[str] = ""
     """The only workload that it is about, if it is about one."""
@@ -379,7 +384,7 @@ class Question(Generic[AnswerT_co]):
             shown["workload"] = "serving"
         roots, overrides = user_roots(self.catalog), dict(self.overrides or {})
         boxes = knows_boxes(self.books.prices, roots)
-        if boxes and (model := meant_switch(self.cluster, self.reads, overrides, roots)):
+        if boxes and (model := meant_switch(self.cluster, self.cluster_inputs, overrides, roots)):
             resolved["stands_for"] = model
         if self.cautions:
             resolved["cautions"] = self.cautions
@@ -387,13 +392,19 @@ class Question(Generic[AnswerT_co]):
             shown["gpu_speed"] = self._gpu_speed()
         return {**shown, **resolved}
 
+    @property
+    def cluster_inputs(self) -> frozenset[str]:
+        """Inputs that say something of the cluster as it is asked about."""
+        return self.reads
+
     @cached_property
     def cautions(self) -> list[str]:
         """What the answer says first of parts that nobody sells."""
         if not self.reads:
             return []
         roots, overrides = user_roots(self.catalog), dict(self.overrides or {})
-        reads = self.reads if knows_boxes(self.books.prices, roots) else self.reads - {"radix"}
+        reads = self.cluster_inputs
+        reads = reads if knows_boxes(self.books.prices, roots) else reads - {"radix"}
         sizes = self.varied.get("hb_size", ()) or (self.cluster.hb_size,)
         clusters = (replace(self.cluster, hb_size=size) for size in sizes)
         by_size = (cautions(cluster, reads, overrides, roots) for cluster in clusters)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import Execution
+from netplan.inputs.readers import digits
 from netplan.levels import gpu_count
 from netplan.performance.error_bars import bar_note
 from netplan.performance.explain import Difference, explain, explain_modes
@@ -30,10 +31,12 @@ from netplan.questions.answers.plan_notes import (
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional, shared
-from netplan.questions.question import FOUND, NETWORK, TRAINED, Question
+from netplan.questions.question import NETWORK, SPAN, TRAINED, Question
 from netplan.questions.setup.fitting import with_fitting
 from netplan.questions.setup.inputs import found_words, replaced_lines, told
 from netplan.questions.setup.instances import EVERY_SPREAD, check_instances, is_spread, least_notes
+from netplan.questions.setup.over_sites import Elsewhere, beside_one_site
+from netplan.questions.setup.runs import PLACED
 from netplan.questions.setup.training import (
     TrainingCase,
     assumed,
@@ -104,7 +107,7 @@ class SearchAnswer(Answer):
     Beside them stand the memory of one GPU [B], what the fabric assumes, and the differences term
     by term where an explanation was asked for, of ``compared`` plans if it is one of two, the
     nearest ``published`` run, the best of the plans that teams run, with what of the best one is
-    ``unusual``, and what rails forward for experts.
+    ``unusual``, what rails forward for experts, and the run over several sites.
     """
 
     inputs: dict[str, Any]
@@ -120,6 +123,7 @@ class SearchAnswer(Answer):
     usual: PlanTime | None = None
     unusual: tuple[str, ...] = ()
     forwarding: Forwarding | None = None
+    elsewhere: Elsewhere | None = None
 
     @property
     def best(self) -> PlanTime:
@@ -138,25 +142,24 @@ class SearchAnswer(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan search --format json``."""
         explanation = [difference.to_dict() for difference in self.differences]
+        detail = self.detail.to_dict() if self.detail else {}
         answer = answer_dict(
             self.inputs,
             **self.found.to_dict(),
             notes=[*self.notes, *self._beside, *self.published_notes],
         )
-        if self.utilisation:
-            answer |= {"utilisation": self.utilisation.to_dict()}
-        detail = self.detail.to_dict() if self.detail else {}
+        answer |= {"utilisation": self.utilisation.to_dict()} if self.utilisation else {}
         if self.found.best.memory:
             answer |= {
                 "usual": usual_dict(self.found.best, self.usual, self.unusual),
                 "tight": self.found.tight.to_dict(1) if self.found.tight else None,
             }
-        if self.forwarding:
-            answer |= {"forwarding": self.forwarding.to_dict()}
+        answer |= self.elsewhere.facts if self.elsewhere else {}
+        answer |= {"forwarding": self.forwarding.to_dict()} if self.forwarding else {}
         if self.published:
-            answer |= {"published": [run.to_dict() for run in self.published]}
+            answer["published"] = [run.to_dict() for run in self.published]
         if explanation and self._barred:
-            answer |= {"equal": self.compared[0].equals(self.compared[1])}
+            answer["equal"] = self.compared[0].equals(self.compared[1])
         return answer | ({"explanation": explanation} if explanation else {}) | detail
 
     @property
@@ -261,6 +264,7 @@ class SearchAnswer(Answer):
     def _beside(self) -> Iterator[str]:
         """A faster plan that may fit, and what teams would run."""
         result = self.found
+        yield from (self.elsewhere.sentence,) if self.elsewhere else ()
         if (memory := result.best.memory) and not memory.fits:
             compared = result.settings[0].training.stack_memory
             if compared and not compared.checked_kind:  # those that fit do not go before others
@@ -441,7 +445,7 @@ class SearchAnswer(Answer):
         yield Table("explanation", [*names, *times], self.differences, only="programs")
         if self._barred:
             yield Paragraph(told_apart((first, second), *self.compared), "strong")
-        changed = [row for row in self.differences if row.difference_s]
+        changed = [row for row in self.differences if not row.is_rounding]
         if not changed:
             yield Paragraph(f"No term differs between {first} and {second}.")
             return
@@ -490,7 +494,7 @@ class Search(Question[SearchAnswer]):
         "netplan search comet-paper --gpus 64 --model dlrm-1.2t --instances 8",
     )
 
-    reads: ClassVar[frozenset[str]] = NETWORK | FOUND | TRAINED | {"fabric", "expanded_memory"}
+    reads: ClassVar[frozenset[str]] = NETWORK | TRAINED | SPAN | PLACED
     workload: ClassVar[str] = "training"
 
     top: int = shared("Plans to show.", "whole", low=1)
@@ -557,6 +561,7 @@ class Search(Question[SearchAnswer]):
         asked = self._comparable(case)
         runs = _published_runs(asked) if asked else ()
         on_rails = case.fabric.network == "rail-only" and self.instances is None
+        rails = forwarding_of(plan_search(self, training), case.fabric.levels) if on_rails else None
         best = (replace(row, mfu=share * row.mfu, hfu=share * row.hfu) for row in result.plans)
         return SearchAnswer(
             inputs=plan_inputs(self, case, result.settings[0]) | {"execution": execution},
@@ -575,9 +580,8 @@ class Search(Question[SearchAnswer]):
             ),
             usual=usual,
             unusual=unusual,
-            forwarding=forwarding_of(plan_search(self, training), case.fabric.levels)
-            if on_rails
-            else None,
+            elsewhere=beside_one_site(self, result.best.iteration_time_s),
+            forwarding=rails,
             differences=_explained(result, self.explain) if self.explain else (),
             compared=_compared(result, self.explain) if self.explain else (),
             detail=detail,
@@ -711,10 +715,9 @@ def _ranks(text: str) -> tuple[int, ...]:
     if text in ("modes", *DETAILS):
         return (1,)
     first, comma, second = text.partition(",")
-    if comma and first.strip().isdecimal() and second.strip().isdecimal():
-        ranks = int(first), int(second)
-        if min(ranks) >= 1:
-            return ranks
+    ranks = digits(first.strip()) or 0, digits(second.strip()) or 0
+    if comma and min(ranks) >= 1:
+        return ranks
     raise InputError(
         f"--explain {text!r}: write modes, or two ranks such as 1,2, or mapping, layer or memory"
     )

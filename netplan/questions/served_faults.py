@@ -21,7 +21,7 @@ from netplan.questions.setup.faults_inputs import (
     names_cut_off,
     rate_note,
 )
-from netplan.questions.setup.serving_run import Known, ServedBest, goal_of, serve_best
+from netplan.questions.setup.serving_run import Known, ServedBest, serve_best
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.build import build_fabric
@@ -93,7 +93,7 @@ def _cluster(
         case=case,
         outcome=servers_found.ranked.take(first),
         pools=servers_found.pools.take(first) if servers_found.pools is not None else None,
-        goal=goal_of(question),
+        goal=servers_found.goal,
     )
 
 

@@ -3,12 +3,28 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from netplan.questions.answers.serving_answer import ServingAnswer, served_plans
+import numpy as np
+
+from netplan.errors import InputError
+from netplan.performance.serving.load import Arrivals, simulate_load
+from netplan.performance.serving.outcomes import ServingCase
+from netplan.performance.serving.serving_search import ServingFound
+from netplan.questions.answers.serving_answer import (
+    ServedLoad,
+    ServingAnswer,
+    alike_notes,
+    served_plans,
+)
+from netplan.questions.answers.skew_line import loaded_words, published_words
 from netplan.questions.asking import asks
-from netplan.questions.own_inputs import shared
-from netplan.questions.question import FOUND, NETWORK, SERVED, Question
+from netplan.questions.money.served_price import served_price
+from netplan.questions.own_inputs import optional, shared
+from netplan.questions.question import FOUND, NETWORK, PRICES, SERVED, Question
+from netplan.questions.setup.launch import Launch
 from netplan.questions.setup.serving_run import fixed_degrees, search_servers
+from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
+from netplan.workloads.published_skew import EXPERT_SKEWS, skew_family
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +34,8 @@ class Serving(Question[ServingAnswer]):
     A server is one copy of the model on tensor x attention-data x pipeline GPUs. Every plan is
     timed, with the number of requests that is given or with many a server; under a
     service level the best is the one with the most tokens a second of those that keep it. Prompts
-    and answers have so many tokens each.
+    and answers have so many tokens each. Under a rate of requests the best is the one whose
+    requests are done soonest, which is then simulated.
 
     Raises
     ------
@@ -42,18 +59,31 @@ class Serving(Question[ServingAnswer]):
         "netplan serving nvl72-gb200 --model deepseek-r1 --gpus 72 --precision fp4",
     )
     reads: ClassVar[frozenset[str]] = (
-        SERVED | NETWORK - {"ports"} | FOUND | {"fabric", "expanded_memory"}
+        SERVED
+        | NETWORK
+        | FOUND
+        | PRICES
+        | {"fabric", "expanded_memory", "switch", "cards", "networks", "host_gpus"}
+        | {"economics", "gpu_hour", "pue", "cooling"}
     )
     workload: ClassVar[str] = "serving"
 
     top: int = shared("Plans to show.", "whole", low=1)
+    seed: int = optional(
+        "Seed of arrivals under --rate.", "whole", default=1, low=0, high=2**32, quiet=True
+    )
 
     def ask(self) -> ServingAnswer:
         """Search every plan."""
         self.check_parts()
+        asked = self.serving.load
+        if self.seed != 1 and asked.rate is None and asked.trace is None:
+            raise InputError("--seed draws arrivals: give --rate, too")
         reader = CatalogReader(self.catalog, self.overrides)
         gpus = self.cluster.gpus
-        case, servers_found, notes = search_servers(self, reader, self.cluster.fabric)
+        case, servers_found, notes, arrivals = search_servers(self, reader, self.cluster.fabric)
+        plans = served_plans(servers_found, case, gpus, self.top)
+        price = served_price(self, reader, plans[0])
         inputs = self.inputs(
             stack=case.stack.name,
             kernels=case.served.kernels.source,
@@ -61,14 +91,56 @@ class Serving(Question[ServingAnswer]):
             fixed=fixed_degrees(self),
             set=reader.replaced(),
         )
+        load = self._load(case, servers_found, arrivals)
+        trace = None if arrivals is None else arrivals.trace
         return ServingAnswer(
             inputs=inputs,
             found=servers_found,
-            plans=served_plans(servers_found.ranked, servers_found.pools, case, gpus, self.top),
-            front=served_plans(servers_found.front, servers_found.front_pools, case, gpus, None),
+            plans=plans,
+            front=served_plans(servers_found.on_front, case, gpus),
             room_bytes=case.room_bytes,
-            notes=notes,
+            price=price,
+            launch=Launch(
+                plans[0],
+                case,
+                min(self.cluster.host_gpus or case.served.sizes[0], case.served.sizes[0]),
+                case.served.model.source,
+                self.serving.exchange or "gather",
+                None if load is None else int(load.simulated.batch["slots"]),
+                None if trace is None else int((trace.prompt + trace.output).max()),
+            ),
+            notes=(*notes, *alike_notes(case, plans)),
+            load=load,
+            on_experts=self._on_experts(reader, case, servers_found),
         )
+
+    def _load(
+        self, case: ServingCase, servers_found: ServingFound, arrivals: Arrivals | None
+    ) -> ServedLoad | None:
+        """The best plan, simulated, if requests come at a rate."""
+        if arrivals is None:
+            return None
+        arrivals = replace(arrivals, seed=self.seed)
+        best = servers_found.ranked.plans.take(np.zeros(1, dtype=np.int64))
+        return ServedLoad(
+            arrivals,
+            servers_found.highest_rate or 0.0,
+            servers_found.least_gpus or 0,
+            simulate_load(case, best, arrivals),
+        )
+
+    def _on_experts(
+        self, reader: CatalogReader, case: ServingCase, servers_found: ServingFound
+    ) -> str:
+        """How unevenly experts are loaded, or what that would cost; nothing of older kernels."""
+        model = case.served.model
+        if model.experts is None:
+            return ""
+        if model.experts.load is not None:
+            return loaded_words(case, servers_found)
+        if self.serving.kernels == "fitted":
+            return ""
+        return published_words(case, servers_found, reader.load(EXPERT_SKEWS, skew_family(model)))
 
 
 serving = asks(Serving)

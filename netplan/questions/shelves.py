@@ -12,6 +12,7 @@ from msgspec import Struct
 from netplan.calibration.runs import CALIBRATIONS
 from netplan.catalog import Catalog, check_file, unknown_name, user_roots
 from netplan.costing.cabling import CABLING_BOOKS
+from netplan.costing.dfmodel import SYSTEM_PARTS
 from netplan.costing.hb_gear import HB_GEAR_BOOKS
 from netplan.costing.lifetime import ECONOMICS_BOOKS
 from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS
@@ -42,6 +43,7 @@ from netplan.reports.sections import (
 )
 from netplan.scenarios.scenario import SCENARIOS
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL
+from netplan.simulation.stage_map import STAGE_MAPS
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.designs import DESIGNS
 from netplan.topologies.site_networks import SITE_NETWORKS
@@ -49,15 +51,16 @@ from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.measured_links import ANY_LINK
 from netplan.workloads.models import WORKLOADS
+from netplan.workloads.published_skew import EXPERT_SKEWS
 from netplan.workloads.technologies import MEMORIES
 
 ORDER: tuple[Catalog[Any], ...] = (
     SCENARIOS,
     *(WORKLOADS, ACCELERATORS, MEMORIES, ANY_LINK, ANY_ITERATION_MODEL, STACKS, SERVING_STACKS),
-    *(CALIBRATIONS,),
-    *(FABRICS, DESIGNS, FLOOR_PLANS, SITE_NETWORKS, SWITCHES),
+    *(CALIBRATIONS, EXPERT_SKEWS),
+    *(FABRICS, DESIGNS, STAGE_MAPS, FLOOR_PLANS, SITE_NETWORKS, SWITCHES),
     *(CABLING_BOOKS, PRICE_BOOKS, POWER_BOOKS, ECONOMICS_BOOKS, FAILURE_BOOKS),
-    *(RECOVERY_PRESETS, REPORTS),
+    *(RECOVERY_PRESETS, SYSTEM_PARTS, REPORTS),
 )
 
 
@@ -171,7 +174,7 @@ WHOLE = frozenset({ACCELERATORS.role, SWITCHES.role})
 """Shelves whose files are about one product each."""
 BY_ROW: tuple[Catalog[Any], ...] = (
     *(CABLING_BOOKS, PRICE_BOOKS, POWER_BOOKS, ECONOMICS_BOOKS, HB_GEAR_BOOKS, FAILURE_BOOKS),
-    RECOVERY_PRESETS,
+    *(RECOVERY_PRESETS, SYSTEM_PARTS),
 )
 CLASSES: tuple[Evidence, ...] = get_args(Evidence)
 

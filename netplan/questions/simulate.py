@@ -5,40 +5,50 @@ The published mode of netplan simulate: a run by the rules of the PALM simulator
 Degrees, schedule and recomputation are as given, nothing is searched (`netplan.simulation.palm`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from math import inf
 from pathlib import Path
-from time import perf_counter
 from typing import ClassVar
 
 import numpy as np
 
-from netplan.arrays import Ints
+from netplan.arrays import AnyInts, Ints
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.plan import Plan
+from netplan.performance.setting import Fixed
 from netplan.progress import share_done
+from netplan.questions.answers.congestion_answer import Design
 from netplan.questions.answers.plan_notes import bubble_note, model_notes, rates_note
 from netplan.questions.answers.simulate_answer import SimulateAnswer
 from netplan.questions.asking import asks
+from netplan.questions.question import SPAN
+from netplan.questions.setup.contention import Simulated, contention_of, round_on, uncontended
+from netplan.questions.setup.cut_fibre import refuse_cuts
 from netplan.questions.setup.degraded_links import check_degraded, round_note
-from netplan.questions.setup.inputs import require_least
-from netplan.questions.setup.jobs_file import jobs_answer
+from netplan.questions.setup.inputs import require_least, span_of
+from netplan.questions.setup.jobs_together import jobs_answer
+from netplan.questions.setup.over_sites import place_trained
 from netplan.questions.setup.placed_run import PlacedRun
-from netplan.questions.setup.runs import place_serving, place_training
+from netplan.questions.setup.runs import place_serving
+from netplan.questions.setup.schedules import schedule_of
 from netplan.questions.setup.simulation_inputs import SimulationQuestion
 from netplan.questions.setup.software import CALIBRATED
 from netplan.questions.setup.training import plan_options, training_inputs
 from netplan.records import replace
 from netplan.reports.sections import Heading
 from netplan.scenarios.reading import CatalogReader, sized
+from netplan.simulation.distance import Distance
+from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.palm import PalmRun, simulate_palm
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL, PalmModel
 from netplan.simulation.program_work import check_simulated
-from netplan.simulation.ranks import read_ranks, snake, strided
-from netplan.simulation.simulate import simulate_training
-from netplan.simulation.tasks import SimulatedSchedule
+from netplan.simulation.ranks import by_stage, read_ranks, snake, strided
+from netplan.simulation.simulate import Conditions, simulate_training
+from netplan.simulation.slow_gpus import who_waits
+from netplan.simulation.stage_map import PlacedStage, place_stages, read_map
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.families.tiles import tile_order
@@ -52,10 +62,13 @@ from netplan.workloads.models import MODELS
 PUBLISHED_DEGREES = {"tensor", "data", "pipeline", "microbatch"}
 NOT_PUBLISHED = (
     *("strategy", "experts", "top_k", "expert_degree", "zero_stage", "embedding", "lm_head"),
-    *("interleave", "algorithm", "routing", "seed", "slow", "fail", "graph", "jobs"),
-    *("inference", "offload", "memory_policy", *CALIBRATED),
+    *("interleave", "algorithm", "routing", "seed", "slow", "jitter", "fail", "graph", "jobs"),
+    *("inference", "offload", "memory_policy", *CALIBRATED, *SPAN),
 )
 """Inputs that mean nothing in the published mode."""
+
+MOST_SHAPES = 4
+"""Runs of stages of other degrees than the last that a heading names [1]."""
 
 
 def published_answer(
@@ -79,8 +92,12 @@ def published_answer(
     """
     run = _run(asked, reader, rules)
     graph = expand(run.spec, run.fabric.sizing)
-    placement = Placement((Degrees(run.tensor, data=run.data, pipeline=run.pipeline),))
-    plan = Plan(placement, run.sequences, run.microbatches)
+    shapes = {(stage.tensor, stage.data): None for stage in run.mapped}
+    plan = None
+    if len(shapes) <= 1:
+        placement = Placement((Degrees(run.tensor, data=run.data, pipeline=run.pipeline),))
+        plan = Plan(placement, run.sequences, run.microbatches)
+    named = f"{plan.shape} (TPxPPxDP)" if plan else _shapes(run.mapped)
     simulated = simulate_palm(
         run,
         graph,
@@ -99,12 +116,22 @@ def published_answer(
         f" {run.on.name}",
         (
             f"fabric {run.spec.name}; iteration model {run.rules.name}",
-            f"plan as given: {plan.shape} (TPxPPxDP), {batches}",
+            f"plan as given: {named}, {batches}",
             f"schedule {run.schedule}, recomputation {run.recompute}",
         ),
     )
     notes = (*run.fabric.notes, *simulated.notes)
-    return SimulateAnswer(inputs, heading, simulated, plan, notes=notes)
+    return SimulateAnswer(inputs, heading, simulated, plan, notes=notes, gpus_used=run.gpus_used)
+
+
+def _shapes(stages: tuple[PlacedStage, ...]) -> str:
+    """Stages that differ in words, those that follow each other and are alike together."""
+    alike = [
+        (shape, len([*group]))
+        for shape, group in groupby((stage.tensor, stage.data) for stage in stages)
+    ]
+    texts = [f"{counted(count, 'stage')} of {tp} x {dp}" for (tp, dp), count in alike]
+    return f"{', '.join(texts[:MOST_SHAPES])}{', ...' * (len(texts) > MOST_SHAPES)} (TP x DP)"
 
 
 def _run(asked: SimulationQuestion, reader: CatalogReader, rules: PalmModel) -> PalmRun:
@@ -130,6 +157,13 @@ def _run(asked: SimulationQuestion, reader: CatalogReader, rules: PalmModel) -> 
     fabric = build_fabric(spec, sized(asked.cluster, on))
     tensor, pipeline = fixed.tensor or 1, fixed.pipeline or 1
     data = fixed.data or max(1, asked.cluster.gpus // (tensor * pipeline))
+    written = read_map(asked.placement or "", reader.roots)
+    mapped: tuple[PlacedStage, ...] = ()
+    if written is not None:
+        where = spec, fabric.sizing.gpus
+        mapped = place_stages(written, *where, tensor=tensor, layers=model.layers)
+        _check_map(mapped, fixed, asked.before.value("fixed") or {})
+        tensor, data, pipeline = mapped[0].tensor, mapped[0].data, len(mapped)
     return PalmRun(
         model=model,
         batch=asked.scenario.batch or model.batch_on(asked.cluster.gpus),
@@ -143,9 +177,22 @@ def _run(asked: SimulationQuestion, reader: CatalogReader, rules: PalmModel) -> 
         microbatch=fixed.microbatch,
         recompute="none" if asked.training.recompute == "none" else "full",
         schedule=asked.simulated or "1f1b",
-        gpus=_places(asked, spec, fabric.sizing.gpus, tensor * data * pipeline),
+        gpus=None if mapped else _places(asked, spec, fabric.sizing.gpus, tensor * data * pipeline),
         groups=asked.groups,
+        mapped=mapped,
     )
+
+
+def _check_map(mapped: tuple[PlacedStage, ...], fixed: Fixed, usual: Mapping[str, int]) -> None:
+    """Refuse degrees that were given and that a map of stages contradicts."""
+    of_map = {"pipeline": len(mapped), "data": mapped[0].data}
+    for name, degree in of_map.items():
+        given = getattr(fixed, name)
+        if given not in (None, degree, usual.get(name)):
+            raise InputError(
+                f"--fix {name}={given}, and the map has {counted(len(mapped), 'stage')}, the first"
+                f" one of data degree {mapped[0].data}: leave it out"
+            )
 
 
 def _places(question: SimulationQuestion, spec: FabricSpec, gpus: int, used: int) -> Ints | None:
@@ -162,7 +209,7 @@ def _places(question: SimulationQuestion, spec: FabricSpec, gpus: int, used: int
 
 @dataclass(frozen=True, kw_only=True)
 class Simulate(SimulationQuestion):
-    """Simulate one iteration event by event on the fabric's own links: what waits for what.
+    """Simulate one iteration event by event on the fabric's own links.
 
     The plan is the best that search finds; where --fix leaves none that fits, the fastest.
     Closed forms say how long compute, collectives and transfers take alone; here they book links,
@@ -187,6 +234,7 @@ class Simulate(SimulationQuestion):
         "netplan simulate hgx-h100 --gpus 1024 --model llama-3-70b",
         "netplan simulate hgx-h100 --gpus 1024 --routing hashed --timeline run.html",
         "netplan simulate hgx-h100 --gpus 1024 --slow leaf-spine=0.5 --trace run.json",
+        "netplan simulate hgx-h100 --gpus 1024 --slow gpu-5=0.5 --jitter 0.02",
         "netplan simulate hgx-h100 --gpus 1024 --fail spine=1 --fail links=10",
         "netplan simulate --gpus 256 --fabric fat-tree --jobs jobs.yaml",
     )
@@ -195,15 +243,36 @@ class Simulate(SimulationQuestion):
         """Place the run, and let it go."""
         require_least("hot", self.hot)
         require_least("seed", self.seed)
-        if self.routing != "hashed" and not self.fail:
-            self.refuse({"seed"}, "paths that are not hashed, where no parts fail")
+        if self.routing != "hashed" and not self.fail and not self.jitter:
+            self.refuse({"seed"}, "paths that are not hashed, where no parts fail or have jitter")
+        if self.sharing != "fluid" or self.routing != "hashed":
+            self.refuse({"connections"}, "messages without --sharing fluid --routing hashed")
+        if self.sharing != "fluid":
+            self.refuse({"check_classes"}, "links that are booked, without --sharing fluid")
+        if not 0 <= self.jitter < 1:
+            raise InputError(
+                f"--jitter {self.jitter:g}: give a relative spread from 0 to below 1, such as 0.02"
+            )
+        if self.jitter and self.jobs is not None:
+            self.refuse({"jitter"}, "--jobs, whose iterations wait for links alone")
         check_degraded(self.slow, self.fail, self.routing, contention=self.contention)
+        refuse_cuts(self, self.fail)
         if not self.trains:
             return self._round()
         reader = CatalogReader(self.catalog, self.overrides)
         rules = reader.load(ANY_ITERATION_MODEL, self.training.iteration_model)
         if isinstance(rules, PalmModel):
-            return published_answer(self, reader, rules)
+            self.refuse({"sharing"}, "the published mode, whose messages book whole paths")
+            # Kernels of graphs, which no other run needs.
+            from netplan.questions.setup.tile_simulation import runs_on_tiles, tile_answer
+
+            answer = tile_answer if runs_on_tiles(self, reader) else published_answer
+            return answer(self, reader, rules)
+        if self.jobs is not None and self.cluster.span.sites is not None:
+            raise InputError(
+                f"--jobs beside --sites {self.cluster.span.sites}: jobs that share links are in one"
+                " site: leave one out, or name a scenario of one site"
+            )
         try:
             return self._corrected() if self.jobs is None else jobs_answer(self, Path(self.jobs))
         except InfeasibleError:
@@ -212,18 +281,23 @@ class Simulate(SimulationQuestion):
 
     def _corrected(self) -> SimulateAnswer:
         """Simulate the plan that search finds."""
-        run = place_training(self, self.algorithm)
+        run = place_trained(self, self.algorithm)
         graph, notes = self.graph_of(run.spec, run.fabric.sizing)
-        schedule, gpus = self._schedule(run), self._gpus(run, graph)
+        schedule, gpus = schedule_of(self, run.timed), self._gpus(run, graph)
         ranks = run.placement.gpu_of_rank
         conditions = self.conditions(graph, ranks if gpus is None else gpus[ranks])
         conditions = replace(conditions, schedule=schedule, gpus=gpus)
+        conditions = replace(conditions, distance=run.over and Distance.of(run.over))
         tick = share_done("microbatches simulated")
         job = run.setting, run.timed, run.fabric, graph
         simulated = simulate_training(*job, conditions, tick=tick)
+        if run.over is not None:
+            simulated = replace(simulated, analytic_time_s=run.over.time.time_s)
+        design = self._shared(simulated, partial(simulate_training, *job), graph, conditions)
         if self.slow or self.fail:
             intact = simulate_training(*job, conditions.on_whole_links)
-            simulated = replace(simulated, intact_time_s=intact.iteration_time_s)
+            places = run.placement, conditions.gpu_of(ranks)
+            simulated = self._beside(simulated, intact, conditions, *places)
         heading = run.heading("Simulation", timed=False)
         orders = "inference" if self.inference else f"schedule {schedule}"
         orders = "" if run.setting.spread_model and not self.inference else f"{orders}, "
@@ -237,26 +311,30 @@ class Simulate(SimulationQuestion):
             plan=run.timed.plan,
             counts=run.setting.training.model.counts,
             error=run.timed.error if not self.inference else None,
-            notes=(*run.fabric.notes, *notes, *self._plan_notes(run), *simulated.notes, *failed),
+            over=run.over,
+            design=design,
+            notes=(
+                *(*run.told, *run.fabric.notes, *notes),
+                *(*self._plan_notes(run), *simulated.notes, *failed),
+            ),
         )
 
     def _round(self) -> SimulateAnswer:
         """Simulate one round of the servers that netplan serving finds."""
-        from netplan.simulation.serving import ServedJob, simulate_round
-
         left = {"jobs", "inference", "placement", "groups", "full"}
+        span_of(self)
         self.refuse(left, "--workload serving")
         run = place_serving(self, self.algorithm)
         pool = run.round.pools[-1]
         graph, notes = self.graph_of(run.spec, run.fabric.sizing)
         conditions = self.conditions(graph, pool.placement.gpu_of_rank)
-        job = ServedJob(run.case, run.outcome, pool)
-        rings = any(level.kind == "ring" for level in run.levels)
-        on_links = partial(simulate_round, job, graph, two_way_rings=rings, clock=perf_counter)
+        on_links = round_on(run, graph)
         simulated = on_links(conditions)
+        design = self._shared(simulated, on_links, graph, conditions)
         if self.slow or self.fail:
             intact = on_links(conditions.on_whole_links)
-            simulated = replace(simulated, intact_time_s=intact.iteration_time_s)
+            places = pool.placement, pool.placement.gpu_of_rank
+            simulated = self._beside(simulated, intact, conditions, *places, apart=True)
         if run.pools is not None:
             notes = (*notes, "Only the servers that decode are simulated; prompts and caches not.")
         heading = run.heading("Simulation", timed=False)
@@ -267,6 +345,7 @@ class Simulate(SimulationQuestion):
             found=simulated,
             served=run.plan,
             counts="tokens",
+            design=design,
             notes=(
                 *run.notes(),
                 *notes,
@@ -274,6 +353,37 @@ class Simulate(SimulationQuestion):
                 *round_note(self.fail, graph, self.routing),
             ),
         )
+
+    def _beside(
+        self,
+        simulated: SimulationOutcome,
+        intact: SimulationOutcome,
+        conditions: Conditions,
+        placement: Placement,
+        gpu_of_rank: AnyInts,
+        *,
+        apart: bool = False,
+    ) -> SimulationOutcome:
+        """A run, with its time on parts that are all whole, and what slow GPUs cost."""
+        simulated = replace(simulated, intact_time_s=intact.iteration_time_s)
+        if conditions.shares is None:
+            return simulated
+        times_s = simulated.iteration_time_s, intact.iteration_time_s
+        slow = who_waits(conditions.shares, placement, gpu_of_rank, times_s, apart=apart)
+        return replace(simulated, slow=slow)
+
+    def _shared(
+        self,
+        simulated: SimulationOutcome,
+        on_links: Simulated,
+        graph: FabricGraph,
+        conditions: Conditions,
+    ) -> Design | None:
+        """What contention makes of the time; None where links are booked, or not looked at."""
+        if simulated.fluid is None:
+            return None
+        alone_s = on_links(uncontended(conditions)).iteration_time_s
+        return self.design(contention_of(simulated, alone_s, graph, conditions), graph, conditions)
 
     def _plan_notes(self, run: PlacedRun) -> Iterator[str]:
         """What of the model is left out, that a given plan does not fit, or has an ideal bubble."""
@@ -298,19 +408,6 @@ class Simulate(SimulationQuestion):
                 " netplan search has none that do not fit."
             )
 
-    def _schedule(self, run: PlacedRun) -> SimulatedSchedule:
-        """The schedule that is asked for, or that of the plan."""
-        stages = run.timed.plan.interleave
-        plan_schedule: SimulatedSchedule = "interleaved" if stages > 1 else "1f1b"
-        asked = self.simulated or plan_schedule
-        if (asked == "interleaved") != (stages > 1):
-            advice = "--fix interleave=1" if stages > 1 else "--fix interleave=2"
-            raise InputError(
-                f"--schedule {asked} does not run a plan of {stages} stage{'s' * (stages > 1)} a"
-                f" GPU: leave it out, or give {advice}"
-            )
-        return asked
-
     def _gpus(self, run: PlacedRun, graph: FabricGraph) -> Ints | None:
         """GPU of the graph at which each GPU of the run stands; None if they are the same."""
         asked, ranks = self.placement, run.placement.gpu_of_rank
@@ -327,7 +424,7 @@ class Simulate(SimulationQuestion):
             order = snake([level.size for level in levels])
             gpu_of_gpu = (order[:, None] * sizing.hb_size + np.arange(sizing.hb_size)).ravel()
         elif asked not in (None, "line"):
-            named = read_ranks(Path(str(asked)), len(ranks), graph.gpus)
+            named = self._named(str(asked), run, graph)
             idle = np.setdiff1d(np.arange(graph.gpus), named)
             gpu_of_gpu[np.setdiff1d(gpu_of_gpu, ranks)] = idle[: sizing.gpus - len(ranks)]
             gpu_of_gpu[ranks] = named
@@ -336,6 +433,32 @@ class Simulate(SimulationQuestion):
         if self.groups == "strided":
             gpu_of_gpu[ranks] = gpu_of_gpu[ranks[strided(run.placement)]]
         return gpu_of_gpu
+
+    def _named(self, asked: str, run: PlacedRun, graph: FabricGraph) -> Ints:
+        """GPUs of the ranks by a map of stages, or by a file of ranks."""
+        ranks = len(run.placement.gpu_of_rank)
+        written = read_map(asked, CatalogReader(self.catalog, self.overrides).roots)
+        if written is None:
+            return read_ranks(Path(asked), ranks, graph.gpus)
+        if any(stage.tensor or stage.layers for stage in written.stages):
+            raise InputError(
+                f"{written.places[0]}tensor and layers of single stages are for iteration model"
+                " palm: leave them out, or take --mode published-code"
+            )
+        members = by_stage(run.placement)
+        stages = place_stages(written, run.spec, graph.gpus, tensor=1, layers=len(written.stages))
+        sizes = [len(stage.gpus) for stage in stages]
+        if sizes != [members.shape[1]] * len(members):
+            more = ", ..." if len(sizes) > MOST_SHAPES else ""
+            raise InputError(
+                f"{written.places[0]}the plan has {counted(len(members), 'stage')} of"
+                f" {counted(members.shape[1], 'GPU')}, the map stages of"
+                f" {', '.join(map(str, sizes[:MOST_SHAPES]))}{more}: fix degrees that fit, or"
+                " change the map"
+            )
+        named = np.empty(ranks, np.int64)
+        named[members] = [stage.gpus for stage in stages]
+        return named
 
 
 simulate = asks(Simulate)

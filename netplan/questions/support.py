@@ -27,6 +27,7 @@ from netplan.inputs.readers import NEWEST_SCORED
 from netplan.performance.compute import check_formulas
 from netplan.performance.evaluation import bar_of
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
+from netplan.performance.mapping.partitions import ComputeTiles, untiled_flops_per_s
 from netplan.performance.plan import Plan
 from netplan.performance.serving.cases import domain_levels
 from netplan.performance.setting import Setting
@@ -47,6 +48,7 @@ from netplan.simulation.program_work import check_simulated
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.families import OtherModel
+from netplan.workloads.graph_model import GraphModel
 from netplan.workloads.inference import Cut, ServingStep, inference_layer
 from netplan.workloads.models import WORKLOADS, Model
 from netplan.workloads.operations import Sharding
@@ -120,6 +122,8 @@ class _Training(Struct, frozen=True):
                 setting = search.setting
                 if search.strategy != EVERY:
                     setting = replace(setting, strategy=search.strategy)
+                if isinstance(model, GraphModel) and ComputeTiles.of(chip) is None:
+                    untiled_flops_per_s(chip)  # refuses a chip whose rate no file says
             except NetplanError as error:
                 yield _refused(error)
                 continue

@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from netplan.errors import InputError
 from netplan.files import replacing
+from netplan.performance.spread import OverSites
+from netplan.questions.answers.borders import borders_table, borders_words
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.asking import asks
 from netplan.questions.footprint import Footprint, footprint_of
 from netplan.questions.own_inputs import shared
-from netplan.questions.question import NETWORK, RUNS, WEIGHED, Question
+from netplan.questions.question import NETWORK, RUNS, SPAN, WEIGHED, Question
+from netplan.questions.setup.over_sites import place_run
 from netplan.questions.setup.placed_run import PlacedRun
-from netplan.questions.setup.runs import PATTERN, PLACED, place_run
+from netplan.questions.setup.runs import PATTERN, PLACED
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.html import html_page
 from netplan.reports.quantities import quantity
 from netplan.reports.screen import Screen, more_of
-from netplan.reports.sections import Heat, Paragraph, Section, Table, columns
+from netplan.reports.sections import Heat, Notes, Paragraph, Section, Table, columns
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.matrix_files import save_csv, save_npz
 from netplan.traffic.patterns import Pattern
@@ -67,7 +70,7 @@ class TrafficAnswer(Answer):
             screen_heading(self.run.inputs, self.run.heading("Traffic")),
             (self._verdict, f"The network carries {si(outside, 'B')}, {per_gpu}."),
             self._kinds,
-            tuple(self._heat_words()),
+            (*self._border_words(), *self._heat_words()),
             more_of("the heat map", "--save matrix.npz", "--heat-map map.html", page=False),
         ).sections()
 
@@ -81,7 +84,24 @@ class TrafficAnswer(Answer):
         yield self.run.heading("Traffic")
         yield self._kinds
         yield Paragraph(self._verdict)
+        if self._over is not None:
+            yield borders_table(self._over)
+            yield Notes.of([("", [*self._border_words()])])
         yield self._heat()
+
+    @property
+    def _over(self) -> OverSites | None:
+        """How the run lies over several sites; None in one."""
+        return self.run.over if isinstance(self.run, PlacedRun) else None
+
+    def _border_words(self) -> Iterator[str]:
+        """What goes over the borders of sites, and that pairs of GPUs are as in one site."""
+        if self._over is not None:
+            yield from borders_words(self._over)
+            yield (
+                "The matrix is of all GPUs in one site: over several, gradients are reduced in each"
+                " and cross between like GPUs."
+            )
 
     @property
     def _kinds(self) -> Table[KindShare]:
@@ -193,7 +213,7 @@ class Traffic(Question[TrafficAnswer]):
         "netplan traffic hgx-h100 --save matrix.npz --heat-map traffic.html",
     )
 
-    reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED
+    reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED | SPAN
     reads_from: ClassVar[frozenset[str]] = WEIGHED
     algorithm: Pattern = shared(PATTERN, "choice", choices=get_args(Pattern))
 

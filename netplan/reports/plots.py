@@ -20,7 +20,7 @@ from netplan.reports.axes import (
     number_scale,
     spread,
 )
-from netplan.reports.charts import GREY, Chart, Json, error_bars, named_ticks
+from netplan.reports.charts import GREY, Chart, Json, error_bars, hover, named_ticks
 from netplan.reports.charts import marks as drawn_marks
 from netplan.reports.escape import chart_label, short
 from netplan.reports.quantities import PREFIXED, Scalar, Words, shown
@@ -36,6 +36,8 @@ COLOURS = (
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 SIGNS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
+PUBLISHED, OURS = "published", "netplan"
+"""What a legend calls points of a paper, and a line that has no other name."""
 HOVER_BOX: Json = {"align": "left", "font": {"size": 12}}
 HEIGHT_PX, LEGEND_PX = 400, 12
 NAMED_SERIES = 24
@@ -70,6 +72,14 @@ LEVEL_BAR_PX, BAR_LABEL = 18, 60
 BAR_PX, FRAME_PX, ROW_PX, LEAST_PX, MOST_PX = 60, 130, 30, 320, 720
 
 
+class PrintedMark(Struct, frozen=True):
+    """A point of a paper: where it stands, and the series that it belongs to."""
+
+    x: Scalar
+    y: Scalar
+    series: Key
+
+
 class Points(Struct, frozen=True):
     """The points of one drawing.
 
@@ -89,6 +99,8 @@ class Points(Struct, frozen=True):
         Hover box of a point by its number.
     ends
         Low and high end of the error bar of each value on the vertical axis; empty without any.
+    printed
+        Points of a paper, which lines and clouds show as open marks in the colour of their series.
     """
 
     key: str
@@ -101,11 +113,39 @@ class Points(Struct, frozen=True):
     name: Callable[[Key], str]
     box: Callable[[int], str]
     ends: Sequence[tuple[Scalar, Scalar]] = ()
+    printed: Sequence[PrintedMark] = ()
 
     @property
     def named(self) -> bool:
         """Whether there are series to name."""
-        return any(self.series)
+        return any(self.series) or bool(self.printed)
+
+    @property
+    def every_x(self) -> list[Scalar]:
+        """Values along the horizontal axis, those of the paper last."""
+        return [*self.xs, *(mark.x for mark in self.printed)]
+
+    @property
+    def every_y(self) -> list[Scalar]:
+        """Values along the vertical axis, those of the paper last."""
+        return [*self.ys, *(mark.y for mark in self.printed)]
+
+    def published(
+        self, scales: tuple["Scale", "Scale"], styles: Mapping[Key, tuple[str, int]]
+    ) -> list[Json]:
+        """The paper's points that can be drawn, in one trace; none where there are none."""
+        places = [(scales[0].place(mark.x), scales[1].place(mark.y), mark) for mark in self.printed]
+        drawn = [(x, y, mark) for x, y, mark in places if x is not None and y is not None]
+        if not drawn:
+            return []
+        boxes = [
+            hover(PUBLISHED, self.name(mark.series), f"{shown(mark.y, self.y.words.unit)}")
+            for *_, mark in drawn
+        ]
+        colours = [styles.get(mark.series, (GREY, 0))[0] for *_, mark in drawn]
+        look = {"color": colours, "size": 12, "symbol": "diamond-open", "line": {"width": 2}}
+        xs, ys = [x for x, *_ in drawn], [y for _, y, _ in drawn]
+        return [drawn_marks("scatter", xs, ys, boxes, mode="markers", name=PUBLISHED, marker=look)]
 
     def drawn(self, marks: Sequence["Mark"], **facts: object) -> Json:
         """Some of them as plotly draws them; a gap has no hover box."""
@@ -178,7 +218,7 @@ def line_chart(points: Points, room: int) -> Chart:
     room
         Points that the drawing may hold [1].
     """
-    scales = fitting_scale(points.x, points.xs), number_scale(points.y, points.ys)
+    scales = fitting_scale(points.x, points.every_x), number_scale(points.y, points.every_y)
     lines: dict[Key, list[Mark]] = {}
     for mark in _marks(points, *scales):
         line = lines.setdefault(points.series[mark.index], [])
@@ -193,6 +233,7 @@ def line_chart(points: Points, room: int) -> Chart:
         _line(points, same, drawn[same[0]], (*styles[same[0]], number))
         for number, same in enumerate(_alike(drawn))
     )
+    data += tuple(points.published(scales, styles))
     height, layout = _framed(scales, len(keys), legend=points.named)
     notes = tuple(_said_of_lines(points, lines, drawn))
     small = _is_small([points.name(key) for key in keys])
@@ -244,7 +285,7 @@ def _line(
     return points.drawn(
         marks,
         mode="lines+markers",
-        name=_joint_name([points.name(key) for key in keys]),
+        name=_joint_name([points.name(key) for key in keys]) or (OURS if points.printed else ""),
         connectgaps=False,
         line={"color": colour, "width": 2, "dash": DASHES[dash % len(DASHES)]},
         marker={
@@ -301,7 +342,7 @@ def scatter_chart(points: Points, front: Sequence[int] | None, room: int) -> Cha
     room
         Marks that the drawing may hold [1].
     """
-    scales = fitting_scale(points.x, points.xs), fitting_scale(points.y, points.ys)
+    scales = fitting_scale(points.x, points.every_x), fitting_scale(points.y, points.every_y)
     marks = [mark for mark in _marks(points, *scales) if None not in (mark.x, mark.y)]
     drawn = _apart(points, marks, frozenset(front or ()), room)
     series: dict[Key, list[Mark]] = {}
@@ -312,6 +353,7 @@ def scatter_chart(points: Points, front: Sequence[int] | None, room: int) -> Cha
         _cloud(points, key, series_marks, (styles[key][0], number))
         for number, (key, series_marks) in enumerate(series.items())
     ]
+    data += points.published(scales, styles)
     if front:
         data.insert(0, _rings([points.xs[row] for row in front], [points.ys[row] for row in front]))
     legend = points.named or front is not None

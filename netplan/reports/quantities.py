@@ -349,6 +349,7 @@ UNITS = {
     },
     "_us": ("µs", ""),
     "_percent": ("%", ""),
+    "_points": ("points", ""),
 }
 """Endings of a name: their unit, and the word that stands for them, the longest first."""
 
@@ -365,6 +366,8 @@ PARTS = {
     "ocs_port": "port of an optical circuit switch",
     "hb_gear": "HB-domain gear of a GPU",
     "memory": "GB of memory",
+    "coherent_module": "coherent module",
+    "lit_fibre": "fibre pair",
 }
 """Parts of a price book in words, where their own name is none."""
 

@@ -27,6 +27,7 @@ from netplan.reports.sections import (
     Verbatim,
 )
 from netplan.reports.terminal import folded, part_count, terminal_text
+from netplan.units import counted
 
 RowT = TypeVar("RowT")
 WIDTH, MOST_LINES = 80, 25
@@ -252,6 +253,7 @@ def _in_one_part(screen: Screen) -> Screen:
     table = screen.table
     if table is None or not table.rows:
         return screen
+    screen = replace(screen, most_rows=min(screen.most_rows, MOST_LINES))  # more never fit
     shown = [column for column in table.columns if column.shown == "always"]
     few = replace(table, rows=table.rows[:MOST_LINES])
     going = [name for name in screen.gives_way for column in shown if column.quantity.name == name]
@@ -259,12 +261,25 @@ def _in_one_part(screen: Screen) -> Screen:
         for gap in range(table.gap, screen.least_gap - 1, -1):
             fits = part_count(replace(few, columns=shown, gap=gap), WIDTH) == 1
             if fits or len(shown) <= LEAST_COLUMNS:
-                return replace(screen, table=replace(table, columns=shown, gap=gap))
+                legend = (*_left_out(table, shown), *table.legend)
+                return replace(screen, table=replace(table, columns=shown, gap=gap, legend=legend))
         name = going.pop(0) if going else shown[-1].quantity.name
-        remark = re.compile(rf"(?<!\S){re.escape(name)}: [^.]*\.(?: |$)")
-        legend = tuple(remark.sub("", text).rstrip() for text in table.legend)
-        table = replace(table, legend=tuple(filter(None, legend)))
-        shown = [column for column in shown if column.quantity.name != name]
+        # Columns of a chart share a quantity: the last gives way alone.
+        fewer = [column for column in shown if column.quantity.name != name]
+        shown = shown[:-1] if name == shown[-1].quantity.name else fewer
+        if all(column.quantity.name != name for column in shown):
+            remark = re.compile(rf"(?<!\S){re.escape(name)}: [^.]*\.(?: |$)")
+            legend = tuple(remark.sub("", text).rstrip() for text in table.legend)
+            table = replace(table, legend=tuple(filter(None, legend)))
+
+
+def _left_out(table: Table[Any], shown: Sequence[Column[Any]]) -> Iterator[str]:
+    """How many columns are left out of those that show one quantity at several places."""
+    names = {column.quantity.name for column in shown}
+    every = [column for column in table.columns if column.shown == "always"]
+    left = sum(column.quantity.name in names for column in every) - len(shown)
+    if left:
+        yield f"and {counted(left, 'more column')}: --details"
 
 
 def fitting(make: Callable[[int], Screen], most: int, least: int = 1) -> Screen:

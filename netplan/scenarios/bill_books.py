@@ -14,6 +14,7 @@ from netplan.inputs.choices import AS_PUBLISHED
 from netplan.records import replace
 from netplan.scenarios.parts import Books, Cluster
 from netplan.scenarios.reading import CatalogReader, read_memory
+from netplan.scenarios.span import Span
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
@@ -59,6 +60,33 @@ def read_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
             HB_GEAR_TOO in cluster.networks,
         ),
     )
+
+
+def in_sites(made: BillBooks, span: Span | None, books: Books, reader: CatalogReader) -> BillBooks:
+    """The same for a network that lies in several sites.
+
+    Parameters
+    ----------
+    made
+        Catalog files of a bill.
+    span
+        The sites; None of one site, which leaves the files as they are.
+    books, reader
+        As of :func:`read_books`.
+
+    Returns
+    -------
+    BillBooks
+        With what joins the sites, over the years of the books.
+    """
+    if span is None:
+        return made
+    from netplan.costing.lifetime import ECONOMICS_BOOKS  # noqa: PLC0415 - seldom used
+    from netplan.costing.long_haul import LONG_HAUL_BOOK, LONG_HAUL_BOOKS, HaulBooks  # noqa: PLC0415
+
+    book = reader.load(LONG_HAUL_BOOKS, LONG_HAUL_BOOK)
+    years = books.terms.years or reader.load(ECONOMICS_BOOKS, books.economics).years
+    return replace(made, haul=HaulBooks(span.dealt, book, years))
 
 
 def spares_of(books: Books, reader: CatalogReader) -> "SparesRule | None":

@@ -14,10 +14,9 @@ from netplan.errors import InputError
 from netplan.inputs.choices import (
     AnyStrategy,
     Cards,
-    Cooling,
-    Dispatcher,
+    Drafting,
     End,
-    Graphs,
+    Exchange,
     Interleave,
     KernelSource,
     MemoryModel,
@@ -28,21 +27,17 @@ from netplan.inputs.choices import (
     Policy,
     Ports,
     ScheduleName,
-    Scheme,
     Space,
     TrainingPrecision,
 )
 from netplan.inputs.option import Option
-from netplan.inputs.readers import (
-    FIRST_MONTH,
-    LAST_MONTH,
-    NEWEST_SCORED,
-    batch,
-    per_gpu,
-    power_or_share,
-    software_month,
-)
+from netplan.inputs.readers import batch, per_gpu, power_or_share, release_month
 from netplan.scenarios.described import Described, Typed, read_with
+from netplan.scenarios.experts import ExpertRouting
+from netplan.scenarios.load import Load
+from netplan.scenarios.span import Span
+from netplan.scenarios.terms import Terms
+from netplan.scenarios.training_software import Software
 from netplan.workloads.recomputation import Recomputation
 
 LARGEST_CLUSTER = 4_194_304
@@ -200,8 +195,14 @@ class Cluster(Described, frozen=True, kw_only=True):
     spare_domains: Annotated[int, Meta(ge=0), Typed("Idle HB domains beside the job's.", low=0)] = 0
     spare_gpus: Annotated[
         Whole | None,
-        Typed("Idle GPUs in each HB domain, with --policy reconfigure.", low=1, otherwise="1"),
+        Typed(
+            "Idle GPUs in each HB domain (--policy reconfigure), or beside those that share circuit"
+            " switches (replace).",
+            low=1,
+            otherwise="one a circuit switch of a domain, or one block",
+        ),
     ] = None
+    span: Span = Span()
 
     def __post_init__(self) -> None:
         """Read a power cap as it is written."""
@@ -215,10 +216,6 @@ class Cluster(Described, frozen=True, kw_only=True):
         if self.radix is None:
             raise InputError("how many ports has a switch? Give --radix, or a model by --switch")
         return self.radix
-
-
-BY_DATE = "by --software-date"
-"""What holds of software where nothing is asked for."""
 
 
 class TieredMemory(Described, frozen=True, kw_only=True):
@@ -255,73 +252,6 @@ class TieredMemory(Described, frozen=True, kw_only=True):
         ),
     ] = 1.0
     ignore_memory: Annotated[bool, Typed("Time plans that fit into no memory, too.")] = False
-
-
-class Software(Described, frozen=True, kw_only=True):
-    """Of when training software is, and what it does that others of that date do not."""
-
-    software_date: Annotated[
-        str | None,
-        Option(
-            f"Month of that software, from {FIRST_MONTH} to {LAST_MONTH}, or none.",
-            metavar="YYYY-MM",
-            otherwise=f"{NEWEST_SCORED} under calibrated",
-        ),
-    ] = None
-    dispatcher: Annotated[
-        Dispatcher | None,
-        Typed(
-            "What brings tokens to their experts, under calibrated; fsdp gathers experts.",
-            otherwise=BY_DATE,
-        ),
-    ] = None
-    expert_overlap: Annotated[
-        bool | None,
-        Typed(
-            "Tokens are sent to experts beside products, under calibrated.",
-            flag="--expert-overlap/--no-expert-overlap",
-            otherwise=BY_DATE,
-        ),
-    ] = None
-    overlap_share: Annotated[
-        Annotated[float, Meta(ge=0, le=1)] | None,
-        Typed(
-            "Share of what rail-only forwards of tokens inside HB domains that hides.",
-            metavar="SHARE",
-            low=0,
-            high=1,
-            otherwise="1 by deepep and hybridep, else 0",
-            quiet=True,
-        ),
-    ] = None
-    graphs: Annotated[
-        Graphs | None,
-        Typed(
-            "Launched as graphs, under calibrated: nothing, routers, attention and routers, mixers"
-            " (attention, Mamba), or all.",
-            otherwise=BY_DATE,
-        ),
-    ] = None
-    fused_experts: Annotated[
-        bool | None,
-        Typed(
-            "Products of experts do activations and casts, under calibrated.",
-            flag="--fused-experts/--no-fused-experts",
-            otherwise=BY_DATE,
-        ),
-    ] = None
-    hybrid_stages: Annotated[
-        bool,
-        Typed(
-            "Pipelines of models with Mamba, too, of which no run was scored, under calibrated.",
-            flag="--force",
-        ),
-    ] = False
-
-    def __post_init__(self) -> None:
-        """Refuse what is no month."""
-        if isinstance(self.software_date, str):
-            read_with(software_month, self.software_date)
 
 
 class Checkpoints(Described, frozen=True, kw_only=True):
@@ -501,6 +431,7 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
     ] = None
     embedding: Annotated[bool, Typed("Count the token embedding.")] = False
     lm_head: Annotated[bool, Typed("Count the output head.")] = False
+    routing: ExpertRouting = ExpertRouting()
     software: Software = Software()
     memory: TieredMemory = TieredMemory()
     checkpoints: Checkpoints = Checkpoints()
@@ -563,6 +494,18 @@ class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="servi
             otherwise="typical-server; no-host on dataflow chips",
         ),
     ] = None
+    software_date: Annotated[
+        str | None,
+        Option("Month of that software.", metavar="YYYY-MM", otherwise="that of the stack"),
+    ] = None
+    exchange: Annotated[
+        Exchange | None,
+        Typed(
+            "How copies of attention bring tokens to the experts they share: all of them gathered,"
+            " or sent to their GPUs.",
+            otherwise="the stack's",
+        ),
+    ] = None
     fixed: Annotated[dict[str, Whole] | None, FIX] = None
     prompt: Annotated[Whole, Typed("Tokens of a prompt.", unit="tokens", low=1, basic=True)] = 1024
     output: Annotated[Whole, Typed("Tokens of an answer.", unit="tokens", low=1, basic=True)] = 1024
@@ -574,14 +517,46 @@ class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="servi
             otherwise="1 to 8 a server, then four a doubling, to what its memory holds",
         ),
     ] = None
+    requests: Annotated[
+        Whole | None,
+        Typed(
+            "Requests in all: at once, tokens counted over the whole run; of --rate or --trace.",
+            low=1,
+        ),
+    ] = None
     ttft_ms: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Typed("Time to first token at most.", unit="ms", low=1e-3, high=1e9, basic=True),
+        Typed(
+            "Time to first token at most.",
+            unit="ms",
+            low=1e-3,
+            high=1e9,
+            basic=True,
+            otherwise="2000 if neither is given",
+        ),
     ] = None
     tpot_ms: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        Typed("Time per token at most.", unit="ms", low=1e-3, high=1e9, basic=True),
+        Typed(
+            "Time per token at most.",
+            unit="ms",
+            low=1e-3,
+            high=1e9,
+            basic=True,
+            otherwise="50 if neither is given",
+        ),
     ] = None
+    level: Annotated[
+        bool,
+        Typed(
+            "No level in place of the usual one, TTFT 2 s and TPOT 50 ms.",
+            flag="--no-level",
+            quiet=True,
+        ),
+    ] = True
+    any_plan: Annotated[
+        bool, Typed("Plans that the serving software does not run, too.", quiet=True)
+    ] = False
     kv_precision: Annotated[
         str | None,
         Option(
@@ -592,9 +567,21 @@ class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="servi
     ] = None
     kernels: Annotated[
         KernelSource | None,
-        Typed("How kernels are timed.", otherwise="measured; a roofline for dataflow chips"),
+        Typed(
+            "How kernels are timed: by tables, by forms fitted to them, at whole rates.",
+            otherwise="measured; a roofline for dataflow chips",
+        ),
     ] = None
     disaggregated: Annotated[bool, Typed("Prompts have servers of their own.")] = False
+    routing: ExpertRouting = ExpertRouting()
+    imbalance: Annotated[
+        Annotated[float, Meta(ge=1)],
+        Typed(
+            "Tokens of the busiest GPU's experts over the mean, in place of --expert-skew.",
+            low=1,
+            quiet=True,
+        ),
+    ] = 1.0
     draft: Annotated[
         str | None, Option("Model that drafts tokens for speculation.", metavar="NAME")
     ] = None
@@ -606,55 +593,31 @@ class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="servi
         Annotated[float, Meta(ge=0, le=1)] | None,
         Typed("Share of drafted tokens that the model accepts, 0 to 1.", low=0, high=1),
     ] = None
-    speculation: Annotated[Scheme | None, Typed("What is drafted.", otherwise="sequence")] = None
+    speculation: Annotated[
+        Drafting | None,
+        Typed("What is drafted; mtp: by a layer of the model itself.", otherwise="sequence"),
+    ] = None
+    draft_tokens: Annotated[
+        Annotated[int, Meta(ge=1, le=64)] | None,
+        Typed(
+            "Tokens that --speculation mtp drafts a step.",
+            low=1,
+            high=64,
+            otherwise="as many as the model has layers for, or 1",
+            quiet=True,
+        ),
+    ] = None
+    load: Load = Load()
     restart_minutes: Annotated[
         float,
         Meta(ge=0),
         Typed("Minutes from a failure to computing again.", flag="--restart", unit="min"),
     ] = 10.0
 
-
-class Terms(Described, frozen=True, kw_only=True):
-    """Values in place of those of the economics book."""
-
-    years: Annotated[
-        Annotated[int, Meta(ge=1, le=100)] | None,
-        Typed("Years of use.", otherwise="the economics book's"),
-    ] = None
-    pue: Annotated[float | None, Typed("Facility over equipment power.", otherwise="the same")] = (
-        None
-    )
-    tariff: Annotated[float | None, Typed("Price of a kWh.", otherwise="the same")] = None
-    interest: Annotated[
-        float | None, Option("Interest a year, as 7%.", "percent", otherwise="the same")
-    ] = None
-    cooling: Annotated[
-        float | Cooling | None,
-        Option(
-            "What cools (air, cold-plate, immersion), with its PUE; or its energy over the rest.",
-            "percent-or-cooling",
-            metavar="KIND|%",
-            otherwise="the servers' if they come with one alone; book's share of PUE - 1",
-        ),
-    ] = None
-    maintenance: Annotated[
-        float | None,
-        Option("Work on site, of the price a year.", "percent", otherwise="the economics book's"),
-    ] = None
-    support: Annotated[
-        float | None,
-        Option("Maker's contract, of the price a year.", "percent", otherwise="the same"),
-    ] = None
-    yearly_spares: Annotated[
-        float | None, Option("Parts used up, of the price a year.", "percent", otherwise="the same")
-    ] = None
-    grid: Annotated[
-        str | None, Option("Country whose electricity it is, for carbon.", otherwise="the book's")
-    ] = None
-    gpu_hour: Annotated[
-        float | None,
-        Typed("Price of a GPU hour, for the cost of a run.", low=0, otherwise="economics book's"),
-    ] = None
+    def __post_init__(self) -> None:
+        """Refuse what is no month."""
+        if isinstance(self.software_date, str):
+            read_with(release_month, self.software_date)
 
 
 class Books(Described, frozen=True, kw_only=True):

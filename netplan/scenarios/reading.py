@@ -48,7 +48,7 @@ class CatalogReader:
         if known is not None:
             return cast("RecordT", known)
         record = shelf.load(name, self.roots, self.overrides)
-        self._known += [shelf.role, record.name, *record.aliases]
+        self._known += [shelf.role, *filter(None, [shelf.short]), record.name, *record.aliases]
         self._records[shelf, name] = record
         return record
 
@@ -206,6 +206,7 @@ def sizing_on(
         oversubscription=oversubscription,
         chip_ports=accelerator.chip_ports,
         cards=accelerator.network_cards,
+        cage_cards=accelerator.cage_cards,
         shared_port=ports == "shared",
     )
 

@@ -26,7 +26,8 @@ from netplan.inputs.option import Option, read_option
 from netplan.inputs.readers import UNDATED
 from netplan.records import Fault, RecordError
 from netplan.scenarios.described import Named, option_of
-from netplan.scenarios.parts import FABRICS, Books, Cluster, Serving, Software, Training
+from netplan.scenarios.parts import FABRICS, Books, Cluster, Serving, Training
+from netplan.scenarios.training_software import Software
 
 if TYPE_CHECKING:
     from netplan.performance.iteration_model import IterationModel
@@ -96,10 +97,9 @@ class NamingCatalog(Catalog[Any], frozen=True):
         --------
         >>> from netplan.documents import lineless
         >>> from netplan.scenarios.scenario import SCENARIOS
-        >>> SCENARIOS.check_names(lineless(Path("mine.yaml"), {"cluster": {"fabric": "rail"}}))
+        >>> SCENARIOS.check_names(lineless(Path("mine.yaml"), {"cluster": {"fabric": "slim"}}))
         Traceback (most recent call last):
-        netplan.errors.CatalogError: mine.yaml:1: unknown fabric 'rail': did you mean rail-only or
-        rail-optimized?
+        netplan.errors.CatalogError: mine.yaml:1: unknown fabric 'slim': did you mean slim-fly?
         """
         faults = []
         folders = [str(root) for root in (*roots, shipped_root())]
@@ -223,7 +223,7 @@ def _as_sold(cluster: Cluster, roots: Sequence[Path]) -> dict[str, Any]:
 
 
 def consistent_serving(serving: Serving, given: Collection[str]) -> Serving:
-    """What is served: with requests in flight in all, or in a server, as they are asked for.
+    """What is served: requests in flight in all or in a server, a level or none, as asked for.
 
     Parameters
     ----------
@@ -235,14 +235,17 @@ def consistent_serving(serving: Serving, given: Collection[str]) -> Serving:
     Returns
     -------
     Serving
-        With one of the two, where one is given.
+        With one of the two, where one is given; a level that is given, or taken away, in place of
+        the scenario's.
 
     Examples
     --------
     >>> consistent_serving(Serving(batch=8, concurrency=64), {"batch"}).concurrency
     """
-    changes = {"concurrency": None} if "batch" in given else {}
+    changes: dict[str, Any] = {"concurrency": None} if "batch" in given else {}
     changes |= {"batch": None} if "concurrency" in given else {}
+    changes |= {"ttft_ms": None, "tpot_ms": None} if not serving.level else {}
+    changes |= {"level": True} if {"ttft_ms", "tpot_ms"}.intersection(given) else {}
     return _where_not_given(serving, given, changes)
 
 
@@ -331,6 +334,21 @@ def timed_as_known(
         return scenario
     if training.iteration_model != USUAL_TIMES:
         return scenario
+    if not (other := better_times(scenario, roots)):
+        return scenario
+    # What is asked for stays, so that it is refused where that model has no times for it.
+    asked = {name: scenario.value(name) for name in {*given} & {*CALIBRATED, "recompute"}}
+    return scenario.replace(iteration_model=other, **asked)
+
+
+def better_times(scenario: "Scenario", roots: Sequence[Path]) -> str:
+    """The iteration model that times what is trained where the usual one has no such runs.
+
+    Empty where it has, and where nothing is trained.
+    """
+    training = scenario.workload
+    if not isinstance(training, Training):
+        return ""
     from netplan.workloads.accelerators import ACCELERATORS  # noqa: PLC0415 - as above
     from netplan.workloads.models import WORKLOADS, Model  # noqa: PLC0415 - as above
 
@@ -338,14 +356,12 @@ def timed_as_known(
         model = WORKLOADS.load(training.model, roots)
         on = ACCELERATORS.load(scenario.cluster.accelerator, roots)
     except NetplanError:  # whoever reads them says what is wrong
-        return scenario
+        return ""
     known = isinstance(model, Model) and model.vocabulary and on.training is not None
     if known and (_plain(model, training) or _dated(model, on, training, roots)):
-        return scenario
+        return ""
     measured = isinstance(model, Model) and model.mamba is None and on.measured is not None
-    # What is asked for stays, so that it is refused where that model has no times for it.
-    asked = {name: scenario.value(name) for name in {*given} & {*CALIBRATED, "recompute"}}
-    return scenario.replace(iteration_model="measured" if measured else "4d", **asked)
+    return "measured" if measured else "4d"
 
 
 def _plain(model: "Model", training: Training) -> bool:
@@ -881,7 +897,7 @@ def _fields_by_flag(workload: str) -> dict[str, str]:
     return {flag: field for flag, field in flags.items() if flag not in known}
 
 
-NUMBERS = frozenset({"whole", "real", "ratio", "percent"})
+NUMBERS = frozenset({"whole", "real", "ratio", "quotient", "percent"})
 """Kinds of inputs that a file may write as the command line does: 16k, 3:1, 99%."""
 
 

@@ -28,7 +28,12 @@ PLAIN = re.compile(
     r"[A-Za-z0-9][A-Za-z0-9._/+-]*"
 )
 """Texts that YAML reads as they are, older versions too, unless it knows them as something else."""
-FORMS = {"percent": "0.07 is 7 %", "ratio": "3 is 3:1", "numbers": "such as {pipeline: 64}"}
+FORMS = {
+    "percent": "0.07 is 7 %",
+    "ratio": "3 is 3:1",
+    "quotient": "3 is 3:1",
+    "numbers": "such as {pipeline: 64}",
+}
 """How a file writes values of which a command line has another form, by their kind."""
 QUOTED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 """Signs that YAML has only escaped, beside those that JSON escapes."""

@@ -17,6 +17,9 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
+import numpy as np
+
+from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.simulation.tasks import Branch, Burst, Work
 
@@ -102,6 +105,17 @@ class Engine:
     def pending(self) -> list[tuple[float, Actor]]:
         """Who goes on when, in order."""
         return [(time, actor) for time, _, actor in sorted(self._heap, key=lambda entry: entry[:2])]
+
+    def state(self) -> tuple[tuple[Mark, ...], Floats]:
+        """What is under way: who goes on, and in which times; how long links are busy [s]."""
+        pending = self.pending()
+        times = np.array([time for time, _ in pending]) - self.now
+        busy = np.maximum(np.array(self.free) - self.now, 0.0)
+        return tuple(actor.mark() for _, actor in pending), np.concatenate([times, busy])
+
+    def send(self, burst: Burst, after: Actor) -> None:
+        """Issue a burst now; ``after`` goes on when its last message has ended."""
+        self.at(self.book(burst), after)
 
     def book(self, burst: Burst) -> float:
         """Issue a burst now; the end of its last message [s]."""
@@ -196,10 +210,10 @@ class Steps:
         if isinstance(phase, tuple):
             Branching(engine, phase, self).start()
             return
+        following = self if self.next < len(self.branch) else self.after
         if isinstance(phase, float):
-            end = engine.now + phase
+            engine.at(engine.now + phase, following)
         elif isinstance(phase, Burst):
-            end = engine.book(phase)
+            engine.send(phase, following)
         else:
             raise InputError("a message names flows, not links: put it on links before it is sent")
-        engine.at(end, self if self.next < len(self.branch) else self.after)

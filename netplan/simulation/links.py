@@ -14,21 +14,23 @@ channel, which carries both together.
 """
 
 from functools import cached_property
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Indices, Ints
+from netplan.arrays import AnyInts, Floats, Indices, Ints
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.simulation.tasks import Flows
 from netplan.topologies.graph import FabricGraph
+from netplan.traffic.flow_paths import FlowPaths, PathRouter, Way, check_entries
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix, combine, flows_matrix
 from netplan.traffic.patterns import Pattern, both_ways
 from netplan.traffic.placement import Placement
-from netplan.traffic.routing import Router, Routing
-from netplan.traffic.training import use_traffic
+from netplan.traffic.routing import Routing
+from netplan.traffic.training import use_levels, use_traffic
 from netplan.workloads.operations import CollectiveKind
 from netplan.workloads.program import CollectiveUse
 
@@ -96,11 +98,27 @@ MANTISSA = float(1 << 40)
 """Times of links are rounded to as many parts of themselves, so that equal links are equal [1]."""
 
 
+RunRouting = Routing | Literal["static"]
+"""How messages of a run find their way."""
+
+
 class Routes(Protocol):
     """Ways over what is left of a fabric."""
 
     def loads(self, demand: TrafficMatrix) -> LinkLoads:
         """Bytes on every link; those that are out carry nothing."""
+
+    def paths(
+        self,
+        source: AnyInts,
+        destination: AnyInts,
+        capacity: Floats,
+        *,
+        way: Way = "split",
+        seed: int = 0,
+        connection: Ints | None = None,
+    ) -> FlowPaths:
+        """The links of each flow, as of :meth:`netplan.traffic.flow_paths.PathRouter.paths`."""
 
 
 class Transport(Struct, frozen=True, eq=False):
@@ -118,6 +136,8 @@ class Transport(Struct, frozen=True, eq=False):
         Which pairs of a group talk.
     routing, seed
         How messages find their way; seed of hashed paths.
+    connections
+        Of every pair, each hashed by itself [1].
     rates
         Share of its rate that each link has, shape (links,); None where all have all of it [1].
     routes
@@ -139,8 +159,9 @@ class Transport(Struct, frozen=True, eq=False):
     placement: Placement
     gpu_of_rank: Indices
     algorithm: Pattern = "hierarchical"
-    routing: Routing = "auto"
+    routing: RunRouting = "auto"
     seed: int = 0
+    connections: int = 1
     rates: Floats | None = None
     routes: Routes | None = None
     efficiency: float = 1.0
@@ -163,6 +184,34 @@ class Transport(Struct, frozen=True, eq=False):
             )
 
 
+class PairLinks(Struct, frozen=True, eq=False):
+    """One level of a collective, pair by pair, or transfers: a flow each, or one a connection.
+
+    Parameters
+    ----------
+    steps
+        In which a flow sends its bytes, as much in each [1].
+    pair, before
+        Pair of every flow, and of every pair the one whose step comes before its next one besides
+        its own; -1 where none does, shape (flows,) and (pairs,).
+    flow_bytes
+        Of every flow, of a byte of the message, shape (flows,) [B].
+    flow, links, seconds_per_byte
+        Links that flows take, and their time for a byte of the message, shape (entries,) [s/B].
+    busiest_s_per_byte
+        Time of the busiest link where all send at once [s/B].
+    """
+
+    steps: int
+    pair: Ints
+    before: Ints
+    flow_bytes: Floats
+    flow: Ints
+    links: Ints
+    seconds_per_byte: Floats
+    busiest_s_per_byte: float
+
+
 class LinkTimes(Struct, frozen=True, eq=False):
     """How long one byte of some flows keeps the links busy that it takes.
 
@@ -173,13 +222,37 @@ class LinkTimes(Struct, frozen=True, eq=False):
     seconds_per_byte
         Busy time of each of them [s/B], shape (used,).
     delayed_s_per_byte
-        What degraded links and ways round failed ones add to the time that the flows take alone
-        [s/B].
+        What degraded links and ways round failed ones add to the time that the flows take alone;
+        less than 0 where links are faster than as they were built [s/B].
+    pair_bytes
+        What the pair of GPUs that sends most sends of one byte of them [1].
+    levels
+        The same pair by pair, level by level, where every step is a message; none where the pairs
+        advance at one rate.
+    in_phases
+        Whether levels follow each other; else they go on side by side.
     """
 
     links: Ints
     seconds_per_byte: Floats
     delayed_s_per_byte: float = 0.0
+    pair_bytes: float = 1.0
+    levels: tuple[PairLinks, ...] = ()
+    in_phases: bool = False
+
+    @property
+    def carried_s_per_byte(self) -> float:
+        """Time of the slowest link for a byte, one phase after the other where these are [s/B]."""
+        busiest = [level.busiest_s_per_byte for level in self.levels]
+        if busiest:
+            return sum(busiest) if self.in_phases else max(busiest)
+        return float(self.seconds_per_byte.max(initial=0.0))
+
+    @property
+    def flows_on_links(self) -> list[tuple[int, Ints]]:
+        """Flows, and the links that each takes: all of it is one, or every pair by itself."""
+        pairs = [(len(level.pair), level.links) for level in self.levels]
+        return pairs or [(1, self.links)]
 
 
 class FlowRouter:
@@ -188,8 +261,9 @@ class FlowRouter:
     def __init__(self, transport: Transport) -> None:
         """Nothing is routed yet."""
         self.transport = transport
-        self._router = Router(transport.graph, transport.routing)
-        self._matrices: dict[tuple[tuple[str, ...], bool], TrafficMatrix] = {}
+        routing = "ecmp" if transport.routing == "static" else transport.routing
+        self._router = PathRouter(transport.graph, routing)
+        self._matrices: dict[tuple[object, ...], TrafficMatrix] = {}
 
     def times(self, flows: Flows) -> LinkTimes:
         """What one byte of some flows does to links.
@@ -200,25 +274,114 @@ class FlowRouter:
             If a path is missing, or a link that is needed has no rate.
         """
         transport = self.transport
-        rng = np.random.default_rng(transport.seed) if transport.routing == "hashed" else None
         traffic = self._traffic(flows)
-        whole = now = self._seconds(flows, self._router.loads(traffic, rng))
+        loads = self._seconds(flows, self._loads(traffic)).ravel()
+        codes = np.flatnonzero(loads)
+        now = whole = codes, loads[codes]
         if transport.routes is not None:
-            now = self._seconds(flows, transport.routes.loads(traffic))
+            loads = self._seconds(flows, transport.routes.loads(traffic)).ravel()
+            codes = np.flatnonzero(loads)
+            now = codes, loads[codes]
         if transport.rates is not None:
-            self._check_alive(now)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                now = np.where(now > 0, now / transport.rates, 0.0)
-        codes = np.flatnonzero(now)
+            codes, times = now
+            left = transport.rates[codes % transport.graph.link_count]
+            self._check_alive(codes[left == 0])
+            now = codes, times / left
         # What a core moves takes one way, and as long as the slowest link there.
         delayed = 0.0
         if now is not whole and not flows.memory:
             # Damage adds to each phase what its busiest link takes more.
-            longest = (
-                [part[:, phase].max(initial=0.0) for phase in self._phases] for part in (now, whole)
-            )
-            delayed = max(0.0, sum(float(slow - fast) for slow, fast in zip(*longest, strict=True)))
-        return LinkTimes(codes, _rounded(now.ravel()[codes]), delayed)
+            slow, fast = (self._longest(*part).tolist() for part in (now, whole))
+            delayed = max(0.0, sum(map(float.__sub__, slow, fast)))
+        codes, times = now
+        return LinkTimes(codes, _rounded(times), delayed, _most_of_a_pair(traffic))
+
+    def by_pairs(self, flows: Flows) -> LinkTimes:
+        """The same with every pair by itself.
+
+        Raises
+        ------
+        InputError
+            As of :meth:`times`; if paths or steps would take gigabytes.
+        """
+        times = self.times(flows)
+        if flows.memory:
+            return times
+        levels = tuple(
+            self._pairs(matrix, steps)
+            for matrix, steps in self._levels(flows)
+            if matrix.total_bytes
+        )
+        return replace(times, levels=levels, in_phases=self.transport.in_phases)
+
+    def _levels(self, flows: Flows) -> list[tuple[TrafficMatrix, int]]:
+        """One byte of each level of a collective, or of a transfer, and its steps."""
+        if not flows.dimensions:
+            return [(self._traffic(flows), 1)]
+        transport = self.transport
+        use, ranks = self._use(flows)
+        levels = use_levels(use, ranks, transport.algorithm, gpus=ranks.gpus)
+        share = self._share_of(flows)
+        gpus = transport.graph.gpus
+        return [
+            (matrix.relabelled(transport.gpu_of_rank, gpus).weighted(share), steps)
+            for matrix, steps in levels
+        ]
+
+    def _pairs(self, matrix: TrafficMatrix, steps: int) -> PairLinks:
+        """Links of every pair of a level, of which each sends after the one that sends to it."""
+        transport, graph = self.transport, self.transport.graph
+        pairs = len(matrix.source) + sum(groups.pair_count for groups in matrix.groups)
+        check_entries(graph, 2 * pairs * transport.connections * steps)
+        listed = matrix.listed()
+        ways = [(listed.source, listed.destination, listed.flow_bytes)]
+        if transport.two_way_rings and steps > 1:  # half of the bytes go the other way round
+            half = listed.flow_bytes / 2
+            ways = [
+                (listed.source, listed.destination, half),
+                (listed.destination, listed.source, half),
+            ]
+        before = []
+        for turn, (here, there, _) in enumerate(ways):
+            sender = _sends_to(here, there, graph.gpus)
+            before.append(np.where(sender < 0, -1, sender + turn * pairs))
+        source, destination, amount = map(np.concatenate, zip(*ways, strict=True))
+        count = transport.connections
+        pair = np.repeat(np.arange(len(source)), count)
+        capacity = np.tile(graph.bytes_per_s, 2) * transport.efficiency
+        if transport.rates is not None:
+            capacity *= np.tile(transport.rates, 2)
+        router = transport.routes or self._router
+        paths = router.paths(
+            source[pair],
+            destination[pair],
+            capacity,
+            way=way_of(transport.routing),
+            seed=transport.seed,
+            connection=np.tile(np.arange(count), len(source)),
+        )
+        flow_bytes = amount[pair] / count
+        seconds = paths.share * flow_bytes[paths.flow] / capacity[paths.code]
+        return PairLinks(
+            steps=steps,
+            pair=pair,
+            before=np.concatenate(before),
+            flow_bytes=flow_bytes,
+            flow=paths.flow,
+            links=paths.code,
+            seconds_per_byte=_rounded(seconds),
+            busiest_s_per_byte=float(np.bincount(paths.code, seconds, 1).max()),
+        )
+
+    def _loads(self, traffic: TrafficMatrix) -> LinkLoads:
+        """Bytes on every link that is there."""
+        transport, router = self.transport, self._router
+        if transport.routing == "static":
+            return router.carried(traffic, way="static")
+        if transport.routing != "hashed":
+            return router.loads(traffic)
+        many = {"seed": transport.seed, "connections": transport.connections}
+        return router.carried(traffic, way="hashed", **many)
 
     def _seconds(self, flows: Flows, loads: LinkLoads) -> Floats:
         """Time that every link takes for these loads [s], shape (2, links).
@@ -230,30 +393,33 @@ class FlowRouter:
         channels_s = self._channels.seconds(self.transport.graph, self._senders(flows))
         return np.add(loads.link_s, channels_s)
 
-    def _check_alive(self, times: Floats) -> None:
-        """Refuse links without any rate where something needs them."""
-        rates, graph = self.transport.rates, self.transport.graph
-        dead = np.flatnonzero(times.any(axis=0) & (rates == 0))
+    def _check_alive(self, dead: Ints) -> None:
+        """Refuse links without any rate that something needs."""
+        graph = self.transport.graph
         if len(dead):
-            first, second = (
-                graph.node_name(int(end[dead[0]])) for end in (graph.source, graph.target)
-            )
+            link = int((dead % graph.link_count).min())
+            ends = graph.source[link], graph.target[link]
+            first, second = (graph.node_name(int(end)) for end in ends)
             raise InputError(
-                f"link {dead[0]} from {first} to {second} has no rate left, and routes stay as they"
+                f"link {link} from {first} to {second} has no rate left, and routes stay as they"
                 " are: give it a share above 0, or ask netplan faults"
             )
 
+    def _longest(self, codes: Ints, times: Floats) -> Floats:
+        """What the busiest link of each phase takes, shape (phases,) [s]."""
+        longest = np.zeros(len(self.transport.graph.groups) + 1)
+        np.maximum.at(longest, self._phase_of_link[codes % self.transport.graph.link_count], times)
+        return longest
+
     @cached_property
-    def _phases(self) -> list[Bools]:
-        """Links of each phase of a collective: HB domains, each axis of a torus, the network."""
+    def _phase_of_link(self) -> Ints:
+        """Phase of a collective: of HB domains, each axis of a torus; all of the network is one."""
         graph = self.transport.graph
-        apart = [
-            code
-            for code, group in enumerate(graph.groups)
-            if self.transport.in_phases and group.role in ("hb", "ring")
-        ]
-        phases: list[Bools] = [graph.group == code for code in apart]
-        return [*phases, ~np.isin(graph.group, apart)]
+        phases = np.full(len(graph.groups), len(graph.groups))
+        for code, group in enumerate(graph.groups):
+            if self.transport.in_phases and group.role in ("hb", "ring"):
+                phases[code] = code
+        return phases[graph.group]
 
     def _traffic(self, flows: Flows) -> TrafficMatrix:
         """One byte a message: of all groups of the stage, or of all ranks that hand on."""
@@ -266,12 +432,15 @@ class FlowRouter:
         if not flows.dimensions:
             ends = {"source": self._senders(flows), "destination": self._senders(flows, flows.to)}
             return flows_matrix(gpus, **ends, flow_bytes=1.0, kind="pipeline")
-        whole = self._collective(flows)
-        share = np.zeros(gpus)
+        return self._collective(flows).weighted(self._share_of(flows))
+
+    def _share_of(self, flows: Flows) -> Floats:
+        """Which GPUs are of the stage, and of the replica, that some flows are of, 1 each [1]."""
+        share = np.zeros(self.transport.graph.gpus)
         share[self._gpus_of_chains[:, flows.stage]] = 1.0
         if flows.replica is not None:
             share *= self._replica_of_gpu == flows.replica
-        return whole.weighted(share)
+        return share
 
     def _senders(self, flows: Flows, stage: int | None = None) -> Ints:
         """GPUs of the stage that sends, or of another one, in the order of the pipelines."""
@@ -291,18 +460,23 @@ class FlowRouter:
             )
         return channels
 
+    def _use(self, flows: Flows) -> tuple[CollectiveUse, Placement]:
+        """One byte of a collective, and its ranks in the order of their numbers."""
+        kind: CollectiveKind = "all_to_all" if flows.to_all else "all_gather"
+        placed = self.transport.placement
+        ranks = Placement(placed.levels, kinds=placed.kinds, folded=placed.folded)
+        use = CollectiveUse("data", kind, flows.dimensions, 1.0, 1.0)
+        return replace(use, weights=flows.weights, back=flows.back), ranks
+
     def _collective(self, flows: Flows) -> TrafficMatrix:
         """One byte of a collective in all groups; of single replicas, pair by pair."""
-        key = flows.dimensions, flows.to_all
+        key = flows.dimensions, flows.to_all, flows.weights, flows.back
         if key not in self._matrices:
-            kind: CollectiveKind = "all_to_all" if flows.to_all else "all_gather"
-            use = CollectiveUse("data", kind, flows.dimensions, 1.0, 1.0)
-            transport = self.transport
-            placed = transport.placement
-            ranks = Placement(placed.levels, kinds=placed.kinds, folded=placed.folded)
+            transport, (use, ranks) = self.transport, self._use(flows)
             among = use_traffic(use, ranks, transport.algorithm, gpus=ranks.gpus)
             matrix = among.relabelled(transport.gpu_of_rank, transport.graph.gpus)
-            matrix = both_ways(matrix) if transport.two_way_rings else matrix
+            if transport.two_way_rings and not flows.weights:
+                matrix = both_ways(matrix)
             self._matrices[key] = matrix if flows.replica is None else combine([matrix.listed()])
         return self._matrices[key]
 
@@ -321,6 +495,25 @@ class FlowRouter:
         ranks = self.transport.placement.groups("data")
         replicas[self.transport.gpu_of_rank[ranks]] = np.arange(ranks.shape[1])
         return replicas
+
+
+def way_of(routing: RunRouting) -> Way:
+    """Whether flows split by a routing, or take one link at every hop."""
+    return routing if routing in ("hashed", "static") else "split"
+
+
+def _sends_to(source: Indices, destination: Indices, gpus: int) -> Ints:
+    """The pair that sends to the source of each pair; -1 where none or several do, (pairs,)."""
+    senders = np.bincount(destination, minlength=gpus)
+    pair_to = np.full(gpus, -1, np.int64)
+    pair_to[destination] = np.arange(len(destination))
+    return np.where(senders[source] == 1, pair_to[source], -1)
+
+
+def _most_of_a_pair(traffic: TrafficMatrix) -> float:
+    """Bytes of the pair that sends most; 1 where nothing is sent [B]."""
+    groups = max((groups.pair_bytes for groups in traffic.groups), default=0.0)
+    return max(groups, float(traffic.flow_bytes.max(initial=0.0))) or 1.0
 
 
 def _rounded(times: Floats) -> Floats:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Floats
+from netplan.arrays import Floats, Ints
 from netplan.simulation.schedule import BusyInterval
+from netplan.simulation.slow_gpus import Jitter, SlowGpus
 from netplan.topologies.graph import FabricGraph
 
 ROUNDING = 1e-12
@@ -97,6 +98,54 @@ class GroupOutcome(Struct, frozen=True):
     utilisation: float
 
 
+class HandoverOutcome(Struct, frozen=True):
+    """What adapter tiles hand from one stage to the next for a microbatch, forward.
+
+    Parameters
+    ----------
+    stage
+        Stage that sends, from 0 on.
+    adapters
+        Adapter tiles of the receiving stage [1].
+    sent_bytes, hop_bytes
+        What tiles send, and the same counted on each link that it passes [B].
+    time_s
+        Time where nothing else is on the links: the four terms of Eq. 7 or 8 [s].
+    source_s, between_s, adapters_s, broadcast_s
+        Sums at the source; from group to group; sums of the adapters; inside the destination [s].
+    """
+
+    stage: int
+    adapters: int
+    sent_bytes: float
+    hop_bytes: float
+    time_s: float
+    source_s: float
+    between_s: float
+    adapters_s: float
+    broadcast_s: float
+
+
+class FluidRun(Struct, frozen=True, eq=False):
+    """What links went through that a run has shared as a fluid.
+
+    Parameters
+    ----------
+    busy_s
+        What every direction of a link carried, over its rate, shape (2 x links,) [s].
+    sharing
+        Flows on every direction, shape as before [1].
+    flows, classes, solves
+        Flows, of how many kinds rates were found, and how often [1].
+    """
+
+    busy_s: Floats
+    sharing: Ints
+    flows: int
+    classes: int
+    solves: int
+
+
 class SimulationOutcome(Struct, frozen=True, kw_only=True):
     """What became of a simulated iteration.
 
@@ -107,7 +156,8 @@ class SimulationOutcome(Struct, frozen=True, kw_only=True):
     analytic_time_s
         What the closed forms of the search say of the same plan; None where there are none [s].
     intact_time_s
-        Time of the iteration on links that are all whole; None where they are, or nobody asks [s].
+        Time of the iteration on links and GPUs that are all whole; None where they are, or nobody
+        asks [s].
     lower_bound_s, binding
         What no schedule beats: work of the busiest stage, or of the busiest link; and which [s].
     sequences_per_s
@@ -130,10 +180,16 @@ class SimulationOutcome(Struct, frozen=True, kw_only=True):
         The busiest link directions, busiest first.
     groups
         Every group of links, in the order of the graph; none without contention.
+    handovers
+        What adapter tiles hand over behind each stage but the last, where they do.
     spans
         Passes in the order of their ends, where they were asked for.
     notes
         What the reader should know, a sentence each.
+    fluid
+        What the links went through; None where they were booked.
+    slow, jitter
+        What slow GPUs cost, and times with jitter; None where nobody asks.
     """
 
     iteration_time_s: float
@@ -153,8 +209,12 @@ class SimulationOutcome(Struct, frozen=True, kw_only=True):
     stages: tuple[StageOutcome, ...]
     links: tuple[LinkOutcome, ...] = ()
     groups: tuple[GroupOutcome, ...] = ()
+    handovers: tuple[HandoverOutcome, ...] = ()
     spans: tuple[BusyInterval, ...] = ()
     notes: tuple[str, ...] = ()
+    fluid: FluidRun | None = None
+    slow: SlowGpus | None = None
+    jitter: Jitter | None = None
 
 
 def outcome_of(

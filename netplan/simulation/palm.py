@@ -19,6 +19,9 @@ on GPUs     nobody waits: a ring takes 2 (p - 1) / p x bytes / rate, inside a no
 ==========  ======================================================================================
 
 A transfer between stages is two messages, one after the other: last to first, then first to last.
+Other than in the code, adapter tiles may hand over instead (`netplan.simulation.handover`), a map
+may say which GPUs, tensor degree and layers a stage has (`netplan.simulation.stage_map`), and
+tensor groups whose tiles are no ring of neighbours may sum up from tile to tile and back (`line`).
 Without contention rings of tiles take 2 (p - 1) / p x bytes over the rate inside a tile, beside the
 computation, and accesses do not wait.
 
@@ -65,11 +68,13 @@ from msgspec import Struct
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.simulation import tasks
-from netplan.simulation.outcome import SimulationOutcome, outcome_of
+from netplan.simulation.handover import Handover, Sent, Step, hand_over
+from netplan.simulation.outcome import HandoverOutcome, SimulationOutcome, outcome_of
 from netplan.simulation.palm_model import Access, PalmModel
 from netplan.simulation.ranks import Groups
 from netplan.simulation.run import SimulationResult, simulate_pipelines
 from netplan.simulation.schedule import BACKWARD, FINISH, FORWARD
+from netplan.simulation.stage_map import PlacedStage, layers_of_stages
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.families.tiles import mesh_of, tile_order
 from netplan.topologies.graph import FabricGraph
@@ -208,6 +213,9 @@ class PalmNetwork(Protocol):
     def transfer(self, sender: Members, receiver: Members, size_bytes: float) -> tasks.Branch:
         """Hand so many bytes from one stage to another."""
 
+    def steps(self, steps: Sequence[Step]) -> tasks.Branch:
+        """Messages that are sent step by step."""
+
     def operation(
         self, compute_s: float, ring: tasks.Branch, access: tasks.Branch
     ) -> tasks.Operation:
@@ -249,6 +257,10 @@ class GpuNetwork(Struct, frozen=True):
         ends = (sender[-1], receiver[0]), (sender[0], receiver[-1])
         return tuple(size_bytes / (2 * self._rate(*pair)) + latency_s for pair in ends)
 
+    def steps(self, steps: Sequence[Step]) -> tasks.Branch:
+        """GPUs have no adapters: `PalmRun` refuses them."""
+        raise NotImplementedError
+
     def operation(
         self, compute_s: float, ring: tasks.Branch, access: tasks.Branch
     ) -> tasks.Operation:
@@ -278,6 +290,7 @@ class TileNetwork:
                 " channels in the fabric file"
             )
         self._tile_bytes_per_s = spec.tile.link_bytes_per_s if spec.tile else 0.0
+        self.link_count = graph.link_count
         ends = list(zip(graph.source.tolist(), graph.target.tolist(), strict=True))
         self._link = {pair: link for link, pair in enumerate(ends)}
         self._link |= {pair[::-1]: graph.link_count + link for link, pair in enumerate(ends)}
@@ -312,14 +325,41 @@ class TileNetwork:
         if not self.contention:
             rate = self._tile_bytes_per_s * self.rules.unit
             return (tasks.in_ticks(2 * (members - 1) / members * size_bytes / rate, self.tick_s),)
-        step = tasks.Burst(
-            tuple(
-                self._message(sender, following, size_bytes / members)
-                for group in groups
-                for sender, following in zip(group, [*group[1:], group[0]], strict=True)
-            )
+        return self.steps(self.all_reduce_steps(groups, size_bytes))
+
+    def all_reduce_steps(self, groups: Sequence[Members], size_bytes: float) -> Sequence[Step]:
+        """The messages of an all_reduce in each of some groups."""
+        closed = self.rules.communication.broken_rings == "closed"
+        if not closed and not all(map(self._is_ring, groups)):
+            return _along_lines(groups, size_bytes)
+        members = len(groups[0])
+        step = tuple(
+            Sent(sender, following, size_bytes / members)
+            for group in groups
+            for sender, following in zip(group, [*group[1:], group[0]], strict=True)
         )
         return (step,) * (2 * (members - 1))
+
+    def _is_ring(self, group: Members) -> bool:
+        """Whether each core and the next one are neighbours, and the last one and the first."""
+        pairs = zip(group, [*group[1:], group[0]], strict=True)
+        return all(len(self._path(*pair)) == 1 for pair in pairs)
+
+    def steps(self, steps: Sequence[Step]) -> tasks.Branch:
+        """A burst a step."""
+        bursts: dict[int, tasks.Burst] = {}  # steps that repeat are one burst
+        for step in steps:
+            if id(step) not in bursts:
+                bursts[id(step)] = tasks.Burst(tuple(self._message(*sent) for sent in step))
+        return tuple(phase for step in steps for phase in self._alone(bursts[id(step)]))
+
+    def hop_bytes(self, steps: Sequence[Step]) -> float:
+        """Bytes of messages, counted on each link that they pass [B]."""
+        return sum(
+            message.sent_bytes * len(self._path(message.sender, message.receiver))
+            for step in steps
+            for message in step
+        )
 
     def access(self, members: Members, access: Access) -> tasks.Branch:
         """Every core takes its path and its channel at once, in the order of the members."""
@@ -347,6 +387,17 @@ class TileNetwork:
         """Accesses come first; the collective follows the computation, if links are shared."""
         compute_s = tasks.in_ticks(compute_s, self.tick_s)
         return (access, (compute_s, *ring)) if self.contention else (access, (compute_s,), ring)
+
+
+def _along_lines(groups: Sequence[Members], size_bytes: float) -> list[Step]:
+    """Steps in which groups add up from member to member, then pass the sum back."""
+    pairs = [list(pairwise(group)) for group in groups]
+    onward = [
+        tuple(Sent(here, there, size_bytes) for here, there in step)
+        for step in zip(*pairs, strict=True)
+    ]
+    back = [tuple(Sent(sent.receiver, sent.sender, size_bytes) for sent in step) for step in onward]
+    return onward + back[::-1]
 
 
 def _access_s(access: Access, bytes_per_s: float, rules: PalmModel) -> float:
@@ -385,6 +436,9 @@ class PalmRun(Struct, frozen=True, kw_only=True, eq=False):
     groups
         Whether the members of a tensor group stand side by side in their stage, or those of a data
         group.
+    mapped
+        Stages by a map, in place of ``gpus`` and of the degrees, which are then those of the first
+        stage, and their number.
 
     Raises
     ------
@@ -406,11 +460,12 @@ class PalmRun(Struct, frozen=True, kw_only=True, eq=False):
     schedule: PalmSchedule = "1f1b"
     gpus: Ints | None = None
     groups: Groups = "near"
+    mapped: tuple[PlacedStage, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what cannot run."""
         refuse_unlike(self.model, f"the rules of iteration model {self.rules.name}")
-        used, gpus = self.tensor * self.data * self.pipeline, self.fabric.sizing.gpus
+        used, gpus = self.gpus_used, self.fabric.sizing.gpus
         degrees = f"tensor {self.tensor} x data {self.data} x pipeline {self.pipeline}"
         if min(self.tensor, self.data, self.pipeline, self.microbatch or 1) < 1:
             raise InputError(f"{degrees}: degrees and microbatches are at least 1")
@@ -429,6 +484,7 @@ class PalmRun(Struct, frozen=True, kw_only=True, eq=False):
                 f"{self.model.name} has {self.model.layers} layers, too few for {self.pipeline}"
                 " stages: fix a smaller pipeline"
             )
+        self._check_handover()
         if not self.sequences:
             raise InputError(
                 f"a batch of {self.batch:,} has no sequence for each of {self.pipeline} stages:"
@@ -439,6 +495,30 @@ class PalmRun(Struct, frozen=True, kw_only=True, eq=False):
                 f"a microbatch of {self.sequences:,} sequences is more than the batch of"
                 f" {self.batch:,}: fix a smaller microbatch, or raise the batch"
             )
+
+    def _check_handover(self) -> None:
+        """Refuse hand-overs that the rules do not know."""
+        by_adapters = self.rules.communication.handover != "ends"
+        if by_adapters and self.spec.tile is None:
+            raise InputError(
+                f"--set iteration-model.communication.handover={self.rules.communication.handover}"
+                f" is for tiles, and {self.spec.name} has none: take palm-wafer, or leave it out"
+            )
+        degrees = [(stage.tensor, stage.data) for stage in self.mapped]
+        for number, (here, there) in enumerate(pairwise(degrees)):
+            if here != there and not by_adapters:
+                raise InputError(
+                    f"stages {number} and {number + 1} have tensor x data degrees {here[0]} x"
+                    f" {here[1]} and {there[0]} x {there[1]}, and the published hand-over knows"
+                    " stages of the same alone: --set"
+                    " iteration-model.communication.handover=source (or adapters)"
+                )
+
+    @property
+    def gpus_used(self) -> int:
+        """GPUs that stages have [1]."""
+        mapped = sum(len(stage.gpus) for stage in self.mapped)
+        return mapped or self.tensor * self.data * self.pipeline
 
     @property
     def sequences(self) -> int:
@@ -456,24 +536,6 @@ class PalmRun(Struct, frozen=True, kw_only=True, eq=False):
         memory = self.rules.memory
         given = memory.gpu_stationary_factor if self.spec.tile is None else None
         return memory.stationary_factor or given or memory.tile_stationary_factor
-
-    @property
-    def layers(self) -> list[int]:
-        """Layers of each stage [1]."""
-        return layers_of_stages(self.model.layers, self.pipeline)
-
-
-def layers_of_stages(layers: int, stages: int) -> list[int]:
-    """Layers of each stage: one goes on to the next where the sum would pass its share.
-
-    Examples
-    --------
-    Five layers on two stages: the third would pass 2.5.
-
-    >>> layers_of_stages(5, 2)
-    [2, 3]
-    """
-    return [(stage + 1) * layers // stages - stage * layers // stages for stage in range(stages)]
 
 
 def simulate_palm(
@@ -552,6 +614,7 @@ class _Stages(Struct, frozen=True):
     in_order: tuple[_Stage, ...]
     onward: tuple[tasks.Branch, ...]
     back: tuple[tasks.Branch, ...]
+    handovers: tuple[HandoverOutcome, ...] = ()
 
     def pipeline(self, microbatches: int, schedule: PalmSchedule) -> tasks.Pipeline:
         """As the simulator takes it."""
@@ -571,37 +634,68 @@ class _Stages(Struct, frozen=True):
 
 def _tick_s(run: PalmRun) -> float:
     """Ticks of which an iteration, or its first microbatches, are 2^45 to 2^53 [s]."""
-    layer = _layer(run, layers=run.model.layers)
+    stages = run.mapped or (PlacedStage(tuple(range(run.tensor * run.data)), run.tensor, 1),)
+    layer = max(
+        (_layer(run, stage, layers=run.model.layers) for stage in stages),
+        key=lambda layer: layer.flops,
+    )
     once_s = layer.flops / run.on.tensor_flops_per_s + run.rules.memory.access_latency_s
     passes = 4 * min(run.microbatches, tasks.TICKED) * run.model.layers
     return tasks.tick_of(passes * once_s, TICK_DIGITS)
 
 
-def _stages(run: PalmRun, graph: FabricGraph, *, contention: bool) -> _Stages:
-    """What every stage does and sends."""
-    network: PalmNetwork = GpuNetwork(run.rules, run.on, run.fabric)
-    order = np.arange(graph.gpus)
-    if run.spec.tile is not None:
-        given = run.rules, run.on, run.spec, graph
-        network = TileNetwork(*given, tick_s=_tick_s(run), contention=contention)
-        order = tile_order(run.spec, graph.gpus, "snake")
-    places = (order if run.gpus is None else run.gpus).tolist()
-    gpus = run.tensor * run.data
-    held = [places[stage * gpus : (stage + 1) * gpus] for stage in range(run.pipeline)]
-    sent = _layer(run, layers=1).input_bytes
-    pairs = [(held[stage], held[stage + 1]) for stage in range(run.pipeline - 1)]
-    return _Stages(
-        tuple(_stage(run, network, *pair) for pair in zip(held, run.layers, strict=True)),
-        tuple(network.transfer(here, there, sent) for here, there in pairs),
-        tuple(network.transfer(there, here, sent) for here, there in pairs),
+def _placed(run: PalmRun, graph: FabricGraph) -> tuple[PlacedStage, ...]:
+    """The stages on their GPUs: as mapped, else as many each along the order."""
+    if run.mapped:
+        return run.mapped
+    order = run.gpus
+    if order is None:
+        tiled = run.spec.tile is not None
+        order = tile_order(run.spec, graph.gpus, "snake") if tiled else np.arange(graph.gpus)
+    places, gpus = order.tolist(), run.tensor * run.data
+    return tuple(
+        PlacedStage(tuple(places[stage * gpus : (stage + 1) * gpus]), run.tensor, layers)
+        for stage, layers in enumerate(layers_of_stages(run.model.layers, run.pipeline))
     )
 
 
-def _layer(run: PalmRun, layers: int) -> LayerOperation:
+def _stages(run: PalmRun, graph: FabricGraph, *, contention: bool) -> _Stages:
+    """What every stage does and sends."""
+    network: PalmNetwork = GpuNetwork(run.rules, run.on, run.fabric)
+    if run.spec.tile is not None:
+        given = run.rules, run.on, run.spec, graph
+        network = TileNetwork(*given, tick_s=_tick_s(run), contention=contention)
+    placed, rule = _placed(run, graph), run.rules.communication
+    last, partial = len(placed) - 1, rule.handover == "adapters"
+    works = tuple(
+        _stage(run, network, stage, (partial and number < last, partial and number > 0))
+        for number, stage in enumerate(placed)
+    )
+    pairs = [*pairwise(placed)]
+    if rule.handover == "ends":
+        sent = _layer(run, placed[0], layers=1).input_bytes
+        members = [(here.gpus, there.gpus) for here, there in pairs]
+        onward = tuple(network.transfer(here, there, sent) for here, there in members)
+        back = tuple(network.transfer(there, here, sent) for here, there in members)
+        return _Stages(works, onward, back)
+    handed = [_hand_over(run, here, there) for here, there in pairs]
+    returned = [_hand_over(run, there, here) for here, there in pairs]
+    return _Stages(
+        works,
+        tuple(network.steps(handover.steps) for handover in handed),
+        tuple(network.steps(handover.steps) for handover in returned),
+        tuple(
+            _handover_outcome(run, network, number, stage, handover)
+            for number, (stage, handover) in enumerate(zip(placed, handed, strict=False))
+        ),
+    )
+
+
+def _layer(run: PalmRun, stage: PlacedStage, layers: int) -> LayerOperation:
     """One layer of a stage with so many."""
     return layer_operation(
         run.model,
-        Sharing(run.sequences, run.data, run.tensor),
+        Sharing(run.sequences, stage.data, stage.tensor),
         layers=layers,
         sram_bytes=run.on.sram_bytes * run.rules.unit,
         stationary_factor=run.stationary_factor,
@@ -609,28 +703,143 @@ def _layer(run: PalmRun, layers: int) -> LayerOperation:
     )
 
 
-def _stage(run: PalmRun, network: PalmNetwork, members: list[int], layers: int) -> _Stage:
-    """What the GPUs of one stage do."""
-    layer = _layer(run, layers)
-    near = run.tensor if run.groups == "near" else run.data
-    ranks = [members[first : first + near] for first in range(0, len(members), near)]
-    replicas = [members[first::near] for first in range(near)]
-    if run.groups == "strided":
-        ranks, replicas = replicas, ranks
+def _groups(run: PalmRun, stage: PlacedStage) -> tuple[list[Members], list[Members]]:
+    """Tensor groups of a stage, and groups of its replicas."""
+    near = stage.tensor if run.groups == "near" else stage.data
+    side_by_side: list[Members] = [
+        stage.gpus[first : first + near] for first in range(0, len(stage.gpus), near)
+    ]
+    strided: list[Members] = [stage.gpus[first::near] for first in range(near)]
+    return (side_by_side, strided) if run.groups == "near" else (strided, side_by_side)
+
+
+def _stage(
+    run: PalmRun, network: PalmNetwork, stage: PlacedStage, partial: tuple[bool, bool]
+) -> _Stage:
+    """What the GPUs of one stage do; whether the last sum forward and backward is not its own."""
+    layer, (ranks, replicas) = _layer(run, stage, stage.layers), _groups(run, stage)
     summed = network.all_reduce(ranks, layer.input_bytes)
     gradients = network.all_reduce(replicas, layer.gradient_bytes)
     forward_s = layer.flops / run.on.tensor_flops_per_s
     backward_s = forward_s * (3 if run.recompute == "full" else 2)
     works, computes_s = [], []
-    for compute_s, collective, access in (
-        (forward_s, summed, layer.forward),
-        (backward_s, summed, layer.backward),
-        (0.0, gradients, layer.update),
+    for compute_s, collective, access, unsummed in (
+        (forward_s, summed, layer.forward, partial[0]),
+        (backward_s, summed, layer.backward, partial[1]),
+        (0.0, gradients, layer.update, False),
     ):
-        accesses = network.access(members, access)
-        works.append((network.operation(compute_s, collective, accesses),) * layers)
-        computes_s.append(layers * tasks.alone_s((network.operation(compute_s, (), accesses),)))
+        accesses = network.access(stage.gpus, access)
+        alone = network.operation(compute_s, (), accesses)
+        whole = network.operation(compute_s, collective, accesses)
+        works.append((*(whole,) * (stage.layers - 1), alone if unsummed else whole))
+        computes_s.append(stage.layers * tasks.alone_s((alone,)))
     return _Stage(tuple(works), tuple(computes_s))
+
+
+def _hand_over(run: PalmRun, here: PlacedStage, there: PlacedStage) -> Handover:
+    """Who sends what from one stage to a neighbour."""
+    rule = run.rules.communication
+    return hand_over(
+        _groups(run, here)[0],
+        _groups(run, there)[0],
+        HALF * run.sequences * run.model.sequence_length * run.model.hidden_size,
+        adapters=rule.adapters,
+        at_source=rule.handover == "source",
+    )
+
+
+def _handover_outcome(
+    run: PalmRun, network: PalmNetwork, number: int, stage: PlacedStage, handover: Handover
+) -> HandoverOutcome:
+    """The terms of a hand-over, each where nothing else is on its links."""
+    assert isinstance(network, TileNetwork)  # noqa: S101 - others are refused
+    at_source, ranks = network.steps(handover.reduce), _groups(run, stage)[0]
+    sent = handover.steps
+    if run.rules.communication.handover == "source":
+        whole_bytes = _layer(run, stage, layers=1).input_bytes
+        at_source = network.all_reduce(ranks, whole_bytes)
+        sent = (*sent, *network.all_reduce_steps(ranks, whole_bytes))
+    source_s, *others_s = (
+        _alone_s(branch, 2 * network.link_count)
+        for branch in (
+            at_source,
+            *map(network.steps, (handover.between, handover.all_reduce, handover.broadcast)),
+        )
+    )
+    return HandoverOutcome(
+        number,
+        handover.adapters,
+        sum(message.sent_bytes for step in sent for message in step),
+        network.hop_bytes(sent),
+        source_s + sum(others_s),
+        source_s,
+        *others_s,
+    )
+
+
+def _alone_s(branch: tasks.Branch, links: int) -> float:
+    """Time of messages that wait for each other alone [s]."""
+    if not branch:
+        return 0.0
+    once = tasks.Pipeline(1, 1, (tasks.Pass(((branch,),)),), (), (), (), trains=False)
+    return simulate_pipelines([once], links=links).iteration_time_s
+
+
+def links_s(
+    pipeline: tasks.Pipeline, graph: FabricGraph, result: SimulationResult, simulated: int
+) -> tuple[Floats, Floats]:
+    """How long each direction of each link is busy and waited for, shape (2 x links,) [s].
+
+    Parameters
+    ----------
+    pipeline
+        All microbatches.
+    graph
+        The fabric.
+    result, simulated
+        What became of so many microbatches, whose waiting is taken as that of all.
+
+    Returns
+    -------
+    tuple
+        Both, of a link's two directions one behind all of the other [s].
+    """
+    count = 2 * graph.link_count
+    busy_s, waited_s, tally = np.zeros(count), np.zeros(count), result.tally
+    issued: Counter[int] = Counter()
+    bursts: dict[int, tasks.Burst] = {}
+    for part, times in tasks.parts_of_pipeline(pipeline):
+        if isinstance(part, tasks.Burst):
+            issued[id(part)] += times
+            bursts[id(part)] = part
+    for key, burst in bursts.items():
+        for message in burst.messages:
+            busy_s[list(message.links)] += issued[key] * message.seconds
+    waited_s[list(tally.waited_s)] = list(tally.waited_s.values())
+    return busy_s, waited_s * (pipeline.microbatches / simulated)
+
+
+def passes_s(result: SimulationResult, stages: int) -> Floats:
+    """Mean length of each kind of pass on each stage, 0 of what it has none of [s].
+
+    Parameters
+    ----------
+    result
+        What became of a run.
+    stages
+        Stages of its pipeline [1].
+
+    Returns
+    -------
+    numpy.ndarray
+        Forward, backward and finish, shape (3, stages) [s].
+    """
+    total_s, count = np.zeros((2, FINISH + 1, stages))
+    for span in result.spans:
+        if span.kind <= FINISH:
+            total_s[span.kind, span.stage] += span.end_s - span.start_s
+            count[span.kind, span.stage] += 1
+    return total_s / np.maximum(count, 1)
 
 
 class _Account(Struct, frozen=True):
@@ -644,15 +853,16 @@ class _Account(Struct, frozen=True):
 
     def outcome(self, hot: int, seconds: float) -> SimulationOutcome:
         """The answer."""
-        run, stages, passes_s = self.run, self.stages.in_order, self._passes_s()
-        slot_s = float((passes_s[FORWARD] + passes_s[BACKWARD]).max())
+        run, stages = self.run, self.stages.in_order
+        mean_s = passes_s(self.result, run.pipeline)
+        slot_s = float((mean_s[FORWARD] + mean_s[BACKWARD]).max())
         time_s = self.result.iteration_time_s + (run.microbatches - self.simulated) * slot_s
         repeats, links_s = np.array([run.microbatches, run.microbatches, 1]), self._links_s()
         compute_s = np.array([repeats @ stage.compute_s for stage in stages])
         alone_s = np.array([repeats @ [*map(tasks.alone_s, stage.works)] for stage in stages])
         return outcome_of(
             self.graph,
-            (compute_s, alone_s, repeats @ passes_s),
+            (compute_s, alone_s, repeats @ mean_s),
             links_s,
             time_s,
             hot,
@@ -664,47 +874,23 @@ class _Account(Struct, frozen=True):
             period=None,
             replicas=run.data,
             replicas_simulated=run.data,
+            handovers=self.stages.handovers,
             bookings=self.result.tally.bookings,
             seconds=seconds,
             spans=self.result.spans,
             notes=tuple(self._notes(slot_s)),
         )
 
-    def _passes_s(self) -> Floats:
-        """Mean length of each kind of pass on each stage, shape (3, stages) [s]."""
-        total_s, count = np.zeros((2, 3, self.run.pipeline))
-        for span in self.result.spans:
-            if span.kind <= FINISH:
-                total_s[span.kind, span.stage] += span.end_s - span.start_s
-                count[span.kind, span.stage] += 1
-        return total_s / count
-
     def _links_s(self) -> tuple[Floats, Floats]:
-        """How long each direction of each link is busy and waited for, shape (2 x links,) [s].
-
-        Waiting is that of the microbatches simulated, taken as many times as there are others.
-        """
-        count = 2 * self.graph.link_count
-        busy_s, waited_s, tally = np.zeros(count), np.zeros(count), self.result.tally
-        issued: Counter[int] = Counter()
-        bursts: dict[int, tasks.Burst] = {}
+        """How long each direction of each link is busy and waited for, shape (2 x links,) [s]."""
         run = self.run
-        for part, times in tasks.parts_of_pipeline(
-            self.stages.pipeline(run.microbatches, run.schedule)
-        ):
-            if isinstance(part, tasks.Burst):
-                issued[id(part)] += times
-                bursts[id(part)] = part
-        for key, burst in bursts.items():
-            for message in burst.messages:
-                busy_s[list(message.links)] += issued[key] * message.seconds
-        waited_s[list(tally.waited_s)] = list(tally.waited_s.values())
-        return busy_s, waited_s * (self.run.microbatches / self.simulated)
+        pipeline = self.stages.pipeline(run.microbatches, run.schedule)
+        return links_s(pipeline, self.graph, self.result, self.simulated)
 
     def _notes(self, slot_s: float) -> Iterator[str]:
         """What the reader should know."""
         run, missing = self.run, self.run.microbatches - self.simulated
-        used, gpus = run.tensor * run.data * run.pipeline, self.graph.gpus
+        used, gpus = run.gpus_used, self.graph.gpus
         if missing:
             yield (
                 f"By the published rule each of the {missing:,} microbatches beyond"

@@ -3,14 +3,18 @@
 It has parts of its own, as its operations wait for shared links and no closed form times them.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from netplan.catalog import Catalog, Record
 from netplan.documents import Document
 from netplan.performance.iteration_model import SIMULATED, IterationModel
 from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveInt, PositiveShare
+from netplan.simulation.handover import HandoverRule
+
+MOST_ADAPTERS = 10_000
+"""Adapter tiles of a tensor group [1]."""
 
 
 class Access(Struct, frozen=True):
@@ -49,12 +53,19 @@ class PalmCommunicationPart(Entry, frozen=True, kw_only=True):
     """How long messages take.
 
     Rings of GPUs reach a share of the rate inside a node and between nodes. On tiles ``borders``
-    says which of them slow a path down: those it crosses in ``x`` only, or ``all``.
+    says which of them slow a path down: those it crosses in ``x`` only, or ``all``. ``handover``
+    says how stages hand over there, with so many ``adapters`` in each tensor group
+    (`netplan.simulation.handover`). Of tensor groups whose tiles are no ring of neighbours
+    ``broken_rings`` says whether they sum up in a ring all the same (``closed``), or from tile to
+    tile and back (``line``).
     """
 
     hb_efficiency: PositiveShare
     network_efficiency: PositiveShare
     borders: Literal["x", "all"]
+    handover: HandoverRule = "ends"
+    adapters: Annotated[int, Meta(ge=1, le=MOST_ADAPTERS)] = 1
+    broken_rings: Literal["closed", "line"] = "closed"
 
 
 class PipelinePart(Entry, frozen=True, kw_only=True):

@@ -247,12 +247,14 @@ ONCE = ("update", "optimizer", "fixed")
 class PlanWork(Struct, frozen=True, eq=False):
     """Pipelines whose messages name flows, who uses each of these, and what they ask of links.
 
-    Flows are numbered in the order of ``uses``; without contention there are no ``columns``.
+    Flows are numbered in the order of ``uses``; without contention there are no ``columns``. Where
+    links are shared, ``weight`` is that of all of its flows [1].
     """
 
     pipelines: tuple[tasks.Pipeline, ...]
     uses: tasks.FlowUses
     columns: tuple[LinkTimes, ...] = ()
+    weight: float = 1.0
 
 
 class Scope(Struct, frozen=True, kw_only=True):
@@ -628,7 +630,7 @@ class _EventBuilder:
         # An all_reduce is sent twice: reduced and scattered, then gathered.
         sent = share * _total(amount) * (2 if collective.kind == "all_reduce" else 1)
         over = self.program.repetition.dimensions(collective.group)
-        return self.sender.among(stage, collective.kind, over), seconds, sent
+        return self.sender.among(stage, collective.kind, over, collective.uneven), seconds, sent
 
     def _alone_s(self, collective: Collective, amount: Amount) -> float:
         """Time of a collective of an operation, with nothing beside it [s]."""

@@ -69,6 +69,20 @@ def strided(placement: Placement) -> Ints:
     return ranks
 
 
+def by_stage(placement: Placement) -> Ints:
+    """Ranks of each pipeline stage in the order of the stages, shape (stages, ranks).
+
+    Examples
+    --------
+    >>> from netplan.traffic.placement import Degrees
+    >>> by_stage(Placement((Degrees(tensor=2, data=2, pipeline=2),))).tolist()
+    [[0, 1, 2, 3], [4, 5, 6, 7]]
+    """
+    chains = placement.groups("pipeline", snake=True)
+    members: Ints = np.sort(chains.T, axis=1)
+    return members
+
+
 def read_ranks(path: Path, ranks: int, gpus: int) -> Ints:
     r"""GPUs of the ranks from a file, shape (ranks,).
 

@@ -94,6 +94,24 @@ def reduce_links(columns: Sequence[LinkTimes], issuers: Sequence[Issuer]) -> Red
     return Reduced(rows.link, tuple((tuple(links), tuple(busy)) for links, busy in times))
 
 
+def waited_links(columns: Sequence[LinkTimes], issuers: Sequence[Issuer]) -> Ints:
+    """Codes of the links that may make messages wait where pairs go by themselves, rising.
+
+    Parameters
+    ----------
+    columns, issuers
+        As of :func:`reduce_links`, of all pairs of each of the flows together.
+
+    Returns
+    -------
+    ndarray
+        All but those that are free in sequence: what is alike or dominated for all pairs together
+        is not so for each of them. Shape (links,).
+    """
+    rows = _Rows.of(columns)
+    return rows.link[~_in_sequence(rows, issuers)]
+
+
 class _Rows(Struct, frozen=True, eq=False):
     """A row for each link: the flows that need it, in order, and for how long a byte [s/B]."""
 

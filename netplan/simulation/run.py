@@ -28,8 +28,9 @@ from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.simulation.engine import Engine, EventCounts, Mark
+from netplan.simulation.fluid_engine import FluidEngine
 from netplan.simulation.schedule import BusyInterval, PipelineRun
-from netplan.simulation.tasks import Burst, Pipeline, parts_of_pipeline
+from netplan.simulation.tasks import Burst, LinkSharing, Pipeline, parts_of_pipeline
 
 MOST_ITERATIONS = 10_000
 """Of one pipeline, beside one of another [1]."""
@@ -128,6 +129,9 @@ def _links(pipeline: Pipeline) -> set[int]:
 SAME = 1e-11
 """Times of two states are the same if they differ by less than this share of a period [1]."""
 
+MOST_BACK = 256
+"""States that each new one is compared with where links are shared: periods are longer [1]."""
+
 MOST_PASSES = 5_000_000
 """Passes that are simulated one by one, at most: minutes, and a gigabyte with all spans [1]."""
 
@@ -167,12 +171,15 @@ class SimulationResult(Struct, frozen=True):
         Bookings and waiting of all microbatches.
     spans
         Passes in the order of their ends, where they were asked for.
+    solves
+        How often rates were found; None where links are booked [1].
     """
 
     pipelines: tuple[PipelineResult, ...]
     period: int | None
     tally: EventCounts
     spans: tuple[BusyInterval, ...] = ()
+    solves: int | None = None
 
     @property
     def iteration_time_s(self) -> float:
@@ -191,10 +198,11 @@ class _State(Struct):
     busy_s: list[Floats]
 
 
-def simulate_pipelines(
+def simulate_pipelines(  # noqa: PLR0913 - links, and how much of a run is looked at
     pipelines: Sequence[Pipeline],
     *,
     links: int,
+    link_sharing: LinkSharing = "booked",
     full: bool = False,
     spans: bool = False,
     repeat: bool = False,
@@ -208,6 +216,8 @@ def simulate_pipelines(
         What runs; all begin at 0 s.
     links
         Links that their messages may name, 0 to links - 1 [1].
+    link_sharing
+        Whether messages book links one after another, or share them as a fluid.
     full
         Simulate every microbatch.
     spans
@@ -234,7 +244,7 @@ def simulate_pipelines(
     >>> simulate_pipelines([chain], links=0).iteration_time_s
     33.0
     """
-    engine = Engine(links)
+    engine = FluidEngine(links) if link_sharing == "fluid" else Engine(links)
     kept: list[BusyInterval] | None = [] if spans else None
     runs = [PipelineRun(engine, given, number, kept) for number, given in enumerate(pipelines)]
     watch = _Watch(engine, runs, full=full, tick=tick)
@@ -254,7 +264,8 @@ def simulate_pipelines(
             count, time_s, busy_s = repeats.mean(number)
             mean = {"iteration_time_s": time_s, "busy_s": busy_s, "iterations": count}
             results[number] = replace(results[number], **mean)
-    return SimulationResult(tuple(results), watch.period, engine.tally, tuple(kept or ()))
+    solves = engine.solves if isinstance(engine, FluidEngine) else None
+    return SimulationResult(tuple(results), watch.period, engine.tally, tuple(kept or ()), solves)
 
 
 class _Watch:
@@ -277,7 +288,10 @@ class _Watch:
         self._looks = not full and self._can_repeat()
         if not self._looks:
             self._check_passes()
-        self._known: deque[_State] = deque(maxlen=max(run.pipeline.stages for run in runs))
+        looks_back = max(run.pipeline.stages for run in runs)
+        if isinstance(engine, FluidEngine):
+            looks_back = max(looks_back, MOST_BACK)
+        self._known: deque[_State] = deque(maxlen=looks_back)
 
     def _can_repeat(self) -> bool:
         """Whether all pipelines take as many microbatches, in the order in which they come."""
@@ -348,16 +362,13 @@ class _Watch:
     def _state(self) -> _State:
         """Everything that decides how the run goes on, times counted from now."""
         engine = self.engine
-        pending = engine.pending()
-        marks = (tuple(actor.mark() for _, actor in pending), *(run.state() for run in self.runs))
-        busy = np.maximum(np.array(engine.free) - engine.now, 0.0)
-        began = [np.array(run.under_way_since()) for run in self.runs]
-        times = np.concatenate([[time for time, _ in pending], *began]) - engine.now
+        under_way, times = engine.state()
+        marks = (under_way, *(run.state() for run in self.runs))
+        began = [np.array(run.under_way_since()) - engine.now for run in self.runs]
         spent = [np.array(run.busy_s) for run in self.runs]
         through = tuple(len(run.completions_s) for run in self.runs)
-        return _State(
-            engine.now, through, marks, np.concatenate([times, busy]), engine.tally.copy(), spent
-        )
+        every = np.concatenate([times, *began])
+        return _State(engine.now, through, marks, every, engine.tally.copy(), spent)
 
     def extrapolate(self) -> None:
         """Count the periods that were left out."""

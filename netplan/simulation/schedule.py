@@ -246,7 +246,7 @@ class PipelineRun:
         pipeline, every = self.pipeline, self.microbatches * self.pipeline.chunks
         if pipeline.schedule == "gpipe" or not pipeline.trains:
             return every
-        limit = pipeline.stages - stage
+        limit = pipeline.stages - stage + (pipeline.ahead[stage] if pipeline.ahead else 0)
         if pipeline.chunks > 1:
             limit += limit - 1 + (pipeline.chunks - 1) * self.first_group
         return min(limit, every)

@@ -2,7 +2,8 @@
 
 Stages run their layers, operation by operation, with the times of `netplan.performance.serving`;
 collectives and transfers to the next stage book links. The prompts of others that fall on a round
-stand in it as the share that the closed form counts, and the host waits behind the last stage.
+stand in it as the share that the closed form counts, and behind the last stage waits the host, and
+each copy of attention for the one with the most prompts, as the closed form has it.
 
 With several stages the requests of a server are as many microbatches, which go round: behind the
 last stage a token is chosen, and the next round of its microbatch begins. Rounds follow each other
@@ -20,6 +21,7 @@ from netplan.performance.serving.outcomes import (
     ServingCase,
     ServingResult,
     decoded_at_once,
+    lockstep_s,
     spill_s,
 )
 from netplan.performance.serving.rounds import Pool
@@ -29,7 +31,15 @@ from netplan.simulation.outcome import SimulationOutcome, StageOutcome
 from netplan.simulation.program_work import PlanWork
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD
-from netplan.simulation.simulate import TICK_DIGITS, Account, Conditions, LinkedWork, on_links
+from netplan.simulation.simulate import (
+    TICK_DIGITS,
+    Account,
+    Conditions,
+    LinkedWork,
+    on_links,
+    slow_work,
+)
+from netplan.simulation.slow_gpus import Jitter, jittered, replica_slowness
 from netplan.topologies.graph import FabricGraph
 from netplan.workloads.inference import Passes, inference_head, serving_program
 from netplan.workloads.operations import Operation
@@ -74,35 +84,80 @@ def simulate_round(
         If a path is missing, or a link that is needed has no rate.
     """
     began, tpot_s = clock(), float(job.outcome.tpot_s[0])
-    maker = _RoundBuilder(job)
-    pipeline = maker.pipeline()
-    work, pool = PlanWork((pipeline,), maker.sender.uses), job.pool
+    maker, pool = _RoundBuilder(job), job.pool
+    servers, shares = int(pool.plan.replicas[0]), conditions.shares
+    classes, counts = np.ones((1, maker.stages)), np.array([servers])
+    if shares is not None:
+        slowness = replica_slowness(shares, pool.placement, pool.placement.gpu_of_rank)
+        classes, counts = np.unique(slowness, axis=0, return_counts=True)
+    work = PlanWork((maker.pipeline(),), maker.sender.uses)
     if conditions.contention:
         ranks = pool.placement.gpu_of_rank
         where = {"graph": graph, "placement": pool.placement, "gpu_of_rank": ranks}
         work = on_links(work, conditions, two_way_rings=two_way_rings, **where)
-    linked = LinkedWork.of([work], tasks.tick_of(maker.rounds * tpot_s, TICK_DIGITS))
-    links = len(linked.links)
-    result = simulate_pipelines(linked.pipelines, links=links, full=True, spans=True)
-    last, rounds = maker.stages * maker.rounds - 1, maker.rounds
-    ends_s = {
-        virtual: max(span.end_s for span in result.spans if (span.kind, span.virtual) == place)
-        for virtual in {last, last - maker.stages}
-        if virtual >= 0
-        for place in [(FORWARD, virtual)]
-    }
-    round_s = result.iteration_time_s
-    if rounds > 1:
-        round_s = ends_s[last] - ends_s[last - maker.stages]
-    homes = int(pool.plan.replicas[0] * pool.plan.attention_data[0])
-    outcome = Account([work], linked, result, graph).outcome(
+    tick_s = tasks.tick_of(float(classes.max()) * maker.rounds * tpot_s, TICK_DIGITS)
+    runs = [_run(maker, slow_work(work, factors), graph, conditions, tick_s) for factors in classes]
+    account, round_s = max(runs, key=lambda run: run[1])
+    homes = int(pool.plan.attention_data[0])
+    rounds_per_s = sum(
+        count / took_s for count, (_, took_s) in zip(counts.tolist(), runs, strict=True)
+    )
+    outcome = account.outcome(
         conditions.hot,
         clock() - began,
+        jitter=_drawn(account, round_s, maker, conditions),
         analytic_time_s=tpot_s,
-        sequences_per_s=homes * float(job.outcome.running[0]) / round_s,
-        replicas=int(pool.plan.replicas[0]),
+        sequences_per_s=homes * float(job.outcome.running[0]) * rounds_per_s,
+        replicas=servers,
     )
-    return outcome if rounds == 1 else _of_one(outcome, rounds, round_s)
+    return outcome if maker.rounds == 1 else _of_one(outcome, maker.rounds, round_s)
+
+
+def _run(
+    maker: "_RoundBuilder",
+    work: PlanWork,
+    graph: FabricGraph,
+    conditions: Conditions,
+    tick_s: float,
+) -> tuple[Account, float]:
+    """Simulate a server, and the time of its last round [s]."""
+    linked = LinkedWork.of([work], tick_s)
+    result = simulate_pipelines(
+        linked.pipelines,
+        links=len(linked.links),
+        link_sharing=conditions.sharing,
+        full=True,
+        spans=True,
+    )
+    last, round_s = maker.stages * maker.rounds - 1, result.iteration_time_s
+    if maker.rounds > 1:
+        ends_s = {
+            virtual: max(span.end_s for span in result.spans if (span.kind, span.virtual) == place)
+            for virtual in (last, last - maker.stages)
+            for place in [(FORWARD, virtual)]
+        }
+        round_s = ends_s[last] - ends_s[last - maker.stages]
+    return Account([work], linked, result, graph), round_s
+
+
+def _drawn(
+    account: Account, round_s: float, maker: "_RoundBuilder", conditions: Conditions
+) -> Jitter | None:
+    """Times of a server's rounds with jitter, of several their mean; None where there is none."""
+    if not conditions.jitter:
+        return None
+    plan, result = maker.plan, account.result
+    drawn = jittered(
+        account.linked.pipelines[0],
+        result.spans,
+        spread=conditions.jitter,
+        members=int(plan.tensor[0] * plan.attention_data[0]),
+        replicas=1,
+        seed=conditions.seed,
+    )
+    share = round_s / result.iteration_time_s
+    times_s = {name: share * getattr(drawn, name) for name in ("mean_s", "p50_s", "p95_s")}
+    return replace(drawn, **times_s)
 
 
 def _of_one(outcome: SimulationOutcome, rounds: int, round_s: float) -> SimulationOutcome:
@@ -125,8 +180,12 @@ def _of_one(outcome: SimulationOutcome, rounds: int, round_s: float) -> Simulati
         )
         for rows in (outcome.links, outcome.groups)
     )
+    fluid = outcome.fluid
+    if fluid is not None:
+        fluid = replace(fluid, busy_s=fluid.busy_s / rounds)
     return replace(
         outcome,
+        fluid=fluid,
         iteration_time_s=round_s,
         lower_bound_s=outcome.lower_bound_s / rounds,
         waiting_s=outcome.waiting_s / rounds,
@@ -205,8 +264,10 @@ class _RoundBuilder:
     def _host_s(self) -> float:
         """What passes between two rounds of a request [s]."""
         held = self.case.held(self.plan)
-        spilled = float(spill_s(self.case, self.plan, held, self.outcome.running)[0])
-        return float(self.outcome.parts["host"][0]) + spilled
+        waits_s = spill_s(self.case, self.plan, held, self.outcome.running)
+        if self.prompts:  # copies of attention that wait for the one with the most of them
+            waits_s = waits_s + lockstep_s(self.case, self.plan, self.outcome.running)
+        return float(self.outcome.parts["host"][0] + waits_s[0])
 
     def _kernel_s(self, operation: Operation) -> float:
         time = self.served.kernels.time(operation, self.served.formats.cache_bytes)
@@ -219,10 +280,12 @@ class _RoundBuilder:
         for collective in operation.forward.collectives:
             over = self.program.repetition.dimensions(collective.group)
             amount = np.atleast_1d(collective.message_bytes)
-            seconds = float(self.served.collective_s(collective.kind, amount, over, cut)[0])
+            busiest = np.atleast_1d(collective.busiest_bytes)
+            seconds = float(self.served.collective_s(collective.kind, busiest, over, cut)[0])
             # An all_reduce is sent twice: reduced and scattered, then gathered.
             sent = float(amount[0]) * (2 if collective.kind == "all_reduce" else 1)
-            flows = self.sender.among(stage, collective.kind, over)
+            uneven = collective.uneven if amount[0] else None
+            flows = self.sender.among(stage, collective.kind, over, uneven)
             yield self.sender.message(
                 flows, operation.share * seconds, operation.share * sent, tasks.IN_PASS
             )

@@ -24,16 +24,21 @@ from netplan.performance.plan_traffic import plan_placement
 from netplan.performance.setting import Setting
 from netplan.records import replace
 from netplan.simulation import tasks
-from netplan.simulation.links import FlowRouter, LinkTimes, Routes, Transport
-from netplan.simulation.outcome import SimulationOutcome, outcome_of
+from netplan.simulation.congestion import ample_rates
+from netplan.simulation.distance import Distance, with_distance
+from netplan.simulation.fluid import Collectives
+from netplan.simulation.links import FlowRouter, LinkTimes, Routes, RunRouting, Transport
+from netplan.simulation.outcome import FluidRun, SimulationOutcome, outcome_of
 from netplan.simulation.program_work import PlanWork, Scope, plan_work
-from netplan.simulation.reduction import NO_THREAD, Issuer, Reduced, reduce_links
+from netplan.simulation.reduction import NO_THREAD, Issuer, Reduced, reduce_links, waited_links
 from netplan.simulation.run import SimulationResult, simulate_pipelines
 from netplan.simulation.schedule import FORWARD, BusyInterval
+from netplan.simulation.slow_gpus import Jitter, jittered, meeting_replicas, slowed, stage_slowness
+from netplan.simulation.steps import Stepped, check_steps
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.patterns import Pattern
-from netplan.traffic.routing import Routing
+from netplan.traffic.placement import Placement
 from netplan.units import si
 
 
@@ -50,20 +55,36 @@ class LinkedWork(Struct, frozen=True, eq=False):
     def of(cls, jobs: Sequence[PlanWork], tick_s: float) -> "LinkedWork":
         """Put the messages on links; without columns they take as long as alone."""
         columns = [column for job in jobs for column in job.columns]
+        if any(column.levels for column in columns):
+            return cls._by_steps(jobs, columns, tick_s)
         reduced = Reduced(np.empty(0, np.int64), ())
         if columns:
             reduced = reduce_links(columns, list(_issuers(jobs)))
         pipelines: list[tasks.Pipeline] = []
         first = 0
         for job in jobs:
-            linked = partial(_linked, job.columns, reduced.times[first:], tick_s)
+            linked = partial(_linked, job, reduced.times[first:], tick_s)
             pipelines += [tasks.mapped_pipeline(pipeline, linked) for pipeline in job.pipelines]
             first += len(job.columns)
         return cls(tuple(pipelines), reduced.links)
 
+    @classmethod
+    def _by_steps(
+        cls, jobs: Sequence[PlanWork], columns: Sequence[LinkTimes], tick_s: float
+    ) -> "LinkedWork":
+        """The same with every step of every pair as a message."""
+        kept = waited_links(columns, list(_issuers(jobs)))
+        pipelines: list[tasks.Pipeline] = []
+        for job in jobs:
+            stepped = Stepped(kept, job.weight, tick_s, {})
+            linked = partial(_stepped, job, stepped)
+            pipelines += [tasks.mapped_pipeline(pipeline, linked) for pipeline in job.pipelines]
+        check_steps(pipelines)
+        return cls(tuple(pipelines), kept)
+
 
 def _linked(
-    columns: Sequence[LinkTimes],
+    job: PlanWork,
     kept: Sequence[tuple[tuple[int, ...], tuple[float, ...]]],
     tick_s: float,
     part: tasks.Part,
@@ -73,11 +94,31 @@ def _linked(
         return part
     if isinstance(part, float):
         return tasks.in_ticks(part, tick_s)
+    columns = job.columns
     delayed = columns[part.flows].delayed_s_per_byte if columns else 0.0
     alone = tasks.in_ticks(part.alone_s + delayed * part.sent_bytes, tick_s)
     links, times = kept[part.flows] if columns else ((), ())
     busy = tuple(tasks.in_ticks(time_s * part.sent_bytes, tick_s) for time_s in times)
-    return tasks.Burst((tasks.Message(links, alone, busy),)) if links else alone
+    if not links:
+        return alone
+    longest_s = float(columns[part.flows].seconds_per_byte.max(initial=0.0)) * part.sent_bytes
+    carried_s = max(*busy, tasks.in_ticks(longest_s, tick_s))
+    weight = job.weight / (columns[part.flows].pair_bytes * part.sent_bytes)
+    return tasks.Burst((tasks.Message(links, alone, busy, carried_s, weight),))
+
+
+def _stepped(job: PlanWork, stepped: Stepped, part: tasks.Part) -> tasks.Phase:
+    """A delay in whole ticks, or the steps of a message."""
+    if isinstance(part, float):
+        return tasks.in_ticks(part, stepped.tick_s)
+    if isinstance(part, tasks.Burst):
+        return part
+    column = job.columns[part.flows]
+    if column.levels:
+        return stepped.phase(part, column)
+    return tasks.in_ticks(
+        part.alone_s + column.delayed_s_per_byte * part.sent_bytes, stepped.tick_s
+    )
 
 
 def _issuers(jobs: Sequence[PlanWork]) -> Iterator[Issuer]:
@@ -117,6 +158,8 @@ class Account:
         self.jobs, self.linked, self.result, self.graph = jobs, linked, result, graph
         self.busy_s = np.zeros(2 * graph.link_count)
         self.waited_s = np.zeros(2 * graph.link_count)
+        self.sharing = np.zeros(2 * graph.link_count, np.int64)
+        self.flows = 0
         for job, times in zip(jobs, self._times(), strict=True):
             sent_bytes = np.zeros(len(job.columns))
             for part, often in chain.from_iterable(map(tasks.parts_of_pipeline, job.pipelines)):
@@ -124,6 +167,9 @@ class Account:
                     sent_bytes[part.flows] += often * part.sent_bytes
             for column, amount in zip(job.columns, sent_bytes.tolist(), strict=True):
                 self.busy_s[column.links] += times * amount * column.seconds_per_byte
+                for flows, links in column.flows_on_links if amount else ():
+                    np.add.at(self.sharing, links, 1)
+                    self.flows += flows
         # Mean paces of jobs that began and ended at other times may be more than a link carries.
         np.minimum(self.busy_s, result.iteration_time_s if len(jobs) > 1 else inf, out=self.busy_s)
         for link, waited_s in result.tally.waited_s.items():
@@ -155,8 +201,16 @@ class Account:
             bookings=result.tally.bookings,
             seconds=seconds,
             spans=result.spans,
+            fluid=self._fluid(),
             **fields,
         )
+
+    def _fluid(self) -> FluidRun | None:
+        """What links went through that were shared."""
+        solves, flows = self.result.solves, self.flows
+        if solves is None:
+            return None
+        return FluidRun(self.busy_s, self.sharing, flows, classes=flows, solves=solves)
 
     def _stages(self) -> tuple[Floats, Floats, Floats]:
         """Work of each stage but for messages, all of it where nothing waits, its busy time [s].
@@ -194,13 +248,27 @@ class Conditions(Struct, frozen=True, kw_only=True, eq=False):
         Order of the passes; None takes that of the plan.
     routing, seed
         How messages find their way; seed of the paths that hashed routing draws, and of no more.
+    sharing
+        Whether messages take links one after another, or share them as a fluid.
+    connections
+        Of every pair of GPUs, each hashed by itself [1].
+    collectives
+        Whether the pairs of a collective advance at one rate, or each step of each is a message.
     contention
         Whether links are shared; without, everything takes as long as alone.
+    ample
+        Whether only links that end at a GPU bind.
     gpus
         GPU of the graph at which each GPU of the plan's cluster stands, shape (gpus,); None where
         they are the same.
     rates
         Share of its rate that each link has, shape (links,); None where all have all of it [1].
+    shares
+        Share of its rate that each GPU of the graph computes at, shape (gpus,); None where all are
+        as fast as they were built [1].
+    jitter
+        Relative spread of stretches of computing, drawn by ``seed``; 0 where they take what they
+        take [1].
     routes
         Ways round links that have failed; None where all are there. What they add is counted from
         the ways of ``routing``.
@@ -214,30 +282,43 @@ class Conditions(Struct, frozen=True, kw_only=True, eq=False):
         Links that the answer names [1].
     each_replica
         Simulate every data parallel replica by itself.
+    distance
+        What several sites add; None of one.
     """
 
     algorithm: Pattern = "hierarchical"
     schedule: tasks.SimulatedSchedule | None = None
-    routing: Routing = "auto"
+    routing: RunRouting = "auto"
     seed: int = 0
+    sharing: tasks.LinkSharing = "booked"
+    connections: int = 1
+    collectives: Collectives = "coupled"
     contention: bool = True
+    ample: bool = False
     gpus: AnyInts | None = None
     rates: Floats | None = None
+    shares: Floats | None = None
+    jitter: float = 0.0
     routes: Routes | None = None
     trains: bool = True
     full: bool = False
     spans: bool = False
     hot: int = 10
     each_replica: bool = False
+    distance: Distance | None = None
+
+    def gpu_of(self, ranks: AnyInts) -> AnyInts:
+        """GPU of the graph at which each rank stands, of GPUs of the plan's cluster."""
+        return ranks if self.gpus is None else self.gpus[ranks].astype(np.int32)
 
     @property
     def on_whole_links(self) -> "Conditions":
-        """The same on links that are all there at their full rate; of which the time is asked."""
-        return replace(self, rates=None, routes=None, spans=False)
+        """The same on links and GPUs that are all there at full rate, for its time alone."""
+        return replace(self, rates=None, shares=None, jitter=0.0, routes=None, spans=False)
 
 
 PLAIN = Conditions()
-SENT_BY = ("algorithm", "routing", "seed", "rates", "routes")
+SENT_BY = ("algorithm", "routing", "seed", "connections", "rates", "routes")
 """Conditions that say how messages take the links."""
 
 
@@ -294,14 +375,35 @@ def simulate_training(
     (0.9992, 4)
     """
     job = Job(setting, timed, fabric, conditions.gpus)
-    account, seconds = _simulated((job,), graph, conditions, tick)
+    classes = [np.ones(timed.plan.pipeline)]
+    if conditions.shares is not None:
+        classes = [*job.slowness(conditions.shares)]
+    runs = [_simulated((job,), graph, conditions, tick, slow) for slow in classes]
+    account, _ = max(runs, key=lambda run: run[0].result.iteration_time_s)
     return account.outcome(
         conditions.hot,
-        seconds,
+        sum(seconds for _, seconds in runs),
+        jitter=_drawn(account, job, conditions),
         analytic_time_s=timed.iteration_time_s if conditions.trains else None,
         sequences_per_s=setting.training.batch / account.result.iteration_time_s,
         replicas=timed.plan.data,
         notes=tuple(_notes(account, job, conditions)),
+    )
+
+
+def _drawn(account: Account, job: "Job", conditions: Conditions) -> Jitter | None:
+    """Times of iterations with jitter; None where there is none."""
+    plan = job.timed.plan
+    if not conditions.jitter:
+        return None
+    meeting = meeting_replicas(job.setting, plan)
+    return jittered(
+        account.linked.pipelines[0],
+        account.result.spans,
+        spread=conditions.jitter,
+        members=meeting * plan.gpus // (plan.pipeline * plan.data),
+        replicas=-(-plan.data // meeting),
+        seed=conditions.seed,
     )
 
 
@@ -341,12 +443,31 @@ class Job(Struct, frozen=True, eq=False):
     gpus
         GPU of the graph at which each GPU of that fabric stands, shape (gpus,); None where they are
         the same.
+    weight
+        Of its flows beside those of other jobs, where links are shared [1].
     """
 
     setting: Setting
     timed: PlanTime
     fabric: Fabric
     gpus: AnyInts | None = None
+    weight: float = 1.0
+
+    @property
+    def placement(self) -> Placement:
+        """Ranks of the plan on the levels of its fabric."""
+        return plan_placement(self.setting, self.timed.plan, self.fabric.levels)
+
+    @property
+    def gpu_of_rank(self) -> AnyInts:
+        """GPU of the graph at which each rank stands, shape (ranks,)."""
+        ranks = self.placement.gpu_of_rank
+        return ranks if self.gpus is None else self.gpus[ranks].astype(np.int32)
+
+    def slowness(self, shares: Floats) -> Floats:
+        """How many times as long stages compute, of each class of replicas, (classes, stages)."""
+        meeting = meeting_replicas(self.setting, self.timed.plan)
+        return stage_slowness(shares, self.placement, self.gpu_of_rank, meeting=meeting)
 
 
 class JobsOutcome(Struct, frozen=True):
@@ -431,16 +552,30 @@ def _simulated(
     graph: FabricGraph,
     conditions: Conditions,
     tick: Callable[[int, int], None] | None,
+    slow: Floats | None = None,
 ) -> tuple[Account, float]:
-    """Simulate jobs; what the run says, and how long that took [s]."""
+    """Simulate jobs; what the run says, and how long that took [s].
+
+    ``slow`` says how many times as long stages of a single job compute; of several each has the
+    worst of its replicas at every stage.
+    """
     began = time.perf_counter()
     works = [_work_of(job, graph, conditions) for job in jobs]
-    linked = LinkedWork.of(works, _tick_s([job.timed for job in jobs]))
+    factors = [slow] * len(jobs)
+    if slow is None and conditions.shares is not None:
+        factors = [job.slowness(conditions.shares).max(axis=0) for job in jobs]
+    works = [
+        work if factor is None else slow_work(work, factor)
+        for work, factor in zip(works, factors, strict=True)
+    ]
+    slowest = max((float(factor.max()) for factor in factors if factor is not None), default=1.0)
+    linked = LinkedWork.of(works, _tick_s([job.timed for job in jobs], slowest))
     result = simulate_pipelines(
         linked.pipelines,
         links=len(linked.links),
-        full=conditions.full,
-        spans=conditions.spans,
+        link_sharing=conditions.sharing,
+        full=conditions.full or conditions.jitter > 0,
+        spans=conditions.spans or conditions.jitter > 0,
         repeat=len(jobs) > 1,
         tick=tick,
     )
@@ -449,39 +584,63 @@ def _simulated(
 
 def _work_of(job: Job, graph: FabricGraph, conditions: Conditions) -> PlanWork:
     """The work of a job, its flows sent over the links if these are shared."""
-    setting, plan, stands = job.setting, job.timed.plan, job.gpus
-    levels = job.fabric.levels
-    placement = plan_placement(setting, plan, levels)
+    setting, placement, levels = job.setting, job.placement, job.fabric.levels
     scope = Scope(
         trains=conditions.trains, channels=graph.has("memory"), each_replica=conditions.each_replica
     )
     work = plan_work(setting, job.timed, levels, schedule=conditions.schedule, scope=scope)
+    work = replace(work, weight=job.weight)
+    if conditions.distance is not None:
+        work = with_distance(work, conditions.distance)
     if not conditions.contention:
         return work
-    placement.check_covers(graph.gpus if stands is None else len(stands))
-    ranks = placement.gpu_of_rank
+    placement.check_covers(graph.gpus if job.gpus is None else len(job.gpus))
     return on_links(
         work,
         conditions,
         graph=graph,
         placement=placement,
-        gpu_of_rank=ranks if stands is None else stands[ranks].astype(np.int32),
+        gpu_of_rank=job.gpu_of_rank,
         efficiency=setting.network(levels).bandwidth_share,
         two_way_rings=any(level.kind == "ring" for level in levels),
         in_phases=setting.assumptions.communication.collectives == "phased",
     )
 
 
+def slow_work(work: PlanWork, factors: Floats) -> PlanWork:
+    """Work whose stages compute so many times as long, shape (stages,) [1]."""
+    return replace(work, pipelines=tuple(slowed(pipeline, factors) for pipeline in work.pipelines))
+
+
 def on_links(work: PlanWork, conditions: Conditions, **where: Any) -> PlanWork:  # noqa: ANN401 - fields of a transport
-    """Work with what its flows ask of links, which messages take as the conditions say."""
+    """Work with what its flows ask of links, which messages take as the conditions say.
+
+    Where only links that end at a GPU are to bind, messages keep what they take alone beyond their
+    bytes on the fabric as it is, by its own routing.
+    """
     how = {name: getattr(conditions, name) for name in SENT_BY}
-    router = FlowRouter(Transport(**how, **where))
-    return replace(work, columns=tuple(router.times(flows) for flows in work.uses))
+    if conditions.ample:
+        how["rates"] = ample_rates(where["graph"], conditions.rates)
+    columns = _columns(work, conditions, **how, **where)
+    if conditions.ample:
+        built = _columns(work, conditions, algorithm=conditions.algorithm, **where)
+        columns = tuple(
+            replace(column, delayed_s_per_byte=column.carried_s_per_byte - usual.carried_s_per_byte)
+            for column, usual in zip(columns, built, strict=True)
+        )
+    return replace(work, columns=columns)
 
 
-def _tick_s(plans: Sequence[PlanTime]) -> float:
+def _columns(work: PlanWork, conditions: Conditions, **how: Any) -> tuple[LinkTimes, ...]:  # noqa: ANN401
+    """What each of the flows asks of links; of a transport with such fields."""
+    router = FlowRouter(Transport(**how))
+    times = router.times if conditions.collectives == "coupled" else router.by_pairs
+    return tuple(times(flows) for flows in work.uses)
+
+
+def _tick_s(plans: Sequence[PlanTime], slowest: float) -> float:
     """Ticks for the longest of the iterations, or for their first microbatches [s]."""
     times_s = (
         timed.iteration_time_s * min(1.0, tasks.TICKED / timed.plan.microbatches) for timed in plans
     )
-    return tasks.tick_of(max(times_s), TICK_DIGITS)
+    return tasks.tick_of(slowest * max(times_s), TICK_DIGITS)

@@ -31,7 +31,7 @@ from msgspec import Struct
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.traffic.placement import Placement
-from netplan.workloads.operations import CollectiveKind
+from netplan.workloads.operations import CollectiveKind, Uneven
 
 TICKED = 1_024
 """Microbatches of an iteration that ticks are made for, at most [1].
@@ -68,6 +68,9 @@ ENDS = 2
 
 SimulatedSchedule = Literal["1f1b", "gpipe", "interleaved"]
 
+LinkSharing = Literal["booked", "fluid"]
+"""Whether messages take a link one after another, or all at once at max-min fair rates."""
+
 
 class Message(Struct, frozen=True):
     """One message on its links.
@@ -81,6 +84,11 @@ class Message(Struct, frozen=True):
     busy_s
         How long each link is busy with it, where its packets are spread over several paths; empty
         for a circuit, which holds all links of its only path for the whole time [s].
+    carried_s
+        How long its slowest link is busy, one that is left out here included [s].
+    weight
+        Where links are shared, shares of messages that go in a second are as their weights: that
+        of the job over the bytes of the largest pair, so that pairs of GPUs have equal rates [1/B].
 
     Examples
     --------
@@ -95,6 +103,8 @@ class Message(Struct, frozen=True):
     links: tuple[int, ...]
     seconds: float
     busy_s: tuple[float, ...] = ()
+    carried_s: float = 0.0
+    weight: float = 1.0
 
     def __post_init__(self) -> None:
         """Refuse times that belong to no link."""
@@ -105,14 +115,20 @@ class Message(Struct, frozen=True):
 
 
 class Burst(Struct, frozen=True):
-    """Messages issued at one moment, in this order; whoever waits for them waits for the last."""
+    """Messages issued at one moment, in this order; whoever waits for them waits for the last.
+
+    Where messages follow each other, ``after`` says which others each waits for, and ``lasts_s``
+    how long all of it takes alone [s]; only links that are shared know such bursts.
+    """
 
     messages: tuple[Message, ...]
+    after: tuple[tuple[int, ...], ...] = ()
+    lasts_s: float = 0.0
 
     @property
     def alone_s(self) -> float:
         """How long it takes where nothing else is on its links [s]."""
-        return max(message.seconds for message in self.messages)
+        return self.lasts_s or max(message.seconds for message in self.messages)
 
 
 class FlowMessage(Struct, frozen=True):
@@ -296,6 +312,14 @@ class Pass(Struct, frozen=True):
             return self.last
         return self.middle
 
+    def mapped(self, change: Callable[[Part], Phase]) -> "Pass":
+        """The same with every delay and message changed."""
+        first, last, only = (
+            None if work is None else mapped(work, change)
+            for work in (self.first, self.last, self.only)
+        )
+        return Pass(mapped(self.middle, change), first, last, only)
+
     def counted(self, microbatches: int) -> Iterator[tuple[Work, int]]:
         """All work for so many microbatches, and how often it is done."""
         yield self.of(0, microbatches), 1
@@ -332,6 +356,8 @@ class Pipeline(Struct, frozen=True):
         Whether all stages wait with ``finish`` until the last of them is done.
     trains
         Whether there are backward passes; without them a microbatch ends with its last forward.
+    ahead
+        Microbatches that every 1f1b stage holds beyond that schedule; nothing if none does.
     name
         What the answer calls it.
     """
@@ -350,6 +376,7 @@ class Pipeline(Struct, frozen=True):
     eager: bool = False
     finish_together: bool = False
     trains: bool = True
+    ahead: tuple[int, ...] = ()
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -409,18 +436,10 @@ def mapped_pipeline(pipeline: Pipeline, change: Callable[[Part], Phase]) -> Pipe
     >>> mapped_pipeline(chain, lambda phase: 2 * phase).forward[0].middle
     (((2.0,),),)
     """
-
-    def pass_of(stage_pass: Pass) -> Pass:
-        first, last, only = (
-            None if work is None else mapped(work, change)
-            for work in (stage_pass.first, stage_pass.last, stage_pass.only)
-        )
-        return Pass(mapped(stage_pass.middle, change), first, last, only)
-
     return replace(
         pipeline,
-        forward=tuple(map(pass_of, pipeline.forward)),
-        backward=tuple(map(pass_of, pipeline.backward)),
+        forward=tuple(stage_pass.mapped(change) for stage_pass in pipeline.forward),
+        backward=tuple(stage_pass.mapped(change) for stage_pass in pipeline.backward),
         send_forward=tuple(mapped_branch(branch, change) for branch in pipeline.send_forward),
         send_backward=tuple(mapped_branch(branch, change) for branch in pipeline.send_backward),
         begin=tuple(mapped(work, change) for work in pipeline.begin),
@@ -461,6 +480,9 @@ class Flows(Struct, frozen=True):
         Data parallel replica that sends; None for all of them at once.
     memory
         Whether it is between GPUs and their memory channels.
+    weights, back
+        What members of a group get over the mean, or with ``back`` give, where experts are loaded
+        unevenly [1].
     """
 
     stage: int
@@ -469,6 +491,8 @@ class Flows(Struct, frozen=True):
     to_all: bool = False
     replica: int | None = None
     memory: bool = False
+    weights: tuple[float, ...] = ()
+    back: bool = False
 
 
 class FlowUse(Struct):
@@ -522,6 +546,15 @@ class FlowSender:
             use.threads.add(thread)
         return FlowMessage(use.number, sent_bytes, seconds)
 
-    def among(self, stage: int, kind: CollectiveKind, dimensions: tuple[str, ...]) -> Flows:
-        """Flows of a collective in all groups of a stage."""
-        return Flows(stage, stage, dimensions, kind == "all_to_all", self.replica)
+    def among(
+        self,
+        stage: int,
+        kind: CollectiveKind,
+        dimensions: tuple[str, ...],
+        uneven: Uneven | None = None,
+    ) -> Flows:
+        """Flows of a collective in all groups of a stage, those of experts by their load."""
+        flows = Flows(stage, stage, dimensions, kind == "all_to_all", self.replica)
+        if uneven is None:
+            return flows
+        return replace(flows, weights=uneven.weights, back=uneven.back)

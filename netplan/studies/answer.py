@@ -32,6 +32,7 @@ from netplan.scenarios.parts import Cluster
 from netplan.studies.charts import (
     MAX_ROWS,
     OK,
+    PLACE,
     STATUS,
     Reader,
     Row,
@@ -43,7 +44,7 @@ from netplan.studies.definition import ASKED, STUDIES, Relative, StudyDefinition
 from netplan.studies.grid import StudyAxis
 from netplan.studies.lower_bounds import LOWER_BOUNDS, SEPARATOR, bounds_of, counts_money
 from netplan.studies.points import UNEXPECTED, PointResult
-from netplan.studies.published import Published, published_values
+from netplan.studies.published import Published, printed_points, published_values
 from netplan.studies.questions import BILL, currency_of
 from netplan.studies.study import Study
 from netplan.studies.verdict import decisions, verdict
@@ -158,12 +159,12 @@ class StudyAnswer(Answer):
         They are of the shipped study: one that holds other inputs, or varies more, has none.
         """
         spec = self.spec
-        if spec.name not in STUDIES.paths():
-            return ()
-        shipped = STUDIES.load(spec.name)
-        same = spec.inputs == shipped.inputs and {*spec.axis_names} <= {*shipped.axis_names}
-        same &= spec.studied is None and spec.scenario == shipped.scenario
-        return published_values(spec.name, self.rows) if same else ()
+        if spec.name in STUDIES.paths():
+            shipped = STUDIES.load(spec.name)
+            same = spec.inputs == shipped.inputs and {*spec.axis_names} <= {*shipped.axis_names}
+            if not same or spec.studied is not None or spec.scenario != shipped.scenario:
+                return ()
+        return published_values(self.rows, self._reader)
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan study show --format json``."""
@@ -238,14 +239,11 @@ class StudyAnswer(Answer):
             table for chart in spec.charts for table in chart_tables(self.rows, chart, reader)
         ]
         yield from (table for table in tables if table.only == "texts")
-        yield from study_charts(self.rows, reader)
+        yield from study_charts(self.rows, reader, _printed_rows(self.rows, spec))
         yield from (table for table in tables if table.only != "texts")
         if not spec.charts or not self.rows:
             yield from _points(self.rows[:MAX_ROWS], names, reader, only="texts")
-        if self.published:
-            title = "Published values, and netplan's"
-            yield Table("published", PUBLISHED, self.published, title, (UNTUNED,), only="people")
-            yield Table("published", COMPARED, self.published, only="programs")
+        yield from _compared(self.published)
         yield from _question(reader, self.study.input_sha256)
         notes = (*spec.texts, *_bounds_told(self.rows), *_missing_references(self.rows, spec))
         if notes:
@@ -303,6 +301,16 @@ def _relative(relative: Relative, names: Sequence[str], rows: Sequence[Row]) -> 
             yield None
 
 
+def _printed_rows(rows: Sequence[Row], spec: StudyDefinition) -> list[Row]:
+    """Points of the study's paper as rows, with what compares them with each other."""
+    printed = [{**point.drawn(spec)} for point in printed_points(spec, rows)]
+    for relative in spec.relative:
+        values = [*_relative(relative, spec.axis_names, printed)]
+        for row, value in zip(printed, values, strict=True):
+            row[relative.name] = value if row[relative.name] is None else row[relative.name]
+    return [*printed]
+
+
 def _bounds_across(
     relative: Relative, names: Sequence[str], rows: Sequence[dict[str, Scalar]]
 ) -> Iterator[dict[str, Scalar]]:
@@ -321,6 +329,20 @@ def _bounds_across(
             yield row
 
 
+def _compared(published: Sequence[Published]) -> Iterator[Section]:
+    """Published values beside netplan's; of many a text has those that are furthest off."""
+    if not published:
+        return
+    title, most = "Published values, and netplan's", MAX_ROWS
+    furthest = {*sorted(range(len(published)), key=lambda row: -published[row].error)[:most]}
+    rows = [value for row, value in enumerate(published) if row in furthest]
+    legend = (f"The {most} of {len(published):,} that are furthest off; --format json has all.",)
+    cut = legend if len(rows) < len(published) else ()
+    yield Table("published", PUBLISHED, rows, title, (*cut, UNTUNED), only="texts")
+    yield Table("published", PUBLISHED, published, title, (UNTUNED,), only="pages")
+    yield Table("published", COMPARED, published, only="programs")
+
+
 def _bounds_told(rows: Sequence[Row]) -> Iterator[str]:
     """How many points have sums that leave out what has no price."""
     partial = [row for row in rows if bounds_of(row)]
@@ -333,12 +355,21 @@ def _bounds_told(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _missing_references(rows: Sequence[Row], spec: StudyDefinition) -> Iterator[str]:
-    """Why an output that compares points is empty: the point that it refers to is not there."""
+    """Why an output that compares points is empty: the point that it refers to is not there.
+
+    What the study's own conditions leave out is no gap: such an output is about other points.
+    """
+    varied = {
+        (name, value)
+        for axis in spec.axes
+        for step in axis.rows
+        for name, value in zip(axis.names, step, strict=True)
+    }
     for relative in spec.relative:
         gone = {
             name: value
             for name, value in relative.to.items()
-            if rows and all(row[name] != value for row in rows)
+            if rows and (name, value) not in varied and all(row[name] != value for row in rows)
         }
         if gone:
             where = " and ".join(f"{name} = {_cell(value)}" for name, value in gone.items())
@@ -405,6 +436,9 @@ def _question(reader: Reader, sha256: str) -> Iterator[Table[Any]]:
     spec = reader.spec
     asked = [("Each point", ASKED[spec.ask].says)]
     asked += [("And its bill", ASKED[BILL].says)] * (spec.bill is not None)
+    if spec.reproduces is not None:
+        items = ", ".join(spec.reproduces.items)
+        asked.append(("Reproduces", f"{spec.reproduces.paper}: {items}"))
     asked += [("Only where", condition) for condition in spec.conditions]
     for name, value in spec.inputs.items():
         wording = reader.words(name)
@@ -447,18 +481,31 @@ def _varying(axis: StudyAxis, reader: Reader) -> tuple[str, int, str]:
 
 
 def _on_a_screen(table: Table[Any], answer: str) -> Table[Any]:
-    """Rows that the answer names and some evenly over the table; of a long first name the unit."""
+    """Rows that the answer names and some evenly over the table; of a long first name the unit.
+
+    A name of several inputs is cut behind the first. Where not all rows have room, those without
+    any value are left out first.
+    """
     first, *others = table.columns
-    _, comma, unit = first.quantity.title.rpartition(", ")
+    name, comma, unit = first.quantity.title.rpartition(", ")
     if comma and len(first.quantity.title) > LONG_TITLE:
-        first = replace(first, quantity=replace(first.quantity, title=unit))
+        several = first.quantity.name == PLACE
+        short = f"{name.partition(', ')[0]}, ..." if several else unit
+        first = replace(first, quantity=replace(first.quantity, title=short))
     every = range(len(table.rows))
     named = []
     for number, row in enumerate(table.rows):
         value = re.escape(table.columns[0].text(row))  # such as 8 and not 128
         named += [number] if re.search(rf"(?<![\w.,-]){value}(?![\w-]|[.,]\d)", answer) else []
     kept = {*named} if len(named) < SCREEN_ROWS else set()
-    kept |= {*spread([index for index in every if index not in kept], SCREEN_ROWS - len(kept))}
+    rest = [index for index in every if index not in kept]
+    if len(every) > SCREEN_ROWS:
+        rest = [
+            index
+            for index in rest
+            if any(part.get(table.rows[index]) is not None for part in others)
+        ]
+    kept |= {*spread(rest, SCREEN_ROWS - len(kept))}
     rows = [table.rows[index] for index in sorted(kept)]
     legend = (f"{len(rows)} of {len(every):,} rows.",) if len(rows) < len(every) else ()
     return replace(table, columns=(first, *others), rows=rows, legend=legend)

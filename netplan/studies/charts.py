@@ -65,6 +65,9 @@ MAX_PANELS = 16
 PAGE_MARKS = 30_000
 """Marks of a whole page [1]: about 12 MB."""
 
+OF_PAPER = "The paper's values stand in the table of published values, with the gap of each."
+"""What is said of cells and bars, on which no mark of another's can stand."""
+
 MARKS = {"lines": 6_000, "heat": 20_000, "scatter": 5_000, "bars": 2_000}
 """Marks with which one drawing of each kind still answers quickly [1]."""
 
@@ -209,10 +212,15 @@ def inputs_behind(spec: StudyDefinition, name: str) -> frozenset[str] | None:
     return frozenset(behind)
 
 
-def study_charts(rows: Sequence[Row], reader: Reader) -> Iterator[Chart | Paragraph]:
-    """Draw the charts of a study's points, and say which drawings are left out."""
+def study_charts(
+    rows: Sequence[Row], reader: Reader, printed: Sequence[Row] = ()
+) -> Iterator[Chart | Paragraph]:
+    """Draw the charts of a study's points, and say which drawings are left out.
+
+    ``printed`` are rows with the outputs of its paper, which stand beside the study's own.
+    """
     specs = reader.spec.charts
-    every = [panels_of(rows, spec, reader) for spec in specs]
+    every = [panels_of(rows, spec, reader, printed) for spec in specs]
     panels = [
         [panel for panel in chart_panels if panel.shows(spec)]
         for spec, chart_panels in zip(specs, every, strict=True)
@@ -223,8 +231,9 @@ def study_charts(rows: Sequence[Row], reader: Reader) -> Iterator[Chart | Paragr
         for place, panel in enumerate(chart_panels[:MAX_PANELS], start=1):
             marks = min(room, MARKS[spec.kind])
             chart = _drawn(spec, panel, f"{number}-{place}", marks, scales)
-            if scales.said:
-                chart = replace(chart, said=(*chart.said, scales.said))
+            listed_only = panel.printed and spec.kind in ("heat", "bars")
+            texts = (scales.said, OF_PAPER if listed_only else "")
+            chart = replace(chart, said=(*chart.said, *filter(None, texts)))
             yield chart
         if len(chart_panels) > MAX_PANELS:
             more = len(chart_panels) - MAX_PANELS
@@ -244,6 +253,7 @@ class Panel(Struct, frozen=True):
     shared: tuple[str, ...]
     series: tuple[str, ...]
     reader: Reader
+    printed: Sequence[Row] = ()
 
     def shows(self, spec: ChartSpec) -> bool:
         """Whether a heat chart has a colour for any of the points, as other charts may."""
@@ -287,33 +297,58 @@ def shared_scales(spec: ChartSpec, panels: Sequence[Panel]) -> Scales:
 
 def _with_ends(panel: Panel, name: str, spec: ChartSpec) -> list[Scalar]:
     """Values of an axis, with the ends of error bars on them."""
-    values = [panel.reader.value(row, name) for row in panel.rows]
+    values = [panel.reader.value(row, name) for row in (*panel.rows, *panel.printed)]
     if name == spec.y and spec.z is None:
         values += [end for ends in ends_of(panel.rows, name) for end in ends if end is not None]
     return [value for value in values if value is not None]
 
 
-def panels_of(rows: Sequence[Row], spec: ChartSpec, reader: Reader) -> list[Panel]:
-    """Split the points of a chart."""
+def panels_of(
+    rows: Sequence[Row], spec: ChartSpec, reader: Reader, printed: Sequence[Row] = ()
+) -> list[Panel]:
+    """Split the points of a chart, and those of its paper."""
     left = left_open(reader.spec, spec)
     names = ((spec.each,) if spec.each else ()) + (left if spec.kind in ("heat", "bars") else ())
     series = spec.series + (left if spec.kind == "lines" else ())
-    groups: dict[plots.Key, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(tuple(reader.value(row, name) for name in names), []).append(row)
+    groups, of_paper = _grouped(rows, names, reader), _grouped(printed, names, reader)
     return [
-        Panel(panel_rows, reader.texts(zip(names, values, strict=True)), names, series, reader)
+        Panel(
+            panel_rows,
+            reader.texts(zip(names, values, strict=True)),
+            names,
+            series,
+            reader,
+            of_paper.get(values, ()),
+        )
         for values, panel_rows in groups.items()
     ]
 
 
+def _grouped(
+    rows: Sequence[Row], names: Sequence[str], reader: Reader
+) -> dict[plots.Key, list[Row]]:
+    """Rows by their values of some names."""
+    groups: dict[plots.Key, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(reader.value(row, name) for name in names), []).append(row)
+    return groups
+
+
 def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int, scales: Scales) -> Chart:
     """Draw one panel of a chart."""
-    reader, rows = panel.reader, panel.rows
-    xs, ys = ([reader.value(row, name) for row in rows] for name in (spec.x, spec.y))
+    reader, rows, printed = panel.reader, panel.rows, panel.printed
+    xs, ys, printed_xs, printed_ys = (
+        [reader.value(row, name) for row in chosen]
+        for chosen in (rows, printed)
+        for name in (spec.x, spec.y)
+    )
     y_words = reader.words(spec.y)
-    unit, (*all_ys,) = reader.in_millions(y_words.unit, [*ys, *scales.y])
-    ys, shared_ys = all_ys[: len(ys)], all_ys[len(ys) :]
+    unit, (*all_ys,) = reader.in_millions(y_words.unit, [*ys, *printed_ys, *scales.y])
+    ys, printed_ys, shared_ys = (
+        all_ys[: len(ys)],
+        all_ys[len(ys) : len(ys) + len(printed)],
+        all_ys[len(ys) + len(printed) :],
+    )
     steps = spec.kind == "lines" and inputs_behind(reader.spec, spec.x) is not None
     names = (*panel.series, spec.x, spec.y) if spec.z is None else (spec.x, spec.y, spec.z)
     names += spec.parts
@@ -335,6 +370,10 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int, scales: Scales) -
         name=lambda series_key: reader.texts(zip(panel.series, series_key, strict=True)),
         box=lambda index: reader.box(rows[index], boxed),
         ends=ends_of(rows, spec.y),
+        printed=[
+            plots.PrintedMark(x, y, tuple(reader.value(row, name) for name in panel.series))
+            for x, y, row in zip(printed_xs, printed_ys, printed, strict=True)
+        ],
     )
     if spec.z is not None:
         z_words = reader.words(spec.z)
@@ -420,6 +459,9 @@ MAX_COLUMNS, MAX_ROWS = 12, 40
 
 MOST_DECIMALS = 3
 """Decimals of millions of money in a table, at the most [1]: thousands."""
+
+PLACE = "place"
+"""Column of several inputs in one text."""
 
 COUNTED = "values"
 """Column that counts the values behind a spread."""
@@ -559,7 +601,7 @@ def _place_column(names: Sequence[str], rows: Sequence[Row], reader: Reader) -> 
         return point_column(names[0], rows, reader)
     titles, units = zip(*map(reader.head, names), strict=True)
     return Column(
-        Quantity("place", ", ".join(titles)),
+        Quantity(PLACE, ", ".join(titles)),
         lambda row: ", ".join(
             shown(row[name], unit) for name, unit in zip(names, units, strict=True)
         ),

@@ -1,12 +1,14 @@
 """Study files: the question, what varies, what is asked for, and how it is shown."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from msgspec import Meta, field
 
 from netplan.catalog import Catalog, Record, unknown_name
+from netplan.documents import read_yaml_value
+from netplan.published.checks import published, published_tables
 from netplan.records import Entry, Fault, RecordError
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import DEFAULT, PARTS, plain_name
@@ -60,8 +62,17 @@ ASKED: Mapping[str, StudyQuestion] = {
     ),
     "loads": StudyQuestion("questions.loads:Loads", "asks what each link carries."),
     "traffic": StudyQuestion("questions.traffic:Traffic", "asks who sends how much to whom."),
+    "congestion": StudyQuestion(
+        "questions.congestion:Congestion", "asks how much slower traffic is that shares links."
+    ),
+    "jobs": StudyQuestion(
+        "questions.jobs:Jobs", "asks how jobs that come and go fill a cluster.", "rows"
+    ),
     "optimize": StudyQuestion("questions.optimize:Optimize", "asks for the best networks of all."),
     "grow": StudyQuestion("questions.grow:Grow", "asks for the phases in which a cluster grows."),
+    "sites": StudyQuestion(
+        "questions.sites:SeveralSites", "asks what one job loses over several sites.", "grid"
+    ),
     "collective": StudyQuestion(
         "questions.collective:Collective", "asks how long a collective takes."
     ),
@@ -69,6 +80,10 @@ ASKED: Mapping[str, StudyQuestion] = {
         "questions.diff:Diff", "lays two clusters side by side: inputs of one are a.NAME, b.NAME."
     ),
     "draw": StudyQuestion("questions.draw:Draw", "counts nodes and links of one fabric."),
+    "rail-only-figures": StudyQuestion(
+        "published.rail_only_figures:RailOnlyFigures",
+        "asks how far Fig. 9 to 11 of the rail-only paper are off.",
+    ),
     "procurement": StudyQuestion("procurement.report:Report", "recommends one of several fabrics."),
 }
 """Questions by name, but for those about no scenario and those of :data:`FILES`."""
@@ -189,6 +204,76 @@ class Note(Entry, frozen=True, kw_only=True):
     of: tuple[Name, ...]
 
 
+class PrintedPoints(Entry, frozen=True, kw_only=True):
+    """Points of a paper's figure or table, as printed, published as a file, or read off.
+
+    Each of ``rows`` has inputs that vary, by which the study's point is found, and outputs, which
+    are the paper's values. What it has of neither is left open: it stands beside every such point.
+    ``inputs`` are those that all of them share. ``table`` takes the rows from a file of
+    ``reports/published``, those whose ``where`` columns have these values; ``columns`` are the
+    names there of what the study calls otherwise.
+    """
+
+    source: str
+    inputs: dict[Name, Scalar] = field(default_factory=dict)
+    rows: tuple[dict[Name, Scalar], ...] = ()
+    table: str | None = None
+    where: dict[str, Scalar] = field(default_factory=dict)
+    columns: dict[Name, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse points from two places, or from none, and a table that is not there."""
+        if bool(self.rows) == (self.table is not None):
+            raise ValueError("points have either rows or a table")
+        if self.table is not None and self.table not in published_tables():
+            tables = [*published_tables()]
+            raise ValueError(str(unknown_name("table of reports/published", self.table, tables)))
+        if self.table is None and (self.where or self.columns):
+            raise ValueError("where and columns are about a table: name one")
+
+    def named(self, names: Sequence[str]) -> Iterator[dict[str, Scalar]]:
+        """The points by the study's own names.
+
+        Parameters
+        ----------
+        names
+            Inputs and outputs of the study.
+
+        Yields
+        ------
+        dict of str to scalar
+            Inputs and values of one point, in the units of the study; an empty cell is left out.
+
+        Examples
+        --------
+        >>> points = PrintedPoints(
+        ...     source="Table 2", table="rail-only-table2", where={"radix": 64, "gpus": 32768},
+        ...     columns={"switches": "rail_only_switches"},
+        ... )
+        >>> [*points.named(["gpus", "switches", "mfu"])]
+        [{'gpus': 32768, 'switches': 1536}]
+        """
+        if self.table is None:
+            yield from (self.inputs | row for row in self.rows)
+            return
+        for line in published(self.table):
+            cells: dict[str, Any] = {
+                key: read_yaml_value(text) for key, text in line.items() if text
+            }
+            if any(cells.get(name) != value for name, value in self.where.items()):
+                continue
+            columns = ((name, self.columns.get(name, name)) for name in names)
+            yield self.inputs | {name: cells[column] for name, column in columns if column in cells}
+
+
+class Reproduced(Entry, frozen=True, kw_only=True):
+    """The paper that a study is after, its figures or tables, and their points."""
+
+    paper: str
+    items: Annotated[tuple[str, ...], Meta(min_length=1)]
+    points: tuple[PrintedPoints, ...] = ()
+
+
 class StudyDefinition(Record, frozen=True, kw_only=True):
     """A study, as its catalog file describes it.
 
@@ -208,6 +293,9 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     fabric, each with inputs of its own that stay: ``faults.outlook.goodput`` is an output of one.
 
     ``titles`` are what the study calls an input or output whose usual name says less there.
+
+    ``reproduces`` names the paper that the study is after, and its points: charts show them beside
+    the study's own.
     """
 
     ask: str
@@ -225,6 +313,7 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
     answers: tuple[Finding, ...] = ()
     titles: dict[str, str] | None = None
     notes: tuple[str | Note, ...] = ()
+    reproduces: Reproduced | None = None
 
     @classmethod
     def read(cls, data: object) -> Self:
@@ -245,6 +334,7 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
         self._inputs_are_there()
         self._charts_show_what_is_there()
         self._answers_are_about_what_is_there()
+        self._points_are_of_what_is_there()
 
     def _names_once(self) -> None:
         names = [name for axis in self.axes for name in axis.names]
@@ -306,6 +396,17 @@ class StudyDefinition(Record, frozen=True, kw_only=True):
                     raise ValueError(f"{start}: where: {name} is neither an input nor an output")
             if answer.kind == "front" and (answer.of, answer.over) not in fronts:
                 raise ValueError(f"{start}: no chart of it over {answer.over} has a front")
+
+    def _points_are_of_what_is_there(self) -> None:
+        known = (*self.axis_names, *self.output_names)
+        for points in self.reproduces.points if self.reproduces else ():
+            of_rows = (key for row in points.rows for key in row)
+            for name in dict.fromkeys((*points.inputs, *points.columns, *of_rows)):
+                if name not in known:
+                    raise ValueError(
+                        f"points of {points.source}: {name} neither varies nor is an output:"
+                        f" {', '.join(known)}"
+                    )
 
     @property
     def axis_names(self) -> tuple[str, ...]:

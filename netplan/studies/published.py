@@ -7,8 +7,8 @@ does not reproduce where it does not.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import pairwise
-from math import floor, inf, log10
+from itertools import chain, pairwise
+from math import floor, inf, isclose, isfinite, log10
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -19,12 +19,16 @@ from netplan.published.checks import published as table
 from netplan.published.rail_only import Case, Figure, Times, figure_9, figure_10, figure_11
 from netplan.records import asdict
 from netplan.reports.quantities import Scalar
+from netplan.studies.charts import Reader, Row
+from netplan.studies.definition import StudyDefinition
+from netplan.studies.expressions import key_of, parse_expression
 from netplan.units import bytes_per_s
 
 if TYPE_CHECKING:  # these load the questions that they ask
     from netplan.published.dataflow import System
 
-Row = Mapping[str, Scalar]
+DIGITS, SAME = 6, 1e-6
+"""Digits of a point's value that are shown, and the relative error up to which inputs are equal."""
 
 
 class Published(Struct, frozen=True):
@@ -45,8 +49,17 @@ class Published(Struct, frozen=True):
         """Value of netplan less the published one; None where either is no single number."""
         with suppress(ValueError):
             if isinstance(self.netplan, int | float):
-                return self.netplan - float(self.published.replace(",", ""))
+                gap = self.netplan - float(self.published.replace(",", ""))
+                return gap if isfinite(gap) else None  # a text such as "inf"
         return None
+
+    @property
+    def error(self) -> float:
+        """Size of the gap against the published value [1]; infinite beside words."""
+        if self.gap is None:
+            return inf
+        printed = abs(float(self.published.replace(",", "")))
+        return abs(self.gap) / printed if printed else abs(self.gap)
 
     @property
     def shown(self) -> str | None:
@@ -63,11 +76,11 @@ class Published(Struct, frozen=True):
         return f"{self.gap:+,.{self._decimals(self.netplan)}f}"
 
     def _decimals(self, value: float) -> int:
-        """Decimals of netplan's value: one more than is printed; none of a count [1].
+        """Decimals of netplan's value: one more than is printed; none of a whole number alone [1].
 
         A small one beside a text such as "high" has two digits.
         """
-        if not self.unit:
+        if not self.unit and "." not in self.published:
             return 0
         if self.gap is None and value:
             return max(1, 1 - floor(log10(abs(value))))
@@ -78,10 +91,98 @@ class Published(Struct, frozen=True):
         return asdict(self) | {"gap": self.gap}
 
 
-def published_values(study: str, rows: Sequence[Row]) -> tuple[Published, ...]:
-    """Published values beside those of a study's rows, as far as these go."""
-    find = _FINDERS.get(study)
-    return tuple(find(rows)) if find else ()
+def published_values(rows: Sequence[Row], reader: Reader) -> tuple[Published, ...]:
+    """Published values beside those of a study's rows, as far as these go.
+
+    They are statements on the study, and the points of its paper.
+    """
+    find = _FINDERS.get(reader.spec.name)
+    statements = tuple(find(rows)) if find else ()
+    return (*statements, *_of_points(rows, reader))
+
+
+class PrintedPoint(Struct, frozen=True):
+    """One point of a paper: the study's row of the same inputs, what is printed, and where."""
+
+    row: Row
+    place: Row
+    values: Row
+    source: str
+
+    def drawn(self, spec: StudyDefinition) -> Row:
+        """The row with the paper's outputs in place of the study's, and what follows from them."""
+        outputs: dict[str, Scalar] = dict.fromkeys(spec.output_names)
+        # Nothing follows from a text, such as "3 to 5", and it has no place.
+        outputs |= {key: value for key, value in self.values.items() if not isinstance(value, str)}
+        for name, formula in spec.formulas.items():
+            expression = parse_expression(formula)
+            known = spec.inputs | dict(self.row) | outputs
+            values = {part: known.get(key_of(part, known) or part) for part in expression.names}
+            if outputs[name] is None and None not in values.values():
+                outputs[name] = expression.scalar(known)
+        return {**self.row, **outputs}
+
+
+def printed_points(spec: StudyDefinition, rows: Sequence[Row]) -> Iterator[PrintedPoint]:
+    """Points of the study's paper, each with every row that has its inputs.
+
+    Parameters
+    ----------
+    spec, rows
+        The study, and its rows.
+
+    Yields
+    ------
+    PrintedPoint
+        A point whose inputs no row has, as of a study over fewer values, is left out.
+    """
+    outputs = {*spec.output_names}
+    for points in spec.reproduces.points if spec.reproduces else ():
+        for point in points.named((*spec.axis_names, *spec.output_names)):
+            values = {name: value for name, value in point.items() if name in outputs}
+            place = {name: value for name, value in point.items() if name not in outputs}
+            for row in rows if values else ():
+                if all(_alike(row.get(name), value) for name, value in place.items()):
+                    yield PrintedPoint(row, place, values, points.source)
+
+
+def _alike(mine: Scalar, printed: Scalar) -> bool:
+    """Whether an input is the printed one; numbers to the digits that a file may keep."""
+    if isinstance(mine, str | bool | None) or isinstance(printed, str | bool | None):
+        return mine == printed
+    return isclose(mine, printed, rel_tol=SAME)
+
+
+def _of_points(rows: Sequence[Row], reader: Reader) -> Iterator[Published]:
+    """Values of the paper's points, one a value."""
+    axes = [axis for axis in reader.spec.axes if len(axis.rows) > 1]
+    for point in printed_points(reader.spec, rows):
+        # Of inputs that vary together those that the paper names tell a point best.
+        named = [[name for name in point.place if name in axis.names] for axis in axes]
+        varying = chain.from_iterable(
+            names or axis.names[:1] for names, axis in zip(named, axes, strict=True)
+        )
+        place = reader.texts((name, point.row.get(name)) for name in varying)
+        for name, value in point.values.items():
+            wording = reader.words(name)
+            title = ": ".join(filter(None, (place, wording.quantity)))
+            printed, mine = _as_text(value), point.row.get(name)
+            if isinstance(mine, int):  # a count beside others with decimals
+                mine = str(mine) if isinstance(mine, bool) else float(mine)
+            yield Published(title, point.source, printed, mine, wording.unit)
+
+
+def _as_text(value: Scalar) -> str:
+    """A printed value as the table of published values has it.
+
+    Examples
+    --------
+    >>> _as_text(196608), _as_text(614.2018866732147), _as_text("O(30)"), _as_text(True)
+    ('196,608', '614.202', 'O(30)', 'True')
+    """
+    if isinstance(value, float):
+        return f"{value:.{DIGITS}g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def _figure(
@@ -103,6 +204,19 @@ def _figure(
             yield Published(name, f"arXiv:2307.12169, {where}", printed, value.got, "%")
 
 
+def _nearest_setting(rows: Sequence[Row]) -> Iterator[Published]:
+    """Fig. 9 to 11 of the rail-only paper under the setting that is nearest to them in the mean."""
+    known = [row for row in rows if isinstance(row["mean_gap_points"], float)]
+    nearest = min(known, key=lambda row: float(str(row["mean_gap_points"])), default=None)
+    if nearest is None:
+        return
+    for where, figure in (("Fig. 9", figure_9), ("Fig. 10", figure_10), ("Fig. 11", figure_11)):
+        for value in figure(lambda _: 1.0):  # for their names alone
+            name, printed = value.name.removesuffix(", %"), f"{value.published:g}"
+            got = float(str(nearest[f"figures.{value.key}.percent"]))
+            yield Published(name, f"arXiv:2307.12169, {where}", printed, got, "%")
+
+
 def _printed(
     name: str, values: Iterable[Measured], *, who: str = "", unit: str = ""
 ) -> Iterator[Published]:
@@ -120,52 +234,24 @@ def _printed(
             yield Published(f"{who}{named[0]}", line["source"], line["expected"], got, named[1])
 
 
-def _gpu_generation(rows: Sequence[Row]) -> Iterator[Published]:
-    """Days of GPT 1T on 16,384 GPUs, from the text of the paper."""
-    printed = {("a100-80gb", 4): "O(30)", ("b200", 8): "3 to 5", ("b200", 64): "3 to 5"}
-    for row in rows:
-        case = (str(row["accelerator"]), row["hb_size"])
-        here = (row["model"], row["gpus"]) == ("gpt-1t", 16_384)
-        if here and case in printed and isinstance(row["days"], float):
-            name = f"training of gpt-1t on 16,384 {case[0]}, domains of {case[1]}"
-            yield Published(name, "arXiv:2410.00273, Fig. 5", printed[case], row["days"], "days")
-
-
-def _radix_and_size(rows: Sequence[Row]) -> Iterator[Published]:
-    """Switches and transceivers of Table 2 with HB domains of 256."""
-    printed = {(int(line["gpus"]), int(line["radix"])): line for line in table("rail-only-table2")}
-    columns = {"rail-optimized": "sota", "rail-only": "rail_only"}
-    for row in rows:
-        gpus, radix, fabric = row["gpus"], row["radix"], str(row["fabric"])
-        line = printed.get((gpus, radix))  # type: ignore[arg-type]
-        if line is None or fabric not in columns:
-            continue
-        for name in ("switches", "transceivers"):
-            got, value = row[name], int(line[f"{columns[fabric]}_{name}"])
-            if isinstance(got, int):
-                what = f"{fabric}, {gpus:,} GPUs, radix {radix}: {name}"
-                yield Published(what, "arXiv:2307.12169, Table 2", f"{value:,}", float(got), "")
-
-
 def _design_space(rows: Sequence[Row]) -> Iterator[Published]:
     """Ratios of utilisation, and of FLOP/s a dollar and a watt."""
-    from netplan.published.dataflow import RATIOS, design_space_ratios
+    from netplan.published.dataflow import LAST, RATIOS, design_space_ratios, ratios_named
 
     there, a_dollar, a_watt = (
         _systems(rows, name) for name in ("utilisation", "flops_per_s_per_usd", "flops_per_s_per_w")
     )
-    yield from _printed("dataflow", design_space_ratios(there), unit="ratio")
+    yield from _printed("dataflow", ratios_named(LAST, there), unit="ratio")
+    others = {system: used for system, used in there.items() if system.model != "gpt-1t"}
+    yield from _printed("dataflow", design_space_ratios(others), unit="ratio")
     ratios = {ratio.name: ratio for ratio in RATIOS}
     for line in table("dataflow-efficiency"):
         ratio = ratios[line["name"]]
-        if not all(ratio.sides(there)):
-            continue  # the study was run over fewer values than the text speaks of
-        # The book prices networks: their dollars compare networks, not chips.
-        dollars = {} if ratio.field == "accelerator" else a_dollar
-        for measure, values in (("a_dollar", dollars), ("a_watt", a_watt)):
-            name = f"{ratio.name}, FLOP/s {measure.replace('_', ' ')}"
-            got = ratio.of(values) if all(ratio.sides(values)) else None
-            yield Published(name, "DFModel, Sec. VI-C", line[measure], got, "ratio")
+        for measure, values in (("a_dollar", a_dollar), ("a_watt", a_watt)):
+            if all(ratio.sides(values)):  # else the study was run over fewer values
+                name = f"{ratio.name}, FLOP/s {measure.replace('_', ' ')}"
+                got = ratio.of(values)
+                yield Published(name, "DFModel, Sec. VI-C", line[measure], got, "ratio")
 
 
 def _systems(rows: Sequence[Row], name: str) -> "dict[System, float]":
@@ -267,16 +353,17 @@ def _eleven(rows: Sequence[Row]) -> Iterator[Published]:
     speeds: dict[tuple[str, str, str], float] = {}
     for row in rows:
         cluster = CLUSTERS.get((str(row["accelerator"]), str(row["expanded_memory"])))
+        who = f"{row['iteration_model']}, batch {row['batch']:,}"
         for title, name in (("Transformer-1T", "speed"), ("DLRM", "dlrm_speed")):
             if cluster is not None and isinstance(value := row.get(name), float):
-                speeds[str(row["iteration_model"]), title, cluster] = value
+                speeds[who, title, cluster] = value
     for line in table("cluster-design"):
         title, _, both = line["name"].partition(": ")
         first, _, other = both.partition(" over ")
-        for model in dict.fromkeys(model for model, *_ in speeds):
-            pair = [speeds.get((model, title, cluster)) for cluster in (first, other)]
+        for who in dict.fromkeys(who for who, *_ in speeds):
+            pair = [speeds.get((who, title, cluster)) for cluster in (first, other)]
             if pair[0] and pair[1]:
-                name = f"{model}: {line['name']}"
+                name = f"{who}: {line['name']}"
                 yield Published(name, line["source"], line["expected"], pair[0] / pair[1], "ratio")
 
 
@@ -334,19 +421,11 @@ _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
         ("hb_size", "accelerator.hb_bytes_per_s", "accelerator.network_bytes_per_s"),
         lambda case: (case.domain, bytes_per_s(case.hb_gbps), bytes_per_s(case.network_gbps)),
     ),
-    "batch-size": partial(
-        _figure,
-        figure_11,
-        "Fig. 11 and section 6.4",
-        ("batch", "hb_size"),
-        lambda case: (case.batch, case.domain),
-    ),
-    "gpu-generation": _gpu_generation,
+    "rail-only-figures": _nearest_setting,
     "dataflow-design-space": _design_space,
     "serving": _serving,
     "expert-network-cost": _expert_networks,
     "sram-vs-dram": _sram,
-    "radix-and-size": _radix_and_size,
     "mp-vs-dp": partial(_clusters, (cluster_design.fastest_degree,)),
     "memory-expansion": partial(_clusters, (cluster_design.expanded_needed,)),
     "compute-scaling": partial(_clusters, (cluster_design.changes_by_flops,)),

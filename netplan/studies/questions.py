@@ -26,6 +26,7 @@ from typing import Any
 from netplan.catalog import Catalog, shipped_root, unknown_name, user_roots
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.errors import InfeasibleError, InputError, NetplanError
+from netplan.files import read_bounded
 from netplan.inputs.option import Option, read_option
 from netplan.inputs.readers import NUMBERS, per_gpu, split_names
 from netplan.performance.setting import Fixed
@@ -34,6 +35,7 @@ from netplan.questions.own_inputs import Input, default_of, usual_values
 from netplan.questions.question import Question
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import DEFAULT, PARTS, WORKLOADS, Scenario, every_place, places
+from netplan.simulation.stage_map import map_files
 from netplan.studies.definition import ASKED, FABRICS, StudyDefinition
 
 NONE = "none"
@@ -55,6 +57,7 @@ ROLES: Mapping[str, str] = {
     "recovery": "faults.years.recovery_presets:RECOVERY_PRESETS",
     "switch": "costing.switches:SWITCHES",
     "floor-plan": "topologies.cabling.floor_plan:FLOOR_PLANS",
+    "stream": "simulation.job_laws:STREAMS",
 }
 """Roles of catalog files whose values a study may replace, and their shelves."""
 
@@ -141,13 +144,15 @@ def files_sha256(
     left = {name: value for name, value in usual.items() if name not in named}
     digest = hashlib.sha256(json.dumps(left, sort_keys=True, default=str).encode())
     for name in sorted({*usual, *named}):
-        role = role_of(name)
-        files = {*_files(named.get(name, {usual.get(name)}))} if role else set()
-        for file in sorted(files):
-            path = shelf_of(role).find(file, roots)
+        role, values = role_of(name), named.get(name, {usual.get(name)})
+        files = {*_files(values)} if role else set()
+        paths = [shelf_of(role).find(file, roots) for file in sorted(files)]
+        if name == PLACEMENT:
+            paths = [path for value in sorted(map(str, values)) for path in map_files(value, roots)]
+        for path in paths:
             # The same name wherever netplan is installed.
             place = path.relative_to(root) if path.is_relative_to(root) else path.name
-            digest.update(f"{role}/{place}\n".encode() + path.read_bytes())
+            digest.update(f"{role or name}/{place}\n".encode() + read_bounded(path))
     return digest.hexdigest()
 
 
@@ -159,7 +164,7 @@ def _files(values: Iterable[Any]) -> Iterator[str]:
 
 
 FIXED, FIXED_NAMES = "fixed.", Fixed.__struct_fields__
-FABRIC = "fabric"
+FABRIC, PLACEMENT = "fabric", "placement"
 PRICES, CURRENCY = "prices", "currency"
 WORKLOAD = "workload"
 """Input that says what runs, where the scenario does not."""

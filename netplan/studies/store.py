@@ -78,7 +78,10 @@ OF_ROWS = ("NULL value in outcomes", "CHECK constraint failed in outcomes", "NUM
 
 
 SHOWN = frozenset(
-    (*("title", "source", "date", "about"), *("relative", "charts", "answers", "titles", "notes"))
+    (
+        *("title", "source", "date", "about", "reproduces"),
+        *("relative", "charts", "answers", "titles", "notes"),
+    )
 )
 """Keys of a study that say how its points are told, not what they are."""
 

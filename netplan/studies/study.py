@@ -114,6 +114,7 @@ def on_scenario(
         return spec.changed(
             studied=to_builtins(given),
             about=(),
+            reproduces=None,
             inputs=inputs,
             axes=tuple(axes),
             bill=_of(known - settled, spec.bill),
@@ -449,6 +450,8 @@ def change(spec: StudyDefinition, changes: Mapping[str, Any]) -> StudyDefinition
     changes = {name: _number(spec, name, value) for name, value in plain.items()}
     data = json.loads(json.dumps(to_builtins(spec)))
     _drop_what_belonged(data, spec, changes)
+    if not changes.keys() <= {*spec.axis_names}:  # what its paper keeps is another now
+        data["reproduces"] = None
     together: list[str] = []
     for zipped in spec.axes:
         if zipped.zip is not None and changes.keys() & set(zipped.names):
@@ -506,6 +509,7 @@ def _unzipped(data: dict[str, Any], axis: StudyAxis, changes: Mapping[str, Any])
         *({"input": name, "values": values} for name, values in alike.items()),
     ]
     if left := [name for name in every if name not in alike]:
+        data["reproduces"] = None
         data["notes"].append(
             f"Left out, since the study has them for its own values of {' and '.join(given)}:"
             f" {', '.join(left)}. --vary sets them."

@@ -37,7 +37,17 @@ from netplan.studies.definition import ChartSpec, Finding, StudyDefinition
 from netplan.studies.lower_bounds import bounds_of
 
 LOW_UNITS = frozenset(("s", "ms", "µs", "USD", "W", "kW", "MW", "kWh", "B", "m"))
-LOW_WORDS = ("days", "million", "usd", "cost", "switches", "links", "transceivers", "over what no")
+LOW_WORDS = (
+    "days",
+    "million",
+    "usd",
+    "cost",
+    "switches",
+    "links",
+    "transceivers",
+    "gap",
+    "over what no",
+)
 HIGH_WORDS = ("mfu", "throughput", "utilisation", "efficiency", "rate", "speed", "goodput")
 """Units and whole words of outputs of which less, or more, is better."""
 

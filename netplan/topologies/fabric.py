@@ -4,6 +4,7 @@
 counts feed the bill of materials, its levels the time models; both come from one spec.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -49,6 +50,8 @@ class Sizing(Struct, frozen=True):
     cards
         Network cards of a GPU, each with a port of that rate; fabrics of so many planes, or a
         multiple, take each into planes of its own, others take all as one port [1].
+    cage_cards
+        Cards of a server that share a cage [1].
     network_kind
         What the network is made of, whatever the fabric's file says; None takes that.
     as_found
@@ -70,6 +73,7 @@ class Sizing(Struct, frozen=True):
     shared_port: bool = False
     port_split: int = 1
     cards: int = 1
+    cage_cards: int = 1
     network_kind: NetworkKind | None = None
     as_found: float = 1.0
     as_published: bool = False
@@ -266,6 +270,71 @@ class Fabric(Struct, frozen=True):
         return self.switches == self.switches_lower_bound and all(
             group.links == group.links_lower_bound for group in self.links
         )
+
+
+def side_by_side(whole: Fabric, fabrics: Sequence[Fabric]) -> Fabric:
+    """Fabrics of several sites as one: switches, links and ports of all of them together.
+
+    Parameters
+    ----------
+    whole
+        The fabric of all GPUs in one site, whose levels and reach it has.
+    fabrics
+        That of each site.
+
+    Returns
+    -------
+    Fabric
+        With the counts of all.
+
+    Examples
+    --------
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(radix=64)
+    >>> whole, half = (scenario.replace(gpus=n).fabric("fat-tree").counts for n in (4096, 2048))
+    >>> half.switches, side_by_side(whole, (half, half)).switches, whole.switches
+    (96, 192, 320)
+    """
+    tiers: dict[str, SwitchTier] = {}
+    links: dict[str, LinkGroup] = {}
+    for fabric in fabrics:
+        for tier in fabric.tiers:
+            before = tiers.get(tier.name, SwitchTier(tier.name, 0, 0, 0))
+            tiers[tier.name] = SwitchTier(
+                tier.name,
+                before.switches + tier.switches,
+                before.switches_lower_bound + tier.switches_lower_bound,
+                before.ports_used + tier.ports_used,
+            )
+        for group in fabric.links:
+            links[group.name] = _with_links(links.get(group.name), group)
+    domains: dict[int, int] = {}
+    for size, gpus in (row for fabric in fabrics for row in fabric.domain_gpus):
+        domains[size] = domains.get(size, 0) + gpus
+    return replace(
+        whole,
+        tiers=tuple(tiers.values()),
+        links=tuple(links.values()),
+        nic_ports=sum(fabric.nic_ports for fabric in fabrics),
+        board_ports=sum(fabric.board_ports for fabric in fabrics),
+        networks=sum(fabric.networks for fabric in fabrics),
+        notes=tuple(dict.fromkeys(note for fabric in fabrics for note in fabric.notes)),
+        domain_gpus=tuple(domains.items()),
+    )
+
+
+def _with_links(before: LinkGroup | None, group: LinkGroup) -> LinkGroup:
+    """Links of one kind in two sites."""
+    if before is None:
+        return group
+    copper, links = before.copper + group.copper, before.links + group.links
+    return replace(
+        before,
+        links=links,
+        links_lower_bound=before.links_lower_bound + group.links_lower_bound,
+        copper_links=None if group.copper_links is None else copper,
+        medium=group.medium if before.medium == group.medium else "optical",
+    )
 
 
 def port_words(sizing: Sizing, ports: int) -> str:

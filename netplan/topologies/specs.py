@@ -293,8 +293,20 @@ class FabricSpec(Record, frozen=True, kw_only=True):
 
     @property
     def circuit_switch(self) -> str | None:
-        """Model of switch that joins the faces of cubes."""
+        """Model of circuit switch that joins the faces of cubes, or GPUs and rails."""
         return None
+
+    @property
+    def takes_circuits(self) -> bool:
+        """Whether circuit switches join it: those of any torus, of rails those that a file names.
+
+        Examples
+        --------
+        >>> names = ("torus-3d", "rail-only", "rail-only-ocs")
+        >>> [FABRICS.load(name).takes_circuits for name in names]
+        [True, False, True]
+        """
+        return self.reads("circuit_switch") and (self.switchless or bool(self.circuit_switch))
 
     @property
     def tile(self) -> Tile | None:

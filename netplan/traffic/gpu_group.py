@@ -19,7 +19,7 @@ from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
 from netplan.traffic.measured import Regimes, transfer
 from netplan.units import counted
 from netplan.workloads.accelerators import Accelerator
-from netplan.workloads.measured_links import POOLED, Links, MeasuredLink, NetworkBasis
+from netplan.workloads.measured_links import POOLED, Beyond, Links, MeasuredLink, NetworkBasis
 from netplan.workloads.operations import CollectiveKind
 
 GroupKind = CollectiveKind | Literal["send"]
@@ -195,10 +195,9 @@ class GpuGroup(Struct, frozen=True):
         ).bound_s
 
     @property
-    def beyond(self) -> bool:
-        """Whether the group lies on more domains than any that reduce in switches were measured."""
-        row = self.links.domain.in_switch_of(self.members)
-        return bool(row and row.most_domains and self.domains > row.most_domains)
+    def beyond(self) -> Beyond | None:
+        """The ring of a group on more domains than switches sum for."""
+        return beyond_of(self.links.domain, self.members, self.domains)
 
     @property
     def network(self) -> MeasuredLink:
@@ -216,8 +215,9 @@ class GpuGroup(Struct, frozen=True):
         if self.members > 1 and not (self.domains > 1 and as_fitted and self.network.fitted):
             ends.append(domain.ends(message_bytes))
         shares = [domain.larger_error] if self._untried(kind) else []
-        row, tree = domain.in_switch_of(self.members), self.network.tree
-        shares += [row.beyond_error] if kind != "send" and self.beyond and row else []
+        if kind != "send" and self.beyond:
+            ends.append((self.beyond.low * whole, self.beyond.high * whole))
+        tree = self.network.tree
         pair = kind == "all_reduce" and self.domains == TREE_DOMAINS
         shares += [tree.error] if pair and tree else []
         ends += [(whole / (1 + share), whole / (1 - share)) for share in shares if share]
@@ -236,8 +236,8 @@ class GpuGroup(Struct, frozen=True):
         Parameters
         ----------
         kind
-            A collective, or ``send``: all_reduces alone were measured between domains, and none
-            between more than two racks that could be used.
+            A collective, or ``send``: all_reduces alone were measured between domains, and
+            between more than two racks on one number of them.
 
         Returns
         -------
@@ -246,8 +246,12 @@ class GpuGroup(Struct, frozen=True):
         """
         if self.domains == 1:
             return None
-        if kind != "all_reduce" or self.beyond or not self._as_fitted(kind):
+        if kind != "all_reduce" or not self._as_fitted(kind):
             return "assumed"
+        row = self.links.domain.in_switch_of(self.members)
+        if self.beyond and row:
+            measured = (row.fitted_members, self.beyond.fitted_domains)
+            return "fitted" if measured == (self.members, self.domains) else "assumed"
         return self.network.basis(self.levels[1].network_kind)
 
     def _untried(self, kind: GroupKind) -> bool:
@@ -307,12 +311,7 @@ class GpuGroup(Struct, frozen=True):
 
     def _network_notes(self, kind: GroupKind) -> Iterator[str]:
         """The same of what crosses the network."""
-        if self.beyond:
-            yield (
-                f"Beyond two racks nothing is claimed: {counted(self.domains, 'HB domain')} of"
-                f" {self.members} are timed by the ring alone, and on 20 racks measured times were"
-                " up to half as long again."
-            )
+        yield from beyond_note(self.links.domain, self.members, self.domains)
         if kind != "all_reduce":
             yield (
                 "Across domains only all_reduce was measured: others are assumed to reach the same"
@@ -323,6 +322,34 @@ class GpuGroup(Struct, frozen=True):
                 "Steps from domain to domain are assumed; trees of more than two domains and sums"
                 " in the network's switches are left out."
             )
+
+
+def beyond_of(domain: MeasuredLink, members: int, domains: int) -> Beyond | None:
+    """The ring of groups of so many members of so many domains, if these are too many to sum up.
+
+    Examples
+    --------
+    >>> from netplan.workloads.measured_links import MEASURED_LINKS
+    >>> link = MEASURED_LINKS.load("nvlink-5")
+    >>> [beyond_of(link, *group) is not None for group in ((72, 2), (72, 3), (8, 20))]
+    [False, True, False]
+    """
+    row = domain.in_switch_of(members)
+    if row is None or row.most_domains is None or domains <= row.most_domains:
+        return None
+    return row.beyond
+
+
+def beyond_note(domain: MeasuredLink, members: int, domains: int) -> Iterator[str]:
+    """What times of such groups rest on; nothing where switches sum for them."""
+    beyond = beyond_of(domain, members, domains)
+    if beyond is not None:
+        yield (
+            f"Beyond two racks one public run is known, an all_reduce on {beyond.fitted_domains}:"
+            f" all_reduces on {counted(domains, 'HB domain')} with {members} GPUs of each are timed"
+            f" by its ring and may take {beyond.low:g} to {beyond.high:g} times as long; other"
+            " collectives keep the rates of one rack."
+        )
 
 
 def bus_factor(kind: GroupKind, gpus: int) -> float:

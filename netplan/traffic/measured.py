@@ -13,6 +13,8 @@ large      sum_i (a_i + l_i (g/M_i - g/M_(i+1))) + max_i (X_i + 2 sqrt(r_i X_i))
            shorter of its time and the network's the share that does not overlap is added
 in-switch  an all_reduce whose HB domain sums in its switches: there X = (1 + 1/n) D / (eta B), each
            GPU sends D and its reduced share, and no steps
+beyond     more HB domains than switches sum for: the large all_reduce, with the step and efficiency
+           of a ring that was measured on many of them
 tree       an all_reduce of exactly two HB domains, which form their sums, exchange them and hand
            them out, all chunks at once: a + X + 2 sqrt(r X), X = max(D / (n eta B), Z), where a, r,
            eta are those of the network's tree and Z is what the domain's own all_reduce takes to
@@ -27,8 +29,7 @@ all_to_all of 2 b among two. Rings, lines and meshes have no records: they keep 
 model's ring.
 
 Forms and numbers are fitted on measured tables (AIConfigurator 0.12.0) and public nccl-tests runs.
-Left out: reduction in the network's switches, trees of more than two HB domains, and more than two
-HB domains of over eight GPUs, where measured times grow faster with the domains.
+Left out: reduction in the network's switches, and trees of more than two HB domains.
 """
 
 from collections.abc import Iterable, Sequence
@@ -391,15 +392,31 @@ def _large(
         return np.where(there, use.fixed_s, 0.0), Ramped.of(use.s_per_byte, 0.0)
     steps = np.where(there, group / use.inside - group / (use.inside * use.members), 0.0)
     sent = measured_of(use.link, kind).large
-    slope = use.s_per_byte / sent.efficiency
+    step_s, efficiency = _ring_of(kind, use.link, use.members, group)
+    slope = use.s_per_byte / efficiency
     if kind == "all_to_all":
         # All that leaves the members below, not what members of the level exchange.
         steps = np.where(several, 0.0, steps)
         share = (use.members - 1) / use.members
         leaving = (group - use.inside) / group if use.forwards else share
         slope = slope * np.where(there, leaving / np.where(there, share, 1), 0)
-    fixed_s: Floats = there * sent.start_s + steps * sent.step_s
+    fixed_s: Floats = there * sent.start_s + steps * step_s
     return fixed_s, Ramped.of(slope, sent.ramp_s)
+
+
+def _ring_of(
+    kind: CollectiveKind, link: MeasuredLink, members: Floats, group: Floats
+) -> tuple[Amount, Amount]:
+    """A step of a ring in one level [s], and its efficiency [1]: of many HB domains their own."""
+    sent = measured_of(link, kind).large
+    step_s: Amount = sent.step_s
+    efficiency: Amount = sent.efficiency
+    for row in link.in_switch if kind == "all_reduce" else ():
+        if row.beyond and row.most_domains:
+            far = (members >= row.least_members) & (group > row.most_domains * members)
+            step_s = np.where(far, row.beyond.step_s, step_s)
+            efficiency = np.where(far, row.beyond.efficiency, efficiency)
+    return step_s, efficiency
 
 
 def _small(kind: CollectiveKind, uses: Sequence[LevelUse], several: Bools) -> Regime:

@@ -16,6 +16,10 @@ reductions and gathers, direct exchange the all_to_all, and all of them on level
 with each, of whose links a ring would leave most idle. The name of an algorithm
 (`netplan.traffic.algorithms`) is the same, with its own pairs on levels where it runs.
 
+*Uneven* exchanges, of experts that are loaded unevenly (`netplan.workloads.expert_load`), send w_j
+D/n to member j, or with ``back`` from it, w_j over all members 1 in the mean: as many bytes in all
+as even ones. ``hierarchical`` sends by the mean w of all members that lie behind one of a level.
+
 *Merged* dispatches of folded experts send a row once to each place that has experts of it
 (:func:`merged_traffic`).
 
@@ -36,9 +40,10 @@ reaches it once, also where several store the same.
 
 from collections.abc import Callable
 from math import prod
-from typing import Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Amount, Floats, Indices, Ints
 from netplan.errors import InputError
@@ -56,9 +61,41 @@ from netplan.traffic.matrix import (
 from netplan.traffic.placement import Placement
 from netplan.workloads.operations import EXPERTS, CollectiveKind
 
+Array = TypeVar("Array", bound=np.ndarray[Any, Any])
 Pattern = Literal["ring", "direct", "hierarchical"]
 Sent = Literal["ring", "direct"] | Callable[[CollectiveKind, int], Pairs]
 """Who sends to whom in one level."""
+
+
+class Loads(Struct, frozen=True, eq=False):
+    """What members of groups get of an exchange over the mean, or with ``back`` give to it.
+
+    Parameters
+    ----------
+    weights
+        Of the members of one group, 1 in the mean, shape (members,); or of all groups, shape
+        (groups, members) [1].
+    back
+        Whether they give as much.
+    """
+
+    weights: Floats
+    back: bool = False
+
+    def behind(self, n: int, inner: int) -> Floats:
+        """Weights of members at one level of n: the mean of all that lie behind each [1].
+
+        Rows go from level to level outwards, so that below the level each is at its place, with
+        those for every member further out.
+
+        Examples
+        --------
+        >>> Loads(np.array([1.0, 3.0, 0.0, 0.0])).behind(2, 1)
+        array([0.5, 1.5, 0.5, 1.5])
+        """
+        parts = self.weights.reshape(-1, n, inner)
+        means: Floats = np.tile(parts.mean(axis=0).ravel(), len(parts))
+        return means
 
 
 def both_ways(matrix: TrafficMatrix) -> TrafficMatrix:
@@ -99,7 +136,7 @@ def chain_traffic(
     )
 
 
-def collective_traffic(
+def collective_traffic(  # noqa: PLR0913 - what runs, and how
     collective: CollectiveKind,
     placement: Placement,
     dimensions: tuple[str, ...],
@@ -107,6 +144,7 @@ def collective_traffic(
     data_bytes: float,
     kind: str,
     pattern: Pattern | str = "ring",
+    uneven: Loads | None = None,
 ) -> TrafficMatrix:
     """Traffic of one collective, run at the same time by all groups over some dimensions.
 
@@ -121,6 +159,8 @@ def collective_traffic(
         Full message D [B].
     kind
         One of ``KINDS``.
+    uneven
+        Loads of the members of every group, where an all_to_all follows them.
 
     Raises
     ------
@@ -139,15 +179,60 @@ def collective_traffic(
     >>> float(round(100 * matrix.flow_bytes[inside].sum() / matrix.total_bytes, 2))
     98.41
     """
+    levels = collective_levels(
+        collective,
+        placement,
+        dimensions,
+        data_bytes=data_bytes,
+        kind=kind,
+        pattern=pattern,
+        uneven=uneven,
+    )
+    if pattern in ("ring", "direct"):
+        return levels[0][0]
+    return combine([no_traffic(placement.gpus), *(matrix for matrix, _ in levels)])
+
+
+def collective_levels(  # noqa: PLR0913 - as before
+    collective: CollectiveKind,
+    placement: Placement,
+    dimensions: tuple[str, ...],
+    *,
+    data_bytes: float,
+    kind: str,
+    pattern: Pattern | str = "ring",
+    uneven: Loads | None = None,
+) -> list[tuple[TrafficMatrix, int]]:
+    """Traffic of each level of a collective from the innermost out, and in how many steps it goes.
+
+    Parameters
+    ----------
+    collective, placement, dimensions, data_bytes, kind, pattern, uneven
+        As of :func:`collective_traffic`.
+
+    Returns
+    -------
+    list of tuple
+        Matrix of a level, and its steps: those of a ring, else 1; one level if there is no other.
+
+    Raises
+    ------
+    InputError
+        If a name or number is not allowed.
+    """
     check_choice("collective", collective, get_args(CollectiveKind))
     named = None if pattern in get_args(Pattern) else algorithm_of(pattern)
     check_number("data_bytes", data_bytes)
     if kind not in KINDS:
         raise InputError(f"unknown kind of traffic {kind!r}: use one of {', '.join(KINDS)}")
     members = placement.groups(*dimensions)
+    cluster = placement.gpus, kind
+    if uneven is not None and pattern in ("ring", "direct"):
+        return [(_sent_by_load(members, data_bytes, cluster, uneven), 1)]
     if pattern in ("ring", "direct"):
-        return _flat(collective, members, data_bytes, (placement.gpus, kind), pattern)
-    parts, inner = [no_traffic(placement.gpus)], 1
+        steps = max(1, members.shape[1] - 1) if pattern == "ring" else 1
+        return [(_flat(collective, members, data_bytes, cluster, pattern), steps)]
+    levels, inner = [], 1
     splits = placement.splits(*dimensions)
     switches: list[LevelKind] = ["switch"] * len(splits)
     for n, level_kind in zip(splits, (*placement.kinds, *switches), strict=False):
@@ -156,11 +241,47 @@ def collective_traffic(
         if named is not None and named.runs(collective, level_kind):
             within = named.pairs
         # Members that differ in this level only: the middle axis of (outer, n, inner), moved last.
-        level = members.reshape(len(members), -1, n, inner).swapaxes(2, 3).reshape(-1, n)
+        level = _of_level(members, n, inner)
         message = data_bytes if collective == "all_to_all" else data_bytes / inner
-        parts.append(_flat(collective, level, message, (placement.gpus, kind), within))
+        steps = max(1, n - 1) if within == "ring" else 1
+        if uneven is None:
+            levels.append((_flat(collective, level, message, cluster, within), steps))
+        else:
+            if within != "direct":
+                raise InputError(
+                    f"--collective-algorithm {pattern} sends alike to all, and experts are loaded"
+                    " unevenly: take pairwise, or leave --expert-skew out"
+                )
+            loads = uneven.behind(n, inner)
+            here = replace(uneven, weights=_of_level(np.tile(loads, (len(members), 1)), n, inner))
+            levels.append((_sent_by_load(level, message, cluster, here), 1))
         inner *= n
-    return combine(parts)
+    return levels
+
+
+def _of_level(members: Array, n: int, inner: int) -> Any:  # noqa: ANN401 - as the members are
+    """Members that differ in one level of n only, of groups that have ``inner`` below it."""
+    return members.reshape(len(members), -1, n, inner).swapaxes(2, 3).reshape(-1, n)
+
+
+def _sent_by_load(
+    members: Indices, data_bytes: float, cluster: tuple[int, str], uneven: Loads
+) -> TrafficMatrix:
+    """An all_to_all over whole groups whose bytes follow loads."""
+    gpus, kind = cluster
+    n = members.shape[1]
+    if n == 1 or data_bytes == 0:
+        return no_traffic(gpus)
+    first, second = np.nonzero(~np.eye(n, dtype=bool))
+    weights = np.broadcast_to(uneven.weights, members.shape)
+    flow_bytes = data_bytes / n * weights[:, first if uneven.back else second]
+    return flows_matrix(
+        gpus,
+        source=members[:, first].ravel(),
+        destination=members[:, second].ravel(),
+        flow_bytes=flow_bytes.ravel(),
+        kind=kind,
+    )
 
 
 def met(places: Amount, copies: Amount) -> Amount:
@@ -173,7 +294,9 @@ def met(places: Amount, copies: Amount) -> Amount:
     return many
 
 
-def merged_traffic(placement: Placement, *, data_bytes: float, kind: str) -> TrafficMatrix:
+def merged_traffic(
+    placement: Placement, *, data_bytes: float, kind: str, uneven: Loads | None = None
+) -> TrafficMatrix:
     """Traffic of a dispatch of folded experts, or of a combination, in which copies go together.
 
     Of D bytes that a GPU has for its experts, k copies of every row, N HB domains of a group of x
@@ -190,6 +313,8 @@ def merged_traffic(placement: Placement, *, data_bytes: float, kind: str) -> Tra
         D [B].
     kind
         One of ``KINDS``.
+    uneven
+        Loads of the GPUs of every group, where they are not alike.
 
     Returns
     -------
@@ -214,16 +339,26 @@ def merged_traffic(placement: Placement, *, data_bytes: float, kind: str) -> Tra
     over = inside * domains
     if 1 in (inside, domains):
         message = row_bytes * float(met(over, copies))
+        if uneven is not None:
+            return _sent_by_load(members, message, everywhere, uneven)
         return _flat("all_to_all", members, message, everywhere, "direct")
     by_place = members.reshape(-1, domains, inside)
     across = row_bytes * float(met(domains, copies))
     handed = row_bytes * float(met(over, copies)) * (over - 1) / over * inside / (inside - 1)
-    return combine(
-        _flat("all_to_all", part, message, everywhere, "direct")
-        for part, message in (
-            (by_place.swapaxes(1, 2).reshape(-1, domains), across),
-            (by_place.reshape(-1, inside), handed),
+    parts = (
+        (by_place.swapaxes(1, 2).reshape(-1, domains), across),
+        (by_place.reshape(-1, inside), handed),
+    )
+    if uneven is None:
+        return combine(
+            _flat("all_to_all", part, message, everywhere, "direct") for part, message in parts
         )
+    shares = np.reshape(uneven.weights, (domains, inside))
+    of_domains = replace(uneven, weights=shares.mean(axis=1))
+    loads = (of_domains, replace(uneven, weights=np.tile(shares, (len(members), 1))))
+    return combine(
+        _sent_by_load(part, message, everywhere, load)
+        for (part, message), load in zip(parts, loads, strict=True)
     )
 
 

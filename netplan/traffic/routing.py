@@ -64,8 +64,8 @@ from netplan.traffic.routing_ecmp import Arcs, ecmp_loads, make_arcs
 from netplan.traffic.routing_joined import (
     JoinedMap,
     has_joined_switches,
-    joined_loads,
     joined_map,
+    joined_ways,
     mixed_with_hosts,
     switch_ways,
 )
@@ -262,6 +262,11 @@ Routing = Literal[
     "adaptive",
 ]
 
+SYNONYMS = (("spray", "ecmp"),)
+"""Words of users for a routing, and its own: packet spraying is an even split."""
+
+ROUTINGS = (*get_args(Routing), *(word for word, _ in SYNONYMS))
+
 
 def link_loads(
     graph: FabricGraph,
@@ -372,7 +377,7 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         """Load of the links inside HB domains [B], shape (2, links); all others are 0."""
         graph = self.graph
         if rng is not None or not self._has_stars:
-            return _along(self._domain_arcs, leg, rng)
+            return self._along(self._domain_arcs, leg, rng)
         loads = np.zeros((2, graph.link_count))
         links = graph.links_with("hb")
         gpu = graph.source[links]
@@ -388,7 +393,7 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         if routing == "dimension-order":
             return torus_loads(graph, leg, self._laid)
         if routing == "minimal-adaptive" and self._laid is not None:  # refuses what is no torus
-            return _along(self._network_arcs, leg, None)
+            return self._along(self._network_arcs, leg, None)
         dragonfly = is_dragonfly(graph)
         if routing == "adaptive" or (routing == "valiant" and not dragonfly):
             return self._joined_loads(leg, mixed=routing == "adaptive")
@@ -399,9 +404,15 @@ class Router(Struct, frozen=True, eq=False, dict=True):
             return loads + self._dragonfly_hosts(leg)
         if rng is None and self._tree is not None and not leg.empty:
             return clos_loads(self._tree, leg, graph.link_count)
-        return (
-            np.zeros((2, graph.link_count)) if leg.empty else _along(self._network_arcs, leg, rng)
-        )
+        nothing = np.zeros((2, graph.link_count))
+        return nothing if leg.empty else self._along(self._network_arcs, leg, rng)
+
+    def _along(self, arcs: Arcs, leg: Leg, rng: np.random.Generator | None) -> Floats:
+        """Load of some links under ECMP [B], shape (2, links); all others are 0."""
+        flows = leg.listed()
+        check_reached(self.graph, arcs, flows)
+        routed = ecmp_loads(arcs, flows.source, flows.destination, flows.flow_bytes, rng)
+        return routed.reshape(2, -1)
 
     def _dragonfly_hosts(self, leg: Leg) -> Floats:
         """Load of the links of hosts of a dragonfly [B], shape (2, links)."""
@@ -421,14 +432,23 @@ class Router(Struct, frozen=True, eq=False, dict=True):
             )
         if leg.empty:
             return np.zeros((2, graph.link_count))
-        if not is_dragonfly(graph):
-            return joined_loads(self._joined, leg, switch_ways, mixed=mixed)
-        dragonfly, hosts = dragonfly_map(graph), self._dragonfly_hosts(leg)
-        detours = dragonfly_detours(dragonfly, leg, graph.link_count)
+        hosts, direct, detours = self._ways(leg)
         if not mixed:
             return hosts + detours
-        direct = dragonfly_loads(dragonfly, leg, graph.link_count, "minimal")
         return mixed_with_hosts(graph, hosts, direct, detours)
+
+    def _ways(self, leg: Leg) -> tuple[Floats, Floats, Floats]:
+        """Loads of hosts' links, and of both ways between switches that are joined directly [B]."""
+        graph = self.graph
+        if not is_dragonfly(graph):
+            return joined_ways(self._joined, leg, switch_ways)
+        dragonfly = dragonfly_map(graph)
+        direct = dragonfly_loads(dragonfly, leg, graph.link_count, "minimal")
+        return (
+            self._dragonfly_hosts(leg),
+            direct,
+            dragonfly_detours(dragonfly, leg, graph.link_count),
+        )
 
     @cached_property
     def _own(self) -> Routing:
@@ -459,7 +479,12 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         """Whether HB domains do what the network alone does not: join all GPUs."""
         if self.forwarding is not None:
             return self.forwarding
-        return has_domains(self.graph) and not joins_all(self.graph, self._network)
+        if not has_domains(self.graph):
+            return False
+        tree = self._tree
+        if tree is not None:  # joins what is below one position at the top
+            return bool(tree.parents[-1].any())
+        return not joins_all(self.graph, self._network)
 
     @cached_property
     def _has_stars(self) -> bool:
@@ -494,11 +519,25 @@ def _joined_map(graph: FabricGraph) -> JoinedMap:
     return joined_map(graph, Router(graph)._network)  # noqa: SLF001 - of this module
 
 
-def _along(arcs: Arcs, leg: Leg, rng: np.random.Generator | None) -> Floats:
-    """Load of some links under ECMP [B], shape (2, links); all others are 0."""
-    flows = leg.listed()
-    routed = ecmp_loads(arcs, flows.source, flows.destination, flows.flow_bytes, rng)
-    return routed.reshape(2, -1)
+def check_reached(graph: FabricGraph, arcs: Arcs, leg: Leg) -> None:
+    """Refuse flows whose ends some links do not join.
+
+    Parameters
+    ----------
+    graph, arcs
+        The fabric, and these links.
+    leg
+        Flows between its nodes.
+
+    Raises
+    ------
+    InputError
+        If they do not: which ends of which flow.
+    """
+    apart = np.flatnonzero(arcs.part[leg.source] != arcs.part[leg.destination])
+    if len(apart):
+        first, last = (graph.node_name(int(end[apart[0]])) for end in (leg.source, leg.destination))
+        raise InputError(f"{first} cannot reach {last}: no path of {graph.name} joins them")
 
 
 def _parts(graph: FabricGraph, links: Ints) -> Ints:

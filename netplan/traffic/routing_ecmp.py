@@ -14,7 +14,7 @@ what its neighbours knew. (Then et al., "The more the merrier: efficient multi-s
 traversal", VLDB 2014.)
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import cast
 
@@ -33,6 +33,10 @@ FEW = 4
 BATCH_CELLS = 1 << 20
 """Destinations x nodes that are worked on at once, but for 64 destinations of larger graphs."""
 BATCH_FLOWS = 1 << 18
+
+Pick = Callable[[Words, AnyInts, int, Ints], Ints]
+"""Chooses an arc for each flow, shape (flows,): by its word, where it is, how many hops are left,
+and how many arcs lead nearer."""
 
 
 class Arcs(Struct, frozen=True, eq=False, dict=True):
@@ -131,16 +135,107 @@ def ecmp_loads(
             f"no path leads from node {source[apart[0]]} to node {destination[apart[0]]}:"
             " the graph is not connected"
         )
-    hashes = None if rng is None else _hashes(source, destination, rng)
+    hashes = None if rng is None else flow_hashes(source, destination, rng)
     flows = _lifted(arcs, _Flows(source, destination, flow_bytes, hashes), loads)
     if hashes is None and arcs.weight is None:
         flows = _between_neighbours(arcs, flows, loads)
     for batch in _batches(arcs, flows):
-        passed = batch.push_flow() if hashes is None else batch.walk()
-        for code, amount in passed:
+        passed = batch.push_flow() if hashes is None else batch.walk(hashed_arc)
+        for code, amount, _ in passed:
             # Few arcs of a large graph: adding in place beats a full-length sum a batch.
             np.add.at(loads, code, amount)
     return loads
+
+
+def ecmp_paths(
+    arcs: Arcs, source: AnyInts, destination: AnyInts, words: Words, pick: Pick
+) -> tuple[Ints, Ints]:
+    """The arcs of each flow where every flow takes one at every hop: flows, and codes of arcs.
+
+    Flows that are hashed with :func:`flow_hashes` and :func:`hashed_arc` take the paths whose loads
+    :func:`ecmp_loads` gives. That no path joins the ends of a flow is an error.
+
+    Examples
+    --------
+    A square 0-1-3-2-0: one path of two arcs from 0 to 3.
+
+    >>> arcs = make_arcs(np.array([0, 1, 3, 2]), np.array([1, 3, 2, 0]), np.ones(4, bool))
+    >>> ends = np.array([0]), np.array([3])
+    >>> words = flow_hashes(*ends, np.random.default_rng(1))
+    >>> ecmp_paths(arcs, *ends, words, hashed_arc)
+    (array([0, 0]), array([0, 1]))
+    """
+    number = np.arange(len(source))
+    if not len(source):
+        return number, number
+    single, above, code, back = _only_links(arcs)
+    flows_on, arcs_taken, ends = [], [], []
+    for end, arc in ((source, code), (destination, back)):
+        lifts = single[end]
+        flows_on.append(number[lifts])
+        arcs_taken.append(arc[end[lifts]])
+        ends.append(np.where(lifts, above[end], end))
+    apart = ends[0] != ends[1]
+    # What a flow carries is its number here, so that the walk says whose each arc is.
+    carried = number[apart].astype(np.float64)
+    for batch in _batches(arcs, _Flows(ends[0][apart], ends[1][apart], carried, words[apart])):
+        for taken, numbers, _ in batch.walk(pick):
+            flows_on.append(numbers.astype(np.int64))
+            arcs_taken.append(taken)
+    return np.concatenate(flows_on), np.concatenate(arcs_taken)
+
+
+def ecmp_shares(
+    arcs: Arcs, source: AnyInts, destination: AnyInts
+) -> Iterator[tuple[Ints, Ints, Floats]]:
+    """The arcs of each flow where every flow splits evenly at every hop, some flows at a time.
+
+    Flows, codes of arcs and the share of the flow on each [1], shape (entries,) each; loads are
+    those of :func:`ecmp_loads`. That no path joins the ends of a flow is an error.
+
+    Examples
+    --------
+    A square 0-1-3-2-0: from 0 to 3 half of the traffic goes each way.
+
+    >>> arcs = make_arcs(np.array([0, 1, 3, 2]), np.array([1, 3, 2, 0]), np.ones(4, bool))
+    >>> (flow, code, share), *_ = ecmp_shares(arcs, np.array([0]), np.array([3]))
+    >>> sorted(zip(code.tolist(), share.tolist()))
+    [(0, 0.5), (1, 0.5), (6, 0.5), (7, 0.5)]
+    """
+    number, nodes = np.arange(len(source)), np.int64(len(arcs.forwards))
+    if not len(source):
+        return
+    single, above, code, back = _only_links(arcs)
+    ends = []
+    for end, arc in ((source, code), (destination, back)):
+        lifts = single[end]
+        if lifts.any():
+            yield number[lifts], arc[end[lifts]], np.ones(int(lifts.sum()))
+        ends.append(np.where(lifts, above[end], end))
+    apart = np.flatnonzero(ends[0] != ends[1])
+    pairs, which = np.unique(ends[0][apart] * nodes + ends[1][apart], return_inverse=True)
+    order = np.argsort(which, kind="stable")
+    whose = np.searchsorted(which[order], np.arange(len(pairs) + 1))
+    step = max(BITS, BATCH_CELLS // int(nodes))
+    for begin in range(0, len(pairs), step):
+        first, last = np.divmod(pairs[begin : begin + step], nodes)
+        slot = np.arange(len(first))
+        scratch = np.empty(len(first) * int(nodes), np.int64)
+        batch = _Batch(arcs, last, slot, first, np.ones(len(first)), None, scratch)
+        parts = list(batch.push_flow())
+        pair, taken, share = (np.concatenate([part[i] for part in parts]) for i in (2, 0, 1))
+        # All flows between two nodes split alike.
+        flows = np.diff(whose)[begin + pair]
+        entry = np.repeat(np.arange(len(pair)), flows)
+        place = np.arange(len(entry)) - np.repeat(np.cumsum(flows) - flows, flows)
+        flow = apart[order[whose[begin + pair[entry]] + place]]
+        yield flow, taken[entry], share[entry]
+
+
+def hashed_arc(words: Words, node: AnyInts, hops: int, choices: Ints) -> Ints:  # noqa: ARG001 - a Pick
+    """The arc of each flow by its hash, mixed with the hop."""
+    shares = (hash64(words ^ np.uint64(hops)) >> np.uint64(11)) * 2.0**-53
+    return (shares * choices).astype(np.int64)
 
 
 class _Flows(Struct, frozen=True, eq=False):
@@ -152,18 +247,43 @@ class _Flows(Struct, frozen=True, eq=False):
     hashes: Words | None
 
 
-def _hashes(source: AnyInts, destination: AnyInts, rng: np.random.Generator) -> Words:
-    """What switches hash of each flow, shape (flows,): its ends, its number among equal ones."""
+def flow_hashes(
+    source: AnyInts, destination: AnyInts, rng: np.random.Generator, connection: Ints | None = None
+) -> Words:
+    """What switches hash of each flow, shape (flows,): its ends, its number among equal ones.
+
+    Numbers of connection 0 of each are those without connections; those of others follow them.
+
+    >>> ends = np.zeros(2, np.int64), np.ones(2, np.int64)
+    >>> two, one = (flow_hashes(*ends, np.random.default_rng(7), connection)
+    ...             for connection in (np.array([0, 3]), None))
+    >>> (two == one).tolist()
+    [True, False]
+    """
     nodes = np.int64(max(int(source.max()), int(destination.max())) + 1)
     pair = source * nodes + destination
-    order = np.argsort(pair, kind="stable")
-    begins = np.flatnonzero(np.diff(pair[order], prepend=-1))
-    number = np.empty(len(pair), np.uint64)
-    number[order] = np.arange(len(pair)) - np.repeat(begins, np.diff(begins, append=len(pair)))
+    if connection is None or not connection.any():
+        number = places(pair)
+    else:
+        number = places(pair * (connection.max() + 1) + connection)
+        _, whose = np.unique(pair, return_inverse=True)
+        equal = np.zeros(len(pair), np.int64)
+        np.maximum.at(equal, whose, number + 1)
+        number += connection * equal[whose]
     hashes = np.full(len(pair), rng.integers(1 << 63, dtype=np.uint64))
     for word in (source, destination, number):
         hashes = hash64(hashes ^ word.astype(np.uint64))
     return hashes
+
+
+def _only_links(arcs: Arcs) -> tuple[Bools, AnyInts, Ints, Ints]:
+    """Of each node whether it has one link, where that leads, and its codes there and back."""
+    degree = np.diff(arcs.indptr)
+    only = np.minimum(arcs.indptr[:-1], len(arcs.head) - 1)
+    above = arcs.head[only]
+    single = (degree == 1) & arcs.forwards[above] & (degree[above] > 1)
+    code = arcs.code[only]
+    return single, above, code, (code + arcs.size // 2) % arcs.size
 
 
 def _lifted(arcs: Arcs, flows: _Flows, loads: Floats) -> _Flows:
@@ -173,12 +293,7 @@ def _lifted(arcs: Arcs, flows: _Flows, loads: Floats) -> _Flows:
     """
     source, destination, amount = flows.source, flows.destination, flows.amount
     nodes = len(arcs.forwards)
-    degree = np.diff(arcs.indptr)
-    only = np.minimum(arcs.indptr[:-1], len(arcs.head) - 1)
-    above = arcs.head[only]
-    single = (degree == 1) & arcs.forwards[above] & (degree[above] > 1)
-    code = arcs.code[only]
-    back = (code + arcs.size // 2) % arcs.size
+    single, above, code, back = _only_links(arcs)
     ends = []
     for end, arc in ((source, code), (destination, back)):
         lifts = single[end]
@@ -245,7 +360,7 @@ class _Batch(Struct, frozen=True, eq=False):
         words, forwards = int(self.slot.max()) // BITS + 1, -self.arcs.forwards.astype(np.int64)
         passing = [np.zeros((words, len(forwards)), np.int64)]
         word, bit = in_words(self.slot)
-        passing[0][word, self.target] = bit
+        np.bitwise_or.at(passing[0], (word, self.target), bit)
         seen, hops = passing[0].copy(), np.zeros(len(self.node), np.int64)
         left = np.arange(len(self.node))
         while len(left):
@@ -281,8 +396,8 @@ class _Batch(Struct, frozen=True, eq=False):
         near = np.flatnonzero(passing[word[origin], self.arcs.head[arc]] & bit[origin])
         return origin[near], arc[near]
 
-    def push_flow(self) -> Iterator[tuple[Ints, Floats]]:
-        """Split evenly: arcs and what passes over them, level by level from the farthest."""
+    def push_flow(self) -> Iterator[tuple[Ints, Floats, Ints]]:
+        """Split evenly: arcs, what passes over them, and slots, by level from the farthest."""
         start, passing = self.search()
         slot, amount = np.empty(0, np.int64), np.empty(0)
         node: AnyInts = slot
@@ -296,8 +411,8 @@ class _Batch(Struct, frozen=True, eq=False):
             slot, node = slot[first], node[first]
             origin, arc = self.downhill(passing[level - 1], slot, node)
             amount = self.split(amount, origin, arc)
-            yield self.arcs.code[arc], amount
             slot, node = slot[origin], self.arcs.head[arc]
+            yield self.arcs.code[arc], amount, slot
 
     def split(self, amount: Floats, origin: Ints, arc: Ints) -> Floats:
         """What each arc takes of the amounts of the nodes that they leave."""
@@ -306,18 +421,17 @@ class _Batch(Struct, frozen=True, eq=False):
         share = self.arcs.weight[arc]
         return (amount / sum_by(origin, share, len(amount)))[origin] * share
 
-    def walk(self) -> Iterator[tuple[Ints, Floats]]:
-        """Send each flow over one arc at every hop, by what is hashed of it."""
+    def walk(self, pick: Pick) -> Iterator[tuple[Ints, Floats, Ints]]:
+        """Send each flow over one arc at every hop: arcs, what passes over them, and slots."""
         left, passing = self.search()
         node, hashes = self.node.copy(), cast("Words", self.hashes)
         for level in range(len(passing) - 1, 0, -1):
             moving = np.flatnonzero(left >= level)
             origin, arc = self.downhill(passing[level - 1], self.slot[moving], node[moving])
             choices = np.bincount(origin, minlength=len(moving))
-            shares = (hash64(hashes[moving] ^ np.uint64(level)) >> np.uint64(11)) * 2.0**-53
-            pick = (shares * choices).astype(np.int64)
-            taken = arc[np.cumsum(choices) - choices + pick]
-            yield self.arcs.code[taken], self.amount[moving]
+            picked = pick(hashes[moving], node[moving], level, choices)
+            taken = arc[np.cumsum(choices) - choices + picked]
+            yield self.arcs.code[taken], self.amount[moving], self.slot[moving]
             node[moving] = self.arcs.head[taken]
 
 

@@ -40,7 +40,7 @@ import numpy as np
 from msgspec import Struct
 from scipy.sparse import coo_array, csc_array, csr_array, diags_array
 
-from netplan.arrays import AnyInts, Bools, Floats, Indices, Ints
+from netplan.arrays import AnyInts, Bools, Floats, Indices, Ints, distinct_values
 from netplan.records import replace
 from netplan.topologies.families.spreading import Pairs, Spread, SwitchMesh
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph, connected_parts, host_ends
@@ -194,7 +194,7 @@ def joined_map(graph: FabricGraph, network: Ints, relays: Matrix | None = None) 
     group = connected_parts(graph.node_count, graph.source[inside], graph.target[inside])
     tier = graph.node_tier[graph.node_kind == SWITCH].min(initial=1)
     planes = []
-    for plane_part in np.unique(part[switch]):
+    for plane_part in distinct_values(part[switch]):
         node = np.flatnonzero((part == plane_part) & (graph.node_kind != GPU))
         takes_hosts = graph.node_tier[node] == tier
         node = np.concatenate((node[takes_hosts], node[~takes_hosts]))
@@ -236,8 +236,8 @@ Ways = Callable[[FabricGraph, Plane, Matrix], tuple[Floats, Floats]]
 (2, links) each."""
 
 
-def joined_loads(joined: JoinedMap, leg: Leg, ways: Ways, *, mixed: bool = True) -> Floats:
-    """Load of all network links [B], shape (2, links).
+def joined_ways(joined: JoinedMap, leg: Leg, ways: Ways) -> tuple[Floats, Floats, Floats]:
+    """Loads of the links of hosts, and between switches over both ways [B], (2, links) each.
 
     Parameters
     ----------
@@ -245,8 +245,6 @@ def joined_loads(joined: JoinedMap, leg: Leg, ways: Ways, *, mixed: bool = True)
         The switches, and the traffic.
     ways
         Both ways between the switches of a plane: :func:`switch_ways`, or those of dragonflies.
-    mixed
-        Whether the best mix of both is taken; all takes detours otherwise.
     """
     graph = joined.graph
     hosts, direct, detours = np.zeros((3, 2, graph.link_count))
@@ -256,7 +254,7 @@ def joined_loads(joined: JoinedMap, leg: Leg, ways: Ways, *, mixed: bool = True)
             shortest, detour = ways(graph, plane, plane.demand(part))
             direct += shortest
             detours += detour
-    return mixed_with_hosts(graph, hosts, direct, detours) if mixed else hosts + detours
+    return hosts, direct, detours
 
 
 def _host_loads(graph: FabricGraph, plane: Plane, leg: Leg) -> Floats:
@@ -304,9 +302,15 @@ def _in_groups(graph: FabricGraph, plane: Plane, demand: Matrix) -> Floats:
 
 def mixed_with_hosts(graph: FabricGraph, hosts: Floats, direct: Floats, detours: Floats) -> Floats:
     """Loads of all network links by the best mix of both ways, beside those of hosts [B]."""
+    share = share_with_hosts(graph, hosts, direct, detours)
+    return hosts + (share * direct + (1 - share) * detours)
+
+
+def share_with_hosts(graph: FabricGraph, hosts: Floats, direct: Floats, detours: Floats) -> float:
+    """What goes direct in the best mix of both ways, beside the loads of hosts [1]."""
     rate = np.broadcast_to(graph.bytes_per_s, hosts.shape)
     least_s = float(np.divide(hosts, rate, out=np.zeros_like(hosts), where=rate > 0).max())
-    return hosts + best_mix(direct, detours, rate, least_s)
+    return direct_share(direct, detours, rate, least_s)
 
 
 def best_mix(direct: Floats, detours: Floats, bytes_per_s: Floats, least_s: float) -> Floats:
@@ -324,6 +328,12 @@ def best_mix(direct: Floats, detours: Floats, bytes_per_s: Floats, least_s: floa
     >>> best_mix(np.array([8.0, 0, 0, 0]), np.full(4, 4.0), np.ones(4), 6.0).tolist()
     [6.0, 2.0, 2.0, 2.0]
     """
+    share = direct_share(direct, detours, bytes_per_s, least_s)
+    return share * direct + (1 - share) * detours
+
+
+def direct_share(direct: Floats, detours: Floats, bytes_per_s: Floats, least_s: float) -> float:
+    """What goes direct in :func:`best_mix` [1]."""
     used = bytes_per_s > 0
     direct_s, detours_s = (
         np.where(used, loads / np.where(used, bytes_per_s, 1), 0) for loads in (direct, detours)
@@ -331,8 +341,7 @@ def best_mix(direct: Floats, detours: Floats, bytes_per_s: Floats, least_s: floa
     least_s = max(least_s, _least_busy(direct_s.ravel(), detours_s.ravel()))
     rising = direct_s > detours_s
     room = (least_s - detours_s[rising]) / (direct_s - detours_s)[rising]
-    share = min(1.0, float(room.min(initial=1.0)))
-    return share * direct + (1 - share) * detours
+    return min(1.0, float(room.min(initial=1.0)))
 
 
 def _least_busy(direct_s: Floats, detours_s: Floats) -> float:

@@ -22,7 +22,14 @@ from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.traffic.algorithms import check_number
 from netplan.traffic.matrix import TrafficMatrix, combine
-from netplan.traffic.patterns import Pattern, chain_traffic, collective_traffic, merged_traffic
+from netplan.traffic.patterns import (
+    Loads,
+    Pattern,
+    chain_traffic,
+    collective_levels,
+    collective_traffic,
+    merged_traffic,
+)
 from netplan.traffic.placement import Placement
 from netplan.workloads.operations import EXPERTS
 from netplan.workloads.program import CollectiveUse, Program, splits, stage_layers
@@ -72,21 +79,51 @@ def use_traffic(
     return matrix.relabelled(placement.gpu_of_rank, gpus)
 
 
+def use_levels(
+    use: CollectiveUse, placement: Placement, algorithm: Pattern | str, *, gpus: int
+) -> list[tuple[TrafficMatrix, int]]:
+    """The same, level by level from the innermost out, and in how many steps each level goes."""
+    if use.collective == "all_to_all" and placement.merged_copies and use.dimensions == EXPERTS:
+        return [(use_traffic(use, placement, algorithm, gpus=gpus), 1)]
+    levels = collective_levels(
+        use.collective,
+        placement,
+        use.dimensions,
+        data_bytes=use.data_bytes,
+        kind=use.kind,
+        pattern=_pattern_of(use, algorithm),
+        uneven=_loads_of(use),
+    )
+    return [(matrix.relabelled(placement.gpu_of_rank, gpus), steps) for matrix, steps in levels]
+
+
+def _pattern_of(use: CollectiveUse, algorithm: Pattern | str) -> Pattern | str:
+    """Who talks to whom: what goes to all, as tokens of experts, sends around no ring."""
+    return "direct" if use.collective == "all_to_all" and algorithm == "ring" else algorithm
+
+
+def _loads_of(use: CollectiveUse) -> Loads | None:
+    """Loads of the GPUs of a group, where experts are loaded unevenly."""
+    return Loads(np.array(use.weights), use.back) if use.weights else None
+
+
 def _among_ranks(
     use: CollectiveUse, placement: Placement, algorithm: Pattern | str
 ) -> TrafficMatrix:
-    """The same between ranks; what goes to all, as tokens of experts, sends around no ring."""
+    """The same between ranks."""
     to_all = use.collective == "all_to_all"
     if to_all and placement.merged_copies and use.dimensions == EXPERTS:
-        return merged_traffic(placement, data_bytes=use.data_bytes, kind=use.kind)
-    pattern = "direct" if to_all and algorithm == "ring" else algorithm
+        return merged_traffic(
+            placement, data_bytes=use.data_bytes, kind=use.kind, uneven=_loads_of(use)
+        )
     matrix = collective_traffic(
         use.collective,
         placement,
         use.dimensions,
         data_bytes=use.data_bytes,
         kind=use.kind,
-        pattern=pattern,
+        pattern=_pattern_of(use, algorithm),
+        uneven=_loads_of(use),
     )
     if use.stage == "each":
         return matrix

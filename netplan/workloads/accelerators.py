@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field, structs
 
-from netplan.catalog import Catalog, Record, Sourced, user_roots
+from netplan.catalog import Catalog, Record, Sourced, shipped_root, user_roots
 from netplan.errors import CatalogError, one_line
 from netplan.inputs.choices import Execution, Precision
 from netplan.records import (
@@ -21,7 +21,7 @@ from netplan.records import (
     PositiveShare,
 )
 from netplan.units import gbps
-from netplan.workloads.measured_rates import MeasuredRates
+from netplan.workloads.measured_rates import KernelTables, MeasuredRates
 from netplan.workloads.power_caps import PowerCaps, no_cap
 
 AttentionKernel = Literal["unfused", "fa2", "cudnn"]
@@ -33,6 +33,10 @@ USABLE_SHARE = 0.98
 MOST_USABLE = 1.08
 """Capacity in GiB, as drivers count, over that in GB on the box, is 1.074 at the most [1]."""
 
+
+TABLES_FOLDER = "traffic/kernel-tables"
+TABLE_SUFFIXES = (".csv", ".csv.gz")
+"""Where tables of measured kernels lie below the root of a catalog, and how their files end."""
 
 Generation = Literal["hopper", "blackwell", "tpu"]
 """Of which kind a chip's kernels are."""
@@ -119,6 +123,9 @@ class Accelerator(Record, frozen=True, kw_only=True):
     by which halls place it and by which the gear of its HB domains is counted. ``sources`` gives
     the origin of single values by key.
 
+    ``cage_cards`` cards of a server share a cage, whose module then carries a link of each: two in
+    a DGX H100, whose eight cards have four twin-port cages.
+
     What follows is for mapping kernels onto the chip. ``tiles`` compute tiles multiply
     ``vector_width`` x ``stage_height`` numbers a cycle each; a chip without them computes at
     ``compute_utilisation`` of its peak. ``execution`` says whether kernels run one by one, or are
@@ -134,7 +141,8 @@ class Accelerator(Record, frozen=True, kw_only=True):
     other software than GPUs do; empty where it is the stack that a run asks for.
 
     ``training`` says what whole runs reach, ``measured`` what single kernels take: numbers of the
-    one are never used for the other.
+    one are never used for the other. ``tables`` names measured times of kernels, which serving
+    interpolates (`netplan.workloads.kernel_tables`).
 
     ``power_caps`` are what it computes under a limit of its power. Where one is asked for, in watts
     or as a share of ``power_w``, `load` makes the chip slower by them and ``power_w`` that limit;
@@ -169,6 +177,7 @@ class Accelerator(Record, frozen=True, kw_only=True):
     sold_as: str = ""
     chip_ports: NonNegativeInt = 0
     network_cards: PositiveInt = 1
+    cage_cards: PositiveInt = 1
     tiles: PositiveInt | None = None
     vector_width: PositiveInt | None = None
     stage_height: PositiveInt | None = None
@@ -182,6 +191,7 @@ class Accelerator(Record, frozen=True, kw_only=True):
     host_bytes_per_s: NonNegativeFloat = 0.0
     training: TrainingRates | None = None
     measured: MeasuredRates | None = None
+    tables: KernelTables | None = None
     sources: dict[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -258,11 +268,14 @@ class AcceleratorCatalog(Catalog[Accelerator], frozen=True):
 
         Another capacity is usable in the same share, unless that is given, too.
         """
-        accelerator = super().load(name, roots, self._scaled(name, roots, overrides or {}))
-        accelerator = self._capped(accelerator, roots)
+        return super().load(name, roots, self._scaled(name, roots, overrides or {}))
+
+    def completed(self, record: Accelerator, path: Path, roots: Sequence[Path]) -> Accelerator:
+        """The accelerator under its power cap, with the places of its tables."""
+        accelerator = _placed(self._capped(record, roots), path, roots)
         if accelerator.measured is None:
             return accelerator
-        measured, path = accelerator.measured, self.find(name, roots)
+        measured = accelerator.measured
         for key, table in measured.tables.items():
             if Path(table).name != table:
                 raise CatalogError(
@@ -300,6 +313,7 @@ class AcceleratorCatalog(Catalog[Accelerator], frozen=True):
             training=chip.training
             and chip.training.changed(peaks=_slowed(chip.training.peaks, speed)),
             measured=chip.measured and chip.measured.slowed(speed),
+            tables=chip.tables and chip.tables.changed(speed=speed),
         )
 
     def _scaled(
@@ -316,6 +330,32 @@ class AcceleratorCatalog(Catalog[Accelerator], frozen=True):
                     usable = capacity / file.memory_bytes * file.usable_bytes
                     return {**overrides, f"{role}.usable_bytes": repr(usable)}
         return overrides
+
+
+def _placed(chip: Accelerator, path: Path, roots: Sequence[Path]) -> Accelerator:
+    """The accelerator with the places of its tables of kernels, read or not; a user's come first.
+
+    Raises
+    ------
+    CatalogError
+        If a table is no name.
+    """
+    if chip.tables is None:
+        return chip
+    places = {}
+    for kind, name in chip.tables.named.items():
+        if Path(name).name != name:
+            raise CatalogError(
+                f"{path}: tables.{kind}: got {one_line(name)!r}: give the name of a table in"
+                f" {TABLES_FOLDER}"
+            )
+        files = [
+            root / TABLES_FOLDER / f"{name}{suffix}"
+            for root in (*roots, shipped_root())
+            for suffix in TABLE_SUFFIXES
+        ]
+        places[kind] = str(next((file for file in files if file.is_file()), files[-1]))
+    return chip.changed(tables=chip.tables.changed(**places))
 
 
 def _slowed(rates: dict[Precision, float], speed: float) -> dict[Precision, float]:

@@ -151,6 +151,7 @@ def attention(local: ops.Local, *, stores_scores: bool) -> ops.Operation:
         ),
         result=ops.Tensor(rows, v),
         shapes=(ops.Shape(rows, q, keys, maps), ops.Shape(rows, keys, v, maps)),
+        scores=True,
         attention=local.attention,
     )
 

@@ -32,11 +32,6 @@ class _Sums(Struct, frozen=True):
     projections: int
     scores: int
 
-    @property
-    def attention(self) -> int:
-        """Projections and score products: 6 for training, 2 for one recomputed forward pass."""
-        return self.projections + 8 * self.scores
-
 
 def iteration_flops(model: Model, batch: int, variant: ops.Variant = ops.PLAIN) -> IterationFlops:
     """FLOPs of one iteration over the global batch, the numerators of MFU and HFU.
@@ -65,7 +60,7 @@ def iteration_flops(model: Model, batch: int, variant: ops.Variant = ops.PLAIN) 
     sums, tokens = _sums(model, batch), batch * model.sequence_length
     training = float(sums.feed_forward + sums.projections + 6 * sums.scores)
     visits = variant.top_k - 1
-    selective = float(sums.feed_forward) + float(sums.attention) - training
+    selective = 2.0 * sums.scores
     useful = training + 3.0 * tokens * stack_of(model).other_flops
     if model.experts is None:
         useful += 6.0 * tokens * model.layers * _feed_forward_size(model) * visits
@@ -128,7 +123,7 @@ def counted_layer(
     strategy: Strategy = "1d",
     variant: ops.Variant = ops.PLAIN,
 ) -> ops.Layer:
-    """Attention, feed-forward part and logits of one layer, for many shardings at once.
+    """Projections, score products, feed-forward part and logits of a layer, of many shardings.
 
     Parameters
     ----------
@@ -151,7 +146,7 @@ def counted_layer(
     >>> from netplan.workloads.models import MODELS
     >>> layer = counted_layer(MODELS.load("gpt-1t"), ops.Sharding.of(1, tensor=8))
     >>> [operation.name for operation in layer.operations]
-    ['attention', 'feed-forward', 'logits']
+    ['projections', 'attention', 'feed-forward', 'logits']
     """
     if strategy != "1d" or variant.sparse or variant.embedding:
         raise InputError(
@@ -162,16 +157,16 @@ def counted_layer(
     tokens = b * model.sequence_length
     sums = _sums(model, 1)
     sequences = b / (t * model.layers)
-    score_flops = 2.0 * model.sequence_length**2 * model.query_size * sequences * model.layers
     logits = 6.0 * model.sequence_length * model.hidden_size * model.vocabulary * sequences
-    attention = sums.attention * sequences - 2 * score_flops  # without the second scores
+    score_flops = sums.scores * sequences  # of one of the two products, forward
     again = 2 * score_flops if variant.recompute == "selective" else 0.0
     message = ops.ELEMENT_BYTES * tokens * model.hidden_size
     stored = _activation_bytes(model) * b / t
     if variant.recompute == "none":
         stored += SCORE_BYTES * b * model.heads * float(model.sequence_length) ** 2 / t
     parts = (
-        _operation("attention", attention, again, message),
+        _operation("projections", sums.projections * sequences, 0.0, message),
+        _operation("attention", 6 * score_flops, again, None),
         _operation("feed-forward", sums.feed_forward * sequences - logits, 0.0, message),
         _operation("logits", logits, 0.0, None),
     )
@@ -200,9 +195,10 @@ def _operation(
     )
     return ops.Operation(
         name,
-        "attention" if name == "attention" else "mlp",
+        "attention" if name in ("projections", "attention") else "mlp",
         0.0,
         0.0,
         ops.OperationCost(tensor_flops=training / 3, collectives=collectives),
         ops.OperationCost(tensor_flops=training * 2 / 3 + again, collectives=collectives),
+        scores=name == "attention",
     )

@@ -10,9 +10,14 @@
     edges:
       - [up, down]
 
-Kernels and their keys are those of `netplan.workloads.kernel_graph`. Without ``chips`` sizes are
-whole, and any number of chips may share the graph, cut at the least volume
-(`netplan.workloads.graph_sharding`).
+Kernels and their keys are those of `netplan.workloads.kernel_graph`; convolutions and pooling have
+sizes of their own (`netplan.workloads.windows`), of which all others follow:
+
+      - {name: first, kind: conv, size: 224, window: 7, stride: 2, channels: 3, filters: 64}
+      - {name: most, kind: pool, size: 112, window: 3, stride: 2, channels: 64}
+
+Without ``chips`` sizes are whole, and any number of chips may share the graph, cut at the least
+volume (`netplan.workloads.graph_sharding`).
 """
 
 from collections import Counter
@@ -20,6 +25,7 @@ from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
+from msgspec.structs import fields
 
 from netplan.catalog import Record
 from netplan.errors import InputError
@@ -28,12 +34,14 @@ from netplan.records import (
     Fault,
     LayerCount,
     NonNegativeFloat,
+    NonNegativeInt,
     PositiveInt,
     RecordError,
-    asdict,
+    replace,
 )
 from netplan.workloads.graph_sharding import shared_graph
 from netplan.workloads.kernel_graph import Kernel, KernelGraph, KernelKind
+from netplan.workloads.windows import Window
 
 MAX_KERNELS = 2048
 """Kernels of a graph at most: their partitions grow with the square of it [1]."""
@@ -52,18 +60,41 @@ SEPARATORS = (",", "..")
 
 Name = Annotated[str, Meta(min_length=1, max_length=40)]
 
+WINDOWS = ("conv", "pool")
+"""Kinds of kernels that are windows on a feature map."""
+
+OF_WINDOWS = ("size", "window", "channels", "filters", "stride", "padding", "filter_values")
+OF_PRODUCTS = ("m", "k", "n", "output_bytes", "weight_bytes", "outside_bytes", "whole_rows")
+"""Keys of windows, and those that follow from them; ``added_elsewhere`` is of gradients alone."""
+
+MAX_PLACES = 65_536
+"""Rows and columns of a feature map at most [1]."""
+
 
 class GraphKernel(Entry, frozen=True, kw_only=True):
     """One kernel of a file, on one of the chips that share it.
 
     ``k`` of a ``simd`` kernel is 1; see `netplan.workloads.kernel_graph.Kernel` for the other keys.
+
+    A ``conv`` or ``pool`` has a ``window`` of so many places that moves over an input of ``size``
+    places and ``channels`` by ``stride``, both as one number or as rows and columns. A ``conv`` has
+    ``filters`` and, in each of them, ``filter_values`` beside its window (1 for a bias, 2 for scale
+    and shift of a batch norm). ``padding`` is zeros around the input: as many as leave its size at
+    stride 1, if not said.
     """
 
     name: Name
-    kind: KernelKind
-    m: PositiveInt
+    kind: Literal[KernelKind, "conv", "pool"]
+    m: PositiveInt | None = None
     k: PositiveInt = 1
-    n: PositiveInt
+    n: PositiveInt | None = None
+    size: PositiveInt | tuple[PositiveInt, ...] | None = None
+    window: PositiveInt | tuple[PositiveInt, ...] | None = None
+    channels: PositiveInt | None = None
+    filters: PositiveInt | None = None
+    stride: PositiveInt = 1
+    padding: NonNegativeInt | None = None
+    filter_values: NonNegativeInt = 0
     output_bytes: NonNegativeFloat = 0.0
     weight_bytes: NonNegativeFloat = 0.0
     all_reduce_bytes: NonNegativeFloat = 0.0
@@ -79,12 +110,90 @@ class GraphKernel(Entry, frozen=True, kw_only=True):
         """Key and words of what is wrong with it."""
         if not self.name.isprintable() or any(separator in self.name for separator in SEPARATORS):
             return "name", f"name: got {self.name!r:.60}: it has no commas, '..' or control signs"
+        return self._fault_of_keys or self._fault_of_sizes
+
+    @property
+    def _fault_of_keys(self) -> tuple[str, str] | None:
+        """What is missing of its kind, or belongs to another one."""
+        windowed = self.kind in WINDOWS
+        of_others = OF_PRODUCTS if windowed else OF_WINDOWS
+        usual = {field.name: field.default for field in fields(type(self))}
+        for key in (*of_others, *(["filters", "filter_values"] if self.kind == "pool" else [])):
+            if getattr(self, key) != usual[key]:
+                return key, f"{self.name}.{key}: a {self.kind} kernel has no {key}: leave it out"
+        wanted = ("size", "window", "channels") if windowed else ("m", "n")
+        for key in (*wanted, *(["filters"] if self.kind == "conv" else [])):
+            if getattr(self, key) is None:
+                return key, f"{self.name}.{key} is missing: a {self.kind} kernel needs it"
+        for key in ("size", "window"):
+            places = getattr(self, key)
+            if isinstance(places, tuple) and len(places) != len(("rows", "columns")):
+                text = (
+                    f"{self.name}.{key}: got {len(places):,} numbers: give one, or rows and columns"
+                )
+                return key, text
+        return None
+
+    @property
+    def _fault_of_sizes(self) -> tuple[str, str] | None:
+        """Sizes that contradict each other, or are too large."""
         if self.kind == "simd" and self.k != 1:
             return "k", f"{self.name}.k: got {self.k:,}: a simd kernel has no inner size: leave it"
-        if self.m * self.k * self.n > MAX_WORK:
-            work = f"{self.m * self.k * self.n:.2g} multiplications, more than {MAX_WORK:.2g}"
-            return "m", f"{self.name}: m x k x n are {work}: cut it in several kernels"
+        if self.kind in WINDOWS:
+            moving = self.moving
+            if max(moving.size) > MAX_PLACES:
+                text = f"{self.name}.size: got {max(moving.size):,}: at most {MAX_PLACES:,} places"
+                return "size", text
+            zeros = zip(moving.size, moving.around, strict=True)
+            padded = [size + 2 * around for size, around in zeros]
+            if padded[0] < moving.window[0] or padded[1] < moving.window[1]:
+                rows, columns = moving.window
+                wide = " x ".join(f"{places:,}" for places in padded)
+                text = (
+                    f"{self.name}.window: {rows:,} x {columns:,} do not lie in the input, {wide}"
+                    " with its padding: give a smaller window, or more padding"
+                )
+                return "window", text
+        kernel = self.kernel(from_outside=False)
+        if kernel.m * kernel.k * kernel.n > MAX_WORK:
+            work = f"{kernel.m * kernel.k * kernel.n:.2g} multiplications, more than {MAX_WORK:.2g}"
+            which = "its sizes" if self.kind in WINDOWS else "m x k x n"
+            key = "size" if self.kind in WINDOWS else "m"
+            return key, f"{self.name}: {which} are {work}: cut it in several kernels"
         return None
+
+    @property
+    def moving(self) -> Window:
+        """The window of a ``conv`` or ``pool``."""
+        return Window(
+            _both(self.size),
+            _both(self.window),
+            channels=self.channels or 1,
+            filters=self.filters or 0,
+            stride=self.stride,
+            padding=self.padding,
+        )
+
+    def kernel(self, *, from_outside: bool) -> Kernel:
+        """As graphs take it; ``from_outside`` where no other kernel makes its input."""
+        rest = {key: getattr(self, key) for key in REST}
+        if self.kind in WINDOWS:
+            window = self.moving.kernel(
+                self.name, filter_values=self.filter_values, from_outside=from_outside
+            )
+            return replace(window, **rest)
+        sizes = {key: getattr(self, key) for key in ("name", "kind", *OF_PRODUCTS)}
+        return Kernel(**sizes, **rest)
+
+
+REST = ("all_reduce_bytes", "all_to_all_bytes", "read_bytes", "backward", "added_elsewhere")
+"""Keys that kernels of all kinds have."""
+
+
+def _both(places: int | tuple[int, ...] | None) -> tuple[int, int]:
+    """Rows and columns; one number for both."""
+    rows, columns = places if isinstance(places, tuple) else (places or 1, places or 1)
+    return rows, columns
 
 
 class GraphModel(Record, frozen=True, kw_only=True):
@@ -136,7 +245,9 @@ class GraphModel(Record, frozen=True, kw_only=True):
                 f"{self.name} is cut for {self.chips} chips, not {chips}: leave chips out of its"
                 " file and give whole sizes, and netplan cuts it"
             )
-        graph = KernelGraph.of([Kernel(**asdict(kernel)) for kernel in self.kernels], self.edges)
+        fed = {target for _, target in self.edges}
+        kernels = [kernel.kernel(from_outside=kernel.name not in fed) for kernel in self.kernels]
+        graph = KernelGraph.of(kernels, self.edges)
         if chips is None or self.chips > 1:
             return graph
         return shared_graph(graph, chips, repeated=self.layers > 1)

@@ -16,7 +16,8 @@ Mamba           the same of Mamba 2, in blocks of a hybrid, which attend or are 
                 otherwise
 feed-forward    two or three products, one all_reduce behind them
 experts         all copies send tokens to the GPUs of their experts and take sums back (all_to_all),
-                or where no expert lies apart (expert 1) gather all tokens and scatter sums; the
+                or, where no expert lies apart (expert 1) or the stack's ``exchange`` is ``gather``,
+                gather all tokens and scatter sums; the
                 GPUs of a copy then gather its tokens. With one copy of attention all its GPUs have
                 the tokens already, and sums are reduced. Experts of latent vectors have a
                 projection before and behind, by weights on every GPU; such vectors are exchanged
@@ -45,7 +46,7 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Columns, Floats
 from netplan.errors import InputError
-from netplan.inputs.choices import Precision, ServingFormat
+from netplan.inputs.choices import Exchange, Precision, ServingFormat, WindowCache
 from netplan.records import replace
 from netplan.workloads import operations as ops
 from netplan.workloads.attention import INDEX_FLOPS, STATE_BYTES
@@ -65,19 +66,37 @@ Phase = Literal["prefill", "decode"]
 
 
 class NumberFormat(Struct, frozen=True):
-    """What products take, and how their weights are stored, in so many bytes each [B]."""
+    """What products take, and how their weights are stored, in so many bytes each [B].
+
+    ``kernel`` is what tables of measured kernels call fused experts of such weights.
+    """
 
     precision: Precision = "bf16"
     weight_bytes: float = 2.0
     stored: ServingFormat = "bf16"
+    kernel: str = "bf16"
 
 
 class Formats(Struct, frozen=True):
-    """Numbers of a served model: of attention, of feed-forward parts, and of its cache [B]."""
+    """How a served model is kept and sent.
+
+    Parameters
+    ----------
+    attention, feed_forward
+        Numbers of both.
+    cache_bytes
+        Those of its cache [B].
+    window_cache
+        What layers with windows keep of a request.
+    exchange
+        How copies of attention bring tokens to the experts that they share.
+    """
 
     attention: NumberFormat = NumberFormat()
     feed_forward: NumberFormat = NumberFormat()
     cache_bytes: float = 2.0
+    window_cache: WindowCache = "window"
+    exchange: Exchange = "deepep"
 
 
 SIXTEEN = Formats()
@@ -206,11 +225,18 @@ def embedding_bytes(model: Model, cut: Cut) -> Floats:
     return ops.ELEMENT_BYTES * model.hidden_size * model.vocabulary / cut.tensor
 
 
-def cached_bytes(model: Model, cut: Cut, context: Amount, cache_bytes: float) -> Floats:
+def cached_bytes(
+    model: Model,
+    cut: Cut,
+    context: Amount,
+    cache_bytes: float,
+    window_cache: WindowCache = "window",
+) -> Floats:
     """What one request of so many tokens stores on one GPU, of all layers [B].
 
     Keys and values of the local heads, at least one; latent vectors on every tensor GPU; windows
-    store what they see, linear attention and Mamba a state whatever came before.
+    store what they see, or all of it where software does not shrink their caches; linear attention
+    and Mamba a state whatever came before.
 
     Examples
     --------
@@ -225,7 +251,8 @@ def cached_bytes(model: Model, cut: Cut, context: Amount, cache_bytes: float) ->
         elif part.kind == "mamba" and model.mamba is not None:
             total = total + part.layers * _scanned_bytes(model.mamba, cut)
         elif part.kind in ("full", "window"):
-            held = np.minimum(context, part.keys) if part.kind == "window" else context
+            windowed = window_cache == "window" and part.kind == "window"
+            held = np.minimum(context, part.keys) if windowed else context
             total = total + part.layers * cache_bytes * held * _stored(part.model, cut)
             if model.index_attention is not None:
                 total = total + part.layers * cache_bytes * held * model.index_attention.head_size
@@ -375,6 +402,7 @@ def _attend(shape: ops.AttentionShape, stored: Amount, cache_bytes: float) -> op
     return ops.Operation(
         *("attention", "attention", 0.0, 0.0, work, ops.NO_WORK),
         result=ops.Tensor(queries, shape.latent_rank or shape.head_size),
+        scores=True,
         attention=shape,
     )
 
@@ -587,6 +615,7 @@ def _sparse(model: Model, cut: Cut, step: ServingStep, formats: Formats) -> list
         tensor=cut.expert_tensor,
         expert=cut.expert,
         products=float(model.ffn_matrices),
+        load=experts.load,
     )
     matrix = shape.products * width * shape.inner
     read = number.weight_bytes * shape.weights(tokens, "random")
@@ -594,11 +623,11 @@ def _sparse(model: Model, cut: Cut, step: ServingStep, formats: Formats) -> list
     sent = _exchange(experts, width, cut, step, formats)
     work = ops.OperationCost(2.0 * shape.rows(tokens) * matrix, 0.0, moved, sent, weight_bytes=read)
     held = ops.Operation(
-        *("experts", "mlp", number.weight_bytes * experts.count / cut.expert * matrix, 0.0),
+        *("experts", "mlp", number.weight_bytes * experts.held / cut.expert * matrix, 0.0),
         *(work, ops.NO_WORK),
         expert_weights=True,
         result=ops.Tensor(rows, width),
-        experts=ops.RoutedTokens(tokens, shape, number.stored),
+        experts=ops.RoutedTokens(tokens, shape, number.stored, number.weight_bytes, number.kernel),
         precision=number.precision,
     )
     return [*operations, held, *after]
@@ -614,15 +643,23 @@ def _exchange(
     # Groups of GPUs with different experts that even choices of a token meet.
     met = cut.expert * (1 - (1 - 1 / cut.expert) ** experts.per_token) * cut.expert_tensor
     own_elements, every = rows / cut.tensor * hidden, rows * cut.attention_data * hidden
-    apart, gathered = several & spread, several & ~spread
+    # Where experts lie apart, tokens go to those met alone, or all of them to everybody.
+    apart = several & spread & (formats.exchange != "gather")
+    gathered = several & ~apart
     again = np.where(several & (cut.tensor > 1), ops.ELEMENT_BYTES * rows * hidden, 0.0)
     alone = np.where(several, 0.0, ops.ELEMENT_BYTES * rows * hidden)
+    there = back = None
+    if experts.load is not None:
+        there = ops.Uneven(experts.load, cut.expert, cut.expert_tensor)
+        back = replace(there, back=True)
+    taken, returned = (
+        np.where(apart, number_bytes * own_elements * met, 0.0)
+        for number_bytes in (sent, ops.ELEMENT_BYTES)
+    )
     return (
-        ops.Collective("all_to_all", np.where(apart, sent * own_elements * met, 0.0), "expert"),
+        ops.Collective("all_to_all", taken, "expert", there),
         ops.Collective("all_gather", np.where(gathered, sent * every, 0.0), "expert"),
-        ops.Collective(
-            "all_to_all", np.where(apart, ops.ELEMENT_BYTES * own_elements * met, 0.0), "expert"
-        ),
+        ops.Collective("all_to_all", returned, "expert", back),
         ops.Collective(
             "reduce_scatter", np.where(gathered, ops.ELEMENT_BYTES * every, 0.0), "expert"
         ),

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Codes, Floats, Ints
 from netplan.errors import InputError
+from netplan.records import replace
 
 KernelKind = Literal["gemm", "simd", "update"]
 KERNEL_KINDS: tuple[KernelKind, ...] = ("gemm", "simd", "update")
@@ -51,7 +52,7 @@ class Kernel(Struct, frozen=True):
     read_bytes
         What it reads before it begins, such as rows of tables [B].
     backward
-        Whether it belongs to the backward pass: such kernels share no partition with the others.
+        Whether it belongs to the backward pass, which begins when all of the forward one is done.
     whole_rows
         Whether a ``simd`` kernel needs all columns of a token, as a norm does.
     added_elsewhere
@@ -133,6 +134,33 @@ class KernelGraph(Struct, frozen=True, eq=False, dict=True):
         return cls(
             tuple(kernels[index] for index in order.tolist()), number[source], number[target]
         )
+
+    def repeated(self, layers: int) -> "KernelGraph":
+        """So many copies one after the other, each fed with the results of the one before.
+
+        Copies from the second on are called such as ``product.2``.
+
+        Examples
+        --------
+        >>> graph = KernelGraph.of([Kernel("a", "simd", 8, 1, 4), Kernel("b", "simd", 8, 1, 4)], [])
+        >>> twice = graph.repeated(2)
+        >>> twice.names, twice.source, twice.target
+        (('a', 'b', 'a.2', 'b.2'), array([0, 0, 1, 1]), array([2, 3, 2, 3]))
+        """
+        firsts = np.setdiff1d(np.arange(self.count), self.target)
+        places = self.count * np.arange(layers)[:, None]
+        handed = places[:-1] + np.repeat(self.results, len(firsts))
+        taken = places[1:] + np.tile(firsts, len(self.results))
+        source = np.concatenate([(places + self.source).ravel(), handed.ravel()])
+        target = np.concatenate([(places + self.target).ravel(), taken.ravel()])
+        kernels = self.kernels + tuple(
+            replace(kernel, name=f"{kernel.name}.{layer}", outside_bytes=0.0)
+            if kernel_number in firsts
+            else replace(kernel, name=f"{kernel.name}.{layer}")
+            for layer in range(2, layers + 1)
+            for kernel_number, kernel in enumerate(self.kernels)
+        )
+        return KernelGraph(kernels, source, target)
 
     @property
     def count(self) -> int:

@@ -173,15 +173,28 @@ def product_time_s(
     sizes = [np.asarray(size, dtype=np.float64) for size in (m, n, k)]
     m, n, k = sizes
     check_sizes("a product", m=m, n=n, k=k)
-    number_bytes = NUMBER_BYTES[precision]
-    flops = 2.0 * m * n * k
-    moved_bytes = number_bytes * (m * k + k * n) + RESULT_BYTES * (m * n)
-    busy_s, waiting_s = product_parts_s(product_rates(gpu, precision), flops, moved_bytes)
-    time_s = busy_s + waiting_s
+    time_s = product_form_s(product_rates(gpu, precision), precision, m, n, k)
     table = _corrections(gpu, precision, asked=corrections)
     if table is not None:
         time_s = time_s * table.factor(m, n, k)
     return _plain(time_s)
+
+
+def product_form_s(
+    rates: MeasuredProduct, dtype: Precision, m: Amount, n: Amount, k: Amount
+) -> Amount:
+    """Time of products by the closed form alone, without corrections [s].
+
+    Examples
+    --------
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> rates = product_rates(ACCELERATORS.load("b200"), "fp8")
+    >>> round(1e6 * product_form_s(rates, "fp8", 1024.0, 8192.0, 8192.0), 1)
+    70.9
+    """
+    moved_bytes = NUMBER_BYTES[dtype] * (m * k + k * n) + RESULT_BYTES * (m * n)
+    busy_s, waiting_s = product_parts_s(rates, 2.0 * m * n * k, moved_bytes)
+    return busy_s + waiting_s
 
 
 def product_parts_s(
@@ -472,17 +485,33 @@ def latent_generation_time_s(  # noqa: PLR0913 - a size each
     sizes = {"batch": batch, "context": context, "heads": heads, "rank": kv_rank, "rotary": rotary}
     check_sizes("latent attention", **sizes)
     rates = attention_rates(accelerator, "generation")
+    return _plain(latent_form_s(rates, batch, context, heads, kv_rank, rotary, kv_bytes=kv_bytes))
+
+
+def latent_form_s(  # noqa: PLR0913 - a size each
+    rates: MeasuredAttention,
+    batch: Amount,
+    context: Amount,
+    heads: Amount,
+    kv_rank: Amount = 512.0,
+    rotary: Amount = 64.0,
+    *,
+    kv_bytes: Amount = ELEMENT_BYTES,
+) -> Amount:
+    """The same by rates of one's own [s].
+
+    Examples
+    --------
+    >>> round(1e6 * float(latent_form_s(attention_rates("h200", "generation"), 64, 8192, 128)), 1)
+    275.1
+    """
     stored = np.asarray(batch, dtype=np.float64) * context
-    flops_s = (
-        2.0
-        * stored
-        * heads
-        * (2.0 * kv_rank + rotary)
-        / (rates.efficiency * rates.peak_flops_per_s)
-    )
+    flops = 2.0 * stored * heads * (2.0 * kv_rank + rotary)
+    flops_s = flops / (rates.efficiency * rates.peak_flops_per_s)
     moved_bytes = stored * (kv_rank + rotary) * kv_bytes
     bytes_s = moved_bytes / (rates.memory_efficiency * rates.memory_bytes_per_s)
-    return _plain(rates.kernel_latency_s + _norm(flops_s, bytes_s, rates.sharpness))
+    time_s: Amount = rates.kernel_latency_s + _norm(flops_s, bytes_s, rates.sharpness)
+    return time_s
 
 
 def attention_parts_s(
@@ -623,25 +652,69 @@ def fused_experts_time_s(
     228.9
     """
     gpu = accelerator_of(accelerator)
-    precision, weight_bytes = computed_in(gpu, dtype)
+    stored_as = computed_in(gpu, dtype)
+    return experts_computed_s(
+        gpu, *stored_as, tokens, shape, routing=routing, corrections=corrections
+    )
+
+
+def experts_computed_s(  # noqa: PLR0913 - of weights that are computed in another precision
+    gpu: Accelerator,
+    precision: Precision,
+    weight_bytes: float,
+    tokens: Amount,
+    shape: ExpertShape,
+    *,
+    routing: Routing = "even",
+    corrections: bool | None = None,
+) -> Amount:
+    """The same of weights of so many bytes, computed in a precision [s].
+
+    Raises
+    ------
+    InputError
+        If the sizes are none, or a table is asked for that does not exist.
+    """
     tokens = np.asarray(tokens, dtype=np.float64)
-    sizes = {name: getattr(shape, name) for name in shape.__struct_fields__}
+    sizes = {name: getattr(shape, name) for name in shape.__struct_fields__ if name != "load"}
     check_sizes("fused experts", tokens=tokens, **sizes)
     rates = expert_rates(gpu, precision)
+    time_s = experts_form_s(rates, weight_bytes, tokens, shape, routing)
+    path = gpu.measured.expert_corrections if gpu.measured else ""
+    table = table_in(path, precision, EXPERT_SIZES, whose=gpu.name, asked=corrections)
+    if table is not None:
+        active = shape.active(tokens, routing)
+        rows = np.maximum(shape.rows(tokens), active)
+        time_s = time_s * table.factor(rows / active, shape.inner, active)
+    return _plain(time_s)
+
+
+def experts_form_s(
+    rates: MeasuredExperts,
+    weight_bytes: float,
+    tokens: Amount,
+    shape: ExpertShape,
+    routing: Routing,
+) -> Amount:
+    """Time of fused experts by the closed form alone, without corrections [s].
+
+    Examples
+    --------
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> rates = expert_rates(ACCELERATORS.load("b200"), "fp8")
+    >>> shape = ExpertShape(hidden=7168, inter=2048, top_k=8, experts=256, expert=8)
+    >>> round(1e6 * float(experts_form_s(rates, 1.0, 64, shape, "even")), 1)
+    228.9
+    """
     hidden, inner, active = shape.hidden, shape.inner, shape.active(tokens, routing)
     routed = tokens * shape.top_k
-    rows = np.maximum(routed / shape.expert, active)
+    rows = np.maximum(shape.rows(tokens), active)
     matrices = shape.products * hidden * inner
     passed = rates.group_passes * routed * hidden
     passed = passed + OWN_PASSES * rows * (hidden + shape.products * inner)
     moved_bytes = weight_bytes * active * matrices + ROW_BYTES * passed
     busy_s, waiting_s = product_parts_s(rates, 2.0 * rows * matrices, moved_bytes)
-    time_s = busy_s + waiting_s
-    path = gpu.measured.expert_corrections if gpu.measured else ""
-    table = table_in(path, precision, EXPERT_SIZES, whose=gpu.name, asked=corrections)
-    if table is not None:
-        time_s = time_s * table.factor(rows / active, inner, active)
-    return _plain(time_s)
+    return busy_s + waiting_s
 
 
 def computed_in(accelerator: Accelerator, dtype: str) -> tuple[Precision, float]:

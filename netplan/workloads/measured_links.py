@@ -51,21 +51,40 @@ class MeasuredCollective(Entry, frozen=True, kw_only=True):
     small: Protocol | None = None
 
 
+class Beyond(Entry, frozen=True, kw_only=True):
+    """The ring inside of HB domains of which more work together than switches sum for.
+
+    Its numbers were fitted on ``fitted_domains`` of them. Times lie from ``low`` to ``high`` times
+    what is said.
+    """
+
+    fitted_domains: PositiveInt
+    step_s: NonNegativeFloat
+    efficiency: PositiveShare
+    low: PositiveShare
+    high: Annotated[float, Meta(ge=1)]
+
+
 class InSwitch(Entry, frozen=True, kw_only=True):
     """Reduction inside the switches of an HB domain, for groups of so many of its members or more.
 
     The row of the largest ``least_members`` counts. It holds for groups on up to ``most_domains``,
-    for any number of them if that is left out; on more of them the ring counts, and times err by
-    up to ``beyond_error``. It was fitted on groups of ``fitted_members`` in each domain.
+    for any number of them if that is left out; on more of them the ring of ``beyond`` counts. It
+    was fitted on groups of ``fitted_members`` in each domain.
     """
 
     least_members: PositiveInt
     fitted_members: PositiveInt
     most_domains: PositiveInt | None = None
-    beyond_error: ErrorShare | None = None
+    beyond: Beyond | None = None
     start_s: NonNegativeFloat
     efficiency: PositiveShare
     ramp_s: NonNegativeFloat
+
+    def __post_init__(self) -> None:
+        """Refuse numbers beyond a limit that is not given, and a limit without them."""
+        if (self.most_domains is None) != (self.beyond is None):
+            raise ValueError("in_switch: most_domains and beyond go together: give both or neither")
 
 
 class Tree(Entry, frozen=True, kw_only=True):

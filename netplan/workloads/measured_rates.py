@@ -131,6 +131,8 @@ class MeasuredRates(Entry, frozen=True, kw_only=True):
     """Kernels and links of an accelerator as they were measured one by one.
 
     ``attention`` is that of whole sequences, ``generation`` that of one new token each.
+    ``latent`` stands in for ``generation`` of latent attention where kernels are timed by tables:
+    of shapes that memory bounds alone, another figure says little of it.
     ``collectives`` names the record of its links, ``corrections`` the table beside the file by
     which products of some precisions are corrected (`netplan.workloads.corrections`); fused
     ``experts`` and generated tokens have tables of their own.
@@ -142,6 +144,7 @@ class MeasuredRates(Entry, frozen=True, kw_only=True):
     experts: dict[Precision, MeasuredExperts] = field(default_factory=dict)
     attention: MeasuredAttention | None = None
     generation: MeasuredAttention | None = None
+    latent: MeasuredAttention | None = None
     collectives: str = ""
     corrections: str = ""
     expert_corrections: str = ""
@@ -162,10 +165,30 @@ class MeasuredRates(Entry, frozen=True, kw_only=True):
             kind: {precision: _slowed(rates, speed) for precision, rates in known.items()}
             for kind, known in (("products", self.products), ("experts", self.experts))
         }
-        attention, generation = (
-            rates and _slowed(rates, speed) for rates in (self.attention, self.generation)
+        attention, generation, latent = (
+            rates and _slowed(rates, speed)
+            for rates in (self.attention, self.generation, self.latent)
         )
-        return self.changed(**kernels, attention=attention, generation=generation)
+        return self.changed(**kernels, attention=attention, generation=generation, latent=latent)
+
+
+class KernelTables(Entry, frozen=True, kw_only=True):
+    """Tables of measured kernels of an accelerator, by their names in `traffic/kernel-tables`.
+
+    ``speed`` is what the accelerator computes at of that which was measured, under a power cap [1];
+    files leave it out.
+    """
+
+    products: str = ""
+    experts: str = ""
+    latent: str = ""
+    speed: PositiveShare = 1.0
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Tables that there are, by their keys."""
+        kinds = {"products": self.products, "experts": self.experts, "latent": self.latent}
+        return {kind: name for kind, name in kinds.items() if name}
 
 
 class ExchangeRates(Entry, frozen=True, kw_only=True):

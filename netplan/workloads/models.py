@@ -19,8 +19,11 @@ from netplan.catalog import Catalog, Record, RecordT
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
 from netplan.records import Entry, LayerCount, NonNegativeInt, PositiveFloat, PositiveInt
+from netplan.workloads.expert_load import ExpertLoad
 
 ExpertCount = Annotated[int, Meta(ge=2, le=100_000)]
+Scales = Literal["block", "tensor"]
+"""What shares a scale of 8-bit weights: a block of them, or a whole matrix."""
 
 
 class Experts(Entry, frozen=True, kw_only=True):
@@ -42,6 +45,12 @@ class Experts(Entry, frozen=True, kw_only=True):
     capacity_factor
         A GPU's experts get at most so many times their mean load; the rest is dropped. Nothing is
         dropped if it is absent [1].
+    scales
+        Whether its 8-bit weights have a scale for each ``block`` of them or one a ``tensor``, which
+        other kernels multiply; serving stacks of ``tensor_scales_on`` load a checkpoint with the
+        latter.
+    load
+        How unevenly tokens choose them, and where they lie; all alike if it is absent.
     """
 
     count: ExpertCount
@@ -52,6 +61,9 @@ class Experts(Entry, frozen=True, kw_only=True):
     every: PositiveInt = 1
     latent_size: PositiveInt | None = None
     capacity_factor: PositiveFloat | None = None
+    scales: Scales = "block"
+    tensor_scales_on: tuple[str, ...] = ()  # no mapping: models are keys of what is kept
+    load: ExpertLoad | None = None
 
     def __post_init__(self) -> None:
         """Refuse tokens that visit more experts than there are."""
@@ -59,6 +71,11 @@ class Experts(Entry, frozen=True, kw_only=True):
             raise ValueError(
                 f"per_token {self.per_token:,} is more than the {self.count:,} experts there are"
             )
+
+    @property
+    def held(self) -> int:
+        """Experts of a layer that GPUs hold, with further copies of them [1]."""
+        return self.count + (self.load.redundant if self.load else 0)
 
     def sparse_layers(self, layers: int) -> int:
         """How many of so many layers have experts [1].
@@ -216,6 +233,8 @@ class Model(Record, frozen=True, kw_only=True):
     attend to nothing, by one number of its own beside its scores. ``vocabulary`` is 0
     for a model without one, such as a vision transformer. ``sequence_length`` is that of training;
     ``context_length`` is the most that it takes, prompt and answer, where that is known.
+    ``weights`` says in which format of fewer bits experts are published; without it there are
+    others' checkpoints of any.
     ``prediction_layers`` predict a token further on each. In a hybrid, which has ``mamba``,
     ``attention_layers`` blocks are attention; all others are experts, or feed-forward parts without
     them, as are ``dense_first_layers`` of those others. Layers may be unlike
@@ -254,6 +273,7 @@ class Model(Record, frozen=True, kw_only=True):
     attention_layers: PositiveInt | None = None
     prediction_layers: Annotated[int, Meta(ge=0, le=1000)] = 0
     tied_embeddings: bool = False
+    weights: Literal["mxfp4"] | None = None
     training_tokens: PositiveFloat | None = None
     parameters: PositiveFloat | None = None
     active_parameters: PositiveFloat | None = None

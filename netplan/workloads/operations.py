@@ -17,10 +17,11 @@ from typing import Literal, get_args
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Columns, Floats, Ints, Numbers, real
+from netplan.arrays import Amount, Columns, Counts, Floats, Ints, Numbers, real
 from netplan.errors import InputError
 from netplan.inputs.choices import Precision, Recompute, ServingFormat
 from netplan.records import replace
+from netplan.workloads.expert_load import ExpertLoad
 from netplan.workloads.models import Model
 
 CollectiveKind = Literal[
@@ -175,6 +176,41 @@ class Collective(Struct, frozen=True, eq=False):
     kind: CollectiveKind
     message_bytes: Amount
     group: GroupName
+    uneven: "Uneven | None" = None
+
+    @property
+    def busiest_bytes(self) -> Amount:
+        """Message of a collective of even shares that takes as long as the busiest GPU here [B]."""
+        return self.message_bytes * (self.uneven.busiest if self.uneven else 1.0)
+
+
+class Uneven(Struct, frozen=True, eq=False):
+    """An exchange whose bytes follow the load of the experts that GPUs have.
+
+    Parameters
+    ----------
+    load, over, shared_by
+        Load of the experts, GPUs over which they are spread, and GPUs beside each other in the
+        group that share one [1].
+    back
+        Whether results come back from the experts; else rows go to them.
+    """
+
+    load: ExpertLoad
+    over: Amount | Counts
+    shared_by: Amount = 1.0
+    back: bool = False
+
+    @property
+    def busiest(self) -> Amount:
+        """Bytes of the busiest GPU's links over the mean [1]."""
+        return self.load.imbalance(self.over)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """Bytes of every GPU of the group over the mean, of the only sharding [1]."""
+        over, shared_by = (int(np.ravel(part)[0]) for part in (self.over, self.shared_by))
+        return self.load.weights(over, shared_by)
 
 
 class OperationCost(Struct, frozen=True, eq=False):
@@ -272,6 +308,8 @@ class ExpertShape(Struct, frozen=True, eq=False):
         GPUs that each expert is cut over, and that the experts are divided over.
     products
         Products of an expert: three with a gate, two without.
+    load
+        How unevenly tokens choose experts; active experts and rows are those of the busiest GPU.
     """
 
     hidden: Amount
@@ -281,6 +319,7 @@ class ExpertShape(Struct, frozen=True, eq=False):
     tensor: Amount = 1.0
     expert: Amount = 1.0
     products: Amount = 3.0
+    load: ExpertLoad | None = None
 
     @property
     def inner(self) -> Amount:
@@ -310,6 +349,9 @@ class ExpertShape(Struct, frozen=True, eq=False):
         >>> float(shape.active(16)), round(float(shape.active(16, "random")), 2)
         (16.0, 12.75)
         """
+        if self.load is not None and self.load.shares:
+            per_token = float(np.ravel(self.top_k)[0])
+            return np.maximum(self.load.active(tokens, self.expert, per_token), 1.0)
         here = np.asarray(self.experts) / self.expert
         share = np.asarray(self.top_k) / self.experts
         if routing == "random":
@@ -344,18 +386,22 @@ class ExpertShape(Struct, frozen=True, eq=False):
         Amount
             Rows, as tokens and sizes broadcast [1].
         """
-        return np.asarray(tokens) * self.top_k / self.expert
+        even = np.asarray(tokens) * self.top_k / self.expert
+        return even if self.load is None else even * self.load.imbalance(self.expert)
 
 
 class RoutedTokens(Struct, frozen=True, eq=False):
     """Tokens of all GPUs that share the experts of a layer, before routing [1].
 
-    Weights of the experts are ``stored`` in a format.
+    Weights of the experts are ``stored`` in a format, in so many bytes each [B]; ``kernel`` is what
+    tables of measured kernels call what multiplies them.
     """
 
     tokens: Amount
     shape: ExpertShape
     stored: ServingFormat
+    weight_bytes: float = 0.0
+    kernel: str = ""
 
 
 class Tensor(Struct, frozen=True, eq=False):
@@ -397,6 +443,8 @@ class Operation(Struct, frozen=True, eq=False):
     input_bytes
         What a layer that is computed again keeps instead of activations: its input, which the
         first of its operations reads [B].
+    scores
+        Whether it is products of queries by keys, and of what comes of them by values.
     attention, experts
         Shape of its attention on one GPU, or tokens and shape of its fused experts, where it is
         one; None of all others.
@@ -424,6 +472,7 @@ class Operation(Struct, frozen=True, eq=False):
     stored_bytes: Amount = 0.0
     weight_gradient: OperationCost = NO_WORK
     input_bytes: Amount = 0.0
+    scores: bool = False
     attention: AttentionShape | None = None
     experts: RoutedTokens | None = None
     precision: Precision = "bf16"

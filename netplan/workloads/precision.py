@@ -51,6 +51,9 @@ WEIGHT_BYTES: dict[ServingFormat, float] = {
 """Bytes of one weight; of int4 with its share of a scale of 16 bits for every 32 weights, as in
 Kimi K2.5 (groups of 128, also in use, take 0.5156) [B]."""
 
+MXFP4_BYTES = 0.53125
+"""Bytes of one weight of mxfp4, with its share of a scale of 8 bits for every 32 weights [B]."""
+
 WIDER: dict[ServingFormat, tuple[Precision, ...]] = {
     "bf16": ("bf16",),
     "fp8": ("fp8", "bf16"),
@@ -133,3 +136,27 @@ def serving_precision(accelerator: Accelerator, asked: str) -> ServingPrecision:
             f" scales, in {compute}."
         )
     return ServingPrecision(wanted, weight_bytes, compute, peaks[compute], note)
+
+
+def published_precision(accelerator: Accelerator, model: str) -> ServingPrecision:
+    """How weights of mxfp4 are served, as publishers make them, by an accelerator.
+
+    Chips that multiply numbers of 4 bits multiply such weights by numbers of 8 bits (w4a8), others
+    by those of 16 (w4a16).
+
+    Examples
+    --------
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> served = published_precision(ACCELERATORS.load("h200"), "gpt-oss-20b")
+    >>> served.compute, served.weight_bytes
+    ('bf16', 0.53125)
+    >>> served.note
+    'Experts of gpt-oss-20b are published in mxfp4, 0.53125 B a weight, and multiplied in bf16.'
+    """
+    compute: Precision = "fp8" if "fp4" in accelerator.narrow_flops_per_s else "bf16"
+    peaks = {"bf16": accelerator.tensor_flops_per_s, **accelerator.narrow_flops_per_s}
+    note = (
+        f"Experts of {model} are published in mxfp4, {MXFP4_BYTES:g} B a weight, and multiplied in"
+        f" {compute}."
+    )
+    return ServingPrecision("fp4", MXFP4_BYTES, compute, peaks[compute], note)

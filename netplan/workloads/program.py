@@ -328,6 +328,9 @@ class CollectiveUse(Struct, frozen=True):
         Runs in one iteration [1].
     stage
         Whether each pipeline stage runs it, or the first or the last one only.
+    weights, back
+        What goes to every GPU of a group over the mean, or with ``back`` comes from it, where
+        experts are loaded unevenly; none where all are alike [1].
     """
 
     kind: ops.GroupName | DataName
@@ -336,6 +339,13 @@ class CollectiveUse(Struct, frozen=True):
     data_bytes: float
     times: float
     stage: Stage = "each"
+    weights: tuple[float, ...] = ()
+    back: bool = False
+
+    @property
+    def busiest_bytes(self) -> float:
+        """Message of even shares that takes as long as the busiest GPU here [B]."""
+        return self.data_bytes * max(self.weights, default=1.0)
 
 
 _KINDS = ("tensor", "context", "expert", "data")
@@ -550,7 +560,11 @@ def _work_uses(
             steps = np.atleast_2d(collective.message_bytes)
             message, times = float(steps.mean()) / panels, passes * panels * len(steps)
             over = rules.dimensions(collective.group)
-            yield CollectiveUse(collective.group, collective.kind, over, message, times, stage)
+            use = CollectiveUse(collective.group, collective.kind, over, message, times, stage)
+            uneven = collective.uneven
+            if uneven is not None and message:
+                use = replace(use, weights=uneven.weights, back=uneven.back)
+            yield use
 
 
 def _number(amount: Amount) -> float:

@@ -166,7 +166,7 @@ def computed_again(word: str, operation: "Operation") -> float:
     routed = is_routed(operation)
     shared, dense = name.startswith("shared-"), name.startswith(("dense-", "fc", "drop1"))
     parts = {
-        "core_attn": name.endswith("attention"),
+        "core_attn": operation.scores,
         "layernorm": name.startswith("ln"),
         "mla_up_proj": name in ("q-up", "kv-up"),
         "moe_act": operation.expert_weights and name in ACTIVATIONS,

@@ -96,11 +96,11 @@ def gemm_traffic_bytes(
     """
     _check_sram(sram_bytes)
     first, second = element_bytes * rows * inner, element_bytes * inner * columns
-    moved = sum(_read_bytes(first, second, sram_bytes)) + element_bytes * rows * columns
+    moved = sum(streamed_bytes(first, second, sram_bytes)) + element_bytes * rows * columns
     return moved if np.ndim(moved) else float(moved)
 
 
-def _read_bytes(first: Amount, second: Amount, sram_bytes: float) -> tuple[Amount, Amount]:
+def streamed_bytes(first: Amount, second: Amount, sram_bytes: float) -> tuple[Amount, Amount]:
     """What is read of two operands: one of them once, the other once for each piece of it [B]."""
     second_times, first_times = np.ceil(first / sram_bytes), np.ceil(second / sram_bytes)
     keeps_first = second_times * second + first <= first_times * first + second
@@ -139,7 +139,7 @@ class TiledProduct(Struct, frozen=True, eq=False):
         def phase(
             first: Amount, second: Amount, made: Amount, of_weights: float = 0.0
         ) -> ops.OperationCost:
-            reads = _read_bytes(first, second, sram_bytes)
+            reads = streamed_bytes(first, second, sram_bytes)
             return ops.OperationCost(
                 tensor_flops=self.times * shape.flops,
                 moved_bytes=self.times * (sum(reads) + made),
@@ -158,6 +158,7 @@ class TiledProduct(Struct, frozen=True, eq=False):
             weight_gradient=replace(weight_gradient, gradient_bytes=has * matrix),
             result=ops.Tensor(self.times * self.rows, self.columns),
             shapes=(ops.Shape(self.times * self.rows, self.inner, self.columns, self.times),),
+            scores=not self.has_weights,
         )
 
 

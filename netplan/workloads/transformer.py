@@ -473,7 +473,7 @@ def _routed(local: ops.Local, experts: Experts, sharding: ops.Sharding) -> Seque
     cut_alike = (shared_by == sharding.tensor) & (scattered < local.rows)
     together = np.where(cut_alike, local.rows, scattered * shared_by)
     visits, scattered = experts.per_token * together, experts.per_token * scattered
-    copies = experts.count / sharding.experts_over.astype(np.float64)
+    copies = experts.held / sharding.experts_over.astype(np.float64)
     columns = (2 if local.gated else 1) * local.ffn_local
     expert_operations = (
         column_product(Product("fc1", "mlp", visits, local.hidden, columns, copies)),
@@ -486,9 +486,9 @@ def _routed(local: ops.Local, experts: Experts, sharding: ops.Sharding) -> Seque
         bias("fc2-bias", scattered, local.hidden, copies),
     )
     inside = (
-        _dispatch(local, experts, visits),
+        _dispatch(local, experts, visits, sharding),
         *(replace(operation, expert_weights=True) for operation in expert_operations),
-        _combine(local, experts, visits),
+        _combine(local, experts, visits, sharding),
     )
     if np.any(shared_by < sharding.tensor):
         inside = tuple(_unshared(operation, shared_by) for operation in inside)
@@ -538,10 +538,23 @@ def _sent_bytes(local: ops.Local, experts: Experts) -> Floats:
     return ops.ELEMENT_BYTES * experts.per_token * local.scattered_rows * local.hidden
 
 
-def _dispatch(local: ops.Local, experts: Experts, visits: Floats) -> ops.Operation:
+def _uneven(
+    experts: Experts, sharding: ops.Sharding
+) -> tuple[ops.Uneven | None, ops.Uneven | None]:
+    """How rows to experts, and results back, follow the load of these; None where all are alike."""
+    if experts.load is None:
+        return None, None
+    there = ops.Uneven(experts.load, sharding.experts_over)
+    return there, replace(there, back=True)
+
+
+def _dispatch(
+    local: ops.Local, experts: Experts, visits: Floats, sharding: ops.Sharding
+) -> ops.Operation:
     """Copy the tokens in the order of their experts, send them, gather them there."""
     sent = _sent_bytes(local, experts)
-    send = ops.Collective("all_to_all", sent, "expert")
+    there, back = _uneven(experts, sharding)
+    send = ops.Collective("all_to_all", sent, "expert", there)
     # What the GPUs that share an expert have received together.
     gather = ops.Collective("all_gather", ops.ELEMENT_BYTES * visits * local.hidden, "tensor")
     # The conjugate of the gather is the reduce_scatter of the first product's gradients.
@@ -551,16 +564,19 @@ def _dispatch(local: ops.Local, experts: Experts, visits: Floats) -> ops.Operati
         0.0,
         0.0,
         ops.OperationCost(moved_bytes=2 * sent, collectives=(send, gather)),
-        ops.OperationCost(moved_bytes=2 * sent, collectives=(send,)),
+        ops.OperationCost(moved_bytes=2 * sent, collectives=(replace(send, uneven=back),)),
         result=ops.Tensor(visits, local.hidden),
         inputs=(ops.INPUT, "router"),
     )
 
 
-def _combine(local: ops.Local, experts: Experts, visits: Floats) -> ops.Operation:
+def _combine(
+    local: ops.Local, experts: Experts, visits: Floats, sharding: ops.Sharding
+) -> ops.Operation:
     """Send the results back and add them up, weighted by the router."""
     sent = _sent_bytes(local, experts)
-    back = ops.Collective("all_to_all", sent, "expert")
+    there, from_experts = _uneven(experts, sharding)
+    back = ops.Collective("all_to_all", sent, "expert", from_experts)
     gather = ops.Collective("all_gather", ops.ELEMENT_BYTES * visits * local.hidden, "tensor")
     work = ops.OperationCost(
         vector_flops=2 * sent / ops.ELEMENT_BYTES,
@@ -573,7 +589,7 @@ def _combine(local: ops.Local, experts: Experts, visits: Floats) -> ops.Operatio
         0.0,
         sent,
         work,
-        replace(work, collectives=(back, gather)),
+        replace(work, collectives=(replace(back, uneven=there), gather)),
         result=ops.Tensor(local.scattered_rows, local.hidden),
         inputs=("fc2-bias", "router"),
     )

@@ -55,7 +55,7 @@ def test_times_are_those_of_slower_cards(question: str) -> None:
 
 
 def test_serving_over_domains_waits_for_what_is_found() -> None:
-    asked = {"fixed": {"tensor": 16}, "hb_size": 4, "gpus": 16}
+    asked = {"fixed": {"tensor": 16}, "hb_size": 4, "gpus": 16, "concurrency": 64}
     slower = {"accelerator.network_bytes_per_s": "10e9"}
     shared, bought, whole = (
         netplan.serving("serving-70b-h200", **asked, **more).to_dict()["plans"]

@@ -39,7 +39,7 @@ SCREENS = {
     "compare-tpus": ("tpu-v7",),
     "compare-serving": ("serving-r1-h200",),
     "compare-eight": ("--gpus", "8"),
-    "compare-all": ("--fabric", "all"),
+    "compare-all": ("--fabric", "all", "--gpus", "4096"),
 }
 
 

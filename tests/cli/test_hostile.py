@@ -72,7 +72,7 @@ def test_archives_that_are_no_matrix(
 def test_damaged_archives(tmp_path: Path) -> None:
     save(tmp_path / "whole.npz")
     content = (tmp_path / "whole.npz").read_bytes()
-    for at in range(0, len(content), 17):
+    for at in range(0, len(content), 61):
         broken = bytearray(content)
         broken[at] ^= 0xFF
         (tmp_path / "m.npz").write_bytes(broken)
@@ -130,11 +130,11 @@ def test_files_without_an_end(tmp_path: Path, name: str) -> None:
 
 
 def test_a_matrix_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("netplan.traffic.matrix_files"), "CSV_LIMIT", 1 << 17)
+    monkeypatch.setattr(import_module("netplan.traffic.matrix_files"), "CSV_LIMIT", 1 << 14)
     line = "0,1,5,data\n"
-    (tmp_path / "m.csv").write_text("source,destination,bytes,kind\n" + line * (3 << 16))
+    (tmp_path / "m.csv").write_text("source,destination,bytes,kind\n" + line * (3 << 13))
     error = refused(*LOADS, "--matrix", "m.csv", cwd=tmp_path)
-    assert "more than 131,072 flows" in error
+    assert "more than 16,384 flows" in error
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_refused_in_one_short_line(tmp_path: Path, words: tuple[str, ...]) -> No
 
 
 def test_of_hundreds_of_faults_twenty_are_named(tmp_path: Path) -> None:
-    rows = "\n".join(f"  - {{part: p{i}, bass: 1}}" for i in range(400))
+    rows = "\n".join(f"  - {{part: p{i}, bass: 1}}" for i in range(100))
     text = f'name: m\ntitle: m\nsource: m\ndate: "2026"\ncurrency: USD\nprices:\n{rows}\n'
     (tmp_path / "m.yaml").write_text(text, encoding="utf-8")
     error = refused("compare", "rail-only-paper", *SMALL, "--prices", "m.yaml", cwd=tmp_path)
@@ -410,7 +410,10 @@ def test_a_terminal_without_our_signs() -> None:
 
 
 def test_one_hb_domain_that_holds_all_gpus() -> None:
-    words = ("faults", "rail-only-paper", "--gpus", "256", "--radix", "32", "--years", "5")
+    words = (
+        *("faults", "rail-only-paper", "--gpus", "256", "--radix", "32", "--years", "5"),
+        *("--model", "gpt-22b", "--batch", "256"),
+    )
     json.loads(netplan(*words, "--format", "json").stdout, parse_constant=pytest.fail)
     assert "inf" not in netplan(*words).stdout.replace("information", "").split()
 
@@ -532,6 +535,7 @@ def test_the_template_of_products_is_one_that_a_fit_takes(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_bounds_of_a_small_fabric_take_seconds(tmp_path: Path) -> None:
     words = (*LOADS, "--fabric", "fat-tree", "--bounds", "--matrix", "m.csv")
     began = time.process_time()

@@ -53,7 +53,7 @@ def test_a_ring_longer_than_an_hb_domain_is_told() -> None:
 def test_a_grid_says_which_option_gives_its_rows() -> None:
     hpl = ("--model", "hpl-16k", "--accelerator", "sn10", "--gpus", "8", "--details")
     shown = netplan("map", "rail-only-paper", *hpl).stdout
-    assert "A grid of 1 x 8 chips (--tensor gives its rows), 16 steps." in shown
+    assert "A grid of 1 x 8 chips (--tensor gives its rows), 16 steps of 1,024 columns." in shown
 
 
 def test_what_has_nearly_room_is_told_by_the_rest() -> None:

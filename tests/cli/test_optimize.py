@@ -143,7 +143,7 @@ def test_options_that_repeat() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--fabric", "rail-onyl"), "unknown fabric 'rail-onyl': did you mean rail-only?"),
+        (("--fabric", "rail-onyl"), "'rail-onyl': did you mean rail-only or rail-only-ocs?"),
         (("--budget=-5",), "--budget is above 0, got -5"),
         (("--radix", "127"), "switch radix 127 cannot be used: give an even number of ports"),
         (("--hb-size", "4096"), "an HB domain of 4,096 GPUs is out of range: give 1 to 2,048"),

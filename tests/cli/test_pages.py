@@ -49,9 +49,11 @@ SMALLER = {
     "faults": {"32768": "1024", "4096": "512"},
     "loads": {"32768": "4096"},
     "optimize": {"4096": "512", "36864": "4608", "1048576": "131072"},
+    "jobs": {"500": "50", "4096": "512", "4608": "1152"},
     "traffic": {"32768": "4096"},
     "cables": {"32768": "1024"},
     "report": {"32768": "4096", "4096": "512"},
+    "study": {"gpus=131072": "gpus=1024", "count=300": "count=30"},
 }
 OURS = "--gpus 64 --model llama-3-8b --catalog own --accelerator ours --stack ours"
 BEFORE = {
@@ -66,6 +68,7 @@ OFFERS = "netplan offers a.xlsx b.xlsx c.xlsx"
 FOUND_SOMETHING = ("netplan audit", "netplan cables --compare")  # exit code 1
 NEEDS_A_CLUSTER = "tcp://head:8786"
 FILES = {
+    "day.csv": "arrival_s,prompt,output\n" + "".join(f"{row},2000,200\n" for row in range(500)),
     "designs.csv": "design,gpus,nodes\nbig pod,1000,128\n",
     "hall.ibnetdiscover": (
         'Switch 8 "S-1" # "rail-0/leaf-0" enhanced port 0 lid 1 lmc 0\n'
@@ -80,7 +83,13 @@ FILES = {
     },
     **{
         name: (ROOT / "examples" / name).read_text(encoding="utf-8")
-        for name in ("four-leaves.yaml", "four-leaves.csv")
+        for name in (
+            "four-leaves.yaml",
+            "four-leaves.csv",
+            "jobs.csv",
+            "messages.csv",
+            "sites.yaml",
+        )
     },
     "gpt-layer.yaml": (ROOT / "examples/gpt-layer.yaml").read_text(encoding="utf-8"),
     "jobs.yaml": (ROOT / "examples/jobs.yaml").read_text(encoding="utf-8"),
@@ -120,6 +129,7 @@ STEPS = {
     if 0 < len(commands(block)) < MANY and not {*commands(block)} <= {line for _, line in SINGLE}
 }
 SHOWN = [(page, *found) for page, text in TEXTS.items() for found in OUTPUT.findall(text)]
+WITH_OUTPUT = {line for _, line, _ in SHOWN}
 
 
 def lay_files(page: str, folder: Path) -> None:
@@ -150,8 +160,15 @@ def run_line(line: str, folder: Path, *, as_it_is: bool = False) -> str:
     return done.stdout
 
 
-@pytest.mark.usefixtures("suites")
-@pytest.mark.parametrize(("page", "line"), SINGLE, ids=[line[:60] for _, line in SINGLE])
+@pytest.mark.usefixtures("suites", "points")
+@pytest.mark.parametrize(
+    ("page", "line"),
+    [
+        pytest.param(*case, marks=[] if case[1] in WITH_OUTPUT else [pytest.mark.slow])
+        for case in SINGLE
+    ],
+    ids=[line[:60] for _, line in SINGLE],
+)
 def test_examples_run_and_outputs_are_the_real_ones(
     page: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +191,29 @@ def test_examples_run_and_outputs_are_the_real_ones(
         assert missing(text, printed) == [], at
 
 
+def test_examples_have_options_and_names_that_exist(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all, the question is made: those without an output are asked among the slow tests."""
+    monkeypatch.chdir(tmp_path)
+    for page, line in SINGLE:
+        lay_files(page, tmp_path)
+        if "--help" not in line:  # which ends the reading
+            made(line)
+
+
+def made(line: str) -> None:
+    """Read the words of a command as it does, without running it."""
+    name, *words = shlex.split(line)[1:]
+    command = command_line.get_command(click.Context(command_line), name)
+    assert command is not None
+    while isinstance(command, click.Group):
+        name, *words = words
+        command = command.get_command(click.Context(command), name)
+        assert command is not None, line
+    command.make_context(name, words)
+
+
 def renewed(shown: str, printed: str) -> str:
     """What is shown as it is printed now; what is left out today stays out where it is the same."""
     before, now = shown.splitlines(), printed.splitlines()
@@ -188,7 +228,7 @@ def missing(shown: str, printed: str) -> list[str]:
     return [line for line in TIMING.sub("...)", shown).splitlines() if line not in left]
 
 
-@pytest.mark.usefixtures("suites")
+@pytest.mark.usefixtures("suites", "points")
 @pytest.mark.parametrize(
     ("block", "page"), STEPS.items(), ids=[f"{page}:{block[:20]}" for block, page in STEPS.items()]
 )
@@ -201,10 +241,7 @@ def test_steps_run_one_after_the_other(
         if NEEDS_A_CLUSTER not in line:
             run_line(line, tmp_path)
             continue
-        name, *words = shlex.split(line)[1:]
-        command = command_line.get_command(click.Context(command_line), name)
-        assert command is not None
-        command.make_context(name, words)  # all its options exist
+        made(line)
 
 
 def test_every_command_has_an_example() -> None:
@@ -241,6 +278,7 @@ def test_refusals_are_the_real_ones() -> None:
             assert netplan(*shlex.split(line)[1:]).stderr == shown + "\n"
 
 
+@pytest.mark.usefixtures("points")
 @pytest.mark.parametrize("page", [page for page, text in TEXTS.items() if "```python\n" in text])
 def test_the_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lay_files(page, tmp_path)

@@ -252,3 +252,11 @@ def test_a_next_plan_that_is_faster_takes_less_and_instances_count_their_turnaro
     asked = "comet-paper --gpus 64 --model dlrm-1.2t --instances 8 --expanded-memory comet-201gb"
     text = " ".join(netplan("search", *asked.split()).stdout.split())
     assert "The next one takes 4.6 % longer." in text  # 54.29 ms after 51.91 ms
+
+
+def test_terms_that_differ_in_rounding_alone_are_not_told() -> None:
+    """Sixteen microbatches of 12 sequences compute what 24 of 8 do; gradients wait longer."""
+    shown = netplan("search", "comet-paper", "--batch", "3072", "--explain", "1,2").stdout
+    terms = shown.partition("terms of an iteration")[2].partition("sum ")[0]
+    assert "data parallel" in terms
+    assert "computing" not in terms

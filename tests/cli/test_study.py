@@ -181,6 +181,8 @@ def test_a_wrong_output_is_refused_before_the_first_point(tmp_path: Path) -> Non
     assert [one.name for one in tmp_path.iterdir()] == ["mine.yaml"]
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("points")
 def test_the_size_of_domains_is_asked_of_the_default_cluster(tmp_path: Path) -> None:
     done = netplan("study", "run", "hb-size", cwd=tmp_path)
     assert done.returncode == 0

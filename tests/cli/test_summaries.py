@@ -63,6 +63,18 @@ MORE: dict[str, tuple[tuple[str, ...], ...]] = {
         ("--kind", "all_to_all", "--gpus", "64", "--bytes", "512MiB"),
         ("--kind", "all_gather", "--graph", "{ring}", "--bytes", "1MiB..64MiB"),
     ),
+    "congestion": (
+        ("hgx-h100", "--gpus", "256", "--model", "gpt-22b", "--draws", "2"),
+        ("hgx-h100", "--gpus", "256", "--routing", "static", "--traffic", "ring"),
+    ),
+    "sites": (
+        ("hgx-h100", "--gpus", "128", "--model", "llama-3-8b"),
+        ("hgx-h100", "--gpus", "128", "--model", "llama-3-8b", "--sites", "4", "--layout", "ring"),
+    ),
+    "jobs": (
+        ("hgx-h100", "--gpus", "256", "--count", "60", "--draws", "2", "--oversubscription", "4"),
+        ("tpu-v7", "--gpus", "512", "--count", "60", "--placement", "cube"),
+    ),
     "loads": (RUN, (*RUN, "--fail", "leaf=1"), SERVED),
     "simulate": (RUN, ("hgx-h100", "--gpus", "256", "--jobs", "{jobs}"), SERVED),
     "cables": (
@@ -192,7 +204,7 @@ def test_a_file_is_told_with_its_verdict(tmp_path: Path) -> None:
             r"TP\d+ PP\d+ DP\d+, .* microbatches of 1 sequence, .* s \(.*\), MFU \d+ %.*",
         ),
         ("faults", (*RUN, "--years", "5"), r"goodput .* %, .* interruptions a year"),
-        ("serving", SERVED, r".* tokens/s, TTFT .* s, TPOT .* ms"),
+        ("serving", SERVED, r".* tokens/s, TTFT .* ms, TPOT .* ms"),
         ("optimize", ("--gpus", "512"), r"[a-z0-9-]+, HB \d+.*, .* USD, .* s \(.*\)"),
         ("grow", ("--gpus", "512", "--gpus", "1024"), r"grow .*, .* USD in present value"),
     )

@@ -17,7 +17,18 @@ from netplan.costing.elevations import elevations
 from netplan.costing.fabric_bill import Bill, BillBooks, hardware_of, make_bill
 from netplan.costing.installation import Installation, install, place
 from netplan.costing.materials import BillItem
-from netplan.costing.wiring import CARD, COPPER, MODULES, Cage, Link, Run, first_that_closes
+from netplan.costing.switches import SWITCHES, circuit_layer
+from netplan.costing.wiring import (
+    CARD,
+    CIRCUITS,
+    COPPER,
+    MODULES,
+    Cage,
+    Hardware,
+    Link,
+    Run,
+    first_that_closes,
+)
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.scenarios.bill_books import read_books
 from netplan.scenarios.parts import Books, Cluster
@@ -25,6 +36,7 @@ from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan, places_sold
 from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.rail_circuits import BLOCK
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -511,3 +523,59 @@ def test_no_question_ranks_by_a_medium_that_a_file_gives(tmp_path: Path) -> None
         "hgx-b200", a={"fabric": str(mine)}, b={"fabric": "rail-only"}, gpus=1024, timing=False
     ).sentence
     assert "medium given by the file of mine" in sentence
+
+
+def test_rails_behind_circuit_switches_stand_in_the_hall_of_all_fabrics() -> None:
+    """Every host link is two fibres as long as the way from its ends to its circuit switch."""
+    pair = ("rail-only", "rail-only-ocs")
+    plain, behind = netplan.cost("hgx-h100", gpus=1024, radix=64, fabrics=pair).bills
+    assert (plain.hall, behind.hall) == ("leaves-in-rack", "leaves-in-rack")
+    fibres = [item.line for item in behind.quote.items if item.line.kind == "os2"]
+    assert sum(line.quantity for line in fibres) == 2 * 1024
+    assert len({line.length_m for line in fibres}) > 1
+    switches = next(item.line for item in behind.quote.items if item.line.part == "ocs_port")
+    assert switches.quantity == 16
+    assert behind.racks.count > plain.racks.count
+
+
+@pytest.mark.parametrize("switch", [None, "qm9700"])
+def test_fibres_to_circuit_switches_by_a_slow_count(switch: str | None) -> None:
+    """Link by link: where its GPU, its rail switch and its circuit switch stand."""
+    spec, sizing = FABRICS.load("rail-only-ocs"), Sizing(1024, 64, 8, 450e9, 50e9)
+    fabric, model = build_fabric(spec, sizing), SWITCHES.load("palomar")
+    layer = circuit_layer(spec, fabric, model)
+    known = None if switch is None else SWITCHES.load(switch)
+    hardware = Hardware(CABLING_BOOKS.load("2026"), known, layer)
+    site = place(FLOOR_PLANS.load("leaves-in-rack"), spec, sizing, hardware)
+    assert layer.plan is not None
+    table = layer.plan.table()
+    on = {
+        (domain, block): circuit
+        for circuit, kind, domain, block in zip(
+            table.switch.tolist(),
+            table.kind.tolist(),
+            table.domain.tolist(),
+            table.block.tolist(),
+            strict=True,
+        )
+        if kind == BLOCK
+    }
+    sold, layout = hardware.cabling.stock_lengths_m, site.layout
+    lengths: Counter[float] = Counter()
+    network = site.network
+    for link in network.links_of("host").tolist():
+        ends = sorted((int(network.source[link]), int(network.target[link])))
+        circuit = on[ends[0] // 8, ends[0] % 8]
+        rack, unit = int(layout.circuit_rack[circuit]), int(layout.circuit_unit[circuit])
+        far = (*divmod(rack, layout.per_row), unit)
+        for end in ends:
+            near = (*divmod(int(layout.rack[end]), layout.per_row), int(layout.unit[end]))
+            metres = layout.plan.length_m(near, far)
+            lengths[next(length for length in sold if length >= metres)] += 1
+    runs = [run for run in install(fabric, site, hardware).wiring.runs if CIRCUITS in run.ends]
+    counted: Counter[float] = Counter()
+    for run in runs:
+        counted[run.length_m] += run.links
+    assert counted == lengths
+    # Racks of circuit switches are theirs alone.
+    assert not set(layout.circuit_rack.tolist()) & set(layout.rack.tolist())

@@ -487,3 +487,13 @@ def test_what_flips_it_names_halls_in_which_the_order_turns() -> None:
     words = "In hall leaves-end-of-row or leaves-mid-row it is undecided (--hall)."
     assert decision.answers.flips.endswith(words)
     assert words in " ".join(here.text().split())
+
+
+def test_halls_are_asked_of_the_cluster_not_of_the_ports_that_planes_split() -> None:
+    """The order has two planes, its runner-up one: both are wired for whole ports of 400G."""
+    asked = {"gpus": 2048, "accelerator": "b200", "timing": False}
+    answer = netplan.compare("hgx-b200", **asked, fabrics=("rail-only-redundant", "fat-tree"))
+    assert answer.verdict is not None
+    assert answer.verdict.fabric == "rail-only-redundant"
+    assert answer.decision is not None
+    assert answer.decision.answers is not None

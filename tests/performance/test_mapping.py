@@ -4,7 +4,7 @@ import csv
 import json
 import random
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from math import ceil, inf, prod
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,17 @@ from netplan.performance.mapping.chip import (
     sequence_tiles,
 )
 from netplan.performance.mapping.fusion import best_fusion, kernel_by_kernel, lower_bound_s
-from netplan.performance.mapping.network import ChipNetwork, equal_levels, parallel_layouts
+from netplan.performance.mapping.network import (
+    ChipGrid,
+    ChipNetwork,
+    equal_levels,
+    parallel_layouts,
+)
 from netplan.performance.mapping.partitions import (
     ChipResources,
     ComputeTiles,
     FusionProblem,
+    Residence,
     kernel_choices,
     partition_times,
     tile_choices,
@@ -204,9 +210,35 @@ def test_halves_of_a_transform_pass_nothing_on_in_pieces() -> None:
 def test_linpack_is_bound_by_its_broadcasts_as_in_the_published_log() -> None:
     [(_, value, tolerance)] = printed("iteration time")
     found = netplan.map("rail-only-paper", model="hpl-16k", accelerator="a100-80gb", gpus=8,
-                        overrides={
+                        mode="published-code", overrides={
         "accelerator.hb_bytes_per_s": "25e9"})  # fmt: skip
     assert found.found.totals.interval_s * 1e3 == pytest.approx(value, rel=tolerance)
+
+
+def test_linpack_hands_panels_on_and_takes_its_fastest_block_and_grid() -> None:
+    """On 4 x 2 chips of a torus with free sizes, as all of them one by one."""
+    asked = partial(
+        netplan.map, "rail-only-paper", model="hpl-16k", accelerator="wse-2", memory="ddr4",
+        link="pcie4", gpus=8,
+    )  # fmt: skip
+    fastest = asked(dimensions="ring-ring", block="fastest").found
+    n, best_s = 16384, inf
+    for x, block in product((1, 2, 4, 8), (2**e for e in range(8, 15))):
+        y, total_s = 8 // x, 0.0
+        # Half of a panel goes each way round a ring, of two chips all of it over their one link.
+        broadcast = {1: 0.0, 2: 1.0, 4: 0.5, 8: 2**-1 + 2**-2}[y]
+        for side in range(n, 0, -block):
+            rows, columns = ceil(side / x), ceil(side / y)
+            work_s = 2 * rows * block * (block + columns) / (0.9 * 7500e12)
+            message_s = 2 * block * (block + columns) / 25e9 if x > 1 else 0.0
+            sent_s = max(message_s, broadcast * 2 * rows * block / 25e9)
+            total_s += max(work_s, 4 * rows * columns / 200e9, sent_s)
+        best_s = min(best_s, total_s)
+    assert fastest.totals.interval_s == pytest.approx(best_s)
+    named = asked(dimensions="ring-ring", block="16384").found.totals.interval_s
+    assert named > fastest.totals.interval_s
+    with pytest.raises(InputError, match="--block 'best' is no number of columns"):
+        asked(block="best")
 
 
 @pytest.mark.parametrize(
@@ -395,6 +427,15 @@ def every_convex_partition(one: FusionProblem) -> float:
     return least(0)
 
 
+def test_no_map_undercuts_the_bound_where_weights_stay_on_the_chip() -> None:
+    """The 123,412 B of weights of LeNet-5 fit 120 MB: they are loaded once, for all images."""
+    ask = {"model": "examples/lenet.yaml", "accelerator": "grayskull"}
+    for execution in ("fused", "kernel-by-kernel"):
+        totals = netplan.map("rail-only-paper", execution=execution, **ask).found.totals
+        assert totals.lower_bound_s is not None
+        assert 0 < totals.lower_bound_s <= totals.interval_s
+
+
 @pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 100), marks=pytest.mark.slow)])
 def test_partitions_are_the_best_of_all_convex_ones(seeds: range) -> None:
     """Random graphs of up to nine kernels, one by one."""
@@ -484,7 +525,7 @@ def test_steps_of_linpack_share_tiles_as_partitions_do() -> None:
     chip = replace(ACCELERATORS.load("sn10"), tiles=7, vector_width=4, stage_height=3, clock_hz=1.0)
     tiles = ComputeTiles.of(chip)
     assert tiles
-    grid = Dimension("ring", 2, 1e12), Dimension("ring", 3, 1e12)
+    grid = ChipGrid.published(Dimension("ring", 2, 1e12), Dimension("ring", 3, 1e12))
     found = linpack_steps(model, chip, grid)
     for at, side in enumerate(found.side.tolist()):
         rows, columns = ceil(side / 2), ceil(side / 3)
@@ -531,6 +572,10 @@ def test_one_kernel_has_room_whatever_its_weights() -> None:
         ({"accelerator": "gh200-96gb", "execution": "fused"}, "no sram_bytes"),
         ({"model": "fft-1t", "gpus": 1000}, "do not divide by 1,000 chips"),
         ({"model": "hpl-16k", "gpus": 8, "tensor": 3}, "does not divide --gpus 8"),
+        (
+            {"model": "hpl-16k", "gpus": 8, "tensor": 2, "dimensions": "ring-ring"},
+            "the dimensions of the network are its sides: leave it out",
+        ),
     ],
 )
 def test_what_cannot_be_mapped_is_refused_in_one_line(asked: dict[str, Any], words: str) -> None:
@@ -601,3 +646,84 @@ def test_layouts_and_tiles_that_are_left_out_are_none_that_would_be_taken() -> N
         assert found is not None
         assert time_s(found) == times_s[best]
     assert fastest_system(model, systems, "forward", options) is systems[best]
+
+
+def two_passes(residence: Residence | None, *, sram_bytes: float = 1e3) -> FusionProblem:
+    """Two kernels forward, two backward; 4 B from each to the next, and from a to its own."""
+    kernels = [
+        Kernel("a", "gemm", 1, 1, 4, 4.0, 3.0),
+        Kernel("b", "gemm", 1, 1, 4, 4.0, 5.0),
+        Kernel("b_b", "gemm", 1, 1, 4, 4.0, 7.0, backward=True),
+        Kernel("a_b", "gemm", 1, 1, 4, 4.0, 9.0, backward=True),
+    ]
+    graph = KernelGraph.of(kernels, [("a", "b"), ("b_b", "a_b"), ("a", "a_b")])
+    chip = ChipResources(0, sram_bytes, 1.0)
+    return FusionProblem(
+        graph, chip, None, np.full(4, 1.0), np.zeros(4), sequence_tile=1, residence=residence
+    )
+
+
+def test_both_passes_on_the_chip_move_nothing_and_load_nothing() -> None:
+    """24 B of weights; what crosses the passes stays whole, 4 B for each of three sequences."""
+    apart = best_fusion(two_passes(None))
+    # Two partitions: 4 B go out, and in again; 24 B of weights before them.
+    assert len(apart.members) == 2
+    assert apart.interval_s == max(2, 4) + max(2, 4) + 24
+    stays = best_fusion(two_passes(Residence(layers=2, sequences=3)))
+    assert len(stays.members) == 1
+    assert stays.interval_s == 4
+    # Each layer holds tiles of 1 B, two for an edge within a pass, and 3 x 4 B across.
+    needed = 2 * (24 + 2 * 2 + 3 * 4)
+    assert stays.times.sram_bytes.tolist() == [needed]
+    assert best_fusion(two_passes(Residence(2, 3), sram_bytes=needed)).interval_s == 4
+    assert best_fusion(two_passes(Residence(2, 3), sram_bytes=needed - 1)).interval_s == 32
+
+
+def test_one_layer_that_takes_turns_with_others_loads_its_weights_again() -> None:
+    """As DFModel maps it: any part of both passes shares a partition, one sequence beside it."""
+    parts = Residence(parts=True)
+    whole = best_fusion(two_passes(parts, sram_bytes=24 + 4 + 4))
+    assert whole.interval_s == 4
+    # A byte less: b and b_b stay together, or nothing does; either way 24 B are loaded.
+    problem = two_passes(parts, sram_bytes=24 + 4 + 3)
+    splits = [[0, 4], [0, 1, 4], [0, 2, 4], [0, 3, 4], [0, 1, 2, 4], [0, 1, 3, 4], [0, 2, 3, 4],
+              [0, 1, 2, 3, 4]]  # fmt: skip
+    every = []
+    for split in splits:
+        members = np.zeros((len(split) - 1, 4), bool)
+        for row, (start, end) in zip(members, pairwise(split), strict=True):
+            row[start:end] = True
+        every.append(partition_times(problem, members).interval_s.sum())
+    assert best_fusion(problem).interval_s == min(every)
+    assert min(every) < inf
+
+
+def test_a_wafer_waits_for_no_memory_when_a_layer_of_both_passes_stays() -> None:
+    asked = partial(
+        netplan.map, "rail-only-paper", model="gpt-1t", accelerator="wse-2", link="nvlink4",
+        gpus=1024, dimensions="ring-ring", tensor=8, direction="both", batch=3072,
+        sequence_tile=32, compute_utilisation=0.9,
+    )  # fmt: skip
+    for mode in ("published-code", "corrected"):
+        slow, fast = (asked(memory=memory, mode=mode).found.totals for memory in ("ddr4", "hbm3"))
+        assert (slow.utilisation == pytest.approx(fast.utilisation)) == (mode == "published-code")
+    # One layer and one sequence fit, every sequence under way in a pipeline of 128 does not.
+    assert asked(memory="ddr4", mode="published-code").breakdown_s["memory"] == 0
+    assert asked(memory="ddr4", mode="corrected").breakdown_s["setup"] > 0
+
+
+def test_work_over_bytes_of_memory_and_links_by_hand() -> None:
+    """The vendor's mapping on 8 SN10: what crosses borders, weights once for 42 sequences."""
+    found = netplan.map("rail-only-paper", model="gpt-175b", accelerator="sn10", tensor=8,
+                        sequence_tile=32, micro_batch=42, cut=VENDOR)  # fmt: skip
+    graph = layer_graph(MODELS.load("gpt-175b"), 8)
+    work, weights = graph.flops.sum(), graph.column("weight_bytes").sum() / 42
+    partition = np.repeat(np.arange(4), [5, 8, 2, 3])
+    crossing = graph.edge_bytes[partition[graph.source] != partition[graph.target]].sum()
+    moved = 2 * crossing + weights
+    assert found.flops_per_byte["memory"] == pytest.approx(work / moved)
+    # Two all_reduces of 2 x 12,288 x 2,048 B, of which 7/8 pass each link of the ring.
+    sent = 2 * 7 / 8 * 2 * 12288 * 2048
+    assert found.flops_per_byte["network"] == pytest.approx(work / sent)
+    alone = netplan.map("rail-only-paper", model="gpt-175b", accelerator="sn10", tensor=1)
+    assert alone.flops_per_byte["network"] is None

@@ -14,7 +14,7 @@ from netplan.published.checks import published as table
 Suites = Mapping[str, Callable[[], tuple[Check, ...]]]
 TABLES = (
     *("statements", "dataflow", "tiled", "cluster-design", "serving", "expert-networks"),
-    *("families", "model-parameters", "product-designs", "cost-sheets"),
+    *("families", "model-parameters", "product-designs", "cost-sheets", "congestion"),
 )
 RESTATED = re.compile(
     r"\boff by more\b|does not reproduce|known to differ|not so by|is a slip\b|does not agree"

@@ -52,12 +52,11 @@ def alone(point: ServingPoint) -> ServingResult:
     chip, model = ACCELERATORS.load(point.accelerator), MODELS.load(point.model)
     assert point.gpus is not None
     stack = SERVING_STACKS.load(OWN[point.framework])
-    levels = domain_levels(chip, max(point.gpus, chip.hb_size))
-    requests, formats = (
-        Requests(point.prompt, point.output),
-        formats_of(chip, model, point.precision),
-    )
-    case = serving_case(chip, model, levels, requests, formats, Software(stack))
+    stack = stack.changed(exchange="deepep") if point.sends else stack
+    levels, software = domain_levels(chip, max(point.gpus, chip.hb_size)), Software(stack)
+    requests = Requests(point.prompt, point.output)
+    formats = formats_of(chip, model, point.precision, software=software)
+    case = serving_case(chip, model, levels, requests, formats, software)
     if point.mode == "aggregated":
         return aggregated(case, plans(model, point.server_as_run), point.concurrency or 0)
     pools = Pools(plans(model, point.prefill), plans(model, point.decode))
@@ -135,6 +134,8 @@ def test_errors_beyond_what_is_recorded_fail(monkeypatch: pytest.MonkeyPatch) ->
         PointErrors("accelerator", "gb200", 10, near, near, dict.fromkeys(order, False)),
     )
     monkeypatch.setattr(measured_serving, "point_errors", lambda: groups)
+    for others in ("known_server_checks", "outlier_checks"):
+        monkeypatch.setattr(measured_serving, others, tuple)
     verdicts = [one.verdict for one in measured_point_checks()]
     # All points twice, by either stack; a group by its own.
     assert verdicts == ["fail", "known"] * 2 + ["known", "fail"] + ["known", "known"]

@@ -1,12 +1,15 @@
 """``netplan verify my-paper.yaml``: the same five grades, and one line for what is malformed."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from netplan.published.own_paper import read_paper
 from netplan.published.verify import verify
+from netplan.reports.sections import Section
+from netplan.reports.terminal import terminal_text
 from tests.cli.command import netplan
 
 COMPARE = "compare rail-only-paper --gpus 32768 --radix 128 --no-timing"
@@ -38,12 +41,36 @@ def written(folder: Path, *rows: str) -> Path:
         ("printed: 240, grade: off, reason: other ports", "off", "known"),
         ("printed: 250, grade: exact", "close", "fail"),
         ("printed: 240, grade: close", "off", "fail"),
-        ("printed: none", "off", "known"),
+        # A zero is one to its digits: 256 rounds to it in thousands alone.
+        ("printed: 0", "off", "known"),
+        ('printed: "0e3"', "exact", "pass"),
+        # Digits of which a power of ten is out of range.
+        ("printed: 0e400", "off", "known"),
+        ("printed: 256e-400", "off", "known"),
     ],
 )
 def test_rows_have_the_same_five_grades(row: str, grade: str, verdict: str, tmp_path: Path) -> None:
     (check,) = verify(written(tmp_path, f"field: {SWITCHES}, {row}")).checks
     assert (check.got, check.grade, check.verdict) == ("256", grade, verdict)
+
+
+@pytest.mark.parametrize(
+    ("row", "reason"),
+    [
+        ('printed: "0.0058 s"', "printed: got 0.0058 s, and fabrics.rail-only.switches is a num"),
+        ('printed: "0x10"', "printed: got 0x10, and fabrics.rail-only.switches is a number"),
+        ("printed: none", "printed: got none, and fabrics.rail-only.switches is a number"),
+        ("printed: 0, tolerance: 0.1", "rows.0: tolerance: 0.1 of a printed 0 is 0: leave"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_one_line(
+    row: str, reason: str, tmp_path: Path
+) -> None:
+    path = written(tmp_path, f"field: {SWITCHES}, {row}")
+    done = netplan("verify", str(path))
+    assert done.returncode == 2
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("netplan:"))
+    assert f"{path}:2: {reason}" in line
 
 
 def test_a_question_without_an_answer_has_no_value(tmp_path: Path) -> None:
@@ -98,6 +125,10 @@ def test_the_command_has_a_screen_json_and_an_exit_code(tmp_path: Path) -> None:
         ("rows: [{question: compare, field: x, printed: 1, source: T, grade: best}]", "grade"),
         ("rows: [{question: compare, field: x, printed: 1, source: T, grade: off}]", "reason"),
         ('rows: [{question: compare, field: x, printed: 1, source: "a\\nb"}]', "source"),
+        ('rows: [{question: compare, field: x, printed: "nan", source: T}]', "finite"),
+        ('rows: [{question: compare, field: x, printed: "-inf", source: T}]', "finite"),
+        ('rows: [{question: compare, field: x, printed: "about 1e400", source: T}]', "finite"),
+        ('rows: [{question: compare, field: x, printed: "\\x1b[31m3", source: T}]', "printed"),
         ('rows: [{question: compare, field: x, printed: 1, source: "\\x1b[2J"}]', "source"),
         (f"rows: [{{question: compare, field: {'x' * 300}, printed: 1, source: T}}]", "field"),
     ],
@@ -116,3 +147,18 @@ def test_what_is_malformed_is_refused_in_one_line(text: str, said: str, tmp_path
 def test_each_question_is_asked_once(tmp_path: Path) -> None:
     path = written(tmp_path, *[f"field: {SWITCHES}, printed: {number}" for number in range(1, 4)])
     assert [check.grade for check in read_paper(path).checks()] == ["off"] * 3
+
+
+def test_many_rows_are_drawn_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+
+    def counting(sections: Iterable[Section], width: int) -> str:
+        drawn.append(width)
+        return terminal_text(sections, width)
+
+    monkeypatch.setattr("netplan.reports.screen.terminal_text", counting)
+    rows = [f"field: {SWITCHES}, printed: {256 + number}" for number in range(500)]
+    screen = verify(written(tmp_path, *rows)).text()
+    assert len(drawn) < 50, "once for each line that is too much, not for each row"
+    assert "and 484 more: --details" in screen
+    assert len(screen.splitlines()) <= 25

@@ -43,14 +43,16 @@ def test_the_table_has_what_the_reference_has() -> None:
 def test_what_is_its_sources_own(suites: Mapping[str, Callable[[], tuple[Check, ...]]]) -> None:
     checks = suites["tiled accelerators"]()
     assert [one.name for one in checks if one.verdict == "fail"] == []
-    assert len({one.name for one in checks}) == len(checks) == len(published("tiled")) == 65
+    assert len({one.name for one in checks}) == len(checks) == len(published("tiled")) == 82
     found = {one.name: one.got for one in checks if one.grade == "source"}
-    assert len(found) == 18
+    assert len(found) == 23
     assert (found["T-18B: S-shaped over line, %"], found["T-145B: S-shaped over line, %"]) == (
         "-0.823",
         "-3.65",
     )
-    assert not [one for one in checks if one.grade == "off"]
+    # PALM's mapping of ResNet-50 was adjusted to the published rate; netplan's is its own.
+    off = [one.name for one in checks if one.grade == "off"]
+    assert off == ["ResNet50 on Grayskull: published samples/s"]
 
 
 def test_adapters_by_hand() -> None:

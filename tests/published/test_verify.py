@@ -70,13 +70,25 @@ def test_only_what_is_asked_for_runs(suites: Suites, monkeypatch: pytest.MonkeyP
         assert list(found.checks) == asked != []
         assert ran == needed
     ran.clear()
-    found = verify(grade="off", only="wafer")
-    assert [one.name for one in found.checks] == ["GPT 1T, wafer: HBM over DDR"]
-    assert ran == ["dataflow trends"]
+    found = verify(grade="off", only="BLOOM-L72-h14336-a64-tp8-pp6-mb6")
+    assert [one.name for one in found.checks] == ["BLOOM-L72-h14336-a64-tp8-pp6-mb6-b2016-02-25, s"]
+    assert ran == ["measured runs"]
+    found = verify(only=("2307.12169", "Eq. 20 | rail-only & Eq. 21"))
+    assert sorted(check.source.rpartition(", ")[2] for check in found.checks) == [
+        "Eq. 20",
+        "Eq. 21",
+    ]
     ran.clear()
     with pytest.raises(InputError, match="no check has this"):
         verify(only="no such check")
     assert not ran
+
+
+def test_sources_close_their_parentheses() -> None:
+    for row in record().values():
+        paper = Verification((Check(row.name, row.source, "1", "1", "pass"),))
+        for source in (row.source, *paper.papers):
+            assert source.count("(") == source.count(")"), source
 
 
 @pytest.mark.usefixtures("suites")

@@ -87,7 +87,7 @@ CLUSTERS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=20)
 @given(CLUSTERS, CLUSTERS)
 def test_lines_sum_to_the_difference_of_the_totals(
     first: dict[str, Any], second: dict[str, Any]

@@ -144,7 +144,7 @@ def test_checkpoints_to_storage_take_their_bytes_over_its_rate() -> None:
 def test_storage_grows_with_the_cluster_and_its_ends_are_in_the_range() -> None:
     # A checkpoint of 405.85e9 x 14 B on sixteen times 128 nodes: 4.4 s, as most jobs have it, in
     # place of the 10 s that are assumed without storage.
-    given = {"gpus": 16_384, "model": "llama-3-405b"}
+    given = {"gpus": 16_384, "model": "llama-3-405b", "years": 2}
     stored = asked(**given, networks=("storage",))
     usual_s = 14 * 405.85e9 / (16 * 80e9)
     assert 60 * stored.inputs["checkpoint_write_minutes"] == pytest.approx(usual_s, rel=1e-3)
@@ -331,6 +331,8 @@ def test_a_page_begins_with_its_verdict() -> None:
         assert words in above
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("points")
 def test_the_study_of_optics_says_time_and_money_of_the_economics_book() -> None:
     answer = study("optics-and-planes", vary={"gpus": [16_384]})
     hour = ECONOMICS_BOOKS.load("2026").gpu_hours["h100-80gb"]

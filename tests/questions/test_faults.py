@@ -70,7 +70,7 @@ def test_a_worst_pair_that_may_not_be_the_worst_is_marked(monkeypatch: pytest.Mo
 def test_damage_makes_no_plan_faster() -> None:
     """Of plans within 1 % the preferred one of the damaged network may take less."""
     fabrics = ("rail-only", "rail-optimized")
-    answer = faults("hgx-h100", gpus=4096, fabrics=fabrics, fail=("leaf=1", "links=10"), years=1)
+    answer = faults("hgx-h100", gpus=2048, fabrics=fabrics, fail=("leaf=1", "links=10"), years=1)
     slowdowns = [scenario(fabric).impact.slowdown for fabric in answer.fabrics]
     assert len(slowdowns) == 2
     assert all(slowdown is not None and 0 <= slowdown < 0.02 for slowdown in slowdowns)
@@ -123,15 +123,20 @@ def test_it_says_why_no_plan_fits_and_still_how_the_job_would_go_on() -> None:
 def test_the_answers_to_a_failed_gpu(large: FaultsAnswer) -> None:
     clos, rail_only = large.fabrics
     behind, idle, moved, forwarded = rail_only.recoveries
-    # 256 GPUs and 256 rail ports of a domain must meet on one circuit switch.
-    assert "512 fibres of a domain must meet on one switch, palomar has 136" in behind.hardware
-    assert (behind.circuit_switches, behind.price, behind.iteration_time_s) == (0, None, None)
+    # 256 GPUs and 256 rail ports of a domain meet on four circuit switches, each with an idle GPU.
+    assert "4 idle GPUs in each of 128 domains, 512 palomar between" in behind.hardware
+    assert (behind.circuit_switches, behind.idle_gpus) == (4 * 128, 4 * 128)
     # A Clos joins the rails; 128 of 32,768 GPUs stand by, with their share of the network.
     asked = {"gpus": 32_768, "radix": 128, "fabrics": PAIR, "prices": "2026"}
     bills = netplan.cost("rail-only-paper", **asked).bills
     assert (clos.recoveries[0].circuit_switches, clos.recoveries[0].idle_gpus) == (0, 128)
     assert clos.recoveries[0].price == pytest.approx(bills[0].capital.base / 256)
     assert (clos.recoveries[0].iteration_time_s or 0) > (clos.iteration_time_s or 0)
+    # The bill with circuit switches above that without, and 4 of 256 of the network.
+    (through,) = netplan.cost("rail-only-paper", **{**asked, "fabrics": ("rail-only-ocs",)}).bills
+    step = through.capital.base - bills[1].capital.base
+    assert step > 512 * 136 * 520
+    assert behind.price == pytest.approx(step + bills[1].capital.base * 4 / 256)
     # One of the present domains, as a failed GPU without a spare leaves out one.
     assert (idle.idle_gpus, idle.extra_gpus) == (256, 0)
     assert idle.price == pytest.approx(bills[1].capital.base / 128)
@@ -151,11 +156,12 @@ def test_fibres_of_a_domain_meet_on_one_circuit_switch(gpus: int, switches: int)
     found = faults("rail-only-paper", **asked, years=1, timing=False).fabrics[0].recoveries[0]
     assert (found.circuit_switches, found.idle_gpus) == (switches, gpus // 8)
     assert found.single_mode_modules == 2 * gpus
-    # 520 USD a port, 19.50 + 15 x 2.75 = 60.75 for the second fibre of each link, and an eighth of
-    # the network.
-    bill = netplan.cost("rail-only-paper", **asked).bills[0]
-    ports, fibres = switches * 136 * 520, 60.75 * gpus
-    assert found.price == pytest.approx(ports + fibres + bill.capital.base / 8)
+    # 520 USD a port, and all else that sets the two bills apart; and an eighth of the network.
+    both = {**asked, "fabrics": ("rail-only", "rail-only-ocs")}
+    bill, through = netplan.cost("rail-only-paper", **both).bills
+    step = through.capital.base - bill.capital.base
+    assert step > switches * 136 * 520
+    assert found.price == pytest.approx(step + bill.capital.base / 8)
     # `cost` marks the same bill: fibre and racks have no price in the book.
     assert found.price_complete == (not bill.quote.unpriced)
 
@@ -382,15 +388,14 @@ def test_spares_that_are_kept_must_reach_the_level_and_are_waited_for() -> None:
 
 
 def test_random_failures_are_drawn_and_the_worst_is_shown() -> None:
-    many = small(fail=["links=20"], draws=5, fabrics=("rail-optimized",)).fabrics[0]
+    answer = small(fail=["links=20"], draws=5, fabrics=("rail-optimized",))
+    many = answer.fabrics[0]
     one = small(fail=["links=20"], fabrics=("rail-optimized",)).fabrics[0]
     assert scenario(many).draws == 5
     assert (scenario(many).impact.iteration_time_s or 0) >= (
         scenario(one).impact.iteration_time_s or 0
     )
-    assert "Failed together: links=20, the worst of 5 draws" in small(
-        fail=["links=20"], draws=5, fabrics=("rail-optimized",)
-    ).text(details=True)
+    assert "Failed together: links=20, the worst of 5 draws" in answer.text(details=True)
     again = small(fail=["links=20"], draws=5, fabrics=("rail-optimized",)).fabrics[0]
     assert again.scenario == many.scenario
     other = small(fail=["links=20"], draws=5, seed=7, fabrics=("rail-optimized",)).fabrics[0]

@@ -116,7 +116,7 @@ def test_free_dimensions_refuse_degrees(words: tuple[str, ...]) -> None:
     free = ("--model", "gpt-22b", "--accelerator", "sn10", "--dimensions", "ring-ring")
     done = netplan("map", "rail-only-paper", *free, "--gpus", "64", *words)
     assert done.returncode == 2
-    assert "neither --fabric nor --tensor, --pipeline or --data" in done.stderr
+    assert "neither --fabric nor --pipeline or --data" in done.stderr
 
 
 def test_a_cut_keeps_kernels_together_on_any_chip() -> None:
@@ -306,3 +306,15 @@ def test_measured_kernels_run_one_by_one(inputs: dict[str, Any]) -> None:
             kernels="measured",
             **inputs,
         )
+
+
+def test_one_named_chip_has_no_cluster_and_says_what_its_numbers_are_of() -> None:
+    answer = toolkit.map(model="resnet-50", accelerator="grayskull")
+    screen = " ".join(answer.text(80).split())
+    assert screen.startswith("resnet-50 on grayskull, fused, 16-bit peak, a steady stream")
+    assert "ports" not in screen
+    assert "sequence tiles" not in answer.text(80, details=True)
+    batch = toolkit.map(model="resnet-50", accelerator="grayskull", batch=256)
+    assert "16-bit peak, batch 256" in " ".join(batch.text(80).split())
+    ours = toolkit.map("hgx-h100", model="gpt-22b", tensor=8)
+    assert ours.text(80).startswith("hgx-h100: gpt-22b on ")

@@ -13,7 +13,9 @@ import netplan
 from netplan.cli.commands import command_of
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as netplan_cli
+from netplan.cli.questions import QUESTIONS, question_class
 from netplan.errors import CatalogError, InputError, NetplanError, UnknownNameError
+from netplan.inputs.option import read_option
 from netplan.questions.cables import Cables
 from netplan.questions.collective import Collective
 from netplan.questions.compare import Compare, compare
@@ -25,6 +27,28 @@ from netplan.questions.setup.inputs import replaced_lines
 from netplan.scenarios.scenario import places
 
 command = command_of(Compare)
+
+
+def test_spray_is_ecmp_in_every_command_that_routes() -> None:
+    """One value with two names, read in one place."""
+    routed = set()
+    for name in QUESTIONS:
+        asked = question_class(name)
+        options = {field.name: option for field, option in own_options(asked)}
+        options |= {short: known.option for short, known in asked.shorthands.items()}
+        if "routing" in options:
+            routed.add(name)
+            read = read_option("routing", options["routing"], "spray")
+            assert read in ("ecmp", ("ecmp",)), name
+            assert "packet spraying" in options["routing"].help, name
+    assert routed == {"congestion", "jobs", "loads", "simulate"}
+    small = {"gpus": 16, "radix": 8, "hb_size": 4, "model": "gpt-22b", "batch": 16}
+    spray, ecmp = (
+        netplan.loads("hgx-h100", **small, fabric="fat-tree", routing=word).to_dict()
+        for word in ("spray", "ecmp")
+    )
+    assert spray == ecmp
+    assert spray["inputs"]["routing"] == "ecmp"
 
 
 OF_THE_COMMAND_LINE = {"format_", "output_file", "details", "help_all", "scenario_option"}

@@ -19,7 +19,11 @@ from netplan.workloads.models import WORKLOADS
 from tests.cli.command import netplan as command
 from tests.turns import one_in
 
-EVERY = support(iteration_model="all").cells
+
+@cache
+def every() -> tuple[Cell, ...]:
+    """All combinations, asked for by the first test that needs them."""
+    return support(iteration_model="all").cells
 
 
 def asked(cell: Cell) -> Any:  # noqa: ANN401 - answers of three questions
@@ -62,7 +66,7 @@ def test_commands_do_what_the_table_says(seed: int) -> None:
     refused = draw.random() < 0.5
     cells = [
         cell
-        for cell in EVERY
+        for cell in every()
         if cell.question == question and (cell.status == "refused") == refused
     ]
     for cell in draw.sample(cells, 3):
@@ -71,7 +75,9 @@ def test_commands_do_what_the_table_says(seed: int) -> None:
 
 def only(**given: str) -> Cell:
     (cell,) = (
-        cell for cell in EVERY if all(getattr(cell, name) == value for name, value in given.items())
+        cell
+        for cell in every()
+        if all(getattr(cell, name) == value for name, value in given.items())
     )
     return cell
 
@@ -79,13 +85,13 @@ def only(**given: str) -> Cell:
 def test_every_combination_stands_there_once() -> None:
     keys = [
         (cell.question, cell.model, cell.accelerator, cell.precision, cell.iteration_model)
-        for cell in EVERY
+        for cell in every()
     ]
     assert len(set(keys)) == len(keys) > 90_000
-    assert {cell.model for cell in EVERY} == {*WORKLOADS.paths()}
-    unsaid = [cell for cell in EVERY if not cell.reason and cell.status != "fitted"]
+    assert {cell.model for cell in every()} == {*WORKLOADS.paths()}
+    unsaid = [cell for cell in every() if not cell.reason and cell.status != "fitted"]
     assert not unsaid
-    assert not [cell for cell in EVERY if "\n" in cell.reason]
+    assert not [cell for cell in every() if "\n" in cell.reason]
 
 
 @pytest.mark.parametrize(
@@ -180,9 +186,9 @@ MODEL_OF_TIMES = re.compile(
 def refusal(given: frozenset[tuple[str, str]]) -> str:
     """Why a run is refused, by the table's own functions; empty if it is answered."""
     known = dict(given)
-    chip, overrides = known.pop("accelerator"), {}
-    if "sram" in known:
-        overrides = {"accelerator.sram_bytes": known.pop("sram")}
+    chip = known.pop("accelerator")
+    replaced = {"sram_bytes", "compute_utilisation"} & {*known}
+    overrides = {f"accelerator.{name}": known.pop(name) for name in replaced}
     reader = CatalogReader(None, overrides)
     try:
         asked = Search.on(CLUSTER, gpus=GPUS, accelerator=chip, overrides=overrides, **known)
@@ -217,8 +223,8 @@ def next_steps(asked: Asked, reason: str) -> Iterator[Asked]:
         yield asked | {"accelerator": chip[1]}
     if "--memory model" in reason:
         yield asked | {"memory_model": "model"}
-    if size := re.search(r"sram_bytes=(\w+)", reason):
-        yield asked | {"sram": size[1]}
+    for name, value in re.findall(r"(sram_bytes|compute_utilisation)=([\w.]+)", reason):
+        yield asked | {name: value}
 
 
 def key(asked: Asked) -> frozenset[tuple[str, str]]:
@@ -236,7 +242,7 @@ def leads_on(asked: Asked, steps: int = 3) -> bool:
 def refused_runs() -> Iterator[Asked]:
     """One run of each way to be refused, with software of a date and without, in panels too."""
     seen = set()
-    for cell in EVERY:
+    for cell in every():
         if cell.question != "search" or cell.status != "refused":
             continue
         reason = cell.reason.replace(cell.model, "").replace(cell.accelerator, "")
@@ -293,7 +299,7 @@ def test_remedies_of_memory_are_those_that_help() -> None:
     assert netplan.search("rail-only-paper", **paper, recompute="full").found.plans
     with pytest.raises(InfeasibleError):
         netplan.search("rail-only-paper", **paper, zero_stage=3)
-    tiled: dict[str, Any] = {"gpus": 64, "iteration_model": "comet"}
+    tiled: dict[str, Any] = {"gpus": 64, "iteration_model": "comet", "fixed": {"tensor": 8}}
     tiled["overrides"] = {"accelerator.sram_bytes": "40e6"}
     with pytest.raises(InfeasibleError, match="use more GPUs, --zero 3 or an"):
         netplan.search(**tiled)

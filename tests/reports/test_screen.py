@@ -91,6 +91,16 @@ def test_columns_that_do_not_fit_beside_the_others_are_left_out() -> None:
     assert "no. 3" not in "".join(shown)
 
 
+def test_columns_of_one_quantity_give_way_one_by_one_and_are_counted() -> None:
+    """A chart's columns are of one quantity: three of eight fit, and the others are counted."""
+    quantity = Quantity("time_s", "a title of twenty ch", form="count")
+    name: Column[Row] = column(Quantity("fabric", "fabric"), "0")
+    shown = lines(replace(PLAIN, table=table(2, [name, *8 * [column(quantity, "1")]])))
+    heading = next(line for line in shown if line.startswith("fabric "))
+    assert heading.count(quantity.title) == 3
+    assert "and 5 more columns: --details" in shown
+
+
 @given(
     title=st.text(max_size=400),
     assumptions=st.lists(st.text(max_size=200), max_size=30),

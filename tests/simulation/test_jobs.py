@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from netplan.records import replace
 from netplan.simulation.simulate import Conditions, Job, simulate_jobs, simulate_training
 from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
@@ -59,6 +60,25 @@ def test_jobs_in_turn_on_few_uplinks_slow_each_other_down() -> None:
     apart = [simulate_jobs([one], graph, nothing_waits).times_s[0] for one in four]
     assert list(free.times_s) == apart
     assert free.whole.waiting_s == 0
+
+
+def test_the_heavier_of_two_jobs_loses_less() -> None:
+    """Weights are relative; on shared uplinks the job of weight 8 has nearly what it asks."""
+    run, _ = placed(oversubscription=7)
+    graph, both = expand(run.spec, run.fabric.sizing), jobs(2, turn=True)
+    fluid = Conditions(sharing="fluid")
+    even, same, uneven = (
+        simulate_jobs(
+            [replace(job, weight=weight) for job, weight in zip(both, weights, strict=True)],
+            graph,
+            fluid,
+        ).times_s
+        for weights in ((1.0, 1.0), (5.0, 5.0), (8.0, 1.0))
+    )
+    alone_s = simulate_jobs(both[:1], graph, fluid).times_s[0]
+    assert even == pytest.approx(same, rel=1e-9)
+    assert alone_s < uneven[0] < min(even)
+    assert uneven[0] < uneven[1]
 
 
 def test_loads_of_jobs_add_up() -> None:

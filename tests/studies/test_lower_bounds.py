@@ -19,6 +19,7 @@ from netplan.studies.points import attempt
 from netplan.studies.questions import point_answer
 from netplan.studies.sessions import study
 from netplan.studies.study import Study
+from tests.studies.shipped import LONG, marked
 
 PRICED = {
     *("clusters", "dataflow-design-space", "hb-gear-price", "hb-size", "optics-and-planes"),
@@ -76,7 +77,7 @@ def test_these_studies_ask_for_money() -> None:
             assert spec.name in PRICED
 
 
-@pytest.mark.parametrize("name", sorted(PRICED))
+@pytest.mark.parametrize("name", marked(sorted(PRICED), {*LONG, "optics-and-planes"}))
 def test_no_frame_of_a_study_holds_an_unmarked_partial_sum(name: str, tmp_path: Path) -> None:
     catalog = bare_catalog(tmp_path, name)
     asked = Study.load(name, catalog=catalog)
@@ -96,7 +97,11 @@ def test_no_frame_of_a_study_holds_an_unmarked_partial_sum(name: str, tmp_path: 
         ]
         sums += len(money)
         if any(lacking(bill)):
-            about_bill = [out for out in money if not out.endswith("gpu_hour")]
+            # Systems of DFModel are priced by units of their own, whatever the book lacks.
+            other = ("system.", "gpu_hour")
+            about_bill = [
+                out for out in money if not (out.startswith(other) or out.endswith(other))
+            ]
             assert set(about_bill) <= set(named), (point, named)
         elif unpowered(bill):
             assert named

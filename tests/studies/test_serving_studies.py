@@ -25,6 +25,7 @@ def test_a_point_of_a_serving_study_is_the_best_plan(tensor: int) -> None:
     assert words("tokens_per_s").title == "throughput, tokens/s"
 
 
+@pytest.mark.slow
 def test_a_tree_wants_a_short_window_and_a_small_draft() -> None:
     frame: Any = shipped("speculative-decoding").to_frame()
     table = frame.pivot_table("tokens_per_s", ["speculation", "acceptance", "window"], "draft")
@@ -35,6 +36,7 @@ def test_a_tree_wants_a_short_window_and_a_small_draft() -> None:
     assert (best.loc["tree"] < best.loc["sequence"]).all()
 
 
+@pytest.mark.slow
 def test_tensor_against_pipeline_by_load_and_network() -> None:
     """More TP is a shorter wait in one HB domain, more PP more tokens a second."""
     frame: Any = shipped("serving").to_frame()
@@ -55,6 +57,7 @@ def test_tensor_against_pipeline_by_load_and_network() -> None:
     assert waits[8][:, 3] == pytest.approx(waits[16][:, 3], rel=0.01)
 
 
+@pytest.mark.slow
 def test_two_pools_pay_for_long_prompts_under_a_tight_level() -> None:
     frame: Any = shipped("prefill-decode-split").to_frame()
     frame = frame[frame["tpot_ms"] == 15]
@@ -88,6 +91,7 @@ def test_full_meshes_want_wide_groups_and_switches_do_not_care() -> None:
         assert (tori.loc["1switchtorus-2d"] >= tori.loc["1switchtorus-3d"]).all()
 
 
+@pytest.mark.slow
 def test_fig_20_stands_beside_the_serving_study() -> None:
     found = {value.name: value.netplan for value in shipped("serving").published}
     rate = found["Llama 3 8B on 16 SN40L, TP 16: measured"]

@@ -12,13 +12,15 @@ import pytest
 from msgspec import structs, to_builtins
 
 import netplan
+from netplan.costing.dfmodel import ENDS
 from netplan.errors import InputError, NetplanError, UnknownNameError
-from netplan.published.dataflow import System, utilisation
+from netplan.published.dataflow import GROUP, System, system_amount, utilisation
+from netplan.published.dataflow_models import dataflow_s
 from netplan.published.rail_only import CLUSTERS
 from netplan.questions.answers.outputs import output
 from netplan.records import RecordError
 from netplan.reports.charts import Chart
-from netplan.reports.sections import Paragraph, Table
+from netplan.reports.sections import Table
 from netplan.studies.answer import StudyAnswer, study_answer
 from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.points import Point, PointResult
@@ -28,7 +30,7 @@ from netplan.studies.store import Store
 from netplan.studies.study import Study, make_study
 from netplan.version import __version__
 from netplan.workloads.technologies import LINKS
-from tests.studies.shipped import SMALL, shipped
+from tests.studies.shipped import LONG, SMALL, marked, shipped
 
 RESULTS = Path(__file__).parents[2] / "reports" / "results"
 OF_PAPERS = (
@@ -51,6 +53,14 @@ OF_PAPERS = (
     "dlrm-nodes",
     "speculative-decoding",
     "serving",
+    "4d-fig-1",
+    "4d-fig-2",
+    "4d-fig-3",
+    "4d-fig-4",
+    "4d-fig-a1",
+    "4d-fig-a2",
+    "4d-fig-a3",
+    "4d-fig-a4",
 )
 WAITS = ("compute", "memory", "network", "setup")
 AXES_19 = ("accelerator.sram_bytes", "accelerator.memory_bytes_per_s")
@@ -61,22 +71,23 @@ def hb_size() -> StudyAnswer:
     return shipped("hb-size-paper")
 
 
-@pytest.mark.parametrize("name", STUDIES.paths())
+@pytest.mark.parametrize("name", marked(STUDIES.paths()))
 def test_every_shipped_study_has_points_and_no_failures(name: str) -> None:
     answer = shipped(name)
     assert answer.complete
     assert answer.failures == ()
-    assert len(answer.rows) > 15
+    assert len(answer.rows) > (1 if answer.spec.reproduces else 15)  # a figure may be of few
     assert answer.text(100, details=True)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("points")
 def test_a_shipped_study_that_takes_long_has_no_failures() -> None:
     answer = study("topology-design-space")
     assert (answer.complete, answer.failures) == (True, ())
 
 
-@pytest.mark.parametrize("name", STUDIES.paths())
+@pytest.mark.parametrize("name", marked(STUDIES.paths()))
 def test_texts_have_every_point_of_a_chart(name: str) -> None:
     answer = shipped(name)
     tables = [one for one in answer.sections() if isinstance(one, Table) and one.only == "texts"]
@@ -119,10 +130,9 @@ def test_hb_size_has_curves_for_both_models_and_three_clusters(hb_size: StudyAns
 
 
 def test_batch_and_bandwidth_against_the_specification() -> None:
-    batch = {
-        value.name: round(float(value.netplan or 0), 1) for value in shipped("batch-size").published
-    }
-    assert list(batch.values()) == [86.1, 97.1, 52.7, 82.0]
+    # Points that the paper prints, as shares: K = 256 and 8, batch 256 and 4,096 each.
+    shares = [float(value.netplan or 0) for value in shipped("batch-size").published]
+    assert [round(100 * share, 1) for share in shares] == [86.1, 97.1, 52.7, 82.0]
     rates = {
         value.name: round(float(value.netplan or 0), 1)
         for value in shipped("hb-bandwidth").published
@@ -230,7 +240,8 @@ def test_the_hash_follows_inputs_and_files(tmp_path: Path) -> None:
 
 def test_needed_inputs_are_asked_for() -> None:
     spec = STUDIES.load("batch-size")
-    spec = spec.changed(charts=(), answers=(), titles=None, relative=(), conditions=(), about=())
+    spec = spec.changed(charts=(), answers=(), titles=None, relative=(), reproduces=None)
+    spec = spec.changed(conditions=(), about=())
     spec = spec.changed(ask="collective", inputs={}, axes=spec.axes[1:], outputs=("domains",))
     with pytest.raises(InputError, match="collective needs kind"):
         make_study(spec)
@@ -255,8 +266,8 @@ def test_a_store_goes_on_when_only_the_telling_of_its_study_changed(tmp_path: Pa
     few: dict[str, Any] = {"batch": [256, 512], "hb_size": 8}
     made = Study.load("batch-size", vary=few)
     first = study("batch-size", vary=few, store=path)
-    told = made.spec.changed(title="Another title", answers=(), notes=("Mind the gap.",))
-    told = told.changed(charts=(), relative=(), titles=None)
+    plain = made.spec.changed(charts=(), relative=(), answers=(), titles=None, reproduces=None)
+    told = plain.changed(title="Another title", notes=("Mind the gap.",))
     again = run_study(make_study(told), path)
     assert again.evaluated == 0
     kept = read_study(path)
@@ -264,7 +275,7 @@ def test_a_store_goes_on_when_only_the_telling_of_its_study_changed(tmp_path: Pa
     values = [row["iteration_time_s"] for row in kept.rows]
     assert values == [row["iteration_time_s"] for row in first.rows]
     for changed in (
-        made.spec.changed(outputs=("mfu",), relative=(), charts=(), answers=(), titles=None),
+        plain.changed(outputs=("mfu",)),
         made.spec.changed(conditions=("batch > 256",)),
         made.spec.changed(inputs=made.spec.inputs | {"gpus": 16_384}),
         Study.load("batch-size", vary=few | {"batch": [256, 1024]}).spec,
@@ -362,9 +373,13 @@ def test_tables_of_charts_name_their_columns_and_have_equal_decimals(hb_size: St
     assert "50.6          48.14   -2.46" in hb_size.text(100, details=True)
 
 
+@pytest.mark.usefixtures("points")
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(one, marks=[pytest.mark.slow] if one in SMALL else []) for one in OF_PAPERS],
+    [
+        pytest.param(one, marks=[pytest.mark.slow] if one in {*SMALL, *LONG} else [])
+        for one in OF_PAPERS
+    ],
 )
 def test_kept_results_of_the_paper_studies(name: str) -> None:
     whole = study(name) if name in SMALL else shipped(name)
@@ -479,6 +494,16 @@ def test_an_output_without_its_reference_says_why() -> None:
     ).text(details=True)
 
 
+def test_an_output_that_conditions_leave_empty_is_no_gap() -> None:
+    """Speeds of the transformer's 1,024 GPUs are none of the recommendation model's."""
+    of_one_model = netplan.study("clusters", vary={"model": "dlrm-1.2t"})
+    assert "is empty" not in of_one_model.text(details=True)
+    # Every row of the screen has a number: memories, of which most clusters have few, lie across.
+    rows = [line for line in of_one_model.text().splitlines() if ", comet, 32,768" in line]
+    assert len(rows) == 5  # three generations of GPUs, trays of Dojo and TPUs
+    assert all(re.search(r"\d\.\d{3}", row) for row in rows)
+
+
 def test_design_space_has_every_system_and_its_time_by_part() -> None:
     answer = shipped("dataflow-design-space")
     assert len(answer.rows) == 4 * 2 * 2 * 2 * 2
@@ -488,7 +513,10 @@ def test_design_space_has_every_system_and_its_time_by_part() -> None:
         degrees = [int(row[f"inputs.{name}"] or 0) for name in ("tensor", "pipeline", "data")]
         assert prod(degrees) == (1024 if row["model"] == "gpt-1t" else 1)
         system = System(*(str(row[name]) for name in System._fields))
-        assert row["utilisation"] == utilisation(system)
+        group = GROUP if system.model == "gpt-1t" else None
+        assert row["utilisation"] == utilisation(system, group)
+        assert row["system.price_usd.base"] == pytest.approx(system_amount(system, "price"))
+        assert row["system.power_w.base"] == pytest.approx(system_amount(system, "energy"))
         watts = {"h100-80gb": 700, "sn30": 444.7061955}[system.accelerator]
         assert row["power_w"] == pytest.approx(1024 * watts)
     charts = [one for one in answer.sections() if isinstance(one, Chart) and "Time" in one.label]
@@ -519,6 +547,7 @@ def test_design_space_has_the_bill_of_netplan_cost() -> None:
                 "dimensions": dimensions,
                 "link": link,
                 "memory": "ddr4",
+                "mode": "published-code",
             }
             found = point_answer(spec, {**spec.inputs, **point, "accelerator": "sn30"})
             (bill,) = netplan.cost(
@@ -534,35 +563,29 @@ def test_design_space_has_the_bill_of_netplan_cost() -> None:
             ).to_dict()["fabrics"]
             assert found["bill"] == bill
             alone = netplan.map(
-                "rail-only-paper",
-                **point,
-                accelerator="sn30",
-                gpus=1024,
-                mode="published-code",
-                compute_utilisation=0.9,
+                "rail-only-paper", **point, accelerator="sn30", gpus=1024, compute_utilisation=0.9
             )
             assert found["utilisation"] == alone.found.totals.utilisation
 
 
-def test_design_space_marks_what_has_no_price() -> None:
+def test_design_space_weighs_whole_systems_and_marks_networks_without_a_price() -> None:
     for row in shipped("dataflow-design-space").rows:
         priced, power = row["bill.cost.base"], row["bill.power_w"]
         work = 1024 * float(row["utilisation"] or 0) * float(row["chip.flops_per_s"] or 0)
         assert ("7200G" in str(row["bill.unpriced"])) == (priced is None)
         assert (priced is None) == (power is None) == (row["link"] == "nvlink4")
-        if isinstance(priced, float) and isinstance(power, float):
-            watts = float(row["power_w"] or 0) + power
-            assert row["flops_per_s_per_usd"] == pytest.approx(work / priced)
-            assert row["flops_per_s_per_w"] == pytest.approx(work / watts)
-        else:
-            assert row["flops_per_s_per_usd"] is row["flops_per_s_per_w"] is None
+        for amount, ratio in (
+            ("price_usd", "flops_per_s_per_usd"),
+            ("power_w", "flops_per_s_per_w"),
+        ):
+            low, base, high = (float(row[f"system.{amount}.{end}"] or 0) for end in ENDS)
+            assert 0 < low <= base <= high
+            assert row[ratio] == pytest.approx(work / base)
     printed = {one.name: one for one in shipped("dataflow-design-space").published}
-    lacking = printed["DLRM: NVLink over PCIe, FLOP/s a dollar"]
-    assert (lacking.published, lacking.netplan, lacking.gap) == ("4.31", None, None)
-    told = [
-        one for one in shipped("dataflow-design-space").sections() if isinstance(one, Paragraph)
-    ]
-    assert any("no values for gpt-1t, ddr4, nvlink4" in one.text for one in told)
+    links = printed["DLRM: NVLink over PCIe, FLOP/s a dollar"]
+    assert links.published == "4.31"
+    assert isinstance(links.netplan, float)
+    assert printed["GPT 1T, dataflow: HBM over DDR, TP 8"].published == "1.0"
 
 
 def test_a_point_without_a_bill_keeps_its_answer() -> None:
@@ -616,3 +639,32 @@ def test_fig_19_and_22_show_their_trends() -> None:
         best[str(row["memory"])] = max(best.get(str(row["memory"]), (0.0, 0.0)), found)
     shares = {name: share for name, (_, share) in best.items()}
     assert shares == pytest.approx({"ddr-2d": 0.3, "hbm-2.5d": 0.7, "stacked-3d": 0.8})
+
+
+def test_mappings_stand_beside_table_vi_at_both_memory_rates() -> None:
+    answer = shipped("dataflow-mappings")
+    printed = [one for one in answer.published if one.source == "DFModel, Table VI"]
+    assert [one.published for one in printed] == ["4.05", "4.05", "4.8", "4.8", "6.13", "6.13"]
+    speeds = {
+        (row["cut"], row["tensor"], row["accelerator.memory_bytes_per_s"]): row
+        for row in answer.rows
+        if row["execution"] == "fused"
+    }
+    # Of the mapping that the text describes, 200 GB/s give less than is printed, 100 GB/s more.
+    described = "AddPrev..V,QK..AV,Proj..GeLU,FFN1..Add2"
+    slow, fast = (
+        float(speeds[described, 8, rate]["over_kernel_by_kernel"] or 0) for rate in (200e9, 100e9)
+    )
+    assert slow < 4.8 < fast
+    # On a torus of 4 x 2, half as many chips share a layer: more work a byte on links,
+    # less a thousandth for the few kernels that all of them repeat.
+    torus, ring = (speeds[None, tensor, 100e9]["flops_per_byte.network"] for tensor in (4, 8))
+    assert float(torus or 0) / float(ring or 1) == pytest.approx(2 * (7 / 8) / (3 / 4), rel=1e-3)
+
+
+def test_degrees_of_fig_7_and_8_are_those_of_the_checks() -> None:
+    for row in shipped("dataflow-degrees").rows:
+        chips, tensor, data = (int(str(row[name])) for name in ("gpus", "tensor", "data"))
+        assert tensor * data * 64 == chips
+        seconds = dataflow_s(str(row["accelerator"]), chips, tensor)
+        assert row["batch_time_s"] == pytest.approx(seconds)

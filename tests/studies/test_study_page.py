@@ -82,14 +82,16 @@ def words(answer: StudyAnswer) -> str:
     return " ".join(" ".join(parsed(answer.html()).text).split())
 
 
+@pytest.mark.usefixtures("points")
 @pytest.mark.parametrize(
     ("name", "charts"),
     [
         ("hb-size-paper", 2),  # lines, two models
-        ("memory-vs-bandwidth", 2),  # heat, two models
+        pytest.param("memory-vs-bandwidth", 2, marks=pytest.mark.slow),  # heat, two models
         ("topology-design-space", 2),  # scatter, two models
         ("batch-size", 1),  # lines, one drawing
-        ("radix-and-size", 3),  # lines, three switch sizes
+        # Lines, three switch sizes: money, switches, transceivers.
+        pytest.param("radix-and-size", 9, marks=pytest.mark.slow),
     ],
 )
 def test_shipped_studies_have_their_charts(name: str, charts: int) -> None:
@@ -103,6 +105,7 @@ def test_shipped_studies_have_their_charts(name: str, charts: int) -> None:
     assert len(html.encode()) < 1_500_000
 
 
+@pytest.mark.usefixtures("points")
 def test_same_answer_gives_the_same_bytes() -> None:
     answer = netplan.study("batch-size")
     assert answer.html() == answer.html()

@@ -11,7 +11,7 @@ from netplan.reports.plots import Key
 from netplan.reports.sections import Paragraph
 from netplan.studies.answer import StudyAnswer
 from netplan.studies.definition import STUDIES
-from tests.studies.shipped import shipped
+from tests.studies.shipped import marked, shipped
 from tests.studies.test_study_page import HB_SIZE, HEAT, LINES, Inputs, answered, words
 
 Lines = dict[Key, dict[float, float]]
@@ -122,7 +122,7 @@ def test_answers_about_what_is_not_there_are_refused() -> None:
             answered(LINES, answers=[wrong])
 
 
-@pytest.mark.parametrize("name", list(STUDIES.paths()))
+@pytest.mark.parametrize("name", marked(STUDIES.paths()))
 def test_shipped_studies_answer_in_short(name: str) -> None:
     answer = shipped(name)
     texts = [one.text for one in answer.sections() if isinstance(one, Paragraph)]

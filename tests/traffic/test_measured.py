@@ -271,8 +271,34 @@ def test_which_regime(name: str, members: int, megabytes: float, regime: str) ->
 def test_more_than_two_racks_take_the_ring() -> None:
     found = times("all_reduce", "nvlink-5", (72, np.array([1, 2, 3, 20])))
     assert found.names(8e9).tolist() == ["in-switch", "tree", "large", "large"]
-    # 4.035 us x 20 x 71 steps are what is left as the message vanishes.
-    assert found.seconds(1e-3)[3] == pytest.approx(4.035e-6 * 1420 + 19 * 5e-6 + 27.6e-6, rel=1e-3)
+    # 3.05 us x 20 x 71 steps are what is left as the message vanishes.
+    assert found.seconds(1e-3)[3] == pytest.approx(3.05e-6 * 1420 + 19 * 5e-6 + 27.6e-6, rel=1e-3)
+
+
+def test_twenty_racks_between_the_two_runs_that_are_fitted() -> None:
+    """Four of six public runs fitted nothing: within 2 %, where the ring of 8 GPUs was 31 % off."""
+    rows = [row for row in published() if row["gpus"] == "1440"]
+    assert len(rows) == 6
+    rows.sort(key=lambda row: float(row["message_bytes"]))
+    found = times("all_reduce", "nvlink-5", (72, 20))
+    off = [
+        float(found.seconds(float(row["message_bytes"]))[0]) / float(row["time_s"]) - 1
+        for row in rows
+    ]
+    assert np.abs(off[1:-1]).max() < 0.02
+    assert np.abs([off[0], off[-1]]).max() < 0.001
+    # The same collective by the numbers of 8 GPUs, which three domains of 8 keep.
+    ring = 12.606e-6 + 4.035e-6 * 1420 + 15e-6 + 19 * 5e-6
+    sent = 2 * 1439 / 1440 * float(rows[-1]["message_bytes"]) / (0.773 * 900e9)
+    before = ring + sent + 2 * np.sqrt(3.416e-6 * sent)
+    assert before / float(rows[-1]["time_s"]) - 1 == pytest.approx(-0.338, abs=0.001)
+
+
+def test_small_domains_keep_their_ring_on_many() -> None:
+    """Four GPUs of a domain on 20 of them: 20 x 3 steps of 4.035 us, 19 of 5 us."""
+    found = times("all_reduce", "nvlink-5", (np.array([4, 8]), 20))
+    assert found.seconds(1e-3)[0] == pytest.approx(4.035e-6 * 60 + 19 * 5e-6 + 27.6e-6, rel=1e-3)
+    assert found.names(8e9)[1] == "in-switch"  # eight sum in their switches, however many domains
 
 
 def test_errors_on_all_measured_points() -> None:

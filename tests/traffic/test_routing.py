@@ -328,7 +328,7 @@ def test_a_disconnected_graph_is_refused() -> None:
         group=graph.group[keep],
     )
     matrix = flows_matrix(24, source=[5], destination=[20], flow_bytes=[1.0])
-    with pytest.raises(InputError, match="node 5 to node 20"):
+    with pytest.raises(InputError, match="gpu-5 cannot reach gpu-20"):
         link_loads(cut, matrix, forwarding=False)
 
 

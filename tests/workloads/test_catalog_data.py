@@ -94,7 +94,8 @@ def test_record_names_a_public_source_and_its_date(path: Path) -> None:
     shelf = WORKLOADS if path.parent.name == "models" else ACCELERATORS
     record = shelf.load(path.stem)
     assert re.search(
-        r"arXiv:\d{4}\.\d{5}|huggingface\.co|NVIDIA|AMD|Google Cloud|AWS|Intel|Huawei|Wccftech",
+        r"arXiv:\d{4}\.\d{5}|huggingface\.co|NVIDIA|AMD|Google Cloud|AWS|Intel|Huawei|Wccftech"
+        r"|Tenstorrent",
         record.source,
     )
     assert re.fullmatch(r"20\d\d(-[01]\d)?", record.date)
@@ -415,12 +416,14 @@ def test_values_hang_together(name: str) -> None:
     assert gpu.vector_flops_per_s < gpu.tensor_flops_per_s
     # The dataflow chips have links of one rate; one of them is a wafer.
     assert gpu.network_bytes_per_s <= gpu.hb_bytes_per_s
-    # A core of PALM's wafer has a sixteenth of its tile's memory, and the links of the wafer.
-    assert gpu.hb_bytes_per_s < gpu.memory_bytes_per_s or name == "palm-wafer-core"
+    # A core of a wafer or chip has its share of the memory, and the links of the whole.
+    core = name.endswith("-core")
+    assert gpu.hb_bytes_per_s < gpu.memory_bytes_per_s or core
     assert (gpu.network_bytes_per_s < gpu.hb_bytes_per_s) == (gpu.execution != "fused")
     assert gpu.hb_latency_s <= gpu.network_latency_s
     most_w = {"wse-2": 25_000, "dojo-tray": 110_000}.get(name, 3600 if gpu.unsold else 1500)
-    assert (40 if name == "palm-wafer-core" else 100) <= gpu.power_w <= most_w
+    least_w = {"palm-wafer-core": 40, "grayskull-core": 0.5, "grayskull": 65}.get(name, 100)
+    assert least_w <= gpu.power_w <= most_w
     peaks = [gpu.tensor_flops_per_s, *gpu.narrow_flops_per_s.values()]
     assert peaks == sorted(peaks)  # fp8 is written before fp4
     assert set(gpu.sources) <= set(Accelerator.__struct_fields__)

@@ -1,7 +1,7 @@
 """Fused experts and latent attention: hand-computed values, monotony, precisions without data."""
 
 import math
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -101,7 +101,7 @@ sizes = strategies.fixed_dictionaries(
 
 @given(sizes=sizes, tokens=strategies.integers(1, 1 << 14), name=strategies.sampled_from(MEASURED))
 def test_more_work_takes_longer_and_more_gpus_less(
-    sizes: dict[str, int], tokens: int, name: str
+    sizes: dict[str, Any], tokens: int, name: str
 ) -> None:
     def time_s(more_tokens: float = 0, **changes: float) -> float:
         shape = ExpertShape(**{**sizes, **changes})

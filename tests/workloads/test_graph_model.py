@@ -89,7 +89,11 @@ def test_kernels_of_other_token_counts_have_sequence_tiles_in_common(tmp_path: P
     [
         ("kernels: []", 6, "at least 1|length >= 1|should be"),
         ("kernels: [{name: a, kind: gemm, m: 4, n: 4, colour: 1}]", 6, "unknown key"),
-        ("kernels: [{name: a, kind: conv, m: 4, n: 4}]", 6, "'gemm', 'simd' or 'update'"),
+        (
+            "kernels: [{name: a, kind: fold, m: 4, n: 4}]",
+            6,
+            "'gemm', 'simd', 'update', 'conv' or 'pool'",
+        ),
         ("kernels: [{name: a, kind: simd, m: 4, k: 2, n: 4}]", 6, "no inner size"),
         ("kernels: [{name: a, kind: gemm, m: 0, n: 4}]", 6, "greater than 0"),
         ("kernels: [{name: a, kind: gemm, m: 4, n: 4, weight_bytes: -1}]", 6, "0"),

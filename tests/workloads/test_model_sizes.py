@@ -110,3 +110,8 @@ def test_a_model_of_unknown_context_has_none(tmp_path: Path) -> None:
     model = MODELS.load(str(path))
     assert (model.context_length, model.sequence_length) == (None, 4096)
     assert MODELS.load("gpt-175b").context_length is None
+
+
+def test_models_are_keys_of_what_is_kept() -> None:
+    for name in ("llama-3-8b", "qwen3-235b-a22b", "gpt-oss-120b", "deepseek-r1"):
+        assert hash(MODELS.load(name)) == hash(MODELS.load(name))

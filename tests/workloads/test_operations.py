@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from netplan.inputs.choices import Strategy
+from netplan.performance.iteration_model import ComputePart
 from netplan.workloads.closed_forms import counted_layer, layer_parameters
 from netplan.workloads.models import MODELS, Model
 from netplan.workloads.operations import Layer, Operation, Sharding, Variant, local_sizes
+from netplan.workloads.tiled_layer import tiled_layer
 from netplan.workloads.transformer import embedding, lm_head, transformer_layer
 
 # e = 512, h = 8 (q = 64), l = 256, b = 2, n1 = 4: L = 512 rows, e/n1 = 128, 2 heads a GPU.
@@ -226,3 +228,26 @@ def test_key_heads_that_do_not_divide_are_whole_on_a_gpu() -> None:
     """12 key and value heads over 8 GPUs: one on each (24 heads for queries: three)."""
     sizes = local_sizes(model(heads=24, kv_heads=12, hidden_size=24 * 64), Sharding.of(1, tensor=8))
     assert (sizes.heads.tolist(), sizes.kv_heads.tolist()) == ([3.0], [1.0])
+
+
+@pytest.mark.parametrize("name", ["gpt-1t", "gpt-oss-20b", "deepseek-v3", "nemotron-3-nano"])
+def test_products_of_scores_are_all_of_the_attention(name: str) -> None:
+    """Full, in windows, from latent vectors and beside Mamba: by their field, not by their name."""
+    record = MODELS.load(name)
+    operations = transformer_layer(record, Sharding.of(1, 1)).operations
+    scores = {operation.name for operation in operations if operation.scores}
+    assert scores == {"attention"} | ({"window-attention"} if record.window_attention else set())
+    part = ComputePart(
+        operations="detailed", attention_slowdown=2.5, attention_slowdown_of="scores"
+    )
+    slower = {operation.name for operation in operations if part.slowdown_of(operation) == 2.5}
+    assert slower == scores
+
+
+def test_closed_and_tiled_layers_name_their_products_of_scores() -> None:
+    record, sharding = MODELS.load("gpt-1t"), Sharding.of(1, 1)
+    layers = counted_layer(record, sharding), tiled_layer(record, sharding, sram_bytes=1e6)
+    names = [
+        [operation.name for operation in layer.operations if operation.scores] for layer in layers
+    ]
+    assert names == [["attention"], ["scores", "attend"]]

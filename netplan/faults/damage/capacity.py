@@ -189,7 +189,7 @@ class PairGraph(Struct, frozen=True, eq=False, dict=True):
         at_domain = self.ends[1, live] >= size
         part = connected_parts(size, *self.ends[:, live[~at_domain]])
         parts = []
-        for number in np.unique(part[self.ends[0, live[at_domain]]]).tolist():
+        for number in distinct_values(part[self.ends[0, live[at_domain]]]).tolist():
             links = live[part[self.ends[0, live]] == number]
             tier = np.where(part == number, self.tier, 0)
             parts.append(_Part(tier, self.domains, self.ends[:, links], self.units[links]))
@@ -300,7 +300,7 @@ class _Part(PairGraph, frozen=True, eq=False):
             return np.zeros(self.domains)
         # Who hangs on the hub alone needs no flow, nor who sends all that leaves straight up to it.
         switch, domain = self.ends[:, self._own]
-        asking = np.unique(domain[switch != hub]) - len(self.tier)
+        asking = distinct_values(domain[switch != hub]) - len(self.tier)
         straight = self._straight_up(hub)
         straight[domain[switch == hub] - len(self.tier)] = 0.0
         asking = asking[straight[asking] < self.egress[asking]]
@@ -375,7 +375,7 @@ class _Part(PairGraph, frozen=True, eq=False):
     def _part(self, spread: Floats, share: Floats, hubs: Floats) -> tuple[Floats, Bools]:
         """What part of their own most domains can spread; switches on which they lack links."""
         part, short = spread / self.widest, np.zeros(len(self.tier), bool)
-        for asked in np.unique(self.egress[(self.egress > 0) & (self.egress < self.widest)]):
+        for asked in distinct_values(self.egress[(self.egress > 0) & (self.egress < self.widest)]):
             those = np.flatnonzero(self.egress == asked)
             sent = self._sent(those, share, asked * hubs)
             part[those] = sent.units / asked

@@ -87,7 +87,7 @@ def equal_blocks(owner: Ints, value: Ints, count: int) -> Ints:
     begin = np.cumsum(size) - size
     number = np.zeros(count, np.int64)
     numbers = 0
-    for length in np.unique(size).tolist():
+    for length in distinct_values(size).tolist():
         same = np.flatnonzero(size == length)
         rows = ordered[begin[same, None] + np.arange(length)]
         if length:
@@ -395,12 +395,16 @@ class Rings(Struct, frozen=True, eq=False):
     def of(cls, ends: Ints, group: Ints, nodes: int) -> "Rings | None":
         """Rings of links by their groups; None if they are none, or make no torus."""
         following, links = [], []
-        for kind in np.unique(group).tolist():
+        for kind in distinct_values(group).tolist():
             link = np.flatnonzero(group == kind)
             tail, head = ends[:, link]
             if 2 * len(link) == nodes:  # rings of two nodes have one link
                 tail, head, link = np.append(tail, head), np.append(head, tail), np.tile(link, 2)
-            if len(link) != nodes or len(np.unique(tail)) < nodes or len(np.unique(head)) < nodes:
+            if (
+                len(link) != nodes
+                or len(distinct_values(tail)) < nodes
+                or len(distinct_values(head)) < nodes
+            ):
                 return None
             order = np.argsort(tail)
             following.append(head[order])

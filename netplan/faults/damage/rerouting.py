@@ -25,6 +25,7 @@ what their ports do not reach through the GPUs of their HB domain: evenly throug
 ports, and from there like these.
 """
 
+from collections.abc import Iterator
 from functools import cached_property
 from math import inf, isfinite
 from typing import Literal
@@ -33,19 +34,21 @@ import numpy as np
 from msgspec import Struct
 from scipy.sparse import coo_array, hstack, identity
 
-from netplan.arrays import Bools, Floats, Ints, distinct_values
+from netplan.arrays import AnyInts, Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.faults.damage.cuts import Cuts
 from netplan.faults.damage.damage import Damage, directed, find_components, network_links, no_damage
 from netplan.topologies.graph import GPU, FabricGraph, connected_parts, host_ends
 from netplan.traffic import routing_joined
 from netplan.traffic.demand import Leg, check_demand, split_demand
+from netplan.traffic.flow_paths import Entries, FlowPaths, Way, check_pairs, split_entries
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.routing import Routing, forwarding_nodes, has_domains, joins_all, link_loads
 from netplan.traffic.routing_ecmp import Arcs, ecmp_loads, make_arcs
 
 Ends = tuple[Ints, Ints]
+LinkKind = Literal["domain", "network", "all"]
 LiveRouting = Literal["auto", "ecmp"]
 """As the whole fabric is routed, as far as that knows failures, or by shortest paths alone."""
 
@@ -126,6 +129,21 @@ def reroute(
     return LiveRouter(graph, damage, forwarding, routing).reroute(demand)
 
 
+class _LiveLegs(Struct, frozen=True, eq=False):
+    """Flows by their ways over what is left: usual ones over the network, detours, in HB domains.
+
+    ``lost`` are flows of failed GPUs, ``cut`` those without a path, ``detour`` those that left
+    their usual way, shape (flows,).
+    """
+
+    direct: Leg
+    rest: Leg
+    inside: Leg
+    lost: Bools
+    cut: Bools
+    detour: Bools
+
+
 class LiveRouter(Struct, frozen=True, eq=False, dict=True):
     """Routing over what is left of a fabric, for many demands; parameters as of `reroute`."""
 
@@ -136,29 +154,45 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
 
     def reroute(self, demand: TrafficMatrix) -> Rerouted:
         """Route a demand; what is lost and cut is left out and told."""
-        graph, down = self.graph, self.damage.node_down
+        graph = self.graph
         check_demand(demand, graph.gpus)
+        flows = split_demand(demand, 1).network.listed()
+        legs = self._legs(flows)
+        loads = self._adaptive(legs)[0] if self._is_adaptive else self._shortest(legs)
+        loads += self._along("domain", legs.inside)
+        return Rerouted(
+            LinkLoads(graph, loads),
+            lost_bytes=float(flows.flow_bytes[legs.lost].sum()),
+            cut_bytes=float(flows.flow_bytes[legs.cut].sum()),
+            detour_bytes=float(flows.flow_bytes[legs.detour].sum()),
+        )
+
+    def _legs(self, flows: Leg) -> "_LiveLegs":
+        """The ways that flows take over what is left."""
+        graph, down = self.graph, self.damage.node_down
         forwards = self.forwarding
         if forwards is None:
             forwards = has_domains(graph) and not joins_all(graph, np.flatnonzero(self._outer))
-        flows = split_demand(demand, 1).network.listed()
-        lost = down[flows.source] | down[flows.destination]
-        ends = flows.source[~lost].astype(np.int64), flows.destination[~lost].astype(np.int64)
+        lost: Bools = down[flows.source] | down[flows.destination]
+        ends = flows.source.astype(np.int64), flows.destination.astype(np.int64)
         inner, outer = _ways(graph, *ends, forwarding=forwards)
-        amount = flows.flow_bytes[~lost]
-        usual = self._inside[inner[0]] == self._inside[inner[1]]
+        usual = ~lost & (self._inside[inner[0]] == self._inside[inner[1]])
         usual &= self._joined_outside(*outer)
-        detour = ~usual & (self._whole[ends[0]] == self._whole[ends[1]])
-        direct, rest = _leg(usual, outer, amount), _leg(detour, ends, amount)
-        adaptive = self.routing == "auto" and routing_joined.has_joined_switches(graph)
-        loads = self._adaptive(direct, rest) if adaptive else self._shortest(direct, rest)
-        loads += self._along("domain", _leg(usual, inner, amount))
-        return Rerouted(
-            LinkLoads(graph, loads),
-            float(flows.flow_bytes[lost].sum()),
-            float(amount[~usual & ~detour].sum()),
-            float(amount[detour].sum()),
+        detour = ~lost & ~usual & (self._whole[ends[0]] == self._whole[ends[1]])
+        amount = flows.flow_bytes
+        return _LiveLegs(
+            direct=_leg(usual, outer, amount),
+            rest=_leg(detour, ends, amount),
+            inside=_leg(usual, inner, amount),
+            lost=lost,
+            cut=~lost & ~usual & ~detour,
+            detour=detour,
         )
+
+    @property
+    def _is_adaptive(self) -> bool:
+        """Whether what is left of the network is routed adaptively."""
+        return self.routing == "auto" and routing_joined.has_joined_switches(self.graph)
 
     def loads(self, demand: TrafficMatrix) -> LinkLoads:
         """Bytes on every link, where all of a demand can be sent.
@@ -170,11 +204,83 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
         """
         rerouted = self.reroute(demand)
         if rerouted.lost_bytes or rerouted.cut_bytes:
-            raise InputError(
-                f"{self.graph.name}: traffic of GPUs that have failed or are cut off cannot be"
-                " sent: ask netplan faults how a job goes on without them"
-            )
+            self._check(split_demand(demand, 1).network.listed())
         return rerouted.loads
+
+    def _check(self, flows: Leg) -> "_LiveLegs":
+        """Ways of flows, all of which have one."""
+        legs = self._legs(flows)
+        without = np.flatnonzero(legs.lost | legs.cut)
+        if len(without):
+            ends = flows.source[without[0]], flows.destination[without[0]]
+            first, last = (self.graph.node_name(int(end)) for end in ends)
+            raise InputError(
+                f"{first} cannot reach {last}: what has failed leaves no path between them; ask"
+                " netplan faults how a job goes on without them"
+            )
+        return legs
+
+    def paths(
+        self,
+        source: AnyInts,
+        destination: AnyInts,
+        capacity: Floats,  # noqa: ARG002 - of paths that are in closed form
+        *,
+        way: Way = "split",
+        seed: int = 0,  # noqa: ARG002 - of paths that are hashed
+        connection: Ints | None = None,  # noqa: ARG002 - likewise
+    ) -> FlowPaths:
+        """The links of each flow over what is left, as `PathRouter.paths` has them.
+
+        Parameters
+        ----------
+        source, destination
+            GPUs of each flow, shape (flows,).
+        capacity, seed, connection
+            As there; they change nothing here.
+        way
+            Split: nothing else knows failures.
+
+        Returns
+        -------
+        FlowPaths
+            Their links and shares.
+
+        Raises
+        ------
+        InputError
+            If nothing joins the ends of a flow, or their paths would take gigabytes.
+        """
+        if way != "split":
+            raise InputError(f"{way} paths know no ways round failures: take ecmp")
+        numbers = np.arange(1.0, len(source) + 1)
+        legs = self._check(Leg(source, destination, numbers))
+        return FlowPaths.of(self._entries(legs), len(source), self.graph)
+
+    def _entries(self, legs: "_LiveLegs") -> Iterator[Entries]:
+        """Links and shares of flows; of adaptive routing by the mix of all of them."""
+        mix = self._adaptive(legs)[1] if self._is_adaptive else None
+        kinds: list[tuple[LinkKind, Leg]] = [("domain", legs.inside)]
+        if mix is None:
+            kinds += [("network", legs.direct), ("all", legs.rest)]
+        else:
+            yield from self._mixed(legs, mix)
+        for kind, leg in kinds:
+            yield from split_entries(self.graph, self._arcs_of(kind), leg)
+
+    def _mixed(self, legs: "_LiveLegs", mix: float) -> Iterator[Entries]:
+        """Links and shares of flows of which so much goes direct, flow by flow."""
+        nothing = legs.rest.some(np.zeros(len(legs.rest.source), bool))
+        check_pairs(self.graph, len(legs.direct.source) + len(legs.rest.source))
+        for is_direct, leg in ((True, legs.direct), (False, legs.rest)):
+            for index in range(len(leg.source)):
+                part = slice(index, index + 1)
+                alone = Leg(leg.source[part], leg.destination[part], np.ones(1))
+                both = (alone, nothing) if is_direct else (nothing, alone)
+                loads = self._by_mix(*both, mix)[0].ravel()
+                codes = np.flatnonzero(loads)
+                number = int(leg.flow_bytes[index]) - 1
+                yield np.full(len(codes), number), codes, loads[codes]
 
     @cached_property
     def _live(self) -> Bools:
@@ -234,35 +340,53 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
                 joined |= known & (component == other[second])
         return joined
 
-    def _shortest(self, direct: Leg, rest: Leg) -> Floats:
+    def _shortest(self, legs: "_LiveLegs") -> Floats:
         """Loads of usual ways over the network, and of detours, over shortest paths [B]."""
-        return self._along("network", direct) + self._along("all", rest)
+        return self._along("network", legs.direct) + self._along("all", legs.rest)
 
-    def _adaptive(self, direct: Leg, rest: Leg) -> Floats:
-        """Loads of the same as adaptive routing has them; where that is worse, shortest paths."""
-        (planes, ways), gpus = self._joined, self.graph.gpus
-        if not planes.planes:  # all switches are gone
-            return self._shortest(direct, rest)
-        present = planes.present
+    def _adaptive(self, legs: "_LiveLegs") -> tuple[Floats, float | None]:
+        """Loads of the same as adaptive routing has them [B], and the share that goes direct [1].
+
+        Where that is worse, shortest paths, of which there is no share.
+        """
+        if not self._joined[0].planes:  # all switches are gone
+            return self._shortest(legs), None
+        loads, mix = self._by_mix(legs.direct, legs.rest)
+        used = self._outer & self._live
+        if self._live[self._outer].all():
+            return loads, mix
+        shortest = self._shortest(legs)
+        busiest_s, shortest_s = (
+            float((bytes_ / self.graph.bytes_per_s)[:, used].max(initial=0.0))
+            for bytes_ in (loads, shortest)
+        )
+        return (loads, mix) if busiest_s <= shortest_s else (shortest, None)
+
+    def _by_mix(self, direct: Leg, rest: Leg, mix: float | None = None) -> tuple[Floats, float]:
+        """Loads where a share goes direct, the best one if none is given, and that share."""
+        (planes, ways), graph = self._joined, self.graph
+        gpus, present = graph.gpus, planes.present
         both = present[:, gpus + rest.source] & present[:, gpus + rest.destination]
         reached: Bools = np.any(both, axis=0)
         near = rest.some(reached)
         relayed = Leg(gpus + near.source, gpus + near.destination, near.flow_bytes)
-        loads = routing_joined.joined_loads(planes, direct.plus(relayed), ways)
+        hosts, straight, detours = routing_joined.joined_ways(planes, direct.plus(relayed), ways)
+        if mix is None:
+            mix = routing_joined.share_with_hosts(graph, hosts, straight, detours)
+        loads = hosts + (mix * straight + (1 - mix) * detours)
         loads += self._along("domain", self._to_relays(relayed))
         loads += self._along("all", rest.some(~reached))
-        used = self._outer & self._live
-        if self._live[self._outer].all():
-            return loads
-        return min(
-            (loads, self._shortest(direct, rest)),
-            key=lambda bytes_: float((bytes_ / self.graph.bytes_per_s)[:, used].max(initial=0.0)),
-        )
+        return loads, mix
 
-    def _along(self, kind: Literal["domain", "network", "all"], leg: Leg) -> Floats:
+    def _along(self, kind: LinkKind, leg: Leg) -> Floats:
         """Loads over live shortest paths, split evenly [B], shape (2, links)."""
         if not len(leg.source):
             return np.zeros((2, self.graph.link_count))
+        ways = ecmp_loads(self._arcs_of(kind), leg.source, leg.destination, leg.flow_bytes)
+        return ways.reshape(2, -1)
+
+    def _arcs_of(self, kind: LinkKind) -> Arcs:
+        """Live links of HB domains, of the network, or all."""
         if kind not in self._arcs:
             graph, live = self.graph, self._live
             links = {"domain": live & ~self._outer, "network": live & self._outer, "all": live}
@@ -270,8 +394,7 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
             self._arcs[kind] = make_arcs(
                 graph.source, graph.target, passing, np.flatnonzero(links[kind])
             )
-        ways = ecmp_loads(self._arcs[kind], leg.source, leg.destination, leg.flow_bytes)
-        return ways.reshape(2, -1)
+        return self._arcs[kind]
 
     @cached_property
     def _arcs(self) -> dict[str, Arcs]:

@@ -10,11 +10,22 @@ the job is taken to lose the share of its domains that is missing.
 
 Idle GPUs of HB domains over the years: how often one takes a failed GPU's place.
 
-Of K GPUs of a domain s stand by. Failures under repair among the K are an M/G/inf queue: a Poisson
-number N whose mean m is rate x repair hours. A failure that finds N >= s has nobody to take over,
-and is P(N >= s) of all (Poisson arrivals see time averages); the domain is short of GPUs P(N > s)
-of the time, so that by Little's law each of these failures takes it for
-P(N > s) / (m P(N >= s)) of its repair, about 1/(s + 1). For s = 0 these are 1 and, for small m, 1.
+Blocks of GPUs (single ones, trays, whole domains) meet their spares in sets of circuit switches
+(:mod:`netplan.topologies.rail_circuits`). Failures under repair in a set are an M/G/inf queue: a
+Poisson number N whose mean m is rate x repair hours, spares included. A failure that finds N >= s
+of s spares has nobody to take over, which is P(N >= s) of all (Poisson arrivals see time averages).
+
+idle GPUs inside a domain
+    Its sets have s_j of them each, and the share w_j of the GPUs. The domain is short of GPUs
+    1 - prod P(N_j <= s_j) of the time.
+spare blocks beside X domains
+    N - s blocks are missing while N > s, of as many domains at the most, so that
+    E[min(N - s, X)+] = sum over j = 1 to X of P(N >= s + j) domains are short: all of them where no
+    domain lacks two blocks at once.
+
+By Little's law each failure without a spare takes its domain for short / (m missed) of its repair,
+about 1/(s + 1). For s = 0 these are 1 and, for small m, 1. Failures of two parts of one block count
+twice.
 """
 
 from bisect import bisect_right
@@ -28,11 +39,20 @@ from msgspec import Struct
 from netplan.faults.damage.cuts import Option
 from netplan.faults.damage.impact import Impact, Single, Subject
 from netplan.faults.years.outages import Cause, Effect, ThroughputTable
-from netplan.faults.years.rates import OF_LINKS, FailureBook, FailureRate, Unit, end_of, unit_counts
+from netplan.faults.years.rates import (
+    LAYOUT,
+    OF_LINKS,
+    FailureBook,
+    FailureRate,
+    Unit,
+    end_of,
+    unit_counts,
+)
 from netplan.inputs.choices import End
 from netplan.records import replace
 from netplan.topologies.fabric import TIER_NAMES, Fabric
 from netplan.topologies.families.clos import ceil_div
+from netplan.topologies.rail_circuits import CircuitPlan
 from netplan.units import HOURS_PER_YEAR
 
 REPLACED: frozenset[Unit] = frozenset({"gpu", "nic_port"})
@@ -40,17 +60,29 @@ REPLACED: frozenset[Unit] = frozenset({"gpu", "nic_port"})
 
 
 class IdleGpus(Struct, frozen=True):
-    """Idle GPUs in every HB domain of a job, of ``hb_size`` GPUs [1].
+    """Idle GPUs that take over in blocks.
 
-    ``missed`` is the share of the failures that find none left, ``short`` the share of the time in
-    which a domain is short of GPUs, ``mean_down`` the mean number of its GPUs under repair [1].
+    Parameters
+    ----------
+    used
+        Share of the GPUs that failures are counted of which the job uses [1].
+    missed, short
+        Share of the failures that find none left, and domains of a set of spares, or of one domain,
+        that are short of GPUs, on average [1].
+    mean_down
+        Mean number of failures under repair there, without those of spares beside the domains [1].
+    block_gpus
+        GPUs of a block [1].
+    whole
+        Whether it is a whole HB domain.
     """
 
-    each: int
-    hb_size: int
+    used: float
     missed: float
     short: float
     mean_down: float
+    block_gpus: int = 1
+    whole: bool = False
 
     def split(self, row: FailureRate, parts: Iterable[Cause]) -> tuple[Cause, ...]:
         """The causes of a row of a book, told apart by whether an idle GPU takes over.
@@ -61,16 +93,15 @@ class IdleGpus(Struct, frozen=True):
         --------
         >>> from netplan.faults.years.rates import FAILURE_BOOKS
         >>> row = FAILURE_BOOKS.load("2026").rate("GPU")
-        >>> idle = IdleGpus(1, 8, missed=0.002, short=0.000002, mean_down=0.002)
+        >>> idle = IdleGpus(7 / 8, missed=0.002, short=0.000002, mean_down=0.002)
         >>> taken, lost = idle.split(row, [Cause("GPU", 0.5, 1024, repair_h=24.0)])
         >>> taken.effect.domains, taken.interruptions_per_year, lost.failures_per_year
         (0, 447.104, 1.024)
         >>> lost.repair_h
         12.0
         """
-        if row.unit not in REPLACED or row.kind == "hb-gear":
+        if not is_replaced(row, self.block_gpus, whole=self.whole):
             return tuple(parts)
-        used = (self.hb_size - self.each) / self.hb_size
         held = self.short / (self.mean_down * self.missed) if self.missed else 0.0
         causes: list[Cause] = []
         for part in parts:
@@ -78,7 +109,7 @@ class IdleGpus(Struct, frozen=True):
             taken = replace(
                 part,
                 rate_per_year=rate * (1 - self.missed),
-                interrupts=part.interrupts * used,
+                interrupts=part.interrupts * self.used,
                 effect=Effect(),
             )
             lost = replace(
@@ -88,38 +119,90 @@ class IdleGpus(Struct, frozen=True):
         return tuple(causes)
 
 
+def is_replaced(row: FailureRate, block_gpus: int = 1, *, whole: bool = False) -> bool:
+    """Whether a spare block takes the place of what a row of a book is about.
+
+    Parameters
+    ----------
+    row
+        A row of a failure book.
+    block_gpus
+        GPUs of a block [1].
+    whole
+        Whether the block is a whole HB domain, whose gear moves with it.
+
+    Examples
+    --------
+    A server of eight GPUs is replaced by eight, not by one of them.
+
+    >>> from netplan.faults.years.rates import FAILURE_BOOKS
+    >>> book = FAILURE_BOOKS.load("2026").placed(8)
+    >>> [is_replaced(book.rate("Server hardware"), gpus) for gpus in (1, 8)]
+    [False, True]
+    """
+    if row.kind == "hb-gear":
+        return whole
+    if row.gpus_each is not None:
+        return row.gpus_each <= block_gpus
+    return row.unit in REPLACED
+
+
 def idle_gpus(
-    book: FailureBook,
-    units: Mapping[Unit, int],
-    *,
-    per_domain: int,
-    domains: int,
-    hb_size: int,
-    end: End = "base",
+    book: FailureBook, units: Mapping[Unit, int], *, plan: CircuitPlan, idle: int, end: End = "base"
 ) -> IdleGpus:
-    """Chances that the idle GPUs of a domain are all in use, by a book and the units there are [1].
+    """Chances that all spares are in use, by a book and the units of the job there are [1].
+
+    Parameters
+    ----------
+    book, units
+        Failure rates, and the units of the job's GPUs [1].
+    plan
+        Circuit switches; where it has no spare blocks its blocks are single GPUs.
+    idle
+        GPUs of each domain that stand by, without spare blocks [1].
+    end
+        End of the rates.
 
     Examples
     --------
     >>> from netplan.faults.years.rates import FAILURE_BOOKS
     >>> book = FAILURE_BOOKS.load("2026")
     >>> units = {"gpu": 1024, "nic_port": 1024}
-    >>> idle = idle_gpus(book, units, per_domain=1, domains=128, hb_size=8)
+    >>> idle = idle_gpus(book, units, plan=CircuitPlan(136, 128, 8, 1), idle=1)
     >>> 0 < idle.short < idle.missed < idle.mean_down < 0.1
     True
     """
     # Loaded only where idle GPUs are asked for: it takes longer than all catalogs together.
     from scipy.special import gammainc  # noqa: PLC0415
 
+    domain_gpus = ceil_div(units["gpu"], plan.domains)
+    block_gpus, whole = domain_gpus // plan.blocks, plan.blocks == 1
     hours = sum(
         row.rate_per_year.at(end) * row.count_in(units) * book.repair_h(row.kind).at(end)
         for row in book.rates
-        if row.unit in REPLACED and row.kind != "hb-gear"
+        if row.unit not in LAYOUT and is_replaced(row, block_gpus, whole=whole)
     )
-    mean = hours / HOURS_PER_YEAR / domains
+    domains = plan.domains / plan.groups if plan.spares else 1.0
+    mean = hours / HOURS_PER_YEAR / plan.domains * domains
+    share = plan.set_sizes / plan.blocks
+    ready = np.full(plan.sets, plan.spares) if plan.spares else plan.idle_in_sets(idle)
+    spare_share = plan.spare_blocks / (plan.domains * plan.blocks)
+    down = mean * (1 + spare_share) * share
     # P(N >= s) of a Poisson number is the lower incomplete gamma function, exact where it is tiny.
-    missed = float(gammainc(per_domain, mean)) if per_domain else 1.0
-    return IdleGpus(per_domain, hb_size, missed, float(gammainc(per_domain + 1, mean)), mean)
+    missed = np.where(ready > 0, gammainc(np.maximum(ready, 1), down), 1.0)
+    if plan.domains_each > 1 and plan.spares:
+        missing = np.arange(1, plan.domains_each + 1)
+        short = float(gammainc(plan.spares + missing, down[0]).sum())
+    else:
+        short = float(-np.expm1(np.log1p(-gammainc(ready + 1, down)).sum()))
+    return IdleGpus(
+        used=1.0 if plan.spares else 1 - idle / plan.blocks,
+        missed=float(share @ missed),
+        short=short,
+        mean_down=mean,
+        block_gpus=block_gpus,
+        whole=whole,
+    )
 
 
 EXACT = 8

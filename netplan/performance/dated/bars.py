@@ -150,7 +150,7 @@ def _untried_experts(
             f"{experts.per_token:,} experts a token, tried were {tried.least_per_token:,} to"
             f" {tried.most_per_token:,}"
         )
-    if setting.imbalance != 1:
+    if setting.imbalance != 1 or experts.load is not None:
         yield "published runs balance their routers by force"
     if experts.capacity_factor is not None:
         yield "runs that drop tokens were not scored"

@@ -14,7 +14,9 @@ published runs. Four of them a block: dispatch and combine, there and back.
 On a rail-only network a plain copy for another rail is forwarded inside a domain of X GPUs:
 ``alltoall`` adds out (X-1)/X to ``in``, and both follow each other (Wang et al., arXiv:2307.12169,
 Eq. 21). Merged copies go to the GPU of the sender's rail in any case, and are handed on as they
-come. An overlap share o takes the place of both: max + (1 - o) min of the two.
+come. Where tokens choose experts unevenly, links of the busiest GPU have so many times the bytes
+of the mean (`netplan.workloads.expert_load`). An overlap share o takes the place of both:
+max + (1 - o) min of the two.
 """
 
 import numpy as np
@@ -103,7 +105,8 @@ def exchange_s(part: Part, group: ExpertGroups, shares: ExchangeShares) -> Amoun
     in_s = within * group.hb_s_per_byte / np.where(merged, shares.ep_hb, shares.a2a_hb)
     both_s = forwarded(in_s, out_s, np.where(forwards, group.overlap_share, 1.0))
     start_s = np.where(merged, shares.ep_start_s, shares.a2a_start_s)
-    whole_s = start_s + part.scattered * ELEMENT_BYTES * part.expert_size * both_s
+    sent_s = part.scattered * ELEMENT_BYTES * part.expert_size * both_s
+    whole_s = start_s + part.hottest * sent_s
     several = np.greater(group.over, 1) & (np.asarray(group.exchanges) > 0)
     shown: Amount = np.where(several, shares.visible * whole_s, 0.0)
     return shown

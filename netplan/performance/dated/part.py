@@ -81,6 +81,7 @@ class Part(Share, frozen=True, eq=False):
     state: Amount
     groups: Amount
     mamba_heads: Amount
+    hottest: Amount = 1.0
 
     @classmethod
     def of(
@@ -196,16 +197,18 @@ def _experts_of(
         ones = ("experts", "held_experts", "imbalance", "capacity")
         sizes: dict[str, Amount] = dict.fromkeys(none, 0.0)
         return sizes | dict.fromkeys(ones, 1.0) | {"expert_size": float(model.hidden_size)}
-    cut = sharding.expert_tensor.astype(np.float64)
+    cut, load = sharding.expert_tensor.astype(np.float64), experts.load
+    busiest = imbalance if load is None else load.imbalance(sharding.experts_over)
     return {
         "expert_ffn": (experts.ffn_size or model.inner_size) / cut,
         "shared_ffn": experts.shared_ffn_size / sharding.tensor.astype(np.float64),
         "experts": float(experts.count),
-        "held_experts": experts.count / sharding.experts_over.astype(np.float64),
+        "held_experts": experts.held / sharding.experts_over.astype(np.float64),
         "chosen": float(experts.per_token),
         "expert_size": float(experts.latent_size or model.hidden_size),
         "own_rows": scattered * cut,
-        "imbalance": imbalance,
+        "imbalance": busiest,
+        "hottest": 1.0 if load is None else busiest,
         "capacity": experts.capacity_factor or np.inf,
         "latent_experts": float(experts.latent_size is not None),
     }

@@ -40,6 +40,7 @@ from netplan.performance.mapping.partitions import (
     ChipResources,
     ComputeTiles,
     FusionProblem,
+    Residence,
     graph_tokens,
     kernel_tokens,
     tile_choices,
@@ -81,6 +82,11 @@ class MappingOptions(Struct, frozen=True):
         Whether all convex partitions are looked for, not only cuts of the order.
     kernels
         Kernels by the chip's tiles or share of its peak, or as they were measured one by one.
+    residence
+        What lies on the chip beside a layer and a sequence, if both passes share a partition; None:
+        they share none.
+    block
+        Columns of a step of LINPACK, or ``fastest``; None as the model says [1].
     """
 
     execution: Execution | None = None
@@ -90,6 +96,8 @@ class MappingOptions(Struct, frozen=True):
     mode: Mode = "corrected"
     convex: bool = True
     kernels: KernelTimes = "modelled"
+    residence: Residence | None = None
+    block: int | Literal["fastest"] | None = None
 
 
 def map_graph(
@@ -204,6 +212,7 @@ def kernel_problem(
         # A product was measured with the time in which it reads its weights.
         weights_in_memory_term=options.kernels == "measured",
         free_weights=choices is None and options.mode == "published-code",
+        residence=options.residence,
     )
 
 

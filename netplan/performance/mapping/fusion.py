@@ -3,7 +3,8 @@
 A *partition* is what is on the chip together (`netplan.performance.mapping.partitions`). Cutting is
 a shortest path over the sets of kernels that are done: over the prefixes of a few orders (*cuts*),
 or over all sets that hold with every kernel the ones that it needs (*ideals*, all convex
-partitions). Forward and backward kernels share no partition. Both are exact for what they look at.
+partitions). The forward pass is done before the backward one begins; partitions of both passes are
+those of `netplan.performance.mapping.partitions.Residence`. Both are exact for what they look at.
 Above ``MAX_IDEALS`` sets only cuts are tried; the answer is then an upper bound (`Fusion.exact`),
 beside `lower_bound_s`.
 
@@ -13,6 +14,7 @@ program.
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from math import inf
 
 import numpy as np
 from msgspec import Struct
@@ -24,6 +26,7 @@ from netplan.performance.mapping.partitions import (
     FusionProblem,
     PartitionTimes,
     memory_passes,
+    of_both_passes,
     partition_times,
     thinned,
 )
@@ -91,29 +94,34 @@ class Fusion(Struct, frozen=True, eq=False, dict=True):
 def lower_bound_s(problem: FusionProblem) -> float:
     """Time that no mapping undercuts: all computing on all tiles, or collectives, and set-up [s].
 
-    Each kernel needs at least its cycles times tiles; those of all kernels share the chip.
+    Each kernel needs at least its cycles times tiles; those of all kernels share the chip. Weights
+    are loaded every time, unless those of all layers would fit the SRAM and may stay there.
 
     Examples
     --------
-    Kernels of 1 s and 2 s, and weights of 3 B at 1 B/s.
+    Kernels of 1 s and 2 s, and weights of 3 B at 1 B/s, which a residence lets stay.
 
-    >>> from netplan.performance.mapping.partitions import ChipResources
+    >>> from msgspec.structs import replace
+    >>> from netplan.performance.mapping.partitions import ChipResources, Residence
     >>> from netplan.workloads.kernel_graph import Kernel
     >>> kernels = [Kernel("a", "gemm", 1, 1, 2, 4.0, 3.0), Kernel("b", "simd", 1, 1, 2)]
     >>> graph, chip = KernelGraph.of(kernels, [("a", "b")]), ChipResources(0, 8.0, 1.0)
     >>> problem = FusionProblem(graph, chip, None, np.array([1.0, 2.0]), np.zeros(2), 1)
-    >>> lower_bound_s(problem)
-    6.0
+    >>> lower_bound_s(problem), lower_bound_s(replace(problem, residence=Residence()))
+    (6.0, 3.0)
     """
     compute = float(problem.compute_s.sum())
     if problem.choices is not None:
         spent = problem.choices.fewest * problem.choices.cycles
         least = np.where(problem.choices.fewest <= problem.chip.tiles, spent, np.inf).min(axis=1)
         compute = float(least.sum()) / problem.chip.tiles * problem.choices.seconds_per_cycle
-    weights = float(problem.weights.sum()) if problem.weights_in_memory_term else 0.0
-    network = float(problem.network_s.sum())
-    busy = max(compute, network, weights / problem.chip.bytes_per_s)
-    return busy + float(problem.setup_s.sum())
+    held, setup_s = float(problem.weights.sum()), float(problem.setup_s.sum())
+    weights = held if problem.weights_in_memory_term else 0.0
+    layers = problem.residence.layers if problem.residence else inf
+    if layers * held <= problem.chip.sram_bytes * (1 + ROUNDING):
+        weights, setup_s = 0.0, setup_s - problem.loading_s
+    busy = max(compute, float(problem.network_s.sum()), weights / problem.chip.bytes_per_s)
+    return busy + setup_s
 
 
 def kernel_by_kernel(problem: FusionProblem) -> Fusion:
@@ -175,6 +183,8 @@ def best_fusion(problem: FusionProblem, *, ideals: bool = True) -> Fusion:
     tried = [partitions_between(sets, path_sets(paths.before[:, 0]))]
     if not whole:  # cycles of candidates are rounded up, which may hide that none is worth it
         tried.append(np.eye(problem.graph.count, dtype=bool))
+    if problem.residence is not None:  # a layer that stays loads nothing, unlike candidates
+        tried.append(np.ones((1, problem.graph.count), dtype=bool))
     exact = every is not None and whole
     fusions = (
         Fusion(problem, partitions, exact=exact, considered=len(sets)) for partitions in tried
@@ -304,7 +314,7 @@ def candidate_partitions(problem: FusionProblem, sets: Bools) -> Iterator[Candid
         held, grown = weights[first:] - weights[block, None], size[first:] - size[block, None]
         mixed = late[first:] - late[block, None]
         fits = (grown > 0) & ((held <= chip.sram_bytes) | (grown == 1))
-        fits &= (mixed == 0) | (mixed == grown)
+        fits &= (mixed == 0) | (mixed == grown) | problem.parts_share
         fits &= whole[block] @ undone[first:].T == 0
         start, end = (places + first for places in np.nonzero(fits))
         inside, sram = (
@@ -425,8 +435,8 @@ def given_partitions(problem: FusionProblem, partitions: Sequence[Sequence[str]]
     Raises
     ------
     InputError
-        If a kernel stands in none or in two of them, passes mix, an order cannot run, or a
-        partition has no room on the chip: by how much.
+        If a kernel stands in none or in two of them, an order cannot run, a partition has no room
+        on the chip, by how much, or one holds a part of both passes.
 
     Examples
     --------
@@ -449,6 +459,12 @@ def given_partitions(problem: FusionProblem, partitions: Sequence[Sequence[str]]
             raise InputError(f"--cut: {name} stands in {where}: name every kernel once")
     _check_order(graph, members)
     timed = partition_times(problem, members)
+    parts_of_both = of_both_passes(graph, members) & ~members.all(axis=1)
+    if parts_of_both.any() and not problem.parts_share:
+        raise InputError(
+            "--cut: kernels of both passes share a partition of all kernels or none, for one that"
+            " leaves the chip takes what it keeps with it: cut between them"
+        )
     for index in np.flatnonzero(~timed.fits).tolist():
         names = ", ".join(partitions[index])
         raise InputError(
@@ -460,10 +476,7 @@ def given_partitions(problem: FusionProblem, partitions: Sequence[Sequence[str]]
 
 
 def _check_order(graph: KernelGraph, members: Bools) -> None:
-    """Refuse partitions that mix passes, or need what a later one makes."""
-    mixed = (members & graph.backward).any(axis=1) & (members & ~graph.backward).any(axis=1)
-    if mixed.any():
-        raise InputError("--cut: forward and backward kernels share no partition: cut between them")
+    """Refuse partitions that need what a later one makes."""
     partition = members.argmax(axis=0)
     late = np.flatnonzero(partition[graph.source] > partition[graph.target])
     if len(late):

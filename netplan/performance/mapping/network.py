@@ -19,9 +19,9 @@ Source: Ko et al., DFModel (arXiv:2412.16432), Sec. IV and VI.
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import permutations
-from math import gcd, prod
-from typing import Literal, cast, get_args
+from itertools import permutations, product
+from math import gcd, inf, prod
+from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -29,6 +29,7 @@ from msgspec import Struct
 from netplan.errors import InputError
 from netplan.inputs.choices import Mode
 from netplan.levels import Level
+from netplan.records import replace
 from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
 from netplan.traffic.published_topology import Dimension, DimensionKind, collective_s, exchange_s
 from netplan.workloads.operations import CollectiveKind
@@ -38,6 +39,31 @@ GroupCollective = Literal["all_reduce", "all_gather", "broadcast"]
 
 SIDES = 2
 """Sides of a grid [1]."""
+
+
+class ChipGrid(NamedTuple):
+    """Chips in rows and columns: how many, and what a byte takes along both.
+
+    Messages go along the rows' dimensions, X, from one chip to another; broadcasts along those of
+    the columns, Y, to all chips of them [s/B].
+    """
+
+    rows: int
+    columns: int
+    message_s_per_byte: float
+    broadcast_s_per_byte: float
+
+    @classmethod
+    def published(cls, first: Dimension, second: Dimension) -> "ChipGrid":
+        """Dimensions X and Y by the published algebra.
+
+        Examples
+        --------
+        >>> ChipGrid.published(Dimension("ring", 1, 25e9), Dimension("ring", 8, 25e9))
+        ChipGrid(rows=1, columns=8, message_s_per_byte=0.0, broadcast_s_per_byte=1.4e-10)
+        """
+        message_s = collective_s("point_to_point", 1.0, first)
+        return cls(first.size, second.size, message_s, collective_s("broadcast", 1.0, second))
 
 
 class ChipNetwork(Struct, frozen=True):
@@ -53,12 +79,15 @@ class ChipNetwork(Struct, frozen=True):
         Its name.
     mode
         ``corrected``, or ``published-code``.
+    free
+        Whether other sizes of the levels are as good, of as many chips.
     """
 
     link_bytes_per_s: float
     levels: tuple[Level, ...] = ()
     fabric: str = ""
     mode: Mode = "corrected"
+    free: bool = False
 
     @property
     def innermost_bytes_per_s(self) -> float:
@@ -118,6 +147,56 @@ class ChipNetwork(Struct, frozen=True):
         sizes = [level.size for level in self.levels]
         return self._physical_s("all_to_all", pair_bytes * prod(sizes), sizes)
 
+    def grids(self, rows: int, chips: int) -> Sequence[ChipGrid]:
+        """Grids of all chips: the published one, or one of each shape that whole levels make.
+
+        With levels, some are X and the others Y, of every size where these are free. A broadcast
+        goes through all of Y's from the inside, whose members share what goes further, as the one
+        engine times it; of grids of one shape that with the shortest stands here.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+
+        Examples
+        --------
+        On a torus of 4 x 4 each ring is either side, or both are one.
+
+        >>> torus = ChipNetwork(1.0, (Level("ring", 4, 1.0),) * 2, "torus")
+        >>> [(*grid[:2], grid.broadcast_s_per_byte) for grid in torus.grids(1, 16)]
+        [(1, 16, 0.625), (4, 4, 0.5), (16, 1, 0.0)]
+        """
+        if self.mode == "published-code" or not self.levels:
+            first, second = self.grid(rows, chips)
+            grid = ChipGrid.published(first, second)
+            if self.mode == "corrected":
+                ring = (Level("ring", second.size, second.link_bytes_per_s),)
+                grid = grid._replace(broadcast_s_per_byte=_broadcast_s_per_byte(ring))
+            return [grid]
+        shapes: dict[tuple[int, int], ChipGrid] = {}
+        for levels in self._shapes(chips):
+            for along_x in product((False, True), repeat=len(levels)):
+                pairs = list(zip(levels, along_x, strict=True))
+                x, y = ([level for level, on_x in pairs if on_x == side] for side in (True, False))
+                shape = prod(level.size for level in x), prod(level.size for level in y)
+                slowest = min((level.link_bytes_per_s for level in x), default=inf)
+                grid = ChipGrid(*shape, 1 / slowest, _broadcast_s_per_byte(y))
+                shapes[shape] = min(
+                    shapes.get(shape, grid), grid, key=lambda tried: tried[2:][::-1]
+                )
+        return list(shapes.values())
+
+    def _shapes(self, chips: int) -> Iterator[tuple[Level, ...]]:
+        """Levels of every size, if these are free; those of one chip left out."""
+        levels = tuple(level for level in self.levels if level.size > 1)
+        if not self.free:
+            yield levels
+            return
+        for sizes in dimension_sizes(chips, len(self.levels)):
+            pairs = zip(self.levels, sizes, strict=True)
+            yield tuple(replace(level, size=size) for level, size in pairs)
+
     def grid(self, rows: int, chips: int) -> tuple[Dimension, Dimension]:
         """Chips as a grid: the two dimensions of the fabric, or rings of so many rows of chips.
 
@@ -173,10 +252,27 @@ class ChipNetwork(Struct, frozen=True):
 
     def _physical_s(self, kind: CollectiveKind, size_bytes: float, members: Sequence[int]) -> float:
         """Time by the levels of the fabric [s]."""
-        counts = np.array(members)[:, None]
-        group = Group(counts, np.ones_like(counts))  # next to each other at every level
-        network = CollectiveNetwork(self.levels, Communication("hierarchical"))
-        return float(network.collective(kind, group).seconds(size_bytes)[0])
+        return _levels_s(self.levels, kind, size_bytes, members)
+
+
+def _levels_s(
+    levels: tuple[Level, ...], kind: CollectiveKind, size_bytes: float, members: Sequence[int]
+) -> float:
+    """Time of a collective of so many neighbours at each level [s]."""
+    counts = np.array(members)[:, None]
+    group = Group(counts, np.ones_like(counts))  # next to each other at every level
+    network = CollectiveNetwork(levels, Communication("hierarchical"))
+    return float(network.collective(kind, group).seconds(size_bytes)[0])
+
+
+def _broadcast_s_per_byte(levels: Sequence[Level]) -> float:
+    """What a byte of a long broadcast to all chips of some levels takes [s/B]."""
+    joined = tuple(
+        replace(level, link_latency_s=0.0, step_latency_s=0.0) for level in levels if level.size > 1
+    )
+    if not joined:
+        return 0.0
+    return _levels_s(joined, "broadcast", 1.0, [level.size for level in joined])
 
 
 MOST = 3

@@ -13,6 +13,12 @@ always runs: it streams, and where its weights exceed the SRAM it reads its edge
 piece of them. Which partitions are the fastest is the matter of
 `netplan.performance.mapping.fusion`.
 
+Kernels of both passes may share a partition (DFModel's assignment of kernels to partitions knows no
+passes). What the forward one leaves for the backward one does not pass in tiles, for the backward
+pass of a sequence begins when all of its forward pass is done: the SRAM holds it whole, for every
+sequence that is under way between the two (:class:`Residence`). A partition of all kernels, with
+room for it in every layer of the stage, stays on the chip: it never loads its weights again.
+
 Source: DFModel (Ko et al., ACM TACO 2024), Sec. IV.
 
 How long a kernel takes on some of a chip's compute tiles.
@@ -308,6 +314,26 @@ class ChipResources(Struct, frozen=True):
     bytes_per_s: float
 
 
+class Residence(Struct, frozen=True):
+    """What lies on a chip beside one layer and one sequence, if both passes share a partition.
+
+    Parameters
+    ----------
+    layers
+        Layers that the chip runs; they stay on it together, or take turns [1].
+    sequences
+        Sequences whose forward pass is done and whose backward pass is not [1].
+    parts
+        Whether partitions of a part of both passes are looked for, as DFModel does, which knows
+        one layer and one sequence; else only one of all kernels shares the passes, since others
+        would leave the chip with what they keep.
+    """
+
+    layers: int = 1
+    sequences: float = 1.0
+    parts: bool = False
+
+
 class FusionProblem(Struct, frozen=True, eq=False, dict=True):
     """A graph on a chip, and what each kernel takes there.
 
@@ -332,6 +358,8 @@ class FusionProblem(Struct, frozen=True, eq=False, dict=True):
         DFModel's Table VI).
     free_weights
         Whether they load at no cost (DFModel's user guide).
+    residence
+        What lies beside both passes in a partition that they share; None: they share none.
     """
 
     graph: KernelGraph
@@ -343,6 +371,7 @@ class FusionProblem(Struct, frozen=True, eq=False, dict=True):
     micro_batch: int = 1
     weights_in_memory_term: bool = False
     free_weights: bool = False
+    residence: Residence | None = None
 
     @cached_property
     def tile_share(self) -> float:
@@ -357,10 +386,24 @@ class FusionProblem(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def setup_s(self) -> Floats:
         """What each kernel adds to the set-up of its partition, shape (kernels,) [s]."""
+        rows_s: Floats = self.graph.column("read_bytes") / self.chip.bytes_per_s
+        return rows_s + self.weights * self.loading_s_per_byte
+
+    @property
+    def loading_s_per_byte(self) -> float:
+        """What a byte of weights adds to a set-up [s/B]."""
         free = self.weights_in_memory_term or self.free_weights
-        loaded = 0.0 if free else self.weights / self.micro_batch
-        setup_s: Floats = (self.graph.column("read_bytes") + loaded) / self.chip.bytes_per_s
-        return setup_s
+        return 0.0 if free else 1 / (self.micro_batch * self.chip.bytes_per_s)
+
+    @property
+    def loading_s(self) -> float:
+        """What all weights add to set-ups [s]."""
+        return float(self.weights.sum()) * self.loading_s_per_byte
+
+    @property
+    def parts_share(self) -> bool:
+        """Whether partitions of a part of both passes are looked for."""
+        return self.residence is not None and self.residence.parts
 
     @cached_property
     def border_bytes(self) -> Floats:
@@ -372,10 +415,17 @@ class FusionProblem(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def inside_sram_bytes(self) -> Floats:
-        """SRAM of each edge inside a partition: its ends apart, and one more tile, (edges,) [B]."""
+        """SRAM of each edge inside a partition, shape (edges,) [B].
+
+        Tiles, as many as its ends are apart and one more; from pass to pass all of it, for every
+        sequence under way.
+        """
         graph = self.graph
         apart = graph.depth[graph.target] - graph.depth[graph.source]
-        sram_bytes: Floats = graph.edge_bytes * self.tile_share * (apart + 1)
+        tiles = self.tile_share * (apart + 1)
+        sequences = self.residence.sequences if self.residence else 0.0
+        across = graph.backward[graph.target] & ~graph.backward[graph.source]
+        sram_bytes: Floats = graph.edge_bytes * np.where(across, sequences, tiles)
         return sram_bytes
 
     @cached_property
@@ -472,18 +522,55 @@ def partition_times(problem: FusionProblem, members: Bools) -> PartitionTimes:
     weights = members @ problem.weights
     sram = inside @ problem.inside_sram_bytes + 2 * problem.tile_share * edges + weights
     alone = members.sum(axis=1) == 1
+    setup_s = members @ problem.setup_s
+    whole = members.all(axis=1)
+    stays, layers = np.zeros(len(members), bool), np.ones(len(members))
+    if problem.residence is not None:
+        together = problem.residence.layers
+        stays = whole & (together * sram <= chip.sram_bytes * (1 + ROUNDING))
+        layers[stays] = together
+        setup_s[stays] -= problem.loading_s
     moved = edges * memory_passes(weights, alone, chip.sram_bytes)
-    moved += weights if problem.weights_in_memory_term else 0.0
-    compute_s, tiles, enough = _compute(problem, members)
+    moved += np.where(stays, 0.0, weights) if problem.weights_in_memory_term else 0.0
+    compute_s, tiles, enough = _compute(problem, members, layers)
     return PartitionTimes(
         compute_s=compute_s,
         memory_s=moved / chip.bytes_per_s,
         network_s=members @ problem.network_s,
-        setup_s=members @ problem.setup_s,
+        setup_s=setup_s,
         tiles=tiles,
-        sram_bytes=sram,
-        fits=enough & (alone | (sram <= chip.sram_bytes * (1 + ROUNDING))),
+        sram_bytes=layers * sram,
+        fits=enough
+        & (alone | (sram <= chip.sram_bytes * (1 + ROUNDING)))
+        & (~of_both_passes(graph, members) | stays | problem.parts_share),
     )
+
+
+def of_both_passes(graph: KernelGraph, members: Bools) -> Bools:
+    """Which partitions have kernels of both passes.
+
+    Parameters
+    ----------
+    graph
+        The kernels.
+    members
+        Kernels of each partition, shape (partitions, kernels).
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape (partitions,).
+
+    Examples
+    --------
+    >>> from netplan.workloads.kernel_graph import Kernel
+    >>> kernels = [Kernel(name, "simd", 8, 1, 4, backward=name == "b") for name in "ab"]
+    >>> of_both_passes(KernelGraph.of(kernels, []), np.array([[True, False], [True, True]]))
+    array([False,  True])
+    """
+    forward: Bools = np.any(members & ~graph.backward, axis=1)
+    backward: Bools = np.any(members & graph.backward, axis=1)
+    return forward & backward
 
 
 def memory_passes(weights: Floats, alone: Bools, sram_bytes: float) -> Floats:
@@ -499,8 +586,11 @@ def memory_passes(weights: Floats, alone: Bools, sram_bytes: float) -> Floats:
     return np.where(alone, np.maximum(np.ceil(weights / sram_bytes), 1.0), 1.0)
 
 
-def _compute(problem: FusionProblem, members: Bools) -> tuple[Floats, Ints, Bools]:
-    """Time of the slowest kernel when tiles are shared as well as can be, tiles, whether enough."""
+def _compute(problem: FusionProblem, members: Bools, layers: Floats) -> tuple[Floats, Ints, Bools]:
+    """Time of the slowest kernel when tiles are shared as well as can be, tiles, whether enough.
+
+    Layers that stay on the chip together share the tiles, and take their time for all of them.
+    """
     choices = problem.choices
     if choices is None:
         count = len(members)
@@ -511,9 +601,9 @@ def _compute(problem: FusionProblem, members: Bools) -> tuple[Floats, Ints, Bool
     fewest = choices.fewest.T.astype(np.float64)
     while (low < high).any():  # fewest cycles that the tiles allow: they fall as cycles rise
         middle = (low + high) // 2
-        enough = (fewest[middle] * whole).sum(axis=1) <= problem.chip.tiles
+        enough = layers * (fewest[middle] * whole).sum(axis=1) <= problem.chip.tiles
         high = np.where(enough, middle, high)
         low = np.where(enough, low, np.minimum(middle + 1, high))
-    tiles: Ints = (fewest[low] * whole).sum(axis=1).astype(np.int64)
-    compute_s = choices.cycles[low].astype(np.float64) * choices.seconds_per_cycle
+    tiles: Ints = (layers * (fewest[low] * whole).sum(axis=1)).astype(np.int64)
+    compute_s = choices.cycles[low].astype(np.float64) * choices.seconds_per_cycle / layers
     return compute_s, tiles, tiles <= problem.chip.tiles

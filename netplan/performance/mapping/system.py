@@ -20,8 +20,12 @@ UPDATE    gemm (P, b, Q)         -
 ========  =====================  =======================================================
 
 for words of w bytes. Point-to-point messages go along dimension X of the grid, broadcasts along Y,
-at the same time; a dimension of one chip costs nothing. What remains of the matrix is read and
-written in every step:
+at the same time; a dimension of one chip costs nothing. The published broadcast serves one chip
+after the other (`netplan.traffic.published_topology`); else chips hand panels on while they arrive,
+along all levels of Y, and the grid is the fastest
+(`netplan.performance.mapping.network.ChipNetwork.grids`). What remains of the matrix is read and
+written in every step, so that large blocks read it less often, and leave more to FACT: ``fastest``
+blocks are the best powers of two, as who runs the benchmark tunes them.
 
     T = max(compute, 2 w P Q / memory rate, max(messages on X, broadcast on Y))
 
@@ -32,13 +36,16 @@ Source: DFModel (Ko et al., ACM TACO 2024), Sec. VI, and the logs of its public 
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 from math import inf
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
-from netplan.errors import InfeasibleError, InputError
+from netplan.errors import InfeasibleError, InputError, NetplanError
+from netplan.inputs.choices import Mode
 from netplan.levels import Level
 from netplan.performance.mapping.chip import (
     MappingOptions,
@@ -50,11 +57,12 @@ from netplan.performance.mapping.chip import (
     pipeline_throughput,
 )
 from netplan.performance.mapping.fusion import Fusion, lower_bound_s
-from netplan.performance.mapping.network import ChipNetwork, ParallelLayout
+from netplan.performance.mapping.network import ChipGrid, ChipNetwork, ParallelLayout
 from netplan.performance.mapping.partitions import (
     ROUNDING,
     ComputeTiles,
     OverlappedTimes,
+    Residence,
     untiled_flops_per_s,
 )
 from netplan.records import replace
@@ -73,14 +81,26 @@ STEPS_TOGETHER = 256
 """Steps whose tiles are shared out at once: their arrays stay in the cache [1]."""
 
 
+BLOCKS = tuple(2**exponent for exponent in range(8, 18))
+"""Columns of a step that are tried [1]."""
+
+FASTEST = "fastest"
+"""Word for the best block of all that are tried."""
+
+
 class LinpackSteps(OverlappedTimes, frozen=True, eq=False):
-    """What every step takes, shape (steps,) [s], and the side of the matrix that is left [1]."""
+    """What every step takes, shape (steps,) [s], and the side of the matrix that is left [1].
+
+    The block is that of the steps [columns], the grid that of the chips.
+    """
 
     side: Ints
+    block: int
+    grid: ChipGrid
 
 
 def linpack_steps(
-    model: LinpackModel, chip: Accelerator, grid: tuple[Dimension, Dimension]
+    model: LinpackModel, chip: Accelerator, grid: ChipGrid, *, bound: bool = False
 ) -> LinpackSteps:
     """All steps of a solution.
 
@@ -91,7 +111,9 @@ def linpack_steps(
     chip
         The chip.
     grid
-        Its dimensions X and Y.
+        Its rows and columns.
+    bound
+        Whether lower bounds do: as if all work were spread evenly over the tiles of the chip.
 
     Raises
     ------
@@ -105,44 +127,58 @@ def linpack_steps(
 
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import WORKLOADS
-    >>> grid = Dimension("ring", 1, 25e9), Dimension("ring", 8, 25e9)
+    >>> grid = ChipGrid.published(Dimension("ring", 1, 25e9), Dimension("ring", 8, 25e9))
     >>> found = linpack_steps(WORKLOADS.load("hpl-16k"), ACCELERATORS.load("a100-80gb"), grid)
     >>> round(1e3 * float(found.time_s.sum()), 5)
     39.92977
     """
     side, block, word = model.sides, model.block, model.word_bytes
-    rows, columns = -(-side // grid[0].size), -(-side // grid[1].size)
-    # Times are in proportion to sizes.
-    message_s = word * block * collective_s("point_to_point", 1.0, grid[0])
-    broadcast_s = word * block * collective_s("broadcast", 1.0, grid[1])
+    rows, columns = -(-side // grid.rows), -(-side // grid.columns)
+    message_s = word * block * (grid.message_s_per_byte if grid.rows > 1 else 0.0)
+    broadcast_s = word * block * grid.broadcast_s_per_byte
     moved = 2 * word * rows.astype(np.float64) * columns
     return LinpackSteps(
-        _compute_s(rows, columns, block, chip),
+        _compute_s(rows, columns, block, chip, bound=bound),
         moved / chip.memory_bytes_per_s,
         np.maximum((block + columns) * message_s, rows * broadcast_s),
         side,
+        block,
+        grid,
     )
 
 
-def _compute_s(rows: Ints, columns: Ints, block: int, chip: Accelerator) -> Floats:
+def _compute_s(rows: Ints, columns: Ints, block: int, chip: Accelerator, *, bound: bool) -> Floats:
     """Time of FACT and UPDATE side by side, in every step [s]."""
     tiles = ComputeTiles.of(chip)
     if tiles is None:
         flops = 2.0 * rows * block * (block + columns.astype(np.float64))
         compute_s: Floats = flops / untiled_flops_per_s(chip)
         return compute_s
-    parts = [slice(index, index + STEPS_TOGETHER) for index in range(0, len(rows), STEPS_TOGETHER)]
+    if bound:
+        return _even_cycles(rows, columns, block, tiles)[0] * block / tiles.clock_hz
+    # Steps of equal vectors and stages take equal cycles; of small blocks that is nearly every one.
+    sizes = np.stack((-(-rows // tiles.vector_width), -(-columns // tiles.stage_height)))
+    starts = np.flatnonzero(np.append(True, (np.diff(sizes) != 0).any(axis=0)))
+    parts = np.split(starts, range(STEPS_TOGETHER, len(starts), STEPS_TOGETHER))
     cycles = [_least_cycles(rows[part], columns[part], block, tiles) for part in parts]
-    return np.concatenate(cycles) / tiles.clock_hz
+    steps = np.diff(np.append(starts, len(rows)))
+    return np.repeat(np.concatenate(cycles), steps) / tiles.clock_hz
+
+
+def _even_cycles(
+    rows: Ints, columns: Ints, block: int, chip: ComputeTiles
+) -> tuple[Ints, Ints, list[Ints]]:
+    """Cycles of a column if tiles share all work evenly; vectors; stages of FACT and UPDATE [1]."""
+    height = -(-rows // chip.vector_width)
+    widths = [-(-np.full_like(rows, block) // chip.stage_height), -(-columns // chip.stage_height)]
+    return np.maximum(-(-height * (widths[0] + widths[1]) // chip.tiles), 1), height, widths
 
 
 def _least_cycles(rows: Ints, columns: Ints, block: int, chip: ComputeTiles) -> Ints:
     """Fewest cycles that FACT and UPDATE keep together on all tiles, shape (steps,) [1]."""
-    height = -(-rows // chip.vector_width)
-    widths = [-(-np.full_like(rows, block) // chip.stage_height), -(-columns // chip.stage_height)]
     # Cycles come in steps of the block: never fewer than all work on all tiles, and twice that, and
     # so on, until the tiles do.
-    low: Ints = np.maximum(-(-height * (widths[0] + widths[1]) // chip.tiles), 1)
+    low, height, widths = _even_cycles(rows, columns, block, chip)
     high = low.copy()
     while not (enough := _enough(height, widths, high, chip.tiles)).all():
         low = np.where(enough, low, high + 1)
@@ -335,7 +371,7 @@ def run_model(
             graph = fourier_graph(model, system.chips)
             return _run_together(graph, system, options, held=held, samples=None)
         case LinpackModel():
-            return _run_linpack(model, system)
+            return _run_linpack(model, system, options.block)
 
 
 def layer_on(
@@ -347,25 +383,67 @@ def layer_on(
         system = replace(system, chips=system.tensor)  # who shares a graph exchanges its results
     else:
         graph = layer_graph(model, system.tensor, direction)
+    options = replace(options, residence=residence_on(model, system, direction, options.mode))
     return map_graph(graph, system.chip, system.collectives_s, options)
+
+
+def residence_on(
+    model: Layered, system: ChipSystem, direction: Direction, mode: Mode
+) -> Residence | None:
+    """What lies on a chip beside one layer and one sequence, if both passes share a partition.
+
+    With one forward pass for each backward one (1F1B) the first of p stages has p micro-batches
+    under way, all layers of it share the chip. DFModel maps a layer and a sequence alone. The
+    backward pass by itself shares nothing.
+
+    Examples
+    --------
+    >>> from netplan.workloads.accelerators import ACCELERATORS
+    >>> from netplan.workloads.models import MODELS
+    >>> system = ChipSystem(ACCELERATORS.load("wse-2"), ChipNetwork(25e9), 16, pipeline=16)
+    >>> residence_on(MODELS.load("gpt-1t"), system, "both", "corrected")
+    Residence(layers=8, sequences=16, parts=False)
+    """
+    if direction == "backward":
+        return None
+    if mode == "published-code":
+        return Residence(parts=True)
+    microbatches = system.microbatches / system.data if system.microbatches else inf
+    under_way = max(1.0, min(system.pipeline, microbatches))
+    return Residence(-(-model.layers // system.pipeline), under_way)
 
 
 def fastest_system(
     model: Model, systems: Iterable[ChipSystem], direction: Direction, options: MappingOptions
 ) -> ChipSystem | None:
-    """The system on which a transformer is the fastest; None where it divides on none of them."""
-    fastest, best_s = None, inf
+    """The system on which a transformer is the fastest; None where it divides on none of them.
+
+    Raises
+    ------
+    InfeasibleError
+        If it divides on some, and its layers have room on none of those.
+    """
+    fastest, best_s, least = None, inf, inf
     for system in systems:
         if divides(model, system.tensor):
             graph = layer_graph(model, system.tensor, direction)
             sequence_s = 1 / system.throughput(model.layers, 1.0).per_s
             within_s = best_s / sequence_s * (1 + ROUNDING)
-            fusion = map_within(graph, system.chip, system.collectives_s, options, within_s)
+            residence = residence_on(model, system, direction, options.mode)
+            with_stage = replace(options, residence=residence)
+            fusion = map_within(graph, system.chip, system.collectives_s, with_stage, within_s)
             if fusion is None:
                 continue
+            needed = memory_bytes(fusion) * -(-model.layers // system.pipeline)
+            least = min(least, needed)
             time_s = 1 / system.throughput(model.layers, fusion.interval_s).per_s
-            if time_s < best_s:
+            if time_s < best_s and needed <= system.room_bytes:
                 fastest, best_s = system, time_s
+    if fastest is None and least < inf:
+        raise InfeasibleError(
+            f"{model.name} has no room on these dimensions: {si(least, 'B')} a chip are the least,"
+            " its degrees searched: give more chips, or a memory that holds so much"
+        )
     return fastest
 
 
@@ -426,7 +504,8 @@ def _run_together(
     samples: int | None,
 ) -> SystemRun:
     """A graph that all chips run together; of so many samples each, or of one transform."""
-    fusion = map_graph(graph, system.chip, system.collectives_s, options)
+    together = replace(options, residence=Residence(parts=options.mode == "published-code"))
+    fusion = map_graph(graph, system.chip, system.collectives_s, together)
     interval_s = fusion.interval_s
     totals = RunTotals(
         interval_s,
@@ -441,17 +520,62 @@ def _run_together(
     return SystemRun(totals, fusion, np.ones(graph.count, bool))
 
 
-def _run_linpack(model: LinpackModel, system: ChipSystem) -> SystemRun:
-    """All steps on a grid."""
-    grid = system.network.grid(system.tensor, system.chips)
+def _run_linpack(
+    model: LinpackModel, system: ChipSystem, block: int | Literal["fastest"] | None
+) -> SystemRun:
+    """All steps, on the fastest of the grids and with the fastest of the blocks."""
     held = model.word_bytes * float(model.unknowns) ** 2 / system.chips
     _check_held(model.name, "words of the matrix", held, system)
-    steps = linpack_steps(model, system.chip, grid)
-    total_s = float(steps.time_s.sum())
+    if isinstance(block, str):  # the word for the fastest of them
+        tried = [columns for columns in BLOCKS if columns <= model.unknowns] or [model.unknowns]
+    else:
+        tried = [block or model.block]
+    grids = system.network.grids(system.tensor, system.chips)
+    total_s, steps = fastest_steps(model, system.chip, list(product(tried, grids)))
     peak = system.chips * system.chip.tensor_flops_per_s
     work = model.flops() / (total_s * peak)
     totals = RunTotals(total_s, 0.0, total_s, 1 / total_s, work, held, None, "solutions")
     return SystemRun(totals, steps=steps)
+
+
+def fastest_steps(
+    model: LinpackModel, chip: Accelerator, designs: Sequence[tuple[int, ChipGrid]]
+) -> tuple[float, LinpackSteps]:
+    """The least time of a solution by blocks and grids, the first of equal ones, and its steps [s].
+
+    By rising lower bounds, so that few are timed on their tiles; all that could be as fast are.
+
+    Parameters
+    ----------
+    model, chip
+        The system of equations, and the chip.
+    designs
+        Blocks [columns] with the grids of chips that they are tried on.
+
+    Raises
+    ------
+    NetplanError
+        If there are none.
+    """
+    models = [replace(model, block=block) for block, _ in designs]
+    bounds = [0.0]
+    if len(designs) > 1:
+        bounds = [
+            float(linpack_steps(one_block, chip, grid, bound=True).time_s.sum())
+            for one_block, (_, grid) in zip(models, designs, strict=True)
+        ]
+    best: tuple[float, int, LinpackSteps] | None = None
+    for number in sorted(range(len(designs)), key=bounds.__getitem__):
+        # Sums of many steps are alike to the last digits only.
+        if best is not None and bounds[number] > best[0] * (1 + 1e-12):
+            break
+        steps = linpack_steps(models[number], chip, designs[number][1])
+        total_s = float(steps.time_s.sum())
+        if best is None or (total_s, number) < best[:2]:
+            best = total_s, number, steps
+    if best is None:
+        raise NetplanError(f"{model.name}: no block of columns to try")
+    return best[0], best[2]
 
 
 def _check_held(name: str, what: str, held: float, system: ChipSystem) -> None:

@@ -36,12 +36,13 @@ from netplan.performance.serving.outcomes import (
     ServingCase,
     ServingResult,
     decode_steps,
+    loading_s,
     prefills,
     prompt_parts,
     spill_s,
     token_parts,
 )
-from netplan.performance.serving.plans import ServingPlans, serving_plans
+from netplan.performance.serving.plans import Runnable, ServingPlans, serving_plans
 from netplan.records import replace
 from netplan.units import si
 from netplan.workloads.inference import cached_bytes
@@ -76,7 +77,9 @@ def cache_sent(case: ServingCase, pools: Pools) -> Sent:
     """
     model, prompt = case.served.model, case.requests.prompt
     cut, stages = pools.prefill.cut, pools.prefill.pipeline
-    stage_bytes = cached_bytes(model, cut, prompt, case.served.formats.cache_bytes) / stages
+    formats = case.served.formats
+    stage_bytes = cached_bytes(model, cut, prompt, formats.cache_bytes, formats.window_cache)
+    stage_bytes = stage_bytes / stages
     # GPUs beyond the heads of keys hold copies, and all tensor GPUs the same latent vectors.
     heads = 1 if model.latent_attention is not None else model.key_heads
     ways = np.minimum(pools.prefill.tensor, heads) * stages
@@ -98,7 +101,7 @@ def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> Servi
     prompt, sent = prefills(case, prefill, wanted / takers), cache_sent(case, pools)
     busy_s = prompt.each_s + case.chunks * case.launch_s
     start_s = stack.prompt_s + stack.transfer_s + np.maximum(case.chunks, 1.0) * case.launch_s
-    alone_s = start_s + prompt.latency_s + sent.seconds
+    alone_s = start_s + prompt.latency_s + sent.seconds + loading_s(case, prefill, prompt)
     alone_s = alone_s + stack.burst * np.maximum(wanted / takers - 1, 0.0) * busy_s
     held = case.held(decode)
     room = np.maximum(held.room(case.room_bytes), 1.0)
@@ -248,7 +251,11 @@ def pool_degrees(fixed: Mapping[str, int], pool: str) -> dict[str, int]:
 
 
 def best_pools(
-    case: ServingCase, gpus: int, fixed: Mapping[str, int], goal: Goal
+    case: ServingCase,
+    gpus: int,
+    fixed: Mapping[str, int],
+    goal: Goal,
+    runnable: Runnable | None = None,
 ) -> tuple[Timed, int]:
     """Search pairs of pools (formulas of this module): those that were timed, of how many.
 
@@ -266,7 +273,7 @@ def best_pools(
         degrees = pool_degrees(fixed, pool)
         if "replicas" in degrees:
             given[pool] = degrees.pop("replicas")
-        every = serving_plans(case.served.model, gpus, case.served.sizes, degrees)
+        every = serving_plans(case.served.model, gpus, case.served.sizes, degrees, runnable)
         plans[pool] = every.take(every.places(case.served.sizes) < gpus)  # the other has one, too
     prefill = _prompt_servers(case, plans["prefill"])
     search = Search(case, gpus, goal, prefill, _token_servers(case, plans["decode"]), given)

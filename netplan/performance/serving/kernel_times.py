@@ -1,10 +1,13 @@
 """How long operations of a served model take on one GPU: as measured, or by a roofline.
 
-``measured`` kernels are those of `netplan.workloads.kernels`: products with their tables of
+``fitted`` kernels are those of `netplan.workloads.kernels`: products with their tables of
 corrections, attention of prompts and of generated tokens, fused experts. Other operations wait 2 us
-and for their bytes. ``roofline`` takes the longer of FLOPs at the peak and bytes at the memory's
-bandwidth (DFModel, arXiv:2412.16432, Sec. VIII); dataflow chips, which stream weights through fused
-kernels, take it unless told otherwise. GPUs without kernels of their own take medians of others.
+and for their bytes. ``measured`` ones are the same, but products, fused experts and latent
+attention by tables of measured times where the accelerator has some
+(`netplan.workloads.kernel_tables`). ``roofline`` takes the longer of FLOPs at the peak and bytes at
+the memory's bandwidth (DFModel, arXiv:2412.16432, Sec. VIII); dataflow chips, which stream weights
+through fused kernels, take it unless told otherwise. GPUs without kernels of their own take medians
+of others.
 
 Times never fall with the rows of a product: where a table of corrections dips, what fewer rows took
 counts.
@@ -16,33 +19,48 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Amount, Bools, Floats
-from netplan.inputs.choices import KernelSource, Precision
+from netplan.inputs.choices import KernelSource, Precision, TimeOrigin
+from netplan.records import replace
 from netplan.workloads.accelerators import Accelerator
+from netplan.workloads.kernel_tables import (
+    ExpertKernel,
+    Kept,
+    expert_table_s,
+    latent_rates,
+    latent_table_s,
+    product_table_s,
+)
 from netplan.workloads.kernels import (
     CORRECTED,
     attention_parts_s,
     attention_rates,
-    fused_experts_time_s,
+    experts_computed_s,
     generation_time_s,
+    latent_form_s,
     latent_generation_time_s,
     product_parts_s,
     product_rates,
     product_time_s,
 )
 from netplan.workloads.measured_rates import MeasuredProduct, pooled
-from netplan.workloads.operations import AttentionShape, Operation, Shape
+from netplan.workloads.operations import AttentionShape, Operation, RoutedTokens, Shape
 from netplan.workloads.precision import NUMBER_BYTES
 
+SKEWED = "power_law_1.01"
+"""Tokens on experts in tables, a little uneven."""
+LATENT_CACHES = {2.0: "bfloat16", 1.0: "fp8"}
+"""Formats of the cache in tables of latent attention, by bytes of a number."""
 ROWS = np.array([1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 2048.0, 4096.0, 16384.0])
 """Rows at which tables of corrections have entries, and a dip may begin [1]."""
 
 
 class KernelTime(NamedTuple):
-    """Time of an operation, and what FLOPs and bytes alone take at whole rates [s]."""
+    """Time of an operation, what FLOPs and bytes alone take at whole rates [s], and its origin."""
 
     seconds: Floats
     flops_s: Floats
     bytes_s: Floats
+    origin: TimeOrigin = "form"
 
     @property
     def computes(self) -> Bools:
@@ -53,6 +71,8 @@ class KernelTime(NamedTuple):
 class ServingKernels(Struct, frozen=True):
     """Kernels of one accelerator, of which ``source`` says what is known.
 
+    Tables have the fused experts of a ``stack``, at a ``distribution`` of tokens on experts.
+
     Examples
     --------
     >>> from netplan.workloads.accelerators import ACCELERATORS
@@ -62,18 +82,35 @@ class ServingKernels(Struct, frozen=True):
 
     accelerator: Accelerator
     source: KernelSource
+    stack: str = "vllm"
+    distribution: str = SKEWED
 
     @classmethod
-    def of(cls, accelerator: Accelerator, source: KernelSource | None = None) -> "ServingKernels":
-        """Measured kernels, a roofline for dataflow chips, unless one of both is asked for."""
+    def of(
+        cls, accelerator: Accelerator, source: KernelSource | None = None, stack: str = "vllm"
+    ) -> "ServingKernels":
+        """Measured kernels, a roofline for dataflow chips, unless others are asked for."""
         fused = accelerator.execution == "fused"
-        return cls(accelerator, source or ("roofline" if fused else "measured"))
+        chosen: KernelSource = source or ("roofline" if fused else "measured")
+        return cls(accelerator, chosen, stack)
 
     @property
-    def fitted(self) -> bool:
+    def own(self) -> bool:
         """Whether the accelerator's own kernels were measured."""
         known = self.accelerator.measured
-        return self.source == "measured" and known is not None and bool(known.products)
+        return self.source != "roofline" and known is not None and bool(known.products)
+
+    @property
+    def tabled(self) -> bool:
+        """Whether tables count, of what they have."""
+        return self.source == "measured" and self.accelerator.tables is not None
+
+    @property
+    def words(self) -> str:
+        """What times rest on, for people."""
+        if self.source != "measured":
+            return f"{self.source} kernels"
+        return "measured kernels" if self.own or self.tabled else "kernels as measured on others"
 
     def time(self, operation: Operation, cache_bytes: float) -> KernelTime:
         """Time of the forward pass of an operation, without its collectives.
@@ -84,34 +121,59 @@ class ServingKernels(Struct, frozen=True):
         peaks: dict[Precision, float] = {"bf16": chip.tensor_flops_per_s, **chip.narrow_flops_per_s}
         flops_s = np.asarray(work.tensor_flops) / peaks[operation.precision]
         bytes_s = np.asarray(work.moved_bytes) / chip.memory_bytes_per_s
-        seconds: Amount
-        if self.source == "roofline":
-            seconds = np.maximum(flops_s, bytes_s)
-        elif operation.shapes:
-            seconds = self._product_s(operation)
-        elif operation.experts is not None:
-            routed = operation.experts
-            sizes = routed.tokens, routed.shape
-            seconds = fused_experts_time_s(chip, routed.stored, *sizes, routing="random")
-        elif operation.attention is not None:
-            seconds = self._attention_s(operation.attention, cache_bytes)
-        else:
-            seconds = self._vector_s(operation)
-        return KernelTime(np.asarray(seconds, dtype=np.float64), flops_s, bytes_s)
+        seconds, origin = self._timed(operation, cache_bytes, np.maximum(flops_s, bytes_s))
+        return KernelTime(np.asarray(seconds, dtype=np.float64), flops_s, bytes_s, origin)
 
-    def _product_s(self, operation: Operation) -> Amount:
+    def _timed(
+        self, operation: Operation, cache_bytes: float, whole_s: Amount
+    ) -> tuple[Amount, TimeOrigin]:
+        """Time of an operation, of which a roofline says ``whole_s``, and where it is from [s]."""
+        if self.source == "roofline":
+            return whole_s, "form"
+        if operation.shapes:
+            return self._product_s(operation)
+        if operation.experts is not None:
+            return self._experts_s(operation.experts, operation.precision)
+        if operation.attention is not None:
+            return self._attention_s(operation.attention, cache_bytes)
+        return self._vector_s(operation), "form"
+
+    def _experts_s(self, routed: RoutedTokens, precision: Precision) -> tuple[Amount, TimeOrigin]:
+        """Routed experts, by a table of the stack's kernel where there is one.
+
+        Those that are loaded unevenly take so many times what the same rows have as the busiest GPU
+        has rows over the mean, so that even shares change nothing. Rows of even tokens are no base:
+        tables have them up to 2.3 times as slow as a little uneven ones (vLLM, 32 groups of
+        DeepSeek-R1 on H200) or 2.6 times as fast (TensorRT-LLM).
+        """
+        chip, tokens, shape = self.accelerator, routed.tokens, routed.shape
+        computed = precision, routed.weight_bytes
+        if self.tabled:
+            kernel = ExpertKernel(self.stack, routed.kernel, self.distribution, *computed)
+            even = replace(shape, load=None)
+            by_table = expert_table_s(chip, kernel, np.asarray(tokens), even)
+            if by_table is not None:
+                seconds, origin = by_table
+                times = 1.0 if shape.load is None else shape.load.imbalance(shape.expert)
+                return seconds * times, origin
+        return experts_computed_s(chip, *computed, tokens, shape, routing="random"), "form"
+
+    def _product_s(self, operation: Operation) -> tuple[Amount, TimeOrigin]:
         """Products of one shape; narrower weights than those of the product move fewer bytes."""
         (shape,), precision = operation.shapes, operation.precision
         rates, work = self._rates(precision), operation.forward
         busy_s, waiting_s = product_parts_s(rates, work.tensor_flops, work.moved_bytes)
         if precision != "bf16" and not self._measured(precision):
-            return busy_s + waiting_s
-        measured_s = self._rising_s(precision, shape)
+            return busy_s + waiting_s, "form"
+        sizes = (np.asarray(size, dtype=np.float64) for size in (shape.m, shape.n, shape.k))
+        by_table = product_table_s(self.accelerator, precision, *sizes) if self.tabled else None
+        origin: TimeOrigin = "form" if by_table is None else "table"
+        measured_s = self._rising_s(precision, shape) if by_table is None else by_table
         saved = NUMBER_BYTES[precision] * shape.k * shape.n - operation.weight_bytes
         if not np.any(saved > 0):
-            return measured_s
+            return measured_s, origin
         wide_s = sum(product_parts_s(rates, work.tensor_flops, work.moved_bytes + saved))
-        return measured_s * (busy_s + waiting_s) / wide_s
+        return measured_s * (busy_s + waiting_s) / wide_s, origin
 
     def _rising_s(self, precision: Precision, shape: Shape) -> Floats:
         """Measured products, no faster than those of the same matrix with fewer rows."""
@@ -140,20 +202,27 @@ class ServingKernels(Struct, frozen=True):
         wide = product_rates(chip, "bf16")
         return wide.changed(peak_flops_per_s=chip.narrow_flops_per_s[precision])
 
-    def _attention_s(self, shape: AttentionShape, cache_bytes: float) -> Amount:
+    def _attention_s(self, shape: AttentionShape, cache_bytes: float) -> tuple[Amount, TimeOrigin]:
         """Attention of prompts, of generated tokens, or to latent vectors that all heads share."""
         chip = self.accelerator
         if shape.causal:
             busy_s, waiting_s = attention_parts_s(attention_rates(chip), shape)
-            return busy_s + waiting_s
+            return busy_s + waiting_s, "form"
         seen = shape.keys if shape.window is None else np.minimum(shape.window, shape.keys)
         heads = shape.heads * shape.queries
-        if shape.latent_rank is not None:
-            rotary = shape.head_size - shape.latent_rank
-            latent = (chip, shape.sequences, seen, heads, shape.latent_rank, rotary)
-            return latent_generation_time_s(*latent, kv_bytes=cache_bytes)
-        plain = (chip, shape.sequences, seen, heads, shape.kv_heads, shape.head_size)
-        return generation_time_s(*plain, kv_bytes=cache_bytes)
+        if shape.latent_rank is None:
+            plain = (chip, shape.sequences, seen, heads, shape.kv_heads, shape.head_size)
+            return generation_time_s(*plain, kv_bytes=cache_bytes), "form"
+        rotary = shape.head_size - shape.latent_rank
+        sizes = (shape.sequences, seen, heads, shape.latent_rank, rotary)
+        if self.source != "measured":
+            return latent_generation_time_s(chip, *sizes, kv_bytes=cache_bytes), "form"
+        if self.tabled and (cache := LATENT_CACHES.get(cache_bytes)):
+            kept = Kept(shape.latent_rank, float(np.max(rotary)), cache_bytes)
+            by_table = latent_table_s(chip, cache, *sizes[:3], kept)
+            if by_table is not None:
+                return by_table, "table"
+        return latent_form_s(latent_rates(chip), *sizes, kv_bytes=cache_bytes), "form"
 
     def _vector_s(self, operation: Operation) -> Amount:
         """Operations without products of weights: a latency, and their bytes or FLOPs."""

@@ -4,19 +4,29 @@ A server has pipeline x attention-data x tensor GPUs; as many of them as there i
 beside each other (*replicas*), and GPUs that no server fills are idle, and bought. Neighbours in a
 stage fill HB domains (:func:`laid`), of which a stage takes whole ones or a divisor of one: six
 GPUs that talk to each other have a domain of eight to themselves.
+
+Which of them a serving engine can be told to make: rows of `traffic/serving-stacks/degrees.csv` say
+by engine and degree what is allowed, in words with a source, and name one of `RULES`. Left out is
+what kernels of single models ask for, such as whole blocks of scales a GPU.
 """
 
-from collections.abc import Mapping, Sequence
+import csv
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from math import prod
+from typing import Literal, get_args
 
 import numpy as np
+from msgspec import Struct
 
-from netplan.arrays import Columns, Ints
+from netplan.arrays import Bools, Columns, Ints
+from netplan.catalog import shipped_root
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement, distinct, divisors
+from netplan.workloads.expert_load import check_divides
 from netplan.workloads.inference import Cut
-from netplan.workloads.models import Model
+from netplan.workloads.models import Experts, Model
 
 SMALL, STAGES = (3, 6), (3, 5, 6, 7)
 """Degrees that are tried beside powers of two: of both parts of a stage, and of stages [1]."""
@@ -81,10 +91,142 @@ class ServingPlans(Columns, frozen=True, eq=False):
         return Cut(*(part.astype(np.float64) for part in parts))
 
 
+RuleName = Literal[
+    "any",
+    "divides-heads",
+    "one-or-server",
+    "whole-server",
+    "divides-server",
+    "power-or-nodes",
+    "one-or-all",
+    "even-experts",
+]
+
+
+class EngineDegree(Struct, frozen=True):
+    """What an engine allows of one degree: a row of the table."""
+
+    stack: str
+    degree: str
+    rule: str
+    allowed: str
+    how: str
+    mark: str
+    source: str
+    date: str
+
+    @property
+    def rule_words(self) -> str:
+        """What is allowed, and who says so."""
+        return f"{self.degree} degrees are {self.allowed} ({self.source})"
+
+
+@cache
+def engine_degrees(engine: str, exchange: str = "") -> tuple[EngineDegree, ...]:
+    """Rows of an engine that bind a degree, in the order of the table.
+
+    Rows of a degree ``with`` an exchange bind where tokens reach their experts by that one.
+
+    Examples
+    --------
+    >>> [(row.degree, row.rule) for row in engine_degrees("vllm")][:3]
+    [('tensor', 'divides-heads'), ('attention-data', 'any'), ('expert', 'one-or-server')]
+    """
+    path = shipped_root() / "traffic" / "serving-stacks" / "degrees.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [EngineDegree(**row) for row in csv.DictReader(file)]
+    binding = [
+        row for row in rows if row.stack in (engine, "all") and row.rule in get_args(RuleName)
+    ]
+    return tuple(row for row in binding if row.degree.partition(" with ")[2] in ("", exchange))
+
+
+class Runnable(Struct, frozen=True):
+    """Plans that a stack runs on a cluster.
+
+    Parameters
+    ----------
+    stack, degrees
+        Name of the stack, and what its engine allows.
+    model
+        What it serves.
+    node
+        GPUs of an HB domain [1].
+    stages
+        Stages of a plan that nobody fixes [1].
+    """
+
+    stack: str
+    degrees: tuple[EngineDegree, ...]
+    model: Model
+    node: int
+    stages: frozenset[int]
+
+    def runs(self, plans: ServingPlans) -> Bools:
+        """Which plans the engine can be told to make, shape (plans,)."""
+        good = np.ones(plans.count, dtype=np.bool_)
+        for row in self.degrees:
+            good &= RULES[row.rule](plans, self)
+        return good
+
+    def broken(self, plans: ServingPlans) -> EngineDegree:
+        """The first rule that leaves none of some plans; the last one where all leave some."""
+        good = np.ones(plans.count, dtype=np.bool_)
+        for row in self.degrees:
+            good &= RULES[row.rule](plans, self)
+            if not good.any():
+                return row
+        return self.degrees[-1]
+
+    def refusal(self, plans: ServingPlans, fixed: Mapping[str, int]) -> InputError:
+        """Why none of some plans runs: the first rule that leaves none, and who says so."""
+        broken = self.broken(plans)
+        given = " ".join(f"{name.replace('_', '-')}={value}" for name, value in fixed.items())
+        like = f", which runs what {broken.stack} does"
+        like = "" if broken.stack in (self.stack, "all") else like
+        return InputError(
+            f"--fix {given}: of {self.stack}{like}, {broken.rule_words}: fix others, or --any-plan"
+        )
+
+
+RULES: Mapping[str, Callable[[ServingPlans, Runnable], Bools]] = {
+    "any": lambda plans, _: np.ones(plans.count, dtype=np.bool_),
+    "divides-heads": lambda plans, runnable: runnable.model.heads % plans.tensor == 0,
+    "one-or-server": lambda plans, _: (plans.expert == 1) | (plans.expert_tensor == 1),
+    "whole-server": lambda plans, _: plans.expert_tensor == 1,
+    "divides-server": lambda plans, _: plans.tensor * plans.attention_data % plans.expert == 0,
+    "power-or-nodes": lambda plans, runnable: _power_or_nodes(plans, runnable.node),
+    "one-or-all": lambda plans, _: (plans.attention_data == 1) | (plans.tensor == 1),
+    "even-experts": lambda plans, runnable: _even_experts(plans, runnable.model),
+}
+"""Which plans keep a rule of the table."""
+
+
+def _even_experts(plans: ServingPlans, model: Model) -> Bools:
+    """Whether all groups have as many experts, and all GPUs of a group as much of each."""
+    if model.experts is None:
+        return np.ones(plans.count, dtype=np.bool_)
+    inner = model.experts.ffn_size or model.inner_size
+    even: Bools = (model.experts.count % plans.expert == 0) & (inner % plans.expert_tensor == 0)
+    return even
+
+
+def _power_or_nodes(plans: ServingPlans, node: int) -> Bools:
+    """Whether a stage has a power of two of GPUs within a node, or whole nodes."""
+    stage = plans.tensor * plans.attention_data
+    power = (stage & (stage - 1) == 0) & (stage <= node)
+    whole: Bools = power | (stage % node == 0)
+    return whole
+
+
 def serving_plans(
-    model: Model, gpus: int, sizes: Sequence[int], fixed: Mapping[str, int]
+    model: Model,
+    gpus: int,
+    sizes: Sequence[int],
+    fixed: Mapping[str, int],
+    runnable: Runnable | None = None,
 ) -> ServingPlans:
-    """Every plan of a model on a cluster.
+    """Every plan of a model on a cluster, or of them those that its software runs.
 
     Degrees are powers of two, 3 and 6; of tensor groups within a domain also divisors of the heads,
     of copies of attention those of an HB domain, of stages 5 and 7; or those fixed. They are the
@@ -102,11 +244,13 @@ def serving_plans(
         Members of each level, the HB domain first [1].
     fixed
         Degrees that are given, by name.
+    runnable
+        What the software runs; all plans where it is None.
 
     Raises
     ------
     InputError
-        If a degree is unknown, or no plan has those given.
+        If a degree is unknown, no plan has those given, or the software runs none that has.
 
     Examples
     --------
@@ -122,7 +266,8 @@ def serving_plans(
         common |= {*divisors(sizes[0]).tolist()}
     heads = {divisor for divisor in divisors(model.heads).tolist() if divisor <= sizes[0]}
     tensors = _choices("tensor", {*SMALL, *powers, *heads}, min(gpus, model.heads), fixed)
-    stages = _choices("pipeline", {*STAGES, *powers}, min(gpus, model.layers), fixed)
+    usual = {*STAGES, *powers} if runnable is None else runnable.stages
+    stages = _choices("pipeline", usual, min(gpus, model.layers), fixed)
     copies = _choices("attention_data", common if model.experts else {1}, gpus, fixed)
     grid = np.meshgrid(tensors, copies, stages, indexing="ij")
     tensor, copy, stage = (degree.ravel() for degree in grid)
@@ -132,7 +277,7 @@ def serving_plans(
     if model.experts is None:
         expert = np.ones_like(tensor)
     else:
-        kinds = _expert_degrees(tensor * copy, model.experts.count, fixed.get("expert"))
+        kinds = _expert_degrees(tensor * copy, model.experts, fixed.get("expert"))
         rows = np.repeat(rows, [len(kind) for kind in kinds])
         expert = np.concatenate([*kinds, np.empty(0, dtype=np.int64)])
     alone = ServingPlans(tensor[rows], copy[rows], expert, stage[rows], np.ones_like(expert))
@@ -146,7 +291,12 @@ def serving_plans(
             f"no way to lay {model.name} on {gpus:,} GPUs with {asked}: degrees of a server"
             " multiply to its GPUs, and expert divides tensor x attention-data: fix fewer"
         )
-    return plans
+    if runnable is None:
+        return plans
+    runs = runnable.runs(plans)
+    if not runs.any():
+        raise runnable.refusal(plans, fixed)
+    return plans.take(runs)
 
 
 def laid(degrees: Sequence[Ints], sizes: Sequence[int]) -> Ints:
@@ -240,10 +390,10 @@ def check_fixed(model: Model, gpus: int, fixed: Mapping[str, int]) -> None:
                 f"--fix {name.replace('_', '-')}={fixed[name]}: {model.name} has no experts that"
                 " copies of attention could share: fix replicas instead"
             )
-    if model.experts is not None and fixed.get("expert", 1) > model.experts.count:
+    experts = model.experts
+    if experts is not None and fixed.get("expert", 1) > experts.held:
         raise InputError(
-            f"--fix expert={fixed['expert']}: {model.name} has {model.experts.count} experts a"
-            " layer"
+            f"--fix expert={fixed['expert']}: {model.name} has {experts.count} experts a layer"
         )
     if fixed.get("pipeline", 1) > model.layers:
         raise InputError(
@@ -251,17 +401,30 @@ def check_fixed(model: Model, gpus: int, fixed: Mapping[str, int]) -> None:
         )
 
 
-def _choices(name: str, common: set[int], most: int, fixed: Mapping[str, int]) -> Ints:
+def _choices(name: str, common: Collection[int], most: int, fixed: Mapping[str, int]) -> Ints:
     """Degrees that are tried, in rising order."""
     degrees = {fixed[name]} if name in fixed else {degree for degree in common if degree <= most}
     return np.array(sorted(degrees), dtype=np.int64)
 
 
-def _expert_degrees(gpus: Ints, experts: int, fixed: int | None) -> list[Ints]:
-    """Expert degrees of stages of so many GPUs: divisors of them, up to the experts."""
-    table = {}
+def _expert_degrees(gpus: Ints, experts: Experts, fixed: int | None) -> list[Ints]:
+    """Expert degrees of stages of so many GPUs: divisors of them, up to the experts.
+
+    Those that are loaded unevenly lie as many on each GPU, copies included.
+    """
+    table, load = {}, experts.load
+    redundant = experts.held - experts.count
+    if load is not None and load.shares and fixed is not None:
+        check_divides(experts.count, fixed, redundant)
     for size in np.unique(gpus).tolist():
         every = divisors(size)
-        every = every[every <= experts]
+        every = every[every <= experts.held]
+        if load is not None:
+            every = load.divides(every, experts.count)
         table[size] = every if fixed is None else every[every == fixed]
+    if redundant and all(kinds.max(initial=1) == 1 for kinds in table.values()):
+        # No plan spreads experts, which redundant ones are for: what is missing least is named.
+        several = {degree for size in table for degree in divisors(size).tolist()} - {1}
+        least = min(several, key=lambda degree: (-experts.held % degree, degree), default=1)
+        check_divides(experts.count, least, redundant)
     return [table[size] for size in gpus.tolist()]

@@ -101,9 +101,8 @@ def serving_round(
     prompts_per_stage = requests / _homes(prefill) / int(prefill.pipeline[0])
     first = placed(prefill, sizes)
     served = case.served
-    stored = cached_bytes(
-        served.model, plan.cut, float(case.requests.prompt), served.formats.cache_bytes
-    )
+    numbers = served.formats.cache_bytes, served.formats.window_cache
+    stored = cached_bytes(served.model, plan.cut, float(case.requests.prompt), *numbers)
     # Servers behind others, which begin where their groups fit domains if there is room.
     decode_placement = placed(plan, sizes)
     (room, *_), servers = decode_placement.sizes or (1,), decode_placement.cluster

@@ -23,7 +23,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Amount, Floats, Ints, Terms
-from netplan.inputs.choices import Scheme
+from netplan.inputs.choices import Scheme, TimeOrigin
 from netplan.performance.serving.kernel_times import ServingKernels
 from netplan.performance.serving.plans import ServingPlans, laid
 from netplan.performance.serving.speculation import BRANCHES, checked_tokens, tokens_per_step
@@ -68,14 +68,31 @@ class ServingTimes(Struct, frozen=True, eq=False):
         """Members of each level, the HB domain first [1]."""
         return tuple(level.size for level in self.network.levels)
 
-    def step(self, cut: Cut, step: ServingStep) -> tuple[StepTime, StepTime]:
-        """Time of a layer in the mean, and of the head."""
+    def step(
+        self, cut: Cut, step: ServingStep, *, routed: bool = True
+    ) -> tuple[StepTime, StepTime]:
+        """Time of a layer in the mean, with its ``routed`` experts or without, and of the head."""
         layer = inference_layer(self.model, cut, step, self.formats)
         zero = np.zeros(cut.tensor.shape)
         whole = StepTime(zero, zero, zero, zero)
         for operation in layer.operations:
+            if operation.experts is not None and not routed:
+                continue
             whole += self._operation(operation, cut) * operation.share
         return whole, self._operation(inference_head(self.model, cut, step), cut)
+
+    def origins(self, step: ServingStep) -> dict[str, TimeOrigin]:
+        """Where the times of a layer's operations and of the head are from, by their names.
+
+        It is the same for all plans: tables have rows of a format or a layer, or have none.
+        """
+        cut = Cut.of(1)
+        operations = [
+            *inference_layer(self.model, cut, step, self.formats).operations,
+            inference_head(self.model, cut, step),
+        ]
+        cache = self.formats.cache_bytes
+        return {part.name: self.kernels.time(part, cache).origin for part in operations}
 
     def hop_s(self, cut: Cut, rows: Amount) -> Floats:
         """Time in which the tokens of a step reach the next stage [s].
@@ -98,7 +115,7 @@ class ServingTimes(Struct, frozen=True, eq=False):
         sent = np.zeros(shape)
         for collective in operation.forward.collectives:
             over = SERVED_SPANS.get(collective.group, (collective.group,))
-            sent = sent + self.collective_s(collective.kind, collective.message_bytes, over, cut)
+            sent = sent + self.collective_s(collective.kind, collective.busiest_bytes, over, cut)
         return StepTime(
             seconds + sent,
             np.where(computing, seconds, 0.0),
@@ -146,7 +163,9 @@ class ModelPass(NamedTuple):
     stage_s: Floats
 
 
-def model_pass(served: ServingTimes, plans: ServingPlans, step: ServingStep) -> ModelPass:
+def model_pass(
+    served: ServingTimes, plans: ServingPlans, step: ServingStep, *, routed: bool = True
+) -> ModelPass:
     """One pass of a step from the first stage to the last.
 
     Parameters
@@ -157,6 +176,8 @@ def model_pass(served: ServingTimes, plans: ServingPlans, step: ServingStep) -> 
         How it lies, shape (plans,).
     step
         What each copy of attention works on, its amounts numbers or of shape (plans,).
+    routed
+        Whether its routed experts and their exchange count.
     """
     model, stages = served.model, plans.pipeline
     # First of all that the time of a layer depends on, and which of them each plan has.
@@ -164,7 +185,7 @@ def model_pass(served: ServingTimes, plans: ServingPlans, step: ServingStep) -> 
     ranks = [np.unique(amount, return_inverse=True)[1] + 1 for amount in amounts if amount.ndim]
     first, place = distinct(np.stack([plans.tensor, plans.attention_data, plans.expert, *ranks]))
     cut, step = plans.take(first).cut, step.take(first)
-    layer, head = (part.take(place) for part in served.step(cut, step))
+    layer, head = (part.take(place) for part in served.step(cut, step, routed=routed))
     hop_s = np.where(stages > 1, served.hop_s(cut, step.rows)[place], 0.0)
     whole = layer * model.layers + head
     sent = (stages - 1) * hop_s
@@ -231,17 +252,24 @@ def held_bytes(model: Model, plans: ServingPlans, formats: Formats, tokens: Amou
     shared = model.tied_embeddings
     ends = np.where(stages > 1, np.maximum(first, last), first if shared else first + last)
     layers = -(-model.layers // stages)
-    cache = cached_bytes(model, cut, tokens, formats.cache_bytes) * layers / model.layers
+    cache = cached_bytes(model, cut, tokens, formats.cache_bytes, formats.window_cache)
+    cache = cache * layers / model.layers
     return HeldBytes(layers * layer_bytes + ends, cache)
 
 
 class Speculated(Struct, frozen=True, eq=False):
-    """What is drafted before each step, and how much of it is accepted."""
+    """What is drafted before each step, and how much of it is accepted.
+
+    The draft is a model, or a layer of the served one's ``own`` with the head behind it, which lies
+    as the served model's layers do (multi-token prediction: DeepSeek-V3, arXiv:2412.19437, Sec.
+    2.2), and reads prompts, too.
+    """
 
     draft: ServingTimes
     window: int
     acceptance: float
     scheme: Scheme
+    own: bool = False
 
     @property
     def tokens(self) -> float:
@@ -261,17 +289,36 @@ class Speculated(Struct, frozen=True, eq=False):
         whole = StepTime(zero, zero, zero, zero)
         for tokens, times in levels.items():
             level = replace(step, tokens=float(tokens))
-            draft_pass = model_pass(self.draft, self._plans(plans), level)
-            whole += draft_pass.parts * times
+            whole += self._pass(plans, level) * times
         return whole
 
     def prompt_s(self, plans: ServingPlans, step: ServingStep) -> Floats:
         """Time in which the draft reads a prompt [s]."""
-        return model_pass(self.draft, self._plans(plans), step).parts.seconds
+        return self._pass(plans, step).seconds
 
     def held(self, plans: ServingPlans, tokens: Amount) -> HeldBytes:
         """What the draft holds of each GPU."""
-        return held_bytes(self.draft.model, self._plans(plans), self.draft.formats, tokens)
+        model, formats = self.draft.model, self.draft.formats
+        if not self.own:
+            return held_bytes(model, self._plans(plans), formats, tokens)
+        # The head is the model's.
+        whole = held_bytes(
+            model, replace(plans, pipeline=np.ones_like(plans.tensor)), formats, tokens
+        )
+        ends = embedding_bytes(model, plans.cut) * (1 if model.tied_embeddings else 2)
+        return HeldBytes((whole.weights - ends) / model.layers, whole.request / model.layers)
+
+    def _pass(self, plans: ServingPlans, step: ServingStep) -> StepTime:
+        """Time of one pass of the draft."""
+        if not self.own:
+            return model_pass(self.draft, self._plans(plans), step).parts
+        # One layer and the head, whatever the stages of the model.
+        amounts = (np.asarray(amount) for amount in (step.sequences, step.tokens, step.context))
+        ranks = [np.unique(amount, return_inverse=True)[1] + 1 for amount in amounts if amount.ndim]
+        degrees = [plans.tensor, plans.attention_data, plans.expert]
+        first, place = distinct(np.stack([*degrees, *ranks]))
+        layer, head = self.draft.step(plans.take(first).cut, step.take(first))
+        return (layer + head).take(place)
 
     def _plans(self, plans: ServingPlans) -> ServingPlans:
         """How the draft lies: in one stage, its experts if any on the GPUs of all copies."""

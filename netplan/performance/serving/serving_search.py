@@ -3,6 +3,9 @@
 Without a number of requests every plan is tried with all of them to 8 a server, then four a
 doubling, up to what its memory holds. A service level leaves out what is slower; the rest is ranked
 by tokens of output a second of the whole cluster, then by time per token, then by GPUs that work.
+Under a rate of requests all plans that carry it give as many tokens: the best one has the shortest
+time from a request to its last token, then the fewest GPUs.
+Where no plan keeps a level that does not bind, those that miss it least come first.
 """
 
 from collections.abc import Mapping
@@ -11,11 +14,19 @@ from time import perf_counter
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Floats, Ints
-from netplan.errors import InfeasibleError
+from netplan.arrays import Amount, Floats, Ints
+from netplan.errors import InfeasibleError, InputError
 from netplan.performance.serving.disaggregated import Pools, best_pools
-from netplan.performance.serving.outcomes import Goal, ServingCase, ServingResult, aggregated
-from netplan.performance.serving.plans import ServingPlans, serving_plans
+from netplan.performance.serving.load import UnderLoad, under_load
+from netplan.performance.serving.outcomes import (
+    Goal,
+    ServingCase,
+    ServingResult,
+    aggregated,
+    finite,
+)
+from netplan.performance.serving.plans import Runnable, ServingPlans, serving_plans
+from netplan.records import replace
 from netplan.traffic.placement import distinct
 from netplan.units import counted, si
 
@@ -40,8 +51,13 @@ class ServingFound(Struct, frozen=True, eq=False):
         hundredth apart.
     enumerated, feasible
         Plans in all their numbers of requests, and those that meet all demands [1].
+    goal
+        What was asked for.
     pools
         Of disaggregated clusters, servers of both phases for ``ranked``, in its order.
+    highest_rate, least_gpus
+        Under a rate, requests a second that the best plan carries, and GPUs of the fewest servers
+        that carry it and meet all demands [1/s, 1].
     """
 
     ranked: ServingResult
@@ -49,14 +65,28 @@ class ServingFound(Struct, frozen=True, eq=False):
     enumerated: int
     feasible: int
     seconds: float
+    goal: Goal
     pools: Pools | None = None
     front_pools: Pools | None = None
+    highest_rate: float | None = None
+    least_gpus: int | None = None
+
+    @property
+    def on_front(self) -> "ServingFound":
+        """The same with the front in place of what is ranked."""
+        return replace(self, ranked=self.front, pools=self.front_pools)
 
 
 def best_servers(
-    case: ServingCase, gpus: int, fixed: Mapping[str, int], goal: Goal, *, apart: bool = False
+    case: ServingCase,
+    gpus: int,
+    fixed: Mapping[str, int],
+    goal: Goal,
+    *,
+    apart: bool = False,
+    runnable: Runnable | None = None,
 ) -> ServingFound:
-    """Search all plans of a cluster.
+    """Search all plans of a cluster, or of them those that its software runs.
 
     Parameters
     ----------
@@ -70,39 +100,66 @@ def best_servers(
         Requests in flight, and the service level.
     apart
         Whether prompts have servers of their own.
+    runnable
+        What the software runs; all plans where it is None.
 
     Raises
     ------
     InputError
-        If no plan has the given degrees.
+        If no plan, or none that the software runs, has the given degrees, or a finite number of
+        requests meets two pools.
     InfeasibleError
-        If no plan fits the memory, or none meets the service level: with the nearest.
+        If no plan fits the memory, or none keeps a service level that binds: with the nearest.
     """
     start = perf_counter()
     sizes = case.served.sizes
     pools: Pools | None = None
-    if apart:
-        timed, enumerated = best_pools(case, gpus, fixed, goal)
+    loaded: UnderLoad | None = None
+    if goal.rate is not None:
+        plans = serving_plans(case.served.model, gpus, sizes, fixed, runnable)
+        loaded = under_load(case, plans, goal.rate)
+        result, enumerated = loaded.result, plans.count
+    elif apart:
+        if goal.requests is not None:
+            raise InputError(
+                "--requests is timed on servers that both take prompts and decode: leave"
+                " --disaggregated or --requests out"
+            )
+        timed, enumerated = best_pools(case, gpus, fixed, goal, runnable)
         result, pools = timed.outcome, timed.pools
+    elif goal.requests is not None:
+        plans = serving_plans(case.served.model, gpus, sizes, fixed, runnable)
+        most: Amount = float(goal.concurrency or np.inf)
+        if goal.batch is not None:
+            most = goal.batch * plans.replicas.astype(np.float64)
+        result = finite(case, plans, goal.requests, most)
+        enumerated = plans.count
     else:
-        plans, requests = _tried(case, serving_plans(case.served.model, gpus, sizes, fixed), goal)
+        every = serving_plans(case.served.model, gpus, sizes, fixed, runnable)
+        plans, requests = _tried(case, every, goal)
         result = aggregated(case, plans, requests)
         enumerated = plans.count
     good = goal.meets(result)
-    if not good.any():
-        raise _infeasible(case, gpus, result, goal)
-    chosen = np.flatnonzero(good)
-    order = chosen[_order(result.take(chosen), gpus)]
+    feasible = int(np.count_nonzero(good))
+    if not feasible and (goal.binding or not result.fits.any()):
+        raise _infeasible(case, gpus, result, goal, runnable)
+    chosen = np.flatnonzero(good if feasible else result.fits)
+    order = chosen[_order(result.take(chosen), gpus, None if feasible else goal)]
+    if loaded is not None and feasible:
+        order = chosen[_soonest(result.take(chosen))]
     best = order if apart else _one_each(result.plans, order)
     edge = order[_front(result.take(order))]
     return ServingFound(
         ranked=result.take(best),
         front=result.take(edge),
         enumerated=enumerated,
-        feasible=len(chosen),
+        feasible=feasible,
         seconds=perf_counter() - start,
+        goal=goal,
         pools=pools.take(best) if pools is not None else None,
         front_pools=pools.take(edge) if pools is not None else None,
+        highest_rate=loaded.highest_rate if loaded is not None else None,
+        least_gpus=loaded.least_gpus(case, chosen, goal, met=feasible > 0) if loaded else None,
     )
 
 
@@ -124,10 +181,26 @@ def _tried(case: ServingCase, plans: ServingPlans, goal: Goal) -> tuple[ServingP
     return tried, requests
 
 
-def _order(result: ServingResult, gpus: int) -> Ints:
-    """From the best to the worst: throughput, then time per token, then idle GPUs."""
+def _order(result: ServingResult, gpus: int, missed: Goal | None) -> Ints:
+    """From the best to the worst: throughput, then time per token, then idle GPUs.
+
+    Of outcomes that all miss a goal, by how much they do before all else.
+    """
     idle = gpus - result.plans.gpus_used
-    order: Ints = np.lexsort((idle, result.tpot_s, -result.tokens_per_s))
+    keys = [idle, result.tpot_s, -result.tokens_per_s]
+    keys += [] if missed is None else [missed.over(result)]
+    order: Ints = np.lexsort(keys)
+    return order
+
+
+def _soonest(result: ServingResult) -> Ints:
+    """From the best to the worst under a rate: time to the last token, then GPUs.
+
+    All of them give as many tokens, those that are asked for. Times that differ by less than `NEAR`
+    are one, and fewer GPUs win.
+    """
+    steps = np.round(np.log(result.request_s) / NEAR)
+    order: Ints = np.lexsort((result.request_s, result.plans.gpus_used, steps))
     return order
 
 
@@ -154,7 +227,9 @@ def _front(result: ServingResult) -> Ints:
     return np.array(kept[::-1], dtype=np.int64)
 
 
-def _infeasible(case: ServingCase, gpus: int, result: ServingResult, goal: Goal) -> InfeasibleError:
+def _infeasible(
+    case: ServingCase, gpus: int, result: ServingResult, goal: Goal, runnable: Runnable | None
+) -> InfeasibleError:
     """What is nearest to a service level that no plan meets, or how much memory is missing."""
     model, requests = case.served.model.name, case.requests
     if not result.fits.any():
@@ -167,14 +242,11 @@ def _infeasible(case: ServingCase, gpus: int, result: ServingResult, goal: Goal)
         return InfeasibleError(
             f"{model} with {requests.tokens:,} tokens a request fits into no plan on"
             f" {counted(gpus, 'GPU')}: {where} take {si(held, 'B')} of a GPU's {si(room, 'B')}:"
-            " give more GPUs, a narrower --precision or --kv-precision, or shorter requests"
+            " give more GPUs, a narrower --precision or --kv-precision, shorter requests"
+            + (f", or --any-plan: only what {runnable.stack} runs was tried" if runnable else "")
         )
     fitting = result.take(result.fits)
-    over = np.zeros(fitting.plans.count)
-    for most, times in ((goal.ttft_s, fitting.ttft_s), (goal.tpot_s, fitting.tpot_s)):
-        if most is not None:
-            over = np.maximum(over, times / most)
-    nearest = int(over.argmin())
+    nearest = int(goal.over(fitting).argmin())
     late = goal.tpot_s is None or fitting.ttft_s[nearest] / (goal.ttft_s or np.inf) >= (
         fitting.tpot_s[nearest] / goal.tpot_s
     )

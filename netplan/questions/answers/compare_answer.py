@@ -31,6 +31,7 @@ from netplan.questions.answers.compare_rows import (
 )
 from netplan.questions.answers.compare_screen import screen
 from netplan.questions.answers.given_media import GIVEN, given_mark
+from netplan.questions.answers.screen_titles import sites_words
 from netplan.questions.money.pricing import CASES
 from netplan.questions.money.run_cost import Terms
 from netplan.questions.setup.inputs import hall_words, replaced_lines
@@ -52,6 +53,7 @@ SAME_ON_ALL = {
     "nic_port": PART_WORDS["cards"][1],
     "hb_gear": PART_WORDS["hb-gear"][1],
     **{part: PART_NAMES[part] for part in sorted(MINOR)},
+    **{part: PART_NAMES[part] for part in ("coherent_module", "amplifier", "lit_fibre")},
 }
 """Parts that may lack a price, since they set no fabric apart, in words."""
 
@@ -149,7 +151,7 @@ class Comparison(Answer):
             return f"undecided: ask for offers on {listed(verdict.tied)}"
         if row is None or row.cost is None:
             return ""
-        least = "" if row.cost_complete else "≥ "
+        least = "" if row.cost_whole else "≥ "
         return f"order {row.label}, {least}{short_money(row.cost.base, self.currency)}"
 
     def sections(self) -> Iterator[show.Section]:
@@ -213,8 +215,9 @@ class Comparison(Answer):
             books += f"; {serving_words(inputs)}"
         elif inputs["timing"]:
             books += f"; {training_words(inputs)}"
+        sites = f" in {sites_words(inputs)}" if inputs.get("sites") else ""
         return show.Heading(
-            f"Networks for {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
+            f"Networks for {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}{sites}:"
             f" switches of {inputs['radix']} ports, {inputs['link_gbps']:g} Gb/s",
             (books, *replaced_lines(inputs, self.currency)),
         )
@@ -284,6 +287,9 @@ class Comparison(Answer):
         apart = list(self._left_out())
         absent = f" Not in the prices: {listed(apart)}." if apart else ""
         yield f"saves: against {BASELINE}.{absent}"
+        leading = self.compared.leading
+        if leading is not None and leading.in_sites is not None:
+            yield leading.sites_words
         if not all(row.sold for row in self.rows):
             yield f"*: {not_sold(self.about.accelerator)}: not in the verdict."
         if any(row.media_given for row in self.rows):
@@ -370,7 +376,7 @@ class Comparison(Answer):
 
 def _incomplete(row: FabricRow, sign: str = "≥ ") -> tuple[str, str]:
     """The sign of a price, or of what is saved, that leaves parts out."""
-    return ("" if row.cost_complete or row.cost is None else sign), ""
+    return ("" if row.cost_whole or row.cost is None else sign), ""
 
 
 def _uneven(row: FabricRow) -> tuple[str, str]:
@@ -385,8 +391,7 @@ def _unsold(row: FabricRow) -> tuple[str, str]:
 
 def _unpowered(row: FabricRow) -> tuple[str, str]:
     """The sign of a power that leaves parts out."""
-    known = row.bill if row.power_w is not None else None
-    return ("≥ " if known and known.unpowered_apart else ""), ""
+    return ("≥ " if row.power_w is not None and not row.power_whole else ""), ""
 
 
 def dollar_columns(currency: str, row: str = "") -> Iterator[show.Column[Any]]:

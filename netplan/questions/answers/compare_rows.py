@@ -17,8 +17,10 @@ from netplan.decide.verdict import Verdict
 from netplan.performance.forwarding import Forwarding
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import SearchResult
+from netplan.performance.spread import OverSites
 from netplan.questions.answers.bill_columns import ordered
 from netplan.questions.answers.plan_notes import plan_notes
+from netplan.questions.answers.sites_bill import SitesBill
 from netplan.questions.money.run_cost import RunCost, Terms, run_cost
 from netplan.records import asdict, replace
 from netplan.reports.sections import value_at, values_at
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 BASELINE = "rail-optimized"
 """The any-to-any Clos of the paper, against which the JSON counts savings."""
+UNSERVED = "Not served: "
+"""With what a note begins that says why no plan serves on a fabric."""
 ANY_TO_ANY = (BASELINE, "fat-tree")
 """Networks that join any GPU with any at its full rate."""
 PETA = 1e15
@@ -65,6 +69,12 @@ class FabricRow(Struct, frozen=True):
 
     memory: str = ""
     """Expanded memory behind that of each GPU, ``none``, or empty where nobody asked."""
+
+    over: OverSites | None = None
+    """How its plan lies over several sites; None of one site."""
+
+    in_sites: SitesBill | None = None
+    """What the networks of several sites and of one larger one cost; None of one site."""
 
     @property
     def sold(self) -> bool:
@@ -110,6 +120,28 @@ class FabricRow(Struct, frozen=True):
         The first network port of each GPU is the same on every fabric and may be missing.
         """
         return self.bill is not None and self.bill.complete
+
+    @property
+    def cost_whole(self) -> bool:
+        """The same, and whether all that joins several sites has a price."""
+        haul = self.bill.haul if self.bill else None
+        return self.cost_complete and not (haul and haul.unpriced)
+
+    @property
+    def power_whole(self) -> bool:
+        """Whether the power of all that sets fabrics apart or joins sites is known."""
+        unknown = self.bill.draw.unknown if self.bill else ()
+        joining = any(line.category == "long-haul" for line in unknown)
+        return self.bill is None or not (self.bill.unpowered_apart or joining)
+
+    @property
+    def sites_words(self) -> str:
+        """How its plan lies over several sites, and what these cost; empty of one site."""
+        if self.in_sites is None:
+            return ""
+        plan = f" {self.over.words};" if self.over else ""
+        costs = self.in_sites.whole_words(lacking=False)
+        return f"In {self.in_sites.lit.sites} sites{plan} {self.label}: {costs}."
 
     @property
     def gear_in_server(self) -> bool:
@@ -252,6 +284,8 @@ class FabricRow(Struct, frozen=True):
             # Without the time of the search, which differs from run to run.
             "space": values_at(self.timed, "enumerated", "feasible") if self.timed else None,
             "levels": [level.to_dict() for level in fabric.levels] if fabric else [],
+            **({"over_sites": self.over.to_dict()} if self.over else {}),
+            **({"in_sites": self.in_sites.to_dict()} if self.in_sites else {}),
             "notes": list(self.notes),
         }
 

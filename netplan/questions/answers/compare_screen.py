@@ -18,7 +18,13 @@ from netplan.decide.ten_answers import NO_MAKER, given_up_in_short, supported_in
 from netplan.decide.verdict import Verdict
 from netplan.performance.forwarding import rails_loss
 from netplan.performance.plan import PlanTime
-from netplan.questions.answers.compare_rows import Compared, DomainRow, FabricRow, network_price
+from netplan.questions.answers.compare_rows import (
+    UNSERVED,
+    Compared,
+    DomainRow,
+    FabricRow,
+    network_price,
+)
 from netplan.questions.answers.given_media import GIVEN
 from netplan.questions.setup.inputs import capped_words, found_words, hall_words
 from netplan.reports.quantities import DASH, Quantity, Scale, listed, short_money
@@ -100,7 +106,9 @@ def screen(answer: Compared) -> Iterator[Section]:
     # What is said of experts on rails, and rail-only by HB domain, stay where the plan gives way.
     first, then = (loss, " ".join(plan)) if answer.forwarding else ([], " ".join((*plan, *loss)))
     domains, paper = _domains(answer), _paper(answer)
-    remarks += filter(None, (cooled, answer.cliff, *first))
+    in_sites = answer.leading.sites_words if answer.leading else ""
+    cooled = "" if in_sites else cooled  # one of them beside what is trained
+    remarks += filter(None, (in_sites, cooled, answer.cliff, *first))
     remarks += [Verbatim(domains)] if domains else []
     remarks += filter(None, (then,))
     remarks += [Verbatim(paper)] if paper else []
@@ -121,7 +129,8 @@ def screen(answer: Compared) -> Iterator[Section]:
         # Above a capped GPU's screen stands what it computes, in the place of the cliff.
         firm_remarks=bool(answer.budget)
         + bool(answer.cliff and "gpu_speed" not in answer.inputs)
-        + bool(cooled),
+        + bool(cooled)
+        + bool(in_sites),
     )
     yield from shown.sections()
 
@@ -212,6 +221,10 @@ def _verdict(answer: Compared) -> Iterator[str]:
     """What to order, what separates it from the any-to-any Clos, what turns that; sentences."""
     verdict, chosen = answer.verdict, answer.chosen
     if verdict is None:
+        reasons = {note for row in answer.rows for note in row.notes if note.startswith(UNSERVED)}
+        if len(reasons) == 1 and not any(row.served for row in answer.rows):
+            yield from reasons
+            return
         yield (
             "Nothing can be compared: no fabric has a price for all that sets it apart (--details"
             " says what they lack)."
@@ -229,7 +242,8 @@ def _verdict(answer: Compared) -> Iterator[str]:
         yield verdict.sentence.replace(" (see the notes)", "")
         yield from filter(None, [answer.hall])
         return
-    price = short_money(chosen.cost.base, answer.currency)
+    price = "" if chosen.cost_whole or not chosen.cost_complete else "≥ "
+    price += short_money(chosen.cost.base, answer.currency)
     spec = answer.specs.get(chosen.name)
     makers = supported_in_short(spec, answer.chip) if spec is not None else ""
     unmade = " (no maker supports it)" if makers == NO_MAKER else ""
@@ -375,13 +389,13 @@ def _texts(case: Case, scale: Scale, factor: float, *, several: bool) -> dict[st
     texts["modules"] = f"{row.bill.ordered('transceiver'):,}"
     cost = _price(row, several=several)
     if cost is not None:
-        texts["money"] = f"{'' if row.cost_complete else '≥'}{scale.one(cost.base)}"
-        partial_sum = None if row.cost_complete else cost.base
+        texts["money"] = f"{'' if row.cost_whole else '≥'}{scale.one(cost.base)}"
+        partial_sum = None if row.cost_whole else cost.base
         texts["range"] = scale.span(cost.low, cost.high, least=partial_sum) if cost.spread else ""
     priced = "no price" if row.gear is None else scale.one(row.gear)
     texts["gear"] = "in server" if row.gear_in_server else priced
     if row.power_w is not None:
-        least = "≥" if row.bill.unpowered_apart else ""
+        least = "" if row.power_whole else "≥"
         texts["power"] = least + _power(row.power_w / factor, factor)
     if row.served:
         texts["tokens_per_s"] = f"{row.served.plan.tokens_per_s:,.0f}"
@@ -396,7 +410,7 @@ def _texts(case: Case, scale: Scale, factor: float, *, several: bool) -> dict[st
     whole = _price(against, several=several) if against else None
     if cost and whole and whole.base:
         saved = 1 - cost.base / whole.base
-        share = f"{'' if row.cost_complete else '≤'}{round(100 * saved)}%"
+        share = f"{'' if row.cost_whole else '≤'}{round(100 * saved)}%"
         texts["saves"] = "base" if row is against else "none" if saved < -1 else share
     return texts
 

@@ -17,8 +17,9 @@ from netplan.decide.verdict import Verdict, decide
 from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
 from netplan.questions.answers.bill_comparison import Comparison, compare_bills
 from netplan.questions.answers.given_media import GIVEN, given_mark, given_words
-from netplan.questions.answers.screen_titles import network_words, titled
+from netplan.questions.answers.screen_titles import network_words, sites_words, titled
 from netplan.questions.answers.served_plan import serving_words
+from netplan.questions.answers.sites_bill import SitesBill
 from netplan.questions.money.pricing import (
     CASES,
     carbon_words,
@@ -101,6 +102,9 @@ class CostAnswer(Answer):
     gpu_hour: float | None = None  # what an hour of one GPU is worth, if that is known
     cliffs: Callable[[Iterable[Fabric]], tuple[Cliff, ...]] | None = None
     """Sizes beside that need far fewer switches, counted when somebody reads it."""
+
+    in_sites: Mapping[str, SitesBill] = field(default_factory=dict)
+    """Where the network lies in several sites, what these and one larger one cost, by fabric."""
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -185,12 +189,24 @@ class CostAnswer(Answer):
         return answer_dict(
             self.inputs,
             currency=self.currency,
-            fabrics=[row.to_dict() | hour | tokens.get(row.name, {}) for row in self.rows],
+            fabrics=[
+                row.to_dict() | hour | tokens.get(row.name, {}) | self._sites_of(row.name)
+                for row in self.rows
+            ],
             comparisons=[comparison.to_dict() for comparison in self.comparisons],
             price_cliffs=[asdict(cliff) for cliff in self.price_cliffs],
             left_out=list(self.left_out),
             decision=verdict.decision.to_dict() if verdict else None,
         )
+
+    def _sites_words(self, bill: FabricBill) -> str:
+        """The sites of a fabric, what these cost, and what one larger site would."""
+        return f"{sites_words(self.inputs)}: {self.in_sites[bill.name].whole_words()}"
+
+    def _sites_of(self, fabric: str) -> dict[str, Any]:
+        """Networks, long haul and one larger site as JSON; nothing of one site."""
+        known = self.in_sites.get(fabric)
+        return {"in_sites": known.to_dict()} if known else {}
 
     def summary(self) -> Iterator[show.Section]:
         """What costs least and why, totals of all fabrics or the bill of one, what is missing."""
@@ -306,6 +322,8 @@ class CostAnswer(Answer):
         """What the price is made of, what moves it, what is missing."""
         best, scale = self._ranked[0], self.scale
         parts = [(part_words(driver.part), driver.amount) for driver in best.drivers]
+        if best.name in self.in_sites:
+            yield f"{best.name} in {self._sites_words(best)}."
         yield from (cliff.sentence for cliff in self.price_cliffs[:1])
         if shares := shares_of(parts, best.capital.base):
             made_of = evidence_words(best.quote)
@@ -340,6 +358,8 @@ class CostAnswer(Answer):
                 title = f"{bill.name}: inside HB domains, not in its price"
                 yield bill_table(bill, self.scale, title, bill.inside.quote)
         yield from self._drivers()
+        for bill in self.bills if self.in_sites else ():
+            yield show.Paragraph(f"{bill.name} in {self._sites_words(bill)}.")
         yield from map(show.Paragraph, self._unsold_words)
         for statement in self.statements:
             yield show.Paragraph(statement, "strong")
@@ -391,9 +411,10 @@ class CostAnswer(Answer):
         )
         spares = ", ".join(inputs["spares"])
         spared = (f"with spares {spares}, rounded up line by line",) if spares else ()
+        sites = f" in {sites_words(inputs)}" if inputs.get("sites") else ""
         return show.Heading(
             f"Bill of materials for {inputs['gpus']:,} GPUs in HB domains of"
-            f" {inputs['hb_size']:,}: {switch} of {inputs['radix']} ports,"
+            f" {inputs['hb_size']:,}{sites}: {switch} of {inputs['radix']} ports,"
             f" {inputs['link_gbps']:g} Gb/s",
             (books, *spared, *replaced_lines(inputs, "" if inputs["currency"] else self.currency)),
         )

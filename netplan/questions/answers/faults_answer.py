@@ -14,7 +14,7 @@ from netplan.faults.years.recovery_presets import RecoveryPreset
 from netplan.performance.error_bars import bar_note
 from netplan.questions.answers import faults_rows, faults_screen
 from netplan.questions.answers.barred import barred_column, end_columns
-from netplan.questions.answers.screen_titles import network_words, titled
+from netplan.questions.answers.screen_titles import network_words, sites_words, titled
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.questions.setup.training import training_words
 from netplan.records import asdict, replace
@@ -73,9 +73,14 @@ class FaultsAnswer(Answer):
         title = titled(self.inputs, f"failures on {network_words(self.inputs)}")
         asked = tuple(self._together())
         table = faults_screen.fabrics_table(self.inputs, self.currency, self.fabrics)
+        kept = (
+            text
+            for fabric in self.fabrics
+            for text in faults_screen.no_gain(fabric.name, fabric.policies)
+        )
         yield from Screen(
             replace(self._heading(), title=title),
-            (*asked, *faults_screen.five_lines(self.inputs, self.fabrics)),
+            (*asked, *kept, *faults_screen.five_lines(self.inputs, self.fabrics)),
             faults_screen.together_table(next(self._scenario())) if asked else table,
             tuple(
                 faults_screen.remarks(
@@ -195,8 +200,9 @@ class FaultsAnswer(Answer):
         books += f", prices {inputs['prices']}"
         model = f" {inputs['switch']}" if inputs["switch"] else ""
         spent = faults_screen.recovery_words(inputs, self.fabrics[0].forecast, self.recovery)
+        sites = f" in {sites_words(inputs)}" if inputs.get("sites") else ""
         return show.Heading(
-            f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
+            f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}{sites}:"
             f" switches{model} of {inputs['radix']} ports",
             (
                 f"{books}, seed {inputs['seed']}{trained}; {spent}",

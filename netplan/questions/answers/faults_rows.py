@@ -19,8 +19,10 @@ from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.rerouting import TrainingLoads
 from netplan.faults.damage.survival import Attrition, attrition
 from netplan.faults.years.forecast import ReliabilityForecast
-from netplan.faults.years.recoveries import IdlePrice, Policy, Recovery
+from netplan.faults.years.policies import Policy
+from netplan.faults.years.recoveries import IdlePrice, Recovery
 from netplan.performance.error_bars import ErrorBar
+from netplan.performance.spread import OverSites
 from netplan.questions.answers.barred import with_bars
 from netplan.records import asdict, replace
 from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
@@ -323,17 +325,21 @@ class FabricFaults(Struct, frozen=True):
     """What of the time without an HB domain comes from plans that must divide [1]."""
 
     seen: FaultsPage | None = None
+    over_sites: OverSites | None = None
+    """How the run lies over several sites; None in one."""
 
     def to_dict(self) -> dict[str, Any]:
         """The fabric as the command line prints it in JSON."""
         called = {"name": "fabric", "forecast": "outlook"}
-        plain = with_bars(asdict(replace(self, seen=None)), self.error)
+        plain = with_bars(asdict(replace(self, seen=None, over_sites=None)), self.error)
         left = self.seen.rows if self.seen else []
         shown = {
             key: value
             for key, value in plain.items()
-            if key not in ("error", "batch_slowdown", "seen")
+            if key not in ("error", "batch_slowdown", "seen", "over_sites")
         }
+        if self.over_sites is not None:
+            shown["over_sites"] = self.over_sites.to_dict()
         return {called.get(key, key): value for key, value in shown.items()} | {"capacity": left}
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from netplan.costing.ranges import Range
 from netplan.faults.damage.impact import Impact, Single, Way
 from netplan.faults.years.forecast import Flaps, ReliabilityForecast, Spares
+from netplan.faults.years.policies import Policy
 from netplan.faults.years.rates import PLACES, Unit
-from netplan.faults.years.recoveries import Policy
 from netplan.faults.years.recovery_presets import RecoveryPreset
 from netplan.questions.answers.faults_rows import FabricFaults, ScenarioImpact
 from netplan.records import replace
@@ -39,6 +39,8 @@ PARTS = {
     "spine": "a spine switch",
     "core": "a core switch",
     "group": "a group",
+    "fibre": "a fibre pair between sites",
+    "route": "all fibre between two sites",
 }
 """Kinds of parts that fail, in words."""
 
@@ -163,6 +165,58 @@ def fabrics_table(
     return Table("years", columns, fabrics, legend=(legend,))
 
 
+def _through(policy: Policy) -> str:
+    """Circuit switches of a policy, and whose place a spare may take on them."""
+    if not policy.circuit_switches:
+        return ""
+    inside = f", {policy.circuits_inside:,} of them in domains" if policy.circuits_inside else ""
+    many = policy.set_domains > 1
+    of = f" in each of {policy.set_domains:,} domains" if many else " of its domain"
+    switches = f"; {counted(policy.circuit_switches, 'circuit switch', 'circuit switches')}{inside}"
+    return f"{switches}, on which a spare takes the place of any of {policy.set_gpus:,} GPUs{of}"
+
+
+def no_gain(fabric: str, policies: Sequence[Policy]) -> Iterator[str]:
+    """Why a policy that gets less done than the job does without it is not worth its price.
+
+    Parameters
+    ----------
+    fabric
+        Name of the network.
+    policies
+        The job as it goes on without a policy, and with it; empty where none was asked for.
+
+    Yields
+    ------
+    str
+        A sentence, where the policy does not get more work done.
+    """
+    if not policies:
+        return
+    without, *others = policies
+    for policy in others:
+        if not without.work_share or policy.work_share is None:
+            continue
+        if policy.work_share > without.work_share:
+            continue
+        before, after = (PERCENT * years.forecast.goodput for years in (without, policy))
+        idle = PERCENT * (1 - policy.work_share / policy.forecast.goodput)
+        goodput = f"{after:.2f} % instead of {before:.2f} %"
+        if policy.idle_gpus and after > before:
+            reason = (
+                f"{counted(policy.idle_gpus, 'idle GPU')} cost {idle:.2f} % of the work, and save"
+                f" less: goodput of the others is {goodput}"
+            )
+        else:
+            stops, few = (years.forecast.interruptions_per_year for years in (policy, without))
+            reason = f"{stops:,.0f} interruptions a year for {few:,.0f}, goodput {goodput}"
+            if policy.circuit_switches and stops > few:
+                parts = counted(policy.circuit_switches, "circuit switch", "circuit switches")
+                parts = f"{parts}, their fibres and {policy.single_mode_modules:,} modules fail"
+                reason += f"; {parts}, and a spare saves no restart"
+        yield f"Policy {without.policy} does more on {fabric} than {policy.policy}: {reason}."
+
+
 def remarks(
     currency: str,
     fabrics: Sequence[FabricFaults],
@@ -175,8 +229,11 @@ def remarks(
         for policy in fabric.policies:
             least = "" if policy.price_complete else "≥ "
             price = "" if policy.price is None else f", {least}{policy.price:,.0f} {currency}"
+            price += " more on its bill" if price else ""
+            price = ", nothing more on its bill" if policy.price == 0 else price
             share = "-" if policy.work_share is None else f"{PERCENT * policy.work_share:.2f} %"
-            yield f"{fabric.name}, policy {policy.policy}: {share} of all work{price}."
+            work = f"{fabric.name}, policy {policy.policy}: {share} of all work{price}"
+            yield f"{work}{_through(policy)}."
     first = fabrics[0]
     yield from _bad_servers(first.forecast, first.name)
     if recovery is not None:
@@ -539,14 +596,16 @@ OF_POLICIES = ("interruptions_closed_form", "goodput_closed_form", "goodput_half
 POLICIES_LEGEND = (
     (
         "reconfigure: in every HB domain idle GPUs stand by, which optical circuit switches between"
-        " GPUs and rails bring onto the rail of a failed one; go-on, wait: the domain is left out,"
-        " or idle domains take over."
+        " GPUs and rails bring onto the rail of a failed one on the same switches; replace: spare"
+        " blocks beside the domains take the place of a failed one's, on its rails and in the"
+        " core of its domain; go-on, wait: the domain is left out, or idle domains take over."
     ),
     (
         "HB pair, iteration: after one failed GPU. taken over: failures of GPUs and their cards"
-        " that find an idle GPU. work: useful work of the years over that of all GPUs without"
-        " failures; goodput: the same of the GPUs that the job has. Price: of circuit switches, of"
-        " single-mode modules in place of copper, and of the idle GPUs' share of the network."
+        " that find a spare. work: useful work of the years over that of all GPUs without"
+        " failures; goodput: the same of the GPUs that the job has. Price: what comes on top of the"
+        " fabric's own bill in its hall, none where that holds the circuit switches; with cards,"
+        " modules and fibres of spare GPUs, not the GPUs."
     ),
 )
 
@@ -558,10 +617,13 @@ def policies_tables(
     rows = [(name, policy) for name, policies in fabrics for policy in policies]
     if not rows:
         return
+    kept = (text for name, policies in fabrics for text in no_gain(name, policies))
     shown: list[Column[tuple[str, Policy]]] = [
         column("fabric", "0"),
         *columns("policy", "idle_gpus", "circuit_switches", of="1"),
-        *columns("circuit_ports", "circuit_ports_used", of="1", shown="never"),
+        column("extra_gpus", "1.extra_gpus"),
+        *columns("block_gpus", "set_gpus", "set_domains", of="1", shown="wide"),
+        *columns("circuits_inside", "circuit_ports", "circuit_ports_used", of="1", shown="never"),
         column("circuit_power_w", "1.circuit_power_w", shown="wide"),
         column("single_mode_modules", "1.single_mode_modules", shown="never"),
         column(quantity("price", title=currency), "1.price", mark=lacks_a_price),
@@ -572,7 +634,7 @@ def policies_tables(
         *columns(*OF_POLICIES, "domains_down", of="1.forecast", shown="never"),
         column("work_share", "1.work_share"),
     ]
-    yield Table("policies", shown, rows, "After a failed GPU, by policy", POLICIES_LEGEND)
+    yield Table("policies", shown, rows, "After a failed GPU, by policy", (*POLICIES_LEGEND, *kept))
 
 
 def lacks_a_price(row: tuple[str, Any]) -> tuple[str, str]:

@@ -155,7 +155,8 @@ class LoadsAnswer(Answer):
     A training run comes with every collective of it, alone on the fabric; a saved matrix has no
     run, but, where they were asked for, the least times of collectives of 1 GB over all GPUs [s].
     ``intact_busiest_s`` is the time of the busiest link of the whole fabric, where parts have
-    failed [s].
+    failed [s]. Of a run over several sites the links are those of one ``site``, and of the fibre
+    between all; ``in_site`` says so.
     """
 
     inputs: dict[str, object]
@@ -171,6 +172,8 @@ class LoadsAnswer(Answer):
     notes: tuple[str, ...] = ()
     intact_busiest_s: float | None = None
     failed: Coloured = WHOLE_DRAWN
+    site: str = ""
+    in_site: tuple[str, ...] = ()
 
     @property
     def coloured(self) -> Coloured:
@@ -189,18 +192,18 @@ class LoadsAnswer(Answer):
         )
         if self.run is None:
             return answer | plain_at(self, "bounds_s", "notes")
+        answer |= {"site": self.site} if self.site else {}
         ratios = [{**asdict(load), "ratio": load.ratio} for load in self.collectives]
         answer |= {**self.run.in_short, "collectives": ratios}
-        return answer | plain_at(self, "whole_fabric=whole", "notes")
+        return answer | plain_at(self, "whole_fabric=whole") | {"notes": self._notes}
 
     def summary(self) -> Iterator[show.Section]:
         """The busiest link, loads by group, collectives against their bounds."""
-        heading = self.run.heading("Loads") if self.run else self._matrix_heading()
         yield from Screen(
-            screen_heading(self.inputs, heading),
+            screen_heading(self.inputs, self._heading),
             (self._verdict,),
             show.Table("groups", GROUPS, self.groups, legend=GROUPS_LEGEND),
-            (*self._beside_bounds(), *self.notes[1:]),
+            (*self.in_site, *self._beside_bounds(), *self.notes[1:]),
             more_of("all links, collectives", "--fail leaf=1"),
         ).sections()
 
@@ -234,7 +237,7 @@ class LoadsAnswer(Answer):
 
     def sections(self) -> Iterator[show.Section]:
         """Heading, loads by group, the hottest links, every collective or bound, notes."""
-        yield self.run.heading("Loads") if self.run else self._matrix_heading()
+        yield self._heading
         yield show.Table("groups", GROUPS, self.groups, legend=GROUPS_LEGEND)
         yield show.Paragraph(self._verdict)
         yield from self._drawing()
@@ -250,7 +253,19 @@ class LoadsAnswer(Answer):
         if self.whole:
             title = "All GPUs at once: by the model, by its busiest link, and the best of all ways"
             yield show.Table("whole_fabric", WHOLE, self.whole, title=title)
-        yield show.Notes.of([("", self.notes)])
+        yield show.Notes.of([("", self._notes)])
+
+    @property
+    def _notes(self) -> list[str]:
+        """What is to be said of sites, and of the run and its links."""
+        return [*self.in_site, *self.notes]
+
+    @property
+    def _heading(self) -> show.Heading:
+        """Whose links carry what."""
+        if self.run is None:
+            return self._matrix_heading()
+        return self.run.heading(f"Loads in {self.site}" if self.site else "Loads")
 
     @property
     def _verdict(self) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
+from netplan.costing.dfmodel import SystemAmounts
 from netplan.performance.mapping.fusion import Fusion, kernel_by_kernel
 from netplan.performance.mapping.partitions import BINDS
 from netplan.performance.mapping.system import LinpackSteps, RunTotals, SystemRun
@@ -22,7 +23,7 @@ from netplan.reports.escape import chart_label
 from netplan.reports.layered_drawing import layered_drawing
 from netplan.reports.quantities import quantity
 from netplan.reports.screen import Screen, more_of, shares_of
-from netplan.units import rounded, si
+from netplan.units import counted, rounded, si
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.kernel_graph import KernelGraph
 
@@ -47,7 +48,11 @@ LEAST_SHARE = 1e-9
 
 DEGREES = ("tensor", "pipeline", "data")
 PASSES = {"forward": "forward", "backward": "backward", "both": "forward and backward"}
-TILED = {"recommendation": "tiles of {:,} samples", "fft": "tiles of {:,} rows"}
+TILED = {
+    "recommendation": "tiles of {:,} samples",
+    "fft": "tiles of {:,} rows",
+    "graph": "tiles of {:,} columns",
+}
 """What is cut into tiles, where it is no sequence."""
 STEP_KERNELS = ("FACT", "BCAST", "SWAP", "UPDATE")
 ROOFLINE_POINTS = 61
@@ -138,6 +143,9 @@ class MapAnswer(Answer):
     inputs: dict[str, Any]
     found: MapResult
     rates: ChipRates
+    system: SystemAmounts | None = None
+    alone: bool = False
+    """Whether the chip was named and no fabric joins it: nothing is of the scenario's cluster."""
 
     @property
     def exact(self) -> bool:
@@ -167,6 +175,22 @@ class MapAnswer(Answer):
         rest = totals.interval_s - sum(row.time_s + row.setup_s for row in rows)
         return rest if rest > LEAST_SHARE * totals.interval_s else 0.0
 
+    @property
+    def flops_per_byte(self) -> dict[str, float | None]:
+        """Work over what goes through memory, set-up included, and over links [FLOP/B].
+
+        None where nothing goes there.
+        """
+        totals, rows, chip = self.found.totals, self.found.partitions, self.rates
+        work = totals.utilisation * totals.interval_s * chip.flops_per_s
+        memory_s = sum(row.memory_s for row in rows) + totals.setup_s
+        network_s = sum(row.network_s for row in rows)
+        moved_bytes = {
+            "memory": memory_s * chip.memory_bytes_per_s,
+            "network": network_s * chip.link_bytes_per_s,
+        }
+        return {name: work / moved if moved else None for name, moved in moved_bytes.items()}
+
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan map --format json``."""
         totals = asdict(self.found.totals)
@@ -175,8 +199,9 @@ class MapAnswer(Answer):
             self.inputs,
             **totals,
             throughput_unit=unit,
-            **plain_at(self, "exact", "breakdown_s", "chips"),
+            **plain_at(self, "exact", "breakdown_s", "chips", "flops_per_byte"),
             power_w=self.chips * self.rates.power_w,
+            system=asdict(self.system) if self.system else None,
             **plain_at(self, "found.partitions", "found.kernels", "chip=rates", "found.notes"),
         )
 
@@ -189,12 +214,13 @@ class MapAnswer(Answer):
             title = f"The slowest of {len(rows):,} partitions"
         table = show.Table("partitions", partition_columns(self.rates), rows, title)
         parts = [(WAITS[reason], time_s) for reason, time_s in self.breakdown_s.items()]
+        other = "kernel-by-kernel" if self.inputs["execution"] == "fused" else "fused"
         yield from Screen(
-            screen_heading(self.inputs, self._heading(), lower=False),
+            screen_heading({} if self.alone else self.inputs, self._heading(), lower=False),
             (self._verdict(),),
             table,
             (f"Of the interval: {shares_of(parts, whole_s)}.", *self.found.notes),
-            more_of("partitions, kernels", "--execution fused"),
+            more_of("kernels", f"--execution {other}"),
             most_rows=SCREEN_ROWS,
         ).sections()
 
@@ -234,12 +260,15 @@ class MapAnswer(Answer):
         family, tile = inputs["family"], inputs["sequence_tile"]
         steps = [PASSES[inputs["direction"]]] * (family == "transformer")
         steps += [f"micro-batch {inputs['micro_batch']:,}"] * (family != "linpack")
+        if family == "graph":
+            steady = "a steady stream" if inputs["batch"] is None else f"batch {inputs['batch']:,}"
+            where += f", 16-bit peak, {steady}"
         cut = TILED.get(family, "sequence tiles of {:,}")
         steps += [] if tile is None else [cut.format(tile)]
         degrees = (f"{name} {inputs[name]:,}" for name in DEGREES if inputs[name] > 1)
         chips = ", ".join(degrees) or "one chip"
         if inputs["family"] not in ("transformer", "graph"):
-            chips = f"{inputs['gpus']:,} chips"
+            chips = counted(inputs["gpus"], "chip")
         network = inputs["fabric"] or inputs["dimensions"] or "a ring of the chip's own links"
         for part in (found_words(inputs), inputs["memory"], inputs["link"]):
             network += f", {part}" if part else ""

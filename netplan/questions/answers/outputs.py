@@ -2,7 +2,7 @@
 
 Steps of a path are keys, with dots between them. In a list a step is the number of a row, or one of
 its texts: ``fabrics.rail-only.cost.base`` is the price of the fabric that is called so. Underscores
-stand for hyphens, which formulas do not have.
+stand for hyphens and blanks, which formulas do not have: ``groups.ring_1_tile.utilisation``.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +17,9 @@ Json = Mapping[str, Any]
 
 LONGEST_NAME = 60
 """Signs of a text up to which a row may go by it [1]."""
+
+SPOKEN = str.maketrans("- ", "__")
+"""Signs of names that formulas do not have."""
 
 
 class NoRowError(UnknownNameError):
@@ -52,6 +55,8 @@ def output(answer: Json, name: str) -> Scalar:
     >>> answer = {"fabrics": [{"fabric": "rail-only", "cost": {"base": 2.5}}]}
     >>> output(answer, "fabrics.rail_only.cost.base"), output(answer, "fabrics.0.fabric")
     (2.5, 'rail-only')
+    >>> output({"groups": [{"group": "ring 1 tile", "busy_s": 2.0}]}, "groups.ring_1_tile.busy_s")
+    2.0
     """
     value: Any = answer
     path = name
@@ -118,9 +123,9 @@ def _step(value: Any, path: str, name: str) -> tuple[Any, str]:  # noqa: ANN401 
 
 def _start(names: Iterable[str], path: str) -> str | None:
     """The longest of some names, which may have dots, that a path starts with."""
-    wanted = f"{path}.".replace("-", "_")
+    wanted = f"{path}.".translate(SPOKEN)
     return max(
-        (name for name in names if wanted.startswith(f"{name}.".replace("-", "_"))),
+        (name for name in names if wanted.startswith(f"{name}.".translate(SPOKEN))),
         key=len,
         default=None,
     )

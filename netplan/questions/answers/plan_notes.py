@@ -4,7 +4,7 @@ And which plans cannot be told apart (`netplan.performance.error_bars` has the r
 """
 
 from collections.abc import Iterator, Sequence
-from math import inf
+from math import inf, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +18,7 @@ from netplan.performance.setting import Setting, Training
 from netplan.questions.setup.instances import instances_note
 from netplan.records import replace
 from netplan.reports.quantities import listed
+from netplan.traffic.gpu_group import beyond_note
 from netplan.units import counted, si
 from netplan.workloads.models import Model
 from netplan.workloads.program import stage_layers
@@ -56,6 +57,16 @@ def plan_notes(result: SearchResult, gpus: int) -> Iterator[str]:
     yield from bubble_note(setting, result.levels, result.best)
     yield from scattering_note(setting, result.levels, result.best)
     yield from rates_note(setting.training)
+    yield from _beyond_notes(setting, plan)
+
+
+def _beyond_notes(setting: Setting, plan: Plan) -> Iterator[str]:
+    """What collectives of replicas on many racks rest on, where they are as measured."""
+    links = setting.training.links
+    if links is None:
+        return
+    inside, *outside = (level.data * level.context for level in plan.placement.levels)
+    yield from beyond_note(links.domain, inside, prod(outside))
 
 
 PHASES = {

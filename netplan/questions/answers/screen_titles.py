@@ -1,6 +1,7 @@
 """Titles of screens: the scenario first, then what network is asked about."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from netplan.records import replace
@@ -89,10 +90,38 @@ def network_words(inputs: Mapping[str, Any]) -> str:
     words = f"{inputs['gpus']:,} GPUs"
     if inputs.get("hb_size"):
         words += f" in HB domains of {inputs['hb_size']:,}"
+    if inputs.get("sites"):
+        words += f" in {sites_words(inputs)}"
     if inputs.get("radix"):
         speed = f"{inputs['link_gbps']:g}G " if inputs.get("link_gbps") else ""
         words += f", {inputs['radix']}-port {speed}switches{_model_words(inputs)}"
     return words
+
+
+def sites_words(inputs: Mapping[str, Any]) -> str:
+    """In how many sites a cluster lies, how far apart they are and what joins them.
+
+    Parameters
+    ----------
+    inputs
+        Inputs of the answer, with ``sites``.
+
+    Returns
+    -------
+    str
+        The words.
+
+    Examples
+    --------
+    >>> sites_words({"sites": "2", "km": 1000.0, "ratio": 4.5})
+    '2 sites (1,000 km, 4.5:1)'
+    >>> sites_words({"sites": "sites.yaml"})
+    'the sites of sites.yaml'
+    """
+    count = str(inputs["sites"])
+    if not count.isdecimal():
+        return f"the sites of {Path(count).name}"
+    return f"{count} sites ({inputs['km']:,g} km, {inputs['ratio']:g}:1)"
 
 
 def _model_words(inputs: Mapping[str, Any]) -> str:

@@ -1,15 +1,29 @@
 """What a search for serving plans answers: plans, the front, and what to know of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from msgspec import Struct
+
+from netplan.performance.serving.bars import bar_of
+from netplan.performance.serving.batch import Spread
 from netplan.performance.serving.disaggregated import Pools, cache_sent
-from netplan.performance.serving.outcomes import ServingCase, ServingResult
+from netplan.performance.serving.load import Arrivals, SimulatedLoad
+from netplan.performance.serving.outcomes import Goal, ServingCase, ServingResult, prefills
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.serving_search import ServingFound, binding
 from netplan.questions.answers.screen_titles import screen_heading
-from netplan.questions.answers.served_plan import ServedPlan, ServedPool
+from netplan.questions.answers.served_plan import (
+    LevelSource,
+    ServedPlan,
+    ServedPool,
+    ServiceLevel,
+    TierLoad,
+)
+from netplan.questions.money.served_price import ServedPrice
 from netplan.questions.setup.inputs import found_words, replaced_lines, told
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
@@ -19,7 +33,10 @@ from netplan.reports.charts import Chart, hover
 from netplan.reports.plots import Points, line_chart
 from netplan.reports.quantities import Words, listed, quantity
 from netplan.reports.screen import Screen, columns_of, more_of, shares_of
-from netplan.units import MILLI, si
+from netplan.units import MILLI, PERCENT, counted, rounded, si
+
+if TYPE_CHECKING:
+    from netplan.questions.setup.launch import Launch
 
 BASIS = {
     "measured": "four of five measured points lie in such bars",
@@ -28,6 +45,13 @@ BASIS = {
     "transferred": "wider than on chips whose kernels were measured",
 }
 """What error bars rest on."""
+CLASSED = {
+    "measured": "{held} of measured points of models that no fit saw lie in such bars",
+    "extrapolated": "wider than those of measured points, few of which have as many requests in"
+    " flight a GPU",
+    "transferred": "wider than on what was measured",
+}
+"""What bars of a class rest on."""
 PARTS = {
     "compute": "computing",
     "memory": "reading memory",
@@ -37,22 +61,28 @@ PARTS = {
     "queue": "waiting for others",
 }
 """Parts of both times for people."""
-LISTED, SCREEN_POINTS = 24, 7
+MANY = 100
+"""Requests from which their tenths are left out [1]."""
+LISTED, SCREEN_POINTS = 24, 5
 """Points of the front that a table lists, and a screen [1]."""
 
 FULL = "Its latency is that of a full cluster: give --ttft-ms and --tpot-ms."
 
 
 def served_plans(
-    outcome: ServingResult, pools: Pools | None, case: ServingCase, gpus: int, most: int | None
+    searched: ServingFound, case: ServingCase, gpus: int, most: int | None = None
 ) -> tuple[ServedPlan, ...]:
     """Rows of an answer, the first ``most`` of them."""
+    outcome, pools = searched.ranked, searched.pools
+    levels = _levels(searched.goal, outcome)
     count = outcome.plans.count if most is None else min(most, outcome.plans.count)
     binds, first = binding(outcome), binding(outcome, first=True)
     sent = cache_sent(case, pools).gpu_bytes if pools is not None else None
+    origins = case.served.origins(case.decodes(np.ones(1)))
     rows = []
     for index in range(count):
-        rate = float(outcome.tokens_per_s[index])
+        barred = _barred(case, outcome, index, offered=searched.goal.rate is not None)
+        rate, centre = barred["tokens_per_s"], barred.pop("centre")
         used = outcome.plans.gpus_used if pools is None else pools.gpus_used
         rows.append(
             ServedPlan(
@@ -61,52 +91,149 @@ def served_plans(
                 gpus_used=int(used[index]),
                 batch=_batch(outcome, index),
                 concurrency=round(float(outcome.concurrency[index])),
-                tokens_per_s=rate,
                 tokens_per_s_per_gpu=rate / gpus,
-                **_barred(case, outcome, index),
+                **barred,
                 memory_bytes=float(outcome.memory_bytes[index]),
                 binds=binds[index],
                 ttft_binds=first[index],
                 queue_s=float(outcome.queue_s[index]),
-                breakdown_s={name: float(part[index]) for name, part in outcome.parts.items()},
+                service_level=levels[index] if levels else None,
+                breakdown_s={
+                    name: centre * float(part[index]) for name, part in outcome.parts.items()
+                },
                 ttft_breakdown_s={
                     name: float(part[index]) for name, part in outcome.prompt_parts.items()
                 },
+                kernel_source=origins,
                 prefill=_pool(pools.prefill, index) if pools is not None else None,
                 decode=_pool(pools.decode, index) if pools is not None else None,
                 kv_sent_bytes=float(sent[index]) if sent is not None else None,
+                kv_tiers=_tiers(case, outcome, pools, index),
             )
         )
     return tuple(rows)
 
 
+def _levels(goal: Goal, outcome: ServingResult) -> list[ServiceLevel]:
+    """The level that is asked for, and whether outcomes keep it; nothing without one."""
+    if goal.ttft_s is None and goal.tpot_s is None:
+        return []
+    source: LevelSource = "default" if goal.usual else "given"
+    kept = goal.meets(outcome).tolist()
+    return [ServiceLevel(goal.ttft_s, goal.tpot_s, source, met) for met in kept]
+
+
 POOL_FIELDS = ("tensor", "pipeline", "expert", "attention_data", "expert_tensor", "replicas")
 
 
-def _barred(case: ServingCase, outcome: ServingResult, index: int) -> dict[str, Any]:
-    """Times with the ends of their error bars, and throughput at both."""
+def _barred(
+    case: ServingCase, outcome: ServingResult, index: int, *, offered: bool
+) -> dict[str, Any]:
+    """Times and throughput with the ends of their error bars, by class of model if one is known.
+
+    Where the centre of a class is off, what is printed is the prediction times that ``centre``.
+    """
     crowd = outcome.concurrency[index] / outcome.plans.gpus_used[index]
     basis = "measured" if crowd <= case.stack.crowded_requests else "extrapolated"
     basis = "transferred" if case.untried else basis
     wider = 1.0 if basis == "measured" else case.stack.beyond
     ttft_s, tpot_s = float(outcome.ttft_s[index]), float(outcome.tpot_s[index])
     first, per_token = 1 + wider * case.stack.ttft_error, 1 + wider * case.stack.tpot_error
-    output = float(case.requests.output)
+    low_s, high_s, centre, kind = tpot_s / per_token, tpot_s * per_token, 1.0, None
+    held: float | None = None
+    output, predicted = float(case.requests.output), float(outcome.tokens_per_s[index])
+    if (bar := bar_of(case, "tpot")) is not None:
+        low_s, high_s = tpot_s * bar.low**wider, tpot_s * bar.high**wider
+        centre, kind, held = bar.shown_centre, f"TPOT, {bar.kind}", bar.held
 
     def rate(first_s: float, each_s: float) -> float:
-        return float(outcome.concurrency[index]) * output / (first_s + (output - 1) * each_s)
+        request_s = first_s + (output - 1) * each_s
+        if outcome.run_rate is None:
+            return float(outcome.concurrency[index]) * output / request_s
+        return predicted * float(outcome.request_s[index]) / request_s
 
+    ends = rate(ttft_s * first, high_s), rate(ttft_s / first, low_s)
+    shown = predicted if centre == 1.0 else rate(ttft_s, centre * tpot_s)
+    finite = bar_of(case, "offline") if outcome.run_rate is not None else None
+    whole = bar_of(case, "tokens/s", _batch(outcome, index)) or finite
+    if whole is not None:
+        ends, kind = (predicted * whole.low, predicted * whole.high), whole.words
+        held = whole.held
+        shown = predicted * whole.shown_centre
+    if offered:  # as many tokens as are asked for
+        shown, ends = predicted, (predicted, predicted)
     return {
         "ttft_s": ttft_s,
         "ttft_low_s": ttft_s / first,
         "ttft_high_s": ttft_s * first,
-        "tpot_s": tpot_s,
-        "tpot_low_s": tpot_s / per_token,
-        "tpot_high_s": tpot_s * per_token,
+        "tpot_s": centre * tpot_s,
+        "tpot_low_s": low_s,
+        "tpot_high_s": high_s,
         "error_basis": basis,
-        "tokens_per_s_low": rate(ttft_s * first, tpot_s * per_token),
-        "tokens_per_s_high": rate(ttft_s / first, tpot_s / per_token),
+        "error_class": kind,
+        "error_held": held,
+        "tokens_per_s": shown,
+        "tokens_per_s_low": ends[0],
+        "tokens_per_s_high": ends[1],
+        "centre": centre,
     }
+
+
+def alike_notes(case: ServingCase, plans: Sequence[ServedPlan]) -> tuple[str, ...]:
+    """What cannot be told apart on chips whose kernels are no tables: no sentence, or one."""
+    best = plans[0]
+    bar = bar_of(case, "tokens/s", best.batch)
+    alike = [plan for plan in plans if plan.tokens_per_s_high >= best.tokens_per_s_low]
+    if bar is None:
+        return ()
+    ends = f"{bar.low:g} to {bar.high:g} times"
+    several = (
+        f"Plans 1 to {alike[-1].rank} are not distinguishable: their tokens/s differ by less than"
+        " that bar."
+        if len(alike) > 1
+        else "Plans whose tokens/s differ by less than that are not distinguishable."
+    )
+    return (
+        f"Printed tokens/s of {bar.kind} are {ends} the predicted ones ({bar.source}). {several}",
+    )
+
+
+def _basis(plan: ServedPlan) -> str:
+    """What the bar of a plan rests on."""
+    if plan.error_class is None:
+        return BASIS[plan.error_basis]
+    if plan.rate_bar:
+        return f"the last of class {plan.error_class}"
+    held = "most" if plan.error_held is None else f"{100 * plan.error_held:.0f} %"
+    return f"class {plan.error_class}, {CLASSED[plan.error_basis].format(held=held)}"
+
+
+def _tiers(
+    case: ServingCase, outcome: ServingResult, pools: Pools | None, index: int
+) -> tuple[TierLoad, ...]:
+    """What tiers of caches have to give to one plan; GPUs that take prompts read them."""
+    plans = outcome.plans if pools is None else pools.prefill
+    place = np.array([index])
+    one_plan, rate = plans.take(place), float(outcome.tokens_per_s[index] / case.requests.output)
+    if not case.tiers:
+        return ()
+    prompt, stored = prefills(case, one_plan, np.ones(1)), case.stored_bytes
+    gpus, readers = int(one_plan.gpus_used[0]), one_plan.tensor * one_plan.pipeline
+    every = [rate * tier.hit * stored for tier in case.tiers]
+    return tuple(
+        TierLoad(
+            tier=tier.name,
+            hit=tier.hit,
+            request_bytes=stored,
+            bytes_per_s=read,
+            gpu_bytes_per_s=read / gpus,
+            round_bytes=read * float(outcome.tpot_s[index]),
+            utilisation=read / (gpus * tier.bytes_per_s),
+            added_s=float(tier.added_s(stored, readers, prompt.rest_s)[0]),
+            prefixes=gpus * tier.size_bytes / stored,
+        )
+        for tier, read in zip(case.tiers, every, strict=True)
+    )
 
 
 def _batch(outcome: ServingResult, index: int) -> int:
@@ -125,6 +252,80 @@ def _pool(plans: ServingPlans, index: int) -> ServedPool:
     return ServedPool(**_degrees(plans, index), gpus=int(plans.gpus_used[index]))
 
 
+class ServedLoad(Struct, frozen=True):
+    """The best plan under requests as they come: its closed form, and its simulation."""
+
+    arrivals: Arrivals
+    highest_rate: float
+    least_gpus: int
+    simulated: SimulatedLoad
+
+    def plain(self, best: ServedPlan) -> dict[str, Any]:
+        """The block in JSON, with the closed form of the plan."""
+        arrivals = self.arrivals
+        further = best.tokens_per_s / arrivals.rate - 1
+        return {
+            "rate": arrivals.rate,
+            "burstiness": None if arrivals.trace is not None else arrivals.burstiness,
+            "seed": None if arrivals.trace is not None else arrivals.seed,
+            "highest_rate": self.highest_rate,
+            "least_gpus": self.least_gpus,
+            "closed_form": {
+                "ttft_s": best.ttft_s,
+                "tpot_s": best.tpot_s,
+                "in_system": arrivals.rate * (best.ttft_s + further * best.tpot_s),
+            },
+            "level_met": self.keeps(best.service_level),
+            **asdict(self.simulated),
+        }
+
+    def keeps(self, level: ServiceLevel | None) -> bool | None:
+        """Whether the simulated means keep a service level; None without one."""
+        if level is None:
+            return None
+        return not self.missed(level)
+
+    def missed(self, level: ServiceLevel) -> list[str]:
+        """Which of a level's times simulated means are above, with the limit."""
+        now = self.simulated
+        times = (("TTFT", now.ttft_s, level.ttft_s), ("TPOT", now.tpot_s, level.tpot_s))
+        return [
+            f"{name} {most / MILLI:g} ms"
+            for name, spread, most in times
+            if most is not None and spread.mean > most
+        ]
+
+    def lines(self, best: ServedPlan) -> Iterator[str]:
+        """What a person reads: percentiles, requests in the system, and what else carries it."""
+        now, arrivals = self.simulated, self.arrivals
+        times = [
+            f"{name} {si(spread.mean, 's')} in the mean, p50 {si(spread.p50, 's')}, p95"
+            f" {si(spread.p95, 's')}, p99 {si(spread.p99, 's')}"
+            for name, spread in (("TTFT", now.ttft_s), ("TPOT", now.tpot_s))
+        ]
+        what = "of the trace" if arrivals.trace is not None else f"drawn from seed {arrivals.seed}"
+        servers = f" on {counted(now.servers, 'server')}"
+        yield f"Simulated, {now.requests:,} requests {what}{servers}: {'; '.join(times)}."
+        present = f"{now.in_system:,.{0 if now.in_system >= MANY else 1}f}"
+        yield (
+            f"Closed form of the same plan: TTFT {si(best.ttft_s, 's')}, TPOT"
+            f" {si(best.tpot_s, 's')}. {present} requests in the system,"
+            f" {now.tokens_per_s:,.0f} tokens/s, saturated {PERCENT * now.saturated_share:.1f} % of"
+            " the time."
+        )
+        yield (
+            f"By the closed form the highest rate is {rounded(self.highest_rate)} requests/s, and"
+            f" {counted(self.least_gpus, 'GPU')} carry {rounded(arrivals.rate)} requests/s."
+        )
+        level = best.service_level
+        if level is not None and level.met and not self.keeps(level):
+            yield (
+                f"Simulated, the plan misses {' and '.join(self.missed(level))}: requests come in"
+                " bursts, or wait for room in the cache, which the closed form does not know. Ask"
+                " for a lower rate, or give more GPUs."
+            )
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class ServingAnswer(Answer):
     """The answer of :func:`netplan.serving`: the best plans, and the front."""
@@ -134,7 +335,11 @@ class ServingAnswer(Answer):
     plans: tuple[ServedPlan, ...]
     front: tuple[ServedPlan, ...]
     room_bytes: float
+    price: ServedPrice
+    launch: "Launch"
     notes: tuple[str, ...] = ()
+    load: ServedLoad | None = None
+    on_experts: str = ""
 
     @property
     def best(self) -> ServedPlan:
@@ -144,42 +349,73 @@ class ServingAnswer(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan serving --format json``."""
         space = plain_at(self.found, "enumerated", "feasible", "seconds")
-        front = [asdict(plan) | {"rank": rank} for rank, plan in enumerate(self.front, start=1)]
-        parts = plain_at(self, "plans") | {"front": front} | plain_at(self, "notes")
-        return answer_dict(self.inputs, space=space, **parts)
+        front = [plan.plain() | {"rank": rank} for rank, plan in enumerate(self.front, start=1)]
+        plans = {"plans": [plan.plain() for plan in self.plans]}
+        parts = plans | {"front": front, "notes": [*self.notes, *self._on_experts]}
+        if self.load is not None:
+            parts |= {"load": self.load.plain(self.best)}
+        facts = plain_at(self, "best.service_level") | self.price.to_dict()
+        return answer_dict(self.inputs, space=space, **facts, **parts)
 
     def summary(self) -> Iterator[show.Section]:
         """The best plan, points of the front or plans that keep the level, where time goes."""
         heading = self._heading()
         asked, where, space, _, *replaced = heading.lines
         best = self.best
-        points = self.plans if self._limits else spread(self.front, SCREEN_POINTS)
+        level = best.service_level
+        listed_plans = (level is not None and level.source == "given") or self.load is not None
+        points = self.plans if listed_plans else spread(self.front, SCREEN_POINTS)
         table = show.Table("front", list(_columns(self, "plan")), points)
         shown = columns_of(table, "ttft_s", "tpot_s", "tokens_per_s", "servers", "concurrency")
         title = f"serving {told(self.inputs)['model']} on {heading.title.rpartition(' on ')[2]}"
         legend = self._legend if best.prefill is not None else self._legend[:1]
         ends = [
-            f"{name} {si(low, 's')} to {si(high, 's')}"
-            for name, low, high in (
-                ("TTFT", best.ttft_low_s, best.ttft_high_s),
-                ("TPOT", best.tpot_low_s, best.tpot_high_s),
-            )
+            f"{name} {si(low, unit)} to {si(high, unit)}"
+            for name, low, high, unit in (
+                ("TTFT", best.ttft_low_s, best.ttft_high_s, "s"),
+                ("TPOT", best.tpot_low_s, best.tpot_high_s, "s"),
+                ("tokens/s", best.tokens_per_s_low, best.tokens_per_s_high, ""),
+            )[: 3 if best.rate_bar else 2]
         ]
         yield from Screen(
             screen_heading(
                 self.inputs, replace(heading, title=title), f"{asked}; {where}", *replaced
             ),
-            (f"{self._short_verdict}.", *([] if self._bound else [FULL])),
+            (f"{self._short_verdict}.", *([] if self._bound else [FULL]), self.price.words),
             replace(table, columns=(*shown, BOTTLENECK), legend=legend),
             (
-                f"Its error bar: {listed(ends)}, {BASIS[best.error_basis]}.",
+                *self._loaded,
+                f"Its error bar: {listed(ends)}, {_basis(best)}.",
+                *self._on_experts,
+                *self.notes,
                 f"Its time per token: {self._shares(best.breakdown_s, best.tpot_s)}.",
                 f"Its time to first token: {self._shares(best.ttft_breakdown_s, best.ttft_s)}.",
-                *self.notes,
                 space,
             ),
-            more_of("the whole front", "--ttft-ms 2000", "--tpot-ms 50"),
+            more_of("the whole front", self._wider, "--write DIR"),
         ).sections()
+
+    def write(self, folder: Path | str, *, force: bool = False) -> tuple[Path, ...]:
+        """Write launch commands of the best plan for vLLM.
+
+        Parameters
+        ----------
+        folder
+            Where to; it is made if it is not there.
+        force
+            Whether to replace files.
+
+        Returns
+        -------
+        tuple of Path
+            Scripts, one of each kind of server.
+
+        Raises
+        ------
+        InputError
+            If vLLM cannot run the plan, or a file is there already or cannot be written.
+        """
+        return self.launch.write(Path(folder), force=force)
 
     def in_a_line(self) -> str:
         """Tokens of the best plan, and its latency."""
@@ -192,9 +428,19 @@ class ServingAnswer(Answer):
         """What the best plan gives."""
         best = self.best
         kept = f" within {self._limits}" if self._limits else ""
+        if self.load is not None and self._met:
+            level = best.service_level
+            missed = [] if level is None else self.load.missed(level)
+            but = f"; simulated, it misses {' and '.join(missed)}" if missed else ""
+            return (
+                f"Soonest done{kept} at {rounded(self.load.arrivals.rate)} requests/s"
+                f"{' by its closed form' if missed else ''}: TTFT {si(best.ttft_s, 's')} and TPOT"
+                f" {si(best.tpot_s, 's')}, by {best.shape}{but}"
+            )
+        which = f"Most tokens{kept}" if self._met else f"No plan keeps {self._limits}; the nearest"
         return (
-            f"Most tokens{kept}: {best.tokens_per_s:,.0f}/s,"
-            f" {best.tokens_per_s_per_gpu:,.4g} a GPU, at TTFT {si(best.ttft_s, 's')} and TPOT"
+            f"{which}: {best.tokens_per_s:,.0f}/s,"
+            f" {rounded(best.tokens_per_s_per_gpu)} a GPU, at TTFT {si(best.ttft_s, 's')} and TPOT"
             f" {si(best.tpot_s, 's')}, by {best.shape}"
         )
 
@@ -208,6 +454,7 @@ class ServingAnswer(Answer):
         yield self._heading()
         yield show.Table("plans", list(_columns(self, "plan")), self.plans, legend=self._legend)
         yield show.Paragraph(self._verdict, "strong")
+        yield show.Paragraph(self.price.words)
         best = self.best
         for name, title, parts, total in (
             ("token", "Time per token of plan 1", best.breakdown_s, best.tpot_s),
@@ -215,6 +462,21 @@ class ServingAnswer(Answer):
         ):
             rows = tuple((PARTS[key], value) for key, value in parts.items())
             yield show.Bars(name, f"{title}: {si(total, 's')}", quantity("seconds"), rows, total)
+        yield show.Table("front", list(_columns(self, "point")), self.front, only="programs")
+        if self.load is None:
+            yield from self._front()
+        else:
+            yield show.Table(
+                "load",
+                list(SEEN),
+                (("TTFT", self.load.simulated.ttft_s), ("TPOT", self.load.simulated.tpot_s)),
+                title="Times of simulated requests",
+            )
+        if notes := (*self._loaded, *self.notes, *self._on_experts):
+            yield show.Notes(tuple(("", note) for note in notes))
+
+    def _front(self) -> Iterator[show.Section]:
+        """The front as table and chart; under a rate all plans give the same tokens a second."""
         few = len(self._listed) < len(self.front)
         some = f", {len(self._listed)} of {len(self.front):,} points" if few else ""
         yield show.Table(
@@ -224,36 +486,65 @@ class ServingAnswer(Answer):
             title=f"The front: no plan is faster a token and gives more tokens a second{some}",
             only="people",
         )
-        yield show.Table("front", list(_columns(self, "point")), self.front, only="programs")
         yield self._chart()
-        if self.notes:
-            yield show.Notes(tuple(("", note) for note in self.notes))
+
+    @property
+    def _loaded(self) -> tuple[str, ...]:
+        """What requests see as they come, and what tiers of caches give."""
+        lines = () if self.load is None else tuple(self.load.lines(self.best))
+        return (*lines, *self.best.tier_notes())
+
+    @property
+    def _on_experts(self) -> tuple[str, ...]:
+        """How its experts are loaded, if it has any."""
+        return (self.on_experts,) if self.on_experts else ()
 
     @property
     def _limits(self) -> str:
         """The service level in words, empty without one."""
-        asked = {"TTFT": self.inputs["ttft_ms"], "TPOT": self.inputs["tpot_ms"]}
-        return " and ".join(f"{name} {most:g} ms" for name, most in asked.items() if most)
+        level = self.best.service_level
+        if level is None:
+            return ""
+        return f"{level.words}{' (the default)' if level.source == 'default' else ''}"
 
     @property
-    def _met(self) -> str:
-        """What the plans that are ranked meet."""
+    def _wider(self) -> str:
+        """The option that asks for less, or for a level where there is none."""
+        level = self.best.service_level
+        if level is None:
+            return "--tpot-ms 50"
+        return "--any-plan" if level.source == "given" else "--no-level"
+
+    @property
+    def _kept(self) -> str:
+        """What feasible plans have in common."""
         return f"keep {self._limits} at most" if self._limits else "fit the memory"
+
+    @property
+    def _met(self) -> bool:
+        """Whether the best plan keeps the level, or none is asked for."""
+        return self.best.service_level is None or self.best.service_level.met
 
     @property
     def _verdict(self) -> str:
         """Which plan to take, and by what rule."""
         best = self.best
-        sentence = (
-            f"Plan 1 gives the most tokens a second of all that {self._met}: {best.shape},"
-            f" {best.concurrency:,} requests in flight."
-        )
+        if self.load is not None and self._met:
+            return (
+                f"Plan 1 is done soonest, first token to last, of all that carry"
+                f" {rounded(self.load.arrivals.rate)} requests/s and {self._kept}: {best.shape},"
+                f" {best.concurrency:,} requests in flight; of equals, that with the fewest GPUs."
+            )
+        rule = f"gives the most tokens a second of all that {self._kept}"
+        rule = rule if self._met else f"is nearest to {self._limits}, which none keeps"
+        sentence = f"Plan 1 {rule}: {best.shape}, {best.concurrency:,} requests in flight."
         return sentence if self._bound else f"{sentence} {FULL}"
 
     @property
     def _bound(self) -> bool:
         """Whether something but the memory says how many requests are in flight."""
-        return bool(self._limits or self.inputs["concurrency"] or self.inputs["batch"])
+        given = ("concurrency", "batch", "requests")
+        return bool(self._limits or self.load or any(self.inputs[name] for name in given))
 
     @property
     def _listed(self) -> tuple[ServedPlan, ...]:
@@ -279,22 +570,30 @@ class ServingAnswer(Answer):
         where = f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}"
         where = ", ".join(filter(None, (where, found_words(inputs))))
         asked = f"prompts of {inputs['prompt']:,} tokens, answers of {inputs['output']:,}"
+        if self.load is not None and self.load.arrivals.trace is not None:
+            mean = self.launch.case.requests
+            asked = (
+                f"requests of a trace, in the mean prompts of {mean.prompt:,.0f} tokens, answers of"
+                f" {mean.output:,.0f}"
+            )
+        if inputs["requests"] and self.load is None:
+            asked = f"{inputs['requests']:,} requests at once, {asked}"
         how = (
             f"weights of {inputs['precision']}, stack {inputs['stack']},"
-            f" {inputs['kernels']} kernels"
+            f" {self.launch.case.served.kernels.words}"
         )
         if inputs["draft"]:
             scheme = inputs["speculation"] or "sequence"
             how += f"; {inputs['draft']} drafts a {scheme} of {inputs['window']}"
         space = (
-            f"{searched.enumerated:,} plans with their requests, {searched.feasible:,} {self._met}"
+            f"{searched.enumerated:,} plans with their requests, {searched.feasible:,} {self._kept}"
             f" ({si(searched.seconds, 's', 2)})."
         )
         ends = self.best
         bars = (
             f"Plan 1: TPOT {si(ends.tpot_low_s, 's')} to {si(ends.tpot_high_s, 's')}, TTFT"
             f" {si(ends.ttft_low_s, 's')} to {si(ends.ttft_high_s, 's')},"
-            f" {BASIS[ends.error_basis]}."
+            f" {_basis(ends)}."
         )
         return show.Heading(
             f"Serving {inputs['model']} on {inputs['gpus']:,} {inputs['accelerator']}",
@@ -330,6 +629,12 @@ class ServingAnswer(Answer):
 
 
 BOTTLENECK: show.Column[ServedPlan] = show.column("serving_binds", "binds", title="bottleneck")
+
+
+SEEN: tuple[show.Column[tuple[str, Spread]], ...] = (
+    show.column("time_of_requests", "0"),
+    *(show.column(f"seen_{name}_s", f"1.{name}") for name in ("mean", "p50", "p95", "p99")),
+)
 
 
 def _columns(answer: ServingAnswer, rank_title: str) -> Iterator[show.Column[ServedPlan]]:

@@ -11,7 +11,9 @@ from msgspec import Struct
 
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.plan import Plan
+from netplan.performance.spread import OverSites
 from netplan.questions.answers.barred import ENDS, barred_column
+from netplan.questions.answers.congestion_answer import Design
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.answers.served_plan import ServedPlan
 from netplan.questions.answers.simulate_charts import gantt, trace
@@ -20,11 +22,24 @@ from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import spread
 from netplan.reports.screen import Screen, more_of
-from netplan.simulation.outcome import GroupOutcome, LinkOutcome, SimulationOutcome, StageOutcome
+from netplan.simulation.outcome import (
+    GroupOutcome,
+    HandoverOutcome,
+    LinkOutcome,
+    SimulationOutcome,
+    StageOutcome,
+)
 from netplan.units import PERCENT, counted, rounded, si
 
 SHOWN_ROWS, SCREEN_ROWS = 12, 6
 """Rows that people see of a long pipeline, and on a screen [1]."""
+
+OF_SHARED_LINKS = (
+    *("sharing", "routing", "seeds", "connections", "uncontended_time_s", "times_s"),
+    *("slowdown_p50", "slowdown_bad", "bad_is", "time_low_s", "time_high_s", "error_basis"),
+    *("hot_links", "solves", "flows", "classes"),
+)
+"""Facts of links that are shared, in JSON."""
 
 
 class JobRow(Struct, frozen=True):
@@ -65,12 +80,26 @@ class JobRow(Struct, frozen=True):
         return fields
 
 
+class TileRow(Struct, frozen=True):
+    """A stage of operators: which, on how many tiles, what these hold, and what memory carries.
+
+    ``moved_bytes`` are those of all tiles for a microbatch [B].
+    """
+
+    stage: int
+    kernels: str
+    tiles: int
+    held: str
+    moved_bytes: float
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class SimulateAnswer(Answer):
     """The answer of :func:`netplan.simulate`: of one plan, or of several jobs on one fabric.
 
     ``counts`` is what the batch counts, such as sequences, ``error`` how far the plan's time may be
-    off.
+    off; ``over`` is the closed form of a run over several sites; ``design`` what contention makes
+    of the time, where links are shared as a fluid.
     """
 
     inputs: dict[str, Any]
@@ -82,6 +111,21 @@ class SimulateAnswer(Answer):
     counts: str = "sequences"
     error: ErrorBar | None = None
     served: ServedPlan | None = None
+    gpus_used: int | None = None
+    tiles: tuple[TileRow, ...] = ()
+    over: OverSites | None = None
+    design: Design | None = None
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """What links that are shared as a fluid make of the time, as in JSON; nothing if booked.
+
+        What a design of ``netplan congestion`` has, without its price.
+        """
+        if self.design is None:
+            return {}
+        facts = self.design.to_dict()
+        return {name: facts[name] for name in OF_SHARED_LINKS}
 
     @property
     def utilisation(self) -> list[float]:
@@ -96,20 +140,30 @@ class SimulateAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan simulate --format json``."""
-        plain = asdict(replace(self.found, spans=()))
-        del plain["spans"], plain["notes"]
+        plain = asdict(replace(self.found, spans=(), fluid=None))
+        del plain["spans"], plain["notes"], plain["fluid"]
         lists = {name: list(rows) for name, rows in plain.items() if isinstance(rows, tuple)}
         answer = answer_dict(
             self.inputs,
             **(plain | lists),
             **(self.bar if self.error else {}),
             utilisation=self.utilisation,
-            gpus_used=sum(plan.gpus for plan in self._plans),
+            gpus_used=self.gpus_used or sum(plan.gpus for plan in self._plans),
             plan=self.plan.to_dict() if self.plan else None,
             jobs=[job.to_dict() for job in self.jobs],
             notes=list(self.notes),
         )
-        return answer | (self.served.in_short() if self.served else {})
+        for name in ("handovers", "slow", "jitter"):
+            if not getattr(self.found, name):
+                del answer[name]
+        if self.over is not None:
+            answer["over_sites"] = self.over.to_dict()
+        if self.tiles:
+            answer["tiles"] = [asdict(row) for row in self.tiles]
+        answer |= self.served.in_short() if self.served else {}
+        if self.design is not None:
+            answer["iteration_error_basis"] = answer.get("error_basis")
+        return answer | self.shared
 
     @property
     def _plans(self) -> list[Plan]:
@@ -155,7 +209,8 @@ class SimulateAnswer(Answer):
 
     def sections(self) -> Iterator[show.Section]:
         """Heading, the time in words, the stages by time, what waits where, what was simulated."""
-        booked = f"{counted(self.found.bookings, 'message')} booked on links"
+        taken = "booked on" if self.inputs.get("sharing", "booked") == "booked" else "sharing"
+        booked = f"{counted(self.found.bookings, 'message')} {taken} links"
         booked = booked if self.found.bookings else "No message could wait for another"
         took = f"{booked} (computed in {si(self.found.seconds, 's', 2)})."
         yield replace(self.heading, lines=(*self.heading.lines, took))
@@ -168,6 +223,15 @@ class SimulateAnswer(Answer):
         if self.found.spans:
             yield gantt(self.found, self._names)
         yield from self._stages()
+        if self.tiles:
+            title, shown = "What runs where", spread(self.tiles, SHOWN_ROWS)
+            yield show.Table("tiles", TILES, self.tiles, only="programs")
+            yield show.Table("tiles", TILES, shown, title, legend=TILES_LEGEND, only="people")
+        if handovers := self.found.handovers:
+            table, title = "handovers", "What adapter tiles hand on for a microbatch"
+            legend, few = HANDOVERS_LEGEND, spread(handovers, SHOWN_ROWS)
+            yield show.Table(table, HANDOVERS, handovers, only="programs")
+            yield show.Table(table, HANDOVERS, few, title, legend=legend, only="people")
         if self.found.groups:
             yield show.Table("groups", GROUPS, self.found.groups, "Links", legend=GROUPS_LEGEND)
         if self.found.links:
@@ -206,11 +270,20 @@ class SimulateAnswer(Answer):
         taken_s, rate = run.iteration_time_s, rounded(run.sequences_per_s)
         unit = "a batch" if self.inputs["inference"] else "an iteration"
         unit = "a round, in which every request gets a token" if self.served else unit
-        lines = [f"{time_text(taken_s, self.error)} {unit}, {rate} {self.counts}/s."]
+        steady = (
+            " without a pause between batches" if self.tiles and self.inputs["inference"] else ""
+        )
+        lines = [f"{time_text(taken_s, self.error)} {unit}, {rate} {self.counts}/s{steady}."]
         if run.analytic_time_s:
             lines.append(_against("Closed forms have", run.analytic_time_s, taken_s))
-        if run.intact_time_s:
+        if self.design is not None:
+            alone_s = self.design.uncontended_time_s
+            lines.append(_against("Without contention it is", alone_s, taken_s))
+        if run.intact_time_s and run.slow:
+            lines.append(f"With every GPU at full rate it is {si(run.intact_time_s, 's', 4)}.")
+        elif run.intact_time_s:
             lines.append(_against("On links that are whole it is", run.intact_time_s, taken_s))
+        lines += self._of_slow()
         lines.append(f"No schedule beats {si(run.lower_bound_s, 's', 4)} ({run.binding}).")
         messages_s = sum(group.waited_s for group in run.groups) or run.waiting_s
         stages_s = sum(stage.waiting_s for stage in run.stages)
@@ -219,9 +292,39 @@ class SimulateAnswer(Answer):
         lines.append(f"{waits}{passes}." if messages_s else "Nothing waits for a link.")
         return " ".join(lines)
 
+    def _of_slow(self) -> Iterator[str]:
+        """What slow GPUs cost and who waits for them, and times with jitter."""
+        slow, jitter = self.found.slow, self.found.jitter
+        if slow is not None:
+            what, alone = ("round", "server") if self.served else ("iteration", "replica")
+            waits = {
+                "in their stage, operation by operation": slow.group_gpus,
+                f"in the other stages of their {alone}, pass by pass": slow.pipeline_gpus,
+                "in other replicas, for their gradients": slow.replica_gpus,
+            }
+            who = "; ".join(f"{count:,} {where}" for where, count in waits.items() if count)
+            yield (
+                f"{counted(slow.gpus, 'slow GPU')} {'costs' if slow.gpus == 1 else 'cost'}"
+                f" {PERCENT * slow.lost_share:.3g} % of the {what} under this plan;"
+                f" {PERCENT * slow.waiting_share:.3g} % of the GPUs wait"
+                f"{f' ({who})' if who else ''}."
+            )
+        if jitter is not None:
+            taken_s, of = self.found.iteration_time_s, "rounds" if self.served else "iterations"
+            more = f"{PERCENT * (jitter.p50_s / taken_s - 1):.2g} %"
+            yield (
+                f"Jitter of {PERCENT * jitter.spread:g} % on each stretch of computing:"
+                f" p50 {si(jitter.p50_s, 's', 4)} (+{more}), p95 {si(jitter.p95_s, 's', 4)}"
+                f" of {jitter.draws} {of}."
+            )
+
     def _of_jobs(self) -> str:
         """What the jobs lose to each other, and to links that are slow or have failed."""
         sentences = [self._of_sharing()]
+        if self.design is not None:
+            lost = max(self.design.jobs, key=lambda job: job.slowdown_p50)
+            who = f"Without contention {lost.name} takes"
+            sentences.append(_against(who, lost.uncontended_time_s, lost.time_s))
         worst = max(self.jobs, key=lambda job: job.loss)
         if worst.intact_time_s:
             who = f"Whole links give {worst.name}"
@@ -277,12 +380,28 @@ ITERATION: list[show.Column[SimulateAnswer]] = [
 ]
 BARRED: list[show.Column[SimulateAnswer]] = show.columns(*ENDS, of="bar")
 TOGETHER: list[show.Column[SimulationOutcome]] = show.columns(*RUN)
+TILES: list[show.Column[TileRow]] = show.columns("stage", "kernels", "tiles", "held", "moved_bytes")
+TILES_LEGEND = ("moved: what all cores of a stage read and write for a microbatch.",)
 GROUPS: list[show.Column[GroupOutcome]] = [
     *show.columns("group", "directions", "unused"),
     show.column("busy_s", title="busiest"),
     *show.columns("waited_s"),
     show.column("utilisation", title="mean", digits=1),
 ]
+HANDOVERS: list[show.Column[HandoverOutcome]] = [
+    *show.columns("stage"),
+    show.column("adapter_tiles", "adapters"),
+    *show.columns("sent_bytes"),
+    show.column("hop_bytes", shown="wide"),
+    *(
+        show.column(f"handover_{name}", name)
+        for name in ("time_s", "source_s", "between_s", "adapters_s", "broadcast_s")
+    ),
+]
+HANDOVERS_LEGEND = (
+    "Forward, from each stage to the next one, where nothing else is on the links.",
+    "source: sums there. between: groups. sums: of adapters. spread: to their shares.",
+)
 GROUPS_LEGEND = (
     "directions: two a link. busiest: how long the busiest of them carries something.",
     "mean: all of them, as a share of the whole time.",

@@ -22,7 +22,7 @@ from netplan.questions.question import Question
 from netplan.records import replace
 from netplan.reports.quantities import listed, short_money
 from netplan.scenarios.bill_books import read_books, read_hall
-from netplan.scenarios.reading import CatalogReader
+from netplan.scenarios.reading import CatalogReader, sized
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan
 from netplan.topologies.specs import FabricSpec
 from netplan.units import PERCENT
@@ -92,10 +92,12 @@ def hall_words(
         return ""
     chip = reader.load(ACCELERATORS, asked.cluster.accelerator)
     kept = [spec for spec in pair if spec]
+    # That of either bill has ports as its own fabric splits and shares them.
+    sizing = sized(asked.cluster, chip)
 
     def cheaper(hall: FloorPlan | None) -> str:
         made = replace(books, hall=hall)
-        return _cheaper(*(make_bill(spec, first.fabric.sizing, made) for spec in kept))
+        return _cheaper(*(make_bill(spec, sizing, made) for spec in kept))
 
     here = cheaper(books.hall)
     turned: dict[str, list[str]] = {}

@@ -51,6 +51,9 @@ def cautions(
     '4,096 GPUs are no whole HB domains of 72: ask for 4,032 or 4,104'
     >>> cautions(Cluster(accelerator="vr-nvl72"), frozenset({"accelerator"}), {}, ())[0]
     'Rubin is announced: rates by its maker, times from a roofline that no run confirms'
+    >>> from netplan.scenarios.span import Span
+    >>> cautions(Cluster(span=Span(sites="2")), frozenset({"gpus"}), {}, ())[0][:34]
+    'the scenario lies in several sites'
     """
     try:
         return [*_cautions(cluster, reads, overrides, roots)]
@@ -61,6 +64,11 @@ def cautions(
 def _cautions(
     cluster: Cluster, reads: frozenset[str], overrides: dict[str, str], roots: Sequence[Path]
 ) -> Iterator[str]:
+    if cluster.span.sites is not None and "sites" not in reads and "gpus" in reads:
+        yield (
+            "the scenario lies in several sites, and this is of one: netplan sites says what"
+            " distance adds"
+        )
     chip = ACCELERATORS.load(cluster.accelerator, roots, overrides)
     if chip.unsold and "accelerator" in reads:
         name = chip.short.removesuffix(f" ({chip.unsold})")

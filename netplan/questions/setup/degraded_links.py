@@ -1,8 +1,10 @@
-"""Links that are slower than they were built, or have failed: what an iteration finds of them.
+"""Links and GPUs that are slower than they were built, or have failed: what an iteration finds.
 
-A link has a share of its rate left (``--slow``), or is gone, with routes round it (``--fail``).
+A link or GPU has a share of its rate left (``--slow``), or a part is gone, with routes round it
+(``--fail``).
 """
 
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -14,14 +16,21 @@ from netplan.faults.damage.damage import Damage, find_effects
 from netplan.faults.damage.inventory import Inventory, PartNames, Parts
 from netplan.faults.damage.rerouting import LiveRouter
 from netplan.faults.damage.scenario import read_scenario
-from netplan.simulation.links import channels_of
+from netplan.simulation.links import RunRouting, channels_of
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.routing import Routing
 from netplan.traffic.routing_joined import has_joined_switches
 from netplan.units import counted
 
+NOTHING = ("0", "0.0", "0%")
 LEAST_SHARE = 1e-6
 """Least share of its rate that a degraded link has left [1]."""
+
+GPU = re.compile(r"gpu(-\d+)?\s*=")
+"""A GPU and its share, or all of them."""
+
+LEAST_COMPUTE = 1e-3
+"""Least share of its rate that a slow GPU has left [1]."""
 
 ROUND = (
     "Routes go round it by the shortest paths that are left, split evenly, as the equal split of"
@@ -35,6 +44,8 @@ ADAPTIVE_ROUND = (
 
 def shares_left(slow: Sequence[str], graph: FabricGraph) -> Floats | None:
     """Share of its rate that each link has, shape (links,); None if all have all of it.
+
+    GPUs are refused: :func:`slow_parts` takes them.
 
     Parameters
     ----------
@@ -57,25 +68,84 @@ def shares_left(slow: Sequence[str], graph: FabricGraph) -> Floats | None:
     >>> {share: int((shares == share).sum()) for share in (0.25, 0.5, 1.0)}
     {0.25: 1, 0.5: 63, 1.0: 64}
     """
-    if not slow:
-        return None
+    links, gpus = _shares_left(slow, graph)
+    if gpus is not None:
+        named = next(text for text in slow if _shares_left([text], graph)[1] is not None)
+        raise _no_link(named.rpartition("=")[0], "a GPU", Inventory(graph))
+    return links
+
+
+def _shares_left(slow: Sequence[str], graph: FabricGraph) -> tuple[Floats | None, Floats | None]:
+    """Shares of links, and of GPUs; None where all have all of it."""
     inventory = Inventory(graph)
-    names, shares = PartNames(inventory), np.ones(graph.link_count)
+    names = PartNames(inventory)
+    links, gpus = np.ones(graph.link_count), np.ones(graph.gpus)
+    of_gpus = []
     for text in slow:
         name, equals, number = text.rpartition("=")
         share = _share(number)
+        if equals and number.strip() in NOTHING:
+            raise InputError(f"--slow {text!r:.60}: a part of which nothing is left: use --fail")
         if not equals or share is None:
             raise InputError(
-                f"--slow {text!r:.60}: write LINK=SHARE, above 0 and at most 1, such as"
-                " gpu-5--leaf-0=0.5 or leaf-spine=0.5"
+                f"--slow {text!r:.60}: write LINK=SHARE or GPU=SHARE, above 0 and at most 1, such"
+                " as gpu-5--leaf-0=0.5, leaf-spine=0.5 or gpu-5=0.5"
             )
-        shares[_links(name.strip(), inventory, names)] *= share
-    if shares.min() < LEAST_SHARE:
+        is_gpu, numbers = _parts(name.strip(), inventory, names)
+        of_gpus.append(is_gpu)
+        (gpus if is_gpu else links)[numbers] *= share
+    _check_left(links, "link", LEAST_SHARE)
+    _check_left(gpus, "GPU", LEAST_COMPUTE)
+    return (links if not all(of_gpus) else None, gpus if any(of_gpus) else None)
+
+
+def _check_left(shares: Floats, what: str, least: float) -> None:
+    """Refuse parts of which as good as nothing is left."""
+    if shares.min(initial=1.0) < least:
         raise InputError(
-            f"--slow leaves a link {shares.min():.3g} of its rate: leave it {LEAST_SHARE:g} or"
-            " more, or ask netplan faults what fails without it"
+            f"--slow leaves a {what} {shares.min():.3g} of its rate: leave it {least:g} or more,"
+            " or ask netplan faults what fails without it"
         )
-    return shares
+
+
+def slow_parts(
+    slow: Sequence[str], graph: FabricGraph, used: AnyInts
+) -> tuple[Floats | None, Floats | None]:
+    """Shares of their rates that links and GPUs have, (links,) and (gpus,); None if all of it.
+
+    Parameters
+    ----------
+    slow
+        As of :func:`shares_left`, or a GPU, or ``gpu`` for all of them, and its share.
+    graph
+        The links.
+    used
+        GPUs that run.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, a share not above 0 and at most 1, or a GPU alone and not in use.
+
+    Examples
+    --------
+    >>> from netplan import Scenario
+    >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16)
+    >>> links, gpus = slow_parts(["gpu-5=0.5"], scenario.fabric("rail-only").graph(), np.arange(64))
+    >>> links is None, gpus[5], gpus.min()
+    (True, np.float64(0.5), np.float64(0.5))
+    """
+    if not slow:
+        return None, None
+    links, gpus = _shares_left(slow, graph)
+    if gpus is not None and links is None and (gpus[used] == 1).all() and gpus.min() < 1:
+        idle = graph.node_name(int(gpus.argmin()))
+        raise InputError(
+            f"--slow: {idle} is not among the {len(used):,} of {graph.gpus:,} GPUs that are"
+            f" simulated, and none of them waits for it: name one in use, such as"
+            f" {graph.node_name(int(used[0]))}"
+        )
+    return links, gpus
 
 
 def routing_of_left(routing: Routing, graph: FabricGraph) -> Literal["auto", "ecmp"]:
@@ -150,7 +220,7 @@ def round_note(fail: Sequence[str], graph: FabricGraph, routing: Routing) -> tup
 
 
 def check_degraded(
-    slow: Sequence[str], fail: Sequence[str], routing: Routing, *, contention: bool
+    slow: Sequence[str], fail: Sequence[str], routing: RunRouting, *, contention: bool
 ) -> None:
     """Refuse slow links and failures that routes or closed forms would not notice.
 
@@ -166,7 +236,8 @@ def check_degraded(
     ...
     netplan.errors.InputError: --routing hashed knows no ways round failures, which ...
     """
-    if not contention and (slow or fail):
+    slow_links = [text for text in slow if not GPU.match(text.strip())]
+    if not contention and (slow_links or fail):
         raise InputError(
             f"--no-contention takes no link, so that {'--fail' if fail else '--slow'} would change"
             " nothing: leave one out"
@@ -214,24 +285,26 @@ def _share(text: str) -> float | None:
     return share if 0 < share <= 1 else None
 
 
-def _links(name: str, inventory: Inventory, names: PartNames) -> Ints:
-    """Links of a group, or of a name as exports write it."""
+def _parts(name: str, inventory: Inventory, names: PartNames) -> tuple[bool, Ints]:
+    """Whether a name is one of GPUs, and these; else links of a group, or as exports write them."""
     group, graph = inventory.kinds.get(name), inventory.graph
     if group is None and name in graph.group_names:  # as answers call it: hb, ring 1 tile
-        return np.asarray(graph.links_of(name), dtype=np.int64)
+        return False, np.asarray(graph.links_of(name), dtype=np.int64)
     try:
         parts = names.find(name) if group is None else Parts(group, group.numbers)
     except UnknownNameError as error:
         if "did you mean" in str(error):
             raise
         raise _no_link(name, "unknown", inventory) from None
+    if parts.kind.name == "gpu":
+        return True, parts.numbers
     if parts.kind.space == "end":
-        return parts.numbers // 2
+        return False, parts.numbers // 2
     if parts.kind.name == "memory":  # which has one link, its channel
-        return np.flatnonzero(np.isin(graph.target, parts.numbers))
+        return False, np.flatnonzero(np.isin(graph.target, parts.numbers))
     if parts.kind.space != "link":
         raise _no_link(name, f"a {parts.kind.name}", inventory)
-    return parts.numbers
+    return False, parts.numbers
 
 
 def _no_link(name: str, what: str, inventory: Inventory) -> InputError:

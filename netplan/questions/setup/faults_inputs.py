@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -13,6 +13,7 @@ from msgspec import Struct
 from netplan.arrays import Ints
 from netplan.catalog import unknown_name
 from netplan.costing.fabric_bill import BillBooks
+from netplan.costing.long_haul import LONG_HAUL_BOOK, LONG_HAUL_BOOKS
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, SwitchModel, check_circuit, require_switch
 from netplan.errors import InputError, NetplanError
@@ -31,15 +32,27 @@ from netplan.faults.damage.inventory import Inventory, Parts
 from netplan.faults.damage.scenario import read_risk_groups, read_scenario
 from netplan.faults.years.forecast import SPARED_KINDS, CheckpointPolicy, ForecastOptions
 from netplan.faults.years.group_failures import GroupFailures
+from netplan.faults.years.policies import GO_ON, REPLACE
 from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook
 from netplan.faults.years.recovery_presets import RECOVERY_PRESETS, RecoveryPreset
+from netplan.inputs.choices import AfterFailure
+from netplan.inputs.readers import digits
 from netplan.performance.iteration_model import OPTIMIZER_BYTES
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import Training
 from netplan.progress import each
 from netplan.questions.footprint import Footprint, footprint_of
 from netplan.questions.own_inputs import optional, several
-from netplan.questions.question import FAILING, FOUND, NETWORK, RUNS, WEIGHED, AnswerT_co, Question
+from netplan.questions.question import (
+    FAILING,
+    FOUND,
+    NETWORK,
+    RUNS,
+    SPAN,
+    WEIGHED,
+    AnswerT_co,
+    Question,
+)
 from netplan.questions.setup.inputs import fabrics_asked
 from netplan.questions.setup.training import check_tiers, plan_search, read_chip, read_training
 from netplan.records import replace
@@ -60,7 +73,6 @@ NAMED = 100
 """GPUs of a scenario that are named; the rest is counted [1]."""
 DEFAULT_FABRICS = ("rail-optimized", "rail-only", "dragonfly", "torus-3d")
 CIRCUIT_SWITCH = "palomar"
-RECONFIGURE = "reconfigure"
 MAX_DRAWS = 10_000
 MAX_YEARS = 1_000_000
 USUAL_YEARS, LEAST_YEARS = 1000, 100
@@ -72,7 +84,7 @@ MOST_BAD = 0.25
 OF_TRAINING = frozenset(
     {"recovery", "checkpoint_write_minutes", "checkpoint_interval_minutes"}
     | {"while_down", "timing"}
-    | {"spares", "years", "policy", "spare_gpus", "ocs"}
+    | {"spares", "years", "policy", "block_gpus", "spare_gpus", "ocs"}
 )
 """Inputs that mean nothing for serving, of those about failures."""
 RECORD = "llama-3-54-days"
@@ -112,12 +124,14 @@ class FaultsQuestion(Question[AnswerT_co]):
         | {"switch", "fabrics", "hall", "cards", "expanded_memory", "ocs"}
         | {"gpus_per_rack", "switches_per_rack", "spare_domains", "spare_gpus"}
         | {"prices", "networks"}
+        | SPAN
     )
     reads_from: ClassVar[frozenset[str]] = WEIGHED
     older: ClassVar[Mapping[str, str]] = {"circuit_switch": "ocs"}
 
     fail: Sequence[str] = several(
-        "Fails: rail-0/leaf-3, links=10, gpu=0.1%, @FILE.", metavar="PART"
+        "Fails: rail-0/leaf-3, links=10, gpu=0.1%, @FILE; fibre of sites: site-1:site-2.",
+        metavar="PART",
     )
     draws: int = optional(
         "Draws of random parts: the worst and the mean.", "whole", default=1, low=1, high=MAX_DRAWS
@@ -130,8 +144,7 @@ class FaultsQuestion(Question[AnswerT_co]):
         "Time in which no part may lack a spare.", "percent", default=0.99
     )
     spares: Sequence[str] = several(
-        "Spares kept, such as switch=2; the years wait for deliveries beyond them.",
-        metavar="PART=N",
+        "Spares kept, as switch=2; years wait beyond them.", metavar="PART=N"
     )
     while_down: Literal["go-on", "wait"] = optional(
         "More domains down than stand by: go on, or wait.",
@@ -139,8 +152,14 @@ class FaultsQuestion(Question[AnswerT_co]):
         choices=("go-on", "wait"),
         default="go-on",
     )
-    policy: Literal["go-on", "reconfigure"] = optional(
-        "After a failed GPU.", "choice", choices=("go-on", "reconfigure"), default="go-on"
+    policy: AfterFailure = optional(
+        "After a failed GPU.", "choice", choices=get_args(AfterFailure), default=GO_ON
+    )
+    block_gpus: int | None = optional(
+        "GPUs that policy replace moves as a whole.",
+        "whole",
+        low=1,
+        otherwise="the domain, or a server of it",
     )
     optics_batch: float | None = optional("Of all modules in a batch, as 5%: batch=1.", "percent")
     groups: str | Path | None = optional("Your own risk groups (.csv or .yaml).", "path")
@@ -162,6 +181,8 @@ def read_shared(asked: FaultsQuestion[Any]) -> Shared:
         check_tiers(asked, on)
         training = read_training(asked, reader, on, asked.cluster.gpus)
     books = read_books(asked.cluster, asked.books, reader)
+    if asked.cluster.span.sites is not None:
+        reader.load(LONG_HAUL_BOOKS, LONG_HAUL_BOOK)  # of cuts, whose values may be replaced
     books = replace(books, switch=reader.named(SWITCHES, asked.cluster.switch))
     rack, sizing = books.cabling.racks, sized(asked.cluster, on)
     circuit = check_circuit(reader.load(SWITCHES, asked.cluster.ocs or CIRCUIT_SWITCH))
@@ -251,8 +272,10 @@ def check_faults(asked: FaultsQuestion[Any]) -> None:
         )
     if "switches_per_rack" in asked.given and asked.cluster.gpus_per_rack is None:
         raise InputError("--switches-per-rack without --gpus-per-rack: give both")
-    if "spare_gpus" in asked.given and asked.policy != RECONFIGURE:
-        raise InputError("--spare-gpus without --policy reconfigure: give both")
+    if "spare_gpus" in asked.given and asked.policy == GO_ON:
+        raise InputError("--spare-gpus without --policy reconfigure or replace: give both")
+    if asked.block_gpus is not None and asked.policy != REPLACE:
+        raise InputError("--block-gpus without --policy replace: give both")
 
 
 def usual_years(gpus: int) -> int:
@@ -427,9 +450,10 @@ def _spares(texts: Sequence[str]) -> dict[str, int]:
     counts = {}
     for text in texts:
         kind, _, number = (part.strip() for part in text.partition("="))
-        if not number.isdecimal():
+        count = digits(number)
+        if count is None or count < 0:
             raise InputError(f"--spares {text!r}: write a part and a number, such as switch=2")
         if kind not in SPARED_KINDS:
             raise unknown_name("kind of spares", kind, SPARED_KINDS)
-        counts[kind] = int(number)
+        counts[kind] = count
     return counts

@@ -67,10 +67,10 @@ def largest_fitting(asked: Question[Any], levels: Sequence[Level]) -> str | None
             training = read_training(
                 smaller, reader, read_chip(smaller, reader), asked.cluster.gpus
             )
-            plan_search(smaller, training).best_on_all(levels)
+            if plan_search(smaller, training).fits_on_all(levels):
+                return model.name
         except NetplanError:
             continue
-        return model.name
     return None
 
 

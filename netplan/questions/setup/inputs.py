@@ -9,10 +9,12 @@ from netplan.costing.hb_gear import HB_GEAR_TOO
 from netplan.errors import InputError
 from netplan.inputs.choices import AS_PUBLISHED
 from netplan.questions.question import Question
+from netplan.records import replace
 from netplan.reports.quantities import PREFIXED, words
 from netplan.scenarios.parts import FABRICS as SCENARIO_FABRICS
 from netplan.scenarios.reading import CatalogReader
 from netplan.scenarios.scenario import OF_FABRICS
+from netplan.scenarios.span import Span
 from netplan.topologies.specs import FABRICS
 from netplan.units import PERCENT, si
 from netplan.workloads.accelerators import ACCELERATORS
@@ -42,6 +44,44 @@ def only_hb_gear(asked: Question[Any]) -> None:
         )
 
 
+def span_of(asked: Question[Any]) -> Span | None:
+    """The sites that the cluster of a question lies in; None of one site.
+
+    Parameters
+    ----------
+    asked
+        The question.
+
+    Returns
+    -------
+    Span or None
+        Without a length and ratio that stand in a file of the sites.
+
+    Raises
+    ------
+    InputError
+        If it serves, or says lengths or ratios beside a file that has them.
+    """
+    span = asked.cluster.span
+    if span.sites is None:
+        return None
+    if not asked.trains:
+        raise InputError(
+            f"--sites {span.sites} is of training: servers in several sites need nothing of each"
+            " other, so ask about each site by itself, with --gpus of its own"
+        )
+    if span.count is None:
+        for name in ("km", "ratio"):
+            kept = "sites" not in asked.given and getattr(span, name) is not None
+            if name in asked.given or kept:
+                raise InputError(
+                    f"--{name} beside --sites {span.sites}: the file says it of each pair: leave"
+                    " one out"
+                )
+        return replace(span, km=None, ratio=None)
+    return span
+
+
 def told(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Inputs as a heading names them: of a path the file alone.
 
@@ -57,18 +97,24 @@ def told(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def found_words(inputs: Mapping[str, Any]) -> str:
-    """What traffic finds of the network, where it is told; empty where it is not.
+    """What traffic finds of the network and of experts, where it is told; empty where it is not.
 
     Examples
     --------
     >>> found_words({"network_kind": "roce", "as_found": 0.45}), found_words({"gpus": 64})
     ('network of roce at 45 % of its rate', '')
+    >>> found_words({"expert_skew": "gini:0.24", "expert_placement": "eplb"})
+    'experts by gini:0.24, eplb'
     """
-    kind, share = inputs.get("network_kind"), inputs.get("as_found", 1.0)
-    if not kind and share == 1:
-        return ""
-    of_kind, part = f" of {kind}" if kind else "", f" at {100 * share:.4g} % of its rate"
-    return f"network{of_kind}{part if share < 1 else ''}"
+    kind, share, words = inputs.get("network_kind"), inputs.get("as_found", 1.0), []
+    if kind or share != 1:
+        of_kind, part = f" of {kind}" if kind else "", f" at {100 * share:.4g} % of its rate"
+        words.append(f"network{of_kind}{part if share < 1 else ''}")
+    if skew := inputs.get("expert_skew"):
+        words += [f"experts by {skew:.40}", inputs.get("expert_placement") or "shuffled"]
+        if copies := inputs.get("redundant_experts"):
+            words.append(f"{copies:,} redundant")
+    return ", ".join(words)
 
 
 def hall_words(inputs: Mapping[str, Any]) -> str:

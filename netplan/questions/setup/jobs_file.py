@@ -10,12 +10,11 @@
 A job takes the next GPUs that are free (``placement: line``), the next free HB domains in turn with
 all others that say so (``alternate``), or those that it names, in the order in which its plan
 counts them (words of `netplan.simulation.ranks`).
-
-Several jobs on one fabric: an iteration of each alone, then all of them together.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
@@ -23,20 +22,18 @@ from msgspec import Struct, field
 from netplan.arrays import Ints
 from netplan.documents import Document, read_yaml
 from netplan.errors import CatalogError, InfeasibleError, InputError, UnknownNameError
-from netplan.performance.error_bars import bar_note
-from netplan.progress import each, share_done
-from netplan.questions.answers.simulate_answer import JobRow, SimulateAnswer
-from netplan.questions.setup.degraded_links import round_note
+from netplan.progress import each
+from netplan.questions.question import Question
 from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.setup.runs import place_training
-from netplan.questions.setup.simulation_inputs import SimulationQuestion
-from netplan.records import Entry, PositiveInt, RecordError, replace
-from netplan.reports.sections import Heading
+from netplan.records import Entry, PositiveFloat, PositiveInt, RecordError
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.simulation.ranks import gpu_range
-from netplan.simulation.simulate import Job, simulate_jobs
+from netplan.simulation.simulate import Job
 from netplan.topologies.build import build_fabric
-from netplan.units import counted
+from netplan.topologies.fabric import Fabric
+from netplan.topologies.specs import FabricSpec
+from netplan.traffic.patterns import Pattern
 from netplan.workloads.accelerators import ACCELERATORS
 
 LINE, ALTERNATE = "line", "alternate"
@@ -45,7 +42,10 @@ MAX_JOBS = 1_000
 
 
 class JobEntry(Entry, frozen=True, kw_only=True):
-    """One job of a file; ``gpus`` may be left out where the placement names them."""
+    """One job of a file; ``gpus`` may be left out where the placement names them.
+
+    Where links are shared, rates of its flows are ``weight`` times those of others [1].
+    """
 
     model: str
     name: str = ""
@@ -53,6 +53,7 @@ class JobEntry(Entry, frozen=True, kw_only=True):
     batch: PositiveInt | None = None
     placement: str = LINE
     fix: dict[str, PositiveInt] = field(default_factory=dict)
+    weight: PositiveFloat = 1.0
 
 
 class JobsFile(Entry, frozen=True, kw_only=True):
@@ -192,14 +193,43 @@ def _placed(
 
 
 SAID_OF_EACH_JOB = ("model", "batch", "fixed", "placement", "groups")
-REPEATED = (
-    "All jobs begin at the same moment. Those that share links repeat their iterations until each"
-    " has ended the one under way when the last of them ended its first: times are means."
-)
 
 
-def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
-    """Simulate each job of a file alone, then all of them together.
+class PlacedJobs(Struct, frozen=True, eq=False):
+    """All jobs of a file on one fabric, by their best plans, and the GPUs that they have."""
+
+    placed: tuple[PlacedJob, ...]
+    jobs: tuple[Job, ...]
+    spec: FabricSpec
+    fabric: Fabric
+
+    @property
+    def names(self) -> list[str]:
+        """Name of each job."""
+        return [job.name for job in self.placed]
+
+    @property
+    def gpus(self) -> Ints:
+        """GPUs in use, job after job, shape (gpus,)."""
+        return np.concatenate([job.gpus for job in self.placed])
+
+
+def place_jobs(asked: Question[Any], path: Path, algorithm: Pattern) -> PlacedJobs:
+    """Plan each job of a file.
+
+    Parameters
+    ----------
+    asked
+        The question, whose fabric they share.
+    path
+        The file.
+    algorithm
+        Which pairs of a group talk.
+
+    Returns
+    -------
+    PlacedJobs
+        Jobs, and the fabric.
 
     Raises
     ------
@@ -208,53 +238,22 @@ def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
     """
     asked.refuse(SAID_OF_EACH_JOB, f"{path}, which says it of each job")
     reader = CatalogReader(asked.catalog, asked.overrides)
-    on, spec = (
-        reader.load(ACCELERATORS, asked.cluster.accelerator),
-        reader.fabric(asked.cluster.fabric, asked.cluster),
-    )
+    on = reader.load(ACCELERATORS, asked.cluster.accelerator)
+    spec = reader.fabric(asked.cluster.fabric, asked.cluster)
     fabric = build_fabric(spec, sized(asked.cluster, on))
-    graph, notes = asked.graph_of(spec, fabric.sizing)
     placed = read_jobs(path, fabric.sizing.gpus, fabric.sizing.hb_size)
-    conditions = asked.conditions(graph, np.concatenate([job_placed.gpus for job_placed in placed]))
-    jobs: list[Job] = []
-    alone_s: list[float] = []
-    for job_placed in each(placed, lambda job_placed: f"{job_placed.name} alone"):
-        run = _run_of(asked, job_placed)
-        jobs.append(Job(run.setting, run.timed, run.fabric, job_placed.gpus))
-        alone_s += simulate_jobs(jobs[-1:], graph, replace(conditions, spans=False)).times_s
-    tick = share_done("microbatches of the job with the most simulated")
-    outcome = simulate_jobs(jobs, graph, conditions, tick=tick)
-    intact_s: tuple[float | None, ...] = (None,) * len(jobs)
-    if asked.slow or asked.fail:
-        intact_s = simulate_jobs(jobs, graph, conditions.on_whole_links).times_s
-    means = zip(outcome.times_s, outcome.iterations, intact_s, strict=True)
-    rows = tuple(
-        JobRow(
-            job_placed.name, job_placed.entry.model, job.timed.plan, time_s, *mean, job.timed.error
-        )
-        for job_placed, job, time_s, mean in zip(placed, jobs, alone_s, means, strict=True)
-    )
-    links = (
-        f"fabric {spec.name}" if asked.cluster.graph is None else f"links of {asked.cluster.graph}"
-    )
-    used = sum(len(job_placed.gpus) for job_placed in placed)
-    heading = Heading(
-        f"{counted(len(rows), 'job')} on {used:,} of {asked.cluster.gpus:,} {on.name}",
-        (f"HB domains of {graph.hb_size:,}, {links}; routing {asked.routing}",),
-    )
-    inputs = asked.inputs(model=None, hb_size=graph.hb_size, set=reader.replaced())
-    bars = (*dict.fromkeys(sentence for job in jobs for sentence in bar_note(job.timed.error)),)
-    further_notes = (*bars, *round_note(asked.fail, graph, asked.routing))
-    notes = (*fabric.notes, *notes, *outcome.whole.notes, REPEATED, *further_notes)
-    return SimulateAnswer(inputs, heading, outcome.whole, jobs=rows, notes=notes)
+    jobs = []
+    for job in each(placed, lambda job: f"the plan of {job.name}"):
+        run = _run_of(asked, path, job, algorithm)
+        jobs.append(Job(run.setting, run.timed, run.fabric, job.gpus, job.entry.weight))
+    return PlacedJobs(placed, tuple(jobs), spec, fabric)
 
 
-def _run_of(asked: SimulationQuestion, job: PlacedJob) -> PlacedRun:
+def _run_of(asked: Question[Any], path: Path, job: PlacedJob, algorithm: Pattern) -> PlacedRun:
     """A job by its best plan on a fabric of its own size."""
     entry = job.entry
     given = {"model": entry.model, "batch": entry.batch, "fixed": entry.fix}
     try:
-        job_question = replace(asked.with_values(gpus=len(job.gpus), **given), jobs=None)
-        return place_training(job_question, job_question.algorithm)
+        return place_training(asked.with_values(gpus=len(job.gpus), **given), algorithm)
     except (InputError, InfeasibleError, UnknownNameError) as error:
-        raise type(error)(f"{asked.jobs}, job {job.name:.60}: {error}") from None
+        raise type(error)(f"{path}, job {job.name:.60}: {error}") from None

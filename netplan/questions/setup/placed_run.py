@@ -11,7 +11,9 @@ from netplan.performance.error_bars import bar_note
 from netplan.performance.plan import PlanTime
 from netplan.performance.plan_traffic import plan_placement, plan_traffic
 from netplan.performance.setting import Setting
+from netplan.performance.spread import OverSites, timed_over
 from netplan.questions.answers.plan_notes import model_notes, rates_note, scattering_note
+from netplan.questions.answers.screen_titles import sites_words
 from netplan.questions.setup.inputs import told
 from netplan.questions.setup.training import assumed
 from netplan.reports.sections import Heading
@@ -35,7 +37,11 @@ class TimedUse(NamedTuple):
 
 
 class PlacedRun(Struct, frozen=True):
-    """A training run placed on a fabric: what is trained by which plan, and who talks to whom."""
+    """A training run placed on a fabric: what is trained by which plan, and who talks to whom.
+
+    Where it lies in several sites, ``over`` is how long it takes there, while ``timed`` is the plan
+    in one; ``told`` says why it is over them in no other way.
+    """
 
     inputs: dict[str, object]
     spec: FabricSpec
@@ -43,6 +49,8 @@ class PlacedRun(Struct, frozen=True):
     setting: Setting
     timed: PlanTime
     algorithm: Pattern | str
+    over: OverSites | None = None
+    told: tuple[str, ...] = ()
 
     each: ClassVar[str] = "an iteration"
     """What its traffic is counted by."""
@@ -63,7 +71,14 @@ class PlacedRun(Struct, frozen=True):
     @property
     def in_short(self) -> dict[str, Any]:
         """What every answer about the run says in JSON."""
-        return self.timed.in_short() | self.timed.known_bar
+        there = self.timed_there
+        known = there.in_short() | there.known_bar
+        return known | {"over_sites": self.over.to_dict()} if self.over else known
+
+    @property
+    def timed_there(self) -> PlanTime:
+        """Its plan with the time of an iteration where it lies, over several sites or in one."""
+        return timed_over(self.timed, self.over.time) if self.over else self.timed
 
     @property
     def communication(self) -> tuple[str, float]:
@@ -96,6 +111,7 @@ class PlacedRun(Struct, frozen=True):
 
     def notes(self) -> Iterator[str]:
         """What of model and plan an answer about the traffic says."""
+        yield from self.told
         yield from self.fabric.notes
         yield from model_notes(self.setting.training.model)
         yield from scattering_note(self.setting, self.fabric.levels, self.timed)
@@ -129,11 +145,17 @@ class PlacedRun(Struct, frozen=True):
         return Heading(
             f"{what} of {inputs['model']}, batch {training.batch:,}, on"
             f" {self.fabric.sizing.gpus:,} {inputs['accelerator']}",
-            (where, how, *self._barred(timed=timed)),
+            (where, how, *self._over_words, *self._barred(timed=timed)),
         )
+
+    @property
+    def _over_words(self) -> Iterator[str]:
+        """How it lies over sites, and what it loses to their distance."""
+        if self.over is not None:
+            yield f"{sites_words(self.inputs)} {self.over.words}"
 
     def _barred(self, *, timed: bool) -> Iterator[str]:
         """What error bars mean where there are any, and the time of the plan with its own."""
         if self.timed.error:
-            takes = f"An iteration takes {self.timed.time_text}. " if timed else ""
+            takes = f"An iteration takes {self.timed_there.time_text}. " if timed else ""
             yield takes + " ".join(bar_note(self.timed.error))

@@ -25,29 +25,6 @@ PATTERN = "Pattern of the collectives."
 """Help of the input that says which pairs of a group talk."""
 
 
-def place_run(asked: Asked, algorithm: Pattern | str) -> "PlacedRun | ServedRun":
-    """The run by its best plan, training or serving.
-
-    Parameters
-    ----------
-    asked
-        The question, which says what runs on which cluster.
-    algorithm
-        Which pairs of a group talk.
-
-    Returns
-    -------
-    PlacedRun or ServedRun
-        The run on its fabric.
-
-    Raises
-    ------
-    NetplanError
-        If there is no plan.
-    """
-    return place_training(asked, algorithm) if asked.trains else place_serving(asked, algorithm)
-
-
 def place_training(asked: Asked, algorithm: Pattern | str) -> PlacedRun:
     """A training run by its best plan; if values are given, and none fits, by the fastest."""
     case, given = training_case(asked), plan_options(asked).fixed.given

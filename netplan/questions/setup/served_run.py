@@ -85,7 +85,7 @@ class ServedRun(Struct, frozen=True, eq=False):
         """Collectives of a round that several GPUs take part in, with all that they wait for."""
         for pool in self.round.pools:
             for use in pool.collectives:
-                message = np.array([use.data_bytes])
+                message = np.array([use.busiest_bytes])
                 seconds = self.case.served.collective_s(
                     use.collective, message, use.dimensions, pool.plan.cut
                 )
@@ -99,6 +99,7 @@ class ServedRun(Struct, frozen=True, eq=False):
         """What of plan and fabric an answer about the traffic says."""
         yield from self.fabric.notes
         yield from self.told
+        yield from self.plan.tier_notes()
 
     def heading(self, what: str, *, timed: bool = True) -> Heading:
         """What an answer about the run says first; its times if these are ``timed``."""
@@ -106,7 +107,8 @@ class ServedRun(Struct, frozen=True, eq=False):
         requests = f"{plan.concurrency:,.0f} requests in flight"
         where = (
             f"HB domains of {self.case.served.sizes[0]:,}, fabric {inputs['fabric']};"
-            f" {self.algorithm} collectives; stack {inputs['stack']}, {inputs['kernels']} kernels"
+            f" {self.algorithm} collectives; stack {inputs['stack']},"
+            f" {self.case.served.kernels.words}"
         )
         lines = [where, f"plan: {plan.shape}, {requests}, {plan.batch:,} of a server"]
         if timed:

@@ -6,25 +6,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, get_args
 
 from netplan.arrays import AnyInts
-from netplan.errors import InputError
+from netplan.questions.answers.congestion_answer import Design
 from netplan.questions.answers.simulate_answer import SimulateAnswer
 from netplan.questions.footprint import Footprint, footprint_of
 from netplan.questions.own_inputs import optional, several, shared
-from netplan.questions.question import NETWORK, RUNS, WEIGHED, Question
-from netplan.questions.setup.degraded_links import routing_of_left, shares_left, ways_round
+from netplan.questions.question import NETWORK, RUNS, SPAN, WEIGHED, Question
+from netplan.questions.setup.contention import MOST_CONNECTIONS, Told, design_of
+from netplan.questions.setup.degraded_links import routing_of_left, slow_parts, ways_round
+from netplan.questions.setup.own_domains import graph_of_run
 from netplan.questions.setup.runs import PATTERN, PLACED
+from netplan.questions.setup.schedules import asked_schedule
 from netplan.records import replace
-from netplan.scenarios.reading import CatalogReader
+from netplan.simulation.congestion import Contention
 from netplan.simulation.ranks import Groups
 from netplan.simulation.simulate import Conditions
-from netplan.simulation.tasks import SimulatedSchedule
-from netplan.topologies.expand import expand, switched_domain_size
+from netplan.simulation.tasks import LinkSharing, SimulatedSchedule
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
 from netplan.traffic.patterns import Pattern
-from netplan.traffic.routing import Routing
-from netplan.workloads.accelerators import ACCELERATORS
+from netplan.traffic.routing import ROUTINGS, SYNONYMS, Routing
 
 if TYPE_CHECKING:
     pass
@@ -37,12 +38,12 @@ PUBLISHED = "palm"
 class SimulationQuestion(Question[SimulateAnswer]):
     """Inputs of a simulated iteration."""
 
-    reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED | {"graph"}
+    reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED | SPAN | {"graph"}
     reads_from: ClassVar[frozenset[str]] = WEIGHED
 
     algorithm: Pattern = shared(PATTERN, "choice", choices=get_args(Pattern))
     placement: str | None = optional(
-        "Ranks' GPUs, or a file.", metavar="line|snake|FILE", otherwise="in order; wafers by tiles"
+        "line, snake, map or file.", metavar="MAP", otherwise="in order, by tiles"
     )
     groups: Groups = optional(
         "Tensor groups side by side, or strided.",
@@ -50,16 +51,39 @@ class SimulationQuestion(Question[SimulateAnswer]):
         choices=get_args(Groups),
         default="near",
     )
-    routing: Routing = shared("How messages find their way.", "choice", choices=get_args(Routing))
-    seed: int = optional("Seed of routing, and of parts that fail.", "whole", default=0, high=2**64)
+    routing: Routing = shared(
+        "Ways of messages; spray is packet spraying.", "choice", choices=ROUTINGS, synonyms=SYNONYMS
+    )
+    seed: int = optional(
+        "Seed of routing, parts that fail, jitter.", "whole", default=0, high=2**64
+    )
+    sharing: LinkSharing = optional(
+        "Links taken in turn, or shared max-min.",
+        "choice",
+        choices=get_args(LinkSharing),
+        default="booked",
+        quiet=True,
+    )
+    connections: int = optional(
+        "Queue pairs of GPUs (fluid, hashed).",
+        "whole",
+        default=1,
+        low=1,
+        high=MOST_CONNECTIONS,
+        quiet=True,
+    )
+    check_classes: bool = optional(
+        "Compare like links exactly (fluid).", "flag", default=False, quiet=True
+    )
     contention: bool = optional(
         "Nothing waits for a link.", "flag", default=True, flag="--no-contention"
     )
     full: bool = optional("Simulate microbatches that repeat, too.", "flag", default=False)
     inference: bool = optional("Forward passes alone.", "flag", default=False)
     slow: tuple[str, ...] = several(
-        "Share of its rate that is left, as leaf-spine=0.5.", flag="--slow", metavar="LINK=SHARE"
+        "Share of its rate left: leaf-spine=0.5, gpu-5=0.5.", flag="--slow", metavar="PART=SHARE"
     )
+    jitter: float = optional("Spread of computing times, as 0.02.", "real", default=0.0, quiet=True)
     fail: tuple[str, ...] = several("Fails, routes go round it: links=10, @FILE.", metavar="PART")
     jobs: str | Path | None = optional("Several jobs on the fabric, of this YAML file.", "path")
     hot: int = shared("Busiest links to name.", "whole", low=0)
@@ -79,23 +103,14 @@ class SimulationQuestion(Question[SimulateAnswer]):
                 self._with_own_batch()
             if self.training.iteration_model == PUBLISHED and self.training.recompute is None:
                 self._otherwise(recompute="full")
-            self._check_simulated()
+            asked_schedule(self)
         if self.inference:
             self.refuse({"optimizer"}, "--inference, which updates nothing")
 
-    def _check_simulated(self) -> None:
-        """Refuse a schedule that only closed forms know."""
-        if self.training.schedule is not None and self.simulated is None:
-            raise InputError(
-                f"--schedule {self.training.schedule} has closed forms alone (netplan search):"
-                f" netplan simulate runs {', '.join(get_args(SimulatedSchedule))}"
-            )
-
     @property
     def simulated(self) -> SimulatedSchedule | None:
-        """The schedule that is asked for, if any; servers have none."""
-        asked = self.training.schedule if self.trains else None
-        return next((known for known in get_args(SimulatedSchedule) if known == asked), None)
+        """The schedule that is asked for, if any."""
+        return asked_schedule(self)
 
     def _with_own_batch(self) -> None:
         """The model's own batch where none is asked for: a share a GPU is no rule of the paper."""
@@ -115,13 +130,18 @@ class SimulationQuestion(Question[SimulateAnswer]):
 
     def conditions(self, graph: FabricGraph, used: AnyInts) -> Conditions:
         """How anything is simulated on some GPUs of a graph."""
+        rates, shares = slow_parts(self.slow, graph, used)
         return Conditions(
             algorithm=self.algorithm,
             schedule=self.simulated,
             routing=routing_of_left(self.routing, graph) if self.fail else self.routing,
-            seed=self.seed,  # of the parts that fail, or of hashed paths: never of both
+            seed=self.seed,  # of jitter, and of the parts that fail or hashed paths: never of both
+            sharing=self.sharing,
+            connections=self.connections,
             contention=self.contention,
-            rates=shares_left(self.slow, graph),
+            rates=rates,
+            shares=shares,
+            jitter=self.jitter,
             routes=ways_round(self.fail, graph, used, seed=self.seed, routing=self.routing),
             trains=not self.inference,
             full=self.full,
@@ -129,24 +149,17 @@ class SimulationQuestion(Question[SimulateAnswer]):
             hot=self.hot,
         )
 
+    def design(self, shared: Contention, graph: FabricGraph, conditions: Conditions) -> Design:
+        """What contention makes of the time, as of one design of `netplan congestion`."""
+        return design_of(
+            [shared],
+            graph,
+            conditions.rates,
+            routing=self.routing,
+            connections=self.connections,
+            asked=Told(hot=self.hot),
+        )
+
     def graph_of(self, spec: FabricSpec, sizing: Sizing) -> tuple[FabricGraph, tuple[str, ...]]:
         """The fabric's own graph, or that of a file, and what was added to it."""
-        if self.cluster.graph is None:
-            return expand(spec, sizing), ()
-        from netplan.questions.setup.own_domains import with_own_domains
-        from netplan.topologies.formats.graph_files import read_graph
-
-        path = Path(self.cluster.graph)
-        read = read_graph(path, hb_size=sizing.hb_size)
-        if read.gpus < sizing.gpus:
-            raise InputError(f"--graph {path} has {read.gpus:,} GPUs, --gpus {sizing.gpus:,}")
-        if (size := switched_domain_size(read)) not in (0, sizing.hb_size):
-            raise InputError(
-                f"--graph {path} has HB domains of {size:,} GPUs, and the run is planned on domains"
-                f" of {sizing.hb_size:,}: give --hb-size {size}"
-            )
-        on = CatalogReader(self.catalog, self.overrides).load(
-            ACCELERATORS, self.cluster.accelerator
-        )
-        graph, notes = with_own_domains(read, path, on)
-        return graph.as_found(sizing.as_found), notes
+        return graph_of_run(self, spec, sizing)

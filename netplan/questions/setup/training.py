@@ -26,6 +26,7 @@ from netplan.performance.stack_memory import StackMemory
 from netplan.performance.stacks import STACKS, MemoryOfStack, MemoryRow, default_stack
 from netplan.questions.question import Question
 from netplan.questions.setup.dated_run import check_replaced, dated_run
+from netplan.questions.setup.expert_routing import expert_load, with_expert_load
 from netplan.questions.setup.inputs import told
 from netplan.questions.setup.software import (
     CALIBRATED,
@@ -40,8 +41,9 @@ from netplan.questions.setup.software import (
     without_dates,
 )
 from netplan.records import replace
+from netplan.scenarios.experts import ExpertRouting
 from netplan.scenarios.reading import CatalogReader, sized, variants
-from netplan.scenarios.scenario import USUAL_TIMES, timed_as_known
+from netplan.scenarios.scenario import USUAL_TIMES, better_times
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
@@ -458,7 +460,7 @@ def training_on(
     InputError
         If iteration model, software or accelerator do not have what is asked for.
     """
-    model, assumptions = workload
+    model, assumptions = _loaded(asked, workload[0]), workload[1]
     measured = assumptions.communication.collectives == "measured"
     training = Training.on(
         on,
@@ -469,6 +471,13 @@ def training_on(
         calibrated=calibrated_run(asked, reader, on, model, assumptions),
         links=Links.of(on, reader.load) if measured else None,
     )
+    dated = training.calibrated is not None and training.calibrated.dated is not None
+    if asked.training.routing.expert_skew is not None and not dated:
+        raise InputError(
+            f"--expert-skew {asked.training.routing.expert_skew:.60}: iteration model"
+            f" {assumptions.name} times all experts alike: leave it out, or take --iteration-model"
+            f" {USUAL_TIMES}, which knows experts under software of a date"
+        )
     training = replace(
         training,
         ignore_memory=asked.training.memory.ignore_memory,
@@ -488,6 +497,19 @@ def training_on(
         usable_bytes=on.usable_bytes,
         host_bytes_per_s=on.host_bytes_per_s,
     )
+
+
+def _loaded(asked: Asked, model: "Model | OtherModel") -> "Model | OtherModel":
+    """What is trained, with its experts loaded as asked for."""
+    routing = asked.training.routing
+    if routing == ExpertRouting():
+        return model
+    imbalance = asked.training.memory.imbalance
+    if not isinstance(model, Model):
+        expert_load(model.name, None, routing, imbalance)
+        return model
+    # An imbalance alone counts as ever, in what holds rows.
+    return with_expert_load(model, routing, 1.0 if routing.expert_skew is None else imbalance)
 
 
 def _check_used(asked: Asked, on: Accelerator, assumptions: IterationModel) -> None:
@@ -522,7 +544,7 @@ def _check_experts(asked: Asked, model: Model) -> None:
             " it out"
         )
     if experts is not None:
-        options.check_experts(experts.count)
+        options.check_experts(experts.count, experts.load)
 
 
 def read_workload(asked: Asked, reader: CatalogReader) -> Workload:
@@ -649,9 +671,8 @@ def training_inputs(asked: Asked, **resolved: object) -> dict[str, object]:
 
 def _not_by_runs(asked: Asked) -> str:
     """Why the usual iteration model would refuse what another one has no times for, too."""
-    named = asked.scenario.replace(iteration_model=USUAL_TIMES)
-    known = timed_as_known(named, (), user_roots(asked.catalog))
-    return _no_formulas(asked, USUAL_TIMES) if known != named else ""
+    other = better_times(asked.scenario, user_roots(asked.catalog))
+    return _no_formulas(asked, USUAL_TIMES) if other else ""
 
 
 def _not_as_fitted(asked: Asked) -> str:

@@ -6,7 +6,8 @@ slack, and the sum is rounded up to a length that is sold.
 
 Racks are numbered row by row. GPUs fill racks in their own order, as many as a rack can feed and
 cool. Leaves stand in the racks of their own GPUs, in racks of their own in the middle or at the end
-of each row, or with all other switches; those fill racks in the middle of the hall or at its end.
+of each row, or with all other switches; those fill racks in the middle of the hall or at its end,
+and optical circuit switches the racks after them.
 Everything is arrays: a million GPUs are placed in a second.
 """
 
@@ -18,7 +19,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from netplan.arrays import AnyInts, Bools, Floats, Ints
+from netplan.arrays import AnyInts, Bools, Floats, Ints, distinct_values
 from netplan.catalog import Catalog, Record, Sourced
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
@@ -303,12 +304,17 @@ class Rack(NamedTuple):
     position: int
 
 
+NO_PLACES: Ints = np.empty(0, np.int64)
+
+
 class Layout(Struct, frozen=True, eq=False):
     """Rack of every node of a graph, and its lowest rack unit, from 1, shape (nodes,).
 
     ``plan`` is the hall with its rows, and what its racks of GPUs hold. ``network_devices`` of the
     switches and hosts of the fabric manager stand in ``network_racks`` of their own, ``per_rack``
     to a rack at most [1]. ``note`` says where leaves stand, if not where the hall would have them.
+    Optical circuit switches, which are no nodes, have their own racks and lowest units, shape
+    (circuit switches,).
     """
 
     plan: FloorPlan
@@ -318,6 +324,8 @@ class Layout(Struct, frozen=True, eq=False):
     network_racks: int
     per_rack: int
     note: str = ""
+    circuit_rack: Ints = NO_PLACES
+    circuit_unit: Ints = NO_PLACES
 
     @property
     def per_row(self) -> int:
@@ -331,7 +339,8 @@ class Layout(Struct, frozen=True, eq=False):
 
     def racks(self) -> list[Rack]:
         """Racks that hold anything, row by row."""
-        return [self._rack(number) for number in np.unique(self.rack).tolist()]
+        used = distinct_values(np.concatenate((self.rack, self.circuit_rack)))
+        return [self._rack(number) for number in used.tolist()]
 
     def place(self, node: int) -> Place:
         """Rack and unit of a node, as a label."""
@@ -343,14 +352,21 @@ class Layout(Struct, frozen=True, eq=False):
         return {graph.node_name(node): self.place(node) for node in nodes}
 
     def cable_m(self, first: NDArray[np.integer], second: NDArray[np.integer]) -> Floats:
-        """Length of a cable between two nodes, before rounding up [m]."""
+        """Length of a cable between two nodes, before rounding up [m].
+
+        Circuit switches are numbered after all nodes.
+        """
         return self._between(first, second, self._places)
 
     @property
     def _places(self) -> tuple[Floats, Floats, Floats]:
-        """Row, place in the row and unit of every node, each of shape (nodes,)."""
-        row, column = np.divmod(self.rack, self.per_row)
-        across, along, unit = (line.astype(np.float64) for line in (row, column, self.unit))
+        """Row, place in the row and unit of all nodes, then of circuit switches, shape (all,)."""
+        rack, units = self.rack, self.unit
+        if len(self.circuit_rack):
+            rack = np.concatenate((rack, self.circuit_rack))
+            units = np.concatenate((units, self.circuit_unit))
+        row, column = np.divmod(rack, self.per_row)
+        across, along, unit = (line.astype(np.float64) for line in (row, column, units))
         return across, along, unit
 
     def _between(
@@ -418,7 +434,12 @@ def places_sold(length_m: Floats, stock_m: Floats) -> AnyInts:
 
 
 def lay_out(
-    plan: FloorPlan, graph: FabricGraph, *, switch_units: int = 1, switch_w: float = 0.0
+    plan: FloorPlan,
+    graph: FabricGraph,
+    *,
+    switch_units: int = 1,
+    switch_w: float = 0.0,
+    circuits: tuple[int, int] = (0, 1),
 ) -> Layout:
     """Put every node of a fabric into a rack of a hall.
 
@@ -430,6 +451,8 @@ def lay_out(
         The hall and the fabric.
     switch_units, switch_w
         Height of a switch, and its power with modules in all ports [U, W].
+    circuits
+        Optical circuit switches, and the height of one [1, U].
 
     Raises
     ------
@@ -473,7 +496,12 @@ def lay_out(
     apart = np.flatnonzero(others if where == "network" else others & ~leaf)
     seated = np.flatnonzero(leaf & (where != "network"))
     rowed = 0 if where == "in-rack" else len(seated)
-    counts = compute, ceil_div(len(apart), per_rack), ceil_div(rowed, per_rack)
+    mirrors, held_circuits = circuits[0], plan.switches_in_rack(circuits[1])
+    packet_racks = ceil_div(len(apart), per_rack)
+    counts = (
+        *(compute, packet_racks + ceil_div(mirrors, held_circuits)),
+        ceil_div(rowed, per_rack),
+    )
     rows = _Rows.of(plan, counts, last=where == "end-of-row")
     rows = rows.with_room(home, per_rack) if rowed else rows
     rows.check(plan)
@@ -496,14 +524,19 @@ def lay_out(
         rack[seated] = rows.compute[home]
         unit[seated] = 1 + _below(racked) * _pitch(plan, racked, taken) + nth * height
     unit[: graph.gpus] = _gpu_units(plan, racked, gpu % racked.gpus, taken)
-    network = len(np.unique(rack[apart])) + (len(np.unique(rack[seated])) if rowed else 0)
+    slot = np.arange(mirrors)
+    circuit_rack = rows.network[packet_racks + slot // held_circuits]
+    circuit_unit = 1 + slot % held_circuits * (plan.rack_units // held_circuits)
+    network = len(distinct_values(np.concatenate((rack[apart], circuit_rack))))
+    network += len(distinct_values(rack[seated])) if rowed else 0
     built = plan.changed(
         rows=plan.rows or 1 + int(rack.max(initial=0)) // rows.per_row,
         racks_per_row=rows.per_row,
         gpus_per_rack=racked.gpus,
         server=racked.server or plan.server,
     )
-    return Layout(built, rack, unit, len(apart) + rowed, network, per_rack, note)
+    places = rack, unit, len(apart) + rowed, network, per_rack, note
+    return Layout(built, *places, circuit_rack, circuit_unit)
 
 
 def _check_height(plan: FloorPlan, gpus: int) -> None:

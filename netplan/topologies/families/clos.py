@@ -581,12 +581,13 @@ class _Search(Struct, frozen=True):
         best = self._more_tiers(endpoints) if self.tiers > THREE_TIERS else None
         if best is not None and endpoints > MOST_BUNDLED:
             return best
+        order = self._preference(best) if best else None
         leaves = ceil_div(endpoints, self.ports.down)
         # Full leaves, and full pods of half a radix, always wire, so that one is found.
-        while best is None or self._least(endpoints, leaves) < self._price(best):
+        while best is None or order is None or self._least(endpoints, leaves) < order[0]:
             tree = self.over(endpoints, leaves)
-            if tree and (best is None or self._preference(tree) < self._preference(best)):
-                best = tree
+            if tree and (order is None or self._preference(tree) < order):
+                best, order = tree, self._preference(tree)
             leaves += 1
         return best
 
@@ -607,11 +608,12 @@ class _Search(Struct, frozen=True):
     def _more_tiers(self, endpoints: int) -> FatTree:
         """One plane an uplink, a tree of one tier less, over leaves of so many hosts or fewer."""
         best: FatTree | None = None
+        order: tuple[float, bool, int, int] | None = None
         trunks = self.radix // self.width
         of_plane = leaf_ports(trunks)
         for hosts in range(self.ports.down, 0, -1):
             leaves = ceil_div(endpoints, hosts)
-            if best is not None and self._least(endpoints, leaves) >= self._price(best):
+            if order is not None and self._least(endpoints, leaves) >= order[0]:
                 break
             tiers = tiers_needed(leaves, trunks, of_plane)
             if tiers >= self.tiers:
@@ -626,8 +628,8 @@ class _Search(Struct, frozen=True):
             planes = TreeTier(uplinks, first.switches, uplinks)
             ends = plane.endpoints * hosts if self.end_price and self.even else endpoints
             tree = FatTree(ends, self.radix, (bottom, planes, *above), self.width)
-            if best is None or self._preference(tree) < self._preference(best):
-                best = tree
+            if order is None or self._preference(tree) < order:
+                best, order = tree, self._preference(tree)
         assert best is not None  # noqa: S101 - full leaves always wire
         return best
 
@@ -637,11 +639,8 @@ class _Search(Struct, frozen=True):
         above = 2 * self.tiers - 3 + LINK_PORTS * (self.tiers - 1)
         return self.radix * leaves + above * links + self.end_price * endpoints
 
-    def _price(self, tree: FatTree) -> float:
-        return tree.price + self.end_price * tree.endpoints
-
     def _preference(self, tree: FatTree) -> tuple[float, bool, int, int]:
-        price = round(self._price(tree), 6)
+        price = round(tree.price + self.end_price * tree.endpoints, 6)
         return price, not tree.plain, tree.leaves, tree.tiers[1].links_each
 
 

@@ -94,12 +94,14 @@ class Product(FabricSpec, frozen=True, kw_only=True):
         for number, stride, axis in _axes(self, fabric.sizing):
             low, high, *ports = direct_links(axis.kind, axis.size)
             lines = np.arange(ceil_div(gpus, stride * axis.size) * stride, dtype=np.int64)
-            start = lines // stride * (stride * axis.size) + lines % stride
-            source, target = (np.add.outer(start, stride * end).ravel() for end in (low, high))
-            near, far = (np.add.outer(0 * start, port + end).ravel() for end in ports)
-            there = (source < gpus) & (target < gpus)
-            if there.any():
-                ends = [end[there].astype(np.int32) for end in (source, target, near, far)]
+            start = (lines // stride * (stride * axis.size) + lines % stride).astype(np.int32)
+            along = [np.asarray(stride * end, np.int32) for end in (low, high)]
+            ends = [np.add.outer(start, end).ravel() for end in along]
+            ends += [np.tile(np.asarray(port + end, np.int32), len(start)) for end in ports]
+            if gpus % (stride * axis.size):  # the last lines are not whole
+                there = (ends[0] < gpus) & (ends[1] < gpus)
+                ends = [end[there] for end in ends]
+            if len(ends[0]):
                 kind, rate = _kind(number, axis), axis.link_bytes_per_s
                 links.append(Links(kind, ends[0], ends[1], ends[2], ends[3], rate, HALL))
             port += axis.links_per_gpu

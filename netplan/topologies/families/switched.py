@@ -59,7 +59,7 @@ from netplan.topologies.families.clos import (
 )
 from netplan.topologies.graph import HALL, MANAGER, ROW, SWITCH, Medium
 from netplan.topologies.parts import DomainKind
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.specs import CatalogName, FabricSpec
 
 Oversubscription = Annotated[float, Meta(ge=1)]
 
@@ -227,6 +227,7 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
 
     shared_rails: bool = True  # whether rails of several leaves may share them, where cheaper
     planes: PositiveInt = 1  # networks of each rail, one for each part or card of a GPU's port
+    circuit_switch: CatalogName | None = None  # between GPUs and their rails
 
     def networks(self, sizing: Sizing) -> tuple[RailNetworks, ...]:
         """Which rails share a network: the cheapest way.
@@ -635,6 +636,11 @@ def _fabric(
         notes.append(
             f"Links above the leaves are trunks of {rate_gbps:g} Gb/s, each in place of"
             f" {spec.trunk_width} ports of {sizing.speed_gbps:g} Gb/s, which the radix counts."
+        )
+    if isinstance(spec, RailOnly) and spec.circuit_switch and tiers:
+        notes.append(
+            f"Circuit switches ({spec.circuit_switch}) stand between GPUs and rails: an idle GPU of"
+            " an HB domain takes the rail of a failed one on the same switches."
         )
     if ratio > 1:
         ports = leaf_ports(sizing.radix, ratio, spec.trunk_width)

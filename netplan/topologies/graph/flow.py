@@ -16,7 +16,7 @@ from msgspec import Struct
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
-from netplan.arrays import AnyInts, Bools, Floats, Ints
+from netplan.arrays import AnyInts, Bools, Floats, Ints, distinct_values
 
 Arcs = tuple[Sequence[int] | Ints, Sequence[int] | Ints, Sequence[int]]
 """Tail, head and capacity of every arc, in whole numbers; no two arcs join the same pair."""
@@ -81,7 +81,7 @@ def _scaled_flow(
     """A flow of any size, digit by digit, and where room is left."""
     tail, head, value = arcs
     key = tail * nodes + head
-    every = np.union1d(key, head * nodes + tail)
+    every = distinct_values(np.concatenate((key, head * nodes + tail)))
     capacity = np.zeros(len(every), object)
     capacity[np.searchsorted(every, key)] = value
     both, step = np.divmod(every, nodes), DIGITS - len(every).bit_length()

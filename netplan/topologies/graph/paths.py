@@ -16,7 +16,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from netplan.arrays import Ints
+from netplan.arrays import Ints, distinct_values
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph
 
@@ -157,11 +157,11 @@ def _count(fresh: Words, target_sizes: Ints, source_sizes: Ints) -> int:
     bits = np.uint64(1) << (place % WORD_BITS).astype(np.uint64)
     total = 0
     # Classes come in few sizes: count the bits between each two of them.
-    for source_size in np.unique(source_sizes).tolist():
+    for source_size in distinct_values(source_sizes).tolist():
         chosen = source_sizes == source_size
         mask = np.zeros(fresh.shape[1], np.uint64)
         np.bitwise_or.at(mask, place[chosen] // WORD_BITS, bits[chosen])
-        for target_size in np.unique(target_sizes).tolist():
+        for target_size in distinct_values(target_sizes).tolist():
             words = fresh[target_sizes == target_size] & mask
             bits_set = BITS_IN[words.view(np.uint16)].sum(dtype=np.int64)
             total += source_size * target_size * int(bits_set)

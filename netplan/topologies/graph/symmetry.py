@@ -29,7 +29,7 @@ from msgspec import Struct
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from netplan.arrays import AnyInts, Codes, Floats, Ints, Words, hash64
+from netplan.arrays import AnyInts, Codes, Floats, Ints, Words, distinct_values, hash64
 from netplan.topologies.graph import MANAGER, MEMORY, FabricGraph
 
 SEED = 20_240_207
@@ -278,7 +278,7 @@ def representatives(network: CapacityGraph) -> tuple[Ints, Ints]:
     """
     gpus = np.arange(network.gpus)
     colour = network.refined(network.plain_colours)[0][: network.gpus]
-    classes, alike = len(np.unique(colour)), gpus
+    classes, alike = len(distinct_values(colour)), gpus
     for tried, image in enumerate(_shifts(network, colour)):
         if np.count_nonzero(alike == gpus) == classes or tried * network.out.nnz > SHIFT_WORK:
             break
@@ -407,7 +407,7 @@ def _blocks(network: CapacityGraph) -> list[Ints]:
     """Partitions of the GPUs in blocks of neighbours, from single ones to all: first of each."""
     gpus, nodes, arcs = network.gpus, np.arange(network.nodes), network.out.tocoo()
     direct = (arcs.row < gpus) & (arcs.col < gpus)
-    strides = {*np.unique(np.abs(arcs.row - arcs.col)[direct])[:MAX_STRIDES].tolist()}
+    strides = {*distinct_values(np.abs(arcs.row - arcs.col)[direct])[:MAX_STRIDES].tolist()}
     if gpus <= MAX_DIVIDED_GPUS:
         strides |= {n for n in range(1, gpus + 1) if gpus % n == 0}
     lowest, fresh = np.where(nodes < gpus, nodes, gpus), nodes < gpus
@@ -417,14 +417,17 @@ def _blocks(network: CapacityGraph) -> list[Ints]:
         fresh[arcs.col[up]] = True
         np.minimum.at(lowest, arcs.col[up], lowest[arcs.row[up]])
     partitions = [nodes[:1], nodes[:gpus]]
-    for tier in np.unique(network.tier[gpus:]):
-        first = np.unique(lowest[gpus:][network.tier[gpus:] == tier])
+    for tier in distinct_values(network.tier[gpus:]):
+        first = distinct_values(lowest[gpus:][network.tier[gpus:] == tier])
         first = first[first < gpus]
         strides |= {*np.diff(first)[:1].tolist()}
         # Rails of a domain begin one GPU apart, and still lie in the same blocks.
         finer = max((partition for partition in partitions if len(partition) < gpus), key=len)
         finer = finer if len(finer) > 1 else nodes[:gpus]
-        partitions += [first, np.unique(finer[np.searchsorted(finer, first, side="right") - 1])]
+        partitions += [
+            first,
+            distinct_values(finer[np.searchsorted(finer, first, side="right") - 1]),
+        ]
     # Managers have no GPUs below.
     partitions = [partition for partition in partitions if len(partition) and partition[0] == 0]
     partitions += [np.arange(0, gpus, stride) for stride in strides if 0 < stride < gpus]

@@ -85,7 +85,7 @@ def situations(draw: st.DrawFn) -> tuple[str, str, str, ServingPlans]:
     return model, chip, software, plans(model, tensor, copies, stages=stages, count=count)
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(situations(), st.integers(1, 20_000), st.integers(1, 20_000), st.integers(1, 600))
 def test_a_longer_prompt_never_lowers_ttft(
     found: tuple[str, str, str, ServingPlans], short: int, more: int, concurrency: int
@@ -99,7 +99,7 @@ def test_a_longer_prompt_never_lowers_ttft(
         assert longer.ttft_s[0] >= ALIKE * less.ttft_s[0]
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(situations(), st.integers(1, 4096), st.floats(1, 2000), st.floats(1, 2000))
 def test_more_requests_never_lower_tpot_nor_ttft(
     found: tuple[str, str, str, ServingPlans], prompt: int, few: float, more: float
@@ -112,7 +112,7 @@ def test_more_requests_never_lower_tpot_nor_ttft(
         assert all_of.ttft_s[0] >= ALIKE * fewer.ttft_s[0]
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(situations(), st.integers(1, 4096), st.floats(1, 2000), st.integers(2, 4))
 def test_more_servers_are_never_slower(
     found: tuple[str, str, str, ServingPlans], prompt: int, concurrency: float, times: int
@@ -125,7 +125,7 @@ def test_more_servers_are_never_slower(
     assert several.ttft_s[0] <= one.ttft_s[0] / ALIKE
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(
     situations(),
     st.sampled_from(["hb_bytes_per_s", "network_bytes_per_s", "memory_bytes"]),

@@ -45,7 +45,7 @@ def every_plan(served: ServingCase, requests: float, gpus: int = 16) -> ServingR
     return aggregated(served, plans, requests)
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(MODEL, KERNELS, st.integers(1, 40_000), st.integers(1, 5000), st.integers(1, 2000))
 def test_longer_prompts_and_more_requests_never_help(
     name: str, kernels: KernelSource, prompt: int, more: int, requests: int
@@ -62,7 +62,7 @@ def test_longer_prompts_and_more_requests_never_help(
     assert (fuller.tpot_s >= short.tpot_s * (1 - SLACK)).all()
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(MODEL, KERNELS, st.integers(1, 30_000), st.integers(1, 300), st.integers(1, 5000))
 def test_parts_are_the_whole(
     name: str, kernels: KernelSource, prompt: int, output: int, requests: int
@@ -81,7 +81,7 @@ def test_parts_are_the_whole(
 BETTER = ("memory_bytes_per_s", "hb_bytes_per_s", "network_bytes_per_s", "memory_bytes", "gpus")
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(
     MODEL, st.sampled_from(BETTER), st.floats(1, 4), st.integers(1, 500), st.sampled_from([8, 16])
 )

@@ -89,7 +89,7 @@ def pool(gpus: int) -> tuple[Levels, ...]:
         name
         for name in FABRICS.paths()
         # Others take sizes of their own only.
-        if name not in ("bcube", "frontier", "ring-8-mesh-16", "palm-wafer")
+        if name not in ("bcube", "frontier", "ring-8-mesh-16", "palm-wafer", "grayskull")
     ]
     for name in names:
         for hb_size in (1, 8, 24):

@@ -57,6 +57,7 @@ jobs:
         ("jobs:\n- {name: x, model: a, gpus: 8}\n- {name: x, model: b, gpus: 8}\n",
          ":3: a job before it is called x, too"),
         ("jobs:\n- {gpus: 8}\n", "model is missing"),
+        ("jobs:\n- {model: a, gpus: 8, weight: 0}\n", ":2: jobs.0.weight: got 0: input"),
         ("jobs:\n- {model: a, gpu: 8}\n", "unknown key"),
         ("jobs:\n- {model: a, gpus: -8}\n", "greater than 0"),
     ],

@@ -23,7 +23,10 @@ EXPERTS = {
     "fixed": {"pipeline": 1},
 }
 APART = EXPERTS | {"disaggregated": True, "fixed": {"tensor": 1, "pipeline": 1}}
-SPREAD = EXPERTS | {"fixed": {"tensor": 2, "attention-data": 8, "expert": 8, "pipeline": 1}}
+SPREAD = EXPERTS | {
+    "fixed": {"tensor": 2, "attention-data": 8, "expert": 8, "pipeline": 1},
+    "any_plan": True,
+}
 ACROSS = DENSE | {"fixed": {"tensor": 16, "pipeline": 2}}
 ON = {"gpus": 64, "accelerator": "h200", "prompt": 1024, "output": 512}
 WIDE = DENSE | {"fixed": {"tensor": 16, "pipeline": 1}}

@@ -1,0 +1,1 @@
+"""Post-training by reinforcement: lengths of answers, rollouts, weights sent, one step."""

@@ -1,0 +1,286 @@
+"""Printed figures of post-training against formulas that need no plan.
+
+=========  ========================================================================================
+identity   printed phases add up to the printed step, always a little short of it; printed tokens a
+           second and GPU are those of the answers, of which the tables take padded or summed ones
+bytes      of a delta of changed weights; compression is not counted
+bound      no printed synchronisation is faster than the wire; software is 2.6 to 29 times slower
+direction  overlapping helps, by no more than the trainer's work leaves (`speed_up_limit`)
+=========  ========================================================================================
+
+Printed steps of runs on a model of servers and trainers need their plans, and stand here for that
+alone: ``reports/published/post-training.csv`` has them, with seconds that are no transfer of every
+byte (0.12 and 0.02 s for 15 GB) or lack their GPUs.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+
+from netplan.performance.posttraining.schedules import Phases, speed_up_limit, step_seconds
+from netplan.performance.posttraining.synchronisation import (
+    WIRE_BYTES,
+    Receivers,
+    SyncLinks,
+    Weights,
+    sync_bound_s,
+    sync_bytes,
+)
+from netplan.published.checks import Check, check, in_order, published
+from netplan.units import GIGA, MEGA, PERCENT
+from netplan.workloads.accelerators import ACCELERATORS
+
+TABLE = "post-training"
+PHASES_WITHIN, TOKENS_WITHIN = 0.10, 0.20
+"""How far printed phases and printed tokens may be off their sums [1]."""
+
+CHANGED = 0.01
+"""Share of the weights that a step changes, as Hugging Face has it of a delta [1]."""
+
+DOMAIN_GPUS, UNNAMED = 8, "h100-80gb"
+"""HB domain of printed synchronisations, and the GPU of one that names none."""
+
+GIB = 2**30
+
+SHORT = (
+    "phases as printed: what is between them (other seconds of the step) is in no column, so that"
+    " their sum is short"
+)
+PADDED = (
+    "answers x mean length over GPUs and seconds: the table averages five steps, and takes padded"
+    " or summed tokens"
+)
+AT_LEAST = "a bound: what the wire needs; software sends tensor by tensor, or through the host"
+UNCOMPRESSED = (
+    "the formula at 1 % changed weights, bf16 and an int32 index; compression not counted"
+)
+OTHER_RUNS = (
+    "lengths, phases and frameworks of both runs differ: the sign holds, and the limit where the"
+    " phases are printed"
+)
+
+Rows = Mapping[str, str]
+
+
+def posttraining_checks() -> Iterator[Check]:
+    """Sums, bytes, bounds and directions of post-training.
+
+    Yields
+    ------
+    Check
+        Steps by their phases, tokens, bytes, synchronisations, then what overlapping brings.
+    """
+    yield from _phases()
+    yield from _tokens()
+    yield from _bytes()
+    yield from _bounds()
+    yield from _directions()
+
+
+@cache
+def _rows() -> tuple[Rows, ...]:
+    return tuple(published(TABLE))
+
+
+def _source(row: Rows) -> str:
+    return f"{row['source']}, {row['where']}"
+
+
+def _runs(kind: str) -> dict[str, list[Rows]]:
+    """Rows of a kind by their run."""
+    runs: defaultdict[str, list[Rows]] = defaultdict(list)
+    for row in _rows():
+        if row["kind"] == kind:
+            runs[row["id"].rpartition(".")[0]].append(row)
+    return dict(runs)
+
+
+def _seconds(rows: Sequence[Rows]) -> dict[str, float]:
+    return {row["quantity"]: float(row["printed"]) for row in rows}
+
+
+def _phases_of(printed: Mapping[str, float]) -> Phases:
+    """Phases of a run: of pools apart what the trainer waits stands for the rollouts."""
+    apart = "wait_s" in printed
+    return Phases(
+        rollout=printed["wait_s" if apart else "gen_s"],
+        score=printed.get("old_log_prob_s", 0.0),
+        train=printed["update_s"],
+    )
+
+
+def _phases() -> Iterator[Check]:
+    """Printed phases in turn against the printed step."""
+    for run, rows in _runs("breakdown").items():
+        printed = _seconds(rows)
+        sum_s = float(step_seconds("sync", _phases_of(printed)))
+        off = sum_s / printed["step_s"] - 1
+        yield check(
+            f"{run}: sum of phases, s",
+            _source(rows[0]),
+            f"{printed['step_s']:g}",
+            f"{sum_s:.4g}",
+            SHORT,
+            same=False,
+            met=-PHASES_WITHIN <= off <= 0,
+            gap=off,
+        )
+
+
+def _tokens() -> Iterator[Check]:
+    """Printed tokens a second and GPU against answers, lengths and the step."""
+    for run, rows in _runs("step").items():
+        printed, row = _seconds(rows), rows[0]
+        tokens = float(row["answers"]) * float(row["mean_tokens"])
+        rate = tokens / printed["step_s"] / float(row["gpus"])
+        off = rate / printed["tokens_per_s_per_gpu"] - 1
+        yield check(
+            f"{run}: tokens/s/GPU",
+            _source(row),
+            f"{printed['tokens_per_s_per_gpu']:g}",
+            f"{rate:.4g}",
+            PADDED,
+            same=False,
+            met=abs(off) <= TOKENS_WITHIN,
+            gap=off,
+        )
+
+
+def _bytes() -> Iterator[Check]:
+    """Bytes of deltas."""
+    by_id = {row["id"]: row for row in _rows()}
+    small = Weights(0.6 * GIGA, 0.0, WIRE_BYTES["bf16"])
+    receiver = Receivers(copies=1, copy_gpus=1)
+    ours = sync_bytes(small, receiver, "delta", CHANGED).total / MEGA
+    low, high = (by_id[f"delta-trl-0.6b-{end}"] for end in ("low", "high"))
+    yield check(
+        "qwen3-0.6b: changed weights of a step, MB",
+        _source(low),
+        f"{low['printed']} to {high['printed']}",
+        f"{ours:.0f}",
+        UNCOMPRESSED,
+        same=False,
+        met=float(high["printed"]) <= ours,
+        gap=ours / float(high["printed"]) - 1,
+    )
+    row = by_id["delta-pulse"]
+    large = Weights(float(row["params_b"]) * GIGA, 0.0, WIRE_BYTES["bf16"])
+    ours = sync_bytes(large, receiver, "delta", CHANGED).total / MEGA
+    yield check(
+        "7B: changed weights of a step, compressed, MB",
+        _source(row),
+        f"{row['printed']} (compressed)",
+        f"{ours:.0f}",
+        UNCOMPRESSED,
+        same=False,
+        met=float(row["printed"]) <= ours,
+    )
+    whole, delta = by_id["delta-fireworks-full"], by_id["delta-fireworks"]
+    weights = Weights(float(whole["params_b"]) * GIGA, 0.0, WIRE_BYTES["fp8"])
+    yield check(
+        "1T: whole checkpoint in fp8, GiB",
+        _source(whole),
+        whole["printed"],
+        f"{weights.copy_bytes / GIB:.0f}",
+        "a model of 1T parameters, which are not printed to the digit: 1,024 GiB are 1.10 of them",
+        same=False,
+        met=weights.copy_bytes / GIB <= float(whole["printed"]),
+        gap=weights.copy_bytes / GIB / float(whole["printed"]) - 1,
+    )
+    share = float(delta["printed"]) / float(whole["printed"])
+    yield check(
+        "1T: mean delta over the whole, %", _source(delta), "1.98", f"{PERCENT * share:.2f}"
+    )
+
+
+def _bounds() -> Iterator[Check]:
+    """Least seconds of printed synchronisations."""
+    for row in _rows():
+        if row["kind"] != "sync" or row["grade"] != "bound":
+            continue
+        least_s = _least_s(row)
+        times = float(row["printed"]) / least_s
+        yield check(
+            f"{row['id']}: new weights of {row['model']} to {row['rollout_gpus']} GPUs, s",
+            _source(row),
+            row["printed"],
+            f"at least {least_s:.3g} (printed {times:.3g} times that)",
+            AT_LEAST,
+            same=False,
+            met=least_s <= float(row["printed"]),
+        )
+
+
+def _least_s(row: Rows) -> float:
+    """The bound of a printed synchronisation; who sends is as many as receive where not printed."""
+    on = ACCELERATORS.load(row["accelerator"] or UNNAMED)
+    gpus = int(row["rollout_gpus"])
+    plan = row["rollout_plan"]
+    copy_gpus = int(plan.removeprefix("TP")) if plan else gpus
+    weights = Weights(float(row["params_b"]) * GIGA, 0.0, WIRE_BYTES[row["precision_rollout"]])
+    to = Receivers(copies=gpus // copy_gpus, copy_gpus=copy_gpus, domain=DOMAIN_GPUS)
+    sent = sync_bytes(weights, to, "sharded" if row["mode"] == "sharded" else "full")
+    links = SyncLinks(
+        senders=1 if row["id"].endswith(".nccl") else int(row["train_gpus"] or gpus),
+        nic_bytes_per_s=on.network_bytes_per_s,
+        hb_bytes_per_s=on.hb_bytes_per_s,
+    )
+    return sync_bound_s(sent, to, links)
+
+
+def _directions() -> Iterator[Check]:
+    """What overlapping brings, below its limit; and that more staleness brings less and less."""
+    runs = _runs("breakdown")
+    for run, rows in runs.items():
+        speed_up = _seconds(rows).get("speedup")
+        if speed_up is None:
+            continue
+        printed = _seconds(runs[f"{run.rpartition('-')[0]}-sync"])
+        limit = float(speed_up_limit(printed["step_s"], printed["update_s"]))
+        beyond = (
+            "the trainer is faster on half of the GPUs than colocated on all: no model of pools"
+            " gives that"
+        )
+        yield check(
+            f"{run}: speed-up against sync",
+            _source(rows[0]),
+            f"{speed_up:g}",
+            f"{limit:.3g} at most",
+            OTHER_RUNS if speed_up <= limit else beyond,
+            same=False,
+            met=speed_up > 1,
+        )
+    stale = [
+        (float(runs[name][0]["staleness"]), _seconds(runs[name])["step_s"])
+        for name in ("verl-fa7-128-stream", "verl-fa7-128-stale01", "verl-fa7-128-stale03")
+    ]
+    stale.append((0.5, _seconds(runs["verl-fa7-128-async"])["step_s"]))
+    shares, steps_s = zip(*stale, strict=True)
+    phases = _phases_of(_seconds(runs["verl-fa7-128-stream"]))
+    ours = step_seconds("async", phases, shares)
+    yield check(
+        "verl-fa7-128: steps by the share of answers that may be stale, s",
+        _source(runs["verl-fa7-128-stream"][0]),
+        ", ".join(f"{step:.0f}" for step in steps_s),
+        ", ".join(f"{step:.0f}" for step in ours.tolist()),
+        "phases of the run that lets none be stale; gains end early, at the printed 0.3",
+        same=False,
+        met=in_order(steps_s, ours),
+    )
+    for model, (sync, overlapped) in _hours().items():
+        yield check(
+            f"{model}: hours of 1,000 steps, sync over async",
+            _source(sync),
+            f"{float(sync['printed']) / float(overlapped['printed']):.2f}",
+            "above 1",
+            OTHER_RUNS,
+            same=False,
+            met=float(sync["printed"]) > float(overlapped["printed"]),
+        )
+
+
+def _hours() -> dict[str, tuple[Rows, Rows]]:
+    """Runs of which hours are printed, sync and async, by their model."""
+    rows = [row for row in _rows() if row["kind"] == "run"]
+    pairs = zip(rows[::2], rows[1::2], strict=True)
+    return {sync["model"]: (sync, overlapped) for sync, overlapped in pairs}

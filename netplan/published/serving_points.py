@@ -1,0 +1,307 @@
+"""Printed throughput of serving against serving plans, as each point ran.
+
+The points stand in `reports/published/serving-points.csv`: a model with its weights and cache as
+they ran, GPUs and how they share it, requests, and tokens of output a second and GPU. They are of
+three kinds, which `scenario` tells:
+
+- *offline*: all requests come at once, and tokens count over the whole run (71 points of
+  TensorRT-LLM's overview). Classes: dense models, gpt-oss, other mixtures of experts;
+- *static batches*: some prompts start together, and nothing else comes;
+- *closed loops*: a number of requests is always in flight.
+
+Nothing is fitted to classes: a class has its geometric mean of predicted over printed tokens a
+second, and its median error.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Literal
+
+import numpy as np
+from msgspec import Struct, convert
+
+from netplan.arrays import Floats
+from netplan.inputs.choices import KernelSource, ServingFormat
+from netplan.levels import Level
+from netplan.performance.serving.bars import serving_bars
+from netplan.performance.serving.cases import Software, domain_levels, formats_of, serving_case
+from netplan.performance.serving.outcomes import (
+    Requests,
+    ServingCase,
+    aggregated,
+    decode_steps,
+    finite,
+    prefills,
+)
+from netplan.performance.serving.plans import ServingPlans
+from netplan.performance.stacks import SERVING_STACKS
+from netplan.published.checks import Check, check, published
+from netplan.published.measured_serving import OWN
+from netplan.records import PositiveFloat, PositiveInt
+from netplan.scenarios.reading import sizing_on
+from netplan.topologies.build import build_fabric
+from netplan.topologies.fabric import MIN_GPUS
+from netplan.topologies.specs import FABRICS
+from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.models import MODELS
+
+TABLE = "serving-points"
+OFFLINE, STATIC, LOOP = "offline", "static batch", "closed loop"
+"""How scenarios begin."""
+
+BALANCED = ("deepseek-r1",)
+"""Models whose printed configuration lets copies of attention start prompts together
+(attention_dp_config, enable_balance)."""
+
+RADIX = 64
+"""Ports of switches, of which a torus has none [1]."""
+
+OfflineClass = Literal["dense", "gpt-oss", "other experts"]
+
+
+class PrintedPoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One printed point.
+
+    Parameters
+    ----------
+    model, accelerator, gpus
+        Names in the catalogs, and GPUs of the whole.
+    software, software_date
+        What served, and when as far as it is known.
+    precision, weights_as_run, cache
+        As it is asked for, and what weights and cache were.
+    tensor, pipeline, attention_data, expert
+        Degrees.
+    prompt, output
+        Tokens.
+    requests, concurrency
+        In all, and in flight, if printed [1].
+    tokens_per_s_per_gpu
+        Tokens of output a second and GPU [1/s].
+    ttft_s, tpot_s
+        If printed [s].
+    scenario, source
+        How it ran, and where it is printed.
+    """
+
+    model: str
+    accelerator: str
+    gpus: PositiveInt
+    software: Literal["TensorRT-LLM", "vLLM"]
+    software_date: str
+    precision: ServingFormat
+    weights_as_run: str
+    cache: ServingFormat | None = None
+    tensor: PositiveInt
+    pipeline: PositiveInt
+    attention_data: PositiveInt
+    expert: PositiveInt = 1
+    prompt: PositiveInt
+    output: PositiveInt
+    requests: PositiveInt | None = None
+    concurrency: PositiveInt | None = None
+    tokens_per_s_per_gpu: PositiveFloat
+    ttft_s: PositiveFloat | None = None
+    tpot_s: PositiveFloat | None = None
+    scenario: str
+    source: str
+
+    @property
+    def kind(self) -> OfflineClass:
+        """Class of its model."""
+        if MODELS.load(self.model).experts is None:
+            return "dense"
+        return "gpt-oss" if self.model.startswith("gpt-oss") else "other experts"
+
+
+@cache
+def printed_points() -> tuple[PrintedPoint, ...]:
+    """All points of the table, in its order.
+
+    Examples
+    --------
+    >>> points = printed_points()
+    >>> len(points), sum(point.scenario.startswith(OFFLINE) for point in points)
+    (85, 71)
+    """
+    rows = ({name: text for name, text in row.items() if text} for row in published(TABLE))
+    return tuple(convert(row, PrintedPoint, strict=False) for row in rows)
+
+
+def predicted_rates(points: Sequence[PrintedPoint], kernels: KernelSource | None = None) -> Floats:
+    """Tokens a second and GPU of points, each as it ran, shape (points,) [1/s]."""
+    alike: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
+    for place, point in enumerate(points):
+        same = (point.model, point.accelerator, point.precision, point.cache, point.software)
+        alike[*same, point.scenario.split()[0]].append(place)
+    rates = np.empty(len(points))
+    for index in alike.values():
+        rates[index] = _alike([points[place] for place in index], kernels)
+    return rates
+
+
+def _alike(points: Sequence[PrintedPoint], kernels: KernelSource | None) -> Floats:
+    """Rates of points of one model on one kind of system that ran in one way."""
+    first = points[0]
+    chip, model = ACCELERATORS.load(first.accelerator), MODELS.load(first.model)
+    numbers = ("prompt", "output", "requests", "concurrency", "gpus")
+    prompt, output, requests, concurrency, gpus = (
+        np.array([getattr(point, name) or np.nan for point in points]) for name in numbers
+    )
+    stack = SERVING_STACKS.load(OWN[first.software])
+    if first.model in BALANCED:
+        stack = stack.changed(balance=True)
+    software = Software(stack, kernels)
+    if not chip.torus_dimensions:
+        levels: Sequence[Level] = domain_levels(chip, chip.hb_size)
+    else:
+        spec = FABRICS.load(f"torus-{chip.torus_dimensions}d")
+        levels = build_fabric(
+            spec, sizing_on(chip, gpus=max(first.gpus, MIN_GPUS), radix=RADIX)
+        ).levels
+    software = Software(stack, kernels)
+    case = serving_case(
+        chip,
+        model,
+        levels,
+        Requests(prompt, output),
+        formats_of(chip, model, first.precision, first.cache, software),
+        software,
+    )
+    degrees = ("tensor", "attention_data", "expert", "pipeline")
+    rows = [[getattr(point, name) for name in degrees] + [1] for point in points]
+    plans = ServingPlans(*np.array(rows, dtype=np.int64).T)
+    if first.scenario.startswith(OFFLINE):
+        rates = finite(case, plans, requests).tokens_per_s
+    elif first.scenario.startswith(STATIC):
+        rates = concurrency * output / _batch_s(case, plans, concurrency)
+    else:
+        rates = aggregated(case, plans, concurrency).tokens_per_s
+    per_gpu: Floats = rates / gpus
+    return per_gpu
+
+
+def _batch_s(case: ServingCase, plans: ServingPlans, batch: Floats) -> Floats:
+    """Time of a batch that starts at once and that nothing joins [s]."""
+    prompts_s = batch * prefills(case, plans, batch).each_s
+    steps_s = (case.requests.output - 1) * decode_steps(case, plans, batch).step_s
+    whole_s: Floats = case.stack.prompt_s + prompts_s + steps_s
+    return whole_s
+
+
+class ClassErrors(Struct, frozen=True):
+    """Predicted over printed tokens a second of a class of points [1].
+
+    Parameters
+    ----------
+    group
+        The class.
+    points
+        How many it has.
+    ratio
+        Geometric mean.
+    error
+        Median of absolute errors.
+    """
+
+    group: str
+    points: int
+    ratio: float
+    error: float
+
+
+@cache
+def offline_errors(kernels: KernelSource | None = None) -> tuple[ClassErrors, ...]:
+    """Errors of offline points: all of them, then each class."""
+    points = [point for point in printed_points() if point.scenario.startswith(OFFLINE)]
+    ratios = predicted_rates(points, kernels) / _printed(points)
+    kinds = np.array([point.kind for point in points])
+    groups: Mapping[str, Floats] = {
+        "all": ratios,
+        **{kind: ratios[kinds == kind] for kind in ("dense", "gpt-oss", "other experts")},
+    }
+    return tuple(class_errors(group, some) for group, some in groups.items())
+
+
+def class_errors(group: str, ratios: Floats) -> ClassErrors:
+    """Errors of one class, of predicted over printed values.
+
+    Examples
+    --------
+    >>> class_errors("two", np.array([0.5, 2.0]))
+    ClassErrors(group='two', points=2, ratio=1.0, error=0.75)
+    """
+    mean = float(np.exp(np.log(ratios).mean()))
+    return ClassErrors(group, len(ratios), mean, float(np.median(np.abs(ratios - 1))))
+
+
+def _printed(points: Sequence[PrintedPoint]) -> Floats:
+    return np.array([point.tokens_per_s_per_gpu for point in points])
+
+
+TITLE = "Printed points of serving"
+WITHIN = 0.92, 1.08
+"""Geometric means of predicted over printed tokens a second that a class is held to [1]."""
+
+HOLDS = 0.85, 0.95
+"""Shares of points with their model left out that bars are held to [1]."""
+
+MOST_ERROR: Mapping[str, float] = {"dense": 0.06, "gpt-oss": 0.14, "other experts": 0.14}
+"""Median errors that a class is held to [1]."""
+
+WHY: Mapping[str, str] = {
+    "MI300X": "no kernel of MI300X was measured, and its only source is of unknown date: answers"
+    " print a bar of 0.5 to 1.1 on tokens a second from 32 requests on",
+    "TPU": "no kernel of TPUs was measured: answers print a bar of 0.65 to 1.15 on tokens a second",
+}
+"""Why points of chips without tables are off."""
+
+
+def printed_point_checks() -> Iterator[Check]:
+    """Geometric means and median errors of classes, and points of chips without tables."""
+    for errors in offline_errors()[1:]:
+        low, high = WITHIN
+        yield check(
+            f"offline, {errors.group} ({errors.points} points): predicted over printed tokens/s",
+            f"{TITLE}, offline",
+            f"{low} to {high}",
+            f"{errors.ratio:.2f}",
+            met=low <= errors.ratio <= high,
+            gap=errors.ratio - 1,
+        )
+        most = MOST_ERROR[errors.group]
+        yield check(
+            f"offline, {errors.group} ({errors.points} points): median error, %",
+            f"{TITLE}, offline",
+            f"at most {100 * most:.0f}",
+            f"{100 * errors.error:.1f}",
+            met=errors.error <= most,
+            gap=errors.error,
+        )
+    for bar in serving_bars():
+        if bar.quantity != "tpot":
+            continue
+        low, high = HOLDS
+        share = bar.held_wide or 0.0
+        yield check(
+            f"bar of TPOT, {bar.kind}: share of points held with their model left out, %",
+            f"{TITLE}, bars",
+            f"{100 * low:.0f} to {100 * high:.0f}",
+            f"{100 * share:.0f} (not widened {100 * (bar.held or 0.0):.0f})",
+            met=low <= share <= high,
+            gap=share - 0.9,
+        )
+    others = [point for point in printed_points() if not point.scenario.startswith(OFFLINE)]
+    for point, rate in zip(others, predicted_rates(others), strict=True):
+        chip = "TPU" if point.accelerator.startswith("tpu") else "MI300X"
+        printed = point.tokens_per_s_per_gpu
+        yield check(
+            f"{point.model} on {point.gpus} {point.accelerator}, {point.prompt:,}/{point.output:,},"
+            f" {point.concurrency} requests: tokens/s a GPU",
+            f"{TITLE}, {chip}",
+            f"{printed:.1f}",
+            f"{rate:.1f}",
+            WHY[chip],
+            gap=rate / printed - 1,
+        )

@@ -1,0 +1,370 @@
+"""``netplan congestion``: how much slower traffic is where its flows share links."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, NamedTuple, cast, get_args
+
+import numpy as np
+
+from netplan.arrays import Floats
+from netplan.errors import InputError
+from netplan.progress import each
+from netplan.questions.answers.congestion_answer import CongestionAnswer, Design, marked
+from netplan.questions.asking import asks
+from netplan.questions.money.useful_hours import LifeCost, life_cost
+from netplan.questions.own_inputs import optional, several, shared
+from netplan.questions.question import NETWORK, PRICES, RUNS, Question
+from netplan.questions.setup.contention import (
+    MOST_CONNECTIONS,
+    SharedRun,
+    Told,
+    design_of,
+    rates_of,
+    shared_run,
+)
+from netplan.questions.setup.degraded_links import (
+    check_degraded,
+    round_note,
+    routing_of_left,
+    shares_left,
+    ways_round,
+)
+from netplan.questions.setup.inputs import refuse_two_networks, require_least
+from netplan.questions.setup.messages_file import message_rows
+from netplan.questions.setup.own_domains import graph_of_run, with_own_domains
+from netplan.questions.setup.runs import PLACED
+from netplan.records import replace
+from netplan.scenarios.reading import CatalogReader, sized
+from netplan.simulation.congestion import (
+    PATTERNS,
+    Contention,
+    FabricLinks,
+    Transport,
+    pattern_flows,
+    share_messages,
+    share_pattern,
+    with_connections,
+)
+from netplan.simulation.fluid import Collectives, Row
+from netplan.simulation.links import RunRouting
+from netplan.simulation.simulate import Conditions
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.graph import FabricGraph
+from netplan.topologies.specs import FabricSpec
+from netplan.traffic.flow_paths import PathRouter, Way, has_choices
+from netplan.traffic.patterns import Pattern
+from netplan.traffic.routing import ROUTINGS, SYNONYMS, Routing
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+
+STATIC = "static"
+ITERATION = "iteration"
+"""Traffic of a training run by its best plan."""
+
+PATTERN: Pattern = "hierarchical"
+"""Which pairs of a collective of an iteration talk."""
+
+NO_GPUS = np.empty(0, np.int64)
+"""Messages say themselves which GPUs they need."""
+
+Draw = Callable[[int], Contention]
+"""From the seed of paths to what traffic takes on them."""
+
+
+class _Network(NamedTuple):
+    """A fabric of one oversubscription, and what it is made from; no spec of a graph of a file."""
+
+    ratio: float | None
+    graph: FabricGraph
+    spec: FabricSpec | None = None
+    sizing: Sizing | None = None
+    run: SharedRun | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Congestion(Question[CongestionAnswer]):
+    """Show how much slower traffic is where flows share links.
+
+    Flows share links max-min fairly. The traffic is that of a training iteration by its best plan,
+    a pattern over all GPUs, or the messages of a file; the links are those of a fabric, or of a
+    graph from a file.
+
+    Raises
+    ------
+    NetplanError
+        If an input is not allowed, or a message has no path.
+
+    Examples
+    --------
+    A permutation that is hashed over a fat tree waits for the unluckiest of its links.
+
+    >>> answer = congestion("hgx-h100", gpus=256, radix=16, fabric="fat-tree", draws=5,
+    ...     traffic="permutation")
+    >>> [(design.routing, design.slowdown_p50) for design in answer.designs]
+    [('hashed', 3.997), ('ecmp', 1.0)]
+    """
+
+    command: ClassVar[str] = "congestion"
+    examples: ClassVar[tuple[str, ...]] = (
+        "netplan congestion hgx-h100 --gpus 1024 --model gpt-146b --draws 5",
+        "netplan congestion hgx-h100 --gpus 1024 --traffic permutation",
+        "netplan congestion hgx-h100 --gpus 1024 --traffic ring --routing static --routing spray",
+        "netplan congestion --gpus 1024 --traffic ring --oversubscription 1 --oversubscription 4",
+        "netplan congestion hgx-h100 --gpus 1024 --traffic permutation --connections 8",
+        "netplan congestion hgx-h100 --gpus 1024 --traffic messages.csv --slow leaf-spine=0.5",
+    )
+
+    reads: ClassVar[frozenset[str]] = (
+        NETWORK | RUNS | PLACED | PRICES | {"graph", "switch", "cards", "economics", "gpu_hour"}
+    )
+    varies: ClassVar[tuple[str, ...]] = ("oversubscription",)
+
+    traffic: str = optional(
+        f"Who sends: {', '.join((ITERATION, *PATTERNS))}, or messages (.csv).",
+        metavar="PATTERN|FILE",
+        default=ITERATION,
+    )
+    message_bytes: float = optional(
+        "Of a message of a pattern.",
+        "size",
+        flag="--bytes",
+        metavar="SIZE",
+        default=256e6,
+        low=1,
+        high=1e15,
+        unit="B",
+    )
+    routing: tuple[str, ...] = several(
+        "Ways; spray is packet spraying.",
+        "choice",
+        choices=(*ROUTINGS, STATIC),
+        synonyms=SYNONYMS,
+        otherwise="hashed, spray",
+    )
+    seed: int = optional("First seed of hashed paths and patterns.", "whole", default=0, high=2**32)
+    draws: int = optional("Seeds of hashed paths.", "whole", default=20, low=1, high=10_000)
+    connections: int = optional(
+        "Queue pairs of each pair of GPUs.", "whole", default=1, low=1, high=MOST_CONNECTIONS
+    )
+    transport: Transport = optional(
+        "Queues behind the bar.", "choice", choices=get_args(Transport), default="ecn"
+    )
+    collectives: Collectives | None = optional(
+        "Flows.", "choice", choices=("coupled", "steps"), otherwise="steps of files"
+    )
+    percentile: float = optional(
+        "Of the seeds, in the column bad [%].", "real", default=99.0, low=1, high=100
+    )
+    hot: int = shared("Hottest links to name.", "whole", low=0)
+    slow: tuple[str, ...] = several(
+        "Share of its rate that is left, as leaf-spine=0.5.", flag="--slow", metavar="LINK=SHARE"
+    )
+    fail: tuple[str, ...] = several("Fails, routes go round it: links=10, @FILE.", metavar="PART")
+    jobs: str | Path | None = optional("Several jobs on the fabric, of this YAML file.", "path")
+    check_classes: bool = optional(
+        "Compare like links and flows exactly.", "flag", default=False, quiet=True
+    )
+
+    def ask(self) -> CongestionAnswer:
+        """Let the traffic share the links of every design."""
+        size: object = self.message_bytes
+        if isinstance(size, tuple):
+            raise InputError("--bytes is one size, such as 256MB, and no range")
+        self.check_parts()
+        self._check()
+        started = time.perf_counter()
+        reader = CatalogReader(self.catalog, self.overrides)
+        on = reader.load(ACCELERATORS, self.cluster.accelerator)
+        networks, notes = self._networks(reader, on)
+        rows = self._rows(networks[0].graph)
+        designs = []
+        for network in networks:
+            cost = self._cost(network, reader)
+            for choice in self._choices(network.graph):
+                design, shown_notes = self._design(network, choice, rows)
+                designs.append(design.priced(cost.network_usd, cost.total_usd, cost.unknown))
+                notes = (*notes, *shown_notes)
+        if self.asks_for("draws") and all(design.routing != "hashed" for design in designs):
+            notes = (*notes, "Seeds change nothing where no path is hashed: solved once.")
+        first = networks[0]
+        placed = first.run.inputs if first.run else {}
+        inputs = placed | self.inputs(
+            gpus=first.graph.gpus,
+            hb_size=first.graph.hb_size,
+            traffic=str(self.traffic),
+            graph=str(self.cluster.graph) if self.cluster.graph else None,
+            jobs=str(self.jobs) if self.jobs else None,
+            routing=list(dict.fromkeys(design.routing for design in designs)),
+            oversubscription=[network.ratio for network in networks],
+            link_gbps=first.sizing.speed_gbps if first.sizing else None,
+            set=reader.replaced(),
+        )
+        return CongestionAnswer(
+            inputs=inputs,
+            designs=marked(designs),
+            seconds=time.perf_counter() - started,
+            notes=tuple(dict.fromkeys(notes)),
+        )
+
+    def _check(self) -> None:
+        """Refuse what means nothing for the traffic, or beside failures."""
+        require_least("hot", self.hot)
+        require_least("seed", self.seed)
+        for choice in self.routing or ("auto",):
+            routing = cast("RunRouting", choice)
+            check_degraded(self.slow, self.fail, routing, contention=True)
+        if self.traffic == ITERATION:
+            self.refuse({"message_bytes"}, "an iteration, whose messages have their bytes")
+            self.refuse({"mode"}, "netplan congestion, whose links are shared")
+        else:
+            self.refuse({"jobs"}, f"--traffic {self.traffic}, which is no iteration")
+
+    def _networks(
+        self, reader: CatalogReader, on: Accelerator
+    ) -> tuple[tuple[_Network, ...], tuple[str, ...]]:
+        """The fabric of each oversubscription, or somebody's own graph; notes."""
+        if self.cluster.graph is not None and self.traffic != ITERATION:
+            from netplan.topologies.formats.graph_files import read_graph
+
+            refuse_two_networks(self)
+            path = Path(self.cluster.graph)
+            graph, notes = with_own_domains(
+                read_graph(path, hb_size=self.cluster.hb_size), path, on
+            )
+            return (_Network(None, graph.as_found(self.cluster.as_found)),), notes
+        ratios = self.varied.get("oversubscription", (self.cluster.oversubscription,))
+        networks: list[_Network] = []
+        notes = ()
+        for ratio in ratios:
+            asked = self.with_values(oversubscription=ratio) if ratio else self
+            if self.traffic == ITERATION:
+                run = shared_run(asked, PATTERN, Path(self.jobs) if self.jobs else None)
+                graph, notes = graph_of_run(asked, run.spec, run.fabric.sizing)
+                spec = run.spec if self.cluster.graph is None else None
+                networks.append(_Network(ratio, graph, spec, run.fabric.sizing, run))
+            else:
+                spec = reader.fabric(asked.cluster.fabric, asked.cluster)
+                sizing = sized(asked.cluster, on)
+                networks.append(_Network(ratio, expand(spec, sizing), spec, sizing))
+        return tuple(networks), notes
+
+    def _choices(self, graph: FabricGraph) -> tuple[str, ...]:
+        """Routings that stand side by side."""
+        if self.routing:
+            return tuple(dict.fromkeys(self.routing))
+        built_for = PathRouter(graph, "auto").own_routing
+        return ("hashed", "ecmp") if built_for == "ecmp" and not self.fail else ("auto",)
+
+    def _rows(self, graph: FabricGraph) -> list[Row] | None:
+        """Messages of a file; None of a pattern."""
+        if self.traffic == ITERATION:
+            return None
+        if Path(str(self.traffic)).suffix != ".csv":
+            pattern_flows(self.traffic, graph.gpus, graph.hb_size, self.seed)
+            return None
+        self.refuse({"message_bytes"}, "a file of messages, which have their bytes")
+        return message_rows(Path(self.traffic), graph.gpus)
+
+    def _design(
+        self, network: _Network, choice: str, rows: list[Row] | None
+    ) -> tuple[Design, Sequence[str]]:
+        """One network under one routing, over all seeds that change it."""
+        graph, rates = network.graph, shares_left(self.slow, network.graph)
+        if network.run is not None:
+            draw = self._of_run(network.run, graph, choice, rates)
+        else:
+            draw = self._of_messages(network, choice, rates, rows)
+        notes = list(round_note(self.fail, graph, cast("Routing", choice)))
+        seeds = range(self.seed, self.seed + (self.draws if choice == "hashed" else 1))
+        if choice == "hashed" and not has_choices(graph):
+            notes.append("Each pair has one path, which no seed changes: solved once.")
+            seeds = seeds[:1]
+        network_links = np.tile(~graph.is_role("hb"), 2)
+        crossing = []
+
+        def drawn() -> Iterator[Contention]:
+            for seed in each(seeds, lambda seed: f"{choice}, seed {seed}"):
+                contention = draw(seed)
+                crossing.append(bool(contention.carried_bytes[network_links].any()))
+                yield contention
+
+        design = design_of(
+            drawn(),
+            graph,
+            rates,
+            routing=choice,
+            connections=self.connections,
+            asked=Told(percentile=self.percentile, transport=self.transport, hot=self.hot),
+        )
+        if not design.flows:
+            notes.append("No message is sent.")
+        elif not any(crossing):
+            notes.append("No message leaves its HB domain.")
+        return replace(design, oversubscription=network.ratio), notes
+
+    def _of_run(
+        self, run: SharedRun, graph: FabricGraph, choice: str, rates: Floats | None
+    ) -> Draw:
+        """What sharing makes of a run on each draw of paths."""
+        routing, left = cast("RunRouting", choice), cast("Routing", choice)
+        if self.fail:
+            routing = routing_of_left(left, graph)
+        conditions = Conditions(
+            algorithm=PATTERN,
+            routing=routing,
+            sharing="fluid",
+            connections=self.connections if choice == "hashed" else 1,
+            collectives=self.collectives or "coupled",
+            rates=rates,
+            routes=ways_round(self.fail, graph, run.gpus, seed=self.seed, routing=left),
+            hot=self.hot,
+        )
+        return lambda seed: run.contention(graph, replace(conditions, seed=seed))
+
+    def _of_messages(
+        self, network: _Network, choice: str, rates: Floats | None, rows: list[Row] | None
+    ) -> Draw:
+        """The same of a pattern, or of the messages of a file."""
+        graph, sizing = network.graph, network.sizing
+        way: Way = "hashed" if choice == "hashed" else "static" if choice == STATIC else "split"
+        routing = cast("Routing", "ecmp" if way == "static" else choice)
+        left = ways_round(self.fail, graph, NO_GPUS, seed=self.seed, routing=routing)
+        router = left or PathRouter(graph, routing)
+        latency_s = (sizing.hb_latency_s, sizing.network_latency_s) if sizing else (0.0, 0.0)
+        split = self.connections if way == "hashed" else 1
+        capacity = rates_of(graph, rates)
+        fabric = FabricLinks(router, capacity, way, split, latency_s, port_rate(graph))
+        how: Collectives = self.collectives or ("coupled" if rows is None else "steps")
+        check = self.check_classes
+        if rows is not None:
+            parts = with_connections(rows, split)
+            return lambda seed: share_messages(
+                fabric, parts, collectives=how, seed=seed, check=check
+            )
+        pattern = pattern_flows(self.traffic, graph.gpus, graph.hb_size, self.seed)
+        amount = self.message_bytes
+        return lambda seed: share_pattern(
+            fabric, pattern, amount, collectives=how, seed=seed, check=check
+        )
+
+    def _cost(self, network: _Network, reader: CatalogReader) -> LifeCost:
+        """What the network costs over its years, or why that is not known."""
+        if network.spec is None or network.sizing is None:
+            return LifeCost(unknown="A graph of a file has no bill: no cost.")
+        return life_cost(self, self.cluster, network.spec, network.sizing, reader)
+
+    def asks_for(self, name: str) -> bool:
+        """Whether an input of its own is given and not at its default."""
+        return any(name == asked for asked, _, _ in self.asked_for())
+
+
+congestion = asks(Congestion)
+
+
+def port_rate(graph: FabricGraph) -> float:
+    """Rate of the slowest network link of a GPU [B/s]; of any link if none has one."""
+    ends = (graph.source < graph.gpus) & ~graph.is_role("hb")
+    rates = graph.bytes_per_s[ends] if ends.any() else graph.bytes_per_s
+    return float(rates.min())

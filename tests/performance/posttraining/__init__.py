@@ -1,0 +1,1 @@
+"""Tests of post-training's formulas."""
