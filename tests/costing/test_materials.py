@@ -119,11 +119,21 @@ def test_the_bill_holds_what_the_fabric_counts(fabric: Fabric) -> None:
         "nic_port": fabric.cards,  # none for links on boards
     }
     if fabric.sizing.port_split > 1:  # modules of whole ports, at most one half-empty a device
-        held = units["transceiver"] * fabric.sizing.port_split
+        held = units.get("transceiver", 0) * fabric.sizing.port_split
         del counted["transceiver"]
         assert fabric.transceivers <= held
         assert held < fabric.transceivers + (fabric.switches + 1) * fabric.sizing.port_split
     assert {part: units.get(part, 0) for part in counted} == counted
+
+
+@pytest.mark.parametrize("name", ["rail-only", "rail-only-redundant"])
+def test_one_domain_alone_has_its_cards_and_nothing_between(name: str) -> None:
+    # Rails of one host need no switch, so there is no link, module, cable, rack or work to price.
+    # Each of the 8 GPUs has its port all the same, of 400 Gb/s or split into two planes of 200.
+    fabric = built(name, gpus=8, radix=16)
+    assert (fabric.switches, fabric.links) == (0, ())
+    bill = {item: (line.quantity, line.part) for item, line in lines(fabric).items()}
+    assert bill == {"Network card port, 400G": (8, "nic_port")}
 
 
 @given(fabrics(radix=64))
