@@ -1,6 +1,7 @@
 """The house rules: format, lint, types, one-way imports without circles, sizes, true documents."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -19,6 +20,7 @@ MAX_CONTRIBUTING_LINES = 130
 # feature needs, which its commit says. Long functions are no fault, tangled ones are: the linter
 # holds how many ways there are through each.
 MOST = {"lines of code": 105_500, "functions": 8_260, "classes": 1_360, "lines of imports": 9_050}
+SETTINGS = "_hypothesis_internal_use_settings"  # where a test of invariants keeps its own
 LEAST_DOCUMENTED = 620  # public functions that say Parameters or Returns
 
 
@@ -201,3 +203,17 @@ def test_contributing_is_two_pages_that_place_every_room_in_order() -> None:
         room for row in ROOM_ROW.findall(table) for room in re.findall(r"\w+", row.split(",")[0])
     ]
     assert listed == [room for room in ROOMS if room != "__main__"]
+
+
+def test_every_run_draws_the_same_examples(request: pytest.FixtureRequest) -> None:
+    # A test that sets more of its own keeps the rest of the profile; one that is drawn at random
+    # would fail some day on a change that has nothing to do with it.
+    drawn = [
+        (item.nodeid, asked)
+        for item in request.session.items
+        if (asked := getattr(getattr(item, "obj", None), SETTINGS, None)) is not None
+    ]
+    hunted = "NETPLAN_EXAMPLES" in os.environ
+    assert [test for test, asked in drawn if asked.derandomize is hunted] == []
+    most = int(os.environ.get("NETPLAN_EXAMPLES", "20"))
+    assert [test for test, asked in drawn if asked.max_examples > most] == []
