@@ -152,7 +152,7 @@ class AskingCommand(Strict):
             known = self.groups.get(parameter.name or "")
             if known is None or known.option.role == "source":
                 rest.append(parameter)
-            elif known.workload in ("", kind) or every:
+            elif not known.workloads or kind in known.workloads or every:
                 group = named[known.group]
                 foremost = known.option.basic or known.name in self.question.foremost
                 if every or known.group == "question" or foremost:
@@ -240,8 +240,8 @@ def _show_all(ctx: click.Context, _: click.Parameter, given: bool) -> None:  # n
 
 
 def _workload_of(question: type[Question[Any]], args: Sequence[str]) -> str:
-    """Whether a command line is about training or serving, as far as it can be told."""
-    if question.workload or not question.reads:
+    """What a command line is about, such as training or serving, as far as it can be told."""
+    if not question.reads or not (question.takes("post-training") or question.takes("serving")):
         return question.workload or "training"
     words = [*args, ""]
     for word, after in pairwise(words):
@@ -253,8 +253,9 @@ def _workload_of(question: type[Question[Any]], args: Sequence[str]) -> str:
     first = [args[0]] if args and not args[0].startswith("-") else []
     for name in (*named, *first):
         with suppress(NetplanError):
-            return Scenario.load(name).kind
-    return "training"
+            kind = Scenario.load(name).kind
+            return kind if question.takes(kind) else question.workload
+    return question.workload or "training"
 
 
 def help_of(question: type[Question[Any]]) -> str:

@@ -51,6 +51,10 @@ Drafting = Literal["sequence", "tree", "mtp"]
 Exchange = Literal["gather", "deepep", "mnnvl"]
 """How copies of attention bring tokens to the experts they share: all of them to all GPUs, or each
 to the GPUs of its experts, by DeepEP or over multi-node NVLink."""
+SyncOver = Literal["network", "storage"]
+"""What new weights are sent over to the servers of rollouts."""
+WirePrecision = Literal["bf16", "fp8", "mxfp8", "fp4"]
+"""Numbers of weights on their way."""
 WindowCache = Literal["full", "window"]
 """What layers with windows keep of a request: all of it, or what the window sees."""
 Evidence = Literal["shipping", "announced", "rumoured", "derived", "assumed"]

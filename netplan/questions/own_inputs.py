@@ -34,15 +34,15 @@ class Input(NamedTuple):
         Its value where nothing says it; ``MISSING`` if it has to be given.
     group
         Where help shows it.
-    workload
-        ``training`` or ``serving`` where it means something for that alone.
+    workloads
+        Those for which it means something; empty where it does for all.
     """
 
     name: str
     option: Option
     default: object
     group: Group = "question"
-    workload: str = ""
+    workloads: tuple[str, ...] = ()
 
     @property
     def needed(self) -> bool:

@@ -63,7 +63,7 @@ CHECKPOINTS = frozenset(
 FAILING = CHECKPOINTS | {"failures", "rates", "bad_servers", "optics"}
 """Inputs that say how often parts fail, and how a job comes back."""
 WORKLOAD = Option(
-    "What runs: training, or serving of requests.",
+    "What runs: training, serving of requests, or post-training by reinforcement.",
     "choice",
     choices=tuple(WORKLOADS),
     otherwise="the scenario's",
@@ -86,7 +86,8 @@ def of_workload(kind: str) -> frozenset[str]:
 TOKENS = "tokens"
 """Tokens of a training run, for what a whole run takes and costs."""
 TRAINED, SERVED = of_workload("training") - {TOKENS}, of_workload("serving")
-RUNS = TRAINED | SERVED - {"trace", "burstiness"}
+POST_TRAINED = of_workload("post-training") - {TOKENS}
+RUNS = TRAINED | POST_TRAINED | SERVED - {"trace", "burstiness"}
 """Inputs of whatever runs, training or serving, but for tokens of a whole run, and what a mean rate
 of requests does not know."""
 
@@ -126,7 +127,7 @@ class Question(Generic[AnswerT_co]):
     """Inputs of the scenario that its help shows though that of other questions does not."""
     shorthands: ClassVar[Mapping[str, Shorthand]] = {}
     workload: ClassVar[str] = ""
-    """The only workload that it is about, if it is about one."""
+    """The only workload that it is about, if it is about one; training may be post-training."""
     reads_from: ClassVar[frozenset[str]] = SOURCES
     """Where it reads inputs from; one that reads no records takes none."""
 
@@ -187,6 +188,11 @@ class Question(Generic[AnswerT_co]):
         return self.scenario.serving
 
     @property
+    def reinforces(self) -> bool:
+        """Whether it is asked about post-training."""
+        return self.scenario.kind == "post-training"
+
+    @property
     def books(self) -> Books:
         """What it is counted with."""
         return self.scenario.books
@@ -226,7 +232,7 @@ class Question(Generic[AnswerT_co]):
         scenario = Scenario.load(
             given.pop(own_inputs.SCENARIO, usual.get(own_inputs.SCENARIO, DEFAULT)), catalog
         )
-        if named and cls.workload not in ("", scenario.kind) and "model" not in given:
+        if named and not cls.takes(scenario.kind) and "model" not in given:
             runs = "serves" if scenario.kind == "serving" else "trains"
             raise InputError(
                 f"{scenario.name} {runs} {scenario.workload.model}, and netplan {cls.command} asks"
@@ -234,6 +240,13 @@ class Question(Generic[AnswerT_co]):
                 f" another scenario (netplan catalog list scenario)"
             )
         return cls.about(scenario, **given)
+
+    @classmethod
+    def takes(cls, kind: str) -> bool:
+        """Whether it can be asked about such a workload."""
+        if kind == "post-training" and cls.workload in ("", "training"):
+            return not cls.reads or "prompts" in cls.reads or not cls.workload
+        return cls.workload in ("", kind)
 
     @classmethod
     def _alone(cls, **given: Any) -> Self:  # noqa: ANN401
@@ -249,7 +262,8 @@ class Question(Generic[AnswerT_co]):
     def about(cls, scenario: Scenario, **given: Any) -> Self:  # noqa: ANN401 - inputs of any type
         """The question about a scenario that was read; errors as of :meth:`on`."""
         named = {"workload"} & given.keys()
-        scenario = scenario.running(given.pop("workload", cls.workload or scenario.kind))
+        usual_kind = scenario.kind if cls.takes(scenario.kind) else cls.workload
+        scenario = scenario.running(given.pop("workload", usual_kind))
         known = places(scenario.kind)
         scenario = scenario.replace(
             **own_inputs.usual_values(cls.command, [*known], given.get("catalog"))
@@ -278,7 +292,7 @@ class Question(Generic[AnswerT_co]):
         for name in parts.keys() & {*TAKES_FUNCTIONS}:
             parts[name] = _registered(parts[name])
         scenario, before = scenario.with_inputs(parts, given.get("catalog")), scenario
-        if cls.workload == "training" or scenario.kind == "training":
+        if scenario.kind != "serving":
             scenario = timed_as_known(scenario, asked, user_roots(given.get("catalog")))
         question = cls(
             scenario=scenario,
@@ -380,8 +394,8 @@ class Question(Generic[AnswerT_co]):
             value = getattr(self, own_field.name)
             if option.role == "input" and not (option.quiet and value == own_field.default):
                 shown[own_field.name] = list(value) if isinstance(value, tuple) else value
-        if not self.trains and not self.workload:
-            shown["workload"] = "serving"
+        if self.scenario.kind not in ("training", self.workload):
+            shown["workload"] = self.scenario.kind
         roots, overrides = user_roots(self.catalog), dict(self.overrides or {})
         boxes = knows_boxes(self.books.prices, roots)
         if boxes and (model := meant_switch(self.cluster, self.cluster_inputs, overrides, roots)):
@@ -547,8 +561,8 @@ def _known(
         text = flag_text(option.flag_of(name), read_option(name, option, value))
         if name not in question.reads:
             raise InputError(f"{text} means nothing for netplan {question.command}: leave it out")
-        who = "training" if kind == "training" else "--workload serving"
-        other = next(other for other in WORKLOADS if other != kind)
+        who = "training" if kind == "training" else f"--workload {kind}"
+        other = next(other for other in WORKLOADS if name in places(other))
         raise InputError(
             f"{text} means nothing for {who}: leave it out, or take --workload {other}"
         )
@@ -571,19 +585,18 @@ def read_of(reads: frozenset[str], kind: str) -> frozenset[str]:
 @cache
 def _inputs_known(question: type[Question[Any]]) -> tuple[own_inputs.Input, ...]:
     """Inputs of the scenario that a question reads, then its own, then sources."""
-    trained, served = places("training"), places("serving")
+    trained, served, reinforced = (places(kind) for kind in WORKLOADS)
     scenario_inputs: dict[str, own_inputs.Input] = {}
-    for name, place in {**trained, **served}.items():
+    for name, place in {**reinforced, **trained, **served}.items():
         if name not in question.reads:
             continue
         if question.workload != "serving":  # help says it as training has it
             place = _read_later(trained.get(name, place), place)  # noqa: PLW2901
-        alone = "" if name in trained and name in served else "training"
-        alone = "serving" if name not in trained else alone
+        kinds = tuple(kind for kind in WORKLOADS if name in places(kind))
         scenario_inputs[name] = own_inputs.Input(
-            name, _as_asked(question, name, place), place.default, place.part, alone
+            name, _as_asked(question, name, place), place.default, place.part, kinds
         )
-    if not question.workload and question.reads & (SERVED - TRAINED):
+    if question.reads & (SERVED - TRAINED if not question.workload else POST_TRAINED - TRAINED):
         scenario_inputs["workload"] = own_inputs.Input("workload", WORKLOAD, None, "workload")
     for name, (_, _, option) in question.shorthands.items():
         scenario_inputs[name] = own_inputs.Input(name, option, None)

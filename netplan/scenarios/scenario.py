@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, cast
 
 from msgspec import Struct, structs
 
@@ -27,6 +27,7 @@ from netplan.inputs.readers import UNDATED
 from netplan.records import Fault, RecordError
 from netplan.scenarios.described import Named, option_of
 from netplan.scenarios.parts import FABRICS, Books, Cluster, Serving, Training
+from netplan.scenarios.post_training import PostTraining
 from netplan.scenarios.training_software import Software
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ FOLDERS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "iteration_model": ("iteration-model", "traffic/iteration-models"),
         "model": ("model", "traffic/models"),
         "recovery": ("recovery", "costing/recovery"),
+        "rollout_accelerator": ("accelerator", "traffic/accelerators"),
+        "rollout_stack": ("serving-stack", "traffic/serving-stacks"),
     },
     "books": {
         "cabling": ("cabling", "costing/cabling"),
@@ -65,6 +68,7 @@ FOLDERS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 STACKS = {
     "training": ("stack", "traffic/stacks"),
     "serving": ("serving-stack", "traffic/serving-stacks"),
+    "post-training": ("stack", "traffic/stacks"),
 }
 WORDS = frozenset({"none", "all", "accelerators", AS_PUBLISHED})
 """What fields say that is no name of a file."""
@@ -160,7 +164,7 @@ def _is_path(name: str) -> bool:
     return os.sep in name or f".{name.rpartition('.')[2].lower()}" in OF_FILES
 
 
-PartT = TypeVar("PartT", Cluster, Training, Serving, Software)
+PartT = TypeVar("PartT", Cluster, Training, Serving, PostTraining, Software)
 
 OF_FABRICS = frozenset({"gpus", "fabric", "radix", "oversubscription", "ports"})
 """Inputs that ask for a fabric of the catalogs, which a graph from a file is none of."""
@@ -247,6 +251,37 @@ def consistent_serving(serving: Serving, given: Collection[str]) -> Serving:
     changes |= {"ttft_ms": None, "tpot_ms": None} if not serving.level else {}
     changes |= {"level": True} if {"ttft_ms", "tpot_ms"}.intersection(given) else {}
     return _where_not_given(serving, given, changes)
+
+
+def consistent_post_training(workload: PostTraining, given: Collection[str]) -> PostTraining:
+    """What is trained by reinforcement, without what contradicts what is asked for.
+
+    Parameters
+    ----------
+    workload
+        With the values that are given.
+    given
+        Names of the inputs that are given.
+
+    Returns
+    -------
+    PostTraining
+        Without the split of another number of GPUs, and either with pools or with none.
+
+    Examples
+    --------
+    >>> split = PostTraining(rollout_gpus=32, staleness=1.0, colocated=True)
+    >>> apart = consistent_post_training(split, {"colocated"})
+    >>> apart.rollout_gpus, apart.staleness
+    (None, 0.0)
+    >>> consistent_post_training(PostTraining(rollout_gpus=32), {"gpus"}).rollout_gpus
+    """
+    changes: dict[str, Any] = {"rollout_gpus": None} if "gpus" in given else {}
+    if workload.colocated and "colocated" in given:
+        changes |= {"rollout_gpus": None, "staleness": 0.0, "score_gpus": 0}
+    elif {"rollout_gpus", "staleness"}.intersection(given):
+        changes |= {"colocated": False}
+    return _where_not_given(workload, given, changes)
 
 
 def consistent_training(
@@ -421,7 +456,13 @@ def _where_not_given(part: PartT, given: Collection[str], changes: dict[str, Any
 
 Part = Literal["cluster", "workload", "books"]
 PARTS: tuple[Part, ...] = ("cluster", "workload", "books")
-WORKLOADS: Mapping[str, type[Training] | type[Serving]] = {"training": Training, "serving": Serving}
+Kind = Literal["training", "serving", "post-training"]
+"""What runs on a cluster."""
+WORKLOADS: Mapping[Kind, type[Training] | type[Serving]] = {
+    "training": Training,
+    "serving": Serving,
+    "post-training": PostTraining,
+}
 DEFAULT = "hgx-b200"
 """The scenario of every question that names none."""
 UNNAMED = "yours"
@@ -456,7 +497,7 @@ def places(workload: str = "training") -> dict[str, Place]:
     Parameters
     ----------
     workload
-        ``training`` or ``serving``.
+        ``training``, ``serving`` or ``post-training``.
 
     Returns
     -------
@@ -470,7 +511,7 @@ def places(workload: str = "training") -> dict[str, Place]:
     """
     kinds: dict[Part, type[Struct]] = {
         "cluster": Cluster,
-        "workload": WORKLOADS[workload],
+        "workload": WORKLOADS[cast("Kind", workload)],
         "books": Books,
     }
     return {
@@ -482,7 +523,7 @@ def places(workload: str = "training") -> dict[str, Place]:
 
 def every_place() -> dict[str, Place]:
     """Every input of a scenario, of any workload, by name; of two of a name that of training."""
-    return places("serving") | places("training")
+    return places("post-training") | places("serving") | places("training")
 
 
 def _fields(kind: type[Struct]) -> Iterator[tuple[tuple[str, ...], Option, Any]]:
@@ -509,7 +550,7 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
         Whether it can be bought, is announced or rumoured; which values follow from others, or
         are in no source.
     cluster, workload, books
-        Its parts; the workload is training or serving.
+        Its parts; the workload is training, serving or post-training.
     set
         Single values of catalog files that it replaces, such as ``accelerator.memory_bytes: 96e9``.
 
@@ -534,7 +575,7 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
     source: str = ""
     date: str = ""
     cluster: Cluster = Cluster()
-    workload: Training | Serving = Training()
+    workload: Training | Serving | PostTraining = Training()
     books: Books = Books()
     set: dict[str, str | int | float | bool] = {}  # noqa: RUF012 - every struct gets one of its own
 
@@ -621,9 +662,9 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
         return scenario if scenario.name else scenario.changed(name=Path(name).stem)
 
     @property
-    def kind(self) -> Literal["training", "serving"]:
-        """Whether it trains or serves."""
-        return "training" if isinstance(self.workload, Training) else "serving"
+    def kind(self) -> Kind:
+        """What runs on it."""
+        return next(kind for kind, made in WORKLOADS.items() if type(self.workload) is made)
 
     @property
     def training(self) -> Training:
@@ -637,6 +678,19 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
         if isinstance(self.workload, Training):
             return self.workload
         raise InputError(f"{self.name} serves: add --workload training to ask about training")
+
+    @property
+    def post_training(self) -> PostTraining:
+        """What is trained by reinforcement.
+
+        Raises
+        ------
+        InputError
+            If it runs something else.
+        """
+        if isinstance(self.workload, PostTraining):
+            return self.workload
+        raise InputError(f"{self.name} runs {self.kind}: add --workload post-training")
 
     @property
     def serving(self) -> Serving:
@@ -690,7 +744,8 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
         Parameters
         ----------
         values
-            Inputs by name, such as ``gpus``; ``workload`` may be ``training`` or ``serving``.
+            Inputs by name, such as ``gpus``; ``workload`` may be ``training``, ``serving`` or
+            ``post-training``.
 
         Returns
         -------
@@ -820,13 +875,13 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
             catalog=catalog,
         )
 
-    def running(self, workload: "str | Training | Serving") -> "Scenario":
+    def running(self, workload: "str | Training | Serving | PostTraining") -> "Scenario":
         """The scenario with another workload, of one kind or as it is given.
 
         Parameters
         ----------
         workload
-            ``training`` or ``serving``, or a workload.
+            ``training``, ``serving`` or ``post-training``, or a workload.
 
         Returns
         -------
@@ -844,7 +899,7 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
             raise InputError(f"unknown --workload {workload!r:.40}: use {', '.join(WORKLOADS)}")
         if workload == self.kind:
             return self
-        return structs.replace(self, workload=WORKLOADS[workload]())
+        return structs.replace(self, workload=WORKLOADS[cast("Kind", workload)]())
 
 
 def plain_name(name: str, workload: str = "") -> str:
@@ -855,7 +910,7 @@ def plain_name(name: str, workload: str = "") -> str:
     name
         An input by its field, its flag, or with the part of the scenario that it is in.
     workload
-        ``training`` or ``serving``, whose inputs are known; of any if empty.
+        ``training``, ``serving`` or ``post-training``, whose inputs are known; of any if empty.
 
     Returns
     -------
@@ -979,12 +1034,15 @@ def _consistent(
     # Only questions with inputs of their own need this, and what it reads.
     from netplan.scenarios.scenario import (  # noqa: PLC0415
         consistent_cluster,
+        consistent_post_training,
         consistent_serving,
         consistent_training,
     )
 
     roots = user_roots(catalog)
     cluster = consistent_cluster(cluster, given, roots)
+    if isinstance(workload, PostTraining):
+        workload = consistent_post_training(workload, given)
     if isinstance(workload, Serving):
         workload = consistent_serving(workload, given)
     elif given & {"iteration_model", "mode"}:
