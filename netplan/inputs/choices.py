@@ -51,6 +51,8 @@ Drafting = Literal["sequence", "tree", "mtp"]
 Exchange = Literal["gather", "deepep", "mnnvl"]
 """How copies of attention bring tokens to the experts they share: all of them to all GPUs, or each
 to the GPUs of its experts, by DeepEP or over multi-node NVLink."""
+SyncKind = Literal["full", "relay", "experts", "sharded", "delta"]
+"""How new weights are sent to servers of rollouts."""
 SyncOver = Literal["network", "storage"]
 """What new weights are sent over to the servers of rollouts."""
 WirePrecision = Literal["bf16", "fp8", "mxfp8", "fp4"]

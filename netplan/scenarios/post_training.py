@@ -6,12 +6,12 @@ model. They are scored, the model is trained on them, and its new weights are se
 """
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, cast
 
 from msgspec import Meta, structs
 
 from netplan.errors import InputError
-from netplan.inputs.choices import SyncOver, WirePrecision
+from netplan.inputs.choices import SyncKind, SyncOver, WirePrecision
 from netplan.inputs.option import Option
 from netplan.inputs.readers import decimal, integer
 from netplan.scenarios.described import Typed, read_with
@@ -31,7 +31,7 @@ SCORES: Mapping[str, int] = {"old": 0, "reference": 0, "reward": 1, "judge": 2, 
 Count = Annotated[int, Meta(ge=0, le=LARGEST_GROUP)]
 
 
-def read_sync(text: str) -> tuple[str, float]:
+def read_sync(text: str) -> tuple[SyncKind, float]:
     """How weights are sent: a kind, and the share of the weights that a delta has changed.
 
     Parameters
@@ -50,7 +50,7 @@ def read_sync(text: str) -> tuple[str, float]:
     (('sharded', 1.0), ('delta', 0.03))
     """
     if text in SYNC_WORDS:
-        return text, 1.0
+        return cast("SyncKind", text), 1.0
     if text.startswith(DELTA):
         share = decimal(text.removeprefix(DELTA))
         if 0 < share <= 1:

@@ -82,6 +82,23 @@ def parameter_count(model: Model) -> ParameterCount:
     )
 
 
+def expert_parameters(model: Model, *, predictions: bool = False) -> int:
+    """Parameters of routed experts of all layers, those of prediction layers only if asked for [1].
+
+    Examples
+    --------
+    >>> from netplan.workloads.models import MODELS
+    >>> expert_parameters(MODELS.load("deepseek-v3"))
+    653908770816
+    >>> expert_parameters(MODELS.load("llama-3-70b"))
+    0
+    """
+    if model.experts is None:
+        return 0
+    counted = model if predictions else model.changed(prediction_layers=0)
+    return counted.sparse_layers * model.experts.count * _expert(model, model.experts)
+
+
 def stack_of(model: Model) -> Stack:
     """What all layers of a model hold and do, prediction layers included."""
     hidden, experts = model.hidden_size, model.experts

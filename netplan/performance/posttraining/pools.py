@@ -7,6 +7,7 @@ GPU-seconds, the pools of n GPUs are balanced where
     G / g = T / (n - g): g = n G / (G + T);   with a tail that no GPU shortens, tail + G / g.
 """
 
+from collections.abc import Callable
 from math import sqrt
 from typing import NamedTuple
 
@@ -61,8 +62,17 @@ class Split(NamedTuple):
     step_s: float
 
 
+StepOf = Callable[[Ints, Ints], Floats]
+"""Steps of pairs of sizes, given by their places in both pools, shape (pairs,) [s]."""
+
+
 def best_split(
-    gpus: int, rollout: PoolTimes, train: PoolTimes, *, sync_s: float = 0.0
+    gpus: int,
+    rollout: PoolTimes,
+    train: PoolTimes,
+    *,
+    sync_s: float = 0.0,
+    step_of: StepOf | None = None,
 ) -> tuple[Split, ...]:
     """Sizes of both pools by the step that they make: the slower pool, and the synchronisation.
 
@@ -74,6 +84,8 @@ def best_split(
         Sizes that each pool may have, and its seconds [s].
     sync_s
         Behind both [s].
+    step_of
+        Steps of pairs, where they are not those.
 
     Returns
     -------
@@ -99,7 +111,10 @@ def best_split(
             f"{gpus:,} GPUs hold no pools of {int(rollout.gpus.min()):,} and"
             f" {int(train.gpus.min()):,}, the least of both: give more GPUs"
         )
-    step_s = np.maximum(rollout.seconds[first], train.seconds[second]) + sync_s
+    if step_of is None:
+        step_s = np.maximum(rollout.seconds[first], train.seconds[second]) + sync_s
+    else:
+        step_s = step_of(first, second)
     used, trainers = together[first, second], train.gpus[second]
     order = np.lexsort((trainers, used, step_s))
     rows = zip(

@@ -28,11 +28,11 @@ from msgspec import Struct
 from netplan.catalog import Catalog, Record
 from netplan.costing.ranges import Estimate
 from netplan.errors import InputError
+from netplan.inputs.choices import SyncKind
 
 Sending = Literal["tensors", "buckets", "pipelined"]
 """How software sends a copy."""
 
-SyncKind = Literal["full", "relay", "experts", "sharded", "delta"]
 SYNC_KINDS: tuple[SyncKind, ...] = get_args(SyncKind)
 
 WIRE_BYTES = {"bf16": 2.0, "fp8": 1 + 4 / 128**2, "mxfp8": 1 + 1 / 32, "fp4": 0.5 + 1 / 16}

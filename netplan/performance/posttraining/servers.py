@@ -1,0 +1,125 @@
+"""Servers of rollouts from the model of serving: time of a round, slots, and the best plan.
+
+A round of b requests of a copy takes what serving's step of decode takes, with half of a mean
+answer behind each. A straight line goes through one request and as many as are decoded at once;
+where a round between them is off it by more than a twentieth (mixtures of experts), the rounds of
+the batch are summed from a table in place of it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from netplan.arrays import Floats, Ints
+from netplan.errors import InfeasibleError
+from netplan.performance.posttraining.rollouts import RoundTime, rollout_seconds_of_table
+from netplan.performance.posttraining.step import Rollouts, Servers, Work, rollouts_of
+from netplan.performance.serving.outcomes import ServingCase, decode_steps, prefills
+from netplan.performance.serving.plans import ServingPlans
+from netplan.records import replace
+
+MOST_TABLED = 4096
+"""Answers of a copy up to which rounds are summed from a table [1]."""
+NEAR = 1e-9
+"""Share that two plans are as fast within [1]."""
+
+
+class RolledOut(NamedTuple):
+    """The best plan of a pool, as one entry; its servers, and the rollouts of a step on them."""
+
+    plans: ServingPlans
+    servers: Servers
+    rollouts: Rollouts
+
+
+def slots_of(case: ServingCase, plans: ServingPlans) -> Floats:
+    """Requests that a copy of each plan has room for, 0 where its weights have none [1]."""
+    return np.asarray(case.held(plans).room(case.room_bytes))
+
+
+def roll_out(case: ServingCase, plans: ServingPlans, work: Work) -> RolledOut:
+    """The plan on which a step's rollouts take least, by the pace that counts in its mode.
+
+    Parameters
+    ----------
+    case
+        What is served: prompts and mean answers of the step.
+    plans
+        Plans that may be chosen.
+    work
+        What a step has to do.
+
+    Returns
+    -------
+    RolledOut
+        The fastest; of equals that of the fewest GPUs.
+
+    Raises
+    ------
+    InfeasibleError
+        If none has room for a request.
+    """
+    slots = slots_of(case, plans)
+    fits = np.flatnonzero(slots >= 1)
+    if not len(fits):
+        raise InfeasibleError("no plan of the rollout pool has room for its weights and a request")
+    plans, slots = plans.take(fits), slots[fits]
+    copies = plans.replicas * plans.attention_data
+    in_flight = (1 + (work.staleness if work.mode == "async" else 0.0)) * work.started / copies
+    most = np.maximum(np.floor(np.minimum(slots, in_flight)), 1.0)
+    ends = np.maximum(most, 2.0)
+    first_s = decode_steps(case, plans, np.ones(plans.count)).step_s
+    last_s = decode_steps(case, plans, ends).step_s
+    each_s = (last_s - first_s) / (ends - 1)
+    prompts = prefills(case, plans, most)
+    prompt_s = prompts.each_s + case.chunks * case.launch_s
+    lines = [
+        Servers(
+            int(copies[index]),
+            int(slots[index]),
+            RoundTime(float(first_s[index] - each_s[index]), float(each_s[index])),
+            float(np.broadcast_to(prompt_s, copies.shape)[index]),
+        )
+        for index in range(plans.count)
+    ]
+    rolled = [rollouts_of(work, servers) for servers in lines]
+    best = _best(work, rolled, plans)
+    plan, servers = plans.take(np.array([best])), lines[best]
+    bent_s = _bent_s(case, plan, work, servers)
+    if bent_s:
+        servers = replace(servers, bent_s=bent_s)
+        return RolledOut(plan, servers, rollouts_of(work, servers))
+    return RolledOut(plan, servers, rolled[best])
+
+
+def _best(work: Work, rolled: list[Rollouts], plans: ServingPlans) -> int:
+    """The plan with the least seconds in its mode, then the fewest GPUs."""
+    seconds = [rollouts.seconds for rollouts in rolled]
+    if work.mode == "async":  # a batch's way through both pools may span so many versions
+        spans = 1 + work.staleness
+        seconds = [max(rollouts.stream_s, rollouts.seconds / spans) for rollouts in rolled]
+    used: Ints = plans.gpus_used
+    near = [index for index, time_s in enumerate(seconds) if time_s <= min(seconds) * (1 + NEAR)]
+    return min(near, key=lambda index: (int(used[index]), seconds[index]))
+
+
+def _bent_s(case: ServingCase, plan: ServingPlans, work: Work, servers: Servers) -> float:
+    """What one wave takes longer by a table of rounds than by their line, or less [s].
+
+    The table is of a copy in the mean; the longest answer of all adds rounds of a single request.
+    """
+    held = -(-work.started // servers.replicas)
+    one_wave = held <= servers.slots and work.started == work.answers
+    if not (one_wave and 2 < held <= MOST_TABLED and work.turns.count == 1):  # noqa: PLR2004
+        return 0.0
+    middle = np.array([float(held) / 2])
+    rounds = servers.rounds
+    if not rounds.bends(held // 2, float(decode_steps(case, plan, middle).step_s[0])):
+        return 0.0
+    every = np.arange(1.0, held + 1)
+    times_s = decode_steps(case, plan.take(np.zeros(held, dtype=np.int64)), every).step_s
+    table_s = rollout_seconds_of_table(work.lengths, held, np.concatenate([[0.0], times_s]))
+    longer = work.lengths.longest([work.answers, held])
+    table_s += float(times_s[0]) * float(longer[0] - longer[1])
+    line_s = rollouts_of(work, servers).seconds - work.taken / servers.replicas * servers.prompt_s
+    return table_s - line_s
