@@ -31,7 +31,7 @@ from netplan.questions.answers.plan_notes import (
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.asking import asks
 from netplan.questions.own_inputs import optional, shared
-from netplan.questions.question import NETWORK, SPAN, TRAINED, Question
+from netplan.questions.question import NETWORK, POST_TRAINED, SPAN, TRAINED, Question
 from netplan.questions.setup.fitting import with_fitting
 from netplan.questions.setup.inputs import found_words, replaced_lines, told
 from netplan.questions.setup.instances import EVERY_SPREAD, check_instances, is_spread, least_notes
@@ -70,6 +70,7 @@ from netplan.workloads.models import Model
 if TYPE_CHECKING:
     from netplan.questions.answers.layer_answer import LayerAnswer
     from netplan.questions.answers.memory_answer import HeldAnswer, MemoryAnswer
+    from netplan.questions.answers.post_training_answer import PostTrainingAnswer
     from netplan.questions.answers.published_line import PublishedRun
 
 PARTS = {
@@ -463,7 +464,7 @@ class SearchAnswer(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search(Question[SearchAnswer]):
+class Search(Question["SearchAnswer | PostTrainingAnswer"]):
     """Find the best of all parallel plans of a model on a cluster.
 
     Raises
@@ -494,7 +495,7 @@ class Search(Question[SearchAnswer]):
         "netplan search comet-paper --gpus 64 --model dlrm-1.2t --instances 8",
     )
 
-    reads: ClassVar[frozenset[str]] = NETWORK | TRAINED | SPAN | PLACED
+    reads: ClassVar[frozenset[str]] = NETWORK | TRAINED | POST_TRAINED | SPAN | PLACED
     workload: ClassVar[str] = "training"
 
     top: int = shared("Plans to show.", "whole", low=1)
@@ -542,8 +543,10 @@ class Search(Question[SearchAnswer]):
                 " other kernels: leave one of them out"
             )
 
-    def ask(self) -> SearchAnswer:
-        """Search the whole space."""
+    def ask(self) -> "SearchAnswer | PostTrainingAnswer":
+        """Search the whole space; of post-training both pools and their split."""
+        if self.reinforces:
+            return self._reinforced()
         case = training_case(self)
         execution = self.execution or case.training.mapped_as
         calibrated = case.training.calibrated is not None
@@ -590,6 +593,21 @@ class Search(Question[SearchAnswer]):
                 line for run in runs if asked for line in run.lines(result.best, asked)
             ),
         )
+
+    def _reinforced(self) -> "PostTrainingAnswer":
+        """The step of post-training: both pools, by the best split where none is given."""
+        from netplan.questions.answers.post_training_answer import PostTrainingAnswer
+        from netplan.questions.setup.post_training_step import post_train
+        from netplan.scenarios.reading import CatalogReader
+
+        left = {"execution", "instances", "collective_algorithm", "explain", "top", "published"}
+        self.refuse(left, "--workload post-training")
+        reader = CatalogReader(self.catalog, self.overrides)
+        trained = post_train(self, reader, self.cluster.fabric)
+        inputs = self.inputs(
+            hb_size=trained.domain, fixed=self.training.fixed, set=reader.replaced()
+        )
+        return PostTrainingAnswer(inputs, trained)
 
     def _comparable(self, case: TrainingCase) -> AskedRun | None:
         """What published runs are compared with, where times are meant to be those of such runs."""

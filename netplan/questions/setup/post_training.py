@@ -99,14 +99,15 @@ class ServerPool(NamedTuple):
 
     @property
     def expert_gpus(self) -> int:
-        """GPUs that share the experts of one [1]."""
-        return int(self.rolled.plans.expert[0])
+        """GPUs that share the experts of one, whole ones or parts of them [1]."""
+        plans = self.rolled.plans
+        return int(plans.expert[0] * plans.expert_tensor[0])
 
     @property
     def shape(self) -> str:
         """Its plan in words."""
         plans = self.rolled.plans
-        expert = f" EP{self.expert_gpus:,}" if self.expert_gpus > 1 else ""
+        expert = f" EP{int(plans.expert[0]):,}" if plans.expert[0] > 1 else ""
         data = f" DP{int(plans.attention_data[0]):,}" if plans.attention_data[0] > 1 else ""
         cut = f"TP{int(plans.tensor[0]):,}{data} PP{int(plans.pipeline[0]):,}{expert}"
         return f"{self.copies:,} x {cut}"

@@ -11,7 +11,7 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import SyncKind
 from netplan.performance.posttraining.pools import PoolTimes, Split, best_split
 from netplan.performance.posttraining.schedules import Phases, step_seconds
-from netplan.performance.posttraining.step import KEPT_APART, Pool, Rollouts, Step
+from netplan.performance.posttraining.step import Pool, Rollouts, Step
 from netplan.performance.posttraining.synchronisation import (
     SYNC_SOFTWARE,
     WIRE_BYTES,
@@ -157,6 +157,30 @@ class PostTrained(Struct, frozen=True, kw_only=True):
         if job.score_gpus:
             pools.append(Pool("score", job.score_gpus, name))
         return tuple(pools)
+
+    @property
+    def domain(self) -> int:
+        """GPUs of an HB domain, of the trainer's if there is one [1]."""
+        if self.trainer:
+            return self.trainer.case.fabric.sizing.hb_size
+        return self.servers.case.served.sizes[0] if self.servers else 1
+
+    def rollout_dict(self) -> dict[str, Any] | None:
+        """The servers' plan in JSON; None of nobody."""
+        if self.servers is None:
+            return None
+        plans, servers = self.servers.rolled.plans, self.servers.rolled.servers
+        return {
+            "tensor": int(plans.tensor[0]),
+            "attention_data": int(plans.attention_data[0]),
+            "expert": int(plans.expert[0]),
+            "pipeline": int(plans.pipeline[0]),
+            "replicas": int(plans.replicas[0]),
+            "slots": servers.slots,
+            "round_s": servers.rounds.fixed_s,
+            "request_s": servers.rounds.each_s,
+            "prompt_s": servers.prompt_s,
+        }
 
     @property
     def step_low_s(self) -> float:
@@ -473,11 +497,6 @@ def _notes(
     if servers.rolled.servers.replicas > work.started:
         idle = servers.rolled.servers.replicas - work.started
         yield f"{counted(work.started, 'answer')} of a step: {idle:,} copies of the model are idle."
-    if abs(step.rollouts.kept_mean / lengths.mean - 1) > KEPT_APART:
-        yield (
-            f"Answers that are kept are the short ones: {step.rollouts.kept_mean:,.0f} tokens in"
-            f" the mean, of all {lengths.mean:,.0f}."
-        )
     if job.sync == "experts" and run.model.experts is None:
         yield f"{run.model.name} has no experts: --sync experts sends all of it (full)."
     if trainer and job.colocated and job.swap and not run.chip.host_bytes_per_s:

@@ -1,0 +1,154 @@
+"""What answers about a step of post-training say of it in words, whatever was asked."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from netplan.performance.posttraining.step import KEPT_APART, Role, Step
+from netplan.questions.setup.post_training_step import PostTrained, Sync
+from netplan.units import counted, si
+
+PRINTED = (1.3, 5.8)
+"""Printed steps over modelled ones: dense models on H100 1.3 to 1.7, mixtures to 5.8 [1]."""
+
+BINDS: Mapping[str, str] = {
+    "rollout-tail": "the longest answers, which no further GPU shortens",
+    "rollout": "rollouts",
+    "train": "training",
+    "score": "scoring",
+    "sync": "sending the new weights",
+    "staleness": "a batch's way through both pools, which may span no more versions",
+    "environment": "waiting for environments",
+}
+"""What sets the pace of a step, by its word in JSON."""
+
+ROLES: Mapping[Role, str] = {
+    "rollout": "roll out",
+    "trainer": "train",
+    "score": "score",
+    "all": "do both in turn",
+}
+
+
+def schedule_words(step: Step) -> str:
+    """How pools take turns, in words."""
+    staleness = step.work.staleness
+    if step.mode == "sync":
+        return "in turn"
+    if step.mode == "one-off":
+        return "one step off"
+    if staleness < 1:
+        return f"{100 * staleness:g} % of a batch ahead"
+    return f"{staleness:g} versions behind"
+
+
+def least(trained: PostTrained) -> str:
+    """Time of a step in words: at least so long, or an estimate with its range."""
+    step = trained.step
+    if trained.spread is None:
+        return f"at least {si(step.seconds, 's')}"
+    high = trained.step_high_s or step.seconds
+    return f"{si(step.seconds, 's')} ({si(trained.step_low_s, 's')} to {si(high, 's')})"
+
+
+def basis_words(trained: PostTrained) -> str:
+    """What the time of a step is worth."""
+    if trained.spread is None:
+        low, high = PRINTED
+        return (
+            f"This is a bound, no estimate: printed steps are {low:g} to {high:g} times as long;"
+            " --measured with a run of your own makes it one."
+        )
+    return f"An estimate by your own measurements, {100 * trained.spread:.0f} % each way (assumed)."
+
+
+def job_words(trained: PostTrained) -> str:
+    """What a step does, for a title."""
+    run, work = trained.run, trained.run.work
+    asked = f"{work.prompts:,} prompts x {work.group:,} answers" if work.rolls_out else "no answers"
+    return f"a step of {run.job.model} on {run.gpus:,} {run.asked.cluster.accelerator}, {asked}"
+
+
+def pool_words(trained: PostTrained) -> str:
+    """Which GPUs do what."""
+    name = trained.run.asked.cluster.accelerator
+    parts = []
+    for pool in trained.pools:
+        which = f" {pool.accelerator}" if pool.accelerator != name else ""
+        parts.append(f"{pool.gpus:,}{which} GPUs {ROLES[pool.role]}")
+    return f"{', '.join(parts)} ({schedule_words(trained.step)})"
+
+
+def length_words(trained: PostTrained) -> str:
+    """How long answers are."""
+    work, rollouts = trained.run.work, trained.step.rollouts
+    if not work.rolls_out:
+        return "no rollouts"
+    lengths = work.lengths
+    return (
+        f"answers of {lengths.mean:,.0f} tokens in the mean, P99 {lengths.p99:,}, longest of a step"
+        f" {rollouts.longest:,.0f}"
+    )
+
+
+def sync_words(sync: Sync) -> str:
+    """Bytes of a synchronisation, its bound, and what printed software reaches."""
+    way = (
+        f"{sync.kind}, over the {sync.over}"
+        if sync.over == "network"
+        else f"{sync.kind}, by a store"
+    )
+    sent = f"{si(sync.sent.total, 'B')}, {si(sync.sent.network, 'B')} between HB domains"
+    words = f"New weights ({way}): {sent}; at least {si(sync.bound_s, 's')} by the wire"
+    if sync.rate is not None:
+        return f"{words}, {si(sync.seconds, 's')} at {si(sync.rate, 'B/s')} of a copy."
+    reached = ", ".join(f"{si(ends[1], 's')} ({name})" for name, ends in sync.reaches_s.items())
+    return f"{words}; printed software: {reached}." if reached else f"{words}."
+
+
+def kept_words(trained: PostTrained) -> Iterator[str]:
+    """That answers which are kept are short, where they are; what is thrown away."""
+    rollouts, mean = trained.step.rollouts, trained.run.work.lengths.mean
+    if not trained.run.work.rolls_out:
+        return
+    if abs(rollouts.kept_mean / mean - 1) > KEPT_APART:
+        yield (
+            f"Answers that are kept are the short ones: {rollouts.kept_mean:,.0f} tokens in the"
+            f" mean, of all {mean:,.0f}; {si(rollouts.thrown_tokens, '')} tokens are thrown away."
+        )
+
+
+def idle_words(trained: PostTrained) -> Iterator[str]:
+    """How busy pools are."""
+    step = trained.step
+    parts = []
+    for pool in trained.pools:
+        facts: dict[str, Any] = step.of_pool(pool)
+        parts.append(f"{pool.role} {100 * facts['busy_share']:.0f} %")
+    if len(parts) < 2:  # noqa: PLR2004 - one pool waits for nobody
+        return
+    turns = "; they take turns: --colocated, or --staleness 1" if step.mode == "sync" else ""
+    yield f"Pools work, of a step: {', '.join(parts)}{turns}."
+
+
+def split_words(trained: PostTrained) -> Iterator[str]:
+    """The split that was chosen, and steps of its neighbours."""
+    if len(trained.split) < 2:  # noqa: PLR2004 - nothing to compare
+        return
+    best, whole = trained.split[0], trained.run.gpus - trained.run.job.score_gpus
+    full = sorted(
+        (split for split in trained.split if split.rollout_gpus + split.train_gpus == whole),
+        key=lambda split: split.rollout_gpus,
+    )
+    sizes = [split.rollout_gpus for split in full]
+    near = []
+    if best.rollout_gpus in sizes:
+        place = sizes.index(best.rollout_gpus)
+        near = [full[index] for index in (place - 1, place + 1) if 0 <= index < len(full)]
+    words = ", ".join(
+        f"{split.rollout_gpus:,}:{split.train_gpus:,} {si(split.step_s, 's')}" for split in near
+    )
+    tried = counted(len(trained.split), "split")
+    beside = f"; its neighbours {words}" if words else ""
+    idle = whole - best.rollout_gpus - best.train_gpus
+    left = f", {idle:,} GPUs idle" if idle else ""
+    yield f"Best of {tried}: {best.rollout_gpus:,}:{best.train_gpus:,}{left}{beside}."
