@@ -1,0 +1,333 @@
+"""What a step of post-training costs on a fabric, and a run of steps.
+
+For the seconds of a step the bill costs its share of a year, annuity and energy
+(`netplan.costing.lifetime`), and all GPUs that are held cost their hours, those of each pool at the
+price of its own accelerator, idle ones too. Servers and their energy are in an hour; accelerators
+on the bill cost none besides. A step without measurements is a bound from below, and so is its
+price.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from netplan.costing.fabric_bill import Bill, make_bill
+from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running
+from netplan.costing.materials import Compute
+from netplan.costing.prices import US_DOLLAR, PriceBook
+from netplan.costing.switches import SWITCHES, require_switch
+from netplan.errors import CatalogError, NetplanError, not_built
+from netplan.questions.money.pricing import book_running
+from netplan.questions.money.run_cost import RunCost, Terms, run_cost
+from netplan.questions.question import Question
+from netplan.questions.setup.post_training_step import PostTrained
+from netplan.records import asdict, replace
+from netplan.reports.quantities import listed, short_money
+from netplan.scenarios.bill_books import read_books
+from netplan.scenarios.reading import CatalogReader, sized
+from netplan.workloads.accelerators import ACCELERATORS
+
+ROLLED_OUT = "rollout"
+"""Role of the pool that may have accelerators of its own."""
+COST_PARTS = {"cost_per_step": "total", "bill_per_step": "network", "gpus_per_step": "gpus"}
+"""Names of the JSON, and parts of the cost of a step."""
+THREE_DIGITS = 1000.0
+"""Amounts from which thousands are told [currency]."""
+USD_KEYS = ("usd_per_step", "usd_per_run", "network_share", "gpu_hours_per_run")
+
+
+class StepTerms(Struct, frozen=True, kw_only=True):
+    """What GPU hours and a year of a network cost a job.
+
+    Parameters
+    ----------
+    currency
+        Of all amounts.
+    hours
+        Price of a GPU hour by accelerator; None where nobody knows it [currency/h].
+    running
+        What a year of the network costs.
+    usd
+        What one of the currency is in dollars; None where no rate is known.
+    why
+        Why there are no terms; empty where there are.
+    """
+
+    currency: str
+    hours: Mapping[str, float | None] = {}
+    running: Running | None = None
+    usd: float | None = None
+    why: str = ""
+
+    @property
+    def unknown(self) -> str:
+        """Why no step has a price; empty where it may have one."""
+        if self.why:
+            return self.why
+        lacking = [name for name, price in self.hours.items() if price is None]
+        return f"no price of a GPU hour of {lacking[0]} is known: --gpu-hour" if lacking else ""
+
+
+def step_terms(
+    asked: Question[Any],
+    reader: CatalogReader,
+    prices: PriceBook,
+    currency: str,
+    running: Running | None = None,
+) -> StepTerms:
+    """Prices of GPU hours by accelerator, as given or as the book has them, and years of use.
+
+    Parameters
+    ----------
+    asked
+        The question about post-training. Its ``--gpu-hour`` is that of every GPU.
+    reader
+        Reads its files.
+    prices, currency
+        The book of prices, for rates of exchange, and the currency of the answer.
+    running
+        Years of use, where the question has them by itself.
+    """
+    book: EconomicsBook = reader.load(ECONOMICS_BOOKS, asked.books.economics)
+    try:
+        rate = prices.exchange(book.currency, currency)
+    except CatalogError as error:
+        return StepTerms(currency=currency, why=str(error))
+    try:
+        usd = prices.exchange(currency, US_DOLLAR)
+    except CatalogError:
+        usd = None
+    job = asked.scenario.post_training
+    names = dict.fromkeys((asked.cluster.accelerator, job.rollout_accelerator))
+    hours: dict[str, float | None] = {}
+    for name in filter(None, names):
+        given = asked.books.terms.gpu_hour
+        known = None if given is not None else book.hour_of(_chip(asked, reader, name))
+        hours[name] = rate * known.base if known else given
+    running = running or book_running(asked, reader, book, rate)
+    return StepTerms(currency=currency, hours=hours, running=running, usd=usd)
+
+
+def _chip(asked: Question[Any], reader: CatalogReader, name: str) -> Any:  # noqa: ANN401
+    """An accelerator; values that are replaced in the trainer's are not those of another."""
+    if name == asked.cluster.accelerator:
+        return reader.load(ACCELERATORS, name)
+    others = {
+        key: text
+        for key, text in (asked.overrides or {}).items()
+        if not key.startswith("accelerator.")
+    }
+    return CatalogReader(asked.catalog, others).load(ACCELERATORS, name)
+
+
+class StepPrice(Struct, frozen=True, kw_only=True):
+    """What a step costs on a fabric; or why that is not known.
+
+    Parameters
+    ----------
+    currency
+        Of all amounts.
+    step
+        The bill's share of one step, and its GPU hours; None where no price is known.
+    steps
+        Steps of a run [1].
+    usd
+        What one of the currency is in dollars; None where no rate is known.
+    gpus_bought
+        Whether accelerators are on the bill, and cost no hours.
+    bound
+        Whether it is that of a bound from below, no estimate.
+    why
+        Why there is no price.
+    """
+
+    currency: str
+    step: RunCost | None = None
+    steps: int = 1
+    usd: float | None = None
+    gpus_bought: bool = False
+    bound: bool = True
+    why: str = ""
+
+    @classmethod
+    def of(cls, trained: PostTrained, bill: Bill | None, terms: StepTerms) -> "StepPrice":
+        """The price of a step on the bill of its fabric.
+
+        Examples
+        --------
+        64 H100 for a step of 185 s at 2.995 an hour are 9.88 of it, the network's years the rest.
+
+        >>> from netplan.questions.compare import Compare
+        >>> from netplan.questions.setup.post_training_step import post_train
+        >>> asked = Compare.on("grpo-70b-h100")
+        >>> reader = CatalogReader(asked.catalog, asked.overrides)
+        >>> trained = post_train(asked, reader, "rail-optimized")
+        >>> price = step_price(asked, reader, trained)
+        >>> hours = 64 * trained.step.seconds / 3600
+        >>> round(price.step.gpus.base / hours, 6), price.usd_per_run == 1000 * price.usd_per_step
+        (2.995, True)
+        """
+        job = trained.run.job
+        bound = trained.basis == "bound"
+        price = cls(currency=terms.currency, steps=job.steps, usd=terms.usd, bound=bound)
+        why = terms.unknown
+        if not why and (bill is None or bill.cost is None):
+            why = "no part of the network has a price"
+        if why or bill is None or terms.running is None:
+            return replace(price, why=why)
+        unpriced = {line.part for line in bill.quote.unpriced}
+        bought = any(item.line.part == "accelerator" for item in bill.quote.items)
+        bought = bought and "accelerator" not in unpriced
+        if bought and len(terms.hours) > 1:
+            return replace(price, why=f"the bill has accelerators of one kind, not {kinds(terms)}")
+        known = {name: hour or 0.0 for name, hour in terms.hours.items()}
+        hour = 0.0 if bought else held_hours(held(trained), known)
+        step = run_cost(bill, trained.step.seconds, Terms(1, hour, terms.running))
+        return replace(price, step=step, gpus_bought=bought)
+
+    @property
+    def least(self) -> str:
+        """What stands before an amount: that of a bound is at least so much."""
+        return "at least " if self.bound else "about "
+
+    @property
+    def run(self) -> RunCost | None:
+        """The same of a run."""
+        if self.step is None:
+            return None
+        step, count = self.step, self.steps
+        return replace(
+            step,
+            iterations=count,
+            days=count * step.days,
+            network=count * step.network,
+            memory=count * step.memory,
+            gpu_hours=count * step.gpu_hours,
+        )
+
+    @property
+    def usd_per_step(self) -> float | None:
+        """Base price of a step [USD]."""
+        if self.step is None or self.usd is None:
+            return None
+        return self.usd * self.step.total.base
+
+    @property
+    def usd_per_run(self) -> float | None:
+        """Base price of a run [USD]."""
+        return None if self.usd_per_step is None else self.steps * self.usd_per_step
+
+    @property
+    def network_share(self) -> float | None:
+        """The network's share of a step; None where the bill holds accelerators, too [1]."""
+        if self.step is None or self.gpus_bought or not self.step.total.base:
+            return None
+        return self.step.network.base / self.step.total.base
+
+    @property
+    def gpu_hours_per_run(self) -> float | None:
+        """GPU hours of a run, of all that are held [h]."""
+        return None if self.step is None else self.steps * self.step.gpu_hours
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its part of the JSON: dollars, and amounts in the currency of the answer."""
+        step = self.step
+        amounts = {
+            name: {"currency": self.currency, **asdict(getattr(step, part))} if step else None
+            for name, part in COST_PARTS.items()
+        }
+        return {
+            **{name: getattr(self, name) for name in USD_KEYS},
+            "steps": self.steps,
+            **amounts,
+            "step_cost_complete": step.complete if step else None,
+            "step_cost_unknown": self.why or None,
+        }
+
+    @property
+    def words(self) -> str:
+        """What a step and a run cost, and the network's share, in a sentence."""
+        step, run = self.step, self.run
+        if step is None or run is None:
+            return f"No price of a step: {self.why}."
+        share = self.network_share
+        network = "" if share is None else f", {100 * share:.2g} % of it for the network"
+        partly = "" if step.complete else " (parts of the network have no price)"
+        return (
+            f"A step costs {self.least}{amount(step.total.base, self.currency)}{network}{partly};"
+            f" {self.steps:,} steps {self.least}{amount(run.total.base, self.currency)} and"
+            f" {run.gpu_hours:,.0f} GPU hours."
+        )
+
+
+def amount(money: float, currency: str) -> str:
+    """An amount in three digits, in thousands or millions where it is large.
+
+    Examples
+    --------
+    >>> amount(10.13, "USD"), amount(0.0345, "USD"), amount(10130.0, "USD")
+    ('10.1 USD', '0.0345 USD', '10.1 k USD')
+    """
+    return f"{money:.3g} {currency}" if money < THREE_DIGITS else short_money(money, currency)
+
+
+def kinds(terms: StepTerms) -> str:
+    """Accelerators of a job, in words."""
+    return listed([*terms.hours])
+
+
+def held(trained: PostTrained) -> dict[str, int]:
+    """GPUs of a job by accelerator: those of no pool are the trainer's kind, and held too [1]."""
+    own = trained.run.asked.cluster.accelerator
+    rollout = sum(pool.gpus for pool in trained.pools if pool.role == ROLLED_OUT)
+    name = trained.run.server_name
+    if name == own:
+        return {own: trained.run.gpus}
+    return {own: trained.run.gpus - rollout, name: rollout}
+
+
+def held_hours(gpus: Mapping[str, int], hours: Mapping[str, float]) -> float:
+    """Mean price of an hour of GPUs of several kinds [currency/h].
+
+    Examples
+    --------
+    >>> held_hours({"h100-80gb": 48, "l40s": 16}, {"h100-80gb": 2.0, "l40s": 1.0})
+    1.75
+    """
+    return sum(count * hours[name] for name, count in gpus.items()) / sum(gpus.values())
+
+
+def step_price(asked: Question[Any], reader: CatalogReader, trained: PostTrained) -> StepPrice:
+    """The price of a step on its fabric, as ``netplan compare`` has it for these inputs.
+
+    Parameters
+    ----------
+    asked
+        The question.
+    reader
+        Of the catalogs, with the values that are replaced in them.
+    trained
+        The step.
+
+    Returns
+    -------
+    StepPrice
+        With the reason, where the network cannot be built or paid for.
+    """
+    cluster = asked.cluster
+    chip = reader.load(ACCELERATORS, cluster.accelerator)
+    (spec,) = reader.fabrics((trained.run.fabric,), cluster)
+    books = replace(
+        read_books(cluster, asked.books, reader), switch=reader.named(SWITCHES, cluster.switch)
+    )
+    currency = books.prices.currency
+    terms = step_terms(asked, reader, books.prices, currency)
+    try:
+        sizing = sized(cluster, chip)
+        require_switch(books.switch, [spec], sizing, reader.roots)
+        bill = make_bill(spec, sizing, replace(books, compute=Compute()))
+    except NetplanError as error:
+        why = not_built(spec.name, error).rstrip(".")
+        return StepPrice(currency=currency, steps=trained.run.job.steps, usd=terms.usd, why=why)
+    return StepPrice.of(trained, bill, terms)
