@@ -285,6 +285,7 @@ def check_job(run: PostRun) -> None:
     if job.contradiction:
         raise InputError(job.contradiction)
     run.fixed("")
+    run.model  # noqa: B018 - refuses what is no transformer before anything is asked about it
     if not (work.rolls_out or work.trains):
         raise InputError(
             "--prompts 0 and --updates 0: nothing is rolled out or trained: give one of them"
@@ -330,7 +331,7 @@ def _with_pools(run: PostRun, rollout_gpus: int, train_gpus: int) -> PostTrained
         servers=servers,
         sync=sync,
         swap_bytes=swap_bytes,
-        notes=tuple(_notes(run, trainer, servers, step)),
+        notes=tuple(_notes(run, trainer, servers)),
     )
 
 
@@ -481,9 +482,7 @@ def _timed(run: PostRun, sync: Sync) -> Sync:
     return replace(sync, seconds=seconds, rate=rate, reaches_s=reaches)
 
 
-def _notes(
-    run: PostRun, trainer: Trainer | None, servers: ServerPool | None, step: Step
-) -> Iterator[str]:
+def _notes(run: PostRun, trainer: Trainer | None, servers: ServerPool | None) -> Iterator[str]:
     """What is to be known of a step, a sentence each."""
     work, job = run.work, run.job
     if servers is None:
