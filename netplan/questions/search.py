@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import Execution
@@ -464,7 +464,7 @@ class SearchAnswer(Answer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Search(Question["SearchAnswer | PostTrainingAnswer"]):
+class Search(Question[SearchAnswer]):
     """Find the best of all parallel plans of a model on a cluster.
 
     Raises
@@ -543,10 +543,10 @@ class Search(Question["SearchAnswer | PostTrainingAnswer"]):
                 " other kernels: leave one of them out"
             )
 
-    def ask(self) -> "SearchAnswer | PostTrainingAnswer":
+    def ask(self) -> SearchAnswer:
         """Search the whole space; of post-training both pools and their split."""
-        if self.reinforces:
-            return self._reinforced()
+        if self.reinforces:  # who asks about a step knows what is answered
+            return cast("SearchAnswer", self._reinforced())
         case = training_case(self)
         execution = self.execution or case.training.mapped_as
         calibrated = case.training.calibrated is not None

@@ -79,7 +79,7 @@ def test_rollouts_are_rounds_of_the_servers_that_serving_finds() -> None:
         fixed={"tensor": plan["tensor"], "pipeline": 1},
     )
     # A token of a full batch, but for the prompts of others, which serving adds.
-    shares = served.plans[0].to_dict()["breakdown_s"]
+    shares = dict(served.plans[0].breakdown_s)
     assert plan["round_s"] + 256 * plan["request_s"] == pytest.approx(
         served.plans[0].tpot_s - shares["prefill"], rel=2e-3
     )
