@@ -597,6 +597,7 @@ class Search(Question[SearchAnswer]):
     def _reinforced(self) -> "PostTrainingAnswer":
         """The step of post-training: both pools, by the best split where none is given."""
         from netplan.questions.answers.post_training_answer import PostTrainingAnswer
+        from netplan.questions.money.step_cost import step_price
         from netplan.questions.setup.post_training_step import post_train
         from netplan.scenarios.reading import CatalogReader
 
@@ -607,7 +608,7 @@ class Search(Question[SearchAnswer]):
         inputs = self.inputs(
             hb_size=trained.domain, fixed=self.training.fixed, set=reader.replaced()
         )
-        return PostTrainingAnswer(inputs, trained)
+        return PostTrainingAnswer(inputs, trained, step_price(self, reader, trained))
 
     def _comparable(self, case: TrainingCase) -> AskedRun | None:
         """What published runs are compared with, where times are meant to be those of such runs."""

@@ -20,7 +20,9 @@ from netplan.questions.answers.post_training_words import (
     sync_words,
 )
 from netplan.questions.answers.screen_titles import screen_heading
+from netplan.questions.money.step_cost import StepPrice
 from netplan.questions.setup.post_training_step import PostTrained
+from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
@@ -77,11 +79,12 @@ REACHED: tuple[Column[Reached], ...] = (
 class PostTrainingAnswer(Answer):
     """The answer of :func:`netplan.search` about post-training: a step on one fabric.
 
-    ``trained`` is the step.
+    ``trained`` is the step, ``price`` what it costs.
     """
 
     inputs: dict[str, Any]
     trained: PostTrained
+    price: StepPrice
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -91,6 +94,7 @@ class PostTrainingAnswer(Answer):
         return answer_dict(
             self.inputs,
             **trained.to_dict(),
+            **self.price.to_dict(),
             sync_reaches_s={name: list(ends) for name, ends in sync.reaches_s.items()}
             if sync
             else {},
@@ -102,9 +106,9 @@ class PostTrainingAnswer(Answer):
     def summary(self) -> Iterator[Section]:
         """What a step takes at least and what binds, its phases, weights on their way, pools."""
         yield from Screen(
-            screen_heading(self.inputs, self._heading(), lower=False),
+            screen_heading(self.inputs, self._heading()),
             tuple(self._verdict()),
-            self._phases(),
+            replace(self._phases(), title=""),
             tuple(self._remarks()),
             more_of("pools, splits, rates of software", "--staleness 2", "--measured run.yaml"),
         ).sections()
@@ -133,7 +137,7 @@ class PostTrainingAnswer(Answer):
     def _heading(self) -> Heading:
         """What a step does, on which GPUs."""
         trained = self.trained
-        domain = f"HB domains of {self.inputs['hb_size']:,}, fabric {self.inputs['fabric']}"
+        domain = f"HB domains of {self.inputs['hb_size']:,}, {self.inputs['fabric']}"
         title = job_words(trained)
         return Heading(title, (f"{pool_words(trained)}; {domain}", length_words(trained)))
 
@@ -160,6 +164,7 @@ class PostTrainingAnswer(Answer):
         if trained.sync:
             yield sync_words(trained.sync)
         yield from kept_words(trained)
+        yield self.price.words
         yield from idle_words(trained)
         step = trained.step
         if step.tokens:

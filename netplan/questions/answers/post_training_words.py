@@ -65,7 +65,7 @@ def job_words(trained: PostTrained) -> str:
     """What a step does, for a title."""
     run, work = trained.run, trained.run.work
     asked = f"{work.prompts:,} prompts x {work.group:,} answers" if work.rolls_out else "no answers"
-    return f"a step of {run.job.model} on {run.gpus:,} {run.asked.cluster.accelerator}, {asked}"
+    return f"A step of {run.job.model} on {run.gpus:,} {run.asked.cluster.accelerator}, {asked}"
 
 
 def pool_words(trained: PostTrained) -> str:
@@ -74,7 +74,8 @@ def pool_words(trained: PostTrained) -> str:
     parts = []
     for pool in trained.pools:
         which = f" {pool.accelerator}" if pool.accelerator != name else ""
-        parts.append(f"{pool.gpus:,}{which} GPUs {ROLES[pool.role]}")
+        gpus = " GPUs" if not parts else ""
+        parts.append(f"{pool.gpus:,}{which}{gpus} {ROLES[pool.role]}")
     return f"{', '.join(parts)} ({schedule_words(trained.step)})"
 
 
@@ -92,17 +93,17 @@ def length_words(trained: PostTrained) -> str:
 
 def sync_words(sync: Sync) -> str:
     """Bytes of a synchronisation, its bound, and what printed software reaches."""
-    way = (
-        f"{sync.kind}, over the {sync.over}"
-        if sync.over == "network"
-        else f"{sync.kind}, by a store"
-    )
-    sent = f"{si(sync.sent.total, 'B')}, {si(sync.sent.network, 'B')} between HB domains"
-    words = f"New weights ({way}): {sent}; at least {si(sync.bound_s, 's')} by the wire"
+    way = "" if sync.over == "network" else ", through storage"
+    sent = f"{si(sync.sent.network, 'B')} between HB domains"
+    if sync.sent.total > sync.sent.network:
+        sent = f"{si(sync.sent.total, 'B')}, {sent}"
+    words = f"New weights ({sync.kind}{way}): {sent}, at least {si(sync.bound_s, 's')} by the wire"
     if sync.rate is not None:
         return f"{words}, {si(sync.seconds, 's')} at {si(sync.rate, 'B/s')} of a copy."
-    reached = ", ".join(f"{si(ends[1], 's')} ({name})" for name, ends in sync.reaches_s.items())
-    return f"{words}; printed software: {reached}." if reached else f"{words}."
+    usual_s = [ends[1] for ends in sync.reaches_s.values()]
+    if not usual_s:
+        return f"{words}."
+    return f"{words}; printed software {si(min(usual_s), 's')} to {si(max(usual_s), 's')}."
 
 
 def kept_words(trained: PostTrained) -> Iterator[str]:
