@@ -219,6 +219,22 @@ def test_rollouts_keep_their_order(
     assert cut.thrown_tokens >= 0
 
 
+def test_training_is_on_the_answers_that_are_kept() -> None:
+    """Of 1, 2, 3 and 10 tokens as often, twice as many started as kept: 1 and 2, never 3 or 10."""
+    lengths = Lengths.measured([1, 2, 3, 10])
+    work = Work(lengths=lengths, prompts=100, group=1, over_sample=2.0)
+    assert work.kept.mean == pytest.approx(1.5)
+    assert work.kept.cap == 2
+    assert Work(lengths=lengths, prompts=100, group=1, over_sample=2.0, partial=True).kept is (
+        lengths
+    )
+    many, few = (
+        step_of(over_sample=over_sample, staleness=0)["trainer"]["iteration_time_s"]
+        for over_sample in (1, 2)
+    )
+    assert few < 0.7 * many  # of 2,511 tokens a sequence 1,478 are left
+
+
 def test_turns_wait_for_their_environment() -> None:
     """Between the same without environments, and with all waits behind it."""
     lengths = Lengths.fixed(100)

@@ -8,6 +8,7 @@ bound from below: printed steps are 1.3 to 5.8 times as long.
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 from msgspec import Struct
 
 from netplan.errors import InputError
@@ -92,6 +93,14 @@ class Work(Struct, frozen=True, kw_only=True):
         """Prompts that servers take, those of answers too that are thrown away [1]."""
         whole = -int(-self.over_sample * self.prompts // 1)
         return whole if self.prefix_cache else self.started
+
+    @property
+    def kept(self) -> Lengths:
+        """Lengths of the answers that are trained on: of aborted ones the short part is kept."""
+        if self.partial or self.started <= self.answers or not self.answers:
+            return self.lengths
+        below = np.minimum(self.lengths.below * (self.started / self.answers), 1.0)
+        return Lengths(below[: int(np.argmax(below >= 1.0)) + 1])
 
     @property
     def mode(self) -> Mode:

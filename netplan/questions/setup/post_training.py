@@ -208,7 +208,7 @@ class PostRun(Struct, frozen=True, dict=True):
     def equivalent(self) -> EquivalentBatch:
         """Equal sequences that cost as much as prompts and answers of a step."""
         work = self.work
-        return equivalent_batch(work.lengths, work.answers, work.prompt_tokens)
+        return equivalent_batch(work.kept, work.answers, work.prompt_tokens)
 
     @cached_property
     def used(self) -> float:
@@ -217,12 +217,12 @@ class PostRun(Struct, frozen=True, dict=True):
         if not work.rolls_out:
             return 1.0
         if not job.packing:
-            return padded_use(work.lengths, 2, work.prompt_tokens)
+            return padded_use(work.kept, 2, work.prompt_tokens)
         size = max(int(work.prompt_tokens) + work.lengths.cap, job.pack or 0)
         import numpy as np
 
         count = min(work.answers, MOST_PACKED)
-        sizes = work.lengths.draw(np.random.default_rng(0), count) + int(work.prompt_tokens)
+        sizes = work.kept.draw(np.random.default_rng(0), count) + int(work.prompt_tokens)
         return packed_bins(sizes, size).used
 
     def trainer(self, gpus: int, model: str = "") -> Trainer:
