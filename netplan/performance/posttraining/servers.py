@@ -63,7 +63,29 @@ def roll_out(case: ServingCase, plans: ServingPlans, work: Work) -> RolledOut:
     fits = np.flatnonzero(slots >= 1)
     if not len(fits):
         raise InfeasibleError("no plan of the rollout pool has room for its weights and a request")
-    plans, slots = plans.take(fits), slots[fits]
+    plans = plans.take(fits)
+    lines = servers_of(case, plans, work)
+    rolled = [rollouts_of(work, servers) for servers in lines]
+    best = _best(work, rolled, plans)
+    plan, servers = plans.take(np.array([best])), lines[best]
+    bent_s = _bent_s(case, plan, work, servers)
+    if bent_s:
+        servers = replace(servers, bent_s=bent_s)
+        return RolledOut(plan, servers, rollouts_of(work, servers))
+    return RolledOut(plan, servers, rolled[best])
+
+
+def servers_of(case: ServingCase, plans: ServingPlans, work: Work) -> list[Servers]:
+    """Servers of each plan, whose rounds are a line from one request to as many as are in flight.
+
+    Parameters
+    ----------
+    case, plans
+        What is served, by plans that have room for a request.
+    work
+        What a step has to do, and how far rollouts may be behind.
+    """
+    slots = slots_of(case, plans)
     copies = plans.replicas * plans.attention_data
     in_flight = (1 + (work.staleness if work.mode == "async" else 0.0)) * work.started / copies
     most = np.maximum(np.floor(np.minimum(slots, in_flight)), 1.0)
@@ -73,7 +95,7 @@ def roll_out(case: ServingCase, plans: ServingPlans, work: Work) -> RolledOut:
     each_s = (last_s - first_s) / (ends - 1)
     prompts = prefills(case, plans, most)
     prompt_s = prompts.each_s + case.chunks * case.launch_s
-    lines = [
+    return [
         Servers(
             int(copies[index]),
             int(slots[index]),
@@ -82,14 +104,6 @@ def roll_out(case: ServingCase, plans: ServingPlans, work: Work) -> RolledOut:
         )
         for index in range(plans.count)
     ]
-    rolled = [rollouts_of(work, servers) for servers in lines]
-    best = _best(work, rolled, plans)
-    plan, servers = plans.take(np.array([best])), lines[best]
-    bent_s = _bent_s(case, plan, work, servers)
-    if bent_s:
-        servers = replace(servers, bent_s=bent_s)
-        return RolledOut(plan, servers, rollouts_of(work, servers))
-    return RolledOut(plan, servers, rolled[best])
 
 
 def _best(work: Work, rolled: list[Rollouts], plans: ServingPlans) -> int:
