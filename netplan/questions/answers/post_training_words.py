@@ -71,7 +71,7 @@ def job_words(trained: PostTrained) -> str:
 def pool_words(trained: PostTrained) -> str:
     """Which GPUs do what."""
     name = trained.run.asked.cluster.accelerator
-    parts = []
+    parts: list[str] = []
     for pool in trained.pools:
         which = f" {pool.accelerator}" if pool.accelerator != name else ""
         gpus = " GPUs" if not parts else ""
