@@ -39,7 +39,7 @@ QUOTED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff]")
 """Signs that YAML has only escaped, beside those that JSON escapes."""
 TITLES = {
     "cluster": "What is bought: GPUs, HB domains, switches, cards, fabrics.",
-    "workload": "What runs on it: kind is {kinds}; the fields of the other kind differ.",
+    "workload": "What runs on it: kind is {kinds}; fields differ.",
     "books": "What it is counted with: prices, power, cabling, failures, economics.",
 }
 WORDS = {"fabric": "Fabric of questions about one.", "fabrics": "Fabrics side by side, or [all]."}

@@ -342,10 +342,11 @@ def check_inputs(ask: str, given: Collection[str], kind: str = "training") -> No
         If a needed input is missing.
     """
     known = known_inputs(ask)
-    others = {"", kind} if WORKLOAD not in given else {"", *WORKLOADS}
+    others = {kind} if WORKLOAD not in given else {*WORKLOADS}
     for name in sorted(given):
         role, dot, rest = name.partition(".")
-        if name in known and known[name].workload not in others:
+        means = {*known[name].workloads} if name in known else set()
+        if means and not means & others:
             raise InputError(f"{name} means nothing for {kind}: leave it out")
         if not dot and name not in known:
             if FIXED.rstrip(".") in question_of(ask).reads and name in FIXED_NAMES:

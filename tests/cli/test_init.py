@@ -47,9 +47,10 @@ def test_every_remark_may_be_set_as_it_stands(name: str, tmp_path: Path) -> None
     assert scenario.changed(set={}) == Scenario.load(name).changed(set={})
 
 
-@pytest.mark.parametrize("kind", ["training", "serving"])
+@pytest.mark.parametrize("kind", ["training", "serving", "post-training"])
 def test_every_field_stands_with_its_meaning(kind: str) -> None:
-    scenario = Scenario.load("hgx-b200" if kind == "training" else "serving-r1-h200")
+    names = {"training": "hgx-b200", "serving": "serving-r1-h200"}
+    scenario = Scenario.load(names.get(kind, "grpo-70b-h100"))
     text = commented(scenario)
     assert max(map(len, text.splitlines())) <= WIDTH
     lines = text.splitlines()

@@ -6,7 +6,7 @@ import pytest
 
 from netplan.catalog import check_file
 from netplan.questions.shelves import all_shelves
-from netplan.scenarios.scenario import FOLDERS, SCENARIOS, STACKS, Scenario, places
+from netplan.scenarios.scenario import FOLDERS, SCENARIOS, STACKS, WORKLOADS, Scenario, places
 from tests.cli.command import netplan, refused
 
 WHOLE = """\
@@ -45,7 +45,8 @@ FAULTS = [
         "kind: training",
         "kind: servin",
         8,
-        "workload.kind: got 'servin': input should be 'training' or 'serving': did you mean serv",
+        "workload.kind: got 'servin': input should be 'training' or 'serving' or 'post-training':"
+        " did you mean serv",
     ),
     (
         "kind: training",
@@ -183,7 +184,7 @@ def test_names_are_looked_up_on_the_shelves_that_questions_read() -> None:
     assert named | {*STACKS.values()} <= folders
     for part, fields in FOLDERS.items():
         for field in fields:
-            places_of = [places(kind).get(field) for kind in ("training", "serving")]
+            places_of = [places(kind).get(field) for kind in WORKLOADS]
             assert part in {place.part for place in places_of if place is not None}
 
 
