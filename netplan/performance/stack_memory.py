@@ -640,9 +640,10 @@ class StackMemory(Struct, frozen=True):
 
     def _arrived(self, gpu: GpuShare, experts: Experts) -> Floats:
         """Rows N that reach the local experts, of all tokens' copies, shape (plans,) [1]."""
-        busiest = np.asarray(self.imbalance)
+        over = np.rint(gpu.experts_apart / gpu.expert_tensor)
+        busiest = np.minimum(self.imbalance, over)  # the busiest of p GPUs has all rows at most
         if experts.load is not None:
-            busiest = experts.load.imbalance(np.rint(gpu.experts_apart / gpu.expert_tensor))
+            busiest = experts.load.imbalance(over)
         most = np.minimum(busiest, experts.capacity_factor or inf)
         arrived: Floats = experts.per_token * gpu.slice * gpu.expert_tensor * most
         return arrived

@@ -379,7 +379,8 @@ class ExpertLoad(Entry, frozen=True, kw_only=True):
     placement, redundant
         Where experts lie, and further copies of them [1].
     busiest
-        Rows of the busiest GPU over the mean, where nothing else is known of it [1].
+        Rows of the busiest GPU over the mean, where nothing else is known of it: of p GPUs p at
+        most, all rows [1].
 
     Examples
     --------
@@ -452,7 +453,7 @@ class ExpertLoad(Entry, frozen=True, kw_only=True):
 
     def _imbalance(self, over: int) -> float:
         if not self.shares:
-            return self.busiest if over > 1 else 1.0
+            return min(self.busiest, over)
         return self.spread(over).imbalance
 
     def active(self, tokens: Amount, over: Amount, per_token: float) -> Floats:
@@ -494,7 +495,7 @@ class ExpertLoad(Entry, frozen=True, kw_only=True):
         [1.6, 1.6, 0.4, 0.4]
         """
         if not self.shares:
-            first = self.busiest if over > 1 else 1.0
+            first = self._imbalance(over)
             others = (over - first) / max(over - 1, 1)
             loads = np.array([first, *[others] * (over - 1)])
         else:

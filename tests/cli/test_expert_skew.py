@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import netplan as library
+from netplan.errors import NetplanError
 from netplan.workloads.expert_load import power_shares, shuffled
 from tests.cli.command import netplan, refused
 
@@ -167,3 +168,27 @@ def test_training_has_the_busiest_gpu_in_time_memory_and_traffic() -> None:
     # Copies have optimizer states, whatever the best ZeRO stage is.
     assert parts[0]["optimizer"] == parts[1]["optimizer"] < parts[2]["optimizer"]
     assert {"published runs balance their routers by force"} & {*uneven["error_reasons"]}
+
+
+def test_an_imbalance_is_at_most_that_of_all_rows_on_one_gpu() -> None:
+    # 128 experts over p GPUs, 8 a token: the busiest GPU has p times the mean at most, and an
+    # expert 128 / 8 = 16 times.
+    def plan(expert: int, imbalance: float) -> dict[str, Any]:
+        fixed = {"tensor": 1, "pipeline": 1, "expert_tensor": 1, "microbatch": 1, "expert": expert}
+        given = {"gpus": 64, "model": "qwen3-30b-a3b", "batch": 512, "recompute": "none"}
+        found = library.search("hgx-h100", **given, fixed=fixed, imbalance=imbalance)
+        best: dict[str, Any] = found.to_dict()["plans"][0]
+        return best
+
+    figures = ("iteration_time_s", "memory_parts_bytes")
+    for expert in (1, 2):
+        most, beyond = plan(expert, float(expert)), plan(expert, 16.0)
+        assert [beyond[name] for name in figures] == [most[name] for name in figures]
+    less = plan(2, 1.5)
+    assert less["iteration_time_s"] < most["iteration_time_s"]
+    assert less["memory_parts_bytes"]["activations"] < most["memory_parts_bytes"]["activations"]
+    for question in (library.search, library.serving):
+        with pytest.raises(NetplanError, match=r"imbalance 16\.1: .* 8 of 128 experts.* 1 to 16$"):
+            question("hgx-h100", gpus=64, model="qwen3-30b-a3b", imbalance=16.1)
+    with pytest.raises(NetplanError, match=r"imbalance 1\.5: llama-3-8b is dense"):
+        library.search("hgx-h100", gpus=64, model="llama-3-8b", imbalance=1.5)

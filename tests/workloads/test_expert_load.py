@@ -155,6 +155,14 @@ def test_weights_are_those_of_the_gpus(skew: tuple[str, float], gpus: int, share
     assert max(known.weights(gpus, shared_by)) == pytest.approx(float(known.imbalance(gpus)))
 
 
+def test_the_busiest_gpu_has_all_rows_at_most() -> None:
+    known = ExpertLoad(busiest=6.0)
+    assert known.imbalance(np.array([1, 2, 4, 8])).tolist() == [1, 2, 4, 6]
+    assert known.weights(4) == (4, 0, 0, 0)
+    # What the busiest of 8 leaves of 8 means, dealt out to the other 7.
+    assert known.weights(8) == pytest.approx((6, *[2 / 7] * 7))
+
+
 def test_a_file_says_shares_in_any_order(tmp_path: Path) -> None:
     path = tmp_path / "mine.csv"
     path.write_text("# measured\nshare, expert\n0.2,2\n0.7,1\n\n0.1,3\n", encoding="utf-8")

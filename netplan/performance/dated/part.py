@@ -198,7 +198,9 @@ def _experts_of(
         sizes: dict[str, Amount] = dict.fromkeys(none, 0.0)
         return sizes | dict.fromkeys(ones, 1.0) | {"expert_size": float(model.hidden_size)}
     cut, load = sharding.expert_tensor.astype(np.float64), experts.load
-    busiest = imbalance if load is None else load.imbalance(sharding.experts_over)
+    over = sharding.experts_over
+    # The busiest of p GPUs has all rows at most.
+    busiest = np.minimum(imbalance, over) if load is None else load.imbalance(over)
     return {
         "expert_ffn": (experts.ffn_size or model.inner_size) / cut,
         "shared_ffn": experts.shared_ffn_size / sharding.tensor.astype(np.float64),

@@ -32,8 +32,9 @@ def with_expert_load(model: Model, routing: ExpertRouting, imbalance: float = 1.
     Raises
     ------
     NetplanError
-        If the model has no experts, if both shares and an imbalance are given, if a file has no
-        such shares, or if a placement is asked for and no shares are.
+        If the model has no experts, if both shares and an imbalance are given, or more than
+        :func:`check_imbalance` allows, if a file has no such shares, or if a placement is asked for
+        and no shares are.
 
     Examples
     --------
@@ -47,6 +48,47 @@ def with_expert_load(model: Model, routing: ExpertRouting, imbalance: float = 1.
     if load is None or model.experts is None:
         return model
     return model.changed(experts=replace(model.experts, load=load))
+
+
+def check_imbalance(name: str, experts: Experts | None, imbalance: float) -> None:
+    """Refuse an imbalance that no routing of a model of some name has.
+
+    A token visits k of E experts, each once, so that an expert has one row of a token at most: 1/k
+    of all rows, E/k times the mean. GPUs with several experts, or few GPUs, have less.
+
+    Parameters
+    ----------
+    name, experts
+        The model; None of one that is dense.
+    imbalance
+        Rows of the busiest GPU over the mean [1].
+
+    Raises
+    ------
+    InputError
+        If it is above E/k, or the model is dense.
+
+    Examples
+    --------
+    >>> check_imbalance("mixtral-8x7b", Experts(count=8, per_token=2), 4.0)
+    >>> check_imbalance("mixtral-8x7b", Experts(count=8, per_token=2), 4.1)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    netplan.errors.InputError: --imbalance 4.1: of mixtral-8x7b, whose tokens visit 2 of 8 ...
+    """
+    if imbalance <= 1:  # what counts tokens refuses less
+        return
+    if experts is None:
+        raise InputError(
+            f"--imbalance {imbalance:g}: {name} is dense and has no experts: leave it out"
+        )
+    most = experts.count / experts.per_token
+    if imbalance > most:
+        raise InputError(
+            f"--imbalance {imbalance:g}: of {name}, whose tokens visit {experts.per_token:,} of"
+            f" {experts.count:,} experts, the busiest has at most {most:.6g} times the mean: give 1"
+            f" to {most:.6g}"
+        )
 
 
 def expert_load(
@@ -70,13 +112,15 @@ def expert_load(
                     f"{flag} {value} means nothing where all experts are alike: give --expert-skew,"
                     " too"
                 )
+        check_imbalance(name, experts, imbalance)
         if imbalance == 1:
             return None
     elif imbalance != 1:
         raise InputError(GIVEN_TWICE.format(imbalance=imbalance, skew=skew))
     if experts is None:
-        flag = f"--imbalance {imbalance:g}" if skew is None else f"--expert-skew {skew:.60}"
-        raise InputError(f"{flag}: {name} is dense and has no experts: leave it out")
+        raise InputError(
+            f"--expert-skew {skew:.60}: {name} is dense and has no experts: leave it out"
+        )
     if skew is None:
         return ExpertLoad(busiest=imbalance)
     placement = routing.expert_placement or "shuffled"

@@ -26,7 +26,7 @@ from netplan.performance.stack_memory import StackMemory
 from netplan.performance.stacks import STACKS, MemoryOfStack, MemoryRow, default_stack
 from netplan.questions.question import Question
 from netplan.questions.setup.dated_run import check_replaced, dated_run
-from netplan.questions.setup.expert_routing import expert_load, with_expert_load
+from netplan.questions.setup.expert_routing import check_imbalance, expert_load, with_expert_load
 from netplan.questions.setup.inputs import told
 from netplan.questions.setup.software import (
     CALIBRATED,
@@ -501,10 +501,10 @@ def training_on(
 
 def _loaded(asked: Asked, model: "Model | OtherModel") -> "Model | OtherModel":
     """What is trained, with its experts loaded as asked for."""
-    routing = asked.training.routing
+    routing, imbalance = asked.training.routing, asked.training.memory.imbalance
     if routing == ExpertRouting():
+        check_imbalance(model.name, model.experts if isinstance(model, Model) else None, imbalance)
         return model
-    imbalance = asked.training.memory.imbalance
     if not isinstance(model, Model):
         expert_load(model.name, None, routing, imbalance)
         return model
