@@ -36,6 +36,8 @@ ADDED = Path("entry point")
 """Where records stand that other packages add, in place of a folder."""
 UNSOLD = ("announced", "rumoured")
 """Evidence of products that nobody can order yet."""
+DEEPER = re.compile(r"did you mean (\w+\.[\w.]+)\?")
+"""The offer of a key that stands in a part of the record."""
 MAX_NAME = 40
 """Texts of a row up to this length are names; longer ones are prose [characters]."""
 
@@ -430,5 +432,8 @@ def _validate(schema: type[RecordT], document: Document, applied: Mapping[str, s
                 or (key.startswith(within) and key.rpartition(".")[2] in text)
             ]
             where = f"{document.path}:{document.line(location)}"
-            lines.append(f"{', '.join(given) or where}: {text}")
+            if given:  # one that stands deeper in the record is offered as it is set
+                role = given[0].removeprefix("--set ").partition(".")[0]
+                where, offer = ", ".join(given), rf"did you mean {role}.\1?"
+            lines.append(f"{where}: {DEEPER.sub(offer, text) if given else text}")
         raise CatalogError(*lines) from None

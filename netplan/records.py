@@ -329,15 +329,18 @@ def _expected(kind: Any, data: object, message: str) -> str:  # noqa: ANN401
 def _unknown(schema: type[Struct], place: Location) -> str:
     """One line for a key that no record knows, with the nearest one that is known."""
     key, here = str(place[-1]), [str(step) for step in place if not isinstance(step, int)]
-    places = [(path, tag) for path, tag in _places(schema) if path[-1] == key]
-    if places:
-        path, tag = places[0]
+    places = [*_places(schema)]
+    elsewhere = [(path, tag) for path, tag in places if path[-1] == key]
+    if elsewhere:
+        path, tag = elsewhere[0]
         if path == here:
             return f"unknown key {_path(place)}: it is one of {tag}"
         return f"unknown key {_path(place)}: did you mean {'.'.join(path)}?"
-    known = list(dict.fromkeys(_keys(schema)))
-    near = _near(key, known)
-    hint = f"did you mean {near}?" if near else f"known: {', '.join(known)}"
+    siblings = list(dict.fromkeys(path[-1] for path, _ in places if path[:-1] == here[:-1]))
+    near = _near(key, list(dict.fromkeys(path[-1] for path, _ in places)))
+    if near not in siblings:
+        near = next((".".join(path) for path, _ in places if path[-1] == near), "")
+    hint = f"did you mean {near}?" if near else f"known: {', '.join(siblings or _keys(schema))}"
     return f"unknown key {_path(place)}: {hint}"
 
 

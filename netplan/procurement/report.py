@@ -161,6 +161,8 @@ class Report(Question[Procurement]):
     def answered(self, definition: ReportDefinition, reader: CatalogReader) -> Procurement:
         """The answer, fabrics and price book being given."""
         texts = dict(self.overrides or {})
+        if self.cluster.ocs:  # before it is one switch of many
+            reader.circuit_switch(self.cluster.ocs)
         library = read_library(reader, self.files(), self.cluster)
         _require_distinct([spec.name for spec in library.all(FabricSpec)])
         of_cost = library.only(texts, COST_ROLES)

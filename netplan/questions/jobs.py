@@ -191,6 +191,7 @@ class Jobs(Question[JobsAnswer]):
         migrate = _most_fragments(self.migrate)
         self._link_way()
         designs = tuple(self._designs(reader, stream))
+        replaced = reader.replaced()
         placements = tuple(dict.fromkeys(self.placement)) or ("packed",)
         pairs = [
             (design, placement)
@@ -232,7 +233,7 @@ class Jobs(Question[JobsAnswer]):
             no_sharing=not self._shares,
             oversubscription=[design.ratio for design in designs],
             warm_up=stream.warm_up,
-            set=reader.replaced(),
+            set=replaced,
         )
         return JobsAnswer(inputs=inputs, rows=tuple(rows), notes=tuple(dict.fromkeys(notes)))
 
@@ -287,6 +288,8 @@ class Jobs(Question[JobsAnswer]):
                     cluster = self.with_values(**changes).cluster
                     spec, sizing = reader.fabric(fabric, cluster), sized(cluster, on)
                     graph = expand(spec, sizing)
+                    if way := self._link_way():  # whether or not a job leaves its node
+                        PathRouter(graph, way[1]).check_suits()
                     nodes = job_cluster(graph, spec, sizing, self.fail, self.seed)
                     cost = life_cost(self, cluster, spec, sizing, reader)
                     jobs, notes = None, nodes.notes

@@ -134,6 +134,8 @@ class Question(Generic[AnswerT_co]):
     scenario: Scenario = Scenario()  # noqa: RUF009 - frozen
     given: frozenset[str] = frozenset()
     """Inputs of the scenario that were given by flag or keyword."""
+    own_given: frozenset[str] = frozenset()
+    """Inputs of its own that were given, be it as they are anyway."""
     varied: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """Values of the inputs in ``varies`` that were given, by name."""
     before: Scenario = Scenario()  # noqa: RUF009 - frozen
@@ -297,6 +299,7 @@ class Question(Generic[AnswerT_co]):
         question = cls(
             scenario=scenario,
             given=asked,
+            own_given=frozenset(given),
             varied=varied,
             before=before,
             overrides=overrides,
@@ -349,7 +352,10 @@ class Question(Generic[AnswerT_co]):
                 raise InputError(f"{text} means nothing for {who}: leave it out")
 
     def asked_for(self) -> Iterator[tuple[str, Option, object]]:
-        """Inputs that were given and are not at their defaults, with their values."""
+        """Inputs that were given and are not at their defaults, with their values.
+
+        A default that several commands share is a choice, which counts where it is named.
+        """
         if "workload" in self.given:
             yield "workload", WORKLOAD, self.scenario.kind
         for name, place in places(self.scenario.kind).items():
@@ -358,10 +364,10 @@ class Question(Generic[AnswerT_co]):
             if name in self.given and value not in (usual, (), {}):
                 yield name, place.option, value
         for own_field, option in own_inputs.own_options(type(self)):
-            usual = own_field.default
+            usual, named = own_field.default, option.shared and own_field.name in self.own_given
             if option.shared:
                 usual = own_inputs.default_of(self.command, own_field.name, self.catalog)
-            if (value := getattr(self, own_field.name)) not in (usual, {}):
+            if (value := getattr(self, own_field.name)) not in (usual, {}) or named:
                 yield own_field.name, option, value
 
     def check_parts(self) -> None:

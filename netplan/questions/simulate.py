@@ -64,6 +64,8 @@ NOT_PUBLISHED = (
     *("strategy", "experts", "top_k", "expert_degree", "zero_stage", "embedding", "lm_head"),
     *("interleave", "algorithm", "routing", "seed", "slow", "jitter", "fail", "graph", "jobs"),
     *("inference", "offload", "memory_policy", *CALIBRATED, *SPAN),
+    *("expert_skew", "expert_placement", "redundant_experts", "imbalance", "use_per_domain"),
+    *("sequence_parallel", "space", "memory_model", "ignore_memory", "expanded_memory"),
 )
 """Inputs that mean nothing in the published mode."""
 

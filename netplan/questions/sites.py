@@ -151,7 +151,7 @@ class SeveralSites(Question[SitesAnswer]):
             "sites": self._span.sites,
             "km": sorted({pair.km for pair in pairs}),
             "ratio": sorted({pair.ratio for pair in pairs}),
-            "layout": self._span.layout,
+            "layout": "file" if self._span.count is None else self._span.layout,
             "across": self._span.across,
             "exchange": haul.exchange,
             "set": {

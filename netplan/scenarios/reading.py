@@ -12,9 +12,9 @@ from typing import Any, TypeVar, cast
 from msgspec import Struct
 
 from netplan.catalog import Catalog, Record, unknown_name, user_roots
-from netplan.costing.switches import RATE, SWITCHES, packet_ports
+from netplan.costing.switches import RATE, SWITCHES, SwitchModel, known_switches, packet_ports
 from netplan.documents import read_yaml_value
-from netplan.errors import InputError
+from netplan.errors import InputError, UnknownNameError
 from netplan.inputs.choices import AS_PUBLISHED, Ports
 from netplan.records import replace
 from netplan.scenarios.parts import Cluster
@@ -25,6 +25,8 @@ from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.technologies import MEMORIES, Memory, expanded
 
 RecordT = TypeVar("RecordT", bound=Record)
+WORDS = {"floor-plan": (AS_PUBLISHED,)}
+"""What may be written in place of a name, by the role of its shelf."""
 
 
 class CatalogReader:
@@ -47,7 +49,13 @@ class CatalogReader:
         known = self._records.get((shelf, name))
         if known is not None:
             return cast("RecordT", known)
-        record = shelf.load(name, self.roots, self.overrides)
+        try:
+            record = shelf.load(name, self.roots, self.overrides)
+        except UnknownNameError:
+            if shelf.role not in WORDS or Path(name).suffix:
+                raise
+            names = [*WORDS[shelf.role], *shelf.paths(self.roots)]
+            raise unknown_name(shelf.role, name, names) from None
         self._known += [shelf.role, *filter(None, [shelf.short]), record.name, *record.aliases]
         self._records[shelf, name] = record
         return record
@@ -118,6 +126,17 @@ class CatalogReader:
         mine = {key: text for key, text in self.overrides.items() if key.startswith(f"{name}.")}
         self._known.append(name)
         return shelf.load(name, self.roots, mine)
+
+    def circuit_switch(self, name: str) -> SwitchModel:
+        """Load a circuit switch; an unknown name is told of circuit switches alone."""
+        try:
+            return self.load(SWITCHES, name)
+        except UnknownNameError:
+            if Path(name).suffix:  # a file
+                raise
+            models = known_switches(self.roots)
+            circuits = [model.name for model in models if model.kind == "circuit"]
+            raise unknown_name("circuit switch", name, circuits) from None
 
     def named(self, shelf: Catalog[RecordT], name: str | None) -> RecordT | None:
         """Load a record where one is named."""

@@ -251,7 +251,7 @@ class PathRouter(Router, frozen=True, eq=False, dict=True):
                 yield from _tree_entries(tree, legs.network, capacity, graph)
             yield from _star_entries(graph, legs.inside, capacity)
         elif routing in ("ecmp", "minimal-adaptive"):
-            self._network_loads(NO_FLOWS, None)  # refuses what is no torus
+            self.check_suits()
             yield from split_entries(graph, self._network_arcs, legs.network)
             yield from split_entries(graph, self._domain_arcs, legs.inside)
         else:
@@ -311,7 +311,6 @@ class PathRouter(Router, frozen=True, eq=False, dict=True):
 
 
 ONE = np.ones(1)
-NO_FLOWS = Leg(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
 
 
 def check_entries(graph: FabricGraph, entries: int) -> None:

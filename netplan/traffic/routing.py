@@ -51,7 +51,7 @@ from netplan.topologies.graph import (
     switches_suffice,
 )
 from netplan.traffic.algorithms import check_choice
-from netplan.traffic.demand import Leg, check_demand, split_demand
+from netplan.traffic.demand import NO_FLOWS, Leg, check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix, sum_by
 from netplan.traffic.routing_dragonfly import (
@@ -372,6 +372,26 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         if len(self._network):
             loads += self._network_loads(legs.network, between)
         return LinkLoads(graph, loads)
+
+    def check_suits(self) -> None:
+        """Refuse a routing that the fabric cannot have, before anything is sent.
+
+        Raises
+        ------
+        InputError
+            If the routing does not suit the fabric.
+
+        Examples
+        --------
+        >>> from netplan import Scenario
+        >>> graph = Scenario.load("hgx-h100").replace(gpus=64, radix=16).fabric("fat-tree").graph()
+        >>> Router(graph, "valiant").check_suits()  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        netplan.errors.InputError: fat-tree is no dragonfly, nor are its switches joined ...
+        """
+        if len(self._network):
+            self._network_loads(NO_FLOWS, None)
 
     def _domain_loads(self, leg: Leg, rng: np.random.Generator | None) -> Floats:
         """Load of the links inside HB domains [B], shape (2, links); all others are 0."""

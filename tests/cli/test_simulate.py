@@ -359,6 +359,14 @@ def test_what_would_run_for_hours_is_refused(more: tuple[str, ...]) -> None:
         (("--fix", "interleave=2"), "--fix interleave"),
         (("--fix", "microbatch=1025"), "1,025 sequences is more than the batch of 1,024"),
         (("--lm-head",), "--lm-head means nothing"),
+        # Its collectives are rings: even the pattern that other commands take unasked is none.
+        (("--algorithm", "hierarchical"), "--algorithm hierarchical means nothing"),
+        (("--algorithm", "ring"), "--algorithm ring means nothing"),
+        (("--expert-skew", "gini:0.2"), "--expert-skew gini:0.2 means nothing"),
+        (("--imbalance", "1.5"), "--imbalance 1.5 means nothing"),
+        (("--use-per-domain", "4"), "--use-per-domain 4 means nothing"),
+        (("--memory", "model"), "--memory model means nothing"),
+        (("--expanded-memory", "comet-480gb"), "--expanded-memory comet-480gb means nothing"),
     ],
 )
 def test_the_published_mode_says_what_it_does_not_have(words: tuple[str, ...], said: str) -> None:

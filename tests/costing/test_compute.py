@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netplan import cost
+from netplan import compare, cost
 from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.materials import Compute, compute_lines
 from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS, PriceBook
@@ -111,3 +111,20 @@ def test_bad_input_in_one_line() -> None:
         PriceBook.read({**book, "prices": [row]})
     with pytest.raises(RecordError, match="unit must be 'USD/GB', got 'USD/each'"):
         PriceBook.read({**book, "prices": [{**row, "unit": "USD/each", "model": "ddr5"}]})
+
+
+def test_memory_behind_a_gpu_changes_its_plan_and_its_price() -> None:
+    # 1,024 GPUs of 80 GB: with more behind them a model of 1.03e12 parameters needs half the tensor
+    # degree, so that gradients of twice the replicas pass in place of more layers' results.
+    def row(memory: str) -> dict[str, Any]:
+        answer = compare("comet-paper", fabrics=("comet-pods",), expanded_memory=memory)
+        first: dict[str, Any] = answer.to_dict()["fabrics"][0]
+        return first
+
+    alone, larger = row("none"), row("comet-480gb")
+    assert alone["memory_bytes"] < 80e9 < larger["memory_bytes"] < 560e9
+    assert (alone["plan"]["tensor"], larger["plan"]["tensor"]) == (64, 32)
+    assert larger["iteration_time_s"] == pytest.approx(0.9315 * alone["iteration_time_s"], rel=1e-3)
+    assert alone["memory_cost"]["base"] == 0
+    price_usd_per_gb = 7.03
+    assert larger["memory_cost"]["base"] == pytest.approx(1024 * 480 * price_usd_per_gb)

@@ -113,7 +113,9 @@ def test_who_refuses_a_question_refuses_it_alike() -> None:
     for ask in (netplan.compare, netplan.cost):
         with pytest.raises(NetplanError, match="has 128 ports of 400 Gb/s, got --radix 64"):
             ask("rail-only-paper", **question, switch="sn5600")
-        with pytest.raises(NetplanError, match="unknown floor-plan 'hall'"):
+        with pytest.raises(
+            NetplanError, match="unknown floor-plan 'hall': known: as-published, ex"
+        ):
             ask("rail-only-paper", **question, floor_plan="hall")
         with pytest.raises(NetplanError, match=r"holds 1,600 racks, 2,500 for GPUs"):
             ask("rail-only-paper", **{**question, "gpus": 80_000}, floor_plan=HALL)

@@ -1,5 +1,6 @@
 """Port closure: every fabric closes, and every way not to close is found, with both ends."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from netplan.costing.wiring import (
     plugs_needed,
     wire,
 )
-from netplan.errors import InfeasibleError, InputError, NetplanError
+from netplan.errors import InfeasibleError, InputError, NetplanError, UnknownNameError
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing
@@ -279,6 +280,20 @@ def test_a_larger_pod_needs_several_switches_a_position() -> None:
     layer = circuit_layer(SPECS["torus-3d"], fabric, SWITCHES.load("palomar"))
     assert layer.switches == 96  # 128 cubes x 2 = 256 ports a position, two switches of 136
     assert "not every choice of cubes" in layer.notes[0]
+
+
+@pytest.mark.parametrize("question", [netplan.cost, netplan.faults])
+def test_an_unknown_circuit_switch_is_told_of_circuit_switches_alone(
+    question: Callable[..., object],
+) -> None:
+    given = {"gpus": 4096, "fabrics": ("torus-3d",)}
+    with pytest.raises(UnknownNameError, match=r"circuit switch 'zz': known: palomar, r300$"):
+        question("tpu-v7", **given, ocs="zz")
+    # Near a packet switch, and near no circuit switch.
+    with pytest.raises(UnknownNameError, match="circuit switch 'qm9700x': known: pal"):
+        question("tpu-v7", **given, ocs="qm9700x")
+    with pytest.raises(UnknownNameError, match=r"no switch file zz\.yaml$"):
+        question("tpu-v7", **given, ocs="zz.yaml")
 
 
 @pytest.mark.parametrize(

@@ -393,7 +393,12 @@ def test_scenarios_of_python_may_be_given() -> None:
         ((), {"b": {"fabric": "no"}}, UnknownNameError, "unknown fabric 'no'"),
         ((), {"b": {"prompt": 5}}, InputError, "--prompt 5 means nothing for training"),
         ((), {"b": {"foo.bar": 5}}, UnknownNameError, "record 'foo'"),
-        ((), {"b": {"ocs": "palomar-136"}}, NetplanError, "joins cubes of a torus|unknown switch"),
+        (
+            (),
+            {"b": {"ocs": "palomar-136"}},
+            NetplanError,
+            "joins cubes of a torus|circuit switch .palomar-136.: did",
+        ),
     ],
 )
 def test_wrong_input_is_refused_in_a_line(

@@ -113,6 +113,26 @@ def test_links_of_the_fabric_go_round_what_has_failed() -> None:
         ask(**given, links="fabric", routing="hashed")
 
 
+@pytest.mark.parametrize(
+    ("routing", "why"),
+    [
+        ("valiant", "fat-tree is no dragonfly, nor are its switches joined directly"),
+        ("adaptive", "fat-tree is no dragonfly, nor are its switches joined directly"),
+        ("minimal", "fat-tree is no dragonfly: take routing"),
+        ("dimension-order", "fat-tree has no rings"),
+        ("minimal-adaptive", "fat-tree has no rings"),
+    ],
+)
+def test_a_routing_of_other_fabrics_is_refused_even_if_no_job_leaves_its_node(
+    tmp_path: Path, routing: str, why: str
+) -> None:
+    alone = trace(tmp_path, "17,0,8,100,0.5,ring")
+    given = {"stream": alone, "count": 2000, "draws": 5, "links": "fabric"}
+    assert ask(**given, routing="spray").rows[0].jobs == 1
+    with pytest.raises(NetplanError, match=why):
+        ask(**given, routing=routing)
+
+
 def test_domains_of_several_sizes_are_nodes_of_their_own() -> None:
     """8 racks of 72 GPUs and 8 servers of 8, whose last one holds 2 GPUs and stays idle."""
     trunks = cluster_of("mixed-domains", name="hgx-b200", gpus=634, radix=64).trunks
@@ -297,7 +317,12 @@ def test_published_traces_are_read_by_their_header(
         ({"overrides": {"stream.law.a": "-1e30"}}, "law.a: got -1"),
         ({"overrides": {"stream.warm_up": "1"}}, "below 1"),
         ({"overrides": {"stream.estimate": "0"}}, "above 0"),
-        ({"overrides": {"stream.nothing": "1"}}, "nothing"),
+        ({"overrides": {"stream.nothing": "1"}}, "unknown key nothing: known: .*, warm_up$"),
+        ({"overrides": {"stream.p1": "0.5"}}, r"p1: did you mean stream\.law\.p1\?$"),
+        ({"overrides": {"stream.lagest": "1"}}, r"did you mean stream\.law\.largest\?$"),
+        ({"overrides": {"stream.law.sgima": "1"}}, r"key law\.sgima: did you mean sigma\?$"),
+        ({"overrides": {"stream.law.nil": "1"}}, "known: a, beta, sigma, mu, largest, p1$"),
+        ({"overrides": {"strem.law.p1": "1"}}, r"record 'strem': did you mean stream\?"),
         ({"count": 0}, "1"),
         ({"placement": "domain"}, "puts nowhere in the empty cluster"),
     ],

@@ -1,6 +1,7 @@
 """``netplan sites``: contract of its JSON, screens, plans that can be dealt out, refusals."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,25 @@ def test_keys_of_the_book_change_the_way() -> None:
     assert any("once in 10 iterations" in note for note in seldom.to_dict()["notes"])
 
 
+@pytest.mark.parametrize(
+    ("question", "model", "names"),
+    [
+        (netplan.search, "llama-3-8b", ("km", "ratio", "layout", "across")),
+        (netplan.compare, "llama-3-8b", ("km", "ratio", "layout", "across")),
+        (netplan.loads, "llama-3-8b", ("km", "ratio", "layout", "across")),
+        (netplan.cost, None, ("km", "ratio", "layout")),
+    ],
+)
+def test_what_several_sites_have_is_refused_without_any(
+    question: Callable[..., object], model: str | None, names: tuple[str, ...]
+) -> None:
+    values = {"km": 40.0, "ratio": 4.5, "layout": "line", "across": "data"}
+    given = {"gpus": 64} | ({"model": model} if model else {})
+    for name in names:
+        with pytest.raises(NetplanError, match=f"--{name} is of several sites: add --sites 2"):
+            question("hgx-h100", **given, **{name: values[name]})
+
+
 FILE = """sites: [{name: a, gpus: 64}, {name: b, gpus: 32}, {name: c, gpus: 32}]
 pairs:
   - {between: [a, b], km: 40, ratio: 4.5, usd_month: 9000}
@@ -127,8 +147,10 @@ def test_a_file_says_its_pairs(tmp_path: Path) -> None:
     assert len(cut.to_dict()["pairs"]) == 2
     slower = {row.time.across: row.time.time_s for row in cut.grid}
     assert all(slower[row.time.across] >= row.time.time_s for row in answer.grid)
-    with pytest.raises(NetplanError, match="--km beside --sites"):
-        ask(sites=str(path), km=1.0)
+    assert answer.inputs["layout"] == "file"
+    for name, value in (("km", 1.0), ("ratio", 4.5), ("layout", "line"), ("layout", "mesh")):
+        with pytest.raises(NetplanError, match=f"--{name} beside --sites"):
+            ask(sites=str(path), **{name: value})
     with pytest.raises(NetplanError, match="give --gpus 128"):
         ask(sites=str(path), gpus=256)
 

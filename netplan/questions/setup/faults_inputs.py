@@ -185,7 +185,7 @@ def read_shared(asked: FaultsQuestion[Any]) -> Shared:
         reader.load(LONG_HAUL_BOOKS, LONG_HAUL_BOOK)  # of cuts, whose values may be replaced
     books = replace(books, switch=reader.named(SWITCHES, asked.cluster.switch))
     rack, sizing = books.cabling.racks, sized(asked.cluster, on)
-    circuit = check_circuit(reader.load(SWITCHES, asked.cluster.ocs or CIRCUIT_SWITCH))
+    circuit = check_circuit(reader.circuit_switch(asked.cluster.ocs or CIRCUIT_SWITCH))
     names = fabrics_asked(asked, DEFAULT_FABRICS)
     recovery = None
     if asked.trains:

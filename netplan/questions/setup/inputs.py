@@ -8,7 +8,7 @@ from netplan.catalog import user_roots
 from netplan.costing.hb_gear import HB_GEAR_TOO
 from netplan.errors import InputError
 from netplan.inputs.choices import AS_PUBLISHED
-from netplan.questions.question import Question
+from netplan.questions.question import SPAN, Question
 from netplan.records import replace
 from netplan.reports.quantities import PREFIXED, words
 from netplan.scenarios.parts import FABRICS as SCENARIO_FABRICS
@@ -60,10 +60,16 @@ def span_of(asked: Question[Any]) -> Span | None:
     Raises
     ------
     InputError
-        If it serves, or says lengths or ratios beside a file that has them.
+        If it serves, says lengths, ratios or a layout beside a file that has them, or what several
+        sites have without any.
     """
     span = asked.cluster.span
     if span.sites is None:
+        alone = [name for name in ("km", "ratio", "layout", "across") if name in asked.given]
+        if alone and not asked.foremost >= SPAN:  # which takes two sites where nobody says
+            raise InputError(
+                f"--{alone[0]} is of several sites: add --sites 2 or --sites FILE, or leave it out"
+            )
         return None
     if not asked.trains:
         raise InputError(
@@ -71,14 +77,15 @@ def span_of(asked: Question[Any]) -> Span | None:
             " other, so ask about each site by itself, with --gpus of its own"
         )
     if span.count is None:
-        for name in ("km", "ratio"):
-            kept = "sites" not in asked.given and getattr(span, name) is not None
+        usual = Span()
+        for name in ("km", "ratio", "layout"):
+            kept = "sites" not in asked.given and getattr(span, name) != getattr(usual, name)
             if name in asked.given or kept:
                 raise InputError(
                     f"--{name} beside --sites {span.sites}: the file says it of each pair: leave"
                     " one out"
                 )
-        return replace(span, km=None, ratio=None)
+        return replace(span, km=None, ratio=None, layout=usual.layout)
     return span
 
 
