@@ -599,6 +599,7 @@ class Search(Question[SearchAnswer]):
         from netplan.questions.answers.post_training_answer import PostTrainingAnswer
         from netplan.questions.money.step_cost import step_price
         from netplan.questions.setup.post_training_step import post_train
+        from netplan.questions.setup.schedules_beside import schedules_beside
         from netplan.scenarios.reading import CatalogReader
 
         left = {"execution", "instances", "collective_algorithm", "explain", "top", "published"}
@@ -608,7 +609,8 @@ class Search(Question[SearchAnswer]):
         inputs = self.inputs(
             hb_size=trained.domain, fixed=self.training.fixed, set=reader.replaced()
         )
-        return PostTrainingAnswer(inputs, trained, step_price(self, reader, trained))
+        price, schedules = step_price(self, reader, trained), schedules_beside(trained)
+        return PostTrainingAnswer(inputs, trained, price, schedules)
 
     def _comparable(self, case: TrainingCase) -> AskedRun | None:
         """What published runs are compared with, where times are meant to be those of such runs."""

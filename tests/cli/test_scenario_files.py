@@ -45,8 +45,10 @@ FAULTS = [
         "kind: training",
         "kind: servin",
         8,
-        "workload.kind: got 'servin': input should be 'training' or 'serving' or 'post-training':"
-        " did you mean serv",
+        (
+            "workload.kind: got 'servin': input should be 'training' or 'serving' or "
+            "'post-training': did you mean serv"
+        ),
     ),
     (
         "kind: training",

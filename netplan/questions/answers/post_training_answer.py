@@ -16,12 +16,14 @@ from netplan.questions.answers.post_training_words import (
     least,
     length_words,
     pool_words,
+    schedules_words,
     split_words,
     sync_words,
 )
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.money.step_cost import StepPrice
 from netplan.questions.setup.post_training_step import PostTrained
+from netplan.questions.setup.schedules_beside import ScheduledStep, SchedulesBeside
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.screen import Screen, more_of
@@ -69,6 +71,11 @@ POOLS: tuple[Column[Any], ...] = (
     column("idle_s", lambda row: row["idle_s"], meaning="Time of a step without work"),
 )
 SPLITS: tuple[Column[Split], ...] = tuple(columns("rollout_gpus", "train_gpus", "step_s"))
+SCHEDULES: tuple[Column[ScheduledStep], ...] = (
+    column("schedule_mode", "mode"),
+    *columns("staleness", "step_s"),
+    column("speed_up", "times"),
+)
 REACHED: tuple[Column[Reached], ...] = (
     column("sync_way", "name"),
     *columns("sync_low_s=low_s", "sync_base_s=base_s", "sync_high_s=high_s"),
@@ -79,12 +86,14 @@ REACHED: tuple[Column[Reached], ...] = (
 class PostTrainingAnswer(Answer):
     """The answer of :func:`netplan.search` about post-training: a step on one fabric.
 
-    ``trained`` is the step, ``price`` what it costs.
+    ``trained`` is the step, ``price`` what it costs, ``schedules`` how else its pools may take
+    turns.
     """
 
     inputs: dict[str, Any]
     trained: PostTrained
     price: StepPrice
+    schedules: SchedulesBeside
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -95,6 +104,8 @@ class PostTrainingAnswer(Answer):
             self.inputs,
             **trained.to_dict(),
             **self.price.to_dict(),
+            schedules=[row._asdict() for row in self.schedules.steps],
+            fastest_schedule=self.schedules.verdict,
             sync_reaches_s={name: list(ends) for name, ends in sync.reaches_s.items()}
             if sync
             else {},
@@ -110,7 +121,7 @@ class PostTrainingAnswer(Answer):
             tuple(self._verdict()),
             replace(self._phases(), title=""),
             tuple(self._remarks()),
-            more_of("pools, splits, rates of software", "--staleness 2", "--measured run.yaml"),
+            more_of("pools, splits, software", "--measured run.yaml"),
         ).sections()
 
     def in_a_line(self) -> str:
@@ -127,6 +138,8 @@ class PostTrainingAnswer(Answer):
         yield self._phases()
         rows = [trained.step.of_pool(pool) for pool in trained.pools]
         yield Table("pools", POOLS, rows, "Pools")
+        if self.schedules.steps:
+            yield Table("schedules", SCHEDULES, self.schedules.steps, "Schedules of these pools")
         if trained.split:
             yield Table("split", SPLITS, trained.split, "Splits that were tried, the best first")
         if trained.sync and trained.sync.reaches_s:
@@ -165,6 +178,7 @@ class PostTrainingAnswer(Answer):
             yield sync_words(trained.sync)
         yield from kept_words(trained)
         yield self.price.words
+        yield from schedules_words(self.schedules)
         yield from idle_words(trained)
         step = trained.step
         if step.tokens:

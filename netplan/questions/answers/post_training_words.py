@@ -5,10 +5,8 @@ from typing import Any
 
 from netplan.performance.posttraining.step import KEPT_APART, Role, Step
 from netplan.questions.setup.post_training_step import PostTrained, Sync
+from netplan.questions.setup.schedules_beside import PRINTED_OVER_BOUND, UNDECIDED, SchedulesBeside
 from netplan.units import counted, si
-
-PRINTED = (1.3, 5.8)
-"""Printed steps over modelled ones: dense models on H100 1.3 to 1.7, mixtures to 5.8 [1]."""
 
 BINDS: Mapping[str, str] = {
     "rollout-tail": "the longest answers, which no further GPU shortens",
@@ -53,10 +51,10 @@ def least(trained: PostTrained) -> str:
 def basis_words(trained: PostTrained) -> str:
     """What the time of a step is worth."""
     if trained.spread is None:
-        low, high = PRINTED
+        low, high = PRINTED_OVER_BOUND["dense" if trained.run.model.experts is None else "experts"]
         return (
-            f"This is a bound, no estimate: printed steps are {low:g} to {high:g} times as long;"
-            " --measured with a run of your own makes it one."
+            f"A bound, no estimate: printed steps are {low:g} to {high:g} times as long; --measured"
+            " with a run of yours makes it one."
         )
     return f"An estimate by your own measurements, {100 * trained.spread:.0f} % each way (assumed)."
 
@@ -116,6 +114,20 @@ def kept_words(trained: PostTrained) -> Iterator[str]:
             f"Answers that are kept are the short ones: {rollouts.kept_mean:,.0f} tokens in the"
             f" mean, of all {mean:,.0f}; {si(rollouts.thrown_tokens, '')} tokens are thrown away."
         )
+
+
+def schedules_words(schedules: SchedulesBeside) -> Iterator[str]:
+    """Steps of the same pools by other schedules, and which is the fastest if that can be told."""
+    if not schedules.steps:
+        return
+    steps = ", ".join(
+        f"{'in turn' if row.staleness == 0 else f'{row.staleness:g} behind'} {si(row.step_s, 's')}"
+        for row in schedules.steps
+    )
+    if schedules.verdict == UNDECIDED:
+        yield f"At least {steps}: which of them is the fastest is undecided."
+    else:
+        yield f"At least {steps}: {schedules.verdict} is the fastest, beyond what bounds are off."
 
 
 def idle_words(trained: PostTrained) -> Iterator[str]:
