@@ -8,7 +8,7 @@ all_to_all of 8,192 GPUs is one array of 8,192 numbers and not 67 million flows.
 All amounts are bytes in one training iteration, one direction; pairs are ordered.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -18,8 +18,20 @@ from netplan.arrays import AnyInts, Bools, Codes, Floats, Indices, Ints, distinc
 from netplan.errors import InputError
 from netplan.records import LARGEST, replace
 
-KINDS = ("tensor", "context", "data", "pipeline", "expert", "other", "cache")
-"""What a flow is for; kind codes are positions in this list."""
+TRAINING = ("tensor", "context", "data", "pipeline", "expert", "other")
+"""What flows of a training iteration are for."""
+
+TRAINING_OF_A_STEP = {kind: f"train-{kind}" for kind in TRAINING}
+"""What they are called in a step of post-training, which has other traffic beside them."""
+
+KINDS = (
+    *TRAINING,
+    "cache",
+    *("rollout", "score", "sync", "sync-gather", "sync-storage", "trajectories"),
+    *TRAINING_OF_A_STEP.values(),
+)
+"""What a flow is for; kind codes are positions in this list, and stand in files: new ones go to its
+end."""
 
 MAX_LISTED_PAIRS = 1 << 26
 
@@ -252,6 +264,39 @@ class TrafficMatrix(Struct, frozen=True, eq=False):
         ends = gpu_of_rank[self.source], gpu_of_rank[self.destination]
         return TrafficMatrix(gpus, *ends, self.flow_bytes, self.kind, groups)
 
+    def renamed(self, names: Mapping[str, str] | str) -> "TrafficMatrix":
+        """The same bytes for something else.
+
+        Parameters
+        ----------
+        names
+            Kind that each kind becomes, where it is another one; or one for all.
+
+        Returns
+        -------
+        TrafficMatrix
+            The same flows and groups; those of a pair that are of one kind now stay apart.
+
+        Raises
+        ------
+        InputError
+            If there is no such kind.
+
+        Examples
+        --------
+        >>> matrix = flows_matrix(2, source=[0], destination=[1], flow_bytes=[5e9], kind="data")
+        >>> matrix.renamed(TRAINING_OF_A_STEP).of_kind("train-data").total_bytes
+        5000000000.0
+        >>> matrix.renamed("rollout").of_kind("data").total_bytes
+        0.0
+        """
+        given = dict.fromkeys(KINDS, names) if isinstance(names, str) else names
+        for kind in (*given, *given.values()):
+            check_kind(kind)
+        codes = np.array([KINDS.index(given.get(kind, kind)) for kind in KINDS], np.int8)
+        groups = tuple(replace(group, kind=int(codes[group.kind])) for group in self.groups)
+        return replace(self, kind=codes[self.kind], groups=groups)
+
     def scaled(self, factor: float) -> "TrafficMatrix":
         """Every amount times ``factor``.
 
@@ -345,8 +390,7 @@ def flows_matrix(
     >>> flows_matrix(2, source=[0], destination=[1], flow_bytes=[1e9], kind="data").total_bytes
     1000000000.0
     """
-    if kind not in KINDS:
-        raise InputError(f"unknown kind of traffic {kind!r}: use one of {', '.join(KINDS)}")
+    check_kind(kind)
     first, second = (np.asarray(end, dtype=np.int32).ravel() for end in (source, destination))
     amount = np.asarray(flow_bytes, dtype=np.float64)
     if amount.ndim == 0:
@@ -429,6 +473,23 @@ def _merged(key: Ints, amount: Floats) -> tuple[Ints, Floats]:
     place[order] = np.cumsum(new) - 1
     index = order[new]
     return index, sum_by(place, amount, len(index))
+
+
+def check_kind(kind: str) -> None:
+    """Refuse a kind of traffic that does not exist.
+
+    Parameters
+    ----------
+    kind
+        Its name.
+
+    Raises
+    ------
+    InputError
+        If it is none of ``KINDS``.
+    """
+    if kind not in KINDS:
+        raise InputError(f"unknown kind of traffic {kind!r}: use one of {', '.join(KINDS)}")
 
 
 def check_flows(matrix: TrafficMatrix) -> None:

@@ -54,6 +54,7 @@ from netplan.traffic.matrix import (
     KINDS,
     TrafficMatrix,
     UniformGroups,
+    check_kind,
     combine,
     flows_matrix,
     no_traffic,
@@ -223,8 +224,7 @@ def collective_levels(  # noqa: PLR0913 - as before
     check_choice("collective", collective, get_args(CollectiveKind))
     named = None if pattern in get_args(Pattern) else algorithm_of(pattern)
     check_number("data_bytes", data_bytes)
-    if kind not in KINDS:
-        raise InputError(f"unknown kind of traffic {kind!r}: use one of {', '.join(KINDS)}")
+    check_kind(kind)
     members = placement.groups(*dimensions)
     cluster = placement.gpus, kind
     if uneven is not None and pattern in ("ring", "direct"):

@@ -7,6 +7,7 @@ from netplan.errors import InputError
 from netplan.records import replace
 from netplan.traffic.matrix import (
     KINDS,
+    TRAINING_OF_A_STEP,
     TrafficMatrix,
     UniformGroups,
     combine,
@@ -165,3 +166,32 @@ def test_many_collectives_of_the_same_groups_cost_no_more() -> None:
     groups = tuple(UniformGroups(members, float(1 + i), 0) for i in range(40))
     matrix = replace(no_traffic(64), groups=groups)
     assert pair_count(matrix) == 64 * 7
+
+
+def test_codes_in_files_stay_what_they_are() -> None:
+    first = "tensor context data pipeline expert other cache rollout score sync sync-gather"
+    second = "sync-storage trajectories train-tensor train-context train-data train-pipeline"
+    assert " ".join(KINDS) == f"{first} {second} train-expert train-other"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bytes_stay_when_they_are_for_something_else(seed: int) -> None:
+    matrix = mixed_matrix(seed)
+    step = matrix.renamed(TRAINING_OF_A_STEP)
+    np.testing.assert_array_equal(dense(step), dense(matrix))
+    shares = {share.kind: share.total_bytes for share in kind_shares(matrix)}
+    assert {share.kind: share.total_bytes for share in kind_shares(step)} == {
+        "train-data": shares["data"],
+        "train-expert": shares["expert"],
+    }
+    one = matrix.renamed("rollout")
+    np.testing.assert_array_equal(dense(one), dense(matrix))
+    assert [share.kind for share in kind_shares(one)] == ["rollout"]
+    assert kind_shares(one)[0].pairs == pair_count(matrix)
+    only = matrix.renamed({"data": "score"})
+    assert [share.kind for share in kind_shares(only)] == ["expert", "score"]
+    back = {name: kind for kind, name in TRAINING_OF_A_STEP.items()}
+    np.testing.assert_array_equal(step.renamed(back).kind, matrix.kind)
+    for names in ("gossip", {"gossip": "data"}, {"data": "gossip"}):
+        with pytest.raises(InputError, match="unknown kind of traffic 'gossip'"):
+            matrix.renamed(names)
