@@ -10,7 +10,6 @@ from netplan.arrays import Floats, Ints
 from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import SyncKind
 from netplan.performance.posttraining.pools import PoolTimes, Split, best_split
-from netplan.performance.posttraining.schedules import Phases, step_seconds
 from netplan.performance.posttraining.step import Pool, Rollouts, Step
 from netplan.performance.posttraining.synchronisation import (
     SYNC_SOFTWARE,
@@ -30,6 +29,7 @@ from netplan.performance.posttraining.synchronisation import (
 )
 from netplan.progress import each
 from netplan.questions.question import Question
+from netplan.questions.setup.measured_run import SPREAD, MeasuredRuns, Modelled, measured_runs
 from netplan.questions.setup.post_training import Known, PostRun, ServerPool, Trainer
 from netplan.records import replace
 from netplan.scenarios.post_training import SYNC_RATES, read_copy_rate, read_rates, read_sync
@@ -222,9 +222,9 @@ class PostTrained(Struct, frozen=True, kw_only=True):
             "sync_network_bytes": sent.network,
             "sync_bytes_per_gpu": sent.per_gpu,
             "sync_gather_bytes": sync.gather_bytes if sync else 0.0,
-            "sync_s": sync.seconds if sync else 0.0,
+            "sync_s": step.sync_s,
             "sync_bound_s": sync.bound_s if sync else 0.0,
-            "sync_basis": sync.basis if sync else "bound",
+            "sync_basis": self.basis if self.spread or not sync else sync.basis,
             "offload_s": step.swap_s,
             "thrown_tokens": rollouts.thrown_tokens,
             "tokens_per_s": rate,
@@ -258,6 +258,35 @@ def post_train(
     """
     run = PostRun(asked, reader, fabric, {} if known is None else known)
     check_job(run)
+    measured = measured_runs(run, _modelled)
+    trained = _trained(run, measured)
+    return _estimated(trained, measured) if measured else trained
+
+
+def _modelled(run: PostRun) -> Modelled:
+    """What the model says of a job on given pools."""
+    check_job(run)
+    trained = _trained(run)
+    return Modelled(trained.step, trained.pools)
+
+
+def _estimated(trained: PostTrained, measured: MeasuredRuns) -> PostTrained:
+    """A step by measured runs; a bound, with a note on it, where they do not apply."""
+    if trained.split and not measured.of_sizes:
+        note = (
+            "A bound again: one measured run says nothing of other splits. Give --rollout-gpus as"
+            " it had, or a second run of another size."
+        )
+        return replace(trained, notes=(*trained.notes, note))
+    step, note = measured.estimate(Modelled(trained.step, trained.pools))
+    if step is None:
+        return replace(trained, notes=(*trained.notes, note))
+    sync = replace(trained.sync, seconds=step.sync_s) if trained.sync else None
+    return replace(trained, step=step, sync=sync, basis="measured", spread=SPREAD)
+
+
+def _trained(run: PostRun, measured: MeasuredRuns | None = None) -> PostTrained:
+    """The step on pools that are given, or on the best split of all."""
     job, work = run.job, run.work
     rest = run.gpus - job.score_gpus
     if not work.rolls_out:
@@ -268,7 +297,7 @@ def post_train(
         return _with_pools(run, job.rollout_gpus or rest, 0)
     if job.rollout_gpus is not None:
         return _with_pools(run, job.rollout_gpus, rest - job.rollout_gpus)
-    split = _split(run, rest)
+    split = _split(run, rest, measured if measured and measured.of_sizes else None)
     best = _with_pools(run, split[0].rollout_gpus, split[0].train_gpus)
     return replace(best, split=split)
 
@@ -525,7 +554,7 @@ BOX, TRAY, FEW = 8, 4, 4
 ones [1]."""
 
 
-def _split(run: PostRun, gpus: int) -> tuple[Split, ...]:
+def _split(run: PostRun, gpus: int, measured: MeasuredRuns | None) -> tuple[Split, ...]:
     """Splits that were tried, the best first; the one that is told by number is the first.
 
     Raises
@@ -543,17 +572,19 @@ def _split(run: PostRun, gpus: int) -> tuple[Split, ...]:
     stride = 1
     while len(sizes[stride - 1 :: stride]) > MOST_SIZES // 2:
         stride *= 4
-    tried = _ranked(run, gpus, sizes[stride - 1 :: stride])
+    tried = _ranked(run, gpus, sizes[stride - 1 :: stride], measured)
     while stride > 1:
         near, width = tried[0].rollout_gpus, stride * unit
         stride //= 4
         finer = [size for size in sizes[:: max(1, stride)] if abs(size - near) <= width]
         others = {split.rollout_gpus for split in tried[:SHOWN_SPLITS]}
-        tried = _ranked(run, gpus, sorted({*finer, *others}))
+        tried = _ranked(run, gpus, sorted({*finer, *others}), measured)
     return tried
 
 
-def _ranked(run: PostRun, gpus: int, sizes: Sequence[int]) -> tuple[Split, ...]:
+def _ranked(
+    run: PostRun, gpus: int, sizes: Sequence[int], measured: MeasuredRuns | None
+) -> tuple[Split, ...]:
     """Splits into pools of these sizes and what they leave, the best first."""
     servers: dict[int, ServerPool] = {}
     trainers: dict[int, Trainer] = {}
@@ -573,37 +604,27 @@ def _ranked(run: PostRun, gpus: int, sizes: Sequence[int]) -> tuple[Split, ...]:
         raise InfeasibleError(f"no split of {gpus:,} GPUs has two pools: {refusals[-1]}")
     rollout, train = [*servers], [*trainers]
     rolled_s = np.array([servers[size].rolled.rollouts.seconds for size in rollout])
-    stream_s = np.array([servers[size].rolled.rollouts.stream_s for size in rollout])
     train_s = np.array([trainers[size].train_s for size in train])
     scored = [scores(run, trainers[size]) for size in train]
-    probes = [
-        Step(
+
+    def step_s(index: int, other: int) -> float:
+        pool, trainer = servers[rollout[index]], trainers[train[other]]
+        score_s, apart_s, rule_s = scored[other]
+        step = Step(
             work=run.work,
-            rollouts=Rollouts(seconds=1.0),
-            score_s=beside_training_s,
+            rollouts=pool.rolled.rollouts,
+            score_s=score_s,
             apart_score_s=apart_s,
             rule_s=rule_s,
-            train_s=trainers[size].train_s,
-        ).scored_s
-        for size, (beside_training_s, apart_s, rule_s) in zip(train, scored, strict=True)
-    ]
+            train_s=trainer.train_s,
+            sync_s=synchronised(run, trainer, pool).seconds,
+        )
+        if measured:
+            step = measured.at_sizes(step, (rollout[index], train[other]))
+        return step.seconds
 
     def steps(first: Ints, second: Ints) -> Floats:
-        sync = np.array(
-            [
-                synchronised(run, trainers[train[other]], servers[rollout[index]]).seconds
-                for index, other in zip(first.tolist(), second.tolist(), strict=True)
-            ]
-        )
-        phases = Phases(
-            rollout=rolled_s[first],
-            score=np.array(probes)[second],
-            train=train_s[second],
-            sync=sync,
-            stream=stream_s[first],
-            hidden=run.work.hidden,
-        )
-        return step_seconds(run.work.mode, phases, run.work.staleness)
+        return np.array([*map(step_s, first.tolist(), second.tolist())])
 
     times = PoolTimes(np.array(rollout), rolled_s), PoolTimes(np.array(train), train_s)
     return best_split(gpus, *times, step_of=steps)

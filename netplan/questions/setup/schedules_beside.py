@@ -98,7 +98,7 @@ def schedules_beside(trained: PostTrained) -> SchedulesBeside:
     else:
         span = f"estimates may be off by {spread:.0%} each way"
     far = "closer than" if verdict == UNDECIDED else "apart by more than"
-    return SchedulesBeside(rows, verdict, f"{span}; these are {far} {high / low:.2g} times")
+    return SchedulesBeside(rows, verdict, f"{span}; the best two are {far} {high / low:.2g} times")
 
 
 def _step(trained: PostTrained, staleness: float) -> Step:
