@@ -15,6 +15,7 @@ attention      fused: 2 T s q FLOPs (half of the square) at A s / (s + 530), bac
 vectors        v (2 E h (10 + dropout) + (6 if gated else 4) T f + 4 T (q + 2 k), rotary 4 T (q + k)
                more) / B + 6 t0; backward 20 for 10, 10 and 8 for 6 and 4, 9 for 6
 ends           head: three products with the words, 24 T w bytes, 6 t0; embedding 12 T h, 4 t0
+               (forward alone: one product, 12 T w, 3 t0; 4 T h, 2 t0)
 =============  =====================================================================================
 
 All of them are numbers of one plan or arrays that broadcast, so that fits evaluate all runs at
@@ -27,6 +28,7 @@ import numpy as np
 
 from netplan.arrays import Amount, Bools, Columns, Floats, Terms
 from netplan.inputs.choices import Recompute
+from netplan.records import replace
 from netplan.workloads.models import Model
 from netplan.workloads.operations import ELEMENT_BYTES, Sharding
 
@@ -44,6 +46,14 @@ FUSED_BACKWARD = 2.5
 
 LOGIT_BYTES, WORD_BYTES = 24.0, 12.0
 """Loss and its gradients, a logit; look-up and its gradients, an element [B]."""
+
+FORWARD_LOGIT_BYTES, FORWARD_WORD_BYTES = 12.0, 4.0
+"""What of them the forward pass moves: half of the loss's bytes (assumed); a row that is read and
+written [B]."""
+
+FORWARD_LAUNCHES = 1 / 3
+"""Share of the host's time that launches the forward pass: one of three passes, as of products. No
+run tells; autograd launches with less work than a program, so that it is rather more [1]."""
 
 
 class Rates(Columns, frozen=True, eq=True):
@@ -164,6 +174,11 @@ class Both(Terms, frozen=True, eq=False):
     backward_s: Amount
     again_s: Amount = 0.0
 
+    @property
+    def forward_alone(self) -> "Both":
+        """The same without a way back."""
+        return Both(self.forward_s, 0.0)
+
 
 def product_s(rows: Amount, inner: Amount, columns: Amount, rate: Amount, on: Rates) -> Amount:
     """Time of one product: rows x inner times inner x columns [s].
@@ -233,19 +248,25 @@ def feed_forward_s(part: Slice, on: Reached) -> Amount:
     return forward_s + moved / on.memory_bytes_per_s
 
 
-def head_s(part: Share, on: Rates) -> Amount:
-    """Time of the head with its loss, there and back, of one microbatch [s]."""
+def head_s(part: Share, on: Rates, *, trains: bool = True) -> Amount:
+    """Time of the head with its loss, there and back or there alone, of one microbatch [s]."""
     rate = on.head_flops_per_s
     tokens, hidden, words = part.tokens, part.hidden, part.words
     products = product_s(tokens, hidden, words, rate, on)
+    if not trains:
+        moved = FORWARD_LOGIT_BYTES * part.tokens * part.words
+        return products + moved / on.memory_bytes_per_s + 3 * on.kernel_s
     products = products + product_s(tokens, words, hidden, rate, on)
     products = products + product_s(hidden, tokens, words, rate, on)
     moved = LOGIT_BYTES * part.tokens * part.words
     return products + moved / on.memory_bytes_per_s + 6 * on.kernel_s
 
 
-def embedding_s(part: Share, on: Rates) -> Amount:
-    """Time of the embedding, there and back, of one microbatch [s]."""
+def embedding_s(part: Share, on: Rates, *, trains: bool = True) -> Amount:
+    """Time of the embedding, there and back or there alone, of one microbatch [s]."""
+    if not trains:
+        moved = FORWARD_WORD_BYTES * part.tokens * part.hidden
+        return moved / on.memory_bytes_per_s + 2 * on.kernel_s
     moved = WORD_BYTES * part.tokens * part.hidden
     return moved / on.memory_bytes_per_s + 4 * on.kernel_s
 
@@ -329,6 +350,12 @@ class Passes(Columns, frozen=True, eq=False):
     embedding_s: Amount
 
     @property
+    def forward_alone(self) -> "Passes":
+        """The same without a way back, but for the ends."""
+        layer_s = FORWARD_LAUNCHES * self.layer_s
+        return replace(self, backward_s=0.0, backward_comm_s=0.0, again_s=0.0, layer_s=layer_s)
+
+    @property
     def ahead_s(self) -> Amount:
         """Forward pass, collectives included, behind which others hide [s]."""
         return self.forward_s + self.forward_comm_s
@@ -376,10 +403,18 @@ class Kernels(Columns, frozen=True, eq=False):
     embedding_s: Amount
 
     @classmethod
-    def of(cls, part: Slice, on: Reached) -> "Kernels":
-        """That of a slice of a layer."""
-        layer = products_s(part, on), attention_s(part, on), vectors_s(part, on)
-        return cls(*layer, head_s(part, on), embedding_s(part, on))
+    def of(cls, part: Slice, on: Reached, *, trains: bool = True) -> "Kernels":
+        """That of a slice of a layer, there and back or there alone."""
+        products, attention, vectors = (
+            products_s(part, on),
+            attention_s(part, on),
+            vectors_s(part, on),
+        )
+        ends_s = head_s(part, on, trains=trains), embedding_s(part, on, trains=trains)
+        if trains:
+            return cls(products, attention, vectors, *ends_s)
+        layer = products.forward_alone, attention.forward_alone, vectors.forward_alone
+        return cls(*layer, *ends_s)
 
     def again_s(self, part: Slice, on: Reached, passes: Passes, half: float) -> dict[str, Amount]:
         """What a layer takes to compute again, by word, one after the other [s].
@@ -523,6 +558,17 @@ class Exchange(Columns, frozen=True, eq=False):
         # The ends: gathered twice in 16 bits, their gradients summed once.
         ends = 2 * self.end_weights * pace * (ELEMENT_BYTES + sharing.gradient_bytes)
         return stages.microbatches * stages.layers / stages.stages * layer_s + ends
+
+    def forward_s(self, stages: Stages, passes: Passes, sharing: Sharing) -> Amount:
+        """What they show in forward passes alone: weights that are cut, gathered for each [s]."""
+        gather_s = sharing.gather_bytes * self.layer_weights * self.s_per_byte
+        gather_s = gather_s + sharing.collective_s
+        layer_s = shown_s(gather_s, passes.ahead_s, sharing.contention)
+        # Both ends once in 16 bits.
+        ends_s = 2 * self.end_weights * self.s_per_byte * ELEMENT_BYTES
+        whole_s = stages.microbatches * stages.layers / stages.stages * layer_s + ends_s
+        shown: Amount = np.where(self.gathered & np.greater(self.members, 1), whole_s, 0.0)
+        return shown
 
     def optimizer_s(self, stages: Stages, sharing: Sharing, on: Rates) -> Amount:
         """The update of the weights, and buffers of gradients [s]."""

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints, real
 from netplan.errors import InputError
-from netplan.performance.calibrated import Exchange, Stages
+from netplan.performance.calibrated import Exchange, Passes, Stages
 from netplan.performance.compute import CalibratedLayer, LayerTable, slowest_hop
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, StageRuns
@@ -69,9 +69,9 @@ def schedule_terms(setting: Setting, space: PlanSpace, table: LayerTable) -> Sch
     tokens = real(shape.totals[TENSOR] * shape.totals[CONTEXT])
     whole = space.schedules.microbatch * setting.transformer.sequence_length / tokens
     sent_bytes = ELEMENT_BYTES * whole * setting.transformer.hidden_size
-    return ScheduleTerms(
-        stages, np.asarray(stages.transfers), sent_bytes, np.zeros_like(stages.stages)
-    )
+    both_ways = 2  # that transfers have, or one of them
+    transfers = np.asarray(stages.transfers) * (table.repetition.ways / both_ways)
+    return ScheduleTerms(stages, transfers, sent_bytes, np.zeros_like(stages.stages))
 
 
 def placement_terms(
@@ -141,8 +141,8 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
     def data_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
         """What depends on the number of replicas: their collectives, and the update [s]."""
         stages, exchange = self.schedule.stages.take(schedule), self._exchange(place, row)
-        exchanged = exchange.data_s(stages, self.layer.passes.take(row), self.setting.sharing)
-        return np.asarray(exchanged) + self._optimizer_s(exchange, stages)
+        exchanged = self._exchanged_s(exchange, stages, self.layer.passes.take(row))
+        return exchanged + self._optimizer_s(exchange, stages)
 
     def falling_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
         """What of that is less for more replicas: the update [s]."""
@@ -168,7 +168,7 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
             "tensor_comm": passes * layer.communication_s[on],
             "recompute": passes * layer_passes.again_s,
             "host": passes * layer_passes.layer_s,
-            "data_comm": exchange.data_s(stages, layer_passes, sharing),
+            "data_comm": self._exchanged_s(exchange, stages, layer_passes),
             "pipeline_comm": self._transfers_s(places, by),
             "bubble": stages.bubble
             * (stages.through_s(layer_passes) - slowest_s)
@@ -202,6 +202,13 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
             float(self.setting.zero_stage),
         )
 
+    def _exchanged_s(self, exchange: Exchange, stages: Stages, passes: Passes) -> Floats:
+        """What collectives over replicas show: of an iteration, or of forward passes alone [s]."""
+        shown = exchange.data_s if self.setting.trains else exchange.forward_s
+        return np.asarray(shown(stages, passes, self.setting.sharing))
+
     def _optimizer_s(self, exchange: Exchange, stages: Stages) -> Floats:
         setting = self.setting
+        if not setting.trains:
+            return np.zeros_like(np.asarray(stages.stages))
         return np.asarray(exchange.optimizer_s(stages, setting.sharing, setting.reached))

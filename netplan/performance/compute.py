@@ -326,7 +326,7 @@ def slowest_hop(network: CollectiveNetwork, group: Group) -> Floats:
 
 def calibrated_layer(setting: Setting, part: Slice, sent: LayerCollectives) -> CalibratedLayer:
     """Times of one layer and of the ends for the slices of many shardings at once."""
-    kernels = Kernels.of(part, setting.reached)
+    kernels = Kernels.of(part, setting.reached, trains=setting.trains)
     again = Redone.of(
         setting.variant.recompute,
         setting.calibration.half_recompute,
@@ -334,6 +334,8 @@ def calibrated_layer(setting: Setting, part: Slice, sent: LayerCollectives) -> C
         sequence_parallel=np.less(part.scattered, part.tokens),
     )
     layer_passes = kernels.beside(sent, again, setting.sharing)
+    if not setting.trains:
+        layer_passes = layer_passes.forward_alone
     none = np.zeros(np.shape(part.query))
     products_s, attention_s, vectors_s = (
         none + times.forward_s + times.backward_s
@@ -342,7 +344,7 @@ def calibrated_layer(setting: Setting, part: Slice, sent: LayerCollectives) -> C
     passes = Passes(*(none + column for column in astuple(layer_passes)))
     weights = none + part.layer_weights, none + part.end_weights
     layer = CalibratedLayer(passes, products_s, attention_s, vectors_s, *weights)
-    if not setting.by_stack:
+    if not (setting.by_stack and setting.trains):
         return layer
     half = setting.calibration.half_recompute
     again_s = kernels.again_s(part, setting.reached, passes, half)
@@ -469,7 +471,9 @@ def layer_table(setting: Setting, sharding: ops.Sharding, groups: LayerGroups) -
         last=_end(program.last, setting, groups, ends_s[1]),
         queue=tuple(_queued(layer.operations, setting, groups)) if setting.branched else (),
         calibrated=calibrated,
-        again=_again(setting, program, groups, calibrated) if setting.by_stack else {},
+        again=_again(setting, program, groups, calibrated)
+        if setting.by_stack and setting.trains
+        else {},
     )
 
 
@@ -631,6 +635,7 @@ def layer_times(
                 f" {setting.assumptions.name} tiles them: leave the execution out"
             )
         ahead, back = mapped_times(setting.execution, setting, sharding, groups)
+        back = back if setting.trains else back * 0.0
         return _with_spilled(ahead, back, setting, program)
     forward = backward = Timing.none(len(groups.index))
     for ahead, back in waited_times(program.layer.operations, setting, groups):

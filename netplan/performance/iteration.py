@@ -26,7 +26,8 @@ A pipeline runs at the pace of its slowest stage and of its slowest replica; whe
 l - n is (p - 1) n. An end with embedding or head may hold a layer less than the fullest stage
 (`netplan.workloads.program`), and paces only as far as it takes longer all the same.
 
-What only runs forward pays each transfer once.
+What only runs forward pays each transfer once, and no collectives of data but gathers of sharded
+weights.
 
 The iteration model says whether the bubble's L contains collectives and memory traffic, and whether
 h is the mean or the slowest transfer. Sources: arXiv:2410.00273, Sec. III, and arXiv:2307.12169,
@@ -143,7 +144,7 @@ def _placement_terms(
         weights, experts = weights * layers, experts * layers
     shared = _SharedWeights(table.repetition, network, placements)
     repeated = np.zeros(placements.count)
-    if setting.assumptions.overlap.data == "queued":
+    if setting.assumptions.overlap.data == "queued" and table.repetition.trains:
         forward = np.zeros(placements.count)
         backward, repeated = shared.queued_s(weights, experts)
         if table.queue:
@@ -154,7 +155,8 @@ def _placement_terms(
     ends = np.where(stages == 1, first + last, np.maximum(first, last))
     ends_s = np.zeros(placements.count)
     if table.has_ends:
-        ends_s = sum(shared.seconds(_HALVES, ends, np.zeros_like(ends)), ends_s)
+        halves = _HALVES if table.repetition.trains else table.repetition.synchronisation.forward
+        ends_s = sum(shared.seconds(halves, ends, np.zeros_like(ends)), ends_s)
     missing = missing_layers(table.repetition.layers, stages)
     return _PlacementTerms(
         hop,
@@ -380,7 +382,7 @@ class IterationTerms(Struct, frozen=True, eq=False):
             return self._exposed_data_s(place, schedule)
         if overlap == "hidden":
             return np.zeros(len(place))
-        if overlap == "queued":
+        if overlap == "queued" and self.table.repetition.trains:
             return self._queued_data_s(place, row, schedule)
         forward, backward = placed.forward_s[place], placed.backward_s[place]
         ahead = _exposed_s(forward, self.forward_s[row], terms.forward_rest[schedule])
@@ -407,8 +409,8 @@ class IterationTerms(Struct, frozen=True, eq=False):
 
     def _exposed_data_s(self, place: Ints, schedule: Ints) -> Floats:
         """Data parallel collectives of whole stages, r times each where ZeRO repeats them [s]."""
-        terms, placed = self.schedule, self.placement
-        if not self.table.repetition.synchronisation.backward_repeats:  # r is 1: one look-up a plan
+        terms, placed, rule = self.schedule, self.placement, self.table.repetition.synchronisation
+        if not (rule.forward_repeats or rule.backward_repeats):  # r is 1: one look-up a plan
             once: Floats = placed.forward_s + placed.backward_s + placed.ends_s
             return once[place]
         layers = terms.passes[schedule] / terms.microbatches[schedule]

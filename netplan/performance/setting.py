@@ -441,7 +441,8 @@ class Setting(Struct, frozen=True):
     """Everything that the time of a plan depends on, but for plan and fabric.
 
     ``spill`` is that of the plans that are timed, where some of what they hold lies in an expanded
-    memory (`netplan.performance.memory`).
+    memory (`netplan.performance.memory`). What does not train has the forward passes of an
+    iteration alone (`netplan.performance.posttraining.forward_pass`).
     """
 
     training: Training
@@ -449,6 +450,7 @@ class Setting(Struct, frozen=True):
     mode: Mode = "corrected"
     options: Options = DEFAULT_OPTIONS
     spill: Spill | None = None
+    trains: bool = True
 
     @property
     def transformer(self) -> Model:
@@ -693,7 +695,12 @@ class Setting(Struct, frozen=True):
 
     @property
     def bubble_share(self) -> float:
-        """What of the bubble of 1F1B the schedule has (arXiv:2401.10241, Table 2) [1]."""
+        """What of the bubble of 1F1B the schedule has (arXiv:2401.10241, Table 2) [1].
+
+        Forward passes alone have all of theirs: no gradients of weights are there to fill it.
+        """
+        if not self.trains:
+            return 1.0
         return BUBBLE_SHARE.get(self.options.schedule or "1f1b", 1.0)
 
     @property
@@ -764,6 +771,8 @@ class Setting(Struct, frozen=True):
             return graph_program(self.graph_model, sharding, self.zero_stage)
         self._check_scattered(sharding)
         program = training_program(self.transformer, sharding, method)
+        if not self.trains:
+            program = program.forward_alone
         run = self.training.calibrated
         if run is None or run.dated is None or self.experts is None:
             return program

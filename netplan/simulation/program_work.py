@@ -388,7 +388,8 @@ class _EventBuilder:
         scope: Scope,
     ) -> None:
         self.setting, self.plan = with_spill(setting, timed), timed.plan
-        self.schedule, self.trains, self.channels = schedule, scope.trains, scope.channels
+        self.schedule, self.channels = schedule, scope.channels
+        self.trains = scope.trains and setting.trains
         parts_s, plan = timed.breakdown_s, timed.plan
         self.chunks = chunks = plan.interleave if schedule == "interleaved" else 1
         self.placement = plan_placement(setting, plan, levels)
@@ -557,8 +558,10 @@ class _EventBuilder:
         first, last, stage = self.program.first, self.program.last, virtual % self.stages
         is_last = virtual == self.stages * self.chunks - 1
         if self.calibrated is not None:
-            # A third of both passes is the forward one.
+            # A third of both passes is the forward one; of a setting that trains not, all of it.
             share = self.growth * (1 / 3 if ahead else 2 / 3)
+            if not self.setting.trains:
+                share = self.growth if ahead else 0.0
             passes = self.calibrated.passes
             front: tasks.Branch = (share * _total(passes.embedding_s),) if virtual == 0 else ()
             back: tasks.Branch = (share * _total(passes.head_s),) if is_last else ()

@@ -127,7 +127,9 @@ def graph_program(model: GraphModel, sharding: ops.Sharding, zero_stage: Zero = 
         )
     handed_on = np.array([case_graph.handed_on_bytes for case_graph in shares.graphs])[shares.case]
     layer = ops.Layer(tuple(operations), boundary_bytes=runs * handed_on)
-    repetition = Repetition(model.layers, zero_stage, "1d", trains=model.trains)
+    # What only runs forward is laid out whole: it has no ZeRO stage.
+    zero = zero_stage if model.trains else 0
+    repetition = Repetition(model.layers, zero, "1d", trains=model.trains)
     return Program(sharding, layer, None, None, repetition)
 
 

@@ -118,7 +118,9 @@ SYNCHRONISATION: dict[Zero, Synchronisation] = {
 """By ZeRO stage (table of this module)."""
 
 NO_SYNCHRONISATION = Synchronisation((), ())
-"""What only runs forward has no gradients, and its weights stay as they are."""
+FORWARD_GATHER = Synchronisation(("all_gather",), (), forward_repeats=True)
+"""What only runs forward has no gradients, and its weights stay as they are; where they are sharded
+every pass gathers them."""
 
 
 T = TypeVar("T", float, Floats)
@@ -254,7 +256,9 @@ class Repetition(Struct, frozen=True):
     @property
     def synchronisation(self) -> Synchronisation:
         """Collectives over the weights of a stage."""
-        return SYNCHRONISATION[self.zero_stage] if self.trains else NO_SYNCHRONISATION
+        if self.trains:
+            return SYNCHRONISATION[self.zero_stage]
+        return FORWARD_GATHER if self.zero_stage == SHARDED_WEIGHTS else NO_SYNCHRONISATION
 
     @property
     def ways(self) -> int:
@@ -371,6 +375,27 @@ class Program(Struct, frozen=True, eq=False):
     first: ops.Operation | None
     last: ops.Operation | None
     repetition: Repetition
+
+    @property
+    def forward_alone(self) -> "Program":
+        """The forward passes of an iteration: nothing goes back, or is kept for it."""
+
+        def ahead(operation: ops.Operation) -> ops.Operation:
+            return replace(
+                operation,
+                backward=ops.NO_WORK,
+                weight_gradient=ops.NO_WORK,
+                recomputed=0.0,
+                activation_bytes=0.0,
+            )
+
+        return replace(
+            self,
+            layer=replace(self.layer, operations=tuple(map(ahead, self.layer.operations))),
+            first=ahead(self.first) if self.first else None,
+            last=ahead(self.last) if self.last else None,
+            repetition=replace(self.repetition, trains=False),
+        )
 
     def weight_bytes(self, *, experts: bool) -> Floats:
         """16-bit weights of one layer on one GPU: those of experts, or all others [B]."""

@@ -32,6 +32,7 @@ from netplan.arrays import Amount, Columns
 from netplan.performance.calibrated import (
     CAST_BYTES,
     EVERY_OTHER,
+    FORWARD_LAUNCHES,
     FUSED_BACKWARD,
     Both,
     Rates,
@@ -135,6 +136,20 @@ class Block(Columns, frozen=True, eq=False):
         """All that the GPU does, without what is computed again [s]."""
         backward_s = self.products.backward_s + self.attention.backward_s + self.vectors.backward_s
         return self.forward_s + backward_s + self.forward_comm_s + self.backward_comm_s
+
+    @property
+    def forward_alone(self) -> "Block":
+        """The same without a way back, and of the host's time what launches the way there."""
+        return replace(
+            self,
+            products=self.products.forward_alone,
+            attention=self.attention.forward_alone,
+            vectors=self.vectors.forward_alone,
+            backward_comm_s=0.0,
+            exchange_s=self.exchange_s / 2,
+            again_s={},
+            host_s=FORWARD_LAUNCHES * self.host_s,
+        )
 
     def again_with(self, half: Amount, gathered: Amount) -> dict[str, Amount]:
         """What computing again takes, the whole block too, of whose collectives some run again."""

@@ -96,7 +96,14 @@ class DatedLayer(Columns, frozen=True, eq=False):
 
     @classmethod
     def of(
-        cls, part: Part, on: Reach, sent: Sent, half: Amount, windows: Part | None = None
+        cls,
+        part: Part,
+        on: Reach,
+        sent: Sent,
+        half: Amount,
+        windows: Part | None = None,
+        *,
+        trains: bool = True,
     ) -> "DatedLayer":
         """That of a part of a model.
 
@@ -108,8 +115,12 @@ class DatedLayer(Columns, frozen=True, eq=False):
             Share of the forward pass that recomputation ``half`` runs again [1].
         windows
             The part of layers that have windows with heads of their own.
+        trains
+            Whether there is a way back.
         """
         blocks, predicted = blocks_of(part, on, sent, windows), part.prediction_layers
+        if not trains:
+            blocks = tuple(block.forward_alone for block in blocks)
         gathered = np.where(np.less(part.scattered, part.tokens), GATHERED_AGAIN, 1.0)
         words = [block.again_with(half, gathered) for block in blocks]
         known = dict.fromkeys(word for again in words for word in again)
@@ -145,8 +156,8 @@ class DatedLayer(Columns, frozen=True, eq=False):
             last_s=_sum(block.last * block.gpu_s for block in blocks),
             layers=part.layers,
             prediction_layers=predicted,
-            head_s=head_s(part, on) * (1 + predicted),
-            embedding_s=embedding_s(part, on),
+            head_s=head_s(part, on, trains=trains) * (1 + predicted),
+            embedding_s=embedding_s(part, on, trains=trains),
             products_s=all_of("products", way="both"),
             attention_s=all_of("attention", way="both"),
             vectors_s=all_of("vectors", way="both"),
@@ -315,6 +326,24 @@ class DatedExchange(Columns, frozen=True, eq=False):
             last_s = np.maximum(exchange_s / pieces, exchange_s - behind_s * (1 - 1 / pieces))
             once_s = once_s + last_s + sharing.contention * np.minimum(exchange_s, behind_s)
         shown: Amount = np.where(whole, stages.microbatches * each_s, once_s)
+        return shown
+
+    def forward_s(self, stages: Stages, layer: DatedLayer, sharing: Sharing) -> Amount:
+        """What they show in forward passes alone: weights that are cut, gathered for each [s].
+
+        Parameters
+        ----------
+        stages, layer
+            The pipeline, and a microbatch through all layers.
+        sharing
+            What is sent, and how it hides.
+        """
+        gather_s = sharing.gather_bytes * self._stage_s(stages, layer)
+        ahead_s = layer.passes.ahead_s * layer.depth / stages.stages
+        each_s = shown_s(gather_s, ahead_s, sharing.contention)
+        shown: Amount = np.where(
+            np.equal(self.zero_stage, 3), stages.microbatches * each_s, 0.0 * each_s
+        )
         return shown
 
     def _stage_s(self, stages: Stages, layer: DatedLayer) -> Amount:

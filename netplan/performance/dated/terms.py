@@ -118,7 +118,7 @@ class DatedTerms(Struct, frozen=True, eq=False):
         parts_s["compute"] = parts_s["compute"] + runs * ends_s
         rest_s = stages.through_s(passes) - stages.slowest_s(passes)
         parts_s |= {
-            "data_comm": exchange.data_s(stages, layer, sharing),
+            "data_comm": self._exchanged_s(exchange, stages, layer),
             "pipeline_comm": self._transfers_s(places, by),
             "bubble": stages.bubble * rest_s / stages.interleave,
             "optimizer": self._update_s(exchange, stages, layer),
@@ -149,10 +149,17 @@ class DatedTerms(Struct, frozen=True, eq=False):
 
     def _data_s(self, place: Ints, row: Ints, stages: Stages, layer: DatedLayer) -> Amount:
         exchange = self._exchange(place, row)
-        shown_s = exchange.data_s(stages, layer, self.setting.sharing)
+        shown_s = self._exchanged_s(exchange, stages, layer)
         return shown_s + self._update_s(exchange, stages, layer)
 
+    def _exchanged_s(self, exchange: DatedExchange, stages: Stages, layer: DatedLayer) -> Amount:
+        """What collectives over replicas show: of an iteration, or of forward passes alone [s]."""
+        shown = exchange.data_s if self.setting.trains else exchange.forward_s
+        return shown(stages, layer, self.setting.sharing)
+
     def _update_s(self, exchange: DatedExchange, stages: Stages, layer: DatedLayer) -> Amount:
+        if not self.setting.trains:
+            return np.zeros_like(np.asarray(stages.stages))
         return exchange.optimizer_s(stages, layer, self.setting.sharing, self.dated.reach)
 
     def _exchange(self, place: Ints, row: Ints) -> DatedExchange:

@@ -58,8 +58,11 @@ def dated_layer(
         contention=sharing.contention,
     )
     windows = _windows_of(setting, sharding)
-    layer = DatedLayer.of(part, dated.reach, sent, dated.numbers.half_recompute, windows)
+    half, trains = dated.numbers.half_recompute, setting.trains
+    layer = DatedLayer.of(part, dated.reach, sent, half, windows, trains=trains)
     layer = replace(layer, growth=dated.software_factor)
+    if not trains:
+        return layer
     again = dict(setting.variant.again)
     if not setting.by_stack and setting.variant.recompute != "none":
         words = {"selective": "core_attn"}
