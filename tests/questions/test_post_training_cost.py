@@ -2,7 +2,7 @@
 
 import pytest
 
-from netplan.questions.compare import Compare
+from netplan.questions.compare import Compare, compare
 from netplan.questions.money.step_cost import StepPrice, StepTerms, held, step_price
 from netplan.questions.setup.post_training_step import PostTrained, post_train
 from netplan.scenarios.reading import CatalogReader
@@ -22,7 +22,7 @@ def priced(**given: object) -> tuple[PostTrained, StepPrice]:
 
 def bill_of(**given: object) -> tuple[float, float]:
     """Price and power of the network, from the plain bill of a cluster without a workload."""
-    (row,) = Compare.on(SHIPPED, fabrics=(FABRIC,), timing=False, **given).ask().rows
+    (row,) = compare(SHIPPED, fabrics=(FABRIC,), timing=False, **given).rows
     assert row.cost is not None
     assert row.power_w is not None
     return row.cost.base, row.power_w
