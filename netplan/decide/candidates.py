@@ -7,7 +7,7 @@ as good as each other within a tolerance, the same for all.
 
 from collections.abc import Iterable, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -24,6 +24,20 @@ AS_FAST = 5e-4
 
 Rule = Literal["near-fastest", "run-cost", "price", "fastest"]
 """Rules that a planner may name."""
+
+
+class Unit(NamedTuple):
+    """What a cluster gives that has a price: in a rule, and before that price."""
+
+    words: str
+    costs: str
+
+
+UNITS = {
+    "tokens": Unit("a million tokens", "A million tokens cost"),
+    "step": Unit("a step", "A step costs"),
+}
+"""Rules that follow from what runs: the lowest price of what it gives."""
 
 
 class Candidate(Struct, frozen=True):
@@ -163,7 +177,7 @@ class RunBudget(Struct, frozen=True):
 class Basis(Struct, frozen=True):
     """What is decided by: the rule, the error of iteration times [1], and the training run."""
 
-    rule: Rule | Literal["tokens"]
+    rule: Rule | Literal["tokens", "step"]
     within: float
     run: RunBudget | None
     money: Scale
@@ -172,6 +186,8 @@ class Basis(Struct, frozen=True):
     bought: str = "network"
     barred: bool = False
     """Whether times carry error bars, which tell them apart then."""
+    least: str = ""
+    """What stands before a price that follows from a bound."""
 
     @property
     def near(self) -> str:

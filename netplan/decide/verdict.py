@@ -6,7 +6,8 @@ Rules, of the fabrics that have a price for all that sets them apart:
 ``run-cost``      the cheapest training run: GPU hours, and the network's share of its yearly cost;
 ``price``         the lowest price;
 ``fastest``       the shortest iteration, whatever the price;
-``tokens``        the lowest price of a million tokens, of fabrics that serve.
+``tokens``        the lowest price of a million tokens, of fabrics that serve;
+``step``          the lowest price of a step of post-training.
 
 A product that is built with other accelerators than those asked for is shown, and never wins.
 
@@ -31,7 +32,15 @@ from msgspec.structs import astuple
 
 from netplan.costing.pricing import break_even, difference_range
 from netplan.costing.ranges import Range
-from netplan.decide.candidates import AS_FAST, Basis, Candidate, RunBudget, bought, nearly_fastest_s
+from netplan.decide.candidates import (
+    AS_FAST,
+    UNITS,
+    Basis,
+    Candidate,
+    RunBudget,
+    bought,
+    nearly_fastest_s,
+)
 from netplan.decide.record import Change, Record, beside_the_next
 from netplan.records import asdict, replace
 from netplan.reports.quantities import listed, part_words, short_money
@@ -104,9 +113,9 @@ def decide(
         )
         return Verdict(None, _rule_words(basis), none, ())
     lone = [fabric for fabric in candidates if _lone(fabric)]
-    if basis.rule != "tokens" and 2 * len(lone) > len(candidates):  # others bring smaller domains
+    if basis.rule not in UNITS and 2 * len(lone) > len(candidates):  # others bring smaller domains
         return Verdict(None, _rule_words(basis), _no_network(lone[0], basis), ())
-    if basis.rule not in ("price", "tokens") and all(fabric.time_s == inf for fabric in candidates):
+    if basis.rule not in ("price", *UNITS) and all(fabric.time_s == inf for fabric in candidates):
         if candidates and basis.timing:
             none = "No fabric trains the model in this size (see the notes): none is recommended."
             return Verdict(None, _rule_words(basis), none, ())
@@ -192,7 +201,7 @@ def _margin(best: Candidate, other: Candidate, basis: Basis) -> Range:
     more = Range.point(_value(other, basis) - _value(best, basis))
     if best.bill is None or other.bill is None or basis.rule == "fastest":
         return more
-    if basis.rule == "tokens":
+    if basis.rule in UNITS:
         prices = difference_range(best.bill.quote, other.bill.quote, (best.share, other.share))
         return prices + Range.point(more.base - prices.base)
     if basis.rule != "run-cost" or basis.run is None:
@@ -212,7 +221,7 @@ def _by_a_hair(best: Candidate, other: Candidate, basis: Basis) -> bool:
     network = other.price
     if basis.rule == "run-cost" and basis.run:
         network = basis.run.network(other)
-    elif basis.rule == "tokens" and other.bill is not None:
+    elif basis.rule in UNITS and other.bill is not None:
         network = other.share * other.bill.capital.base
     apart = _value(other, basis) - _value(best, basis)
     return basis.rule != "fastest" and apart < HAIR * network
@@ -258,7 +267,7 @@ def _may_cost_less(ranges: Mapping[str, Range], basis: Basis) -> Iterator[str]:
     unit = " for the run" if basis.rule == "run-cost" else ""
     for name, margin in ranges.items():
         low, base, high = (
-            f"{end:+,.4f}" if basis.rule == "tokens" else short_money(end, sign=True)
+            f"{end:+,.4f}" if basis.rule in UNITS else short_money(end, sign=True)
             for end in astuple(margin)
         )
         less = "; less than 1 % tells nothing apart" if margin.low > 0 else ""
@@ -289,6 +298,7 @@ def _field(candidates: Sequence[Candidate], basis: Basis) -> Iterator[Candidate]
         if {
             "price": fabric.complete,
             "tokens": fabric.complete,
+            "step": fabric.complete,
             "near-fastest": fabric.complete and (fastest is None or basis.nearly(fabric, fastest)),
             "run-cost": fabric.complete and timed and fabric.life is not None,
             "fastest": timed,
@@ -357,7 +367,7 @@ def _beats(fabric: Candidate, other: Candidate, basis: Basis) -> bool:
     value, least = _value(fabric, basis), _value(other, basis)
     if value >= least or isclose(value, least, rel_tol=1e-9):
         return False
-    if basis.rule in ("price", "tokens", "near-fastest") or not basis.same_time(fabric, other):
+    if basis.rule in ("price", *UNITS, "near-fastest") or not basis.same_time(fabric, other):
         return True
     # Times so near are not told apart: only the network's own cost counts, if no time is lost.
     return basis.rule == "run-cost" and fabric.per_year <= other.per_year
@@ -371,7 +381,7 @@ def _rule_words(basis: Basis) -> str:
     share = f"the {basis.bought}'s share"
     return {
         "price": "lowest cost",
-        "tokens": "least cost of a million tokens",
+        **{rule: f"least cost of {unit.words}" for rule, unit in UNITS.items()},
         "near-fastest": f"lowest cost within {near} of the fastest iteration time{barred}",
         "run-cost": f"least cost of the training run: GPU hours{hour}, and {share}",
         "fastest": f"fastest iteration; times within {error} are not told apart",
@@ -382,9 +392,9 @@ def _sentence(even: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
     """Who wins, or ties, and with what."""
     names, alone = listed([fabric.name for fabric in even]), len(even) == 1
     near = f"{100 * basis.within:g} %"
-    if basis.rule == "tokens":
-        price = f"{best.price:,.4g} {basis.money.title}"
-        return f"A million tokens cost least on {names}: {price}{best.ends}"
+    if unit := UNITS.get(basis.rule):
+        price = f"{basis.least}{best.price:,.4g} {basis.money.title}"
+        return f"{unit.costs} least on {names}: {price}{best.ends}"
     if basis.rule == "fastest":
         if alone:
             return f"{names} trains fastest: {best.time_text} an iteration"
@@ -473,7 +483,7 @@ def _changes(
     slow: list[Candidate] = []
     if basis.rule == "fastest":
         slow = others[:1]
-    elif others and best.price and basis.rule != "tokens":
+    elif others and best.price and basis.rule not in UNITS:
         yield _by_price(best, others[0], basis)
     if basis.rule == "near-fastest":
         fastest = min(candidates, key=lambda fabric: fabric.time_s)

@@ -24,6 +24,7 @@ from netplan.questions.answers.compare_cases import ComparisonCases
 from netplan.questions.answers.compare_rows import (
     ANY_TO_ANY,
     BASELINE,
+    NO_STEP,
     UNSERVED,
     About,
     DomainRow,
@@ -36,7 +37,7 @@ from netplan.questions.answers.compare_rows import (
 from netplan.questions.answers.sites_bill import SitesBill
 from netplan.questions.asking import asks
 from netplan.questions.money.pricing import cooling_kind
-from netplan.questions.money.run_cost import RULE, WITHIN, check_weights, rates_of, terms_of
+from netplan.questions.money.run_cost import RULE, WITHIN, Terms, check_weights, rates_of, terms_of
 from netplan.questions.own_inputs import optional, shared
 from netplan.questions.question import FOUND, NETWORK, PRICES, RUNS, SPAN, Question
 from netplan.questions.setup.beyond_the_bill import beyond_the_bill, hall_words
@@ -200,11 +201,17 @@ class Compare(Question[Comparison | ComparisonCases]):
         """
         budget = None if self.power_budget is None else self.within_power(self.power_budget)
         asked = self.with_values(gpus=budget.gpus) if budget else self
-        answer = asked._trained() if asked.trains else asked._served()  # noqa: SLF001 - of its kind
+        answer = asked.of_its_kind()
         if budget is None:
             return answer
         tokens = answer.about.batch * answer.about.sequence_length
         return replace(answer, budget=replace(budget, tokens=tokens))
+
+    def of_its_kind(self) -> Comparison:
+        """The comparison for what runs."""
+        if self.trains:
+            return self._trained()
+        return self._reinforced() if self.reinforces else self._served()
 
     def within_power(self, budget_w: float, domains: Sequence[int] = ()) -> Budget:
         """How many GPUs a power budget holds, with every fabric and with whichever is bought.
@@ -240,30 +247,63 @@ class Compare(Question[Comparison | ComparisonCases]):
         from netplan.questions.money.token_cost import Served
         from netplan.questions.setup.serving_run import serve_best
 
-        self.refuse({"expanded_memory", "rule", "within", "tokens"}, "--workload serving")
-        span_of(self)
         reader = CatalogReader(self.catalog, self.overrides)
+        known: Known = {}
+
+        def served(fabric: str, row: FabricRow, terms: Terms | None) -> FabricRow:
+            best = serve_best(self, reader, fabric, known)
+            tokens_served = Served.of(best.plan, row.bill, terms)
+            return replace(row, served=tokens_served, notes=(*row.notes, *best.searched.notes))
+
+        return self._running(reader, served, UNSERVED)
+
+    def _reinforced(self) -> Comparison:
+        """Size and price every fabric, and do a step of post-training on it."""
+        from netplan.questions.money.step_cost import Stepped, StepPrice, step_terms
+        from netplan.questions.setup.post_training_step import post_train
+
+        if self.cluster.span.sites is not None:
+            raise InputError(
+                f"--sites {self.cluster.span.sites}: a step of post-training is that of one site"
+                " here: leave --sites out"
+            )
+        reader = CatalogReader(self.catalog, self.overrides)
+        prices = read_books(self.cluster, self.books, reader).prices
+        hours = step_terms(self, reader, prices, prices.currency)
+        known: dict[object, Any] = {}
+
+        def stepped(fabric: str, row: FabricRow, _: Terms | None) -> FabricRow:
+            if not self.timing:
+                return row
+            trained = post_train(self, reader, fabric, known)
+            priced = Stepped(trained, StepPrice.of(trained, row.bill, hours))
+            return replace(row, stepped=priced, notes=(*row.notes, *trained.notes))
+
+        return self._running(reader, stepped, NO_STEP)
+
+    def _running(self, reader: CatalogReader, run: "RunOn", refusal: str) -> Comparison:
+        """Size and price every fabric, and let all but training run on it."""
+        unread = {"expanded_memory", "rule", "within", "tokens"}
+        self.refuse(unread, f"--workload {self.scenario.kind}")
+        span_of(self)
         on = reader.load(ACCELERATORS, self.cluster.accelerator)
         specs, sizing, books = self._priced(reader, on)
         currency = books.prices.currency
         terms = rates_of(self, self.rule, reader, 1, books.prices, currency)
-        known: Known = {}
         refused: list[InputError] = []
         asked = dict(zip([spec.name for spec in specs], fabrics_asked(self), strict=True))
 
-        def served(row: FabricRow) -> FabricRow:
+        def complete(row: FabricRow) -> FabricRow:
             try:
-                best = serve_best(self, reader, asked[row.name], known)
+                return run(asked[row.name], row, terms)
             except (InputError, InfeasibleError) as error:
                 if isinstance(error, InputError):
                     refused.append(error)
-                return replace(row, notes=(*row.notes, f"{UNSERVED}{error}."))
-            tokens_served = Served.of(best.plan, row.bill, terms)
-            return replace(row, served=tokens_served, notes=(*row.notes, *best.searched.notes))
+                return replace(row, notes=(*row.notes, f"{refusal}{error}."))
 
         priced = sizing, books, _baseline(specs, reader, sizing, books)
-        rows = tuple(_row(spec, Variant(on), priced, served) for spec in specs)
-        if refused and not any(row.served for row in rows):
+        rows = tuple(_row(spec, Variant(on), priced, complete) for spec in specs)
+        if refused and not any(row.served or row.stepped for row in rows):
             raise refused[0]
         inputs = self.inputs(
             hb_size=sizing.hb_size,
@@ -274,8 +314,8 @@ class Compare(Question[Comparison | ComparisonCases]):
             link_gbps=sizing.speed_gbps,
             set=reader.replaced(),
         )
-        model = reader.load(MODELS, self.serving.model)
-        shown = self._shown(reader, (specs, sizing, books), model)
+        name = self.scenario.workload.model
+        shown = self._shown(reader, (specs, sizing, books), reader.load(MODELS, name))
         return Comparison(inputs, rows, currency, terms, **shown)
 
     def _shown(
@@ -466,6 +506,9 @@ class Compare(Question[Comparison | ComparisonCases]):
 
 compare: Callable[..., Comparison] = asks(Compare)  # type: ignore[arg-type]
 
+
+RunOn = Callable[[str, FabricRow, Terms | None], FabricRow]
+"""What completes the row of a fabric, which is asked for by a name."""
 
 Timed = tuple[Variant, PlanSearch]
 """An accelerator of a comparison, and the search for plans on it."""

@@ -31,6 +31,7 @@ from netplan.questions.answers.compare_rows import (
 )
 from netplan.questions.answers.compare_screen import screen
 from netplan.questions.answers.given_media import GIVEN, given_mark
+from netplan.questions.answers.post_training_words import step_inputs_words
 from netplan.questions.answers.screen_titles import sites_words
 from netplan.questions.money.pricing import CASES
 from netplan.questions.money.run_cost import Terms
@@ -178,6 +179,11 @@ class Comparison(Answer):
 
             token_shown = [*self._names(), *token_columns(self.currency)]
             yield show.Table("fabrics", token_shown, self.rows, legend=(LEGEND,))
+        elif self.reinforces:
+            from netplan.questions.money.step_cost import LEGEND, step_columns
+
+            step_shown = [*self._names(), *step_columns(self.currency)]
+            yield show.Table("fabrics", step_shown, self.rows, legend=(LEGEND,))
         elif self.inputs["timing"]:
             interleaved = any(row.best.plan.interleave > 1 for row in self.rows if row.best)
             timed = next((row.timed for row in self.rows if row.timed), None)
@@ -206,6 +212,11 @@ class Comparison(Answer):
         """Whether the fabrics serve."""
         return self.inputs.get("workload") == "serving"
 
+    @property
+    def reinforces(self) -> bool:
+        """Whether steps of post-training are timed on them."""
+        return self.inputs.get("workload") == "post-training" and bool(self.inputs["timing"])
+
     def _heading(self) -> show.Heading:
         inputs = self.inputs
         books = f"prices {inputs['prices']}, power {inputs['power']}{hall_words(inputs)}"
@@ -213,6 +224,8 @@ class Comparison(Answer):
             from netplan.questions.answers.served_plan import serving_words
 
             books += f"; {serving_words(inputs)}"
+        elif self.reinforces:
+            books += f"; {step_inputs_words(inputs)}"
         elif inputs["timing"]:
             books += f"; {training_words(inputs)}"
         sites = f" in {sites_words(inputs)}" if inputs.get("sites") else ""
@@ -311,6 +324,11 @@ class Comparison(Answer):
 
             served = [(row.label, row.served, row.bill) for row in self.bought]
             return cheapest(served, self.currency)
+        if self.reinforces:
+            from netplan.questions.money.step_cost import cheapest_step
+
+            stepped = [(row.label, row.stepped, row.bill) for row in self.bought]
+            return cheapest_step(stepped, self.currency)
         return decide([row.candidate(self.terms) for row in self.rows], self.basis, self.probe)
 
     @property

@@ -30,6 +30,7 @@ from netplan.topologies.specs import FabricSpec
 
 if TYPE_CHECKING:
     from netplan.questions.answers.budget_answer import Budget
+    from netplan.questions.money.step_cost import Stepped
     from netplan.questions.money.token_cost import Served
     from netplan.workloads.accelerators import Accelerator
 
@@ -37,6 +38,8 @@ BASELINE = "rail-optimized"
 """The any-to-any Clos of the paper, against which the JSON counts savings."""
 UNSERVED = "Not served: "
 """With what a note begins that says why no plan serves on a fabric."""
+NO_STEP = "No step: "
+"""With what a note begins that says why no pool does its work on a fabric."""
 ANY_TO_ANY = (BASELINE, "fat-tree")
 """Networks that join any GPU with any at its full rate."""
 PETA = 1e15
@@ -66,6 +69,9 @@ class FabricRow(Struct, frozen=True):
 
     served: "Served | None" = None
     """How it serves, where that is asked."""
+
+    stepped: "Stepped | None" = None
+    """How it does a step of post-training, where that is asked."""
 
     memory: str = ""
     """Expanded memory behind that of each GPU, ``none``, or empty where nobody asked."""
@@ -238,6 +244,7 @@ class FabricRow(Struct, frozen=True):
             "plan": best.plan.to_dict() if best else None,
             "gpus_used": value_at(best, "plan.gpus"),
             **(self.served.to_dict(currency) if self.served else {}),
+            **(self.stepped.to_dict() if self.stepped else {}),
         }
 
     def to_dict(self, currency: str = DOLLAR, terms: Terms | None = None) -> dict[str, Any]:
@@ -470,3 +477,13 @@ class Compared(Struct, frozen=True):
     def serves(self) -> bool:
         """Whether the fabrics serve."""
         return self.inputs.get("workload") == "serving"
+
+    @property
+    def reinforces(self) -> bool:
+        """Whether steps of post-training are timed on them."""
+        return self.inputs.get("workload") == "post-training" and bool(self.inputs["timing"])
+
+    @property
+    def by_unit(self) -> bool:
+        """Whether the verdict is by the price of tokens, or of a step."""
+        return self.serves or self.reinforces

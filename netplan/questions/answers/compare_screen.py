@@ -4,7 +4,7 @@ At most 25 lines of 80 columns; all tables and notes come with ``--details``.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -19,6 +19,7 @@ from netplan.decide.verdict import Verdict
 from netplan.performance.forwarding import rails_loss
 from netplan.performance.plan import PlanTime
 from netplan.questions.answers.compare_rows import (
+    NO_STEP,
     UNSERVED,
     Compared,
     DomainRow,
@@ -26,12 +27,16 @@ from netplan.questions.answers.compare_rows import (
     network_price,
 )
 from netplan.questions.answers.given_media import GIVEN
+from netplan.questions.answers.post_training_words import step_inputs_words
 from netplan.questions.setup.inputs import capped_words, found_words, hall_words
 from netplan.reports.quantities import DASH, Quantity, Scale, listed, short_money
 from netplan.reports.screen import WIDTH, Screen
 from netplan.reports.sections import Column, Heading, Section, Table, Verbatim, column
 from netplan.topologies.specs import not_sold
 from netplan.units import GIGA, KILO, power_scale, si
+
+if TYPE_CHECKING:
+    from netplan.questions.money.step_cost import Stepped
 
 MILLION = 1e6
 MOST_ROWS = 9
@@ -207,6 +212,8 @@ def subtitle(answer: Compared, *others: Compared) -> Iterator[str]:
         yield f"{words}, answers of {inputs['output']:,}; {prices}"
     elif not inputs["timing"]:
         yield prices
+    elif answer.reinforces:
+        yield f"{step_inputs_words(inputs)}; {prices}"
     else:
         sizes = sorted({case.about.batch for case in (answer, *others)})
         batch = f"batch {'-'.join(f'{size:,}' for size in dict.fromkeys((sizes[0], sizes[-1])))}"
@@ -221,8 +228,13 @@ def _verdict(answer: Compared) -> Iterator[str]:
     """What to order, what separates it from the any-to-any Clos, what turns that; sentences."""
     verdict, chosen = answer.verdict, answer.chosen
     if verdict is None:
-        reasons = {note for row in answer.rows for note in row.notes if note.startswith(UNSERVED)}
-        if len(reasons) == 1 and not any(row.served for row in answer.rows):
+        reasons = {
+            note
+            for row in answer.rows
+            for note in row.notes
+            if note.startswith((UNSERVED, NO_STEP))
+        }
+        if len(reasons) == 1 and not any(row.served or row.stepped for row in answer.rows):
             yield from reasons
             return
         yield (
@@ -230,7 +242,7 @@ def _verdict(answer: Compared) -> Iterator[str]:
             " says what they lack)."
         )
         return
-    same = () if answer.serves else same_network(answer, verdict)
+    same = () if answer.by_unit else same_network(answer, verdict)
     for row in same[:1]:
         names = listed([other.label for other in same])
         price = short_money(row.cost.base, answer.currency) if row.cost else "no price"
@@ -238,7 +250,7 @@ def _verdict(answer: Compared) -> Iterator[str]:
     if same:
         yield from (_flip(change) for change in verdict.changes[:1])
         return
-    if chosen is None or chosen.cost is None or answer.serves:
+    if chosen is None or chosen.cost is None or answer.by_unit:
         yield verdict.sentence.replace(" (see the notes)", "")
         yield from filter(None, [answer.hall])
         return
@@ -330,7 +342,9 @@ def groups_of(rows: Sequence[FabricRow]) -> list[list[FabricRow]]:
         if fabric is not None and fabric.switches:
             price = row.cost.base if row.cost else None
             counts = len(fabric.tiers), fabric.switches, fabric.transceivers
-            key = (*counts, price, row.power_w, f"{row.time_s:.4g}", row.memory, row.gear)
+            times = row.time_s, row.stepped.step_s if row.stepped else 0.0
+            seconds = " ".join(f"{time_s:.4g}" for time_s in times)
+            key = (*counts, price, row.power_w, seconds, row.memory, row.gear)
         groups.setdefault(key, []).append(row)
     return [
         sorted(group, key=lambda row: (bool(row.built_with), _spread(row.best)))
@@ -365,9 +379,13 @@ def networks(cases: Sequence[Case], *, several: bool = False, **table: Any) -> T
             titles["rate"] = "tokens/s"
     if first.serves:
         titles |= {"tokens_per_s": "tokens/s", "tokens_cost": f"{first.currency}/M tokens"}
+    elif first.reinforces:
+        titles |= {"step": "step", "sync": "sync", "step_tokens": "tok/s/GPU"}
+        titles |= {"step_cost": f"{first.currency}/step", "share": "network"}
     elif any(row.best for case in cases for row in case.compared.rows):
         titles |= {"iteration": "iteration s", "mfu": "MFU"}
-    titles["saves"] = "saves"
+    if not first.reinforces:
+        titles["saves"] = "saves"
     if not any(row.cost and row.cost.spread for row in rows):
         titles.pop("range")
     shown: list[Column[Any]] = [
@@ -400,6 +418,8 @@ def _texts(case: Case, scale: Scale, factor: float, *, several: bool) -> dict[st
     if row.served:
         texts["tokens_per_s"] = f"{row.served.plan.tokens_per_s:,.0f}"
         texts["tokens_cost"] = f"{row.served.cost.total.base:,.3g}" if row.served.cost else DASH
+    if row.stepped:
+        texts |= _stepped(row.stepped)
     if case.compared.budget:
         texts["fit"] = case.compared.budget.fit_of(row.name)
         rate = case.compared.budget.rate_of(row)
@@ -412,6 +432,19 @@ def _texts(case: Case, scale: Scale, factor: float, *, several: bool) -> dict[st
         saved = 1 - cost.base / whole.base
         share = f"{'' if row.cost_whole else '≤'}{round(100 * saved)}%"
         texts["saves"] = "base" if row is against else "none" if saved < -1 else share
+    return texts
+
+
+def _stepped(stepped: "Stepped") -> dict[str, str]:
+    """What a row says of a step of post-training: at least so long, and so much."""
+    facts, price = stepped.facts, stepped.price
+    sign = "≥" if stepped.bound else ""
+    texts = {"step": f"{sign}{si(stepped.step_s, 's')}", "sync": si(facts["sync_s"], "s")}
+    texts["step_tokens"] = f"{'≤' if sign else ''}{facts['tokens_per_s_per_gpu']:,.0f}"
+    known = price.step
+    texts["step_cost"] = f"{sign}{known.total.base:,.4g}" if known else DASH
+    share = price.network_share
+    texts["share"] = DASH if share is None else f"{100 * share:.2g}%"
     return texts
 
 
@@ -482,7 +515,7 @@ def _plan(answer: Compared) -> Iterator[str]:
     row = answer.chosen or next((row for row in answer.rows if row.best), None)
     best = row.best if row else None
     if row is None or best is None or row.mfu is None:
-        if not answer.serves and answer.inputs["timing"]:
+        if not answer.by_unit and answer.inputs["timing"]:
             noted = next((row.notes for row in answer.rows if row.fabric and row.notes), ())
             yield " ".join(["Not timed:", *noted[-2:]]) if noted else ""
         return
@@ -586,7 +619,7 @@ def _domain_gear(row: DomainRow) -> str:
 def _paper(answer: Compared) -> tuple[str, ...]:
     """What the rail-only paper itself says, and how to ask for that."""
     paper = answer.paper
-    if paper is None or paper.cost.base < MILLION or not answer.domains or answer.serves:
+    if paper is None or paper.cost.base < MILLION or not answer.domains or answer.by_unit:
         return ()
     price = f"{short_money(paper.cost.base)}, {100 * paper.saved:.0f} %"
     start = f"The paper ({paper.words}: {price}): "

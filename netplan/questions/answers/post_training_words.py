@@ -59,6 +59,18 @@ def basis_words(trained: PostTrained) -> str:
     return f"An estimate by your own measurements, {100 * trained.spread:.0f} % each way (assumed)."
 
 
+def step_inputs_words(inputs: Mapping[str, Any]) -> str:
+    """What a step does and which GPUs roll out, by the inputs of an answer."""
+    rolls = "all GPUs in turn" if inputs["colocated"] else "the best split of GPUs"
+    if inputs.get("rollout_gpus"):
+        rolls = f"{inputs['rollout_gpus']:,} GPUs that roll out"
+    asked = f"{inputs['prompts']:,} prompts x {inputs['group']:,} answers"
+    return (
+        f"post-training of {inputs['model']}, {asked} of {inputs['answer_tokens']} tokens, {rolls},"
+        f" staleness {inputs['staleness']:g}, sync {inputs['sync']}"
+    )
+
+
 def job_words(trained: PostTrained) -> str:
     """What a step does, for a title."""
     run, work = trained.run, trained.run.work

@@ -7,8 +7,9 @@ on the bill cost none besides. A step without measurements is a bound from below
 price.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -17,15 +18,20 @@ from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running
 from netplan.costing.materials import Compute
 from netplan.costing.prices import US_DOLLAR, PriceBook
 from netplan.costing.switches import SWITCHES, require_switch
+from netplan.decide.candidates import Basis, Candidate
+from netplan.decide.verdict import Verdict, decide
 from netplan.errors import CatalogError, NetplanError, not_built
+from netplan.questions.answers.post_training_words import PRINTED
 from netplan.questions.money.pricing import book_running
 from netplan.questions.money.run_cost import RunCost, Terms, run_cost
 from netplan.questions.question import Question
 from netplan.questions.setup.post_training_step import PostTrained
 from netplan.records import asdict, replace
-from netplan.reports.quantities import listed, short_money
+from netplan.reports.quantities import Scale, listed, short_money
+from netplan.reports.sections import Column, column, columns, value_at
 from netplan.scenarios.bill_books import read_books
 from netplan.scenarios.reading import CatalogReader, sized
+from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS
 
 ROLLED_OUT = "rollout"
@@ -331,3 +337,176 @@ def step_price(asked: Question[Any], reader: CatalogReader, trained: PostTrained
         why = not_built(spec.name, error).rstrip(".")
         return StepPrice(currency=currency, steps=trained.run.job.steps, usd=terms.usd, why=why)
     return StepPrice.of(trained, bill, terms)
+
+
+class Stepped(Struct, frozen=True):
+    """How a fabric does a step of post-training, and what that costs on it."""
+
+    trained: PostTrained
+    price: StepPrice
+
+    @property
+    def step_s(self) -> float:
+        """Least time of a step, or what measurements say of it [s]."""
+        return self.trained.step.seconds
+
+    @property
+    def bound(self) -> bool:
+        """Whether that is a bound from below."""
+        return self.trained.basis == "bound"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the answer about the step alone says, by the same names."""
+        known = self.trained.to_dict()
+        sizes = {pool["role"]: pool["gpus"] for pool in known["pools"]}
+        both = sizes.get("all")
+        return {
+            **{name: known[name] for name in STEP_KEYS},
+            "train_s": self.trained.step.train_s,
+            "score_s": self.trained.step.scored_s,
+            "rollout_gpus": sizes.get("rollout", both or 0),
+            "train_gpus": sizes.get("trainer", both or 0),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fabric's part of the JSON."""
+        return {**self.facts, **self.price.to_dict()}
+
+    def in_words(self) -> str:
+        """A step, its new weights and what it costs, in words."""
+        step, price = self.trained.step, self.price
+        words = (
+            f"a step of {price.least}{si(step.seconds, 's')}, new weights {si(step.sync_s, 's')}"
+        )
+        if price.step is None:
+            return words
+        return f"{words}, {price.least}{amount(price.step.total.base, price.currency)}"
+
+
+STEP_KEYS = (
+    *("step_s", "step_low_s", "step_high_s", "basis", "bottleneck", "mode", "rollout_s"),
+    *("sync_s", "sync_bound_s", "sync_basis", "sync_bytes", "sync_network_bytes"),
+    *("tokens_per_s", "tokens_per_s_per_gpu"),
+)
+"""Numbers of a step that stand in the row of a fabric, too."""
+TOKENS = "Tokens of prompts and answers of a step over its time"
+LEGEND = (
+    "step: of post-training, at least so long; currency a step: GPU hours of all that are held, and"
+    " the bill's share of a year (annuity, energy)."
+)
+
+
+def step_columns(currency: str, row: str = "stepped") -> Iterator[Column[Any]]:
+    """Columns of how fabrics do a step; ``row`` says where in a row that stands."""
+    facts, price = f"{row}.facts", f"{row}.price"
+    sign = _least_at(row)
+    yield column("step_s", f"{facts}.step_s", mark=sign)
+    yield from columns("step_low_s", "step_high_s", "step_basis=basis", of=facts, shown="never")
+    yield column("step_bottleneck", f"{facts}.bottleneck", shown="wide")
+    yield column("rollout_gpus", f"{facts}.rollout_gpus", shown="wide")
+    yield column("train_gpus", f"{facts}.train_gpus", shown="wide")
+    yield from columns("rollout_s", "score_s", "train_s", of=facts, shown="wide")
+    yield column("sync_s", f"{facts}.sync_s")
+    yield from columns("sync_bound_s", "sync_network_bytes", of=facts, shown="never")
+    yield column("tokens_per_s", f"{facts}.tokens_per_s", shown="never", meaning=TOKENS)
+    each = f"{TOKENS}, over all GPUs that are held"
+    yield column("tokens_per_s_per_gpu", f"{facts}.tokens_per_s_per_gpu", meaning=each)
+    title = f"{currency}/step"
+    yield column("cost_per_step", f"{price}.step.total.base", title=title, mark=sign)
+    yield column("cost_per_run", f"{price}.run.total.base", title=f"{currency}/run", mark=sign)
+    yield from columns("usd_per_step", "usd_per_run", of=price, shown="never")
+    yield column("bill_per_step", f"{price}.step.network.base", shown="wide")
+    yield column("gpus_per_step", f"{price}.step.gpus.base", shown="wide")
+    yield column("step_network_share", f"{price}.network_share")
+    yield column("gpu_hours_per_run", f"{price}.gpu_hours_per_run", shown="wide")
+    yield column("step_cost_complete", f"{price}.step.complete", shown="never")
+
+
+def _least_at(path: str) -> Any:  # noqa: ANN401
+    """The sign of an amount that follows from a bound."""
+
+    def sign(row: object) -> tuple[str, str]:
+        return ("\u2265 " if value_at(row, f"{path}.bound") else ""), ""
+
+    return sign
+
+
+def cheapest_step(
+    rows: Sequence[tuple[str, Stepped | None, Bill | None]], currency: str
+) -> Verdict | None:
+    """Where a step costs least, of fabrics whose price is whole.
+
+    Printed steps are longer than bounds by what software adds, and software is the same on every
+    fabric: the order of two has to hold with nothing added and with as much as is printed at most.
+    Where it does not, it is undecided.
+
+    Parameters
+    ----------
+    rows
+        Fabrics by name, how they do a step, and their bills.
+    currency
+        Of all prices.
+
+    Returns
+    -------
+    Verdict or None
+        None where nothing has a price.
+    """
+    known = [
+        _Priced(name, stepped.step_s, stepped.price.step, bill)
+        for name, stepped, bill in rows
+        if stepped and stepped.price.step
+    ]
+    if not known:
+        return None
+    bound = any(stepped.bound for _, stepped, _ in rows if stepped)
+    basis = Basis(
+        "step", 0.0, None, Scale(1.0, currency, 4), least="at least " if bound else "about "
+    )
+    verdict = decide([row.candidate(0.0) for row in known], basis)
+    if verdict is None or not bound:
+        return verdict
+    added_s = (PRINTED[1] - 1) * min(row.step_s for row in known)
+    later = decide([row.candidate(added_s) for row in known], basis)
+    if later is None or _named(later) == _named(verdict):
+        return verdict
+    names = tuple(dict.fromkeys((*_named(verdict), *_named(later))))
+    words = (
+        f"Undecided between {listed(names)}: bounds do not tell them apart. With nothing added to a"
+        f" bound {verdict.sentence[:1].lower()}{verdict.sentence[1:]} With as much as software adds"
+        f" at most ({PRINTED[1]:g} times the bound), {listed(_named(later))}."
+    )
+    return replace(verdict, fabric=None, sentence=words, tied=names)
+
+
+def _named(verdict: Verdict) -> tuple[str, ...]:
+    """Fabrics that a verdict names."""
+    return (verdict.fabric,) if verdict.fabric else verdict.tied
+
+
+class _Priced(NamedTuple):
+    """A fabric with what a step costs on it."""
+
+    name: str
+    step_s: float
+    step: RunCost
+    bill: Bill | None
+
+    def candidate(self, added_s: float) -> Candidate:
+        """The fabric as the verdict sees it, whose step takes so much longer [s]."""
+        longer = 1 + added_s / self.step_s
+        network = longer * self.step.network.base
+        capital = self.bill.capital.base if self.bill else 0.0
+        return Candidate(
+            self.name,
+            longer * self.step.total.base,
+            self.step.complete,
+            inf,
+            None,
+            0.0,
+            lacking=not self.step.complete,
+            ends=f", {network:,.3g} of it for the bill",
+            bill=self.bill if capital else None,
+            share=network / capital if capital else 1.0,
+        )
