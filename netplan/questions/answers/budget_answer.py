@@ -110,8 +110,6 @@ class Budget(Struct, frozen=True):
 
     def rate_of(self, row: Row) -> float | None:
         """Tokens that a network trains in a second, which compares halls of unlike sizes [1/s]."""
-        if row.stepped:
-            return float(row.stepped.facts["tokens_per_s"])
         return self.tokens / row.time_s if self.tokens and row.time_s < inf else None
 
     def rows(self, rows: Sequence[Row]) -> list["BudgetRow"]:
