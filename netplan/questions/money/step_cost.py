@@ -21,11 +21,11 @@ from netplan.costing.switches import SWITCHES, require_switch
 from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.verdict import Verdict, decide
 from netplan.errors import CatalogError, NetplanError, not_built
-from netplan.questions.answers.post_training_words import PRINTED
 from netplan.questions.money.pricing import book_running
 from netplan.questions.money.run_cost import RunCost, Terms, run_cost
 from netplan.questions.question import Question
 from netplan.questions.setup.post_training_step import PostTrained
+from netplan.questions.setup.schedules_beside import PRINTED_OVER_BOUND
 from netplan.records import asdict, replace
 from netplan.reports.quantities import Scale, listed, short_money
 from netplan.reports.sections import Column, column, columns, value_at
@@ -356,6 +356,14 @@ class Stepped(Struct, frozen=True):
         return self.trained.basis == "bound"
 
     @property
+    def printed(self) -> tuple[float, float]:
+        """Printed steps of such models over their bounds; 1 of an estimate [1]."""
+        if not self.bound:
+            return 1.0, 1.0
+        experts = self.trained.run.model.experts
+        return PRINTED_OVER_BOUND["dense" if experts is None else "experts"]
+
+    @property
     def facts(self) -> dict[str, Any]:
         """What the answer about the step alone says, by the same names."""
         known = self.trained.to_dict()
@@ -460,14 +468,14 @@ def cheapest_step(
     ]
     if not known:
         return None
-    bound = any(stepped.bound for _, stepped, _ in rows if stepped)
+    most = max(stepped.printed[1] for _, stepped, _ in rows if stepped)
     basis = Basis(
-        "step", 0.0, None, Scale(1.0, currency, 4), least="at least " if bound else "about "
+        "step", 0.0, None, Scale(1.0, currency, 4), least="at least " if most > 1 else "about "
     )
     verdict = decide([row.candidate(0.0) for row in known], basis)
-    if verdict is None or not bound:
+    if verdict is None or most == 1:
         return verdict
-    added_s = (PRINTED[1] - 1) * min(row.step_s for row in known)
+    added_s = (most - 1) * min(row.step_s for row in known)
     later = decide([row.candidate(added_s) for row in known], basis)
     if later is None or _named(later) == _named(verdict):
         return verdict
@@ -475,7 +483,7 @@ def cheapest_step(
     words = (
         f"Undecided between {listed(names)}: bounds do not tell them apart. With nothing added to a"
         f" bound {verdict.sentence[:1].lower()}{verdict.sentence[1:]} With as much as software adds"
-        f" at most ({PRINTED[1]:g} times the bound), {listed(_named(later))}."
+        f" at most ({most:g} times the bound), {listed(_named(later))}."
     )
     return replace(verdict, fabric=None, sentence=words, tied=names)
 
