@@ -74,7 +74,11 @@ def step_inputs_words(inputs: Mapping[str, Any]) -> str:
 def job_words(trained: PostTrained) -> str:
     """What a step does, for a title."""
     run, work = trained.run, trained.run.work
-    asked = f"{work.prompts:,} prompts x {work.group:,} answers" if work.rolls_out else "no answers"
+    asked = (
+        f"{counted(work.prompts, 'prompt')} x {counted(work.group, 'answer')}"
+        if work.rolls_out
+        else "no answers"
+    )
     return f"A step of {run.job.model} on {run.gpus:,} {run.asked.cluster.accelerator}, {asked}"
 
 

@@ -71,6 +71,11 @@ def span_of(asked: Question[Any]) -> Span | None:
                 f"--{alone[0]} is of several sites: add --sites 2 or --sites FILE, or leave it out"
             )
         return None
+    if asked.reinforces:
+        raise InputError(
+            f"--sites {span.sites} is of training alone: both pools of post-training are in one"
+            " site here: leave it out"
+        )
     if not asked.trains:
         raise InputError(
             f"--sites {span.sites} is of training: servers in several sites need nothing of each"

@@ -5,12 +5,13 @@ on theirs; both are asked about scenarios of their own, so that a step without r
 and one without training is serving.
 """
 
+import re
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
 
-from netplan.errors import InfeasibleError, InputError
+from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.performance.plan import PlanTime
 from netplan.performance.posttraining.batches import (
     EquivalentBatch,
@@ -33,7 +34,7 @@ from netplan.scenarios.parts import Serving, Training
 from netplan.scenarios.post_training import PostTraining
 from netplan.scenarios.reading import CatalogReader
 from netplan.scenarios.scenario import Scenario
-from netplan.units import si
+from netplan.units import counted, si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS, Model
 
@@ -248,9 +249,9 @@ class PostRun(Struct, frozen=True, dict=True):
                 self.known[levels] = plan_search(asked, case.training).best_on_all(
                     case.fabric.levels
                 )
-        except InfeasibleError as error:
+        except (InfeasibleError, InputError) as error:
             who = f"pool that scores by {model}" if model else "trainer"
-            raise InfeasibleError(f"the {who} has {gpus:,} GPUs: {error}") from None
+            raise named(error, f"the {who} has {counted(gpus, 'GPU')}") from None
         result = self.known[levels]
         timed, updates = result.best, max(1, self.job.updates)
         setting = result.setting_of(timed)
@@ -305,8 +306,8 @@ class PostRun(Struct, frozen=True, dict=True):
             if job.colocated:
                 case = replace(case, memory_bytes=self._left_bytes(case, gpus))
             rolled = roll_out(case, searched.found.ranked.plans, self.work)
-        except InfeasibleError as error:
-            raise InfeasibleError(f"the rollout pool has {gpus:,} GPUs: {error}") from None
+        except (InfeasibleError, InputError) as error:
+            raise named(error, f"the rollout pool has {counted(gpus, 'GPU')}") from None
         return ServerPool(asked, searched, case, rolled)
 
     def _left_bytes(self, case: ServingCase, gpus: int) -> float:
@@ -365,10 +366,9 @@ class PostRun(Struct, frozen=True, dict=True):
         asked = self.asked.also(ServingQuestion, scenario=scenario, varied={})
         try:
             searched = search_servers(asked, self.reader, self.fabric)
-        except InfeasibleError as error:
-            raise InfeasibleError(
-                f"the pool that judges by {model} has {gpus:,} GPUs: {error}"
-            ) from None
+        except (InfeasibleError, InputError) as error:
+            who = f"the pool that judges by {model} has {counted(gpus, 'GPU')}"
+            raise named(error, who) from None
         return float(work.answers * tokens / searched.found.ranked.tokens_per_s[0])
 
     def _on(self, gpus: int, workload: Training | Serving, accelerator: str) -> Scenario:
@@ -393,6 +393,21 @@ class PostRun(Struct, frozen=True, dict=True):
                 )
         ours = {name.removeprefix(pool): number for name, number in fixed.items() if pool in name}
         return ours or None
+
+
+def named(error: NetplanError, pool: str) -> NetplanError:
+    """A refusal with the pool that it is of before it, in its own kind.
+
+    Inputs that a question knows by flags are told as they are: no pool is to blame for them.
+    """
+    text = str(error)
+    if isinstance(error, InputError) and not OF_A_SIZE.search(text):
+        return error
+    return type(error)(f"{pool}: {text}")
+
+
+OF_A_SIZE = re.compile(r"\bGPUs?\b")
+"""Refusals that speak of the size of a pool."""
 
 
 def structs_of(kind: type[Struct]) -> tuple[str, ...]:

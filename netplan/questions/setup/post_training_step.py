@@ -29,6 +29,7 @@ from netplan.performance.posttraining.synchronisation import (
 )
 from netplan.progress import each
 from netplan.questions.question import Question
+from netplan.questions.setup.inputs import span_of
 from netplan.questions.setup.measured_run import SPREAD, MeasuredRuns, Modelled, measured_runs
 from netplan.questions.setup.post_training import Known, PostRun, ServerPool, Trainer
 from netplan.records import replace
@@ -311,6 +312,7 @@ def check_job(run: PostRun) -> None:
         If some do: which, and the way out.
     """
     job, work = run.job, run.work
+    span_of(run.asked)
     if job.contradiction:
         raise InputError(job.contradiction)
     run.fixed("")
