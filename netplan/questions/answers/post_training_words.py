@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from netplan.performance.posttraining.pools import balanced_gpus
 from netplan.performance.posttraining.step import KEPT_APART, Role, Step
 from netplan.questions.setup.post_training_step import PostTrained, Sync
 from netplan.questions.setup.schedules_beside import PRINTED_OVER_BOUND, UNDECIDED, SchedulesBeside
@@ -74,11 +75,8 @@ def step_inputs_words(inputs: Mapping[str, Any]) -> str:
 def job_words(trained: PostTrained) -> str:
     """What a step does, for a title."""
     run, work = trained.run, trained.run.work
-    asked = (
-        f"{counted(work.prompts, 'prompt')} x {counted(work.group, 'answer')}"
-        if work.rolls_out
-        else "no answers"
-    )
+    answers = f"{counted(work.prompts, 'prompt')} x {counted(work.group, 'answer')}"
+    asked = answers if work.rolls_out else "no answers"
     return f"A step of {run.job.model} on {run.gpus:,} {run.asked.cluster.accelerator}, {asked}"
 
 
@@ -159,6 +157,21 @@ def idle_words(trained: PostTrained) -> Iterator[str]:
     yield f"Pools work, of a step: {', '.join(parts)}{turns}."
 
 
+def _by_work(trained: PostTrained) -> str:
+    """Where both pools would take as long, in closed form; nothing where phases take turns."""
+    step, best = trained.step, trained.split[0]
+    if step.mode == "sync" or step.bottleneck == "staleness" or not step.train_s:
+        return ""
+    tail_s = step.rollouts.tail_s if step.mode == "one-off" else 0.0
+    rolled = (step.rolled_s - tail_s) * best.rollout_gpus
+    trained_s = (step.scored_s + step.train_s) * best.train_gpus
+    whole = trained.run.gpus - trained.run.job.score_gpus
+    if rolled <= 0:
+        return ""
+    balanced = balanced_gpus(whole, rolled, trained_s, tail_s)
+    return f"; by closed form both pools take as long at {balanced:,.1f}"
+
+
 def split_words(trained: PostTrained) -> Iterator[str]:
     """The split that was chosen, and steps of its neighbours."""
     if len(trained.split) < 2:  # noqa: PLR2004 - nothing to compare
@@ -177,7 +190,8 @@ def split_words(trained: PostTrained) -> Iterator[str]:
         f"{split.rollout_gpus:,}:{split.train_gpus:,} {si(split.step_s, 's')}" for split in near
     )
     tried = counted(len(trained.split), "split")
-    beside = f"; its neighbours {words}" if words else ""
+    near_words = f"; its neighbours {words}" if words else ""
     idle = whole - best.rollout_gpus - best.train_gpus
     left = f", {idle:,} GPUs idle" if idle else ""
-    yield f"Best of {tried}: {best.rollout_gpus:,}:{best.train_gpus:,}{left}{beside}."
+    pair = f"{best.rollout_gpus:,}:{best.train_gpus:,}"
+    yield f"Best of {tried}: {pair}{left}{near_words}{_by_work(trained)}."

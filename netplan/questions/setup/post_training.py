@@ -307,6 +307,9 @@ class PostRun(Struct, frozen=True, dict=True):
                 case = replace(case, memory_bytes=self._left_bytes(case, gpus))
             rolled = roll_out(case, searched.found.ranked.plans, self.work)
         except (InfeasibleError, InputError) as error:
+            if isinstance(error, InfeasibleError):  # whose remedies are flags of servers alone
+                remedies = "give more GPUs, or a narrower --rollout-precision or --kv-precision"
+                error = InfeasibleError(f"{str(error).partition(': give ')[0]}: {remedies}")
             raise named(error, f"the rollout pool has {counted(gpus, 'GPU')}") from None
         return ServerPool(asked, searched, case, rolled)
 
