@@ -22,6 +22,7 @@ Renewal theory (rest and equilibrium law): Cox, Renewal Theory, 1962, Ch. 5; ord
 `netplan.performance.posttraining.lengths`.
 """
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from math import ceil
 from typing import NamedTuple
@@ -91,6 +92,14 @@ class RoundTime(Struct, frozen=True):
             raise InputError(f"two rounds of {few:,} requests make no line: give two numbers")
         each_s = (last_s - first_s) / (many - few)
         return cls(first_s - few * each_s, each_s, cache_s)
+
+    def at(self, pace: float) -> "RoundTime":
+        """Rounds that take so many times as long.
+
+        >>> RoundTime(0.01, 0.001).at(2.0)
+        RoundTime(fixed_s=0.02, each_s=0.002, cache_s=0.0)
+        """
+        return RoundTime(pace * self.fixed_s, pace * self.each_s, pace * self.cache_s)
 
     def seconds(self, requests: ArrayLike) -> Floats:
         """Rounds of so many requests with empty caches, of any shape [s]."""
@@ -388,11 +397,15 @@ def turns_range(
 
 
 class Simulated(NamedTuple):
-    """One seeded draw: ends of the replicas, shape (replicas,) [s]; tokens, and the longest."""
+    """One seeded draw: ends of the replicas, shape (replicas,) [s]; tokens, and the longest.
+
+    ``done_s`` are the ends of all answers, the first one first [s].
+    """
 
     ends_s: tuple[float, ...]
     tokens: int
     longest: int
+    done_s: tuple[float, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -401,7 +414,13 @@ class Simulated(NamedTuple):
 
 
 def simulate_rollouts(
-    lengths: Lengths, batch: Batch, rounds: RoundTime, *, turns: Turns = ONE_TURN, seed: int = 0
+    lengths: Lengths,
+    batch: Batch,
+    rounds: RoundTime,
+    *,
+    turns: Turns = ONE_TURN,
+    seed: int = 0,
+    paces: Sequence[float] = (),
 ) -> Simulated:
     """Draw the answers of a batch, and let all replicas decode them.
 
@@ -416,6 +435,8 @@ def simulate_rollouts(
         Of every answer.
     seed
         Of the draw.
+    paces
+        Rounds of each replica over those of ``rounds``; all the same if empty [1].
 
     Returns
     -------
@@ -440,11 +461,13 @@ def simulate_rollouts(
             " 0 s or more"
         )
     drawn = lengths.draw(np.random.default_rng(seed), batch.answers)
-    ends_s = tuple(
-        _Replica(drawn[first :: batch.replicas].tolist(), batch.slots, rounds, turns).end_s()
-        for first in range(batch.replicas)
-    )
-    return Simulated(ends_s, int(drawn.sum()), int(drawn.max()))
+    replicas = [
+        _Replica(drawn[first :: batch.replicas].tolist(), batch.slots, rounds.at(pace), turns)
+        for first, pace in enumerate(paces or [1.0] * batch.replicas)
+    ]
+    ends_s = tuple(replica.end_s() for replica in replicas)
+    done_s = tuple(sorted(end_s for replica in replicas for end_s in replica.done_s))
+    return Simulated(ends_s, int(drawn.sum()), int(drawn.max()), done_s)
 
 
 class _Replica:
@@ -461,6 +484,7 @@ class _Replica:
         self.running: list[tuple[int, int, int, int]] = []
         self.away: list[tuple[float, int, tuple[int, int]]] = []
         self.now, self.round, self.order = 0.0, 0, 0
+        self.done_s: list[float] = []
 
     def end_s(self) -> float:
         """End of the last answer [s]."""
@@ -498,3 +522,5 @@ class _Replica:
             if left:
                 back_s = self.now + self.turns.environment_s
                 heappush(self.away, (back_s, order, (left, turn)))
+            else:
+                self.done_s.append(self.now)

@@ -130,10 +130,29 @@ def _bent_s(case: ServingCase, plan: ServingPlans, work: Work, servers: Servers)
     rounds = servers.rounds
     if not rounds.bends(held // 2, float(decode_steps(case, plan, middle).step_s[0])):
         return 0.0
-    every = np.arange(1.0, held + 1)
-    times_s = decode_steps(case, plan.take(np.zeros(held, dtype=np.int64)), every).step_s
-    table_s = rollout_seconds_of_table(work.lengths, held, np.concatenate([[0.0], times_s]))
+    times_s = round_table(case, plan, held)
+    table_s = rollout_seconds_of_table(work.lengths, held, times_s)
     longer = work.lengths.longest([work.answers, held])
-    table_s += float(times_s[0]) * float(longer[0] - longer[1])
+    table_s += float(times_s[1]) * float(longer[0] - longer[1])
     line_s = rollouts_of(work, servers).seconds - work.taken / servers.replicas * servers.prompt_s
     return table_s - line_s
+
+
+def round_table(case: ServingCase, plan: ServingPlans, held: int) -> Floats:
+    """Rounds of 0 ... ``held`` requests of a copy, of which the first is none, shape (held + 1,).
+
+    Parameters
+    ----------
+    case, plan
+        What is served, by which plan, as one entry.
+    held
+        Requests of a copy at most [1].
+
+    Returns
+    -------
+    ndarray
+        [s].
+    """
+    every = np.arange(1.0, held + 1)
+    times_s = decode_steps(case, plan.take(np.zeros(held, dtype=np.int64)), every).step_s
+    return np.concatenate([[0.0], times_s])
