@@ -1,7 +1,5 @@
 """Matrices on links: hand-worked transfers, bounds, and bytes that arrive."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,7 +18,7 @@ LINKS = FabricLinks(PathRouter(GRAPH, "auto"), np.tile(GRAPH.bytes_per_s, 2), "s
 """Links of 50 GB/s, one a GPU; rails of GPUs of the same number in their servers of eight."""
 
 
-def _matrix(source: Any, destination: Any, flow_bytes: Any) -> TrafficMatrix:
+def _matrix(source: list[int], destination: list[int], flow_bytes: list[float]) -> TrafficMatrix:
     return flows_matrix(
         32, source=source, destination=destination, flow_bytes=flow_bytes, kind="other"
     )
@@ -57,7 +55,7 @@ def test_no_transfer_beats_its_busiest_link(seed: int, count: int) -> None:
     rng = np.random.default_rng(seed)
     source, step = rng.integers(32, size=count), rng.integers(1, 32, size=count)
     sizes = rng.choice([1e9, 2e9, 5e9], count)
-    matrix = _matrix(source, (source + step) % 32, sizes)
+    matrix = _matrix(source.tolist(), ((source + step) % 32).tolist(), sizes.tolist())
     shared, booked = share_matrix(LINKS, matrix), book_matrix(LINKS, matrix)
     assert shared.time_s >= booked.time_s * (1 - 1e-9)
     assert shared.carried_bytes.sum() == pytest.approx(booked.carried_bytes.sum())
