@@ -44,6 +44,8 @@ TRAIN, ROLLOUT = "train.", "rollout."
 SEQUENCE = "model.sequence_length"
 MOST_PACKED = 200_000
 """Sequences that are packed one by one; of more a sample of so many [1]."""
+BATCH_STEPS, SEQUENCE_STEPS = 32, 128
+"""Steps, each a power of two, that a batch and a sequence have at least [1]."""
 Known = dict[object, Any]
 """What searches of one question found, by what they were asked."""
 
@@ -213,18 +215,40 @@ class PostRun(Struct, frozen=True, dict=True):
 
     @cached_property
     def used(self) -> float:
-        """Share of the tokens of a bin, or of a padded microbatch, that is used [1]."""
+        """Share of the tokens of a bin, or of a padded microbatch, that is used [1].
+
+        Packed sequences lie one after another without padding (THD layouts), which is least; bins
+        of a given size are filled up.
+        """
         work, job = self.work, self.job
         if not work.rolls_out:
             return 1.0
         if not job.packing:
             return padded_use(work.kept, 2, work.prompt_tokens)
-        size = max(int(work.prompt_tokens) + work.lengths.cap, job.pack or 0)
+        if job.pack is None:
+            return 1.0
+        size = max(int(work.prompt_tokens) + work.lengths.cap, job.pack)
         import numpy as np
 
         count = min(work.answers, MOST_PACKED)
         sizes = work.kept.draw(np.random.default_rng(0), count) + int(work.prompt_tokens)
         return packed_bins(sizes, size).used
+
+    @cached_property
+    def trained_batch(self) -> tuple[int, int]:
+        """Equal sequences of an update: tokens of each, and how many; whole ones.
+
+        A batch of 513 would give one of 128 replicas five sequences, and none can cut 5,679 tokens
+        in four. What is asked for stands for mixed lengths that software deals out evenly: numbers
+        are rounded to what many degrees divide, and the tokens are the same but for a 128th.
+        """
+        sequence, batch = self.equivalent
+        batch /= self.used * max(1, self.job.updates)
+        tokens = sequence * batch
+        step = power_of_two(batch / BATCH_STEPS)
+        whole = max(1, step * round(batch / step))
+        step = power_of_two(tokens / whole / SEQUENCE_STEPS)
+        return max(1, int(tokens / whole) // step * step), whole
 
     def trainer(self, gpus: int, model: str = "") -> Trainer:
         """The trainer's pool on so many GPUs; or that of another model, which scores.
@@ -276,10 +300,9 @@ class PostRun(Struct, frozen=True, dict=True):
         values = {name: getattr(job, name) for name in structs_of(Training)}
         values |= {"model": model or job.model, "fixed": self.fixed(TRAIN)}
         if self.work.rolls_out:
-            sequence, batch = self.equivalent
-            updates = max(1, job.updates)
-            values["batch"] = max(1, round(batch / self.used / updates))
-            overrides[SEQUENCE] = str(max(1, round(sequence)))
+            sequence, batch = self.trained_batch
+            values["batch"] = batch
+            overrides[SEQUENCE] = str(sequence)
         scenario = self._on(gpus, Training(**values), self.asked.cluster.accelerator)
         return self.asked.also(Search, scenario=scenario, overrides=overrides, varied={})
 
@@ -411,6 +434,17 @@ def named(error: NetplanError, pool: str) -> NetplanError:
 
 OF_A_SIZE = re.compile(r"\bGPUs?\b")
 """Refusals that speak of the size of a pool."""
+
+
+def power_of_two(value: float) -> int:
+    """The largest power of two up to a value, 1 at least.
+
+    Examples
+    --------
+    >>> [power_of_two(value) for value in (0.3, 1, 7.9, 64)]
+    [1, 1, 4, 64]
+    """
+    return 1 << max(0, int(value).bit_length() - 1)
 
 
 def structs_of(kind: type[Struct]) -> tuple[str, ...]:

@@ -89,7 +89,7 @@ def test_states_that_leave_a_gpu_are_part_of_training(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "run", ["gpus: 32, rollout_gpus: 16", "fixed: {train.tensor: 4}", "gpus: 64, colocated: true"]
+    "run", ["gpus: 32, rollout_gpus: 16", "fixed: {train.tensor: 8}", "gpus: 64, colocated: true"]
 )
 def test_one_run_of_other_pools_leaves_the_bound(run: str, tmp_path: Path) -> None:
     bound = trained(None, tmp_path)
