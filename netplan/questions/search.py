@@ -22,6 +22,7 @@ from netplan.questions.answers.barred import barred_columns
 from netplan.questions.answers.plan_notes import (
     PHASES,
     equal_to_best,
+    mapped_note,
     not_searched,
     part_note,
     plan_notes,
@@ -70,7 +71,6 @@ from netplan.workloads.models import Model
 if TYPE_CHECKING:
     from netplan.questions.answers.layer_answer import LayerAnswer
     from netplan.questions.answers.memory_answer import HeldAnswer, MemoryAnswer
-    from netplan.questions.answers.post_training_answer import PostTrainingAnswer
     from netplan.questions.answers.published_line import PublishedRun
 
 PARTS = {
@@ -95,8 +95,6 @@ PARTS = {
 DETAILS = ("mapping", "layer", "memory")
 """Explanations of the best plan alone: its layer, or its memory."""
 
-RUN: dict[Execution, str] = {"fused": "kept together", "kernel-by-kernel": "one by one"}
-"""How kernels run, in words."""
 
 Ranked = tuple[int, PlanTime]
 
@@ -546,7 +544,9 @@ class Search(Question[SearchAnswer]):
     def ask(self) -> SearchAnswer:
         """Search the whole space; of post-training both pools and their split."""
         if self.reinforces:  # who asks about a step knows what is answered
-            return cast("SearchAnswer", self._reinforced())
+            from netplan.questions.step import answer_step
+
+            return cast("SearchAnswer", answer_step(self))
         case = training_case(self)
         execution = self.execution or case.training.mapped_as
         calibrated = case.training.calibrated is not None
@@ -561,8 +561,7 @@ class Search(Question[SearchAnswer]):
         varied = result.best.memory is not None and result.best.instances is None
         usual = best_usual(result) if varied else None
         unusual = unusual_of(result) if varied else ()
-        asked = self._comparable(case)
-        runs = _published_runs(asked) if asked else ()
+        runs, published_notes = _published(self._comparable(case), result)
         on_rails = case.fabric.network == "rail-only" and self.instances is None
         rails = forwarding_of(plan_search(self, training), case.fabric.levels) if on_rails else None
         best = (replace(row, mfu=share * row.mfu, hfu=share * row.hfu) for row in result.plans)
@@ -576,7 +575,7 @@ class Search(Question[SearchAnswer]):
                 *room_notes(result, training),
                 *plan_notes(result, self.cluster.gpus),
                 *least_notes(result, listed),
-                *((_mapped_note(execution, case.on),) if execution else ()),
+                *((mapped_note(execution, case.on),) if execution else ()),
                 *((named_note(self.collective_algorithm),) if self.collective_algorithm else ()),
                 *(detail.notes if detail else ()),
                 *((not_searched(result),) if varied else ()),
@@ -589,28 +588,8 @@ class Search(Question[SearchAnswer]):
             compared=_compared(result, self.explain) if self.explain else (),
             detail=detail,
             published=runs,
-            published_notes=tuple(
-                line for run in runs if asked for line in run.lines(result.best, asked)
-            ),
+            published_notes=published_notes,
         )
-
-    def _reinforced(self) -> "PostTrainingAnswer":
-        """The step of post-training: both pools, by the best split where none is given."""
-        from netplan.questions.answers.post_training_answer import PostTrainingAnswer
-        from netplan.questions.money.step_cost import step_price
-        from netplan.questions.setup.post_training_step import post_train
-        from netplan.questions.setup.schedules_beside import schedules_beside
-        from netplan.scenarios.reading import CatalogReader
-
-        left = {"execution", "instances", "collective_algorithm", "explain", "top", "published"}
-        self.refuse(left, "--workload post-training")
-        reader = CatalogReader(self.catalog, self.overrides)
-        trained = post_train(self, reader, self.cluster.fabric)
-        inputs = self.inputs(
-            hb_size=trained.domain, fixed=self.training.fixed, set=reader.replaced()
-        )
-        price, schedules = step_price(self, reader, trained), schedules_beside(trained)
-        return PostTrainingAnswer(inputs, trained, price, schedules)
 
     def _comparable(self, case: TrainingCase) -> AskedRun | None:
         """What published runs are compared with, where times are meant to be those of such runs."""
@@ -710,25 +689,17 @@ def _ranked_s(timed: PlanTime) -> float:
     return timed.instances.turnaround_s if timed.instances else timed.iteration_time_s
 
 
-def _published_runs(asked: AskedRun) -> "tuple[PublishedRun, ...]":
-    """The nearest published run, if one is near."""
-    row = nearest_row(asked)
-    if row is None:
-        return ()
+def _published(
+    asked: AskedRun | None, result: SearchResult
+) -> "tuple[tuple[PublishedRun, ...], tuple[str, ...]]":
+    """The nearest published run, if one is near, and how the best plan stands beside it."""
+    row = nearest_row(asked) if asked else None
+    if asked is None or row is None:
+        return (), ()
     from netplan.questions.answers.published_line import run_here
 
-    return (run_here(row["id"]),)
-
-
-def _mapped_note(execution: Execution, chip: Accelerator) -> str:
-    """How long a layer takes whose kernels are mapped, and what of it the chip's file lacks."""
-    by = "by the chip's compute tiles"
-    if chip.tiles is None:
-        by = "by a share of the peak, as the chip's file has no compute tiles"
-    return (
-        f"A layer takes as long as its kernels {RUN[execution]} on the chip (netplan map), {by};"
-        " collectives, memory, overlap and bubble are the iteration model's."
-    )
+    run = run_here(row["id"])
+    return (run,), tuple(run.lines(result.best, asked))
 
 
 def _ranks(text: str) -> tuple[int, ...]:

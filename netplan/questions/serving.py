@@ -9,12 +9,8 @@ from netplan.errors import InputError
 from netplan.performance.serving.load import Arrivals, simulate_load
 from netplan.performance.serving.outcomes import ServingCase
 from netplan.performance.serving.serving_search import ServingFound
-from netplan.questions.answers.serving_answer import (
-    ServedLoad,
-    ServingAnswer,
-    alike_notes,
-    served_plans,
-)
+from netplan.questions.answers.served_rows import served_plans
+from netplan.questions.answers.serving_answer import ServedLoad, ServingAnswer, alike_notes
 from netplan.questions.answers.skew_line import loaded_words, published_words
 from netplan.questions.asking import asks
 from netplan.questions.money.served_price import served_price

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netplan.inputs.choices import Execution
 from netplan.levels import Level, gpu_count
 from netplan.performance.error_bars import bar_note, own_times
 from netplan.performance.memory_verdict import NEVER_COMPARED
@@ -20,6 +21,7 @@ from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.traffic.gpu_group import beyond_note
 from netplan.units import counted, si
+from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model
 from netplan.workloads.program import stage_layers
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from netplan.workloads.families import OtherModel
 
 
+RUN: dict[Execution, str] = {"fused": "kept together", "kernel-by-kernel": "one by one"}
+"""How kernels run, in words."""
 LEAST_SCATTERING = 0.05
 """Slowdown by a bad placement from which on it is a number of one digit [%]."""
 
@@ -382,3 +386,14 @@ def told_apart(names: Sequence[str], first: PlanTime, second: PlanTime) -> str:
     else:
         judgement = f"are {100 * more:.1f} % apart, more than the model's error"
     return f"{listed(names).capitalize()} {judgement}; {apart}."
+
+
+def mapped_note(execution: Execution, chip: Accelerator) -> str:
+    """How long a layer takes whose kernels are mapped, and what of it the chip's file lacks."""
+    by = "by the chip's compute tiles"
+    if chip.tiles is None:
+        by = "by a share of the peak, as the chip's file has no compute tiles"
+    return (
+        f"A layer takes as long as its kernels {RUN[execution]} on the chip (netplan map), {by};"
+        " collectives, memory, overlap and bubble are the iteration model's."
+    )

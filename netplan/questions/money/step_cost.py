@@ -285,12 +285,12 @@ def kinds(terms: StepTerms) -> str:
 
 def held(trained: PostTrained) -> dict[str, int]:
     """GPUs of a job by accelerator: those of no pool are the trainer's kind, and held too [1]."""
-    own = trained.run.asked.cluster.accelerator
+    trainer_name = trained.run.asked.cluster.accelerator
     rollout = sum(pool.gpus for pool in trained.pools if pool.role == ROLLED_OUT)
     name = trained.run.server_name
-    if name == own:
-        return {own: trained.run.gpus}
-    return {own: trained.run.gpus - rollout, name: rollout}
+    if name == trainer_name:
+        return {trainer_name: trained.run.gpus}
+    return {trainer_name: trained.run.gpus - rollout, name: rollout}
 
 
 def held_hours(gpus: Mapping[str, int], hours: Mapping[str, float]) -> float:
@@ -418,8 +418,8 @@ def step_columns(currency: str, row: str = "stepped") -> Iterator[Column[Any]]:
     yield column("sync_s", f"{facts}.sync_s")
     yield from columns("sync_bound_s", "sync_network_bytes", of=facts, shown="never")
     yield column("tokens_per_s", f"{facts}.tokens_per_s", shown="never", meaning=TOKENS)
-    each = f"{TOKENS}, over all GPUs that are held"
-    yield column("tokens_per_s_per_gpu", f"{facts}.tokens_per_s_per_gpu", meaning=each)
+    a_gpu = f"{TOKENS}, over all GPUs that are held"
+    yield column("tokens_per_s_per_gpu", f"{facts}.tokens_per_s_per_gpu", meaning=a_gpu)
     title = f"{currency}/step"
     yield column("cost_per_step", f"{price}.step.total.base", title=title, mark=sign)
     yield column("cost_per_run", f"{price}.run.total.base", title=f"{currency}/run", mark=sign)

@@ -220,9 +220,9 @@ class MeasuredRuns(Struct, frozen=True):
             GPUs that roll out and that train [1].
         """
         both = self.references
-        of_pools = [each.of_job.sizes for each in both]
-        phases_s = [each.times_s(each.of_job.step) for each in both]
-        others_s = [each.read.run.other_s for each in both]
+        of_pools = [run.of_job.sizes for run in both]
+        phases_s = [run.times_s(run.of_job.step) for run in both]
+        others_s = [run.read.run.other_s for run in both]
         times_s = [
             between_sizes((of_pools[0][pool], of_pools[1][pool]), times, sizes[pool])
             for pool, times in zip((0, 1, 1, 0), zip(*phases_s, strict=True), strict=True)

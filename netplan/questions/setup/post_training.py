@@ -6,8 +6,9 @@ and one without training is serving.
 """
 
 import re
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from msgspec import Struct, structs
 
@@ -26,7 +27,8 @@ from netplan.performance.posttraining.servers import RolledOut, roll_out
 from netplan.performance.posttraining.step import Work
 from netplan.performance.serving.outcomes import ServingCase
 from netplan.performance.setting import Setting
-from netplan.questions.question import Question
+from netplan.questions.question import NETWORK, SERVED, TRAINED, Question
+from netplan.questions.setup.runs import PLACED
 from netplan.questions.setup.serving_run import Searched, search_servers
 from netplan.questions.setup.training import TrainingCase, plan_search, training_case
 from netplan.records import replace
@@ -48,6 +50,24 @@ BATCH_STEPS, SEQUENCE_STEPS = 32, 128
 """Steps, each a power of two, that a batch and a sequence have at least [1]."""
 Known = dict[object, Any]
 """What searches of one question found, by what they were asked."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainerQuestion(Question[Any]):
+    """What ``netplan search`` is asked, of the trainer alone."""
+
+    command: ClassVar[str] = "search"
+    reads: ClassVar[frozenset[str]] = NETWORK | TRAINED | PLACED
+    workload: ClassVar[str] = "training"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServersQuestion(Question[Any]):
+    """What ``netplan serving`` is asked, of the servers alone."""
+
+    command: ClassVar[str] = "serving"
+    reads: ClassVar[frozenset[str]] = NETWORK | SERVED | PLACED
+    workload: ClassVar[str] = "serving"
 
 
 class Trainer(NamedTuple):
@@ -294,8 +314,6 @@ class PostRun(Struct, frozen=True, dict=True):
 
         Equal sequences stand in for prompts and answers.
         """
-        from netplan.questions.search import Search
-
         job, overrides = self.job, dict(self.asked.overrides or {})
         values = {name: getattr(job, name) for name in structs_of(Training)}
         values |= {"model": model or job.model, "fixed": self.fixed(TRAIN)}
@@ -304,7 +322,7 @@ class PostRun(Struct, frozen=True, dict=True):
             values["batch"] = batch
             overrides[SEQUENCE] = str(sequence)
         scenario = self._on(gpus, Training(**values), self.asked.cluster.accelerator)
-        return self.asked.also(Search, scenario=scenario, overrides=overrides, varied={})
+        return self.asked.also(TrainerQuestion, scenario=scenario, overrides=overrides, varied={})
 
     def servers(self, gpus: int) -> ServerPool:
         """The pool of servers on so many GPUs.
@@ -349,8 +367,6 @@ class PostRun(Struct, frozen=True, dict=True):
 
     def server_question(self, gpus: int) -> Asked:
         """What ``netplan serving`` is asked about the servers alone: all answers in flight."""
-        from netplan.questions.serving import Serving as ServingQuestion
-
         job, work = self.job, self.work
         serving = Serving(
             model=job.model,
@@ -366,7 +382,7 @@ class PostRun(Struct, frozen=True, dict=True):
         )
         scenario = self._on(gpus, serving, self.server_name)
         return self.asked.also(
-            ServingQuestion, scenario=scenario, overrides=self._server_overrides, varied={}
+            ServersQuestion, scenario=scenario, overrides=self._server_overrides, varied={}
         )
 
     def judged_s(self, gpus: int, model: str, tokens: int) -> float:
@@ -377,8 +393,6 @@ class PostRun(Struct, frozen=True, dict=True):
         InfeasibleError
             If it does not fit: the pool is named.
         """
-        from netplan.questions.serving import Serving as ServingQuestion
-
         work = self.work
         serving = Serving(
             model=model,
@@ -389,7 +403,7 @@ class PostRun(Struct, frozen=True, dict=True):
             level=False,
         )
         scenario = self._on(gpus, serving, self.asked.cluster.accelerator)
-        asked = self.asked.also(ServingQuestion, scenario=scenario, varied={})
+        asked = self.asked.also(ServersQuestion, scenario=scenario, varied={})
         try:
             searched = search_servers(asked, self.reader, self.fabric)
         except (InfeasibleError, InputError) as error:

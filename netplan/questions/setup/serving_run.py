@@ -21,7 +21,7 @@ from netplan.performance.serving.serving_search import ServingFound, best_server
 from netplan.performance.serving.speculation import check_window
 from netplan.performance.stacks import DATAFLOW_SERVING_STACK, DEFAULT_SERVING_STACK, SERVING_STACKS
 from netplan.questions.answers.served_plan import ServedPlan
-from netplan.questions.answers.serving_answer import served_plans
+from netplan.questions.answers.served_rows import served_plans
 from netplan.questions.question import Question
 from netplan.questions.setup.expert_routing import with_expert_load
 from netplan.questions.setup.serving_load import load_of, longest, requests_of, tiers_of

@@ -1,0 +1,36 @@
+"""What a step of post-training takes at least: what ``netplan search`` asks about such a job."""
+
+from typing import Any
+
+from netplan.questions.answers.post_training_answer import PostTrainingAnswer
+from netplan.questions.money.step_cost import step_price
+from netplan.questions.question import Question
+from netplan.questions.setup.post_training_step import post_train
+from netplan.questions.setup.schedules_beside import schedules_beside
+from netplan.scenarios.reading import CatalogReader
+
+OF_PLANS = {"execution", "instances", "collective_algorithm", "explain", "top", "published"}
+"""What a search for plans is asked that a step has no plan list for."""
+
+
+def answer_step(asked: Question[Any]) -> PostTrainingAnswer:
+    """The step on the fabric of the scenario: both pools, by the best split where none is given.
+
+    Parameters
+    ----------
+    asked
+        The question about it.
+
+    Raises
+    ------
+    InputError
+        If inputs contradict each other.
+    InfeasibleError
+        If a pool has no plan that fits; it is named.
+    """
+    asked.refuse(OF_PLANS, "--workload post-training")
+    reader = CatalogReader(asked.catalog, asked.overrides)
+    trained = post_train(asked, reader, asked.cluster.fabric)
+    inputs = asked.inputs(hb_size=trained.domain, fixed=asked.training.fixed, set=reader.replaced())
+    price = step_price(asked, reader, trained)
+    return PostTrainingAnswer(inputs, trained, price, schedules_beside(trained))
