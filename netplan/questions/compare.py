@@ -27,12 +27,20 @@ from netplan.questions.answers.compare_rows import (
     NO_STEP,
     UNSERVED,
     About,
+    Compared,
     DomainRow,
     FabricRow,
     Paper,
     network_price,
     priced_row,
     timed_row,
+)
+from netplan.questions.answers.compare_steps import (
+    DOMAINS,
+    OVERSUBSCRIPTIONS,
+    StepPays,
+    leading,
+    step_pays,
 )
 from netplan.questions.answers.sites_bill import SitesBill
 from netplan.questions.asking import asks
@@ -279,7 +287,33 @@ class Compare(Question[Comparison | ComparisonCases]):
             priced = Stepped(trained, StepPrice.of(trained, row.bill, hours))
             return replace(row, stepped=priced, notes=(*row.notes, *trained.notes))
 
-        return self._running(reader, stepped, NO_STEP)
+        answer = self._running(reader, stepped, NO_STEP)
+        if not self.timing or self.power_budget is not None:
+            return answer
+        return replace(answer, pays=partial(self._pays, answer.compared))
+
+    def _pays(self, answer: Compared) -> tuple[StepPays, ...]:
+        """Which oversubscription and which HB domain pay for a step, on the fabric that leads."""
+        row = leading(answer)
+        if row is None:
+            return ()
+        names = dict(zip(self._fabric_names, fabrics_asked(self), strict=True))
+        sizes = sorted({*DOMAINS, answer.inputs["hb_size"]})
+        groups = {
+            "oversubscription": OVERSUBSCRIPTIONS,
+            "hb-size": [size for size in sizes if size < self.cluster.gpus],
+        }
+        weighed = []
+        for name, values in groups.items():
+            cases = []
+            for value in values:
+                given = {name.replace("-", "_"): value, "fabrics": (names[row.name],)}
+                try:
+                    cases.append((f"{value:g}", self.case(given).one().compared))
+                except (InputError, InfeasibleError):
+                    continue  # no such network
+            weighed.append(step_pays(name, cases))
+        return tuple(known for known in weighed if known)
 
     def _running(self, reader: CatalogReader, run: "RunOn", refusal: str) -> Comparison:
         """Size and price every fabric, and let all but training run on it."""

@@ -47,6 +47,7 @@ from netplan.topologies.specs import FabricSpec, not_sold
 from netplan.workloads.accelerators import Accelerator
 
 if TYPE_CHECKING:
+    from netplan.questions.answers.compare_steps import StepPays
     from netplan.questions.optimizing.memory_or_gpus import MemoryTradeoff
 
 MILLION = 1e6
@@ -94,6 +95,9 @@ class Comparison(Answer):
     forwarding: Callable[[], Forwarding | None] | None = None
     """What rails forward for experts and lose by it, worked out when read."""
 
+    pays: Callable[[], "tuple[StepPays, ...]"] | None = None
+    """Oversubscriptions and HB domains of a step of post-training, weighed when read."""
+
     budget: Budget | None = None
     """The power that the GPUs are sized by, if that was asked for."""
 
@@ -111,6 +115,7 @@ class Comparison(Answer):
             by_hb_size=[row.to_dict() for row in self.by_hb_size],
             price_cliffs=[asdict(cliff) for cliff in self.price_cliffs],
             **({"forwarding": forwarded.to_dict()} if forwarded else {}),
+            **({"step_pays": [case.to_dict() for case in self.pays()]} if self.pays else {}),
             **({"power_budget": self.budget.to_dict(self.rows)} if self.budget else {}),
         )
 
@@ -184,6 +189,7 @@ class Comparison(Answer):
 
             step_shown = [*self._names(), *step_columns(self.currency)]
             yield show.Table("fabrics", step_shown, self.rows, legend=(LEGEND,))
+            yield from self._by_design()
         elif self.inputs["timing"]:
             interleaved = any(row.best.plan.interleave > 1 for row in self.rows if row.best)
             timed = next((row.timed for row in self.rows if row.timed), None)
@@ -195,6 +201,12 @@ class Comparison(Answer):
             yield show.Table("fabrics", [*self._names(), *shown, *TRAINING], self.rows)
         yield show.Table("fabrics", NOTES, self.rows, only="programs")
         yield show.Notes.of(((row.label, row.notes) for row in self.rows), "all fabrics")
+
+    def _by_design(self) -> Iterator[show.Section]:
+        """Which oversubscription and which HB domain pay for a step."""
+        for weighed in self.pays() if self.pays else ():
+            yield weighed.table(self.currency)
+            yield show.Paragraph(" ".join(weighed.sentences))
 
     @property
     def price_cliffs(self) -> tuple[Cliff, ...]:

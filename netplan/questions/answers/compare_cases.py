@@ -33,6 +33,7 @@ from netplan.questions.answers.compare_screen import (
     same_network,
     subtitle,
 )
+from netplan.questions.answers.compare_steps import step_pays
 from netplan.questions.answers.diff_sides import pace_between
 from netplan.questions.money.run_cost import RunCost, Terms
 from netplan.records import asdict, replace
@@ -216,10 +217,12 @@ def cases_verdict(flag: str, cases: Sequence[tuple[str, Compared]]) -> tuple[str
         f"{label} {_ordered(comparison)}" for label, comparison in cases if comparison.verdict
     ]
     label, first = cases[0]
-    weighed = all_in(cases)
+    weighed, name = all_in(cases), flag.replace("--", "")
+    steps = step_pays(name, cases)
     return (
-        f"What to order by {flag.replace('--', '')}: {', '.join(orders)}.",
+        f"What to order by {name}: {', '.join(orders)}.",
         *([weighed.sentence] if weighed else []),
+        *(steps.sentences if steps else ()),
         *(
             f"{name} instead of {label}: {words}."
             for name, other in cases[1 : 1 + MOST_INSTEAD]
@@ -314,7 +317,8 @@ def cases_screen(flag: str, cases: Sequence[tuple[str, Compared]]) -> Iterator[S
         remarks = [f"{left:,} rows more: --details."] if left else []
         if any(len(row.rows) > 1 for row in rows):
             remarks.append("Of fabrics that are the same network the first stands for all.")
-        remarks.append(f"saves: against the base of the same {name}.")
+        if not first.reinforces:
+            remarks.append(f"saves: against the base of the same {name}.")
         remarks += legend(rows)
         remarks += gear_words([row.row for row in rows])
         table = networks(rows, several=True, legend=(" ".join(remarks),))
@@ -431,7 +435,9 @@ class ComparisonCases(Answer):
             )
         weighed = all_in(self.compared)
         known = asdict(weighed) if weighed else None
-        return answer_dict(inputs, currency=first.currency, cases=cases, all_in=known)
+        steps = step_pays(self.flag.replace("--", ""), self.compared)
+        pays = {"step_pays": steps.to_dict()} if steps else {}
+        return answer_dict(inputs, currency=first.currency, cases=cases, all_in=known, **pays)
 
     @property
     def cautions(self) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from netplan.questions.answers.compare_rows import (
     FabricRow,
     network_price,
 )
+from netplan.questions.answers.compare_steps import step_remarks, step_verdict
 from netplan.questions.answers.given_media import GIVEN
 from netplan.questions.answers.post_training_words import step_inputs_words
 from netplan.questions.setup.inputs import capped_words, found_words, hall_words
@@ -113,7 +114,7 @@ def screen(answer: Compared) -> Iterator[Section]:
     domains, paper = _domains(answer), _paper(answer)
     in_sites = answer.leading.sites_words if answer.leading else ""
     cooled = "" if in_sites else cooled  # one of them beside what is trained
-    remarks += filter(None, (in_sites, cooled, answer.cliff, *first))
+    remarks += filter(None, (in_sites, *step_remarks(answer), cooled, answer.cliff, *first))
     remarks += [Verbatim(domains)] if domains else []
     remarks += filter(None, (then,))
     remarks += [Verbatim(paper)] if paper else []
@@ -252,6 +253,7 @@ def _verdict(answer: Compared) -> Iterator[str]:
         return
     if chosen is None or chosen.cost is None or answer.by_unit:
         yield verdict.sentence.replace(" (see the notes)", "")
+        yield from step_verdict(answer)
         yield from filter(None, [answer.hall])
         return
     price = "" if chosen.cost_whole or not chosen.cost_complete else "≥ "
@@ -632,4 +634,6 @@ def _more(answer: Compared) -> str:
     sizes = [size for size in DOMAIN_SIZES if size <= answer.inputs["gpus"]]
     others = [size for size in sizes if size != answer.inputs["hb_size"]][:2]
     several = "" if answer.serves else "".join(f" --hb-size {size}" for size in others)
+    if answer.reinforces:
+        several = "".join(f" --oversubscription {ratio}" for ratio in (1, 2, 4))
     return f"More: --details{several and f',{several}'}, --model NAME, --help, netplan diff"

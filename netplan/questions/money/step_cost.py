@@ -17,6 +17,8 @@ from netplan.costing.fabric_bill import Bill, make_bill
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running
 from netplan.costing.materials import Compute
 from netplan.costing.prices import US_DOLLAR, PriceBook
+from netplan.costing.pricing import difference_range
+from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, require_switch
 from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.verdict import Verdict, decide
@@ -462,7 +464,7 @@ def cheapest_step(
         None where nothing has a price.
     """
     known = [
-        _Priced(name, stepped.step_s, stepped.price.step, bill)
+        PricedStep(name, stepped.step_s, stepped.price.step, bill)
         for name, stepped, bill in rows
         if stepped and stepped.price.step
     ]
@@ -493,8 +495,8 @@ def _named(verdict: Verdict) -> tuple[str, ...]:
     return (verdict.fabric,) if verdict.fabric else verdict.tied
 
 
-class _Priced(NamedTuple):
-    """A fabric with what a step costs on it."""
+class PricedStep(NamedTuple):
+    """A fabric, or a case of several, with what a step costs on it, and its bill."""
 
     name: str
     step_s: float
@@ -518,3 +520,16 @@ class _Priced(NamedTuple):
             bill=self.bill if capital else None,
             share=network / capital if capital else 1.0,
         )
+
+    def more(self, other: "PricedStep", added_s: float = 0.0) -> Range:
+        """What another costs more a step, low to high by the prices of the book.
+
+        Steps of both take so much longer [s].
+        """
+        first, second = (step.candidate(added_s) for step in (self, other))
+        base = second.price - first.price
+        if first.bill is None or second.bill is None:
+            return Range.point(base)
+        shares = first.share, second.share
+        prices = difference_range(first.bill.quote, second.bill.quote, shares)
+        return prices + Range.point(base - prices.base)
