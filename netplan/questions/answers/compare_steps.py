@@ -284,10 +284,10 @@ def _times(name: str, cases: Sequence[StepCase]) -> str:
     words = []
     for what, times in (("A step takes", steps), ("new weights take", syncs)):
         if max(times) <= (1 + AS_FAST) * min(times):
-            words.append(f"{what} {least}{si(times[0], 's')} at each {name}")
+            words.append(f"{what} {least}{_seconds(times[0])} at each {name}")
             continue
         each = [
-            f"{si(time_s, 's')} ({case.label})" for time_s, case in zip(times, cases, strict=True)
+            f"{_seconds(time_s)} ({case.label})" for time_s, case in zip(times, cases, strict=True)
         ]
         words.append(f"{what} {least}{listed(each)}")
     return f"{'; '.join(words)}."
