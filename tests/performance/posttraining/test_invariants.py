@@ -304,15 +304,29 @@ def test_the_same_plan_moves_nothing(sent: Weights, stages: int, shards: int) ->
     assert gather_bytes(sent, stages, 1) == 0
 
 
-def test_the_room_stands_alone() -> None:
-    """No other model of time, no network and no workload: numbers come in, numbers go out."""
+def test_formulas_stand_alone() -> None:
+    """No other model of time, no network and no workload: numbers come in, numbers go out.
+
+    What takes them from the models of serving and training, or lays weights on GPUs, is beside.
+    """
     room = "netplan.performance.posttraining"
-    lower = ("netplan.arrays", "netplan.catalog", "netplan.costing.ranges", "netplan.errors")
-    taken = {
-        other for name, others in imports().items() if name.startswith(room) for other in others
+    formulas = {
+        f"{room}.{name}"
+        for name in (
+            "batches",
+            "lengths",
+            "pools",
+            "rollouts",
+            "schedules",
+            "synchronisation",
+            "step",
+        )
     }
-    assert taken
-    assert not {other for other in taken if not other.startswith((room, *lower))}
+    lower = ("netplan.arrays", "netplan.catalog", "netplan.costing.ranges", "netplan.errors")
+    taken = {other for name, others in imports().items() if name in formulas for other in others}
+    assert formulas <= imports().keys()
+    others = {other for other in taken if not other.startswith(lower)} - formulas
+    assert others <= {"netplan.inputs.choices"}
 
 
 def test_rates_of_software_are_below_the_wire_of_a_copy_and_in_order() -> None:
