@@ -421,7 +421,8 @@ def synchronised(run: PostRun, trainer: Trainer, servers: ServerPool) -> Sync:
     sent = sync_bytes(weights, receivers, kind, changed)
     senders = _senders(run, kind, trainer)
     gathered = 0.0
-    if kind in ("full", "relay"):
+    if kind in ("full", "relay") and job.sync_rate in ("tensors", "buckets"):
+        # Where all GPUs of the trainer send, each sends what it has.
         shards = trainer.timed.plan.tensor * trainer.timed.plan.expert
         gathered = gather_bytes(weights, trainer.stages, shards)
     links = SyncLinks(senders=senders, nic_bytes_per_s=nic, hb_bytes_per_s=hb)
