@@ -8,9 +8,9 @@ bound      no printed synchronisation is faster than the wire; software is 2.6 t
 direction  overlapping helps, by no more than the trainer's work leaves (`speed_up_limit`)
 =========  ========================================================================================
 
-Printed steps of runs on a model of servers and trainers need their plans, and stand here for that
-alone: ``reports/published/post-training.csv`` has them, with seconds that are no transfer of every
-byte (0.12 and 0.02 s for 15 GB) or lack their GPUs.
+Behind them stand printed steps, which need a plan (`netplan.published.posttraining_steps`), and
+synchronisations that are no transfer of every byte (0.12 and 0.02 s for 15 GB) or lack their GPUs:
+these are shown, and bound nothing.
 """
 
 from collections import defaultdict
@@ -27,6 +27,7 @@ from netplan.performance.posttraining.synchronisation import (
     sync_bytes,
 )
 from netplan.published.checks import Check, check, in_order, published
+from netplan.published.posttraining_steps import step_checks
 from netplan.units import GIGA, MEGA, PERCENT
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -68,13 +69,16 @@ def posttraining_checks() -> Iterator[Check]:
     Yields
     ------
     Check
-        Steps by their phases, tokens, bytes, synchronisations, then what overlapping brings.
+        Steps by their phases, tokens, bytes, synchronisations, what overlapping brings, steps by
+        plans, then synchronisations that bound nothing.
     """
     yield from _phases()
     yield from _tokens()
     yield from _bytes()
     yield from _bounds()
     yield from _directions()
+    yield from step_checks()
+    yield from _context()
 
 
 @cache
@@ -208,6 +212,33 @@ def _bounds() -> Iterator[Check]:
             AT_LEAST,
             same=False,
             met=least_s <= float(row["printed"]),
+        )
+
+
+def _context() -> Iterator[Check]:
+    """Printed synchronisations that are not of every byte, or whose GPUs are not printed."""
+    for row in _rows():
+        if row["kind"] != "sync" or row["grade"] != "context":
+            continue
+        copy_bytes = float(row["params_b"]) * GIGA * WIRE_BYTES[row["precision_rollout"]]
+        rate = copy_bytes / float(row["printed"])
+        if row["rollout_gpus"]:
+            ours = f"at least {_least_s(row):.3g} if every byte is sent"
+            reason = (
+                f"{copy_bytes / GIGA:.3g} GB in that time are {rate / GIGA:,.3g} GB/s, more than"
+                " the senders' network cards carry: inside one HB domain, or no transfer of every"
+                " byte"
+            )
+        else:
+            ours = f"{copy_bytes / GIGA:.3g} GB of one copy, {rate / GIGA:.3g} GB/s"
+            reason = "colocated; how many GPUs share the copy is not printed, so that none is bound"
+        yield check(
+            f"{row['id']}: new weights of {row['model']}, s",
+            _source(row),
+            row["printed"],
+            ours,
+            reason,
+            same=False,
         )
 
 
