@@ -267,14 +267,10 @@ class Compare(Question[Comparison | ComparisonCases]):
 
     def _reinforced(self) -> Comparison:
         """Size and price every fabric, and do a step of post-training on it."""
-        from netplan.questions.money.step_cost import Stepped, StepPrice, step_terms
+        from netplan.questions.money.step_cost import Stepped, StepPrice, check_one_site, step_terms
         from netplan.questions.setup.post_training_step import post_train
 
-        if self.cluster.span.sites is not None:
-            raise InputError(
-                f"--sites {self.cluster.span.sites}: a step of post-training is that of one site"
-                " here: leave --sites out"
-            )
+        check_one_site(self)
         reader = CatalogReader(self.catalog, self.overrides)
         prices = read_books(self.cluster, self.books, reader).prices
         hours = step_terms(self, reader, prices, prices.currency)

@@ -3,20 +3,22 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill, Unbuildable, make_bill
 from netplan.costing.lifetime import Running, lifetime
 from netplan.costing.materials import ACCELERATORS_TOO
+from netplan.costing.prices import PriceBook
 from netplan.costing.switches import require_switch
 from netplan.errors import InfeasibleError, InputError, not_built
-from netplan.questions.answers.cost_answer import CostAnswer, FabricTokens
+from netplan.questions.answers.cost_answer import CostAnswer, FabricSteps, FabricTokens
 from netplan.questions.answers.sites_bill import SitesBill
 from netplan.questions.asking import asks
 from netplan.questions.money.pricing import MONEY, running_costs, running_inputs
 from netplan.questions.money.run_cost import Terms, rates_of
+from netplan.questions.money.step_cost import Stepped, StepPrice, check_one_site, step_terms
 from netplan.questions.money.token_cost import Served
-from netplan.questions.question import FOUND, NETWORK, SERVED, SPAN, Question
+from netplan.questions.question import FOUND, NETWORK, POST_TRAINED, SERVED, SPAN, Question
 from netplan.questions.setup.inputs import fabrics_bought, span_of
 from netplan.records import replace
 from netplan.scenarios.bill_books import gear_counted, in_sites, spares_of, whole_books
@@ -56,13 +58,22 @@ class Cost(Question[CostAnswer]):
     )
 
     reads: ClassVar[frozenset[str]] = (
-        NETWORK | FOUND | SERVED | MONEY | {"switch", "expanded_memory"} | (SPAN - {"across"})
+        NETWORK
+        | FOUND
+        | SERVED
+        | POST_TRAINED
+        | MONEY
+        | {"switch", "expanded_memory"}
+        | (SPAN - {"across"})
     )
+    untimed: ClassVar[frozenset[str]] = frozenset({"training"})
 
     def ask(self) -> CostAnswer:
         """Build, list, price and run every fabric."""
         if self.trains:
             self.refuse(FOUND, "a bill without servers, on which nothing is timed")
+        if self.reinforces:
+            check_one_site(self)
         reader = CatalogReader(self.catalog, self.overrides)
         chosen = reader.load(ACCELERATORS, self.cluster.accelerator)
         books = whole_books(self.cluster, self.books, reader)
@@ -86,6 +97,7 @@ class Cost(Question[CostAnswer]):
         terms = rates_of(self, "price", reader, 1, books.prices, money)
         terms = replace(terms, running=running) if terms else None
         served, notes = self._served(reader, bills, specs, terms)
+        stepped, told = self._stepped(reader, (bills, specs), books.prices, running)
         inputs = self.inputs(
             hb_size=sizing.hb_size,
             fabrics=[spec.name for spec in specs],
@@ -112,7 +124,8 @@ class Cost(Question[CostAnswer]):
         hour = terms.gpu_hour if terms else None
         cliffs = partial(cliffs_of, specs, sizing)
         return CostAnswer(
-            *(inputs, money, bills, refused, served, notes, unsold, hour),
+            *(inputs, money, bills, refused, served, (*notes, *told), unsold, hour),
+            stepped=stepped,
             cliffs=None if one_site else cliffs,
             in_sites=one_site,
         )
@@ -125,7 +138,7 @@ class Cost(Question[CostAnswer]):
         terms: Terms | None,
     ) -> tuple[tuple[FabricTokens, ...], tuple[str, ...]]:
         """How fabrics with a bill serve, if they do, what tokens cost there, and notes."""
-        if self.trains:
+        if self.trains or self.reinforces:
             return (), ()
         from netplan.questions.setup.serving_run import serve_best
 
@@ -137,6 +150,45 @@ class Cost(Question[CostAnswer]):
             best = serve_best(self, reader, asked[bill.name], known)
             rows.append(FabricTokens(bill.name, Served.of(best.plan, bill, terms)))
             notes |= dict.fromkeys(best.searched.notes)
+        return tuple(rows), tuple(notes)
+
+    def _stepped(
+        self,
+        reader: CatalogReader,
+        bought: tuple[Sequence[FabricBill], Sequence[FabricSpec]],
+        prices: PriceBook,
+        running: Running,
+    ) -> tuple[tuple[FabricSteps, ...], tuple[str, ...]]:
+        """How fabrics with a bill do a step of post-training, what it costs there, and notes.
+
+        Raises
+        ------
+        InfeasibleError
+            If none does.
+        """
+        if not self.reinforces:
+            return (), ()
+        from netplan.questions.setup.post_training_step import post_train
+
+        bills, specs = bought
+        terms = step_terms(self, reader, prices, self.books.currency or prices.currency, running)
+        asked = dict(zip([spec.name for spec in specs], fabrics_bought(self), strict=True))
+        known: dict[object, Any] = {}
+        rows: list[FabricSteps] = []
+        refusals: list[InfeasibleError] = []
+        notes: dict[str, None] = {}
+        for bill in bills:
+            try:
+                trained = post_train(self, reader, asked[bill.name], known)
+            except InfeasibleError as error:
+                refusals.append(error)
+                notes[f"{bill.name}: no step: {error}."] = None
+                continue
+            price = StepPrice.of(trained, bill, terms)
+            rows.append(FabricSteps(bill.name, Stepped(trained, price)))
+            notes |= dict.fromkeys(trained.notes)
+        if refusals and not rows:
+            raise refusals[0]
         return tuple(rows), tuple(notes)
 
 

@@ -128,6 +128,8 @@ class Question(Generic[AnswerT_co]):
     shorthands: ClassVar[Mapping[str, Shorthand]] = {}
     workload: ClassVar[str] = ""
     """The only workload that it is about, if it is about one; training may be post-training."""
+    untimed: ClassVar[frozenset[str]] = frozenset()
+    """Workloads that mean nothing to it: a bill is the same, whatever is trained."""
     reads_from: ClassVar[frozenset[str]] = SOURCES
     """Where it reads inputs from; one that reads no records takes none."""
 
@@ -378,7 +380,7 @@ class Question(Generic[AnswerT_co]):
         InputError
             If one is.
         """
-        means = read_of(self.reads, self.scenario.kind)
+        means = read_of(self.reads, self.scenario.kind, self.untimed)
         for name, place in places(self.scenario.kind).items():
             if name in means:
                 check_range(name, place.option, self.scenario.value(name))
@@ -387,7 +389,7 @@ class Question(Generic[AnswerT_co]):
     def inputs(self, **resolved: object) -> dict[str, object]:
         """The inputs as the answer shows them, with what was filled in or made whole, by name."""
         shown: dict[str, object] = {"scenario": self.scenario.name} if self.reads else {}
-        means = read_of(self.reads, self.scenario.kind)
+        means = read_of(self.reads, self.scenario.kind, self.untimed)
         for name, place in places(self.scenario.kind).items():
             value = self.scenario.value(name)
             if name in means and not (place.option.quiet and value == place.default):
@@ -549,7 +551,7 @@ def _known(
     InputError
         If the question does not know an input, or the other workload alone has it.
     """
-    means = read_of(question.reads, kind)
+    means = read_of(question.reads, kind, question.untimed)
     kept = {}
     for name, value in given.items():
         if name in own_names or name in means:
@@ -565,7 +567,7 @@ def _known(
         if option.kind == "flag" and value == place.default:
             continue
         text = flag_text(option.flag_of(name), read_option(name, option, value))
-        if name not in question.reads:
+        if name not in question.reads or (kind in question.untimed and name in places(kind)):
             raise InputError(f"{text} means nothing for netplan {question.command}: leave it out")
         who = "training" if kind == "training" else f"--workload {kind}"
         other = next(other for other in WORKLOADS if name in places(other))
@@ -576,14 +578,16 @@ def _known(
 
 
 @cache
-def read_of(reads: frozenset[str], kind: str) -> frozenset[str]:
+def read_of(
+    reads: frozenset[str], kind: str, untimed: frozenset[str] = frozenset()
+) -> frozenset[str]:
     """Inputs of a scenario with such a workload that mean something to a question that reads some.
 
     To one that reads nothing of training alone, no workload means anything where it trains: a bill
-    says what tokens cost that are served.
+    says what tokens cost that are served, or a step of post-training.
     """
     known = places(kind)
-    if kind == "training" and not reads & (TRAINED - SERVED):
+    if kind in untimed or (kind == "training" and not reads & (TRAINED - SERVED)):
         known = {name: place for name, place in known.items() if place.part != "workload"}
     return reads & known.keys()
 

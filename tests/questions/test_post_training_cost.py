@@ -7,6 +7,7 @@ from netplan.costing.fabric_bill import Bill
 from netplan.errors import InputError
 from netplan.questions.answers.compare_cases import ComparisonCases
 from netplan.questions.compare import Compare, compare
+from netplan.questions.cost import cost
 from netplan.questions.money.step_cost import (
     Stepped,
     StepPrice,
@@ -114,6 +115,40 @@ def test_one_step_and_one_price_on_every_fabric_and_in_every_command() -> None:
         assert facts["sync_s"] == trained.to_dict()["sync_s"]
         assert facts["usd_per_step"] == price.usd_per_step
         assert facts["usd_per_run"] == price.usd_per_run
+
+
+def test_bill_has_the_same_step_and_price_as_the_comparison() -> None:
+    compared = {row.name: row.to_dict() for row in compare(SHIPPED).rows}
+    bills = {row["fabric"]: row for row in cost(SHIPPED).to_dict()["fabrics"]}
+    assert {"fat-tree", "rail-only", "dgx-superpod"} <= bills.keys()
+    names = ("step_s", "sync_s", "sync_bound_s", "usd_per_step", "usd_per_run", "network_share")
+    for name, row in bills.items():
+        for key in names:
+            assert row[key] == pytest.approx(compared[name][key], rel=1e-12), (name, key)
+
+
+def test_bought_accelerators_cost_their_annuity_and_no_hours() -> None:
+    answer = cost(SHIPPED, fabrics=("fat-tree",), networks=("accelerators",))
+    (row,) = answer.stepped
+    (bill,) = answer.bills
+    step = row.stepped.price.step
+    assert step is not None
+    assert step.gpus.base == 0
+    annuity = bill.capital.base * 0.085 / (1 - 1.085**-6)
+    energy = (bill.power_w or 0.0) / 1000 * 8760 * 1.42 * 0.0869
+    assert step.total.base == pytest.approx((annuity + energy) * row.stepped.step_s / YEAR_S)
+
+
+def test_bill_has_no_price_of_a_pool_of_other_accelerators() -> None:
+    given = {"rollout_accelerator": "h200", "networks": ("accelerators",)}
+    (row,) = cost(SHIPPED, fabrics=("fat-tree",), **given).stepped
+    assert row.stepped.price.usd_per_step is None
+    assert "accelerators of one kind" in row.stepped.price.words
+
+
+def test_bill_of_what_trains_reads_nothing_of_training() -> None:
+    with pytest.raises(InputError, match="means nothing for netplan cost"):
+        cost("hgx-h100", iteration_model="4d")
 
 
 def test_network_that_is_dearer_and_no_faster_never_wins() -> None:

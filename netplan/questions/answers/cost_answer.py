@@ -17,6 +17,7 @@ from netplan.decide.verdict import Verdict, decide
 from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
 from netplan.questions.answers.bill_comparison import Comparison, compare_bills
 from netplan.questions.answers.given_media import GIVEN, given_mark, given_words
+from netplan.questions.answers.post_training_words import basis_words, least, step_inputs_words
 from netplan.questions.answers.screen_titles import network_words, sites_words, titled
 from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.answers.sites_bill import SitesBill
@@ -27,6 +28,8 @@ from netplan.questions.money.pricing import (
     left_out_words,
     lowest_price_words,
 )
+from netplan.questions.money.step_cost import LEGEND as STEP_LEGEND
+from netplan.questions.money.step_cost import Stepped, step_columns
 from netplan.questions.money.token_cost import LEGEND, Served, token_columns
 from netplan.questions.setup.inputs import hall_words, replaced_lines
 from netplan.records import asdict, replace
@@ -86,6 +89,13 @@ class FabricTokens(NamedTuple):
     served: Served
 
 
+class FabricSteps(NamedTuple):
+    """A fabric of the answer, and how it does a step of post-training."""
+
+    fabric: str
+    stepped: Stepped
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class CostAnswer(Answer):
     """The answer of :func:`netplan.cost`."""
@@ -105,6 +115,9 @@ class CostAnswer(Answer):
 
     in_sites: Mapping[str, SitesBill] = field(default_factory=dict)
     """Where the network lies in several sites, what these and one larger one cost, by fabric."""
+
+    stepped: tuple[FabricSteps, ...] = ()
+    """How fabrics do a step of post-training, and what that costs, if that is asked."""
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -184,6 +197,7 @@ class CostAnswer(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan cost --format json``."""
         tokens = {row.fabric: row.served.to_dict(self.currency) for row in self.served}
+        tokens |= {row.fabric: row.stepped.to_dict() for row in self.stepped}
         hour = {"gpu_hour": self.gpu_hour}
         verdict = self.verdict
         return answer_dict(
@@ -265,6 +279,7 @@ class CostAnswer(Answer):
             yield from self.statements[:1]
         else:
             yield from self._least(f"{best.name} costs least: {priced}, {self._less_than_next}")
+        yield from self._step_words()
         yield from self._unsold_words
         yield from given_words(self.bills)
 
@@ -296,6 +311,14 @@ class CostAnswer(Answer):
         less = self.scale.amount(self.scale.apart(*prices) or prices[1] - prices[0])
         share = 1 - best.capital.base / following.capital.base if following.capital.base else 0.0
         return f"{less} ({100 * share:.0f} %) less than {following.name}"
+
+    def _step_words(self) -> Iterator[str]:
+        """What a step and a run cost on the fabric of the lowest bill."""
+        best = self._ranked[0].name
+        rows = [row for row in self.stepped if row.fabric == best] or self.stepped[:1]
+        for row in rows:
+            taken = least(row.stepped.trained)
+            yield f"A step on {row.fabric} takes {taken}. {row.stepped.price.words}"
 
     def _short_totals(self) -> show.Table[Priced]:
         """Price, power and yearly cost of every fabric, the cheapest first."""
@@ -336,6 +359,7 @@ class CostAnswer(Answer):
             yield f"{carbon}, by {best.name}."
         for row in self.served:
             yield f"{row.fabric}: {row.served.in_words(self.currency)}."
+        yield from (basis_words(row.stepped.trained) for row in self.stepped[:1])
         if lacking := list(dict.fromkeys(line.title for line in best.quote.unpriced)):
             yield f"No price is known of: {listed(lacking)}."
         yield from (f"{row.name} has no bill: {row.reason}" for row in self.refused)
@@ -352,6 +376,10 @@ class CostAnswer(Answer):
         if self.served:
             shown = [show.column("fabric"), *token_columns(self.currency)]
             yield show.Table("tokens", shown, self.served, serving_words(self.inputs), (LEGEND,))
+        if self.stepped:
+            shown = [show.column("fabric"), *step_columns(self.currency)]
+            title = step_inputs_words(self.inputs)
+            yield show.Table("steps", shown, self.stepped, title, (STEP_LEGEND,))
         for bill in self.bills:
             yield bill_table(bill, self.scale, f"{bill.name}: what to order")
             if bill.inside.bought and not bill.gear_counted:
