@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import gcd
 from statistics import mean
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from msgspec import Struct
 
@@ -130,6 +130,10 @@ class Faults(FaultsQuestion[FaultsAnswer]):
     def ask(self) -> FaultsAnswer:
         """Fail single parts, those asked for, and years of them, fabric by fabric."""
         check_faults(self)
+        if self.reinforces:  # who asks about steps knows what is answered
+            from netplan.questions.post_training_faults import post_training_faults
+
+            return cast("FaultsAnswer", post_training_faults(self))
         if not self.trains:
             self.refuse(OF_TRAINING, "--workload serving")
         span, shared = span_of(self), read_shared(self)
