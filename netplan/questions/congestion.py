@@ -10,7 +10,7 @@ import numpy as np
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
-from netplan.progress import each
+from netplan.progress import each, share_done
 from netplan.questions.answers.congestion_answer import CongestionAnswer, Design, marked
 from netplan.questions.asking import asks
 from netplan.questions.money.useful_hours import LifeCost, life_cost
@@ -339,9 +339,9 @@ class Congestion(Question[CongestionAnswer]):
         how: Collectives = self.collectives or ("coupled" if rows is None else "steps")
         check = self.check_classes
         if rows is not None:
-            parts = with_connections(rows, split)
+            parts, tick = with_connections(rows, split), share_done("messages have arrived")
             return lambda seed: share_messages(
-                fabric, parts, collectives=how, seed=seed, check=check
+                fabric, parts, collectives=how, seed=seed, check=check, tick=tick
             )
         pattern = pattern_flows(self.traffic, graph.gpus, graph.hb_size, self.seed)
         amount = self.message_bytes

@@ -34,6 +34,8 @@ from netplan.simulation.fluid import (
     Fabric,
     Route,
     Row,
+    Tick,
+    TooWideError,
     classed,
     hops_s,
     send,
@@ -476,6 +478,7 @@ def share_messages(
     collectives: Collectives = "coupled",
     seed: int = 0,
     check: bool = False,
+    tick: Tick | None = None,
 ) -> Contention:
     """Time of the messages of a file that share links max-min fairly.
 
@@ -491,6 +494,8 @@ def share_messages(
         Of hashed paths.
     check
         Compare exactly what has one colour.
+    tick
+        Told now and then how many messages have finished; may be None.
 
     Returns
     -------
@@ -507,7 +512,11 @@ def share_messages(
         capacities = fabric.capacity[alike.links], fabric.free[alike.links]
         classes = len(alike.flows)
     try:
-        deliveries = [send(replace(few, capacity=links), few_sent) for links in capacities]
+        deliveries = [
+            send(replace(few, capacity=links), few_sent, tick=tick) for links in capacities
+        ]
+    except TooWideError:
+        raise
     except InputError:  # which names a message, not a class
         deliveries = [send(replace(shared, capacity=links), sent) for links in both]
     time_s, alone_s = (float(delivery.finish_s.max(initial=0.0)) for delivery in deliveries)

@@ -20,7 +20,7 @@ as in SimGrid (Casanova et al., JPDC 74, 2014).
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
-from itertools import chain
+from itertools import chain, count
 from math import inf, isnan
 from typing import Any, Literal, Protocol
 
@@ -45,8 +45,24 @@ MOST_CONNECTION = (1 << 16) - 1
 MOST_KEPT = 1 << 24
 """Rates that are kept for sets of flows that come back: 128 MiB [1]."""
 
+MOST_WORK = 1_000_000_000
+"""Links of flows for which rates are found anew, all solutions together: about half an hour [1]."""
+
+SURE_WORK = MOST_WORK // 100
+"""Work from which that of all is projected [1]."""
+
+LOOKED_EVERY = 256
+"""Events from one look at the work to the next [1]."""
+
+Tick = Callable[[int, int], None]
+"""Told how many messages have finished, of how many."""
+
 Observer = Callable[[float, float, Ints, Floats], None]
 """Told of a stretch of constant rates: its begin and end [s], messages, and their rates [B/s]."""
+
+
+class TooWideError(InputError):
+    """So many messages share links that their rates would take hours to find."""
 
 
 class SharedLinks(Struct, frozen=True, eq=False):
@@ -140,15 +156,21 @@ class _Run:
                 self.followers[other].append(number)
         self.starts = [(float(messages.start_s[i]), i) for i in range(count) if not self.waits[i]]
         self.starts.sort()
+        moments = len({start_s for start_s, _ in self.starts})
+        self.most_events = 2 * count - len(self.starts) + moments
         self.ends: list[tuple[float, int]] = []
         self.components: dict[int, _Component] = {}
         self.component_of_link = np.full(len(shared.capacity), -1, np.int64)
-        self.made = self.solves = self.kept_rates = 0
+        self.made = self.solves = self.kept_rates = self.finished = self.work = 0
         self.known: dict[bytes, Floats] = {}
 
-    def run(self) -> Delivery:
+    def run(self, tick: Tick | None = None) -> Delivery:
         """Go from event to event until no message is left."""
-        while self.starts or self.ends:
+        for event in count():
+            if not (self.starts or self.ends):
+                break
+            if event % LOOKED_EVERY == 0:
+                self._look(event, tick)
             while self.ends and not self._is_current(*self.ends[0]):
                 heappop(self.ends)
             now_s = min(
@@ -166,6 +188,27 @@ class _Run:
                 else f"message {stuck[0]} never starts: it waits for itself through others"
             )
         return Delivery(self.start_s, self.finish_s, self.solves)
+
+    def _look(self, event: int, tick: Tick | None) -> None:
+        """Say how far it is, and refuse what would take hours.
+
+        Flows that all share links have new rates at the start and the end of each, so that the work
+        grows with the square of their number. Which share is done is told by events, which are an
+        end of each message at most, and by messages, of which many may end in one.
+        """
+        messages = len(self.rate)
+        if tick is not None:
+            tick(self.finished, messages)
+        if self.work <= SURE_WORK:
+            return
+        share = max(event / self.most_events, self.finished / messages)
+        if self.work > MOST_WORK * share:
+            raise TooWideError(
+                f"{messages:,} messages share links so widely that every start and end changes the"
+                f" rates of many: about {self.work / share:,.2g} rates on links to find, where"
+                f" {MOST_WORK:,.0g} take half an hour: send fewer at a time, such as a part of the"
+                " file by start_us, or ask netplan loads --matrix which links are busy"
+            )
 
     def _is_current(self, end_s: float, number: int) -> bool:
         """Whether a component still ends something then."""
@@ -208,6 +251,7 @@ class _Run:
         for message in members[gone].tolist():
             finish_s = now_s + float(self.messages.latency_s[message])
             self.finish_s[message] = finish_s
+            self.finished += 1
             for follower in self.followers[message]:
                 self.waits[follower] -= 1
                 if not self.waits[follower]:
@@ -285,6 +329,7 @@ class _Run:
         self.solves += 1
         shared = self.shared
         rows = shared.flows.take(flow)
+        self.work += len(rows.links)
         links, local = np.unique(rows.links, return_inverse=True)
         rows = FlowLinks(rows.begins, local, rows.shares)
         rates = filled_rates(shared.capacity[links], rows, shared.weight[flow], shared.limit[flow])
@@ -340,7 +385,13 @@ def joined(rows: FlowLinks, links: int) -> tuple[Ints, Ints]:
         part = joins
 
 
-def send(shared: SharedLinks, messages: Messages, observe: Observer | None = None) -> Delivery:
+def send(
+    shared: SharedLinks,
+    messages: Messages,
+    observe: Observer | None = None,
+    *,
+    tick: Tick | None = None,
+) -> Delivery:
     """Send messages over shared links.
 
     Parameters
@@ -351,6 +402,8 @@ def send(shared: SharedLinks, messages: Messages, observe: Observer | None = Non
         What is sent, in an order that does not matter but for names in errors.
     observe
         Told of every stretch of constant rates of messages that share links; may be None.
+    tick
+        Told now and then how many have finished; may be None.
 
     Returns
     -------
@@ -359,6 +412,8 @@ def send(shared: SharedLinks, messages: Messages, observe: Observer | None = Non
 
     Raises
     ------
+    TooWideError
+        If so many messages share links that their rates would take hours to find.
     InputError
         If a message never starts, since messages wait for each other, or never ends, since a link
         on its way has no capacity.
@@ -374,7 +429,7 @@ def send(shared: SharedLinks, messages: Messages, observe: Observer | None = Non
     >>> send(shared, messages).finish_s
     array([0.03, 0.02])
     """
-    return _Run(shared, messages, observe).run()
+    return _Run(shared, messages, observe).run(tick)
 
 
 def classed(

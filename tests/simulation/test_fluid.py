@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
+from netplan.records import replace
 from netplan.simulation.fair_rates import FlowLinks
-from netplan.simulation.fluid import ClosLinks, Messages, SharedLinks, message_times_s, send
+from netplan.simulation.fluid import (
+    ClosLinks,
+    Messages,
+    SharedLinks,
+    TooWideError,
+    message_times_s,
+    send,
+)
 from tests.oracles.fluid import Path, Sent, deliver
 
 FABRIC = {"leaves": 4, "hosts_a_leaf": 4, "spines": 4, "host_gbps": 10.0, "uplink_gbps": 10.0}
@@ -324,3 +332,27 @@ def test_what_is_no_fabric_is_refused() -> None:
     with pytest.raises(InputError, match="leaf, spine and its share"):
         times([], slow_link="slow")
     assert times([]) == []
+
+
+def test_what_would_take_hours_is_refused_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 600 messages of unlike sizes over one link: 600 rates at the start, one less at every end,
+    # 600 x 601 / 2 = 180,300 together. Told after 256 of 601 events, when 121,000 are done, they
+    # look like 284,000 at most.
+    count, zeros = 600, np.zeros(600)
+    shared = SharedLinks(
+        np.array([1e9]), FlowLinks.of_paths([[(0, 1.0)]]), np.ones(1), np.full(1, inf)
+    )
+    flow, sizes = np.zeros(count, np.int64), np.linspace(1e6, 2e6, count)
+    messages = Messages(flow, sizes, zeros, zeros, [()] * count)
+    told: list[tuple[int, int]] = []
+    monkeypatch.setattr("netplan.simulation.fluid.SURE_WORK", 0)
+    monkeypatch.setattr("netplan.simulation.fluid.MOST_WORK", 290_000)
+    delivery = send(shared, messages, tick=lambda done, of: told.append((done, of)))
+    assert delivery.finish_s.max() == pytest.approx(sizes.sum() / 1e9)
+    assert told == [(0, count), (255, count), (511, count)]
+    monkeypatch.setattr("netplan.simulation.fluid.MOST_WORK", 170_000)
+    with pytest.raises(TooWideError, match=r"^600 messages share links .* send fewer at a time"):
+        send(shared, messages)
+    # Equal ones end together, whatever their number: one event, and nothing to refuse.
+    monkeypatch.setattr("netplan.simulation.fluid.MOST_WORK", 700)
+    assert send(shared, replace(messages, size_bytes=np.full(count, 1e6))).solves == 1

@@ -148,3 +148,6 @@ def test_links_of_an_accelerator_are_counted_once_where_a_port_is_split() -> Non
     split = replace(sizing(64), port_split=2)
     assert own_rates(spec, split).network_bytes_per_s == 50e9
     assert own_rates(spec, sizing(64)).network_bytes_per_s == 100e9
+    # Of two cards each has two planes, and a port that is split in two one a part.
+    assert own_rates(spec, replace(sizing(64), cards=2)).network_bytes_per_s == 50e9
+    assert own_rates(spec, replace(split, cards=2)).network_bytes_per_s == 25e9
