@@ -37,7 +37,7 @@ from netplan.questions.answers.cost_answer import CostAnswer
 from netplan.questions.answers.training_runs import TrainingRun, training_runs
 from netplan.questions.library import Library, ReportDefinition
 from netplan.questions.money.run_cost import Terms, run_tokens
-from netplan.questions.money.token_cost import cheapest
+from netplan.questions.money.token_cost import Served, cheapest
 from netplan.records import replace
 from netplan.reports.quantities import Cell, Form, Quantity, Scale, listed
 from netplan.reports.sections import Column, column
@@ -47,8 +47,10 @@ from netplan.workloads.models import WORKLOADS, Model
 
 if TYPE_CHECKING:
     from netplan.questions.answers.faults_answer import FaultsAnswer
+    from netplan.questions.answers.post_training_answer import PostTrainingAnswer
     from netplan.questions.answers.serving_answer import ServingAnswer
     from netplan.questions.answers.simulate_answer import SimulateAnswer
+    from netplan.questions.money.step_cost import Stepped
 
 
 class Recommendation(Struct, frozen=True):
@@ -138,12 +140,36 @@ def recommend_server(answer: CostAnswer, bought: Collection[str]) -> Recommendat
     ('rail-only', 'Order rail-only: its network for 64 GPUs')
     """
     bills = {bill.name: bill for bill in answer.bills}
-    served = [
+    served: list[tuple[str, Served | None, Bill | None]] = [
         (row.fabric, row.served, bills.get(row.fabric))
         for row in answer.served
         if row.fabric in bought
     ]
-    verdict = cheapest(served, answer.currency)
+    return recommend_step(answer, bought, cheapest(served, answer.currency))
+
+
+def recommend_step(
+    answer: CostAnswer, bought: Collection[str], verdict: Verdict | None
+) -> Recommendation:
+    """Where what runs costs least, a step of post-training or tokens, by the verdict on that.
+
+    Parameters
+    ----------
+    answer
+        The bills.
+    bought
+        Fabrics that somebody sells for the accelerator: one of them is ordered.
+    verdict
+        Where a step, or a million tokens, cost least; None where nothing has a price.
+
+    Returns
+    -------
+    Recommendation
+        What to order, if anything, and why.
+    """
+    bills = {bill.name: bill for bill in answer.bills}
+    if verdict is not None and verdict.fabric is not None and verdict.fabric not in bills:
+        verdict = None
     if verdict is None:
         return _none(answer, {})
     rule = (f"Rule: {verdict.rule}.",)
@@ -271,6 +297,7 @@ class Findings:
     chip: Accelerator | None = None
     simulation: "SimulateAnswer | None" = None
     serving: "ServingAnswer | None" = None
+    step: "PostTrainingAnswer | None" = None
     cases: ComparisonCases | None = None
     """All accelerators, or card rates, that were asked for, of which this is one."""
 
@@ -288,6 +315,16 @@ class Findings:
         """Whether the cluster serves."""
         return self.comparison.serves
 
+    @property
+    def reinforces(self) -> bool:
+        """Whether steps of post-training are timed on the fabrics."""
+        return self.comparison.reinforces
+
+    @property
+    def stepped(self) -> "dict[str, Stepped]":
+        """Steps of post-training by fabric, with their price."""
+        return {row.name: row.stepped for row in self.comparison.rows if row.stepped}
+
     @cached_property
     def run_tokens(self) -> tuple[float, str] | None:
         """Tokens of one training run [1], and where the number comes from, if the model has any.
@@ -298,13 +335,15 @@ class Findings:
             If the number asked for is not positive.
         """
         model = self.library.of_role(WORKLOADS.role)
-        if self.serves:
+        if self.serves or self.comparison.inputs.get("workload") == "post-training":
             return None
         return run_tokens(model, self.tokens) if isinstance(model, Model) else None
 
     @cached_property
     def runs(self) -> tuple[TrainingRun, ...]:
         """One training run on every fabric that has a price and an iteration time."""
+        if self.comparison.inputs.get("workload") == "post-training":
+            return ()
         iterations = None
         if self.run_tokens is not None:
             a_step = self.comparison.inputs["batch"] * self.library.one(Model).sequence_length
@@ -341,8 +380,11 @@ class Findings:
     @cached_property
     def recommendation(self) -> Recommendation:
         """What to order."""
+        names = [row.name for row in self.comparison.bought]
         if self.serves:
-            return recommend_server(self.cost, [row.name for row in self.comparison.bought])
+            return recommend_server(self.cost, names)
+        if self.reinforces:
+            return recommend_step(self.cost, names, self.comparison.verdict)
         run = self.terms.run(self.cost.inputs["gpus"]) if self.terms else None
         basis = replace(self.comparison.basis, run=run, money=self.cost.scale)
         probe = self._probe if self.comparison.probe else None

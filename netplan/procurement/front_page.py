@@ -14,8 +14,10 @@ from netplan.decide.difference import PartDifference, difference_words, differen
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings, told_column
 from netplan.questions.answers.bill_columns import open_above
+from netplan.questions.answers.post_training_words import least
 from netplan.questions.answers.training_runs import TrainingRun
 from netplan.questions.money.pricing import carbon_text
+from netplan.questions.money.step_cost import Stepped
 from netplan.questions.money.token_cost import Served
 from netplan.reports.quantities import DASH, Scale, listed
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table
@@ -53,6 +55,13 @@ def _in_use(findings: Findings) -> Iterator[str]:
         (f"a training run{days}", findings.of_runs, order.run_cost, other and other.run_cost),
         ("a useful PFLOP/s", findings.whole, order.useful, other and other.useful),
         ("a million tokens", findings.cents, order.tokens_cost, other and other.tokens_cost),
+        (f"a step{order.bound}", findings.cents, order.step_cost, other and other.step_cost),
+        (
+            f"{order.steps_words}{order.bound}",
+            findings.whole,
+            order.steps_cost,
+            other and other.steps_cost,
+        ),
     )
     parts = []
     for what, scale, amount, rival_amount in amounts:
@@ -92,6 +101,39 @@ class SupplierColumn(NamedTuple):
     run: TrainingRun | None
     timed: PlanTime | None
     served: Served | None = None
+    stepped: Stepped | None = None
+
+    @property
+    def step_cost(self) -> float | None:
+        """Price of a step of post-training."""
+        step = self.stepped.price.step if self.stepped else None
+        return step.total.base if step else None
+
+    @property
+    def steps_cost(self) -> float | None:
+        """Price of a run of steps."""
+        run = self.stepped.price.run if self.stepped else None
+        return run.total.base if run else None
+
+    @property
+    def steps_words(self) -> str:
+        """A run of steps, in words."""
+        return f"a run of {self.stepped.price.steps:,} steps" if self.stepped else "a run"
+
+    @property
+    def bound(self) -> str:
+        """That a step is a bound from below, in words; empty of an estimate."""
+        return ", at least" if self.stepped and self.stepped.bound else ""
+
+    @property
+    def step_text(self) -> str:
+        """A step of post-training for people."""
+        return least(self.stepped.trained) if self.stepped else DASH
+
+    @property
+    def step_s(self) -> float | None:
+        """A step of post-training [s]."""
+        return self.stepped.step_s if self.stepped else None
 
     @property
     def least(self) -> str:
@@ -192,7 +234,10 @@ def _sides(findings: Findings) -> tuple[SupplierColumn, SupplierColumn | None]:
 
     def side(bill: FabricBill) -> SupplierColumn:
         name = bill.name
-        return SupplierColumn(bill, runs.get(name), findings.timed.get(name), served.get(name))
+        steps = findings.stepped.get(name)
+        return SupplierColumn(
+            bill, runs.get(name), findings.timed.get(name), served.get(name), steps
+        )
 
     return side(findings.chosen), side(findings.runner_up) if findings.runner_up else None
 
@@ -284,6 +329,12 @@ def _lines(
             findings.cents,
             lambda side: side.tokens_cost,
         ),
+        (
+            f"A step{order.bound}, {findings.cents.title}",
+            findings.cents,
+            lambda side: side.step_cost,
+        ),
+        (f"A run of steps{order.bound}, {whole.title}", whole, lambda side: side.steps_cost),
     )
     for number, (what, used, amount) in enumerate(amounts):
         value, theirs = amount(order), amount(other) if other else None
@@ -297,6 +348,7 @@ def _lines(
         ("Power, kW", lambda side: side.power_text, lambda side: side.bill.power_w),
         ("Carbon, t CO2e a year", lambda side: side.carbon_text, lambda side: side.carbon_kg),
         ("One iteration", lambda side: side.time_text, lambda side: side.seconds),
+        ("One step", lambda side: side.step_text, lambda side: side.step_s),
         ("Tokens a second", lambda side: side.rate_text, lambda side: side.tokens_per_s),
         ("Days of a training run", lambda side: side.days_text, lambda _: None),
         ("Switches / modules / cables, ordered", lambda side: side.counts_text, lambda _: None),

@@ -443,7 +443,7 @@ def _open(findings: Findings) -> Iterator[tuple[str, str]]:
             "No error bars",
             f"of iteration model {model}: times within {within:g} % count as equal.",
         )
-    elif not findings.timed and not findings.serves:
+    elif not (findings.timed or findings.serves or findings.reinforces):
         yield "Not timed", "no iteration time was searched, so speed decides nothing here."
     if findings.faults is None:
         yield (

@@ -21,7 +21,10 @@ from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import SOURCE, Findings, told_column
 from netplan.questions.answers.cost_answer import bill_table, inside_words
 from netplan.questions.answers.memory_answer import MemoryAnswer
+from netplan.questions.answers.post_training_words import step_inputs_words
 from netplan.questions.answers.served_plan import serving_words
+from netplan.questions.money.step_cost import LEGEND as STEP_LEGEND
+from netplan.questions.money.step_cost import step_columns
 from netplan.questions.money.token_cost import LEGEND, token_columns
 from netplan.records import replace
 from netplan.reports.answer import Answer
@@ -61,7 +64,9 @@ def simulation_chapter(findings: Findings) -> Iterator[Section]:
 
 
 def serving_chapter(findings: Findings) -> Iterator[Section]:
-    """What a million tokens cost on each fabric, and how the chosen one serves."""
+    """What a million tokens cost on each fabric, and how the chosen one serves; or a step."""
+    if findings.reinforces:
+        yield from _step(findings)
     if not findings.serves:
         return
     yield Heading("Serving", (f"{serving_words(findings.inputs)}.",), "serving")
@@ -77,6 +82,26 @@ def serving_chapter(findings: Findings) -> Iterator[Section]:
     )
     if findings.serving is not None:
         yield from within("serving", findings.serving)
+
+
+def _step(findings: Findings) -> Iterator[Section]:
+    """What a step of post-training takes and costs on each fabric, and its phases on the chosen."""
+    yield Heading("The step", (f"{step_inputs_words(findings.inputs)}.",), "step")
+    best = findings.chosen.name
+    rows = [row for row in findings.comparison.rows if row.stepped]
+    yield Table(
+        "steps",
+        [column("fabric", "name"), *step_columns(findings.comparison.currency)],
+        rows,
+        "What a step and a run cost",
+        (STEP_LEGEND, "The bill's share is that of the order without spares."),
+        chosen=lambda row: row.name == best,
+    )
+    for name, stepped in findings.stepped.items():
+        if name == best:
+            yield Paragraph(stepped.price.words)
+    if findings.step is not None:
+        yield from within("step", findings.step)
 
 
 def memory_chapter(findings: Findings) -> Iterator[Section]:

@@ -169,7 +169,8 @@ class Report(Question[Procurement]):
         of_run = library.only(texts, COMPARE_ROLES)
         # Servers are priced with their tokens.
         mine = of_cost if self.trains else of_cost | of_run
-        priced = self.also(Cost, overrides=mine, given=self.given - FOUND).ask()
+        # A step of post-training has the price that the comparison has of it, without spares.
+        priced = self.also(Cost, overrides=mine, given=self.given - FOUND).priced(steps=False)
         compared = self._compared(of_run)
         report = Procurement(
             definition=definition,
@@ -239,20 +240,26 @@ class Report(Question[Procurement]):
         self, report: Procurement, fabric: str, overrides: Mapping[str, str]
     ) -> Procurement:
         """The same with what the best fabric runs: simulated, and how it serves."""
-        simulation = serving = None
+        simulation = serving = step = None
         if self.simulate:
             from netplan.questions.simulate import Simulate
 
             on = self.scenario.replace(fabric=fabric, expanded_memory=None)
             simulation = self.also(Simulate, scenario=on, overrides=overrides).ask()
-        if not self.trains:
+        if report.reinforces:
+            from netplan.questions.search import Search
+            from netplan.questions.step import answer_step
+
+            on = self.scenario.replace(fabric=fabric)
+            step = answer_step(self.also(Search, scenario=on, overrides=overrides))
+        elif not (self.trains or self.reinforces):
             from netplan.questions.serving import Serving
 
             on = self.scenario.replace(fabric=fabric)
             serving = self.also(Serving, scenario=on, overrides=overrides).ask()
-        if simulation is None and serving is None:
+        if simulation is None and serving is None and step is None:
             return report
-        return replace(report, simulation=simulation, serving=serving)
+        return replace(report, simulation=simulation, serving=serving, step=step)
 
     def _completed(self, definition: ReportDefinition) -> "Report":
         """The question about the fabrics of the report's definition, where none are named."""

@@ -14,6 +14,7 @@ from netplan.procurement.front_page import (
     headline,
 )
 from netplan.questions.answers.compare_cases import ComparisonCases, cases_verdict
+from netplan.questions.answers.post_training_words import step_inputs_words
 from netplan.questions.answers.screen_titles import titled
 from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.library import Chapter
@@ -63,6 +64,8 @@ class Procurement(Findings, Answer):
         if self.simulation is not None:
             answers["simulation"] = self.simulation.to_dict()
             del answers["simulation"]["seconds"]
+        if self.step is not None:
+            answers["step"] = self.step.to_dict()
         if self.serving is not None:
             answers["serving"] = self.serving.to_dict()
             del answers["serving"]["space"]["seconds"]
@@ -93,7 +96,7 @@ class Procurement(Findings, Answer):
         """What to order and what it costs in use, fabrics side by side, what would change that."""
         order, *reasons = headline(self)
         table = _only(Table, side_by_side.comparison_chapter(self))
-        names = ("fabric", "cost_base", "range", "power_w", "iteration_time_s", "mfu")
+        names = ("fabric", "cost_base", "range", "power_w", "iteration_time_s", "mfu", *STEPPED)
         changes = _only(Notes, changes_chapter(self))
         yield from Screen(
             Heading(
@@ -123,7 +126,9 @@ class Procurement(Findings, Answer):
         trained = ""
         if self.serves:
             trained = f"; {serving_words(inputs)}"
-        elif inputs["timing"]:
+        elif self.reinforces:
+            trained = f"; {step_inputs_words(inputs)}"
+        elif inputs["timing"] and inputs.get("workload") != "post-training":
             trained = f"; training {inputs['model']}, {assumed(inputs)}"
         prices = inputs["prices"]
         return (
@@ -160,6 +165,10 @@ class Procurement(Findings, Answer):
         chapters = [chapter for chapter in BESIDE if chapter in self.definition.sections]
         tables = data_tables(part for chapter in chapters for part in CHAPTERS[chapter](self))
         return self.cost.xlsx(tables, (self.chosen.name, headline(self)))
+
+
+STEPPED = ("step_s", "cost_per_step")
+"""Columns of the summary that say how a step of post-training is, where there are any."""
 
 
 def _only(kind: type[SectionT], sections: Iterable[Section]) -> SectionT | None:

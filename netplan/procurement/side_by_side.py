@@ -409,7 +409,7 @@ def running_chapter(answer: Findings) -> Iterator[Section]:
     chosen = answer.chosen.name
     yield Table("yearly cost", columns, answer.cost.bills, chosen=lambda bill: bill.name == chosen)
     yield years_table(inputs, answer.cost.bills, scale)
-    yield from () if answer.serves else _training_run(answer)
+    yield from () if answer.serves or answer.stepped else _training_run(answer)
 
 
 def _carbon_columns(answer: Findings) -> Iterator[Column[FabricBill]]:

@@ -70,6 +70,10 @@ class Cost(Question[CostAnswer]):
 
     def ask(self) -> CostAnswer:
         """Build, list, price and run every fabric."""
+        return self.priced(steps=self.reinforces)
+
+    def priced(self, *, steps: bool) -> CostAnswer:
+        """The bills, with what a step of post-training costs on them where that is asked."""
         if self.trains:
             self.refuse(FOUND, "a bill without servers, on which nothing is timed")
         if self.reinforces:
@@ -97,7 +101,8 @@ class Cost(Question[CostAnswer]):
         terms = rates_of(self, "price", reader, 1, books.prices, money)
         terms = replace(terms, running=running) if terms else None
         served, notes = self._served(reader, bills, specs, terms)
-        stepped, told = self._stepped(reader, (bills, specs), books.prices, running)
+        priced = reader, (bills, specs), books.prices, running
+        stepped, told = self._stepped(*priced) if steps else ((), ())
         inputs = self.inputs(
             hb_size=sizing.hb_size,
             fabrics=[spec.name for spec in specs],
@@ -166,8 +171,6 @@ class Cost(Question[CostAnswer]):
         InfeasibleError
             If none does.
         """
-        if not self.reinforces:
-            return (), ()
         from netplan.questions.setup.post_training_step import post_train
 
         bills, specs = bought
