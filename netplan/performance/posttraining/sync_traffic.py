@@ -4,7 +4,8 @@ r"""Who sends new weights to whom: the traffic of a synchronisation, of all kind
 kind               what enters an HB domain comes from
 =================  ==============================================================================
 sharded, delta:x   the trainer's GPU that owns it: of its d replicas number (copy mod d). A shard
-                   that a GPU of the domain has got already comes from that one, inside
+                   that a GPU of the domain has got already comes from that one, inside; spread,
+                   each that needs it takes a part of it from outside
 experts            the same; a copy of dense weights enters in equal ranges, one on each GPU
 full               in equal ranges, one on each GPU: the first domain gets them from the senders,
                    as much from each, and each further one from the domain before it
@@ -105,6 +106,9 @@ class SyncScheme(Struct, frozen=True, kw_only=True):
         GPUs that share the experts of a copy: all of it, or a divisor of those of a stage [1].
     storage
         Whether they go over storage.
+    spread
+        Whether copies of a domain that need the same range each take an equal part of it from
+        outside, over as many cards, and hand it on to the others; else the first takes all of it.
     """
 
     kind: SyncKind = "sharded"
@@ -112,6 +116,7 @@ class SyncScheme(Struct, frozen=True, kw_only=True):
     sending: Sending = "buckets"
     expert_gpus: int | None = None
     storage: bool = False
+    spread: bool = False
 
 
 class StorageBytes(NamedTuple):
@@ -325,7 +330,7 @@ class _Plan:
                     f"a delta of a share {scheme.changed:g}: give one above 0 and at most 1"
                 )
             width = scheme.changed * (width + INDEX_BYTES)
-        self.pools, self.kind = pools, scheme.kind
+        self.pools, self.kind, self.spread = pools, scheme.kind, scheme.spread
         trainer, rollout = pools.trainer, pools.rollout
         rollout.check_layers(layers)
         trainer.check_layers(layers)
@@ -346,10 +351,10 @@ class _Plan:
         dense, expert = self.sources
         if self.kind in ("sharded", "delta"):
             for source, shards in self._shards():
-                yield source, self._firsts(shards)[0]
+                yield from ((source, takers) for takers in self._outer(shards))
         elif self.kind == "experts":
             yield from ((dense, takers) for takers in self._ranges())
-            yield expert, self._firsts(self._expert_shards())[0]
+            yield from ((expert, takers) for takers in self._outer(self._expert_shards()))
         elif self.kind == "full":
             yield from ((source, takers) for takers in self._ranges() for source in self.sources)
         else:
@@ -384,9 +389,10 @@ class _Plan:
         gpus, flows = self.pools.gpus, list[_Flows]()
         groups: tuple[UniformGroups, ...] = ()
         if self.kind in ("sharded", "delta"):
-            flows = [self._handed_on(source, shards) for source, shards in self._shards()]
+            for source, shards in self._shards():
+                flows += self._inner(source, shards)
         elif self.kind == "experts":
-            flows = [self._handed_on(self.sources[1], self._expert_shards())]
+            flows += self._inner(self.sources[1], self._expert_shards())
             groups = self._exchanged(self._bytes_of(self.sources[:1]))
         elif self.kind == "full":
             groups = self._exchanged(self._bytes_of(self.sources))
@@ -424,11 +430,44 @@ class _Plan:
         every = np.full_like(stage, self._all_layers)
         return _Takers(gpus.ravel(), copy, every, shard % sharing, sharing)
 
+    def _outer(self, takers: _Takers) -> Iterator[_Takers]:
+        """What of ranges enters domains: all on the first GPU that needs one, or a part on each."""
+        if not self.spread:
+            yield self._firsts(takers)[0]
+            return
+        for size, alike in self._alike(takers):
+            gpu, replica, stage, part, parts = takers.some(alike.ravel())
+            piece = np.tile(np.arange(size), len(alike))
+            yield _Takers(gpu, replica, stage, part * size + piece, parts * size)
+
+    def _inner(self, source: _Source, takers: _Takers) -> Iterator[_Flows]:
+        """What goes on inside of domains, from those on which it entered."""
+        if not self.spread:
+            yield self._handed_on(source, takers)
+            return
+        for size, alike in self._alike(takers):
+            here, there = np.nonzero(~np.eye(size, dtype=bool))
+            senders, others = alike[:, here].ravel(), alike[:, there].ravel()
+            amount = source.bytes_of(takers)[senders] / size
+            sent = amount > 0
+            yield _Flows(takers.gpu[senders[sent]], takers.gpu[others[sent]], amount[sent])
+
+    def _key(self, takers: _Takers) -> AnyInts:
+        """The same number for all of a domain that need the same range."""
+        place = self.domains.of(takers.gpu)
+        return (place * (self._all_layers + 1) + takers.stage) * takers.parts + takers.part
+
+    def _alike(self, takers: _Takers) -> Iterator[tuple[int, Ints]]:
+        """Places of all of a domain that need the same range, a row each, by how many they are."""
+        key = self._key(takers)
+        order = np.argsort(key, kind="stable")
+        _, starts, sizes = np.unique(key[order], return_index=True, return_counts=True)
+        for size in np.unique(sizes).tolist():
+            yield size, order[starts[sizes == size][:, None] + np.arange(size)]
+
     def _firsts(self, takers: _Takers) -> tuple[_Takers, AnyInts]:
         """Those that are the first of their domain with their range, and the first of each."""
-        place = self.domains.of(takers.gpu)
-        key = (place * (self._all_layers + 1) + takers.stage) * takers.parts + takers.part
-        _, first, which = np.unique(key, return_index=True, return_inverse=True)
+        _, first, which = np.unique(self._key(takers), return_index=True, return_inverse=True)
         return takers.some(first), takers.gpu[first[which]]
 
     def _handed_on(self, source: _Source, takers: _Takers) -> _Flows:

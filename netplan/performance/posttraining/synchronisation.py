@@ -293,7 +293,9 @@ class SyncLinks(Struct, frozen=True, kw_only=True):
     hb_bytes_per_s: float
 
 
-def sync_bound_s(sent: SyncBytes, receivers: Receivers, links: SyncLinks) -> float:
+def sync_bound_s(
+    sent: SyncBytes, receivers: Receivers, links: SyncLinks, entering_s: float | None = None
+) -> float:
     """Least seconds of a synchronisation: what senders, receivers and domains carry at best.
 
     max(network / (domains K NIC), network / domains / (senders NIC), per GPU / HB rate)
@@ -302,6 +304,8 @@ def sync_bound_s(sent: SyncBytes, receivers: Receivers, links: SyncLinks) -> flo
     ----------
     sent, receivers, links
         Bytes, who takes them, and at which rates.
+    entering_s
+        Time of the busiest link of a fabric, in place of the first term [s].
 
     Returns
     -------
@@ -318,7 +322,9 @@ def sync_bound_s(sent: SyncBytes, receivers: Receivers, links: SyncLinks) -> flo
     >>> round(sync_bound_s(full, to, SyncLinks(senders=1, **rates)), 4)
     2.8221
     """
-    taken_s = sent.network / (receivers.domains * receivers.domain * links.nic_bytes_per_s)
+    taken_s = entering_s
+    if taken_s is None:
+        taken_s = sent.network / (receivers.domains * receivers.domain * links.nic_bytes_per_s)
     sent_s = sent.network / receivers.domains / (links.senders * links.nic_bytes_per_s)
     return max(taken_s, sent_s, sent.per_gpu / links.hb_bytes_per_s)
 

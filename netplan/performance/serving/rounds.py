@@ -117,6 +117,48 @@ def serving_round(
     )
 
 
+def served_batch(
+    case: ServingCase, plan: ServingPlans, running: float, *, tokens: float, prompts: float
+) -> Round:
+    """All rounds of a batch together: every prompt that is taken, and every token that is decoded.
+
+    Collectives run as often as the batch has them; messages are those of full rounds, so that a
+    round with fewer requests counts as a part of one.
+
+    Parameters
+    ----------
+    case
+        What is served.
+    plan
+        One plan of all servers.
+    running
+        Requests of each copy that decode at once, B [1].
+    tokens, prompts
+        Of the whole batch, on all copies [1].
+
+    Examples
+    --------
+    The round of netplan's own server, B tokens of each copy and the prompts that end, is one:
+
+    >>> from netplan.questions.setup.runs import place_serving
+    >>> from netplan.questions.traffic import Traffic
+    >>> run = place_serving(Traffic.on("serving-70b-h200"), "ring")
+    >>> plan, running = run.outcome.plans, float(run.outcome.running[0])
+    >>> copies = int(plan.replicas[0] * plan.attention_data[0])
+    >>> asked = float(run.case.requests.output)
+    >>> batch = served_batch(run.case, plan, running, tokens=running * copies,
+    ...     prompts=running * copies / asked)
+    >>> matrices = [one.matrix(run.fabric.sizing.gpus, "ring") for one in (batch, run.round)]
+    >>> abs(matrices[0].total_bytes / matrices[1].total_bytes - 1) < 1e-12
+    True
+    """
+    at_once, stages = decoded_at_once(plan, np.array([running])), int(plan.pipeline[0])
+    homes = _homes(plan)
+    decode = Passes(case.decodes(at_once), tokens / homes / float(at_once[0]) / stages)
+    passes = [decode, Passes(case.prompts(), prompts / homes / stages)]
+    return Round((_pool(case, plan, passes, placed(plan, case.served.sizes)),))
+
+
 def _homes(plan: ServingPlans) -> int:
     """Copies of attention of all servers [1]."""
     return int(plan.replicas[0] * plan.attention_data[0])

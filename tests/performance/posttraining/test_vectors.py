@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from netplan.inputs.choices import SyncKind
 from netplan.performance.posttraining.batches import equivalent_batch, packed_bins
 from netplan.performance.posttraining.lengths import Lengths
 from netplan.performance.posttraining.pools import PoolTimes, balanced_gpus, best_split
@@ -32,7 +33,6 @@ from netplan.performance.posttraining.schedules import (
 )
 from netplan.performance.posttraining.synchronisation import (
     Receivers,
-    SyncKind,
     SyncLinks,
     Weights,
     reshard_bytes,
