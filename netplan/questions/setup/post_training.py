@@ -393,6 +393,17 @@ class PostRun(Struct, frozen=True, dict=True):
         InfeasibleError
             If it does not fit: the pool is named.
         """
+        searched = self.judge(gpus, model, tokens)
+        return float(self.work.answers * tokens / searched.found.ranked.tokens_per_s[0])
+
+    def judge(self, gpus: int, model: str, tokens: int) -> Searched:
+        """Servers of a model that reads all answers, and writes so many tokens of each.
+
+        Raises
+        ------
+        InfeasibleError
+            If it does not fit: the pool is named.
+        """
         work = self.work
         serving = Serving(
             model=model,
@@ -405,15 +416,16 @@ class PostRun(Struct, frozen=True, dict=True):
         scenario = self._on(gpus, serving, self.asked.cluster.accelerator)
         asked = self.asked.also(ServersQuestion, scenario=scenario, varied={})
         try:
-            searched = search_servers(asked, self.reader, self.fabric)
+            return search_servers(asked, self.reader, self.fabric)
         except (InfeasibleError, InputError) as error:
             who = f"the pool that judges by {model} has {counted(gpus, 'GPU')}"
             raise named(error, who) from None
-        return float(work.answers * tokens / searched.found.ranked.tokens_per_s[0])
 
     def _on(self, gpus: int, workload: Training | Serving, accelerator: str) -> Scenario:
         """The scenario of a pool."""
-        cluster = structs.replace(self.asked.cluster, gpus=gpus, accelerator=accelerator)
+        cluster = structs.replace(
+            self.asked.cluster, gpus=gpus, accelerator=accelerator, fabric=self.fabric
+        )
         return structs.replace(self.asked.scenario, cluster=cluster, workload=workload)
 
     def fixed(self, pool: str) -> dict[str, int] | None:

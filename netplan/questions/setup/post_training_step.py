@@ -32,6 +32,7 @@ from netplan.questions.question import Question
 from netplan.questions.setup.inputs import span_of
 from netplan.questions.setup.measured_run import SPREAD, MeasuredRuns, Modelled, measured_runs
 from netplan.questions.setup.post_training import Known, PostRun, ServerPool, Trainer
+from netplan.questions.setup.post_training_links import SAME, owners, sync_on_links, sync_scheme
 from netplan.records import replace
 from netplan.scenarios.post_training import SYNC_RATES, read_copy_rate, read_rates, read_sync
 from netplan.scenarios.reading import CatalogReader
@@ -68,6 +69,11 @@ class Sync(Struct, frozen=True, kw_only=True):
         Of one copy, where software says it [B/s].
     reaches_s
         What the same takes with the rates of printed software, by its name [s].
+    bound_by
+        What carries bytes between HB domains in the bound: the links of the fabric, or the network
+        cards of both pools, where a fabric has no links that are known.
+    in_ranges
+        Whether all replicas of the trainer send a part of every range.
     """
 
     kind: SyncKind
@@ -81,6 +87,8 @@ class Sync(Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     rate: float | None = None
     reaches_s: dict[str, tuple[float, float, float]] = {}
+    bound_by: Literal["links", "cards"] = "cards"
+    in_ranges: bool = False
 
     @property
     def basis(self) -> str:
@@ -226,6 +234,7 @@ class PostTrained(Struct, frozen=True, kw_only=True):
             "sync_s": step.sync_s,
             "sync_bound_s": sync.bound_s if sync else 0.0,
             "sync_basis": self.basis if self.spread or not sync else sync.basis,
+            "sync_bound_by": sync.bound_by if sync else None,
             "offload_s": step.swap_s,
             "thrown_tokens": rollouts.thrown_tokens,
             "tokens_per_s": rate,
@@ -299,8 +308,27 @@ def _trained(run: PostRun, measured: MeasuredRuns | None = None) -> PostTrained:
     if job.rollout_gpus is not None:
         return _with_pools(run, job.rollout_gpus, rest - job.rollout_gpus)
     split = _split(run, rest, measured if measured and measured.of_sizes else None)
+    if measured and measured.of_sizes:
+        best = _with_pools(run, split[0].rollout_gpus, split[0].train_gpus)
+        return replace(best, split=split)
+    return _best_on_links(run, split)
+
+
+def _best_on_links(run: PostRun, split: tuple[Split, ...]) -> PostTrained:
+    """The step of the best split, with new weights on the links of the fabric.
+
+    Splits are ranked by network cards, which no links beat: only those are sent over the links
+    whose steps by cards are shorter than the best one by links.
+    """
     best = _with_pools(run, split[0].rollout_gpus, split[0].train_gpus)
-    return replace(best, split=split)
+    rows = [split[0]._replace(step_s=best.step.seconds), *split[1:]]
+    for place, row in enumerate(split[1:SHOWN_SPLITS], start=1):
+        if row.step_s >= best.step.seconds:
+            break
+        trained = _with_pools(run, row.rollout_gpus, row.train_gpus)
+        rows[place] = row._replace(step_s=trained.step.seconds)
+        best = trained if trained.step.seconds < best.step.seconds else best
+    return replace(best, split=tuple(sorted(rows, key=lambda row: row.step_s)))
 
 
 def check_job(run: PostRun) -> None:
@@ -342,7 +370,7 @@ def _with_pools(run: PostRun, rollout_gpus: int, train_gpus: int) -> PostTrained
     trainer = run.trainer(train_gpus) if work.trains else None
     servers = run.servers(rollout_gpus) if work.rolls_out else None
     score_s, apart_s, rule_s = scores(run, trainer) if servers and trainer else (0.0, 0.0, 0.0)
-    sync = synchronised(run, trainer, servers) if servers and trainer else None
+    sync = synchronised(run, trainer, servers, on_links=True) if servers and trainer else None
     swap_bytes, swap_s = swapped(run, trainer) if servers and trainer else (0.0, 0.0)
     step = Step(
         work=work,
@@ -399,8 +427,10 @@ def swapped(run: PostRun, trainer: Trainer) -> tuple[float, float]:
     return states, 2 * states / (run.chip.host_bytes_per_s or PCIE5_BYTES_PER_S)
 
 
-def synchronised(run: PostRun, trainer: Trainer, servers: ServerPool) -> Sync:
-    """New weights on their way from one pool to the other."""
+def synchronised(
+    run: PostRun, trainer: Trainer, servers: ServerPool, *, on_links: bool = False
+) -> Sync:
+    """New weights on their way from one pool to the other; over the links of the fabric or not."""
     job = run.job
     named, changed = read_sync(job.sync)
     kind = "full" if named == "experts" and run.model.experts is None else named
@@ -426,12 +456,28 @@ def synchronised(run: PostRun, trainer: Trainer, servers: ServerPool) -> Sync:
         shards = trainer.timed.plan.tensor * trainer.timed.plan.expert
         gathered = gather_bytes(weights, trainer.stages, shards)
     links = SyncLinks(senders=senders, nic_bytes_per_s=nic, hb_bytes_per_s=hb)
-    bound_s = _bound_s(run, sync, sent, links)
+    scheme, laid = sync_scheme(run, servers, kind, changed), None
+    if on_links:
+        laid = sync_on_links(run, trainer, servers, scheme, weights.width_bytes)
+    entering_s = laid.busiest_s if laid else None
+    if laid and abs(laid.network_bytes - sent.network) > SAME * sent.network:
+        sent = sent._replace(network=laid.network_bytes)  # pools that share a domain
+    bound_s = _bound_s(run, sync, sent, links, entering_s)
     if kind == "delta":  # between whole copies
         whole = sync_bytes(weights, receivers, "sharded")
-        whole_s = _bound_s(run, sync, whole, links)
+        more = whole.total / sent.total
+        whole = whole._replace(network=more * sent.network)
+        whole_s = _bound_s(run, sync, whole, links, entering_s and more * entering_s)
         bound_s = anchored_bytes(bound_s, whole_s, job.anchor)
-    return _timed(run, replace(sync, sent=sent, gather_bytes=gathered, bound_s=bound_s))
+    sync = replace(
+        sync,
+        sent=sent,
+        gather_bytes=gathered,
+        bound_s=bound_s,
+        bound_by="links" if laid else "cards",
+        in_ranges=laid.in_ranges if laid else on_links and owners(run, trainer, servers, scheme)[0],
+    )
+    return _timed(run, sync)
 
 
 NOTHING = SyncBytes(0.0, 0.0, 0.0)
@@ -456,15 +502,22 @@ def _senders(run: PostRun, kind: SyncKind, trainer: Trainer) -> int:
     return trainer.timed.plan.gpus
 
 
-def _bound_s(run: PostRun, sync: Sync, sent: SyncBytes, links: SyncLinks) -> float:
-    """Least seconds over the network, or through storage [s]."""
+def _bound_s(
+    run: PostRun, sync: Sync, sent: SyncBytes, links: SyncLinks, entering_s: float | None = None
+) -> float:
+    """Least seconds over the network, of whose links the busiest may be known, or storage [s]."""
     if sync.receivers is None:
         return 0.0
     if run.job.sync_over == "storage":
         rates = read_rates(str(run.job.storage))
         copy_bytes = sync.weights.copy_bytes
         return storage_bound_s(sent, sync.receivers, copy_bytes, rates, links.nic_bytes_per_s)
-    return sync_bound_s(sent, sync.receivers, links)
+    if entering_s is None:
+        cards = sync.receivers.domains * sync.receivers.domain
+        if sync.kind != "full":  # of which each domain but the first gets its copy from another
+            cards = min(cards, links.senders)
+        entering_s = sent.network / (cards * links.nic_bytes_per_s)
+    return sync_bound_s(sent, sync.receivers, links, entering_s)
 
 
 def _resharded(run: PostRun, sync: Sync, trainer: Trainer, rates: tuple[float, float]) -> Sync:

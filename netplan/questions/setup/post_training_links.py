@@ -1,0 +1,310 @@
+"""Both pools on the GPUs and links of one cluster, and new weights on their way between them.
+
+Owners of weights are chosen so that the busiest link has least to do: of the trainer's replicas
+each sends to every so-many-th copy, or all of them send a part of every range to every copy.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.arrays import Ints
+from netplan.errors import InputError
+from netplan.inputs.choices import SyncKind
+from netplan.performance.plan_traffic import plan_placement
+from netplan.performance.posttraining.placed_weights import (
+    LayerWeights,
+    PlacedCopies,
+    placed_copies,
+    stages_of_layers,
+)
+from netplan.performance.posttraining.pool_places import pool_gpus
+from netplan.performance.posttraining.sync_traffic import (
+    SyncPools,
+    SyncScheme,
+    reshard_traffic,
+    sync_traffic,
+)
+from netplan.performance.posttraining.synchronisation import SyncBytes
+from netplan.performance.serving.plans import placed
+from netplan.questions.setup.post_training import PostRun, ServerPool, Trainer
+from netplan.records import replace
+from netplan.scenarios.reading import sized
+from netplan.topologies.expand import expand
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.specs import FabricSpec
+from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, no_traffic
+from netplan.traffic.placement import Placement
+from netplan.traffic.routing import Router
+from netplan.traffic.statistics import hb_share
+
+MOST_LINKED = 16_384
+"""GPUs up to which a synchronisation is sent over the links of the fabric before its time is said:
+a second on all shipped ones [1]."""
+MOST_FLOWS = 2_000_000
+"""Flows up to which all replicas of the trainer send a part of every range [1]."""
+
+
+class PoolPlaces(NamedTuple):
+    """GPUs of the cluster that each pool has, in the order of the pool's own numbers.
+
+    Colocated, both have the same; ``score`` are those of a reward or a judge, the trainer's where
+    these have none of their own.
+    """
+
+    rollout: Ints
+    trainer: Ints
+    score: Ints
+
+
+class SyncOnLinks(NamedTuple):
+    """A synchronisation on the links of its fabric: the busiest one, bytes between HB domains.
+
+    ``in_ranges`` says that all replicas of the trainer send a part of every range [s, B].
+    """
+
+    busiest_s: float
+    network_bytes: float
+    in_ranges: bool
+
+
+def network_sizing(run: PostRun) -> tuple[FabricSpec, Sizing]:
+    """The fabric of the whole cluster, and what it is built for."""
+    cluster = run.asked.cluster
+    return run.reader.fabric(run.fabric, cluster), sized(cluster, run.chip)
+
+
+def one_kind(run: PostRun) -> bool:
+    """Whether GPUs of both pools are alike to the network, which is of one kind of GPU."""
+    here, there = run.chip, run.server_chip
+    alike = here.network_bytes_per_s == there.network_bytes_per_s
+    same_domains = run.asked.cluster.hb_size is not None or here.hb_size == there.hb_size
+    return alike and same_domains and here.hb_bytes_per_s == there.hb_bytes_per_s
+
+
+def pool_places(
+    run: PostRun, trainer: Trainer | None, servers: ServerPool | None, domain: int
+) -> PoolPlaces:
+    """Where pools lie: the servers first, behind them the trainer, then what scores.
+
+    Parameters
+    ----------
+    run
+        The job.
+    trainer, servers
+        Its pools; None of one without work.
+    domain
+        GPUs of an HB domain [1].
+    """
+    trains = trainer.asked.cluster.gpus if trainer else 0
+    serves = servers.asked.cluster.gpus if servers else 0
+    scores = run.job.score_gpus
+    if run.job.colocated:
+        both, score = pool_gpus((max(trains, serves), scores), run.gpus, domain)
+        return PoolPlaces(both, both, score if scores else both)
+    rollout, train, score = pool_gpus((serves, trains, scores), run.gpus, domain)
+    return PoolPlaces(rollout, train, score if scores else train)
+
+
+def trainer_placement(trainer: Trainer) -> Placement:
+    """Where the ranks of a trainer lie in its pool."""
+    return plan_placement(trainer.setting, trainer.timed.plan, trainer.case.fabric.levels)
+
+
+def server_placement(servers: ServerPool) -> Placement:
+    """Where the ranks of servers lie in their pool."""
+    return placed(servers.rolled.plans, servers.case.served.sizes)
+
+
+def trainer_copies(run: PostRun, trainer: Trainer, gpus: Ints, *, in_ranges: bool) -> PlacedCopies:
+    """Copies of the model that the trainer has; one of all its GPUs where these share ranges.
+
+    Parameters
+    ----------
+    run, trainer
+        The job, and its trainer.
+    gpus
+        GPUs of the trainer.
+    in_ranges
+        Whether its replicas share every range; under ZeRO 3 they do.
+    """
+    plan = trainer.timed.plan
+    stage = stages_of_layers(run.model.layers, plan.pipeline, interleave=plan.interleave)
+    shares = in_ranges or plan.zero == 3  # noqa: PLR2004 - weights are in shards of all replicas
+    copies = placed_copies(trainer_placement(trainer), stage, fully_sharded=shares)
+    return replace(copies, gpus=gpus[copies.gpus])
+
+
+def server_copies(run: PostRun, servers: ServerPool, gpus: Ints) -> PlacedCopies:
+    """Copies of the model that servers on such GPUs have."""
+    stage = stages_of_layers(run.model.layers, int(servers.rolled.plans.pipeline[0]))
+    copies = placed_copies(server_placement(servers), stage)
+    return replace(copies, gpus=gpus[copies.gpus])
+
+
+def sync_scheme(run: PostRun, servers: ServerPool, kind: SyncKind, changed: float) -> SyncScheme:
+    """How weights are sent, as traffic has it: over as many cards of a domain as there are."""
+    rate = run.job.sync_rate
+    sending = rate if rate in ("tensors", "buckets") else "pipelined"
+    return SyncScheme(
+        kind=kind,
+        changed=changed,
+        sending=sending,  # type: ignore[arg-type]
+        expert_gpus=servers.expert_gpus,
+        storage=run.job.sync_over == "storage",
+        spread=True,
+    )
+
+
+class SyncWay(Struct, frozen=True, kw_only=True):
+    """How new weights go from one pool to the other.
+
+    Parameters
+    ----------
+    scheme
+        How they are sent.
+    domain
+        GPUs of an HB domain [1].
+    width_bytes
+        Of a parameter on the wire [B].
+    in_ranges
+        Whether all replicas of the trainer send a part of every range.
+    """
+
+    scheme: SyncScheme
+    domain: int
+    width_bytes: float
+    in_ranges: bool
+
+
+def sync_matrix(
+    run: PostRun, pools: tuple[Trainer, ServerPool], places: PoolPlaces, way: SyncWay
+) -> TrafficMatrix:
+    """Traffic of one synchronisation between pools that lie apart.
+
+    Parameters
+    ----------
+    run, pools, places
+        The job, its trainer and servers, and where these lie.
+    way
+        How weights go.
+    """
+    trainer, servers = pools
+    laid = SyncPools(
+        trainer_copies(run, trainer, places.trainer, in_ranges=way.in_ranges),
+        server_copies(run, servers, places.rollout),
+        run.gpus,
+        way.domain,
+    )
+    return sync_traffic(LayerWeights.of(run.model, way.width_bytes), laid, way.scheme)
+
+
+def resharded_matrix(
+    run: PostRun,
+    pools: tuple[Trainer, ServerPool],
+    places: PoolPlaces,
+    sent: SyncBytes,
+    width: float,
+) -> TrafficMatrix:
+    """What GPUs get from each other that train and serve in turn, kind ``sync``.
+
+    Where ranges of both plans are no parts of each other, each GPU takes as much of every other.
+
+    Parameters
+    ----------
+    run, pools, places
+        The job, its trainer and servers, and where these lie.
+    sent
+        Bytes of one synchronisation [B].
+    width
+        Of a parameter on the wire [B].
+    """
+    trainer, servers = pools
+    nothing = no_traffic(run.gpus)
+    if not sent.total:
+        return nothing
+    try:
+        copies = trainer_copies(run, trainer, places.trainer, in_ranges=False)
+        layers = LayerWeights.of(run.model, width)
+        matrix = reshard_traffic(layers, copies, servers.copy_gpus, gpus=run.gpus)
+    except InputError:
+        matrix = nothing
+    if abs(matrix.total_bytes / sent.total - 1) < SAME:
+        return matrix
+    members = places.trainer[None].astype("int32")
+    pair_bytes = sent.total / members.size / (members.size - 1)
+    return replace(nothing, groups=(UniformGroups(members, pair_bytes, KINDS.index("sync")),))
+
+
+SAME = 1e-9
+"""Share that bytes of a matrix may be off those of the formula [1]."""
+
+
+def sync_on_links(
+    run: PostRun, trainer: Trainer, servers: ServerPool, scheme: SyncScheme, width_bytes: float
+) -> SyncOnLinks | None:
+    """The busiest link of the fabric in one synchronisation, by the owners that load it least.
+
+    Parameters
+    ----------
+    run, trainer, servers
+        The job, and its pools, which lie apart.
+    scheme
+        How weights are sent.
+    width_bytes
+        Of a parameter on the wire [B].
+
+    Returns
+    -------
+    SyncOnLinks or None
+        None where links say nothing: over storage, of two kinds of GPU, or of a graph that is too
+        large or joins not all.
+    """
+    if scheme.storage or run.job.colocated or run.gpus > MOST_LINKED or not one_kind(run):
+        return None
+    try:
+        graph = expand(*network_sizing(run))
+        router, places = Router(graph), pool_places(run, trainer, servers, graph.hb_size)
+        ways = []
+        for in_ranges in owners(run, trainer, servers, scheme):
+            way = SyncWay(
+                scheme=scheme, domain=graph.hb_size, width_bytes=width_bytes, in_ranges=in_ranges
+            )
+            matrix = sync_matrix(run, (trainer, servers), places, way).of_kind("sync")
+            crossing = (1 - hb_share(matrix, graph.hb_size)) * matrix.total_bytes
+            ways.append(SyncOnLinks(router.loads(matrix).busiest_s, crossing, in_ranges))
+    except InputError:
+        return None
+    return min(ways, key=lambda way: way.busiest_s, default=None)
+
+
+def owners(
+    run: PostRun, trainer: Trainer, servers: ServerPool, scheme: SyncScheme
+) -> tuple[bool, ...]:
+    """Ways to choose the owners of weights that may load links least: whether by ranges.
+
+    Replicas that each send to every so-many-th copy share the work where these divide. A single
+    sender is one of either way, and full copies go from domain to domain.
+
+    Parameters
+    ----------
+    run, trainer, servers
+        The job, and its pools, which lie apart.
+    scheme
+        How weights are sent.
+
+    Returns
+    -------
+    tuple of bool
+        One or both ways, the usual one first.
+    """
+    copies = trainer_copies(run, trainer, np.arange(run.gpus), in_ranges=False)
+    takers = servers.copies * (servers.copy_gpus if scheme.kind == "relay" else 1)
+    alone = scheme.kind in ("full", "relay") and scheme.sending != "pipelined"
+    if alone or scheme.kind == "full" or takers % copies.copies == 0:
+        return (False,)
+    pieces = copies.shards * copies.copies + servers.copy_gpus
+    if takers * copies.stages * pieces > MOST_FLOWS:
+        return (False,)
+    return (True,) if takers < copies.copies else (False, True)
