@@ -7,9 +7,10 @@ the links are those of a fabric of the catalog, or of somebody's own graph.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast, get_args
+from typing import TYPE_CHECKING, ClassVar, Union, cast, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -21,6 +22,7 @@ from netplan.faults.damage.scenario import read_scenario
 from netplan.progress import each
 from netplan.questions.answers.borders import border_loads, borders_words
 from netplan.questions.answers.faults_rows import damage_colours
+from netplan.questions.answers.kind_loads import KindLoad, kind_loads
 from netplan.questions.answers.loads_answer import (
     WHOLE_DRAWN,
     CollectiveLoad,
@@ -42,7 +44,7 @@ from netplan.questions.setup.degraded_links import (
 )
 from netplan.questions.setup.inputs import refuse_two_networks, require_least
 from netplan.questions.setup.over_sites import largest_site, place_run
-from netplan.questions.setup.placed_run import PlacedRun
+from netplan.questions.setup.placed_run import PlacedRun, PoolRun
 from netplan.questions.setup.runs import PATTERN, PLACED
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
@@ -53,20 +55,23 @@ from netplan.traffic.algorithms import COLLECTIVE_ALGORITHM, Collective, algorit
 from netplan.traffic.bounds import group_bound
 from netplan.traffic.demand import split_demand
 from netplan.traffic.loads import LinkLoads
-from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
+from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.matrix_files import load_csv, load_npz
 from netplan.traffic.optimum import collective_bound_s
-from netplan.traffic.patterns import Pattern, both_ways, met
+from netplan.traffic.patterns import Pattern, met
 from netplan.traffic.placement import Placement
 from netplan.traffic.routing import ROUTINGS, SYNONYMS, Router, Routing
-from netplan.traffic.training import use_traffic
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.operations import EXPERTS, CollectiveKind
 from netplan.workloads.program import CollectiveUse
 
 if TYPE_CHECKING:
+    from netplan.questions.setup.post_training_run import PostTrainedRun
     from netplan.questions.setup.served_run import ServedRun
+
+Run = Union[PlacedRun, "ServedRun", "PostTrainedRun"]
+"""A run of any workload, on its fabric."""
 
 BOUND_BYTES = 1e9
 """Message of the collectives whose bounds are shown [B]."""
@@ -159,7 +164,9 @@ class Loads(Question[LoadsAnswer]):
 
     def _of_run(self) -> LoadsAnswer:
         if not self.trains:
-            self.refuse({"collective_algorithm"}, "servers, whose collectives are as measured")
+            who = "post-training, whose" if self.reinforces else "servers, whose collectives are"
+            who += " servers' collectives are" * self.reinforces
+            self.refuse({"collective_algorithm"}, f"{who} as measured")
         if self.collective_algorithm is not None:
             self.refuse({"algorithm"}, "--collective-algorithm, which has its own pairs")
             algorithm_of(self.collective_algorithm)
@@ -167,17 +174,16 @@ class Loads(Question[LoadsAnswer]):
         run, in_site, site = self._in_a_site(whole_run)
         graph = expand(run.spec, run.fabric.sizing)
         matrix = run.matrix()
-        uneven = any(timed.use.weights for timed in run.collectives())
-        wired, router = _as_wired(run, matrix, uneven=uneven), Router(graph, self.routing)
+        wired, router = run.wired(matrix), Router(graph, self.routing)
         send = self._sender(router, wired)
         turn = each(("collectives of the run", "of all GPUs", "the iteration"), str)
         next(turn)
-        alone = _AloneLoads(run, send, {})
-        collectives = tuple(_collectives(run, alone))
+        parts = tuple((part, _AloneLoads(part, run.algorithm, send, {})) for part in run.parts)
+        by_part = [tuple(_collectives(part, alone)) for part, alone in parts]
         next(turn)
         whole: tuple[WholeCollective, ...] = ()
         if isinstance(run, PlacedRun) and not self.fail:
-            whole = tuple(whole_collectives(run, graph, alone.busiest_s))
+            whole = tuple(whole_collectives(run, graph, parts[0][1].busiest_s))
         asked = whole_run.inputs | {"matrix": None, "graph": None}
         next(turn)
         routed = self._routed(asked, router, wired)
@@ -191,19 +197,27 @@ class Loads(Question[LoadsAnswer]):
             run=replace(whole_run, fabric=run.fabric),
             site=site,
             in_site=in_site,
-            collectives=collectives,
+            collectives=tuple(chain(*by_part)),
+            kinds=self._kinds(run, wired, send),
             whole=whole,
             notes=(
                 *run.notes(),
                 *((named_note(self.collective_algorithm),) if self.collective_algorithm else ()),
                 *routed.notes,
-                *agreement(collectives, *run.communication, meshes=_rings_on_meshes(run)),
+                *chain.from_iterable(
+                    agreement(collectives, *part.communication, meshes=_rings_on_meshes(run, part))
+                    for (part, _), collectives in zip(parts, by_part, strict=True)
+                ),
             ),
         )
 
-    def _in_a_site(
-        self, run: "PlacedRun | ServedRun"
-    ) -> "tuple[PlacedRun | ServedRun, tuple[str, ...], str]":
+    def _kinds(self, run: Run, wired: TrafficMatrix, send: Send) -> tuple[KindLoad, ...]:
+        """What each kind of traffic of a step of post-training loads while it runs."""
+        if not self.reinforces:
+            return ()
+        return kind_loads(cast("PostTrainedRun", run), wired, send)
+
+    def _in_a_site(self, run: Run) -> tuple[Run, tuple[str, ...], str]:
         """What of a run lies in its largest site, what goes over the borders, and which site."""
         if not isinstance(run, PlacedRun) or run.over is None:
             return run, (), ""
@@ -315,12 +329,13 @@ def _bounds(graph: FabricGraph) -> dict[str, float]:
 
 
 class _AloneLoads(Struct, frozen=True, eq=False):
-    """Collectives of a run alone on the fabric, of which like ones are routed once.
+    """Collectives of a run, or of a pool, alone on the fabric, of which like ones are routed once.
 
     ``known`` are times of the busiest link [s] of what was routed, with its placement.
     """
 
-    run: "PlacedRun | ServedRun"
+    run: PoolRun
+    algorithm: Pattern | str
     send: Send
     known: dict[tuple[object, ...], tuple[float, Placement]]
 
@@ -331,24 +346,21 @@ class _AloneLoads(Struct, frozen=True, eq=False):
         goes from one to all, and an all_reduce twice as much.
         """
         collective, times = use.collective, 1.0
-        if self.run.algorithm in get_args(Pattern) and collective != "all_to_all":
+        if self.algorithm in get_args(Pattern) and collective != "all_to_all":
             times = 2.0 if collective == "all_reduce" else 1.0
             use, collective = replace(use, collective="all_gather"), "all_gather"
         way = use.weights, use.back
         key = (collective, use.dimensions, use.data_bytes, use.stage, way, id(placement))
         if key not in self.known:
-            gpus = self.run.fabric.sizing.gpus
-            matrix = use_traffic(use, placement, self.run.algorithm, gpus=gpus)
-            wired = _as_wired(self.run, matrix, uneven=bool(use.weights))
-            self.known[key] = self.send(wired).busiest_s, placement
+            matrix = self.run.alone(use, placement, self.algorithm)
+            self.known[key] = self.send(matrix).busiest_s, placement
         return times * self.known[key][0]
 
 
-def _collectives(run: "PlacedRun | ServedRun", alone: _AloneLoads) -> Iterator[CollectiveLoad]:
+def _collectives(run: PoolRun, alone: _AloneLoads) -> Iterator[CollectiveLoad]:
     """Every collective of the iteration, alone on the fabric."""
-    levels = run.levels
-    uses = tuple(run.collectives())
-    for use, placement, model_s in each(uses, lambda row: f"{row[0].kind} {row[0].collective}"):
+    levels, words = run.levels, lambda row: f"{row.use.kind} {row.use.collective}"
+    for use, placement, model_s in each(run.uses, words):
         members = placement.splits(*use.dimensions)
         data_bytes = use.data_bytes
         if use.dimensions == EXPERTS and placement.merged_copies:
@@ -364,7 +376,7 @@ def _collectives(run: "PlacedRun | ServedRun", alone: _AloneLoads) -> Iterator[C
             port_bytes_per_s=_alone_bytes_per_s(run),
         )
         yield CollectiveLoad(
-            kind=use.kind,
+            kind=f"{run.named}{use.kind}",
             collective=use.collective,
             members=placement.degree(*use.dimensions),
             data_bytes=use.data_bytes,
@@ -377,7 +389,7 @@ def _collectives(run: "PlacedRun | ServedRun", alone: _AloneLoads) -> Iterator[C
         )
 
 
-def _alone_bytes_per_s(run: "PlacedRun | ServedRun") -> float:
+def _alone_bytes_per_s(run: PoolRun) -> float:
     """What one GPU sends over the network if all others rest [B/s], all ports of it or one."""
     sizing = run.fabric.sizing
     if run.spec.own_graph and not run.spec.several_ports:
@@ -393,22 +405,8 @@ _BOUNDED_AS: dict[CollectiveKind, Collective] = {
 """The roots of SUMMA panels take turns: together they gather, or reduce and scatter."""
 
 
-def _as_wired(
-    run: "PlacedRun | ServedRun", matrix: TrafficMatrix, *, uneven: bool
-) -> TrafficMatrix:
-    """Collectives of the rings of a torus use both links of a GPU, half of the bytes each.
-
-    What goes to unevenly loaded experts goes to all of them, on no ring.
-    """
-    if not any(level.kind == "ring" for level in run.levels):
-        return matrix
-    one_way = ("pipeline", "expert") if uneven else ("pipeline",)
-    parts = {kind: matrix.of_kind(kind) for kind in KINDS}
-    return combine([part if kind in one_way else both_ways(part) for kind, part in parts.items()])
-
-
-def _rings_on_meshes(run: "PlacedRun | ServedRun") -> bool:
+def _rings_on_meshes(run: Run, part: PoolRun) -> bool:
     """Whether rings run on meshes, of which the model takes all links at once."""
     served = not isinstance(run, PlacedRun)
     rings = run.algorithm == "ring" or (served and run.algorithm != "direct")
-    return rings and any(level.kind == "mesh" for level in run.levels)
+    return rings and any(level.kind == "mesh" for level in part.levels)

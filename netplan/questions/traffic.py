@@ -31,6 +31,7 @@ from netplan.traffic.statistics import KindShare, hb_share, heat_map, idle_pairs
 from netplan.units import counted, si
 
 if TYPE_CHECKING:
+    from netplan.questions.setup.post_training_run import PostTrainedRun
     from netplan.questions.setup.served_run import ServedRun
 
 HEAT_BLOCKS = 32
@@ -41,7 +42,7 @@ HEAT_BLOCKS = 32
 class TrafficAnswer(Answer):
     """The answer of :func:`netplan.training_traffic`."""
 
-    run: "PlacedRun | ServedRun"
+    run: "PlacedRun | ServedRun | PostTrainedRun"
     matrix: TrafficMatrix
     shares: tuple[KindShare, ...]
     idle_pairs_share: float

@@ -19,8 +19,9 @@ from netplan.questions.footprint import (
     free_bytes,
     measured_footprints,
 )
-from netplan.questions.loads import Loads, _as_wired
+from netplan.questions.loads import Loads
 from netplan.questions.setup.faults_inputs import usual_years
+from netplan.questions.setup.placed_run import as_wired
 from netplan.topologies.expand import expand
 from netplan.traffic.routing import Router
 from netplan.traffic.training import use_traffic
@@ -211,6 +212,7 @@ def test_like_collectives_are_as_busy_as_if_each_was_routed(fabric: str, algorit
     answer = netplan.loads(gpus=256, fabric=fabric, algorithm=algorithm)
     assert answer.run
     router = Router(expand(answer.run.spec, answer.run.fabric.sizing))
-    for row, (use, placement, _) in zip(answer.collectives, answer.run.collectives(), strict=True):
+    (part,) = answer.run.parts
+    for row, (use, placement, _) in zip(answer.collectives, part.uses, strict=True):
         matrix = use_traffic(use, placement, answer.run.algorithm, gpus=256)
-        assert row.busiest_s == router.loads(_as_wired(answer.run, matrix, uneven=False)).busiest_s
+        assert row.busiest_s == router.loads(as_wired(part.levels, matrix, uneven=False)).busiest_s

@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.progress import each
+from netplan.questions.answers.kind_loads import KIND_LEGEND, KIND_LOADS, KindLoad
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.setup.inputs import told
 from netplan.questions.setup.placed_run import PlacedRun
@@ -32,6 +33,7 @@ from netplan.units import counted, si
 from netplan.workloads.program import CollectiveUse
 
 if TYPE_CHECKING:
+    from netplan.questions.setup.post_training_run import PostTrainedRun
     from netplan.questions.setup.served_run import ServedRun
 
 
@@ -156,7 +158,7 @@ class LoadsAnswer(Answer):
     run, but, where they were asked for, the least times of collectives of 1 GB over all GPUs [s].
     ``intact_busiest_s`` is the time of the busiest link of the whole fabric, where parts have
     failed [s]. Of a run over several sites the links are those of one ``site``, and of the fibre
-    between all; ``in_site`` says so.
+    between all; ``in_site`` says so. A step of post-training has loads by kind of traffic.
     """
 
     inputs: dict[str, object]
@@ -165,8 +167,9 @@ class LoadsAnswer(Answer):
     groups: tuple[GroupLoad, ...]
     hottest: tuple[HotLink, ...]
     total_bytes: float
-    run: "PlacedRun | ServedRun | None" = None
+    run: "PlacedRun | ServedRun | PostTrainedRun | None" = None
     collectives: tuple[CollectiveLoad, ...] = ()
+    kinds: tuple[KindLoad, ...] = ()
     whole: tuple[WholeCollective, ...] = ()
     bounds_s: dict[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -195,6 +198,7 @@ class LoadsAnswer(Answer):
         answer |= {"site": self.site} if self.site else {}
         ratios = [{**asdict(load), "ratio": load.ratio} for load in self.collectives]
         answer |= {**self.run.in_short, "collectives": ratios}
+        answer |= {"kinds": [asdict(kind) for kind in self.kinds]} if self.kinds else {}
         return answer | plain_at(self, "whole_fabric=whole") | {"notes": self._notes}
 
     def summary(self) -> Iterator[show.Section]:
@@ -202,10 +206,23 @@ class LoadsAnswer(Answer):
         yield from Screen(
             screen_heading(self.inputs, self._heading),
             (self._verdict,),
-            show.Table("groups", GROUPS, self.groups, legend=GROUPS_LEGEND),
+            self._first_table,
             (*self.in_site, *self._beside_bounds(), *self.notes[1:]),
             more_of("all links, collectives", "--fail leaf=1"),
         ).sections()
+
+    @property
+    def _first_table(self) -> show.Table[Any]:
+        """What a screen has room for: kinds of traffic where a step has phases, else links."""
+        if self.kinds:
+            return self._kinds
+        return show.Table("groups", GROUPS, self.groups, legend=GROUPS_LEGEND)
+
+    @property
+    def _kinds(self) -> show.Table[KindLoad]:
+        """Kinds of traffic of a step, each while it runs."""
+        title = "Kinds of traffic, each while it runs"
+        return show.Table("kinds", KIND_LOADS, self.kinds, title=title, legend=KIND_LEGEND)
 
     def in_a_line(self) -> str:
         """How long the busiest link works."""
@@ -240,6 +257,8 @@ class LoadsAnswer(Answer):
         yield self._heading
         yield show.Table("groups", GROUPS, self.groups, legend=GROUPS_LEGEND)
         yield show.Paragraph(self._verdict)
+        if self.kinds:
+            yield self._kinds
         yield from self._drawing()
         yield loads_chart(self.link_loads)
         yield show.Table("hottest", HOTTEST, self.hottest)

@@ -43,6 +43,7 @@ from netplan.units import counted
 from netplan.workloads.accelerators import ACCELERATORS
 
 if TYPE_CHECKING:
+    from netplan.questions.setup.post_training_run import PostTrainedRun
     from netplan.questions.setup.served_run import ServedRun
 
 HAUL_ROLE = frozenset({LONG_HAUL_BOOKS.role})
@@ -89,8 +90,8 @@ class HaulOptions(Struct, frozen=True, kw_only=True):
         )
 
 
-def place_run(asked: Asked, algorithm: Pattern | str) -> "PlacedRun | ServedRun":
-    """The run by its best plan, training or serving; over sites by the faster way.
+def place_run(asked: Asked, algorithm: Pattern | str) -> "PlacedRun | ServedRun | PostTrainedRun":
+    """The run by its best plan, whatever its workload; training over sites by the faster way.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def place_run(asked: Asked, algorithm: Pattern | str) -> "PlacedRun | ServedRun"
 
     Returns
     -------
-    PlacedRun or ServedRun
+    PlacedRun, ServedRun or PostTrainedRun
         The run on its fabric.
 
     Raises
@@ -111,7 +112,11 @@ def place_run(asked: Asked, algorithm: Pattern | str) -> "PlacedRun | ServedRun"
     """
     if asked.trains:
         return place_trained(asked, algorithm)
-    span_of(asked)  # refuses servers in several
+    span_of(asked)  # refuses servers in several, and post-training
+    if asked.reinforces:
+        from netplan.questions.setup.post_training_run import place_post_training
+
+        return place_post_training(asked, algorithm)
     return place_serving(asked, algorithm)
 
 

@@ -1,10 +1,12 @@
 """A training run placed on a fabric by its best plan: who talks to whom, and for how long."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, cast
 
+import numpy as np
 from msgspec import Struct
 
+from netplan.arrays import Ints
 from netplan.levels import Level
 from netplan.performance.dated.times import exchange_alone_s
 from netplan.performance.error_bars import bar_note
@@ -20,10 +22,10 @@ from netplan.reports.sections import Heading
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
 from netplan.traffic.hierarchy import group_over
-from netplan.traffic.matrix import TrafficMatrix
-from netplan.traffic.patterns import Pattern
+from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
+from netplan.traffic.patterns import Pattern, both_ways
 from netplan.traffic.placement import Placement
-from netplan.traffic.training import collectives_of
+from netplan.traffic.training import collectives_of, use_traffic
 from netplan.workloads.operations import EXPERTS, CollectiveKind
 from netplan.workloads.program import CollectiveUse
 
@@ -34,6 +36,78 @@ class TimedUse(NamedTuple):
     use: CollectiveUse
     placement: Placement
     model_s: float
+
+
+class PoolRun(Struct, frozen=True, eq=False):
+    """Collectives of a run on a cluster, or of one of its pools.
+
+    Parameters
+    ----------
+    named
+        What stands before the kinds of its collectives, where there are several pools.
+    spec, fabric
+        Of the whole cluster.
+    levels
+        Levels of bandwidth that they are timed on.
+    communication
+        How they are timed, and the share of the links' bandwidth that they reach [1].
+    uses
+        The collectives, where their ranks stand in the pool, and their times.
+    places
+        GPU of the cluster that each GPU of the pool is, shape (GPUs of the pool,); None of all.
+    """
+
+    named: str
+    spec: FabricSpec
+    fabric: Fabric
+    levels: Sequence[Level]
+    communication: tuple[str, float]
+    uses: tuple[TimedUse, ...]
+    places: Ints | None = None
+
+    def on_cluster(self, matrix: TrafficMatrix) -> TrafficMatrix:
+        """Traffic between GPUs of the pool as such between those of the cluster."""
+        if self.places is None:
+            return matrix
+        return matrix.relabelled(self.places.astype(np.int32), self.fabric.sizing.gpus)
+
+    def alone(
+        self, use: CollectiveUse, placement: Placement, algorithm: Pattern | str
+    ) -> TrafficMatrix:
+        """Traffic of one run of a collective, as links take it."""
+        gpus = self.fabric.sizing.gpus if self.places is None else len(self.places)
+        matrix = self.on_cluster(use_traffic(use, placement, algorithm, gpus=gpus))
+        return as_wired(self.levels, matrix, uneven=bool(use.weights))
+
+    def wired(self, matrix: TrafficMatrix) -> TrafficMatrix:
+        """Traffic of all of them as links take it."""
+        return as_wired(self.levels, matrix, uneven=is_uneven(self.uses))
+
+
+def is_uneven(uses: Iterable[TimedUse]) -> bool:
+    """Whether experts are loaded unevenly in some collective."""
+    return any(timed.use.weights for timed in uses)
+
+
+def as_wired(levels: Sequence[Level], matrix: TrafficMatrix, *, uneven: bool) -> TrafficMatrix:
+    """Collectives of the rings of a torus use both links of a GPU, half of the bytes each.
+
+    What goes to unevenly loaded experts goes to all of them, on no ring.
+
+    Parameters
+    ----------
+    levels
+        Levels on which the collectives run.
+    matrix
+        Traffic of an iteration, or of servers.
+    uneven
+        Whether experts are loaded unevenly.
+    """
+    if not any(level.kind == "ring" for level in levels):
+        return matrix
+    one_way = ("pipeline", "expert") if uneven else ("pipeline",)
+    parts = {kind: matrix.of_kind(kind) for kind in KINDS}
+    return combine([part if kind in one_way else both_ways(part) for kind, part in parts.items()])
 
 
 class PlacedRun(Struct, frozen=True):
@@ -121,6 +195,16 @@ class PlacedRun(Struct, frozen=True):
         """Traffic of one iteration."""
         gpus = self.fabric.sizing.gpus
         return plan_traffic(self.setting, self.timed, gpus, self.algorithm, self.levels)
+
+    @property
+    def parts(self) -> tuple[PoolRun, ...]:
+        """Its collectives, on all GPUs."""
+        uses = tuple(self.collectives())
+        return (PoolRun("", self.spec, self.fabric, self.levels, self.communication, uses),)
+
+    def wired(self, matrix: TrafficMatrix) -> TrafficMatrix:
+        """Its traffic as links take it."""
+        return self.parts[0].wired(matrix)
 
     def heading(self, what: str, *, timed: bool = True) -> Heading:
         """What an answer about the run says first; the time of its plan if that is ``timed``."""

@@ -11,7 +11,7 @@ from netplan.performance.serving.disaggregated import Pools
 from netplan.performance.serving.outcomes import ServingCase, ServingResult
 from netplan.performance.serving.rounds import Round, serving_round
 from netplan.questions.answers.served_plan import ServedPlan, serving_words
-from netplan.questions.setup.placed_run import TimedUse
+from netplan.questions.setup.placed_run import PoolRun, TimedUse
 from netplan.reports.sections import Heading
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
@@ -94,6 +94,16 @@ class ServedRun(Struct, frozen=True, eq=False):
     def matrix(self) -> TrafficMatrix:
         """Traffic of a round."""
         return self.round.matrix(self.fabric.sizing.gpus, self.algorithm)
+
+    @property
+    def parts(self) -> tuple[PoolRun, ...]:
+        """Its collectives, on all GPUs."""
+        uses = tuple(self.collectives())
+        return (PoolRun("", self.spec, self.fabric, self.levels, self.communication, uses),)
+
+    def wired(self, matrix: TrafficMatrix) -> TrafficMatrix:
+        """Its traffic as links take it."""
+        return self.parts[0].wired(matrix)
 
     def notes(self) -> Iterator[str]:
         """What of plan and fabric an answer about the traffic says."""
