@@ -32,6 +32,7 @@ from netplan.errors import InputError, piece
 from netplan.records import replace
 from netplan.simulation.fair_rates import FlowLinks, filled_rates
 from netplan.simulation.flow_classes import FlowClasses, flow_classes, trunks
+from netplan.units import GIGA
 
 GONE = 1e-9
 """A message has ended when this share of its bytes is left [1]."""
@@ -205,9 +206,10 @@ class _Run:
         if self.work > MOST_WORK * share:
             raise TooWideError(
                 f"{messages:,} messages share links so widely that every start and end changes the"
-                f" rates of many: about {self.work / share:,.2g} rates on links to find, where"
-                f" {MOST_WORK:,.0g} take half an hour: send fewer at a time, such as a part of the"
-                " file by start_us, or ask netplan loads --matrix which links are busy"
+                f" rates of many: about {self.work / share / GIGA:,.3g} billion to find, where"
+                f" {MOST_WORK / GIGA:,.2g} billion take half an hour: send fewer at a time, such as"
+                " a part of the file by start_us, or ask netplan loads --matrix FILE (columns"
+                " source,destination,bytes,kind) which links are busy"
             )
 
     def _is_current(self, end_s: float, number: int) -> bool:
