@@ -20,17 +20,26 @@ sizes give every phase c + d / g, and a split can be searched by them. Nothing e
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from msgspec import Struct, structs
+from msgspec import Meta, Struct, structs
 
 from netplan.documents import Document, read_yaml
-from netplan.errors import CatalogError, InfeasibleError, InputError
+from netplan.errors import CatalogError, InfeasibleError, InputError, NetplanError
 from netplan.performance.posttraining.schedules import of_two_sizes, scaled_phases
 from netplan.performance.posttraining.step import Pool, Step
 from netplan.questions.setup.post_training import PostRun
-from netplan.records import Entry, NonNegativeFloat, NonNegativeInt, PositiveInt, RecordError
+from netplan.records import (
+    Entry,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    RecordError,
+)
 from netplan.records import replace as changed
+from netplan.scenarios.parts import Whole
+from netplan.scenarios.post_training import LARGEST_GROUP, MOST_STALE
 
 SPREAD = 0.15
 """Share by which a step may be off its estimate by a run on the same pools, each way: assumed [1].
@@ -41,27 +50,29 @@ and fully async; rows of ``netplan verify``) [1]."""
 PHASES = ("rollout", "score", "train", "sync")
 """Phases that are measured, in the order of the tuples here."""
 ONE_OR_TWO = 2
+Several = Annotated[int, Meta(ge=1, le=LARGEST_GROUP)]
 
 
 class MeasuredRun(Entry, frozen=True, kw_only=True):
     """One run as measured: its phases, and its inputs where they are not those of the question."""
 
-    rollout_s: NonNegativeFloat
+    rollout_s: PositiveFloat
     score_s: NonNegativeFloat
-    train_s: NonNegativeFloat
+    train_s: PositiveFloat
     sync_s: NonNegativeFloat
     other_s: NonNegativeFloat | None = None
+    fabric: str | None = None
     gpus: PositiveInt | None = None
     rollout_gpus: NonNegativeInt | None = None
     score_gpus: NonNegativeInt | None = None
     colocated: bool | None = None
     fixed: dict[str, PositiveInt] | None = None
-    prompts: PositiveInt | None = None
-    group: PositiveInt | None = None
-    prompt_tokens: PositiveInt | None = None
+    prompts: Several | None = None
+    group: Several | None = None
+    prompt_tokens: Whole | None = None
     answer_tokens: str | float | None = None
-    staleness: NonNegativeFloat | None = None
-    updates: PositiveInt | None = None
+    staleness: Annotated[float, Meta(ge=0, le=MOST_STALE)] | None = None
+    updates: Annotated[int, Meta(ge=1, le=10_000)] | None = None
 
     @property
     def phases_s(self) -> tuple[float, ...]:
@@ -347,9 +358,11 @@ def measured_runs(run: PostRun, modelled: Callable[[PostRun], Modelled]) -> Meas
         }
         pools["staleness"] = 0.0 if inputs["colocated"] else job.staleness
         gpus = read.run.gpus or run.gpus
-        of_run = of_job = _asked(run, read, (gpus, inputs, ("measured", index)), modelled)
+        there = read.run.fabric or run.fabric
+        of_run = of_job = _asked(run, read, (there, gpus, inputs, ("measured", index)), modelled)
         if len(reads) == ONE_OR_TWO:
-            of_job = _asked(run, read, (gpus, pools, ("of the question", index)), modelled)
+            here = (run.fabric, gpus, pools, ("of the question", index))
+            of_job = _asked(run, read, here, modelled)
         references.append(Reference(read, of_run, of_job))
     _check_sizes(references)
     return MeasuredRuns(tuple(references))
@@ -390,11 +403,11 @@ def _inputs(run: PostRun, read: ReadRun) -> dict[str, Any]:
 def _asked(
     run: PostRun,
     read: ReadRun,
-    asked: tuple[int, dict[str, Any], tuple[str, int]],
+    asked: tuple[str, int, dict[str, Any], tuple[str, int]],
     modelled: Callable[[PostRun], Modelled],
 ) -> Modelled:
-    """What the model says of the job with other inputs; its searches are kept by a key."""
-    gpus, inputs, key = asked
+    """What the model says of the job elsewhere with other inputs; a key keeps its searches."""
+    fabric, gpus, inputs, key = asked
     scenario, job = run.asked.scenario, run.job
     cluster = structs.replace(scenario.cluster, gpus=gpus)
     workload = structs.replace(job, measured=None, **inputs)
@@ -405,12 +418,12 @@ def _asked(
     as_asked = structs.replace(workload, measured=job.measured, rollout_gpus=job.rollout_gpus)
     known = run.known if as_asked == job else run.known.setdefault(key, {})
     try:
-        return modelled(PostRun(other, run.reader, run.fabric, known))
+        return modelled(PostRun(other, run.reader, fabric, known))
     except InfeasibleError as error:
         raise InputError(
             f"{read.place}: the measured run has no plan: {error}: say by fixed: which it had"
         ) from None
-    except InputError as error:
+    except NetplanError as error:
         raise InputError(f"{read.place}: {error}") from None
 
 

@@ -33,7 +33,9 @@ runs:
 """
 
 
-def trained(text: str | None, folder: Path, gpus: int = 64, **inputs: object) -> PostTrained:
+def trained(
+    text: str | None, folder: Path, gpus: int = 64, fabric: str = "rail-optimized", **inputs: object
+) -> PostTrained:
     """The step of the job with a file of measured runs; or as the model has it."""
     if text is not None:
         path = folder / "run.yaml"
@@ -42,7 +44,7 @@ def trained(text: str | None, folder: Path, gpus: int = 64, **inputs: object) ->
     cluster = {"gpus": gpus, "accelerator": "h100-80gb", "switch": "qm9700"}
     question = Compare.on(Scenario.load({"cluster": cluster, "workload": JOB | inputs}))
     reader = CatalogReader(question.catalog, question.overrides)
-    return post_train(question, reader, "rail-optimized", {})
+    return post_train(question, reader, fabric, {})
 
 
 def test_a_run_of_the_same_inputs_is_repeated(tmp_path: Path) -> None:
@@ -78,6 +80,24 @@ def test_phases_of_other_work_are_scaled_by_measured_over_modelled(tmp_path: Pat
     assert measured.basis == "measured"
     assert measured.step.seconds == pytest.approx(expected_s)
     assert measured.step.seconds > 1.3 * 471.4  # twice the answers
+
+
+def test_a_run_on_another_fabric_is_scaled_to_this_one(tmp_path: Path) -> None:
+    """Copies over two HB domains decode 4 % faster on a torus of two dimensions."""
+    fixed = {"train.tensor": 8, "train.pipeline": 1, "rollout.tensor": 16}
+    here, there = (
+        trained(None, tmp_path, fabric=name, fixed=fixed).step.rollouts.seconds
+        for name in ("rail-optimized", "torus-2d")
+    )
+    assert here / there > 1.03
+    one_run = trained(f"{{fabric: torus-2d, {PHASES}}}", tmp_path, fixed=fixed).step
+    assert one_run.rollouts.seconds == pytest.approx(265 * here / there)
+    text = TWO.replace("{gpus", "{fabric: torus-2d, gpus")
+    assert trained(text, tmp_path, fabric="torus-2d", fixed=fixed).step.rollouts.seconds == (
+        pytest.approx(700 / 3)
+    )
+    two_runs = trained(text, tmp_path, fixed=fixed).step
+    assert two_runs.rollouts.seconds == pytest.approx(700 / 3 * here / there, rel=0.01)
 
 
 def test_states_that_leave_a_gpu_are_part_of_training(tmp_path: Path) -> None:
@@ -204,6 +224,13 @@ def test_all_faults_of_a_file_are_named_with_their_lines(tmp_path: Path) -> None
         (f"{{fixed: {{tensor: 8}}, {PHASES}}}", "train.tensor=8"),
         (f"{{colocated: true, rollout_gpus: 8, {PHASES}}}", "colocated"),
         ("- 1", "expected a mapping"),
+        (f"{{prompts: 2000000, {PHASES}}}", "less than or equal to 1000000"),
+        (f"{{staleness: 5000, {PHASES}}}", "less than or equal to 1000"),
+        (f"{{answer_tokens: long, {PHASES}}}", "no number of tokens"),
+        (f"{{fixed: {{train.tensors: 8}}, {PHASES}}}", "tensor"),
+        (f"{{gpus: 9000000, {PHASES}}}", "4,194,304"),
+        ("{rollout_s: 0, score_s: 0, train_s: 1, sync_s: 0}", "rollout_s: got 0"),
+        ("{rollout_s: .inf, score_s: 0, train_s: 1, sync_s: 0}", "rollout_s"),
     ],
 )
 def test_files_that_are_no_runs_are_refused(text: str, words: str, tmp_path: Path) -> None:
