@@ -11,7 +11,7 @@ from functools import partial
 from itertools import groupby
 from math import inf
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
@@ -58,6 +58,9 @@ from netplan.traffic.placement import Degrees, Placement
 from netplan.units import counted, si
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
+
+if TYPE_CHECKING:
+    from netplan.questions.answers.simulated_step_answer import SimulatedStepAnswer
 
 PUBLISHED_DEGREES = {"tensor", "data", "pipeline", "microbatch"}
 NOT_PUBLISHED = (
@@ -245,6 +248,8 @@ class Simulate(SimulationQuestion):
         """Place the run, and let it go."""
         require_least("hot", self.hot)
         require_least("seed", self.seed)
+        if self.reinforces:  # who asks about steps knows what is answered
+            return cast("SimulateAnswer", self._reinforced())
         if self.routing != "hashed" and not self.fail and not self.jitter:
             self.refuse({"seed"}, "paths that are not hashed, where no parts fail or have jitter")
         if self.sharing != "fluid" or self.routing != "hashed":
@@ -280,6 +285,21 @@ class Simulate(SimulationQuestion):
         except InfeasibleError:
             check_simulated(rules)  # another plan would lead nowhere
             raise
+
+    def _reinforced(self) -> "SimulatedStepAnswer":
+        """Steps of post-training: rollouts drawn, weights sent over links, what waits for what."""
+        from netplan.questions.answers.simulated_step_answer import SimulatedStepAnswer
+        from netplan.questions.setup.simulated_step import NOT_OF_STEPS, simulate_step
+
+        self.refuse(NOT_OF_STEPS | SPAN, "--workload post-training")
+        if self.routing != "hashed":
+            self.refuse({"connections"}, "weights on paths that are not hashed")
+        if self.sharing != "fluid":
+            self.refuse({"check_classes"}, "links that are booked, without --sharing fluid")
+        reader = CatalogReader(self.catalog, self.overrides)
+        simulated = simulate_step(self, reader)
+        inputs = self.inputs(hb_size=simulated.trained.domain, set=reader.replaced())
+        return SimulatedStepAnswer(inputs, simulated)
 
     def _corrected(self) -> SimulateAnswer:
         """Simulate the plan that search finds."""

@@ -58,16 +58,6 @@ class DrawnRollouts(Struct, frozen=True, eq=False):
         """Batches that were drawn [1]."""
         return len(self.seconds)
 
-    @property
-    def mean_s(self) -> float:
-        """Mean of the batches that steps have, until their last answer [s]."""
-        return float(self.seconds[self.batch].mean())
-
-    @property
-    def mean_stream_s(self) -> float:
-        """The same of their work where slots stay full [s]."""
-        return float(self.stream_s[self.batch].mean())
-
     def percentile_s(self, share: float) -> float:
         """What so many per cent of the batches do not exceed until their last answer [s]."""
         return float(np.percentile(self.seconds, share, method="inverted_cdf"))

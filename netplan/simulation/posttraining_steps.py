@@ -57,7 +57,8 @@ class SteppedRuns(Struct, frozen=True, eq=False):
     free
         When servers could begin: they have ended the batch before, and taken weights.
     begins, ends
-        Rollouts, from their begin to their last answer.
+        Rollouts, from their begin to their last answer; of batches that overlap the work of one
+        where slots are full, which ends with the batch.
     idle
         When the trainer could begin.
     starts, trained
@@ -151,9 +152,9 @@ def simulate_steps(
             begins[step] = np.maximum(behind, version)
             ends[step] = begins[step] + seconds
         else:  # it begins as soon as its weights allow, beside the batches before it
-            free[step] = version
-            begins[step] = version
+            free[step] = behind
             ends[step] = np.maximum(version + seconds, behind + stream_s[step])
+            begins[step] = ends[step] - stream_s[step]
         behind = ends[step] + stop_s
         idle[step] = busy
         starts[step] = np.maximum(busy, ends[step])
@@ -171,9 +172,7 @@ def _version(versions: list[Floats], number: float) -> Floats:
     return versions[low] if low == high else (1 - share) * versions[low] + share * versions[high]
 
 
-def bars_of(
-    runs: SteppedRuns, step: Step, stream_s: Floats | None = None, *, shown: int = SHOWN_STEPS
-) -> Iterator[Bar]:
+def bars_of(runs: SteppedRuns, step: Step, *, shown: int = SHOWN_STEPS) -> Iterator[Bar]:
     """What pools do in the first steps behind those that warm up, of the first run.
 
     Parameters
@@ -182,8 +181,6 @@ def bars_of(
         Simulated.
     step
         What a step is of: phases in a pool follow each other as in it.
-    stream_s
-        Work of the batches that overlap, shape (steps, draws); None where they do not [s].
     shown
         Steps [1].
 
@@ -194,27 +191,20 @@ def bars_of(
     """
     rolls: Role = "all" if step.colocated else "rollout"
     first, last = runs.warm, min(runs.warm + shown, len(runs.sent))
-    zero_s = _zero_s(runs, first, stream_s)
+    zero_s = float(min(runs.begins[first, 0], runs.starts[first, 0]))
     sync_s = float(runs.sent[first, 0] - runs.trained[first, 0])
     in_turn = step.mode == "sync"
     for number in range(first, last):
-        begin, end = float(runs.begins[number, 0]), float(runs.ends[number, 0])
-        if stream_s is not None:  # since the batch before, with its rollouts already under way
-            begin = max(begin, float(runs.ends[number - 1, 0]) + sync_s)
-            begin = min(begin, end - min(end - begin, float(stream_s[number, 0])))
-        elif runs.begins[number, 0] > runs.free[number, 0] and not in_turn:
-            free = float(runs.free[number, 0])
-            yield Bar("wait", rolls, number, free - zero_s, begin - free, WEIGHTS)
-        yield Bar("rollout", rolls, number, begin - zero_s, end - begin)
+        free, begin, end = (
+            float(times[number, 0]) - zero_s for times in (runs.free, runs.begins, runs.ends)
+        )
+        if begin > free and not in_turn and number > first:
+            yield Bar("wait", rolls, number, free, begin - free, WEIGHTS)
+        if end > begin:
+            yield Bar("rollout", rolls, number, begin, end - begin)
         if sync_s and not in_turn:
-            yield Bar("sync", rolls, number, end - zero_s, sync_s)
+            yield Bar("sync", rolls, number, end, sync_s)
         yield from _of_trainer(runs, step, number, zero_s, sync_s)
-
-
-def _zero_s(runs: SteppedRuns, first: int, stream_s: Floats | None) -> float:
-    """Where the timeline begins: with the first bar that it shows [s]."""
-    rollout = runs.begins[first, 0] if stream_s is None else runs.ends[first - 1, 0]
-    return float(min(rollout, runs.starts[first, 0]))
 
 
 def _of_trainer(
@@ -224,7 +214,7 @@ def _of_trainer(
     both: Role = "all" if step.colocated else "trainer"
     in_turn = step.mode == "sync"
     start, idle = float(runs.starts[number, 0]), float(runs.idle[number, 0])
-    if start > idle and not in_turn:
+    if start > idle and not in_turn and number > runs.warm:
         yield Bar("wait", both, number, idle - zero_s, start - idle, ANSWERS)
     now = start - zero_s
     apart_s = step.apart_score_s + step.rule_s

@@ -125,7 +125,7 @@ def test_bars_of_a_lane_follow_each_other(staleness: int) -> None:
     rollouts = rng.uniform(80, 120, (40, 1))
     streams = 0.9 * rollouts if staleness > 1 else None
     runs = simulate_steps(rollouts, 70.0, 5.0, staleness=staleness, stream_s=streams)
-    bars = list(bars_of(runs, step, streams))
+    bars = list(bars_of(runs, step))
     assert {bar.step for bar in bars} == {20, 21, 22, 23}
     for role in ("rollout", "trainer"):
         lane = sorted(
@@ -133,12 +133,27 @@ def test_bars_of_a_lane_follow_each_other(staleness: int) -> None:
         )
         gaps = [begin - end for (_, end), (begin, _) in pairwise(lane)]
         assert min(gaps) > -1e-9
-        if staleness == 1:  # what is no work is a wait
+        if staleness:  # what is no work is a wait
             assert max(gaps) < 1e-9
     trained = [bar.seconds for bar in bars if bar.name == "train"]
     assert trained == [50.0] * 4
-    waits = {bar.waits_for for bar in bars if bar.name == "wait"}
-    assert waits == (set() if staleness == 0 else {"answers"})
+    waits = {(bar.pool, bar.waits_for) for bar in bars if bar.name == "wait"}
+    assert waits == (set() if staleness == 0 else {("trainer", "answers")})
+
+
+def test_servers_wait_for_weights_where_versions_bind() -> None:
+    """300 s for a batch, 70 s of the trainer and 5 s of sending: 375 s for three versions."""
+    step = _step(1)
+    rollouts = np.full((41, 1), 300.0)
+    streams = np.full((41, 1), 60.0)
+    runs = simulate_steps(rollouts, 70.0, 5.0, staleness=2, stream_s=streams)
+    servers_s, trainer_s = runs.waits_s
+    # Of 125 s a step servers work 60 s and take weights for 5 s; the trainer works 70 s.
+    assert runs.means_s[0] == pytest.approx(125.0)
+    assert servers_s == pytest.approx(60.0)
+    assert trainer_s == pytest.approx(50.0)
+    waits = {bar.waits_for for bar in bars_of(runs, step, shown=6) if bar.pool == "rollout"}
+    assert "weights" in waits
 
 
 def test_a_round_has_its_pace() -> None:

@@ -187,8 +187,10 @@ class PostTrainingFaultsAnswer(Answer):
     def sections(self) -> Iterator[show.Section]:
         """Heading, verdict, fabrics, what was asked for, years of pools, single failures, notes."""
         yield self._heading()
-        for line in self._lines():
-            yield show.Paragraph(line, "strong")
+        first, *others = self._lines()
+        yield show.Paragraph(first, "strong")
+        for line in others:
+            yield show.Paragraph(line)
         yield show.Table("fabrics", FABRICS, self.fabrics, "Steps over the years", STEPS_LEGEND)
         title = f"Failed together: {' '.join(self.inputs['fail'])}"
         if asked := self._asked_rows():
