@@ -171,6 +171,8 @@ WORKLOAD = "workload"
 
 BEST = "top"
 """Input that says how many answers are wanted: a point is the best one."""
+POST_TRAINING = "post-training"
+"""The workload that has one answer, a step."""
 
 BILL = "cost"
 """The question that gives the bill of a point."""
@@ -318,7 +320,7 @@ def question_inputs(
 def usual_scenario(ask: str, scenario: str | Scenario, catalog: str | None = None) -> Scenario:
     """The scenario that a question is about: of its kind of workload, with a user's defaults."""
     question, base = question_of(ask), Scenario.load(scenario, catalog)
-    base = base.running(question.workload or base.kind)
+    base = base.running(base.kind if question.takes(base.kind) else question.workload)
     usual = usual_values(question.command, [*places(base.kind)], catalog)
     replaced = {key: value for key, value in base.set.items() if key.partition(".")[0] in PARTS}
     return base.replace(**usual).replace(**replaced)
@@ -564,7 +566,7 @@ def answer(
     """
     data = _ask(ask, inputs, catalog, scenario, several=several)
     key = ASKED[ask].rows
-    rows = data[key] if key else []
+    rows = data.get(key, []) if key else []  # a step of post-training has no list
     alone = len(rows) == 1 or (rows and key != FABRICS)
     return {**data, **rows[0]} if alone else data
 
@@ -609,7 +611,7 @@ def _given(ask: str, inputs: Mapping[str, Scalar], base: Scenario) -> dict[str, 
     given |= entries
     if overrides:
         given["overrides"] = overrides
-    if BEST in known:
+    if BEST in known and base.kind != POST_TRAINING:
         given.setdefault(BEST, 1)
     if FABRIC in given and FABRIC not in question_of(ask).reads:
         given[FABRICS] = given.pop(FABRIC)

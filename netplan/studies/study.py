@@ -31,6 +31,9 @@ from netplan.studies.grid import Grid, StudyAxis, make_grid
 from netplan.studies.lower_bounds import LOWER_BOUNDS, counts_money, lower_bounds
 from netplan.studies.points import Point
 
+DOES = {"training": "trains", "serving": "serves", "post-training": "does post-training"}
+"""What a scenario does, by its kind of workload."""
+
 
 def on_scenario(
     spec: StudyDefinition, scenario: str | Path | Scenario, catalog: str | None = None
@@ -64,12 +67,15 @@ def on_scenario(
     ([(('llama-3-405b',),), ((2048,),), ((16384,),)], 'hb_size', {'accelerator': 'h100-80gb'})
     """
     given = Scenario.load(scenario, catalog)
-    does, other = ("trains", "serving") if given.kind == "training" else ("serves", "training")
-    foreign = places(other).keys() - places(given.kind).keys()
+    question = questions.question_of(spec.ask)
+    about = questions.usual_scenario(spec.ask, questions.base_of(spec, catalog), catalog).kind
+    foreign = places(about).keys() - places(given.kind).keys()
     sets_other = not foreign.isdisjoint((*spec.inputs, *spec.axis_names))
-    if questions.question_of(spec.ask).workload == other or sets_other:
+    of_one = bool(question.workload) and about != given.kind
+    if not question.takes(given.kind) or sets_other or of_one:
         raise InputError(
-            f"{given.name} {does}, and study {spec.name} is about {other}: give one of {other}"
+            f"{given.name} {DOES[given.kind]}, and study {spec.name} is about {about}: give one of"
+            f" {about}"
         )
     mine = questions.usual_scenario(spec.ask, given, catalog)
     fields = places(mine.kind)

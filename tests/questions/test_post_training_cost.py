@@ -1,6 +1,7 @@
 """What a step of post-training costs: worked by hand, of all GPUs held, by their own price."""
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -236,7 +237,8 @@ def test_gear_of_a_domain_pays_up_to_what_it_saves() -> None:
 
 def test_details_weigh_oversubscriptions_and_domains() -> None:
     answer = compare(SHIPPED, gpus=256, rollout_gpus=128, fabrics=("fat-tree",))
-    weighed = answer.to_dict()["step_pays"]
+    assert answer.pays is not None
+    weighed: list[dict[str, Any]] = [group.to_dict() for group in answer.pays()]
     assert [group["by"] for group in weighed] == ["oversubscription", "hb-size"]
     assert [case["label"] for case in weighed[0]["cases"]] == ["1", "2", "4"]
     assert [case["hb_size"] for case in weighed[1]["cases"]] == [8, 72]

@@ -17,6 +17,11 @@ title: Our hall
 cluster: {gpus: 256, accelerator: h100-80gb, radix: 64}
 workload: {model: llama-3-8b, batch: 1/gpu}
 """
+POST_TRAINED = """\
+name: own
+cluster: {gpus: 64, accelerator: h100-80gb}
+workload: {kind: post-training, model: llama-3.1-8b}
+"""
 SERVED = """\
 cluster: {gpus: 64, accelerator: h200, radix: 64}
 workload: {kind: serving, model: llama-3.1-70b, precision: fp8, prompt: 512, output: 128}
@@ -91,7 +96,8 @@ def test_its_store_is_not_that_of_the_plain_run(
 def test_every_shipped_study_can_be_of_one_s_own(name: str, tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     serves = STUDIES.load(name).ask == "serving"
-    path.write_text(SERVED if serves else MINE, encoding="utf-8")
+    text = POST_TRAINED if name == "post-training-sync" else MINE
+    path.write_text(SERVED if serves else text, encoding="utf-8")
     made = Study.load(name, scenario=path)
     assert made.base.name == "own"
     kept = {*STUDIES.load(name).axis_names} & {*made.spec.axis_names}

@@ -115,7 +115,6 @@ class Comparison(Answer):
             by_hb_size=[row.to_dict() for row in self.by_hb_size],
             price_cliffs=[asdict(cliff) for cliff in self.price_cliffs],
             **({"forwarding": forwarded.to_dict()} if forwarded else {}),
-            **({"step_pays": [case.to_dict() for case in self.pays()]} if self.pays else {}),
             **({"power_budget": self.budget.to_dict(self.rows)} if self.budget else {}),
         )
 
