@@ -280,7 +280,7 @@ class Diff(Question[DiffAnswer]):
             row=priced_row(spec, bill, books),
         )
         if self.timing:
-            side = self._timed(side, reader) if self.trains else self._served(side, reader, books)
+            side = self._run(side, reader, books)
         if self.goodput:
             return replace(side, goodput=self._goodput(reader))
         self.refuse(FAILING | {"spare_domains"}, "a diff without --goodput")
@@ -314,6 +314,25 @@ class Diff(Question[DiffAnswer]):
             ),
         )
 
+    def _run(self, side: Side, reader: CatalogReader, books: BillBooks) -> Side:
+        """How it trains, serves, or does a step of post-training."""
+        if self.trains:
+            return self._timed(side, reader)
+        if self.reinforces:
+            return self._stepped(side, reader, books)
+        return self._served(side, reader, books)
+
+    def _stepped(self, side: Side, reader: CatalogReader, books: BillBooks) -> Side:
+        """What a step of post-training takes and costs, by its best pools."""
+        from netplan.questions.money.step_cost import Stepped, StepPrice, step_terms
+        from netplan.questions.setup.post_training_step import post_train
+
+        trained = post_train(self, reader, self.cluster.fabric)
+        terms = step_terms(self, reader, books.prices, side.currency)
+        stepped = Stepped(trained, StepPrice.of(trained, side.bill, terms))
+        row = replace(side.row, stepped=stepped, notes=(*side.row.notes, *trained.notes))
+        return replace(side, row=row, model=reader.load(MODELS, self.scenario.workload.model).title)
+
     def _served(self, side: Side, reader: CatalogReader, books: BillBooks) -> Side:
         """How it serves by its best plan."""
         from netplan.questions.money.token_cost import Served
@@ -332,7 +351,9 @@ class Diff(Question[DiffAnswer]):
         from netplan.questions.faults import Faults
 
         if not self.trains:
-            raise InputError("--goodput is of a training run: leave it out under serving")
+            raise InputError(
+                f"--goodput is of a training run: leave it out under {self.scenario.kind}"
+            )
         reader.load(FAILURE_BOOKS, self.books.failures)
         reader.load(RECOVERY_PRESETS, self.training.checkpoints.recovery)
         reader.replaced()

@@ -12,6 +12,7 @@ from netplan.procurement.report import procurement
 from netplan.questions.answers.compare_cases import ComparisonCases
 from netplan.questions.compare import Compare, compare
 from netplan.questions.cost import cost
+from netplan.questions.diff import diff
 from netplan.questions.money.step_cost import (
     Stepped,
     StepPrice,
@@ -283,3 +284,24 @@ def test_report_without_times_has_no_step() -> None:
     report = procurement(SHIPPED, timing=False)
     assert report.step is None
     assert "The step" not in report.html()
+
+
+def test_two_sides_have_the_steps_and_prices_of_their_own() -> None:
+    answer = diff(SHIPPED, b={"staleness": 2})
+    totals = answer.to_dict()["totals"]
+    (now,) = compare(SHIPPED, fabrics=(FABRIC,)).rows
+    (later,) = compare(SHIPPED, fabrics=(FABRIC,), staleness=2).rows
+    for name in ("step_s", "sync_s", "usd_per_step", "usd_per_run", "tokens_per_s_per_gpu"):
+        assert totals[name]["a"] == pytest.approx(now.to_dict()[name], rel=1e-12)
+        assert totals[name]["b"] == pytest.approx(later.to_dict()[name], rel=1e-12)
+    more = totals["step_s"]["b"] / totals["step_s"]["a"] - 1
+    assert f"{100 * more:+.1f} % step" in answer.sentence
+
+
+def test_steps_that_bounds_do_not_tell_apart_say_so() -> None:
+    answer = diff(
+        SHIPPED, b={"accelerator": "h200"}
+    )  # 15 % sooner, in the range of what is printed
+    assert "which bounds do not tell apart" in answer.sentence
+    with pytest.raises(InputError, match="leave it out under post-training"):
+        diff(SHIPPED, b={"staleness": 2}, goodput=True)

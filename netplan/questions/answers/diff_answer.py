@@ -27,8 +27,11 @@ from netplan.questions.answers.diff_sides import (
     not_ranked_words,
     pace_of,
     served_words,
+    step_price,
+    step_words,
     token_cost,
 )
+from netplan.questions.answers.post_training_words import least
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
@@ -36,9 +39,9 @@ from netplan.reports.escape import short
 from netplan.reports.quantities import DASH, Quantity, Scale
 from netplan.reports.screen import WIDTH, Screen, fitting
 from netplan.reports.terminal import part_count
-from netplan.units import MILLI, power_scale
+from netplan.units import MILLI, power_scale, si
 
-GIVE_WAY = ("TPOT, ms", "TTFT, ms", "MFU", "  low to high")
+GIVE_WAY = ("Tokens/s/GPU", "TPOT, ms", "TTFT, ms", "MFU", "  low to high")
 """Figures that a screen leaves to ``--details`` where it has no room for all."""
 MOST_ITEM = 34
 """Letters of what a line is that a screen shows [1]."""
@@ -122,8 +125,21 @@ class DiffAnswer(Answer):
             for name in ("tokens_per_s", "ttft_s", "tpot_s"):
                 yield name, (getattr(plans[0], name, None), getattr(plans[1], name, None))
             yield "cost_per_million_tokens", (token_cost(a), token_cost(b))
+        yield from self._step_values()
         if a.goodput or b.goodput:
             yield "goodput", (getattr(a.goodput, "value", None), getattr(b.goodput, "value", None))
+
+    def _step_values(self) -> Iterator[tuple[str, tuple[float | None, float | None]]]:
+        """Figures of steps of post-training, and what they cost."""
+        steps = [side.row.stepped for side in (self.a, self.b)]
+        if not any(steps):
+            return
+        for name in ("step_s", "sync_s", "tokens_per_s_per_gpu"):
+            values = [step.facts[name] if step else None for step in steps]
+            yield name, (values[0], values[1])
+        for name in ("usd_per_step", "usd_per_run"):
+            costs = [getattr(step.price, name) if step else None for step in steps]
+            yield name, (costs[0], costs[1])
 
     @property
     def pace(self) -> Pace | None:
@@ -148,7 +164,8 @@ class DiffAnswer(Answer):
         gear = self.b.bill.gear - self.a.bill.gear
         if abs(gear) >= CENT and not any(side.bill.gear_counted for side in sides):
             money += f", gear inside HB domains {signed(gear)} beside it"
-        words = (money, pace.words if pace is not None else absent, served_words(*sides))
+        runs = (served_words(*sides), step_words(*sides))
+        words = (money, pace.words if pace is not None else absent, *runs)
         text = f"{self.b.short} instead of {self.a.short}: {', '.join(filter(None, words))}"
         if share := self._share_words():
             text += f"; {share}"
@@ -302,6 +319,7 @@ class DiffAnswer(Answer):
         yield from self._power_rows()
         yield from self._time_rows()
         yield from self._served_rows()
+        yield from self._step_rows()
         first, second = self.a.goodput, self.b.goodput
         if first is not None and second is not None:
             difference = second.value - first.value
@@ -395,6 +413,22 @@ class DiffAnswer(Answer):
             yield Shown(title, _number(times[0], ",.4g"), _number(times[1], ",.4g"))
         costs = [_number(token_cost(side), ",.3g") for side in (self.a, self.b)]
         yield Shown(f"{self.currency}/M tokens", costs[0], costs[1])
+
+    def _step_rows(self) -> Iterator[Shown]:
+        steps = [side.row.stepped for side in (self.a, self.b)]
+        if not any(steps):
+            return
+        apart = step_words(self.a, self.b).removesuffix(" step")
+        times = [least(step.trained) if step else DASH for step in steps]
+        yield Shown("Step", times[0], times[1], apart.partition(" step")[0])
+        syncs = [si(step.facts["sync_s"], "s") if step else DASH for step in steps]
+        yield Shown("New weights", syncs[0], syncs[1])
+        rates = [step.facts["tokens_per_s_per_gpu"] if step else None for step in steps]
+        yield Shown("Tokens/s/GPU", _number(rates[0], ",.0f"), _number(rates[1], ",.0f"))
+        costs = [step_price(side) for side in (self.a, self.b)]
+        share = f"{100 * (costs[1] / costs[0] - 1):+.1f} %" if costs[0] and costs[1] else ""
+        texts = [_number(cost, ",.4g") for cost in costs]
+        yield Shown(f"{self.currency}/step", texts[0], texts[1], share)
 
     def _screen_lines(self, most: int) -> show.Table[tuple[str, ...]]:
         """So many lines that differ, the others summed up."""

@@ -247,6 +247,50 @@ def served_words(first: Side, second: Side) -> str:
     return f"{100 * more:+.1f} % tokens a second"
 
 
+def step_words(first: Side, second: Side) -> str:
+    """How much longer a step of post-training is on the second side; empty where nothing says it.
+
+    Parameters
+    ----------
+    first, second
+        The two sides.
+
+    Returns
+    -------
+    str
+        Such as ``+12.0 % step``. Steps that are bounds are not told apart where one, as long as
+        printed steps are at least, is below the other as long as they are at most.
+    """
+    step_a, step_b = first.row.stepped, second.row.stepped
+    if step_a is None or step_b is None or first.model != second.model:
+        return ""
+    more = step_b.step_s / step_a.step_s - 1
+    if abs(more) < AS_FAST:
+        return "as long a step"
+    low, high = step_a.printed
+    near = max(1 + more, 1 / (1 + more)) < high / low
+    network_alone = step_a.job == step_b.job
+    untold = ", which bounds do not tell apart" if near and not network_alone else ""
+    return f"{100 * more:+.1f} % step{untold}"
+
+
+def step_price(side: Side) -> float | None:
+    """Price of a step of post-training; None without one [currency].
+
+    Parameters
+    ----------
+    side
+        One of the two.
+
+    Returns
+    -------
+    float or None
+        At base prices.
+    """
+    step = side.row.stepped.price.step if side.row.stepped else None
+    return step.total.base if step else None
+
+
 def token_cost(side: Side) -> float | None:
     """Price of a million tokens; None where it does not serve, or no price is known [currency].
 

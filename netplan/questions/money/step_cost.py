@@ -370,6 +370,12 @@ class Stepped(Struct, frozen=True):
         return self.trained.step.seconds
 
     @property
+    def job(self) -> tuple[object, ...]:
+        """What is done, by which GPUs: the same of steps that differ by their network alone."""
+        run = self.trained.run
+        return run.job, tuple((pool.gpus, pool.accelerator) for pool in self.trained.pools)
+
+    @property
     def bound(self) -> bool:
         """Whether that is a bound from below."""
         return self.trained.basis == "bound"
