@@ -137,7 +137,8 @@ def stages_of_layers(
     interleave
         Parts of the model that a stage has, which go round [1].
     counts
-        Layers of every such part; an even share if empty, of which the ends get least [1].
+        Layers of every such part; an even share if empty, of which the ends get least: none where
+        embedding and head are parts of their own [1].
 
     Returns
     -------
@@ -147,7 +148,7 @@ def stages_of_layers(
     Raises
     ------
     InputError
-        If a part has no layer, or the layers of all are others.
+        If a part is given no layer, or the layers of all are others.
 
     Examples
     --------
@@ -155,6 +156,8 @@ def stages_of_layers(
     [0, 0, 1, 1, 1, 2, 2]
     >>> stages_of_layers(8, 2, interleave=2).tolist()
     [0, 0, 1, 1, 0, 0, 1, 1]
+    >>> stages_of_layers(6, 2, interleave=4).tolist()  # embedding and head beside them
+    [1, 0, 1, 0, 1, 0]
     """
     parts = stages * interleave
     whole, rest = divmod(layers, parts)
@@ -162,7 +165,8 @@ def stages_of_layers(
     even = [whole + (1 <= part <= inner) for part in range(parts)]
     even[0] += rest > inner
     sizes = list(counts) or even
-    if len(sizes) != parts or min(sizes) < 1 or sum(sizes) != layers:
+    filled = sizes if counts or layers >= parts else sizes[1:-1]
+    if len(sizes) != parts or min(filled, default=1) < 1 or sum(sizes) != layers:
         raise InputError(
             f"{stages} stages of {interleave} parts with {layers} layers get {sizes}: give every"
             " part at least one, and all layers to them"
