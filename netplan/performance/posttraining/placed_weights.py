@@ -138,7 +138,7 @@ def stages_of_layers(
         Parts of the model that a stage has, which go round [1].
     counts
         Layers of every such part; an even share if empty, of which the ends get least: none where
-        embedding and head are parts of their own [1].
+        there are more parts than layers, as embedding and head are parts, too [1].
 
     Returns
     -------
@@ -165,8 +165,8 @@ def stages_of_layers(
     even = [whole + (1 <= part <= inner) for part in range(parts)]
     even[0] += rest > inner
     sizes = list(counts) or even
-    filled = sizes if counts or layers >= parts else sizes[1:-1]
-    if len(sizes) != parts or min(filled, default=1) < 1 or sum(sizes) != layers:
+    empty = bool(counts) and min(sizes) < 1
+    if len(sizes) != parts or empty or sum(sizes) != layers:
         raise InputError(
             f"{stages} stages of {interleave} parts with {layers} layers get {sizes}: give every"
             " part at least one, and all layers to them"
