@@ -318,6 +318,8 @@ class PostTraining(Training, frozen=True, kw_only=True, tag_field="kind", tag="p
         for name in ("answer_tokens", "sync_rate"):
             if isinstance(number := getattr(self, name), (int, float)):
                 structs.force_setattr(self, name, f"{number:.15g}")
+        if self.measured is not None:  # a command line gives paths, which JSON has none of
+            structs.force_setattr(self, "measured", str(self.measured))
         read_with(read_sync, self.sync)
         for text in self.score:
             if self.score != ("none",):

@@ -182,7 +182,7 @@ class PostTrainingFaultsAnswer(Answer):
     def in_a_line(self) -> str:
         """Steps of a day."""
         days = between([fabric.steps_per_day for fabric in self.fabrics])
-        return f"at most {days} steps a day"
+        return f"{'at most' if self._least else 'about'} {days} steps a day"
 
     def sections(self) -> Iterator[show.Section]:
         """Heading, verdict, fabrics, what was asked for, years of pools, single failures, notes."""
@@ -203,6 +203,11 @@ class PostTrainingFaultsAnswer(Answer):
             yield show.Table("failures", FAILURES, rows, f"{fabric.name}: one part failed", legend)
         yield show.Notes.of(self._notes(), "all fabrics")
 
+    @property
+    def _least(self) -> str:
+        """What stands before the time of a step: a bound unless it was measured."""
+        return "at least " if self.fabrics[0].trained.spread is None else ""
+
     def _asked_rows(self) -> list[FailureRow]:
         """What the failures that were asked for do, by fabric and pool."""
         return [
@@ -222,11 +227,14 @@ class PostTrainingFaultsAnswer(Answer):
 
     def _lines(self) -> Iterator[str]:
         """Steps of a day, what stops which pool, the worst part of each."""
+        least = self._least
         for failure in self.fabrics[0].asked:
-            yield f"{' '.join(self.inputs['fail'])} in pool {failure.pool}: {_does(failure)}."
+            does = _does(failure, least)
+            yield f"{' '.join(self.inputs['fail'])} in pool {failure.pool}: {does}."
         days = between([fabric.steps_per_day for fabric in self.fabrics])
         share = between([PERCENT * fabric.steps_share for fabric in self.fabrics], ".2f")
-        yield f"At most {days} steps a day, {share} % of those without failures."
+        most = "At most" if least else "About"
+        yield f"{most} {days} steps a day, {share} % of those without failures."
         stops = [row.trainer_stops for row in self.fabrics if row.trainer_stops is not None]
         copies = [row.copies_stopped for row in self.fabrics if row.copies_stopped is not None]
         both = self.fabrics[0].trained.run.job.colocated
@@ -255,7 +263,7 @@ class PostTrainingFaultsAnswer(Answer):
         fabric, worst = max(rows, key=lambda row: row[1].step_s or float("inf"))
         part = PARTS.get(worst.kind, f"a part of kind {worst.kind}")
         on = f" of {fabric.name}" if len(self.fabrics) > 1 else ""
-        yield f"Worst single part of pool {pool}: {part}{on}: {_does(worst)}."
+        yield f"Worst single part of pool {pool}: {part}{on}: {_does(worst, self._least)}."
 
     def _remarks(self) -> Iterator[str]:
         """Spares, and fabrics that are not there."""
@@ -275,8 +283,8 @@ class PostTrainingFaultsAnswer(Answer):
             yield fabric.name, (EACH_ALONE, *missing, *left, *fabric.notes)
 
 
-def _does(failure: PoolFailure) -> str:
-    """What a failure does, in words."""
+def _does(failure: PoolFailure, least: str) -> str:
+    """What a failure does, in words; steps of a bound take at ``least`` what is said."""
     parts = []
     if failure.copies_lost:
         verb = "stop" if failure.copies_lost > 1 else "stops"
@@ -284,7 +292,7 @@ def _does(failure: PoolFailure) -> str:
     if failure.step_s is None:
         parts.append("no step is made until it is repaired")
     else:
-        parts.append(f"steps of at least {si(failure.step_s, 's', 4)} until it is repaired")
+        parts.append(f"steps of {least}{si(failure.step_s, 's', 4)} until it is repaired")
     if failure.lost_s:
         parts.append(f"{si(failure.lost_s, 's')} are lost once")
     return ", ".join(parts)
