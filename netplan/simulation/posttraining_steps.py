@@ -30,6 +30,9 @@ from netplan.performance.posttraining.step import Role, Step
 SHOWN_STEPS = 4
 """Steps that a timeline has [1]."""
 
+SOON = 1e-12
+"""Share of all time that a mean wait is nothing below [1]."""
+
 WEIGHTS = "weights"
 """What a lane waits for: new weights."""
 ANSWERS = "answers"
@@ -92,9 +95,14 @@ class SteppedRuns(Struct, frozen=True, eq=False):
     @property
     def waits_s(self) -> tuple[float, float]:
         """Mean wait of a step, of servers for weights and of the trainer for answers [s]."""
+        least_s = SOON * float(self.sent[-1].max())  # below it is what sums are off by
         servers = (self.begins - self.free)[self.warm :]
         trainer = (self.starts - self.idle)[self.warm :]
-        return float(servers.mean()), float(trainer.mean())
+        servers_s, trainer_s = float(servers.mean()), float(trainer.mean())
+        return (
+            servers_s if servers_s > least_s else 0.0,
+            trainer_s if trainer_s > least_s else 0.0,
+        )
 
 
 def simulate_steps(

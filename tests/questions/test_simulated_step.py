@@ -43,7 +43,6 @@ def test_answers_of_one_length_take_the_closed_form(staleness: float) -> None:
         (GRPO, {"sync": "full"}),
         (GRPO, {"sync": "relay"}),
         (GRPO, {"sync": "delta:0.02"}),
-        (GRPO, {"colocated": True, "rollout_gpus": 0, "staleness": 0}),
         (MOE, {}),
     ],
 )
@@ -53,13 +52,29 @@ def test_links_carry_the_bytes_of_the_formula(scenario: str, values: dict[str, o
     assert sent is not None
     assert sync is not None
     assert sent.total_bytes == pytest.approx(sync.sent.total, rel=1e-9)
-    if "colocated" not in values:  # whose formula asks of plans alone if they leave a domain
-        assert sent.network_bytes == pytest.approx(sync.sent.network, rel=1e-9)
+    assert sent.network_bytes == pytest.approx(sync.sent.network, rel=1e-9)
     # What enters a domain has not to come over its links inside, as the formula has it for all.
     assert sent.wire_s > 0.9 * sync.bound_s
     assert simulated.step.sync_s >= sync.bound_s
     assert sent.hot
     assert sent.hot[0].busy_s <= sent.wire_s * (1 + 1e-9)
+
+
+def test_colocated_pools_hand_on_what_the_formula_says() -> None:
+    """Over links where their bytes are those of the formula, else for its least time."""
+    simulated = _simulated(colocated=True, rollout_gpus=0, staleness=0)
+    sent, sync = simulated.sent, simulated.trained.sync
+    assert sync is not None
+    if sent is None:
+        assert simulated.step.sync_s == sync.seconds
+        assert "least time" in simulated.notes[0]
+    else:
+        assert sent.total_bytes == pytest.approx(sync.sent.total, rel=1e-9)
+    assert simulated.mean_s == pytest.approx(simulated.of_means_s, rel=1e-9)
+    (pool,) = simulated.trained.pools
+    assert simulated.busy_share(pool.role) == pytest.approx(
+        1 - simulated.step.sync_s / simulated.mean_s, rel=1e-6
+    )
 
 
 def test_differing_batches_make_steps_longer_than_their_means() -> None:

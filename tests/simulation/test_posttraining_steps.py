@@ -156,5 +156,14 @@ def test_servers_wait_for_weights_where_versions_bind() -> None:
     assert "weights" in waits
 
 
+def test_no_pool_waits_for_what_sums_are_off_by() -> None:
+    """Streams of 0.1 s whose ends are sums: servers never wait, and no wait is below 0."""
+    streams = np.full((60, 2), 0.1)
+    runs = simulate_steps(3 * streams, 0.05, 0.01, staleness=50, stream_s=streams)
+    servers_s, trainer_s = runs.waits_s
+    assert servers_s == 0
+    assert trainer_s == pytest.approx(0.05)
+
+
 def test_a_round_has_its_pace() -> None:
     assert RoundTime(0.01, 0.001).at(3.0).seconds(10) == pytest.approx(0.06)

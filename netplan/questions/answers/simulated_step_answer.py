@@ -174,7 +174,8 @@ class SimulatedStepAnswer(Answer):
         trained = self.simulated.trained
         inputs = self.inputs
         where = f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}"
-        links = f"routing {inputs['routing']}, links {inputs.get('sharing', 'booked')}"
+        shared = "fluid" in inputs.get("sharing", "") or inputs["routing"] == "hashed"
+        links = f"routing {inputs['routing']}, links {'shared' if shared else 'booked'}"
         return Heading(
             f"Simulated: a{job_words(trained)[1:]}",
             (

@@ -30,6 +30,7 @@ from netplan.questions.setup.contention import rates_of, round_on
 from netplan.questions.setup.degraded_links import slow_parts
 from netplan.questions.setup.post_training import ServerPool, Trainer
 from netplan.questions.setup.post_training_links import (
+    SAME,
     PoolPlaces,
     SyncWay,
     network_sizing,
@@ -57,6 +58,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.flow_paths import PathRouter, Way
 from netplan.traffic.matrix import TrafficMatrix, combine
+from netplan.traffic.statistics import hb_share
 
 NOT_OF_STEPS = frozenset(
     {"jobs", "inference", "placement", "groups", "full", "jitter", "fail", "contention", "graph"}
@@ -343,22 +345,24 @@ def _sent(
             notes.append("Weights are too many flows to share links: the busiest one is told.")
         return book_matrix(fabric, matrix)
 
-    matrix = _matrix(trained, sync, places, graph.hb_size)
+    domain = graph.hb_size
+    matrix = _matrix(trained, sync, places, domain)
+    crossing = (1 - hb_share(matrix, domain)) * matrix.total_bytes
+    if run.job.colocated and abs(crossing - sync.sent.network) > SAME * sync.sent.total:
+        return None, ["Which GPUs hand weights on is not known: these take their least time."]
     contention = send(matrix)
     wire_s, alone_s = contention.time_s, contention.alone_s
     if sync.kind == "delta":  # whole copies between deltas
-        whole = _matrix(trained, replace(sync, kind="sharded", changed=1.0), places, graph.hb_size)
+        whole = _matrix(trained, replace(sync, kind="sharded", changed=1.0), places, domain)
         between, anchor = send(whole), run.job.anchor
         wire_s = anchored_bytes(wire_s, between.time_s, anchor)
         alone_s = anchored_bytes(alone_s, between.alone_s, anchor)
-    domain = graph.hb_size
-    listed = matrix.of_kind("sync").listed()
-    crosses = listed.source // domain != listed.destination // domain
+    only = matrix.of_kind("sync")
     return SentWeights(
         wire_s=wire_s,
         alone_s=alone_s,
-        total_bytes=float(listed.flow_bytes.sum()),
-        network_bytes=float(listed.flow_bytes[crosses].sum()),
+        total_bytes=only.total_bytes,
+        network_bytes=(1 - hb_share(only, domain)) * only.total_bytes,
         flows=flows_of(matrix),
         hot=_hot(graph, fabric.capacity, contention, asked.hot),
     ), notes
