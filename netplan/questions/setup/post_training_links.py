@@ -1,12 +1,11 @@
 """Both pools on the GPUs and links of one cluster, and new weights on their way between them.
 
-Owners of weights are chosen so that the busiest link has least to do: of the trainer's replicas
-each sends to every so-many-th copy, or all of them send a part of every range to every copy.
+All GPUs of the trainer send as much (`netplan.performance.posttraining.weight_owners`), and copies
+of servers in one HB domain share what enters it.
 """
 
 from typing import NamedTuple
 
-import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Ints
@@ -27,6 +26,7 @@ from netplan.performance.posttraining.sync_traffic import (
     sync_traffic,
 )
 from netplan.performance.posttraining.synchronisation import SyncBytes
+from netplan.performance.posttraining.weight_owners import group_count, grouped_owners, over_rails
 from netplan.performance.serving.plans import placed
 from netplan.questions.setup.post_training import PostRun, ServerPool, Trainer
 from netplan.records import replace
@@ -42,8 +42,6 @@ from netplan.traffic.statistics import hb_share
 MOST_LINKED = 16_384
 """GPUs up to which a synchronisation is sent over the links of the fabric before its time is said:
 a second on all shipped ones [1]."""
-MOST_FLOWS = 2_000_000
-"""Flows up to which all replicas of the trainer send a part of every range [1]."""
 
 
 class PoolPlaces(NamedTuple):
@@ -59,14 +57,10 @@ class PoolPlaces(NamedTuple):
 
 
 class SyncOnLinks(NamedTuple):
-    """A synchronisation on the links of its fabric: the busiest one, bytes between HB domains.
-
-    ``in_ranges`` says that all replicas of the trainer send a part of every range [s, B].
-    """
+    """A synchronisation on links: time of the busiest one, bytes between HB domains [s, B]."""
 
     busiest_s: float
     network_bytes: float
-    in_ranges: bool
 
 
 def network_sizing(run: PostRun) -> tuple[FabricSpec, Sizing]:
@@ -117,8 +111,10 @@ def server_placement(servers: ServerPool) -> Placement:
     return placed(servers.rolled.plans, servers.case.served.sizes)
 
 
-def trainer_copies(run: PostRun, trainer: Trainer, gpus: Ints, *, in_ranges: bool) -> PlacedCopies:
-    """Copies of the model that the trainer has; one of all its GPUs where these share ranges.
+def trainer_copies(
+    run: PostRun, trainer: Trainer, gpus: Ints, *, takers: int, domain: int
+) -> PlacedCopies:
+    """Copies of the model that the trainer has, by who sends what of them.
 
     Parameters
     ----------
@@ -126,14 +122,20 @@ def trainer_copies(run: PostRun, trainer: Trainer, gpus: Ints, *, in_ranges: boo
         The job, and its trainer.
     gpus
         GPUs of the trainer.
-    in_ranges
-        Whether its replicas share every range; under ZeRO 3 they do.
+    takers
+        Copies that take weights of it, of which all replicas serve as many; 0 for replicas as they
+        are [1].
+    domain
+        GPUs of an HB domain [1].
     """
     plan = trainer.timed.plan
     stage = stages_of_layers(run.model.layers, plan.pipeline, interleave=plan.interleave)
-    shares = in_ranges or plan.zero == 3  # noqa: PLR2004 - weights are in shards of all replicas
+    shares = plan.zero == 3  # noqa: PLR2004 - weights are in shards of all replicas
     copies = placed_copies(trainer_placement(trainer), stage, fully_sharded=shares)
-    return replace(copies, gpus=gpus[copies.gpus])
+    copies = replace(copies, gpus=gpus[copies.gpus])
+    if shares:
+        return over_rails(copies, domain)
+    return grouped_owners(copies, group_count(copies.copies, takers) if takers else copies.copies)
 
 
 def server_copies(run: PostRun, servers: ServerPool, gpus: Ints) -> PlacedCopies:
@@ -168,14 +170,11 @@ class SyncWay(Struct, frozen=True, kw_only=True):
         GPUs of an HB domain [1].
     width_bytes
         Of a parameter on the wire [B].
-    in_ranges
-        Whether all replicas of the trainer send a part of every range.
     """
 
     scheme: SyncScheme
     domain: int
     width_bytes: float
-    in_ranges: bool
 
 
 def sync_matrix(
@@ -192,7 +191,9 @@ def sync_matrix(
     """
     trainer, servers = pools
     laid = SyncPools(
-        trainer_copies(run, trainer, places.trainer, in_ranges=way.in_ranges),
+        trainer_copies(
+            run, trainer, places.trainer, takers=_takers(servers, way.scheme), domain=way.domain
+        ),
         server_copies(run, servers, places.rollout),
         run.gpus,
         way.domain,
@@ -225,7 +226,7 @@ def resharded_matrix(
     if not sent.total:
         return nothing
     try:
-        copies = trainer_copies(run, trainer, places.trainer, in_ranges=False)
+        copies = trainer_copies(run, trainer, places.trainer, takers=0, domain=1)
         layers = LayerWeights.of(run.model, width)
         matrix = reshard_traffic(layers, copies, servers.copy_gpus, gpus=run.gpus)
     except InputError:
@@ -244,7 +245,7 @@ SAME = 1e-9
 def sync_on_links(
     run: PostRun, trainer: Trainer, servers: ServerPool, scheme: SyncScheme, width_bytes: float
 ) -> SyncOnLinks | None:
-    """The busiest link of the fabric in one synchronisation, by the owners that load it least.
+    """The busiest link of the fabric in one synchronisation.
 
     Parameters
     ----------
@@ -265,46 +266,21 @@ def sync_on_links(
         return None
     try:
         graph = expand(*network_sizing(run))
-        router, places = Router(graph), pool_places(run, trainer, servers, graph.hb_size)
-        ways = []
-        for in_ranges in owners(run, trainer, servers, scheme):
-            way = SyncWay(
-                scheme=scheme, domain=graph.hb_size, width_bytes=width_bytes, in_ranges=in_ranges
-            )
-            matrix = sync_matrix(run, (trainer, servers), places, way).of_kind("sync")
-            crossing = (1 - hb_share(matrix, graph.hb_size)) * matrix.total_bytes
-            ways.append(SyncOnLinks(router.loads(matrix).busiest_s, crossing, in_ranges))
+        places = pool_places(run, trainer, servers, graph.hb_size)
+        way = SyncWay(scheme=scheme, domain=graph.hb_size, width_bytes=width_bytes)
+        matrix = sync_matrix(run, (trainer, servers), places, way).of_kind("sync")
+        busiest_s = Router(graph).loads(matrix).busiest_s
     except InputError:
         return None
-    return min(ways, key=lambda way: way.busiest_s, default=None)
+    return SyncOnLinks(busiest_s, (1 - hb_share(matrix, graph.hb_size)) * matrix.total_bytes)
 
 
-def owners(
-    run: PostRun, trainer: Trainer, servers: ServerPool, scheme: SyncScheme
-) -> tuple[bool, ...]:
-    """Ways to choose the owners of weights that may load links least: whether by ranges.
+def _takers(servers: ServerPool, scheme: SyncScheme) -> int:
+    """Copies that take weights of the trainer's replicas in turn; 0 where these take no turns.
 
-    Replicas that each send to every so-many-th copy share the work where these divide. A single
-    sender is one of either way, and full copies go from domain to domain.
-
-    Parameters
-    ----------
-    run, trainer, servers
-        The job, and its pools, which lie apart.
-    scheme
-        How weights are sent.
-
-    Returns
-    -------
-    tuple of bool
-        One or both ways, the usual one first.
+    A single sender is of one replica, and full copies enter one domain, to which all replicas send.
     """
-    copies = trainer_copies(run, trainer, np.arange(run.gpus), in_ranges=False)
-    takers = servers.copies * (servers.copy_gpus if scheme.kind == "relay" else 1)
     alone = scheme.kind in ("full", "relay") and scheme.sending != "pipelined"
-    if alone or scheme.kind == "full" or takers % copies.copies == 0:
-        return (False,)
-    pieces = copies.shards * copies.copies + servers.copy_gpus
-    if takers * copies.stages * pieces > MOST_FLOWS:
-        return (False,)
-    return (True,) if takers < copies.copies else (False, True)
+    if alone or scheme.kind == "full":
+        return 0
+    return servers.copies * (servers.copy_gpus if scheme.kind == "relay" else 1)

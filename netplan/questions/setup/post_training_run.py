@@ -260,7 +260,6 @@ class PostTrainedRun(Struct, frozen=True, eq=False, dict=True):
             scheme=sync_scheme(run, servers, sync.kind, sync.changed),
             domain=self.fabric.sizing.hb_size,
             width_bytes=sync.weights.width_bytes,
-            in_ranges=sync.in_ranges,
         )
         yield sync_matrix(run, pools, places, way)
         # Both pools in one numbering, the servers first.

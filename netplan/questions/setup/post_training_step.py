@@ -32,7 +32,7 @@ from netplan.questions.question import Question
 from netplan.questions.setup.inputs import span_of
 from netplan.questions.setup.measured_run import SPREAD, MeasuredRuns, Modelled, measured_runs
 from netplan.questions.setup.post_training import Known, PostRun, ServerPool, Trainer
-from netplan.questions.setup.post_training_links import SAME, owners, sync_on_links, sync_scheme
+from netplan.questions.setup.post_training_links import SAME, sync_on_links, sync_scheme
 from netplan.records import replace
 from netplan.scenarios.post_training import SYNC_RATES, read_copy_rate, read_rates, read_sync
 from netplan.scenarios.reading import CatalogReader
@@ -72,8 +72,6 @@ class Sync(Struct, frozen=True, kw_only=True):
     bound_by
         What carries bytes between HB domains in the bound: the links of the fabric, or the network
         cards of both pools, where a fabric has no links that are known.
-    in_ranges
-        Whether all replicas of the trainer send a part of every range.
     """
 
     kind: SyncKind
@@ -88,7 +86,6 @@ class Sync(Struct, frozen=True, kw_only=True):
     rate: float | None = None
     reaches_s: dict[str, tuple[float, float, float]] = {}
     bound_by: Literal["links", "cards"] = "cards"
-    in_ranges: bool = False
 
     @property
     def basis(self) -> str:
@@ -475,7 +472,6 @@ def synchronised(
         gather_bytes=gathered,
         bound_s=bound_s,
         bound_by="links" if laid else "cards",
-        in_ranges=laid.in_ranges if laid else on_links and owners(run, trainer, servers, scheme)[0],
     )
     return _timed(run, sync)
 

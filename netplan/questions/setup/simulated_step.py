@@ -391,7 +391,7 @@ def _matrix(trained: PostTrained, sync: Sync, places: PoolPlaces, domain: int) -
     if run.job.colocated:
         return resharded_matrix(run, (trainer, servers), places, sync.sent, width)
     scheme = sync_scheme(run, servers, sync.kind, sync.changed)
-    way = SyncWay(scheme=scheme, width_bytes=width, in_ranges=sync.in_ranges, domain=domain)
+    way = SyncWay(scheme=scheme, width_bytes=width, domain=domain)
     matrix = sync_matrix(run, (trainer, servers), places, way)
     return combine([matrix.of_kind("sync"), matrix.of_kind("sync-gather")])
 
