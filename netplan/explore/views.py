@@ -246,9 +246,14 @@ def _row(row: Mapping[str, Any], chosen: str | None) -> dict[str, str]:
         "modules": f"{row['transceivers']:,}",
         "price": _price(row) if cost else "-",
         "power": si(watts, "W") if watts else "-",
-        "iteration": f"{time_s:#.4g} s" if time_s else "-",
+        "iteration": f"{time_s:#.4g} s" if time_s else _step_text(row.get("step_s")),
         "MFU": f"{100 * row['mfu']:.0f} %" if row["mfu"] else "-",
     }
+
+
+def _step_text(step_s: float | None) -> str:
+    """A step of post-training, which is at least so long."""
+    return f"step ≥ {step_s:.4g} s" if step_s else "-"
 
 
 def _price(row: Mapping[str, Any]) -> str:

@@ -316,6 +316,11 @@ class Findings:
         return self.comparison.serves
 
     @property
+    def post_trains(self) -> bool:
+        """Whether the cluster does post-training, timed or not."""
+        return self.comparison.inputs.get("workload") == "post-training"
+
+    @property
     def reinforces(self) -> bool:
         """Whether steps of post-training are timed on the fabrics."""
         return self.comparison.reinforces
@@ -335,14 +340,14 @@ class Findings:
             If the number asked for is not positive.
         """
         model = self.library.of_role(WORKLOADS.role)
-        if self.serves or self.comparison.inputs.get("workload") == "post-training":
+        if self.serves or self.post_trains:
             return None
         return run_tokens(model, self.tokens) if isinstance(model, Model) else None
 
     @cached_property
     def runs(self) -> tuple[TrainingRun, ...]:
         """One training run on every fabric that has a price and an iteration time."""
-        if self.comparison.inputs.get("workload") == "post-training":
+        if self.post_trains:
             return ()
         iterations = None
         if self.run_tokens is not None:

@@ -359,7 +359,7 @@ def faults_chapter(findings: Findings) -> Iterator[Section]:
     if findings.faults is None:
         return
     yield Heading("What breaks, and what it costs", PLAIN, "faults")
-    if not findings.serves:
+    if not (findings.serves or findings.post_trains):
         yield from (Paragraph(text) for text in _plain(findings.faults, findings.chosen.name))
     for section in findings.faults.sections():
         if isinstance(section, Heading):

@@ -128,7 +128,7 @@ class Procurement(Findings, Answer):
             trained = f"; {serving_words(inputs)}"
         elif self.reinforces:
             trained = f"; {step_inputs_words(inputs)}"
-        elif inputs["timing"] and inputs.get("workload") != "post-training":
+        elif inputs["timing"] and not self.post_trains:
             trained = f"; training {inputs['model']}, {assumed(inputs)}"
         prices = inputs["prices"]
         return (

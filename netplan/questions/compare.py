@@ -267,10 +267,9 @@ class Compare(Question[Comparison | ComparisonCases]):
 
     def _reinforced(self) -> Comparison:
         """Size and price every fabric, and do a step of post-training on it."""
-        from netplan.questions.money.step_cost import Stepped, StepPrice, check_one_site, step_terms
+        from netplan.questions.money.step_cost import Stepped, StepPrice, step_terms
         from netplan.questions.setup.post_training_step import post_train
 
-        check_one_site(self)
         reader = CatalogReader(self.catalog, self.overrides)
         prices = read_books(self.cluster, self.books, reader).prices
         hours = step_terms(self, reader, prices, prices.currency)

@@ -16,7 +16,7 @@ from netplan.questions.answers.sites_bill import SitesBill
 from netplan.questions.asking import asks
 from netplan.questions.money.pricing import MONEY, running_costs, running_inputs
 from netplan.questions.money.run_cost import Terms, rates_of
-from netplan.questions.money.step_cost import Stepped, StepPrice, check_one_site, step_terms
+from netplan.questions.money.step_cost import Stepped, StepPrice, step_terms
 from netplan.questions.money.token_cost import Served
 from netplan.questions.question import FOUND, NETWORK, POST_TRAINED, SERVED, SPAN, Question
 from netplan.questions.setup.inputs import fabrics_bought, span_of
@@ -76,8 +76,6 @@ class Cost(Question[CostAnswer]):
         """The bills, with what a step of post-training costs on them where that is asked."""
         if self.trains:
             self.refuse(FOUND, "a bill without servers, on which nothing is timed")
-        if self.reinforces:
-            check_one_site(self)
         reader = CatalogReader(self.catalog, self.overrides)
         chosen = reader.load(ACCELERATORS, self.cluster.accelerator)
         books = whole_books(self.cluster, self.books, reader)

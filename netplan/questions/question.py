@@ -62,6 +62,12 @@ CHECKPOINTS = frozenset(
 """Inputs of a workload that mean something where parts fail."""
 FAILING = CHECKPOINTS | {"failures", "rates", "bad_servers", "optics"}
 """Inputs that say how often parts fail, and how a job comes back."""
+RUNNING: Mapping[str, str] = {
+    "training": "trains",
+    "serving": "serves",
+    "post-training": "does post-training of",
+}
+"""What a scenario does with its model, by its kind of workload."""
 WORKLOAD = Option(
     "What runs: training, serving of requests, or post-training by reinforcement.",
     "choice",
@@ -237,11 +243,10 @@ class Question(Generic[AnswerT_co]):
             given.pop(own_inputs.SCENARIO, usual.get(own_inputs.SCENARIO, DEFAULT)), catalog
         )
         if named and not cls.takes(scenario.kind) and "model" not in given:
-            runs = "serves" if scenario.kind == "serving" else "trains"
             raise InputError(
-                f"{scenario.name} {runs} {scenario.workload.model}, and netplan {cls.command} asks"
-                f" about {cls.workload}: give --model to ask it about the same cluster, or name"
-                f" another scenario (netplan catalog list scenario)"
+                f"{scenario.name} {RUNNING[scenario.kind]} {scenario.workload.model}, and netplan"
+                f" {cls.command} asks about {cls.workload}: give --model to ask it about the same"
+                " cluster, or name another scenario (netplan catalog list scenario)"
             )
         return cls.about(scenario, **given)
 

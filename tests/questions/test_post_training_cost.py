@@ -21,6 +21,7 @@ from netplan.questions.money.step_cost import (
     held,
     step_price,
 )
+from netplan.questions.search import search
 from netplan.questions.setup.post_training_step import PostTrained, post_train
 from netplan.reports.sections import Heading
 from netplan.scenarios.reading import CatalogReader
@@ -249,7 +250,7 @@ def test_details_weigh_oversubscriptions_and_domains() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"sites": "2", "km": 10.0}, "leave --sites out"),
+        ({"sites": "2", "km": 10.0}, "both pools of post-training are in one site"),
         ({"rule": "fastest"}, "--rule fastest means nothing for --workload post-training"),
         ({"expanded_memory": ("cxl-box",)}, "means nothing for --workload post-training"),
     ],
@@ -305,3 +306,25 @@ def test_steps_that_bounds_do_not_tell_apart_say_so() -> None:
     assert "which bounds do not tell apart" in answer.sentence
     with pytest.raises(InputError, match="leave it out under post-training"):
         diff(SHIPPED, b={"staleness": 2}, goodput=True)
+
+
+@pytest.mark.parametrize("gpus", [16, 24, 64, 104, 136])
+@pytest.mark.parametrize("staleness", [0, 2])
+def test_one_answer_at_every_size(gpus: int, staleness: int) -> None:
+    given: dict[str, Any] = {
+        "gpus": gpus,
+        "staleness": staleness,
+        "model": "llama-3.1-8b",
+        "prompts": 16,
+        "sync": "full",
+        "switch": "qm9700",
+    }
+    (row,) = compare(SHIPPED, fabrics=(FABRIC,), **given).rows
+    (bill,) = cost(SHIPPED, fabrics=(FABRIC,), **given).to_dict()["fabrics"]
+    found, compared = search(SHIPPED, fabric=FABRIC, **given).to_dict(), row.to_dict()
+    totals = diff(SHIPPED, fabric=FABRIC, b={"steps": 10}, **given).to_dict()["totals"]
+    for name in ("step_s", "sync_s", "usd_per_step", "usd_per_run"):
+        assert found[name] == pytest.approx(compared[name], rel=1e-12), name
+        assert found[name] == pytest.approx(bill[name], rel=1e-12), name
+        assert found[name] == pytest.approx(totals[name]["a"], rel=1e-12), name
+    assert totals["usd_per_run"]["b"] == pytest.approx(totals["usd_per_run"]["a"] / 100)

@@ -22,7 +22,7 @@ from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, require_switch
 from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.verdict import Verdict, decide
-from netplan.errors import CatalogError, InputError, NetplanError, not_built
+from netplan.errors import CatalogError, NetplanError, not_built
 from netplan.questions.money.pricing import book_running
 from netplan.questions.money.run_cost import RunCost, Terms, run_cost
 from netplan.questions.question import Question
@@ -127,21 +127,6 @@ def _chip(asked: Question[Any], reader: CatalogReader, name: str) -> Any:  # noq
         if not key.startswith("accelerator.")
     }
     return CatalogReader(asked.catalog, others).load(ACCELERATORS, name)
-
-
-def check_one_site(asked: Question[Any]) -> None:
-    """Refuse several sites, over which no step is taken here.
-
-    Raises
-    ------
-    InputError
-        If there are several.
-    """
-    if asked.cluster.span.sites is not None:
-        raise InputError(
-            f"--sites {asked.cluster.span.sites}: a step of post-training is that of one site here:"
-            " leave --sites out"
-        )
 
 
 class StepPrice(Struct, frozen=True, kw_only=True):

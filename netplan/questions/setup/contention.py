@@ -18,6 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import AnyInts, Floats, Ints
+from netplan.errors import InputError
 from netplan.questions.answers.congestion_answer import Design, JobShare, SharedLink
 from netplan.questions.question import Question
 from netplan.questions.setup.jobs_file import PlacedJobs, place_jobs
@@ -85,6 +86,12 @@ def shared_run(asked: Question[Any], algorithm: Pattern, jobs: Path | None = Non
     if jobs is not None:
         placed = place_jobs(asked, jobs, algorithm)
         return SharedRun({}, placed.spec, placed.fabric, placed.gpus, partial(_of_jobs, placed))
+    if asked.reinforces:
+        raise InputError(
+            f"{asked.scenario.name} does post-training, of which netplan congestion has no"
+            " messages: take netplan simulate, netplan loads, or a pattern, such as --traffic"
+            " permutation"
+        )
     if not asked.trains:
         served = place_serving(asked, algorithm)
         gpus = served.round.pools[-1].placement.gpu_of_rank
