@@ -108,6 +108,25 @@ def hb_share(matrix: TrafficMatrix, hb_size: int) -> float:
     return inside / total
 
 
+def crossing_bytes(matrix: TrafficMatrix, hb_size: int) -> float:
+    """Bytes between HB domains of ``hb_size`` consecutive GPUs, 0 where all stay inside [B].
+
+    Examples
+    --------
+    >>> from netplan.traffic.matrix import flows_matrix
+    >>> matrix = flows_matrix(4, source=[0, 1], destination=[1, 2], flow_bytes=[3e9, 1e9])
+    >>> crossing_bytes(matrix, hb_size=2), crossing_bytes(matrix, hb_size=4)
+    (1000000000.0, 0.0)
+    """
+    crosses = matrix.source // hb_size != matrix.destination // hb_size
+    crossing = float(matrix.flow_bytes[crosses].sum())
+    domain = np.arange(matrix.gpus) // hb_size
+    for groups in matrix.groups:
+        inside = _pairs_within((_labels(matrix.gpus, groups), domain))
+        crossing += groups.pair_bytes * (groups.pair_count - inside)
+    return crossing
+
+
 def heat_map(matrix: TrafficMatrix, blocks: int, size: int | None = None) -> Floats:
     """Sum the matrix into ``blocks`` x ``blocks`` cells of consecutive GPUs [B].
 

@@ -220,11 +220,11 @@ def test_rails_forward_new_weights_inside_the_sending_domain(zero: int) -> None:
     flows, size = run.matrix().of_kind("sync").listed(), 8
     away = flows.source // size != flows.destination // size
     rail = flows.source[away] // size * size + flows.destination[away] % size
-    out = np.bincount(rail, weights=flows.flow_bytes[away])
+    out = np.bincount(rail, weights=flows.flow_bytes[away], minlength=64)
     into = np.bincount(flows.destination[away], weights=flows.flow_bytes[away])
     assert run.trained.sync
     assert run.trained.sync.bound_s == pytest.approx(max(out.max(), into.max()) / 50e9)
-    assert out.max() < 1.05 * out[out > 0].mean()
+    assert out.max() < 1.05 * out[run.places.trainer].mean()
 
 
 def test_copies_of_a_domain_share_what_enters_it() -> None:

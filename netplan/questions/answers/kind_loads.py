@@ -13,7 +13,7 @@ from msgspec import Struct
 from netplan.reports.sections import Column, column, columns
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import KINDS, TrafficMatrix
-from netplan.traffic.statistics import hb_share
+from netplan.traffic.statistics import crossing_bytes
 
 if TYPE_CHECKING:
     from netplan.questions.setup.post_training_run import PostTrainedRun
@@ -97,7 +97,7 @@ def kind_loads(
         total = part.total_bytes
         if not total:
             continue
-        network = (1 - hb_share(part, run.fabric.sizing.hb_size)) * total
+        network = crossing_bytes(part, run.fabric.sizing.hb_size)
         phase, phase_s = run.phase_of(kind)
         sent = send(part)
         hottest = next(iter(sent.hottest(1)), None)

@@ -37,7 +37,7 @@ from netplan.topologies.specs import FabricSpec
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, no_traffic
 from netplan.traffic.placement import Placement
 from netplan.traffic.routing import Router
-from netplan.traffic.statistics import hb_share
+from netplan.traffic.statistics import crossing_bytes
 
 MOST_LINKED = 16_384
 """GPUs up to which a synchronisation is sent over the links of the fabric before its time is said:
@@ -272,7 +272,7 @@ def sync_on_links(
         busiest_s = Router(graph).loads(matrix).busiest_s
     except InputError:
         return None
-    return SyncOnLinks(busiest_s, (1 - hb_share(matrix, graph.hb_size)) * matrix.total_bytes)
+    return SyncOnLinks(busiest_s, crossing_bytes(matrix, graph.hb_size))
 
 
 def _takers(servers: ServerPool, scheme: SyncScheme) -> int:
