@@ -61,6 +61,17 @@ def test_a_run_of_the_same_inputs_is_repeated(tmp_path: Path) -> None:
     assert one_off.step.seconds == pytest.approx(280.4)
 
 
+def test_what_is_measured_of_a_stream_is_a_batch_in_steady_state(tmp_path: Path) -> None:
+    """A stream of 265 s: waves are longer by what the model has them longer."""
+    modelled = trained(None, tmp_path, staleness=2).step.rollouts
+    step = trained(f"{{{PHASES}, other_s: 6}}", tmp_path, staleness=2).step
+    assert step.rollouts.stream_s == pytest.approx(265)
+    waves_s = 265 * modelled.seconds / modelled.stream_s
+    assert step.rollouts.seconds == pytest.approx(waves_s)
+    through_both_s = (waves_s + 60 + 131 + 9.4) / 3
+    assert step.seconds == pytest.approx(max(265 + 9.4, through_both_s) + 6)
+
+
 def test_other_seconds_are_3_percent_of_the_phases_where_they_are_not_known(tmp_path: Path) -> None:
     assert trained(f"{{{PHASES}}}", tmp_path).step.seconds == pytest.approx(1.03 * 465.4)
 
