@@ -102,7 +102,7 @@ def questions() -> dict[str, type[Question[Any]]]:
         getattr(netplan, name)
     found: dict[str, type[Question[Any]]] = {}
     for one in _below(Question):
-        if "command" not in vars(one):
+        if "command" not in vars(one) or one.ask is Question.ask:  # of a part of another one
             continue
         if one.command in COMMANDS or not one.__module__.startswith("netplan.published."):
             found.setdefault(SUBJECTS.get(one.command, one.command), one)
