@@ -1,7 +1,7 @@
 """What every link carries in one iteration or of a given matrix, and how near that is to the bound.
 
-The traffic is that of a training run or of servers, placed by their best plan, or a saved matrix;
-the links are those of a fabric of the catalog, or of somebody's own graph.
+The traffic is that of a training run, of servers or of a step of post-training, placed by its best
+plan, or a saved matrix; the links are those of a fabric of the catalog, or of somebody's own graph.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -87,8 +87,8 @@ MAX_ALL_TO_ALL_GPUS = 64
 class Loads(Question[LoadsAnswer]):
     """Show what every link carries in one iteration, and every collective beside its bound.
 
-    The traffic is that of a training run, of servers, or a saved matrix; the links are those of a
-    fabric, or of a graph from a file.
+    The traffic is that of a training run, of servers, of a step of post-training, or a saved
+    matrix; the links are those of a fabric, or of a graph from a file.
 
     Raises
     ------
@@ -110,6 +110,7 @@ class Loads(Question[LoadsAnswer]):
         "netplan loads hgx-h100 --gpus 4096",
         "netplan loads hgx-h100 --gpus 4096 --fabric rail-only --fail leaf=1",
         "netplan loads tpu-v7 --gpus 4096 --routing minimal-adaptive",
+        "netplan loads grpo-70b-h100 --fabric fat-tree --oversubscription 4",
         "netplan loads hgx-h100 --gpus 4096 --fabric dragonfly --fail links=20",
         "netplan loads --graph fabric.graphml --matrix matrix.npz",
     )

@@ -1,4 +1,4 @@
-"""Who sends how much to whom in one training iteration, or in one round of servers."""
+"""Who sends how much to whom: in an iteration, a round of servers, a step of post-training."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -187,7 +187,7 @@ class TrafficAnswer(Answer):
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic(Question[TrafficAnswer]):
-    """Show the traffic matrix of a training run, or of servers: shares, pairs, heat map.
+    """Show the traffic matrix of training, servers or post-training: shares, pairs, heat map.
 
     Raises
     ------
@@ -211,6 +211,7 @@ class Traffic(Question[TrafficAnswer]):
         "netplan traffic hgx-h100 --gpus 4096",
         "netplan traffic nvl72-gb200 --model deepseek-v3 --iteration-model 4d",
         "netplan traffic serving-r1-h200",
+        "netplan traffic grpo-70b-h100 --staleness 2",
         "netplan traffic hgx-h100 --save matrix.npz --heat-map traffic.html",
     )
 
