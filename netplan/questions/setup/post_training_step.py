@@ -32,7 +32,6 @@ from netplan.questions.question import Question
 from netplan.questions.setup.inputs import span_of
 from netplan.questions.setup.measured_run import SPREAD, MeasuredRuns, Modelled, measured_runs
 from netplan.questions.setup.post_training import Known, PostRun, ServerPool, Trainer
-from netplan.questions.setup.post_training_links import SAME, sync_on_links, sync_scheme
 from netplan.records import replace
 from netplan.scenarios.post_training import SYNC_RATES, read_copy_rate, read_rates, read_sync
 from netplan.scenarios.reading import CatalogReader
@@ -45,6 +44,8 @@ MOST_SIZES = 48
 """Splits that are tried one by one; of more, every so many first [1]."""
 SHOWN_SPLITS = 8
 """Splits that a finer search keeps of a coarser one [1]."""
+SAME = 1e-9
+"""Share that bytes of a matrix may be off those of the formula [1]."""
 PCIE5_BYTES_PER_S = 64e9
 """32 GT/s on 16 lanes, one way, before encoding (PCI-SIG, PCI Express 5.0, 2019) [B/s]."""
 
@@ -453,8 +454,11 @@ def synchronised(
         shards = trainer.timed.plan.tensor * trainer.timed.plan.expert
         gathered = gather_bytes(weights, trainer.stages, shards)
     links = SyncLinks(senders=senders, nic_bytes_per_s=nic, hb_bytes_per_s=hb)
-    scheme, laid = sync_scheme(run, servers, kind, changed), None
-    if on_links:
+    laid = None
+    if on_links:  # graphs and routing take a while to load
+        from netplan.questions.setup.post_training_links import sync_on_links, sync_scheme
+
+        scheme = sync_scheme(run, servers, kind, changed)
         laid = sync_on_links(run, trainer, servers, scheme, weights.width_bytes)
     entering_s = laid.busiest_s if laid else None
     if laid and abs(laid.network_bytes - sent.network) > SAME * sent.network:
