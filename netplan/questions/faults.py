@@ -96,6 +96,7 @@ class Faults(FaultsQuestion[FaultsAnswer]):
     """Put fabrics under failures: what is cut off, how training goes on, what to keep in spare.
 
     Under --workload serving: which servers stop, and what tokens a second, TTFT and TPOT are left.
+    Under --workload post-training: what failures of either pool cost, and steps a day.
 
     Parts fail by name (rail-0/leaf-3, gpu-5, domain-7, links as exports and cable plans write them:
     gpu-5:1--rail-5/leaf-0:1), by number (links=10, leaf=2), by share (transceiver=0.1%) or from a
@@ -125,6 +126,7 @@ class Faults(FaultsQuestion[FaultsAnswer]):
         "netplan faults hgx-h100 --gpus 4096 --fail leaf=1 --fail links=10",
         "netplan faults hgx-h100 --gpus 4096 --gpus-per-rack 32 --fail rack=1 --draws 20",
         "netplan faults serving-r1-h200 --fabric rail-only",
+        "netplan faults grpo-70b-h100 --fabric rail-only",
     )
 
     def ask(self) -> FaultsAnswer:

@@ -221,6 +221,8 @@ class Simulate(SimulationQuestion):
     so that what shares a link waits. --mode published-code repeats the PALM simulator (iteration
     model palm, fabrics palm-gpu and palm-wafer).
 
+    Under --workload post-training: steps with drawn answers, and new weights on the links.
+
     Raises
     ------
     NetplanError
@@ -242,6 +244,7 @@ class Simulate(SimulationQuestion):
         "netplan simulate hgx-h100 --gpus 1024 --slow gpu-5=0.5 --jitter 0.02",
         "netplan simulate hgx-h100 --gpus 1024 --fail spine=1 --fail links=10",
         "netplan simulate --gpus 256 --fabric fat-tree --jobs jobs.yaml",
+        "netplan simulate grpo-70b-h100 --timeline run.html",
     )
 
     def ask(self) -> SimulateAnswer:
