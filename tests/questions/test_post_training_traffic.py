@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from netplan import loads, search, training_traffic
+from netplan import loads, search, simulate, training_traffic
 from netplan.errors import InputError
 from netplan.questions.loads import Loads
 from netplan.questions.setup.over_sites import place_run
@@ -130,6 +130,14 @@ def test_sharded_weights_are_parameters_times_bytes_times_copies() -> None:
         assert row["total_bytes"] == pytest.approx(expected, rel=1e-12)
 
 
+def test_simulated_steps_send_the_same_new_weights() -> None:
+    simulated = simulate("grpo-70b-h100").to_dict()["simulated"]["sync"]
+    sent = kinds_of(loads("grpo-70b-h100"))["sync"]
+    assert simulated["total_bytes"] == pytest.approx(sent["total_bytes"], rel=1e-12)
+    assert simulated["network_bytes"] == pytest.approx(sent["network_bytes"], rel=1e-12)
+    assert simulated["wire_s"] == pytest.approx(sent["busiest_s"], rel=1e-9)
+
+
 def test_kinds_are_as_busy_as_their_own_links_while_their_phase_runs() -> None:
     """Never over the whole step: its phases, the rates in them, what of a link they take."""
     answer = loads("grpo-70b-h100").to_dict()
@@ -244,7 +252,14 @@ def test_pools_that_take_turns_have_one_set_of_gpus() -> None:
     assert step["sync_bytes"] > 0
     assert kinds["sync"]["total_bytes"] == pytest.approx(step["sync_bytes"])
     assert "trajectories" not in kinds
+    busy = kinds_of(loads("grpo-70b-h100", colocated=True, rollout_gpus=0, staleness=0))["sync"]
+    assert busy["network_bytes"] == pytest.approx(step["sync_network_bytes"])
+    assert (busy["busiest_s"], step["sync_bound_by"]) == (step["sync_bound_s"], "links")
     run = run_of("grpo-70b-h100", colocated=True, rollout_gpus=0, staleness=0)
+    assert run.trained.trainer
+    # Each takes an eighth of the stages that it has not, of 141 GB.
+    away = 1 - 1 / run.trained.trainer.stages
+    assert busy["total_bytes"] == pytest.approx(64 * 2 * 70_553_706_496 / 8 * away)
     assert run.places.rollout is run.places.trainer
 
 

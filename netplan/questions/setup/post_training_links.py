@@ -33,6 +33,7 @@ from netplan.records import replace
 from netplan.scenarios.reading import sized
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, no_traffic
 from netplan.traffic.placement import Placement
@@ -221,21 +222,33 @@ def resharded_matrix(
     width
         Of a parameter on the wire [B].
     """
-    trainer, servers = pools
     nothing = no_traffic(run.gpus)
     if not sent.total:
         return nothing
+    matrix = _laid_ranges(run, pools, places, sent, width)
+    if matrix is not None:
+        return matrix
+    members = places.trainer[None].astype("int32")
+    pair_bytes = sent.total / members.size / (members.size - 1)
+    return replace(nothing, groups=(UniformGroups(members, pair_bytes, KINDS.index("sync")),))
+
+
+def _laid_ranges(
+    run: PostRun,
+    pools: tuple[Trainer, ServerPool],
+    places: PoolPlaces,
+    sent: SyncBytes,
+    width: float,
+) -> TrafficMatrix | None:
+    """The same where ranges of both plans are parts of each other; None where they are not."""
+    trainer, servers = pools
     try:
         copies = trainer_copies(run, trainer, places.trainer, takers=0, domain=1)
         layers = LayerWeights.of(run.model, width)
         matrix = reshard_traffic(layers, copies, servers.copy_gpus, gpus=run.gpus)
     except InputError:
-        matrix = nothing
-    if abs(matrix.total_bytes / sent.total - 1) < SAME:
-        return matrix
-    members = places.trainer[None].astype("int32")
-    pair_bytes = sent.total / members.size / (members.size - 1)
-    return replace(nothing, groups=(UniformGroups(members, pair_bytes, KINDS.index("sync")),))
+        return None
+    return matrix if abs(matrix.total_bytes / sent.total - 1) < SAME else None
 
 
 SAME = 1e-9
@@ -262,16 +275,50 @@ def sync_on_links(
         None where links say nothing: over storage, of two kinds of GPU, or of a graph that is too
         large or joins not all.
     """
-    if scheme.storage or run.job.colocated or run.gpus > MOST_LINKED or not one_kind(run):
+    if scheme.storage or not _has_links(run):
         return None
     try:
         graph = expand(*network_sizing(run))
         places = pool_places(run, trainer, servers, graph.hb_size)
         way = SyncWay(scheme=scheme, domain=graph.hb_size, width_bytes=width_bytes)
-        matrix = sync_matrix(run, (trainer, servers), places, way).of_kind("sync")
-        busiest_s = Router(graph).loads(matrix).busiest_s
+        return _sent_over(graph, sync_matrix(run, (trainer, servers), places, way).of_kind("sync"))
     except InputError:
         return None
+
+
+def reshard_on_links(
+    run: PostRun, trainer: Trainer, servers: ServerPool, sent: SyncBytes, width_bytes: float
+) -> SyncOnLinks | None:
+    """The same of GPUs that train and serve in turn; None, too, where ranges are no parts.
+
+    Parameters
+    ----------
+    run, trainer, servers
+        The job, and both of its roles.
+    sent
+        Bytes of one synchronisation [B].
+    width_bytes
+        Of a parameter on the wire [B].
+    """
+    if not sent.total or not _has_links(run):
+        return None
+    try:
+        graph = expand(*network_sizing(run))
+        places = pool_places(run, trainer, servers, graph.hb_size)
+        matrix = _laid_ranges(run, (trainer, servers), places, sent, width_bytes)
+        return None if matrix is None else _sent_over(graph, matrix)
+    except InputError:
+        return None
+
+
+def _has_links(run: PostRun) -> bool:
+    """Whether links of the fabric say how long new weights take at least."""
+    return run.gpus <= MOST_LINKED and one_kind(run)
+
+
+def _sent_over(graph: FabricGraph, matrix: TrafficMatrix) -> SyncOnLinks:
+    """New weights on the links of a graph, by the routing that it is built for."""
+    busiest_s = Router(graph).loads(matrix).busiest_s
     return SyncOnLinks(busiest_s, crossing_bytes(matrix, graph.hb_size))
 
 

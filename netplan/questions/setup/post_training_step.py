@@ -1,7 +1,7 @@
 """The step of a post-training job on one fabric: its pools, their split, the synchronisation."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from msgspec import Struct
@@ -37,6 +37,9 @@ from netplan.scenarios.post_training import SYNC_RATES, read_copy_rate, read_rat
 from netplan.scenarios.reading import CatalogReader
 from netplan.units import counted, si
 from netplan.workloads.parameters import expert_parameters, parameter_count
+
+if TYPE_CHECKING:
+    from netplan.questions.setup.post_training_links import SyncOnLinks
 
 Asked = Question[Any]
 Basis = Literal["bound", "measured"]
@@ -445,7 +448,13 @@ def synchronised(
         kind=kind, changed=changed, over=over, weights=weights, receivers=receivers, sent=NOTHING
     )
     if job.colocated:
-        return _timed(run, _resharded(run, sync, trainer, (nic, hb)))
+        sync = _resharded(run, sync, trainer, (nic, hb))
+        if on_links:
+            from netplan.questions.setup.post_training_links import reshard_on_links
+
+            laid = reshard_on_links(run, trainer, servers, sync.sent, weights.width_bytes)
+            sync = _on_links(sync, laid) if laid else sync
+        return _timed(run, sync)
     sent = sync_bytes(weights, receivers, kind, changed)
     senders = _senders(run, kind, trainer)
     gathered = 0.0
@@ -520,6 +529,12 @@ def _bound_s(
     return sync_bound_s(sent, sync.receivers, links, entering_s)
 
 
+def _on_links(sync: Sync, laid: "SyncOnLinks") -> Sync:
+    """The same of GPUs that take turns, by the busiest link of their fabric."""
+    sent = sync.sent._replace(network=laid.network_bytes)
+    return replace(sync, sent=sent, bound_s=laid.busiest_s, bound_by="links")
+
+
 def _resharded(run: PostRun, sync: Sync, trainer: Trainer, rates: tuple[float, float]) -> Sync:
     """Weights that GPUs have to get that train and serve in turn."""
     plan, receivers = trainer.timed.plan, sync.receivers
@@ -531,7 +546,8 @@ def _resharded(run: PostRun, sync: Sync, trainer: Trainer, rates: tuple[float, f
     domain = receivers.domain if receivers else 1
     crosses = max(stages * shards, copy_gpus) > domain
     nic, hb = rates
-    sent = SyncBytes(moved, moved * run.gpus, moved * run.gpus if crosses else 0.0)
+    total = moved * (run.gpus - run.job.score_gpus)
+    sent = SyncBytes(moved, total, total if crosses else 0.0)
     return replace(sync, sent=sent, bound_s=moved / (nic if crosses else hb))
 
 
