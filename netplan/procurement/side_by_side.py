@@ -16,10 +16,10 @@ from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.materials import CABLE_PARTS, SWITCH_PARTS, Category
 from netplan.costing.pricing import Driver
 from netplan.costing.ranges import Range
+from netplan.performance.barred import barred_columns, behind
 from netplan.performance.error_bars import bar_note
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings, range_column, told_column
-from netplan.questions.answers.barred import barred_columns, behind
 from netplan.questions.answers.bill_columns import no_high, ordered
 from netplan.questions.answers.cost_answer import (
     BOTH_ENDS,

@@ -10,6 +10,13 @@ import numpy as np
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
+from netplan.faults.damage.degraded_links import (
+    check_degraded,
+    round_note,
+    routing_of_left,
+    shares_left,
+    ways_round,
+)
 from netplan.progress import each, share_done
 from netplan.questions.answers.congestion_answer import CongestionAnswer, Design, marked
 from netplan.questions.asking import asks
@@ -24,15 +31,7 @@ from netplan.questions.setup.contention import (
     rates_of,
     shared_run,
 )
-from netplan.questions.setup.degraded_links import (
-    check_degraded,
-    round_note,
-    routing_of_left,
-    shares_left,
-    ways_round,
-)
 from netplan.questions.setup.inputs import refuse_two_networks, require_least
-from netplan.questions.setup.messages_file import message_rows
 from netplan.questions.setup.own_domains import graph_of_run, with_own_domains
 from netplan.questions.setup.runs import PLACED
 from netplan.records import replace
@@ -49,6 +48,7 @@ from netplan.simulation.congestion import (
 )
 from netplan.simulation.fluid import Collectives, Row
 from netplan.simulation.links import RunRouting
+from netplan.simulation.messages_file import message_rows
 from netplan.simulation.simulate import Conditions
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing

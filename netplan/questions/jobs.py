@@ -9,20 +9,20 @@ from typing import ClassVar, Literal, NamedTuple, cast, get_args
 import numpy as np
 
 from netplan.errors import InfeasibleError, InputError, NetplanError
+from netplan.faults.damage.degraded_links import check_degraded, routing_of_left
 from netplan.faults.damage.rerouting import LiveRouter
+from netplan.faults.job_cluster import JobCluster, job_cluster
 from netplan.inputs.option import Option
 from netplan.inputs.readers import digits
 from netplan.progress import each
 from netplan.questions.answers.jobs_answer import JobsAnswer, JobsRow, Spread, stream_figures
-from netplan.questions.answers.jobs_charts import job_bars
 from netplan.questions.asking import asks
 from netplan.questions.money.useful_hours import LifeCost, life_cost
 from netplan.questions.own_inputs import optional, several
 from netplan.questions.question import FOUND, NETWORK, PRICES, Question, Shorthand
-from netplan.questions.setup.degraded_links import check_degraded, routing_of_left
-from netplan.questions.setup.job_cluster import JobCluster, job_cluster
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
+from netplan.simulation.job_charts import job_bars
 from netplan.simulation.job_clusters import LeafTrunks
 from netplan.simulation.job_laws import STREAMS, Stream, drawn_trace, offered_load, running_jobs
 from netplan.simulation.job_links import FabricDemand

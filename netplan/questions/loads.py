@@ -16,6 +16,12 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.errors import InputError, NetplanError
+from netplan.faults.damage.degraded_links import (
+    check_degraded,
+    round_note,
+    routing_of_left,
+    ways_round,
+)
 from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.rerouting import LiveRouter
 from netplan.faults.damage.scenario import read_scenario
@@ -36,12 +42,6 @@ from netplan.questions.footprint import Footprint, footprint_of
 from netplan.questions.own_inputs import optional, several, shared
 from netplan.questions.question import NETWORK, RUNS, SPAN, WEIGHED, Question
 from netplan.questions.setup.cut_fibre import refuse_cuts
-from netplan.questions.setup.degraded_links import (
-    check_degraded,
-    round_note,
-    routing_of_left,
-    ways_round,
-)
 from netplan.questions.setup.inputs import refuse_two_networks, require_least
 from netplan.questions.setup.over_sites import largest_site, place_run
 from netplan.questions.setup.placed_run import PlacedRun, PoolRun

@@ -9,6 +9,7 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import Execution
 from netplan.inputs.readers import digits
 from netplan.levels import gpu_count
+from netplan.performance.barred import barred_columns
 from netplan.performance.error_bars import bar_note
 from netplan.performance.explain import Difference, explain, explain_modes
 from netplan.performance.forwarding import Forwarding, forwarding_of
@@ -18,7 +19,6 @@ from netplan.performance.search import best_usual, search_plans, unusual_of
 from netplan.performance.setting import Options, Training
 from netplan.performance.usual_plan import usual_dict, usual_sentence
 from netplan.performance.utilisation import Utilisation, utilisation_of
-from netplan.questions.answers.barred import barred_columns
 from netplan.questions.answers.plan_notes import (
     PHASES,
     equal_to_best,

@@ -17,6 +17,7 @@ import numpy as np
 
 from netplan.arrays import AnyInts, Ints
 from netplan.errors import InfeasibleError, InputError
+from netplan.faults.damage.degraded_links import check_degraded, round_note
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Fixed
 from netplan.progress import share_done
@@ -27,7 +28,6 @@ from netplan.questions.asking import asks
 from netplan.questions.question import SPAN
 from netplan.questions.setup.contention import Simulated, contention_of, round_on, uncontended
 from netplan.questions.setup.cut_fibre import refuse_cuts
-from netplan.questions.setup.degraded_links import check_degraded, round_note
 from netplan.questions.setup.inputs import require_least, span_of
 from netplan.questions.setup.jobs_together import jobs_answer
 from netplan.questions.setup.over_sites import place_trained

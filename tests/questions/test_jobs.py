@@ -10,9 +10,9 @@ import pytest
 import netplan
 from netplan import Scenario
 from netplan.errors import NetplanError
+from netplan.faults.job_cluster import JobCluster, job_cluster
 from netplan.questions.answers.jobs_answer import NO_DIFFERENCE, JobsAnswer, Spread
 from netplan.questions.jobs import Jobs, jobs
-from netplan.questions.setup.job_cluster import JobCluster, job_cluster
 from netplan.records import replace
 from netplan.topologies.expand import expand
 from netplan.topologies.specs import FABRICS

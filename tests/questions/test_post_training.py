@@ -244,6 +244,8 @@ def test_turns_wait_for_their_environment() -> None:
     assert plain.seconds == pytest.approx(1.0)
     assert turned.seconds == pytest.approx(7.0)
     assert turned.environment_s == 6.0
+    cut = Work(lengths=lengths, prompts=4, group=4, turns=Turns(4, 2.0), over_sample=1.5)
+    assert rollouts_of(cut, servers).seconds == pytest.approx(7.0)
     step = Step(
         work=Work(lengths=lengths, prompts=4, group=4, turns=Turns(4, 2.0)),
         rollouts=turned,

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from netplan.errors import InputError
 from netplan.faults.damage.damage import find_effects
+from netplan.faults.damage.degraded_links import routing_of_left
 from netplan.faults.damage.rerouting import LiveRouter, training_loads
 from netplan.faults.damage.scenario import parse_faults
 from netplan.performance.plan_traffic import plan_traffic
-from netplan.questions.setup.degraded_links import routing_of_left
 from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.simulate import Conditions, simulate_training
 from tests.simulation.placed import Case, placed

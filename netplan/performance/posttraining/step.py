@@ -256,10 +256,14 @@ def _over_sampled(work: Work, servers: Servers, batch: Batch, rollouts: Rollouts
     made = work.answers * kept.kept_mean + kept.thrown
     held = made / servers.replicas
     token_s = rounds.each_s + rounds.cache_s * (work.prompt_tokens + lengths.rest)
-    turns = max(kept.rounds, held / servers.slots)
+    # Every answer that is kept has waited for its environment, too.
+    waits_s = (work.turns.count - 1) * work.turns.environment_s
+    busy_s = rounds.fixed_s * held / servers.slots
+    last_s = rounds.fixed_s * kept.rounds + waits_s
     return rollouts._replace(
-        seconds=batch.prefill_s + rounds.fixed_s * turns + token_s * held,
+        seconds=batch.prefill_s + max(busy_s, last_s) + token_s * held,
         tail_s=rounds.fixed_s * kept.rounds,
+        environment_s=waits_s,
         longest=kept.rounds,
         kept_mean=kept.kept_mean,
         thrown_tokens=kept.thrown,

@@ -14,9 +14,9 @@ from netplan.decide.candidates import Basis
 from netplan.decide.record import Record
 from netplan.decide.ten_answers import Facts, hall_flip, ten_answers
 from netplan.decide.verdict import Probe, Verdict, decide
+from netplan.performance.barred import barred_columns
 from netplan.performance.forwarding import Forwarding
 from netplan.performance.search import SearchResult
-from netplan.questions.answers.barred import barred_columns
 from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
 from netplan.questions.answers.budget_answer import Budget
 from netplan.questions.answers.compare_rows import (

@@ -11,9 +11,9 @@ from netplan.faults.damage.rerouting import TrainingLoads
 from netplan.faults.years.forecast import CauseShare, Flaps, ReliabilityForecast, Spares
 from netplan.faults.years.recoveries import Recovery
 from netplan.faults.years.recovery_presets import RecoveryPreset
+from netplan.performance.barred import barred_column, end_columns
 from netplan.performance.error_bars import bar_note
 from netplan.questions.answers import faults_rows, faults_screen
-from netplan.questions.answers.barred import barred_column, end_columns
 from netplan.questions.answers.screen_titles import network_words, sites_words, titled
 from netplan.questions.setup.inputs import replaced_lines
 from netplan.questions.setup.training import training_words

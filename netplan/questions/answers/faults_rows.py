@@ -21,9 +21,9 @@ from netplan.faults.damage.survival import Attrition, attrition
 from netplan.faults.years.forecast import ReliabilityForecast
 from netplan.faults.years.policies import Policy
 from netplan.faults.years.recoveries import IdlePrice, Recovery
+from netplan.performance.barred import with_bars
 from netplan.performance.error_bars import ErrorBar
 from netplan.performance.spread import OverSites
-from netplan.questions.answers.barred import with_bars
 from netplan.records import asdict, replace
 from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
 from netplan.reports.escape import chart_label, short

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from netplan.questions.answers.jobs_charts import JobBar, Line, gantt_chart, occupancy_chart
 from netplan.questions.answers.screen_titles import network_words, screen_heading
 from netplan.questions.setup.inputs import told
 from netplan.records import replace
@@ -17,6 +16,7 @@ from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import listed, quantity
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Table, column
+from netplan.simulation.job_charts import JobBar, Line, gantt_chart, occupancy_chart
 from netplan.simulation.job_outcomes import JobStream, Occupied
 from netplan.units import counted, si
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from netplan.catalog import unknown_name
 from netplan.errors import InputError, UnknownNameError
-from netplan.questions.answers.barred import ENDS
+from netplan.performance.barred import ENDS
 from netplan.reports.quantities import Scalar
 
 Json = Mapping[str, Any]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from netplan.performance.posttraining.pools import Split
 from netplan.performance.posttraining.step import Phase
-from netplan.questions.answers.post_training_charts import timeline
+from netplan.performance.posttraining.timeline import timeline
 from netplan.questions.answers.post_training_words import (
     BINDS,
     basis_words,

@@ -9,19 +9,19 @@ from typing import Any
 
 from msgspec import Struct
 
+from netplan.performance.barred import ENDS, barred_column
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.plan import Plan
 from netplan.performance.spread import OverSites
-from netplan.questions.answers.barred import ENDS, barred_column
 from netplan.questions.answers.congestion_answer import Design
 from netplan.questions.answers.screen_titles import screen_heading
 from netplan.questions.answers.served_plan import ServedPlan
-from netplan.questions.answers.simulate_charts import gantt, trace
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import spread
 from netplan.reports.screen import Screen, more_of
+from netplan.simulation.charts import gantt, trace
 from netplan.simulation.outcome import (
     GroupOutcome,
     HandoverOutcome,

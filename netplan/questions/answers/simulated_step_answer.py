@@ -14,7 +14,6 @@ from netplan.questions.answers.post_training_words import (
     pool_words,
 )
 from netplan.questions.answers.screen_titles import screen_heading
-from netplan.questions.answers.simulated_step_charts import step_lanes, step_trace
 from netplan.questions.setup.simulated_step import HotLink, SimulatedStep
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
@@ -29,6 +28,7 @@ from netplan.reports.sections import (
     column,
     columns,
 )
+from netplan.simulation.posttraining_charts import step_lanes, step_trace
 from netplan.simulation.posttraining_steps import ANSWERS, WEIGHTS, Bar, bars_of
 from netplan.units import PERCENT, counted, si
 

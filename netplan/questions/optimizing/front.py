@@ -18,7 +18,6 @@ from netplan.questions.answers.bill_columns import NO_HIGH, no_high, span_column
 from netplan.questions.answers.budget_answer import Budget
 from netplan.questions.answers.compare_answer import dollar_columns, plan_columns
 from netplan.questions.answers.compare_rows import FabricRow
-from netplan.questions.answers.front_chart import FrontPoint, front_chart
 from netplan.questions.answers.screen_titles import network_words, titled
 from netplan.questions.optimizing.designs import (
     ConstraintCount,
@@ -40,6 +39,7 @@ from netplan.questions.setup.training import training_words
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.charts import Chart
+from netplan.reports.front_chart import FrontPoint, front_chart
 from netplan.reports.quantities import Scale, money, quantity
 from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.reports.sections import (

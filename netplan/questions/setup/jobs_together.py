@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from netplan.faults.damage.degraded_links import round_note
 from netplan.performance.error_bars import bar_note
 from netplan.progress import each, share_done
 from netplan.questions.answers.simulate_answer import JobRow, SimulateAnswer
 from netplan.questions.setup.contention import contention_of_jobs
-from netplan.questions.setup.degraded_links import round_note
 from netplan.questions.setup.jobs_file import place_jobs
 from netplan.questions.setup.simulation_inputs import SimulationQuestion
 from netplan.records import replace

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
+from netplan.faults.damage.degraded_links import slow_parts
 from netplan.performance.posttraining.placed_weights import by_dimensions
 from netplan.performance.posttraining.schedules import WARM, step_seconds
 from netplan.performance.posttraining.servers import round_table
@@ -27,7 +28,6 @@ from netplan.performance.posttraining.synchronisation import anchored_bytes
 from netplan.performance.serving.outcomes import aggregated
 from netplan.questions.congestion import port_rate
 from netplan.questions.setup.contention import rates_of, round_on
-from netplan.questions.setup.degraded_links import slow_parts
 from netplan.questions.setup.post_training import ServerPool, Trainer
 from netplan.questions.setup.post_training_links import (
     SAME,

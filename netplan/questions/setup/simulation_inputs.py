@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, get_args
 
 from netplan.arrays import AnyInts
+from netplan.faults.damage.degraded_links import routing_of_left, slow_parts, ways_round
 from netplan.questions.answers.congestion_answer import Design
 from netplan.questions.answers.simulate_answer import SimulateAnswer
 from netplan.questions.footprint import Footprint, footprint_of
 from netplan.questions.own_inputs import optional, several, shared
 from netplan.questions.question import NETWORK, RUNS, SPAN, WEIGHED, Question
 from netplan.questions.setup.contention import MOST_CONNECTIONS, Told, design_of
-from netplan.questions.setup.degraded_links import routing_of_left, slow_parts, ways_round
 from netplan.questions.setup.own_domains import graph_of_run
 from netplan.questions.setup.runs import PATTERN, PLACED
 from netplan.questions.setup.schedules import asked_schedule

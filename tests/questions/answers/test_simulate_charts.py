@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from netplan.questions.answers import simulate_charts
-from netplan.questions.answers.simulate_charts import gantt, trace
 from netplan.records import replace
 from netplan.reports.charts import Chart
+from netplan.simulation import charts as simulate_charts
+from netplan.simulation.charts import gantt, trace
 from netplan.simulation.outcome import SimulationOutcome, StageOutcome
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FINISH, SEND_FORWARD

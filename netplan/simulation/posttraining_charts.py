@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from netplan.performance.posttraining.step import Pool
-from netplan.questions.answers.post_training_charts import COLOURS, LANE_PX, MARGIN_PX
+from netplan.performance.posttraining.timeline import COLOURS, LANE_PX, MARGIN_PX
 from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
 from netplan.simulation.posttraining_steps import Bar
 from netplan.units import si
