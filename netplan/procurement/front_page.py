@@ -14,7 +14,6 @@ from netplan.decide.difference import PartDifference, difference_words, differen
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings, told_column
 from netplan.questions.answers.bill_columns import open_above
-from netplan.questions.answers.post_training_words import least
 from netplan.questions.answers.training_runs import TrainingRun
 from netplan.questions.money.pricing import carbon_text
 from netplan.questions.money.step_cost import Stepped
@@ -128,6 +127,8 @@ class SupplierColumn(NamedTuple):
     @property
     def step_text(self) -> str:
         """A step of post-training for people."""
+        from netplan.questions.answers.post_training_words import least
+
         return least(self.stepped.trained) if self.stepped else DASH
 
     @property

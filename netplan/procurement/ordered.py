@@ -21,7 +21,6 @@ from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import SOURCE, Findings, told_column
 from netplan.questions.answers.cost_answer import bill_table, inside_words
 from netplan.questions.answers.memory_answer import MemoryAnswer
-from netplan.questions.answers.post_training_words import step_inputs_words
 from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.money.step_cost import LEGEND as STEP_LEGEND
 from netplan.questions.money.step_cost import step_columns
@@ -86,6 +85,8 @@ def serving_chapter(findings: Findings) -> Iterator[Section]:
 
 def _step(findings: Findings) -> Iterator[Section]:
     """What a step of post-training takes and costs on each fabric, and its phases on the chosen."""
+    from netplan.questions.answers.post_training_words import step_inputs_words
+
     yield Heading("The step", (f"{step_inputs_words(findings.inputs)}.",), "step")
     best = findings.chosen.name
     rows = [row for row in findings.comparison.rows if row.stepped]

@@ -14,7 +14,6 @@ from netplan.procurement.front_page import (
     headline,
 )
 from netplan.questions.answers.compare_cases import ComparisonCases, cases_verdict
-from netplan.questions.answers.post_training_words import step_inputs_words
 from netplan.questions.answers.screen_titles import titled
 from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.library import Chapter
@@ -127,6 +126,8 @@ class Procurement(Findings, Answer):
         if self.serves:
             trained = f"; {serving_words(inputs)}"
         elif self.reinforces:
+            from netplan.questions.answers.post_training_words import step_inputs_words
+
             trained = f"; {step_inputs_words(inputs)}"
         elif inputs["timing"] and not self.post_trains:
             trained = f"; training {inputs['model']}, {assumed(inputs)}"

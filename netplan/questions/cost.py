@@ -100,7 +100,7 @@ class Cost(Question[CostAnswer]):
         terms = replace(terms, running=running) if terms else None
         served, notes = self._served(reader, bills, specs, terms)
         priced = reader, (bills, specs), books.prices, running
-        stepped, told = self._stepped(*priced) if steps else ((), ())
+        stepped, step_notes = self._stepped(*priced) if steps else ((), ())
         inputs = self.inputs(
             hb_size=sizing.hb_size,
             fabrics=[spec.name for spec in specs],
@@ -127,7 +127,7 @@ class Cost(Question[CostAnswer]):
         hour = terms.gpu_hour if terms else None
         cliffs = partial(cliffs_of, specs, sizing)
         return CostAnswer(
-            *(inputs, money, bills, refused, served, (*notes, *told), unsold, hour),
+            *(inputs, money, bills, refused, served, (*notes, *step_notes), unsold, hour),
             stepped=stepped,
             cliffs=None if one_site else cliffs,
             in_sites=one_site,

@@ -31,7 +31,6 @@ from netplan.questions.answers.compare_rows import (
 )
 from netplan.questions.answers.compare_screen import screen
 from netplan.questions.answers.given_media import GIVEN, given_mark
-from netplan.questions.answers.post_training_words import step_inputs_words
 from netplan.questions.answers.screen_titles import sites_words
 from netplan.questions.money.pricing import CASES
 from netplan.questions.money.run_cost import Terms
@@ -236,6 +235,8 @@ class Comparison(Answer):
 
             books += f"; {serving_words(inputs)}"
         elif self.reinforces:
+            from netplan.questions.answers.post_training_words import step_inputs_words
+
             books += f"; {step_inputs_words(inputs)}"
         elif inputs["timing"]:
             books += f"; {training_words(inputs)}"

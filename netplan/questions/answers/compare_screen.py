@@ -28,7 +28,6 @@ from netplan.questions.answers.compare_rows import (
 )
 from netplan.questions.answers.compare_steps import step_remarks, step_verdict
 from netplan.questions.answers.given_media import GIVEN
-from netplan.questions.answers.post_training_words import step_inputs_words
 from netplan.questions.setup.inputs import capped_words, found_words, hall_words
 from netplan.reports.quantities import DASH, Quantity, Scale, listed, short_money
 from netplan.reports.screen import WIDTH, Screen
@@ -214,6 +213,8 @@ def subtitle(answer: Compared, *others: Compared) -> Iterator[str]:
     elif not inputs["timing"]:
         yield prices
     elif answer.reinforces:
+        from netplan.questions.answers.post_training_words import step_inputs_words
+
         yield f"{step_inputs_words(inputs)}; {prices}"
     else:
         sizes = sorted({case.about.batch for case in (answer, *others)})

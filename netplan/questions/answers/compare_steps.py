@@ -286,10 +286,10 @@ def _times(name: str, cases: Sequence[StepCase]) -> str:
         if max(times) <= (1 + AS_FAST) * min(times):
             words.append(f"{what} {least}{_seconds(times[0])} at each {name}")
             continue
-        each = [
+        texts = [
             f"{_seconds(time_s)} ({case.label})" for time_s, case in zip(times, cases, strict=True)
         ]
-        words.append(f"{what} {least}{listed(each)}")
+        words.append(f"{what} {least}{listed(texts)}")
     return f"{'; '.join(words)}."
 
 

@@ -17,7 +17,6 @@ from netplan.decide.verdict import Verdict, decide
 from netplan.questions.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
 from netplan.questions.answers.bill_comparison import Comparison, compare_bills
 from netplan.questions.answers.given_media import GIVEN, given_mark, given_words
-from netplan.questions.answers.post_training_words import basis_words, least, step_inputs_words
 from netplan.questions.answers.screen_titles import network_words, sites_words, titled
 from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.answers.sites_bill import SitesBill
@@ -314,6 +313,8 @@ class CostAnswer(Answer):
 
     def _step_words(self) -> Iterator[str]:
         """What a step and a run cost on the fabric of the lowest bill."""
+        from netplan.questions.answers.post_training_words import least
+
         best = self._ranked[0].name
         rows = [row for row in self.stepped if row.fabric == best] or self.stepped[:1]
         for row in rows:
@@ -359,7 +360,10 @@ class CostAnswer(Answer):
             yield f"{carbon}, by {best.name}."
         for row in self.served:
             yield f"{row.fabric}: {row.served.in_words(self.currency)}."
-        yield from (basis_words(row.stepped.trained) for row in self.stepped[:1])
+        if self.stepped:
+            from netplan.questions.answers.post_training_words import basis_words
+
+            yield basis_words(self.stepped[0].stepped.trained)
         if lacking := list(dict.fromkeys(line.title for line in best.quote.unpriced)):
             yield f"No price is known of: {listed(lacking)}."
         yield from (f"{row.name} has no bill: {row.reason}" for row in self.refused)
@@ -378,6 +382,8 @@ class CostAnswer(Answer):
             yield show.Table("tokens", shown, self.served, serving_words(self.inputs), (LEGEND,))
         if self.stepped:
             shown = [show.column("fabric"), *step_columns(self.currency)]
+            from netplan.questions.answers.post_training_words import step_inputs_words
+
             title = step_inputs_words(self.inputs)
             yield show.Table("steps", shown, self.stepped, title, (STEP_LEGEND,))
         for bill in self.bills:

@@ -31,7 +31,6 @@ from netplan.questions.answers.diff_sides import (
     step_words,
     token_cost,
 )
-from netplan.questions.answers.post_training_words import least
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
@@ -418,6 +417,8 @@ class DiffAnswer(Answer):
         steps = [side.row.stepped for side in (self.a, self.b)]
         if not any(steps):
             return
+        from netplan.questions.answers.post_training_words import least
+
         apart = step_words(self.a, self.b).removesuffix(" step")
         times = [least(step.trained) if step else DASH for step in steps]
         yield Shown("Step", times[0], times[1], apart.partition(" step")[0])

@@ -9,7 +9,7 @@ price.
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
@@ -26,8 +26,6 @@ from netplan.errors import CatalogError, NetplanError, not_built
 from netplan.questions.money.pricing import book_running
 from netplan.questions.money.run_cost import RunCost, Terms, run_cost
 from netplan.questions.question import Question
-from netplan.questions.setup.post_training_step import PostTrained
-from netplan.questions.setup.schedules_beside import PRINTED_OVER_BOUND
 from netplan.records import asdict, replace
 from netplan.reports.quantities import Scale, listed, short_money
 from netplan.reports.sections import Column, column, columns, value_at
@@ -35,6 +33,9 @@ from netplan.scenarios.bill_books import read_books
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS
+
+if TYPE_CHECKING:
+    from netplan.questions.setup.post_training_step import PostTrained
 
 ROLLED_OUT = "rollout"
 """Role of the pool that may have accelerators of its own."""
@@ -159,7 +160,7 @@ class StepPrice(Struct, frozen=True, kw_only=True):
     why: str = ""
 
     @classmethod
-    def of(cls, trained: PostTrained, bill: Bill | None, terms: StepTerms) -> "StepPrice":
+    def of(cls, trained: "PostTrained", bill: Bill | None, terms: StepTerms) -> "StepPrice":
         """The price of a step on the bill of its fabric.
 
         Examples
@@ -287,7 +288,7 @@ def kinds(terms: StepTerms) -> str:
     return listed([*terms.hours])
 
 
-def held(trained: PostTrained) -> dict[str, int]:
+def held(trained: "PostTrained") -> dict[str, int]:
     """GPUs of a job by accelerator: those of no pool are the trainer's kind, and held too [1]."""
     trainer_name = trained.run.asked.cluster.accelerator
     rollout = sum(pool.gpus for pool in trained.pools if pool.role == ROLLED_OUT)
@@ -308,7 +309,7 @@ def held_hours(gpus: Mapping[str, int], hours: Mapping[str, float]) -> float:
     return sum(count * hours[name] for name, count in gpus.items()) / sum(gpus.values())
 
 
-def step_price(asked: Question[Any], reader: CatalogReader, trained: PostTrained) -> StepPrice:
+def step_price(asked: Question[Any], reader: CatalogReader, trained: "PostTrained") -> StepPrice:
     """The price of a step on its fabric, as ``netplan compare`` has it for these inputs.
 
     Parameters
@@ -346,7 +347,7 @@ def step_price(asked: Question[Any], reader: CatalogReader, trained: PostTrained
 class Stepped(Struct, frozen=True):
     """How a fabric does a step of post-training, and what that costs on it."""
 
-    trained: PostTrained
+    trained: "PostTrained"
     price: StepPrice
 
     @property
@@ -370,6 +371,8 @@ class Stepped(Struct, frozen=True):
         """Printed steps of such models over their bounds; 1 of an estimate [1]."""
         if not self.bound:
             return 1.0, 1.0
+        from netplan.questions.setup.schedules_beside import PRINTED_OVER_BOUND
+
         experts = self.trained.run.model.experts
         return PRINTED_OVER_BOUND["dense" if experts is None else "experts"]
 
