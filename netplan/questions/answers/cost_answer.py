@@ -278,7 +278,7 @@ class CostAnswer(Answer):
             yield from self.statements[:1]
         else:
             yield from self._least(f"{best.name} costs least: {priced}, {self._less_than_next}")
-        yield from self._step_words()
+        yield from self._step_words() if self.stepped else ()
         yield from self._unsold_words
         yield from given_words(self.bills)
 
