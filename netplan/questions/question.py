@@ -572,10 +572,11 @@ def _known(
         if option.kind == "flag" and value == place.default:
             continue
         text = flag_text(option.flag_of(name), read_option(name, option, value))
-        if name not in question.reads or (kind in question.untimed and name in places(kind)):
+        if name not in question.reads:
             raise InputError(f"{text} means nothing for netplan {question.command}: leave it out")
         who = "training" if kind == "training" else f"--workload {kind}"
-        other = next(other for other in WORKLOADS if name in places(other))
+        timed = (other for other in WORKLOADS if other not in question.untimed)
+        other = next(other for other in timed if name in places(other))
         raise InputError(
             f"{text} means nothing for {who}: leave it out, or take --workload {other}"
         )

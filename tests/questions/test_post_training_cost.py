@@ -154,7 +154,7 @@ def test_bill_has_no_price_of_a_pool_of_other_accelerators() -> None:
 
 
 def test_bill_of_what_trains_reads_nothing_of_training() -> None:
-    with pytest.raises(InputError, match="means nothing for netplan cost"):
+    with pytest.raises(InputError, match="means nothing for training: leave it out, or take --w"):
         cost("hgx-h100", iteration_model="4d")
 
 
