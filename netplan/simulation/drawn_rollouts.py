@@ -207,7 +207,7 @@ def _full_slots_s(
     work: Work, servers: Servers, tokens: Ints, paces: Floats, in_flight: float
 ) -> Floats:
     """Work of batches where slots are always full, of so many batches in flight [s]."""
-    rounds = servers.rounds
+    rounds = servers.streamed or servers.rounds
     held = int(in_flight * work.answers / servers.replicas)
     slots = max(1, min(servers.slots, held))
     each_s = rounds.fixed_s / slots + rounds.each_s

@@ -78,6 +78,9 @@ def roll_out(case: ServingCase, plans: ServingPlans, work: Work) -> RolledOut:
 def servers_of(case: ServingCase, plans: ServingPlans, work: Work) -> list[Servers]:
     """Servers of each plan, whose rounds are a line from one request to as many as are in flight.
 
+    A batch has as many in flight as it has answers, whatever its schedule; a stream those of later
+    batches, too.
+
     Parameters
     ----------
     case, plans
@@ -87,20 +90,27 @@ def servers_of(case: ServingCase, plans: ServingPlans, work: Work) -> list[Serve
     """
     slots = slots_of(case, plans)
     copies = plans.replicas * plans.attention_data
-    in_flight = (1 + (work.staleness if work.mode == "async" else 0.0)) * work.started / copies
-    most = np.maximum(np.floor(np.minimum(slots, in_flight)), 1.0)
-    ends = np.maximum(most, 2.0)
     first_s = decode_steps(case, plans, np.ones(plans.count)).step_s
-    last_s = decode_steps(case, plans, ends).step_s
-    each_s = (last_s - first_s) / (ends - 1)
+
+    def line(in_flight: Floats) -> list[RoundTime]:
+        ends = np.maximum(np.floor(np.minimum(slots, in_flight)), 2.0)
+        each_s = (decode_steps(case, plans, ends).step_s - first_s) / (ends - 1)
+        pairs = zip((first_s - each_s).tolist(), each_s.tolist(), strict=True)
+        return [RoundTime(fixed_s, request_s) for fixed_s, request_s in pairs]
+
+    in_flight = work.started / copies
+    rounds = line(in_flight)
+    streamed = line((1 + work.staleness) * in_flight) if work.staleness else rounds
+    most = np.maximum(np.floor(np.minimum(slots, in_flight)), 1.0)
     prompts = prefills(case, plans, most)
     prompt_s = prompts.each_s + case.chunks * case.launch_s
     return [
         Servers(
             int(copies[index]),
             int(slots[index]),
-            RoundTime(float(first_s[index] - each_s[index]), float(each_s[index])),
+            rounds[index],
             float(np.broadcast_to(prompt_s, copies.shape)[index]),
+            streamed=streamed[index],
         )
         for index in range(plans.count)
     ]

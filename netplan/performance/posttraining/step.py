@@ -133,6 +133,8 @@ class Servers(Struct, frozen=True):
         Of a prompt, which it takes of a replica [s].
     bent_s
         What a batch takes longer since rounds are no straight line in their requests [s].
+    streamed
+        Time of a round of a stream, with answers of later batches in flight; None for ``rounds``.
     """
 
     replicas: int
@@ -140,6 +142,7 @@ class Servers(Struct, frozen=True):
     rounds: RoundTime
     prompt_s: float = 0.0
     bent_s: float = 0.0
+    streamed: RoundTime | None = None
 
 
 class Rollouts(NamedTuple):
@@ -206,7 +209,7 @@ def rollouts_of(work: Work, servers: Servers) -> Rollouts:
         slots=max(1, min(servers.slots, int(in_flight))),
         prompt_tokens=work.prompt_tokens,
     )
-    stream_s = prefill_s + stream_seconds(lengths, full, servers.rounds)
+    stream_s = prefill_s + stream_seconds(lengths, full, servers.streamed or servers.rounds)
     rollouts = Rollouts(
         seconds=0.0,
         stream_s=stream_s,
@@ -250,7 +253,7 @@ def _over_sampled(work: Work, servers: Servers, batch: Batch, rollouts: Rollouts
             prompt_tokens=work.prompt_tokens,
             prefill_s=batch.prefill_s,
         )
-        seconds = batch.prefill_s + stream_seconds(lengths, full, rounds)
+        seconds = batch.prefill_s + stream_seconds(lengths, full, servers.streamed or rounds)
         return rollouts._replace(seconds=seconds)
     kept = over_sampled(lengths, work.answers, work.started)
     made = work.answers * kept.kept_mean + kept.thrown
