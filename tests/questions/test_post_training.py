@@ -16,6 +16,7 @@ from netplan.performance.posttraining.lengths import Lengths
 from netplan.performance.posttraining.rollouts import RoundTime, Turns
 from netplan.performance.posttraining.schedules import speed_up_limit
 from netplan.performance.posttraining.step import Rollouts, Servers, Step, Work, rollouts_of
+from netplan.questions.answers.post_training_words import schedules_words
 from netplan.scenarios.post_training import PostTraining
 
 SMALL: Mapping[str, Any] = {
@@ -282,7 +283,7 @@ def test_lengths_are_read_as_they_are_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("2000:1000", "P99 is 0.5 times the mean"),
+        ("2000:1000", "answers whose P99 is 0.5 times the mean"),
         ("2000:80000", "give a file of"),
         ("pareto:2000:17000", "give a file of"),
         ("0:5", "no number of tokens"),
@@ -361,3 +362,40 @@ def test_a_part_describes_itself() -> None:
     assert PostTraining().scored_by == (("old", "", 0.0), ("reference", "", 0.0))
     with pytest.raises(InputError, match="unknown --sync"):
         PostTraining(sync="tree")
+
+
+def test_schedules_beside_are_the_same_whichever_of_them_is_asked_about() -> None:
+    """In turn takes as long on the same pools and plans, however far behind the question is."""
+    steps = []
+    for staleness in (0, 1, 2):
+        beside = search("grpo-70b-h100", staleness=staleness).to_dict()["schedules"]
+        steps.append([row["step_s"] for row in beside])
+    assert steps[1] == pytest.approx(steps[0], rel=1e-6)
+    assert steps[2] == pytest.approx(steps[0], rel=1e-6)
+
+
+def test_words_say_what_a_measured_run_is_worth(tmp_path: Path) -> None:
+    """An estimate is no bound; a run that does not apply is not asked for again."""
+    run = tmp_path / "run.yaml"
+    run.write_text("rollout_s: 310\nscore_s: 61\ntrain_s: 118\nsync_s: 4.2\nother_s: 11\n")
+    (same,) = schedules_words(search("grpo-70b-h100", measured=str(run)).schedules)
+    # In turn: 310 + 61 + 118 + 4.2 + 11.
+    assert same.startswith("These pools take in turn 504 s, one step off 325 s")
+    assert same.endswith("beyond what such estimates are off.")
+    run.write_text("rollout_gpus: 32\n" + run.read_text())
+    other = " ".join(str(search("grpo-70b-h100", measured=str(run), rollout_gpus=40)).split())
+    assert "A step takes at least" in other
+    assert "--measured does not apply to these pools and plans" in other
+    assert "makes it one" not in other
+
+
+def test_scoring_and_training_of_one_pool_set_the_pace_together() -> None:
+    words = " ".join(str(search("grpo-70b-h100", staleness=2)).split())
+    assert "set by scoring and training, which are of one pool" in words
+    alone = " ".join(str(search("grpo-70b-h100", staleness=4, score=("none",))).split())
+    assert "set by training." in alone
+
+
+def test_phases_in_turn_on_the_same_gpus_say_so_once() -> None:
+    words = str(search("grpo-70b-h100", colocated=True, staleness=0))
+    assert "64 GPUs do both in turn; HB domains of 8" in words

@@ -302,8 +302,8 @@ def _check(mean: float, p99: float, cap: int, most: float, law: str) -> None:
         )
     if not 1 <= p99 / mean <= most:
         raise InputError(
-            f"P99 is {p99 / mean:.3g} times the mean, a {law} law has 1 to {most:.4g}: give a file"
-            " of lengths"
+            f"answers whose P99 is {p99 / mean:.3g} times the mean: a {law} law has 1 to"
+            f" {most:.4g}; give a file of lengths"
         )
 
 

@@ -8,13 +8,13 @@ from netplan.performance.posttraining.pools import Split
 from netplan.performance.posttraining.step import Phase
 from netplan.performance.posttraining.timeline import timeline
 from netplan.questions.answers.post_training_words import (
-    BINDS,
     basis_words,
     idle_words,
     job_words,
     kept_words,
     least,
     length_words,
+    pace_words,
     pool_words,
     schedules_words,
     split_words,
@@ -47,7 +47,7 @@ class PhaseRow(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """Seconds of a synchronisation by printed software."""
+    """Seconds of a synchronisation by published software."""
 
     name: str
     low_s: float
@@ -144,7 +144,7 @@ class PostTrainingAnswer(Answer):
             yield Table("split", SPLITS, trained.split, "Splits that were tried, the best first")
         if trained.sync and trained.sync.reaches_s:
             reached = [Reached(name, *ends) for name, ends in trained.sync.reaches_s.items()]
-            yield Table("sync", REACHED, reached, "The same weights by software that is printed")
+            yield Table("sync", REACHED, reached, "The same weights by published software")
         yield Notes.of([("", (*self._remarks(), *trained.notes, *self.notes))])
 
     def _heading(self) -> Heading:
@@ -158,7 +158,7 @@ class PostTrainingAnswer(Answer):
         """What a step takes at least, what binds, and what that is worth."""
         trained = self.trained
         yield (
-            f"A step takes {least(trained)}, set by {BINDS[trained.step.bottleneck]}."
+            f"A step takes {least(trained)}, set by {pace_words(trained.step)}."
             f" {basis_words(trained)}"
         )
 

@@ -19,6 +19,8 @@ BINDS: Mapping[str, str] = {
     "environment": "waiting for environments",
 }
 """What sets the pace of a step, by its word in JSON."""
+SHARED = "scoring and training, which are of one pool"
+"""What sets it where the trainer's pool does both while servers roll out."""
 
 ROLES: Mapping[Role, str] = {
     "rollout": "roll out",
@@ -40,6 +42,20 @@ def schedule_words(step: Step) -> str:
     return f"{staleness:g} versions behind"
 
 
+def behind_words(staleness: float) -> str:
+    """How far rollouts may be behind, in words."""
+    if staleness in {0.0, 1.0}:
+        return "one step off" if staleness else "in turn"
+    return f"{staleness:g} behind"
+
+
+def pace_words(step: Step) -> str:
+    """What sets the pace of a step; scoring and training of one pool do so together."""
+    binds = step.bottleneck
+    shared = step.mode != "sync" and step.scored_s and step.train_s
+    return SHARED if shared and binds in {"train", "score"} else BINDS[binds]
+
+
 def least(trained: PostTrained) -> str:
     """Time of a step in words: at least so long, or an estimate with its range."""
     step = trained.step
@@ -53,10 +69,10 @@ def basis_words(trained: PostTrained) -> str:
     """What the time of a step is worth."""
     if trained.spread is None:
         low, high = PRINTED_OVER_BOUND["dense" if trained.run.model.experts is None else "experts"]
-        return (
-            f"A bound, no estimate: printed steps are {low:g} to {high:g} times as long; --measured"
-            " with a run of yours makes it one."
-        )
+        worth = f"A bound, no estimate: published steps are {low:g} to {high:g} times as long"
+        if trained.run.job.measured:  # a note says why
+            return f"{worth}; --measured does not apply to these pools and plans (--details)."
+        return f"{worth}; --measured with a run of yours makes it one."
     return f"An estimate by your own measurements, {100 * trained.spread:.0f} % each way (assumed)."
 
 
@@ -88,7 +104,8 @@ def pool_words(trained: PostTrained) -> str:
         which = f" {pool.accelerator}" if pool.accelerator != name else ""
         gpus = " GPUs" if not parts else ""
         parts.append(f"{pool.gpus:,}{which}{gpus} {ROLES[pool.role]}")
-    return f"{', '.join(parts)} ({schedule_words(trained.step)})"
+    turns = f" ({schedule_words(trained.step)})" if len(parts) > 1 else ""
+    return f"{', '.join(parts)}{turns}"
 
 
 def length_words(trained: PostTrained) -> str:
@@ -104,7 +121,7 @@ def length_words(trained: PostTrained) -> str:
 
 
 def sync_words(sync: Sync) -> str:
-    """Bytes of a synchronisation, its bound, and what printed software reaches."""
+    """Bytes of a synchronisation, its bound, and what published software reaches."""
     way = "" if sync.over == "network" else ", through storage"
     sent = f"{si(sync.sent.network, 'B')} between HB domains"
     if sync.sent.total > sync.sent.network:
@@ -115,7 +132,7 @@ def sync_words(sync: Sync) -> str:
     usual_s = [ends[1] for ends in sync.reaches_s.values()]
     if not usual_s:
         return f"{words}."
-    return f"{words}; printed software {si(min(usual_s), 's')} to {si(max(usual_s), 's')}."
+    return f"{words}; published software {si(min(usual_s), 's')} to {si(max(usual_s), 's')}."
 
 
 def kept_words(trained: PostTrained) -> Iterator[str]:
@@ -134,14 +151,22 @@ def schedules_words(schedules: SchedulesBeside) -> Iterator[str]:
     """Steps of the same pools by other schedules, and which is the fastest if that can be told."""
     if not schedules.steps:
         return
+    bound = schedules.steps[0].step_high_s is None
+    begins, off = (
+        ("These pools take at least", "bounds") if bound else ("These pools take", "such estimates")
+    )
     steps = ", ".join(
-        f"{'in turn' if row.staleness == 0 else f'{row.staleness:g} behind'} {si(row.step_s, 's')}"
-        for row in schedules.steps
+        f"{behind_words(row.staleness)} {si(row.step_s, 's')}" for row in schedules.steps
     )
     if schedules.verdict == UNDECIDED:
-        yield f"At least {steps}: which of them is the fastest is undecided."
+        yield f"{begins} {steps}: which of them is the fastest is undecided."
     else:
-        yield f"At least {steps}: {schedules.verdict} is the fastest, beyond what bounds are off."
+        rows = [row for row in schedules.steps if row.mode == schedules.verdict]
+        best = min(rows, key=lambda row: row.step_s)
+        fastest = behind_words(best.staleness)
+        if best.mode == "async":
+            fastest = f"a stream, such as {fastest},"
+        yield f"{begins} {steps}: {fastest} is the fastest, beyond what {off} are off."
 
 
 def idle_words(trained: PostTrained) -> Iterator[str]:

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from netplan.performance.posttraining.step import Role
 from netplan.questions.answers.post_training_words import (
-    BINDS,
     basis_words,
     job_words,
     length_words,
+    pace_words,
     pool_words,
 )
 from netplan.questions.answers.screen_titles import screen_heading
@@ -197,7 +197,7 @@ class SimulatedStepAnswer(Answer):
         if means_s.size > 1:
             low, high = (si(float(end), "s", 4) for end in (means_s.min(), means_s.max()))
             spread = f" (mean of {means_s.size} runs, {low} to {high})"
-        bound = BINDS[trained.step.bottleneck]
+        bound = pace_words(trained.step)
         yield f"A step takes {self._least(simulated.mean_s)}{spread}, set by {bound}."
         closed = _against("Its closed form has", trained.step.seconds, simulated.mean_s)
         queue_s = simulated.mean_s - simulated.of_means_s
@@ -228,7 +228,7 @@ class SimulatedStepAnswer(Answer):
             yield PartRow("sync", closed.sync_s, step.sync_s, by)
         if closed.other_s:
             yield PartRow("other", closed.other_s, step.other_s, "measured")
-        yield PartRow("step", closed.seconds, simulated.mean_s, "steps in turn")
+        yield PartRow("step", closed.seconds, simulated.mean_s, "steps one by one")
         for name, outcome in (("iteration", simulated.iteration), ("round", simulated.round)):
             if outcome is not None and outcome.analytic_time_s:
                 time_s = outcome.iteration_time_s

@@ -527,7 +527,7 @@ class PricedStep(NamedTuple):
             None,
             0.0,
             lacking=not self.step.complete,
-            ends=f", {network:,.3g} of it for the bill",
+            ends=f", {network:,.3g} of it for the network",
             bill=self.bill if capital else None,
             share=network / capital if capital else 1.0,
         )

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from netplan.performance.posttraining.schedules import Mode
-from netplan.performance.posttraining.servers import servers_of
-from netplan.performance.posttraining.step import Step, rollouts_of
+from netplan.performance.posttraining.servers import roll_out
+from netplan.performance.posttraining.step import Step
 from netplan.questions.setup.post_training_step import PostTrained
 from netplan.records import replace
 
@@ -94,7 +94,7 @@ def schedules_beside(trained: PostTrained) -> SchedulesBeside:
     verdict = fastest_mode(rows, apart)
     low, high = apart
     if spread is None:
-        span = f"printed steps take {low:g} to {high:g} times their bound"
+        span = f"published steps take {low:g} to {high:g} times their bound"
     else:
         span = f"estimates may be off by {spread:.0%} each way"
     far = "closer than" if verdict == UNDECIDED else "apart by more than"
@@ -102,15 +102,15 @@ def schedules_beside(trained: PostTrained) -> SchedulesBeside:
 
 
 def _step(trained: PostTrained, staleness: float) -> Step:
-    """The step of the same pools by another schedule; rollouts in waves take as long in each."""
+    """The step of the same pools and plans by another schedule."""
     step, servers = trained.step, trained.servers
     if staleness == step.work.staleness or servers is None:
         return step
     work = replace(step.work, staleness=staleness)
-    (line,) = servers_of(servers.case, servers.rolled.plans, work)
+    rolled = roll_out(servers.case, servers.rolled.plans, work).rollouts
     measured = step.rollouts.seconds / servers.rolled.rollouts.seconds
-    stream_s = measured * rollouts_of(work, line).stream_s
-    return replace(step, work=work, rollouts=step.rollouts._replace(stream_s=stream_s))
+    rolled = rolled._replace(seconds=measured * rolled.seconds, stream_s=measured * rolled.stream_s)
+    return replace(step, work=work, rollouts=rolled)
 
 
 def fastest_mode(rows: Sequence[ScheduledStep], apart: tuple[float, float]) -> str:
