@@ -323,3 +323,16 @@ def test_one_answer_at_every_size(gpus: int, staleness: int) -> None:
     for name in ("step_s", "sync_s", "usd_per_step", "usd_per_run"):
         assert found[name] == pytest.approx(compared[name], rel=1e-12), name
         assert found[name] == pytest.approx(bill[name], rel=1e-12), name
+
+
+def test_details_mark_every_bound_and_nothing_that_is_unknown() -> None:
+    """A rate that follows from a bound is one, too; a fabric without a price has no sign."""
+    answer = compare("grpo-70b-h100", fabrics=("rail-optimized", "torus-2d"))
+    lines = answer.text(details=True).splitlines()
+    (bought, unpriced) = (
+        next(line.split() for line in lines if line.startswith(name) and " s " in line)
+        for name in ("rail-optimized", "torus-2d")
+    )
+    assert bought.count("\u2265") == 3  # the step, its price, that of the run
+    assert unpriced.count("\u2265") == 1
+    assert bought.count("\u2264") == unpriced.count("\u2264") == 1

@@ -133,7 +133,7 @@ class PostTrainingAnswer(Answer):
         trained = self.trained
         yield self._heading()
         for sentence in self._verdict():
-            yield Paragraph(sentence)
+            yield Paragraph(sentence, "strong")
         yield timeline([*trained.step.timeline()], trained.pools, trained.step.seconds)
         yield self._phases()
         rows = [trained.step.of_pool(pool) for pool in trained.pools]

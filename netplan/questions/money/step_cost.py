@@ -7,7 +7,7 @@ on the bill cost none besides. A step without measurements is a bound from below
 price.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -413,16 +413,19 @@ STEP_KEYS = (
 """Numbers of a step that stand in the row of a fabric, too."""
 TOKENS = "Tokens of prompts and answers of a step over its time"
 LEGEND = (
-    "step: of post-training, at least so long; currency a step: GPU hours of all that are held, and"
-    " the bill's share of a year (annuity, energy)."
+    "step: of post-training; currency a step: GPU hours of all that are held, and the bill's share"
+    " of a year (annuity, energy); \u2265, \u2264: bounds."
 )
 
 
 def step_columns(currency: str, row: str = "stepped") -> Iterator[Column[Any]]:
     """Columns of how fabrics do a step; ``row`` says where in a row that stands."""
     facts, price = f"{row}.facts", f"{row}.price"
-    sign = _least_at(row)
-    yield column("step_s", f"{facts}.step_s", mark=sign)
+
+    def least(name: str, path: str, **changes: Any) -> Column[Any]:  # noqa: ANN401
+        return column(name, path, mark=_bound_at(row, path, "\u2265"), **changes)
+
+    yield least("step_s", f"{facts}.step_s")
     yield from columns("step_low_s", "step_high_s", "step_basis=basis", of=facts, shown="never")
     yield column("step_bottleneck", f"{facts}.bottleneck", shown="wide")
     yield column("rollout_gpus", f"{facts}.rollout_gpus", shown="wide")
@@ -432,10 +435,11 @@ def step_columns(currency: str, row: str = "stepped") -> Iterator[Column[Any]]:
     yield from columns("sync_bound_s", "sync_network_bytes", of=facts, shown="never")
     yield column("tokens_per_s", f"{facts}.tokens_per_s", shown="never", meaning=TOKENS)
     a_gpu = f"{TOKENS}, over all GPUs that are held"
-    yield column("tokens_per_s_per_gpu", f"{facts}.tokens_per_s_per_gpu", meaning=a_gpu)
-    title = f"{currency}/step"
-    yield column("cost_per_step", f"{price}.step.total.base", title=title, mark=sign)
-    yield column("cost_per_run", f"{price}.run.total.base", title=f"{currency}/run", mark=sign)
+    path = f"{facts}.tokens_per_s_per_gpu"
+    most = _bound_at(row, path, "\u2264")
+    yield column("tokens_per_s_per_gpu", path, meaning=a_gpu, mark=most)
+    yield least("cost_per_step", f"{price}.step.total.base", title=f"{currency}/step")
+    yield least("cost_per_run", f"{price}.run.total.base", title=f"{currency}/run")
     yield from columns("usd_per_step", "usd_per_run", of=price, shown="never")
     yield column("bill_per_step", f"{price}.step.network.base", shown="wide")
     yield column("gpus_per_step", f"{price}.step.gpus.base", shown="wide")
@@ -444,13 +448,14 @@ def step_columns(currency: str, row: str = "stepped") -> Iterator[Column[Any]]:
     yield column("step_cost_complete", f"{price}.step.complete", shown="never")
 
 
-def _least_at(path: str) -> Any:  # noqa: ANN401
-    """The sign of an amount that follows from a bound."""
+def _bound_at(row_path: str, path: str, sign: str) -> Callable[[object], tuple[str, str]]:
+    """The mark of a number at a path that is a bound, where there is one."""
 
-    def sign(row: object) -> tuple[str, str]:
-        return ("\u2265 " if value_at(row, f"{path}.bound") else ""), ""
+    def mark(row: object) -> tuple[str, str]:
+        known = value_at(row, path) is not None
+        return (f"{sign} " if known and value_at(row, f"{row_path}.bound") else ""), ""
 
-    return sign
+    return mark
 
 
 def cheapest_step(
