@@ -344,10 +344,12 @@ class PostTraining(Training, frozen=True, kw_only=True, tag_field="kind", tag="p
                 f"--staleness {self.staleness:g} with --colocated, whose phases take turns: leave"
                 " one out"
             )
-        if self.colocated and self.rollout_gpus:
+        if self.colocated and (self.rollout_gpus or self.rollout_accelerator):
+            of_servers = f"--rollout-accelerator {self.rollout_accelerator}"
+            if self.rollout_gpus:
+                of_servers = f"--rollout-gpus {self.rollout_gpus:,}"
             return (
-                f"--rollout-gpus {self.rollout_gpus:,} with --colocated, where all GPUs roll out:"
-                " leave one out"
+                f"{of_servers} with --colocated, where all GPUs train and roll out: leave one out"
             )
         if self.sync_over == "storage" and self.storage is None:
             return "--sync-over storage needs --storage-bytes-per-s WRITE:READ"

@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
-from netplan.performance.posttraining.rollouts import Batch, simulate_rollouts
+from netplan.performance.posttraining.rollouts import Batch, RoundTime, simulate_rollouts
 from netplan.performance.posttraining.step import Servers, Work
 
 DRAWS = 20
@@ -114,11 +114,11 @@ def draw_rollouts(
     ]
     ends, half, tokens, longest = (np.array(column) for column in zip(*rows, strict=True))
     prefill_s = work.taken / servers.replicas * servers.prompt_s
-    stream_s = prefill_s + _full_slots_s(work, servers, tokens, pace, 1 + work.staleness)
+    line, busy = servers.streamed or servers.rounds, servers.busy(work, ahead=work.staleness)
+    stream_s = prefill_s + _full_slots_s(tokens, pace, line, busy)
     seconds = prefill_s + ends
     if work.partial and work.started > work.answers:  # slots stay full from one step to the next
-        ratio = work.started / work.answers
-        seconds = prefill_s + _full_slots_s(work, servers, tokens, pace, ratio)
+        seconds = prefill_s + _full_slots_s(tokens, pace, servers.rounds, servers.busy(work))
     if batches == steps * draws:
         batch = np.arange(batches).reshape(draws, steps).T
     else:
@@ -203,12 +203,6 @@ def wave_ends(
     return np.asarray(ends[lengths > 0])
 
 
-def _full_slots_s(
-    work: Work, servers: Servers, tokens: Ints, paces: Floats, in_flight: float
-) -> Floats:
-    """Work of batches where slots are always full, of so many batches in flight [s]."""
-    rounds = servers.streamed or servers.rounds
-    held = int(in_flight * work.answers / servers.replicas)
-    slots = max(1, min(servers.slots, held))
-    each_s = rounds.fixed_s / slots + rounds.each_s
-    return np.asarray(tokens * each_s / (1 / paces).sum())
+def _full_slots_s(tokens: Ints, paces: Floats, rounds: RoundTime, slots: float) -> Floats:
+    """Work of batches where so many slots are always full [s]."""
+    return np.asarray(tokens * (rounds.fixed_s / slots + rounds.each_s) / (1 / paces).sum())

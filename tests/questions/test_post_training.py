@@ -236,6 +236,49 @@ def test_training_is_on_the_answers_that_are_kept() -> None:
     assert few < 0.7 * many  # of 2,511 tokens a sequence 1,478 are left
 
 
+def test_answers_in_flight_are_a_mean_and_a_count_of_them_whole() -> None:
+    """19 answers on ten replicas, half a batch ahead: 2.85 at once; 1.1 x 100 starts 110."""
+    lengths, servers = Lengths.fixed(100), Servers(10, 8, RoundTime(0.01, 0.001))
+    work = Work(lengths=lengths, prompts=19, group=1, staleness=0.5)
+    expected_s = 1.9 * 100 * (0.01 / 2.85 + 0.001)
+    assert rollouts_of(work, servers).stream_s == pytest.approx(expected_s)
+    assert Work(lengths=lengths, prompts=100, group=1, over_sample=1.1).started == 110
+    step = Step(
+        work=Work(lengths=lengths, prompts=19, group=1, staleness=4, turns=Turns(4, 9.0)),
+        rollouts=Rollouts(seconds=37.0, stream_s=20.0, environment_s=27.0),
+        train_s=10.0,
+    )
+    assert step.bottleneck == "rollout"  # a stream waits for no environment
+
+
+def test_answers_are_scored_at_once_however_many_updates_follow() -> None:
+    """A pass over all answers fills the pipeline once, not for every update."""
+    degrees = {"tensor": 4, "pipeline": 8, "microbatch": 1, "interleave": 1}
+    fixed = {f"train.{name}": count for name, count in degrees.items()}
+    once, often = (
+        phase["s"]
+        for updates in (1, 16)
+        for phase in step_of(updates=updates, rollout_gpus=32, fixed=fixed)["phases"]
+        if phase["name"] == "score"
+    )
+    assert often == pytest.approx(once, rel=0.01)
+
+
+def test_rates_of_new_weights_are_those_of_the_pool_that_sends_or_takes() -> None:
+    """Cards of the servers take, those of the trainer send; a delta is stored, not a copy."""
+    copy_bytes, cards = 2 * 70_553_706_496, {"h100-80gb": 50e9, "b300": 100e9}
+    step = step_of(rollout_gpus=16, rollout_accelerator="b300")
+    takes, sends = 16 * cards["b300"], 48 * cards["h100-80gb"]
+    expected_s = step["sync_network_bytes"] / min(takes, sends)
+    assert step["sync_bound_s"] == pytest.approx(expected_s)
+    stored: dict[str, Any] = {"sync_over": "storage", "storage": "40e9:80e9", "rollout_gpus": 32}
+    whole, delta = (
+        step_of(sync=sync, **stored)["sync_bound_s"] for sync in ("sharded", "delta:0.1")
+    )
+    assert whole == pytest.approx(copy_bytes / 40e9 + 4 * copy_bytes / 80e9)
+    assert delta == pytest.approx(whole * (9 * 0.1 * (2 + 4) / 2 + 1) / 10)
+
+
 def test_turns_wait_for_their_environment() -> None:
     """Between the same without environments, and with all waits behind it."""
     lengths = Lengths.fixed(100)
@@ -323,6 +366,8 @@ def test_files_of_lengths_name_the_line(tmp_path: Path, content: str, words: str
         ({"staleness": -1}, "staleness"),
         ({"over_sample": 0.5}, "over-sample"),
         ({"colocated": True, "staleness": 2}, "--staleness 2 with --colocated"),
+        ({"colocated": True, "staleness": 0, "rollout_accelerator": "h200"}, "leave one out"),
+        ({"prompts": 0, "score_gpus": 8}, "--score-gpus 8 with --prompts 0"),
         ({"rollout_gpus": 64}, "leave none of 64 GPUs"),
         ({"rollout_gpus": 0}, "nobody rolls out"),
         ({"group": 0}, "--group-size 0"),

@@ -132,3 +132,22 @@ def test_percentiles_are_of_batches() -> None:
     ranked = np.sort(drawn.seconds)
     assert drawn.percentile_s(50) == ranked[599]
     assert drawn.percentile_s(95) == ranked[1139]
+
+
+@pytest.mark.parametrize("slots", [4, 16, 64])
+@pytest.mark.parametrize("over", [1.25, 2.0])
+def test_a_queue_of_more_answers_than_are_kept_is_bounded_from_below(
+    slots: int, over: float
+) -> None:
+    """Equal answers take exactly their rounds, others no less: those that wait are no work."""
+    line = RoundTime(0.01, 0.001)
+    work = Work(lengths=Lengths.fixed(1000), prompts=16, group=16, over_sample=over)
+    # 64 kept answers of a replica, in waves of as many as it has slots.
+    expected_s = 64 / slots * 1000 * line.fixed_s + 64 * 1000 * line.each_s
+    assert rollouts_of(work, Servers(4, slots, line)).seconds == pytest.approx(expected_s)
+    for mean, p99, least in ((1000, 1500, 0.65), (2000, 8000, 0.6)):
+        lengths = Lengths.lognormal(mean, p99, 16384)
+        work = Work(lengths=lengths, prompts=16, group=16, over_sample=over)
+        servers = Servers(4, slots, line)
+        drawn_s = draw_rollouts(work, servers, runs=(20, 1)).seconds.mean()
+        assert least * drawn_s <= rollouts_of(work, servers).seconds <= drawn_s

@@ -183,7 +183,7 @@ def rollout_seconds(lengths: Lengths, batch: Batch, rounds: RoundTime) -> float:
         batch.prefill_s
         + waiting_s
         + drain_seconds(lengths, batch, rounds)
-        + _token_s(lengths, batch, rounds) * batch.of_replica * lengths.mean
+        + token_s(lengths, batch, rounds) * batch.of_replica * lengths.mean
     )
 
 
@@ -193,10 +193,10 @@ def _one_wave(lengths: Lengths, batch: Batch, rounds: RoundTime) -> tuple[float,
     held = last
     if answers > 1:
         held += (batch.of_replica - 1) * (answers * lengths.mean - last) / (answers - 1)
-    return rounds.fixed_s * last, _token_s(lengths, batch, rounds) * held
+    return rounds.fixed_s * last, token_s(lengths, batch, rounds) * held
 
 
-def _token_s(lengths: Lengths, batch: Batch, rounds: RoundTime) -> float:
+def token_s(lengths: Lengths, batch: Batch, rounds: RoundTime) -> float:
     """Time that each token of an answer adds to its rounds [s]."""
     return rounds.each_s + rounds.cache_s * (batch.prompt_tokens + lengths.rest)
 
@@ -281,13 +281,18 @@ def rollout_seconds_of_table(lengths: Lengths, answers: int, times_s: ArrayLike)
     return total
 
 
-def stream_seconds(lengths: Lengths, batch: Batch, rounds: RoundTime) -> float:
+def stream_seconds(
+    lengths: Lengths, batch: Batch, rounds: RoundTime, in_flight: float | None = None
+) -> float:
     """Seconds of a batch where a new answer starts wherever one ends [s].
 
     Parameters
     ----------
     lengths, batch, rounds
-        As of :func:`rollout_seconds`; the slots are always full.
+        As of :func:`rollout_seconds`.
+    in_flight
+        Answers that a replica decodes at once, in the mean of all; None where all slots are always
+        full [1].
 
     Examples
     --------
@@ -296,17 +301,9 @@ def stream_seconds(lengths: Lengths, batch: Batch, rounds: RoundTime) -> float:
     >>> round(stream_seconds(lengths, batch, RoundTime(0.01, 0.00008)), 4)
     30.2253
     """
-    each_s = rounds.fixed_s / batch.slots + _token_s(lengths, batch, rounds)
+    slots = batch.slots if in_flight is None else in_flight
+    each_s = rounds.fixed_s / slots + token_s(lengths, batch, rounds)
     return batch.of_replica * lengths.mean * each_s
-
-
-def streamed_slots(batch: Batch, staleness: float) -> int:
-    """Requests of a replica in flight at once, of (1 + staleness) batches and of what it holds [1].
-
-    >>> [streamed_slots(Batch(answers=512, replicas=8, slots=100), n) for n in (0, 0.5, 2)]
-    [64, 96, 100]
-    """
-    return max(1, min(batch.slots, int((1 + staleness) * batch.answers // batch.replicas)))
 
 
 class OverSampled(NamedTuple):

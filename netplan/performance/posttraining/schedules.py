@@ -172,7 +172,7 @@ def bottleneck(
         rollout = float(phases.batch)
         if step_s > max(rollout, trainer) + shown:
             return "staleness"
-        tail_s = 0.0
+        tail_s = environment_s = 0.0  # a stream has neither
     work: dict[Bottleneck, float] = {
         "rollout": rollout,
         "score": float(np.asarray(phases.score)),

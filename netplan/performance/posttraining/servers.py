@@ -93,16 +93,16 @@ def servers_of(case: ServingCase, plans: ServingPlans, work: Work) -> list[Serve
     first_s = decode_steps(case, plans, np.ones(plans.count)).step_s
 
     def line(in_flight: Floats) -> list[RoundTime]:
-        ends = np.maximum(np.floor(np.minimum(slots, in_flight)), 2.0)
+        ends = np.maximum(np.floor(in_flight), 2.0)
         each_s = (decode_steps(case, plans, ends).step_s - first_s) / (ends - 1)
         pairs = zip((first_s - each_s).tolist(), each_s.tolist(), strict=True)
         return [RoundTime(fixed_s, request_s) for fixed_s, request_s in pairs]
 
-    in_flight = work.started / copies
+    in_flight = work.in_flight(slots, copies)
     rounds = line(in_flight)
-    streamed = line((1 + work.staleness) * in_flight) if work.staleness else rounds
-    most = np.maximum(np.floor(np.minimum(slots, in_flight)), 1.0)
-    prompts = prefills(case, plans, most)
+    ahead = work.staleness
+    streamed = line(work.in_flight(slots, copies, ahead=ahead)) if ahead else rounds
+    prompts = prefills(case, plans, np.floor(in_flight))
     prompt_s = prompts.each_s + case.chunks * case.launch_s
     return [
         Servers(
@@ -136,9 +136,8 @@ def _bent_s(case: ServingCase, plan: ServingPlans, work: Work, servers: Servers)
     one_wave = held <= servers.slots and work.started == work.answers
     if not (one_wave and 2 < held <= MOST_TABLED and work.turns.count == 1):  # noqa: PLR2004
         return 0.0
-    middle = np.array([float(held) / 2])
-    rounds = servers.rounds
-    if not rounds.bends(held // 2, float(decode_steps(case, plan, middle).step_s[0])):
+    middle, rounds = held // 2, servers.rounds
+    if not rounds.bends(middle, float(decode_steps(case, plan, np.array([middle])).step_s[0])):
         return 0.0
     times_s = round_table(case, plan, held)
     table_s = rollout_seconds_of_table(work.lengths, held, times_s)

@@ -6,11 +6,14 @@ bound from below: printed steps are 1.4 to 4.3 times as long.
 """
 
 from collections.abc import Iterator
+from math import ceil
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import ArrayLike
 
+from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.performance.posttraining.lengths import Lengths
 from netplan.performance.posttraining.rollouts import (
@@ -22,6 +25,7 @@ from netplan.performance.posttraining.rollouts import (
     rollout_seconds,
     simulate_rollouts,
     stream_seconds,
+    token_s,
 )
 from netplan.performance.posttraining.schedules import (
     Bottleneck,
@@ -33,6 +37,9 @@ from netplan.performance.posttraining.schedules import (
 
 DRAWS = 20
 """Seeded draws of answers that a mean is taken of [1]."""
+
+DECIMALS = 6
+"""Of a count that is no whole number yet [1]."""
 
 KEPT_APART = 0.05
 """Share that the mean of kept answers may be off that of all, without a word of it [1]."""
@@ -86,13 +93,20 @@ class Work(Struct, frozen=True, kw_only=True):
     @property
     def started(self) -> int:
         """Answers that a step starts [1]."""
-        return -int(-self.over_sample * self.answers // 1)
+        return _whole_up(self.over_sample * self.answers)
 
     @property
     def taken(self) -> int:
         """Prompts that servers take, those of answers too that are thrown away [1]."""
-        whole = -int(-self.over_sample * self.prompts // 1)
-        return whole if self.prefix_cache else self.started
+        return _whole_up(self.over_sample * self.prompts) if self.prefix_cache else self.started
+
+    def in_flight(self, slots: ArrayLike, replicas: ArrayLike, *, ahead: float = 0.0) -> Floats:
+        """Answers that a replica decodes at once where slots stay full, in the mean of all [1].
+
+        Those of a batch, and of as many more as are ``ahead``; at most what it holds.
+        """
+        dealt = (1 + ahead) * self.started / np.asarray(replicas, dtype=np.float64)
+        return np.asarray(np.maximum(np.minimum(slots, dealt), 1.0))
 
     @property
     def kept(self) -> Lengths:
@@ -120,6 +134,11 @@ class Work(Struct, frozen=True, kw_only=True):
         return self.answers > 0
 
 
+def _whole_up(count: float) -> int:
+    """The next whole number, but for what products of decimals are off by: 1.1 x 100 is 110."""
+    return ceil(round(count, DECIMALS))
+
+
 class Servers(Struct, frozen=True):
     """Servers of a pool, as rollouts see them.
 
@@ -143,6 +162,10 @@ class Servers(Struct, frozen=True):
     prompt_s: float = 0.0
     bent_s: float = 0.0
     streamed: RoundTime | None = None
+
+    def busy(self, work: Work, *, ahead: float = 0.0) -> float:
+        """Slots of a replica that answers have where they stay full, in the mean of all [1]."""
+        return float(work.in_flight(self.slots, self.replicas, ahead=ahead))
 
 
 class Rollouts(NamedTuple):
@@ -202,14 +225,9 @@ def rollouts_of(work: Work, servers: Servers) -> Rollouts:
         prompt_tokens=work.prompt_tokens,
         prefill_s=prefill_s,
     )
-    in_flight = (1 + work.staleness) * work.answers / servers.replicas
-    full = Batch(
-        answers=work.answers,
-        replicas=servers.replicas,
-        slots=max(1, min(servers.slots, int(in_flight))),
-        prompt_tokens=work.prompt_tokens,
-    )
-    stream_s = prefill_s + stream_seconds(lengths, full, servers.streamed or servers.rounds)
+    ahead, line = work.staleness, servers.streamed or servers.rounds
+    busy = servers.busy(work, ahead=ahead)
+    stream_s = prefill_s + stream_seconds(lengths, batch, line, busy)
     rollouts = Rollouts(
         seconds=0.0,
         stream_s=stream_s,
@@ -240,36 +258,34 @@ def drawn_seconds(work: Work, batch: Batch, rounds: RoundTime, *, seed: int = 0)
 def _over_sampled(work: Work, servers: Servers, batch: Batch, rollouts: Rollouts) -> Rollouts:
     """Rollouts of which more are started than kept: aborted, or gone on with in the next step.
 
-    Aborted ones all start at once: they decode for as many rounds as the last kept one, or for as
-    long as their tokens keep the slots busy. Kept ones are short.
+    Aborted ones that all have a slot decode for as many rounds as the last kept one, and kept ones
+    are the short ones. Where some wait for a slot, no more is known than a bound: N answers take
+    m (N / S R + 1) - 2 r rounds at least (renewals, Lorden, 1970), in which as many answers as are
+    never kept are on their way, and kept ones are no shorter than the short ones.
     """
     lengths, rounds = work.lengths, servers.rounds
     if work.partial:  # slots stay full from one step to the next
-        started = work.started / servers.replicas
-        full = Batch(
-            answers=work.answers,
-            replicas=servers.replicas,
-            slots=max(1, min(servers.slots, int(started))),
-            prompt_tokens=work.prompt_tokens,
-            prefill_s=batch.prefill_s,
-        )
-        seconds = batch.prefill_s + stream_seconds(lengths, full, servers.streamed or rounds)
-        return rollouts._replace(seconds=seconds)
+        stream_s = stream_seconds(lengths, batch, rounds, servers.busy(work))
+        return rollouts._replace(seconds=batch.prefill_s + stream_s)
     kept = over_sampled(lengths, work.answers, work.started)
-    made = work.answers * kept.kept_mean + kept.thrown
-    held = made / servers.replicas
-    token_s = rounds.each_s + rounds.cache_s * (work.prompt_tokens + lengths.rest)
+    kept_tokens = work.answers * kept.kept_mean
+    last, made = kept.rounds, kept_tokens + kept.thrown
+    slots = servers.slots * servers.replicas
+    if work.started > slots:
+        renewed = lengths.mean * (work.answers / slots + 1) - 2 * lengths.rest
+        last = max(last, kept_tokens / slots, renewed)
+        made = max(kept_tokens, last * min(slots, work.started - work.answers))
     # Every answer that is kept has waited for its environment, too.
     waits_s = (work.turns.count - 1) * work.turns.environment_s
-    busy_s = rounds.fixed_s * held / servers.slots
-    last_s = rounds.fixed_s * kept.rounds + waits_s
+    last_s = max(rounds.fixed_s * last, rounds.fixed_s * kept.rounds + waits_s)
+    token_work_s = token_s(lengths, batch, rounds) * made / servers.replicas
     return rollouts._replace(
-        seconds=batch.prefill_s + max(busy_s, last_s) + token_s * held,
+        seconds=batch.prefill_s + last_s + token_work_s,
         tail_s=rounds.fixed_s * kept.rounds,
         environment_s=waits_s,
         longest=kept.rounds,
         kept_mean=kept.kept_mean,
-        thrown_tokens=kept.thrown,
+        thrown_tokens=made - kept_tokens,
     )
 
 
@@ -429,11 +445,12 @@ class Step(Struct, frozen=True, kw_only=True):
 
     def busy_s(self, role: Role) -> float:
         """What a pool works of a step [s]."""
-        return sum(
+        worked_s = sum(
             phase.s
             for phase in self.timeline()
             if phase.pool == role and phase.name not in ("sync", "other")
         )
+        return worked_s - self.rule_s if role == "score" else worked_s  # rules run on CPUs
 
     def of_pool(self, pool: Pool) -> dict[str, Any]:
         """A pool in JSON: GPUs, plan, what of a step it works."""

@@ -46,6 +46,8 @@ TRAIN, ROLLOUT = "train.", "rollout."
 SEQUENCE = "model.sequence_length"
 MOST_PACKED = 200_000
 """Sequences that are packed one by one; of more a sample of so many [1]."""
+PADDED = 2
+"""Sequences of a microbatch that are padded to the longer one: the least that are padded [1]."""
 BATCH_STEPS, SEQUENCE_STEPS = 32, 128
 """Steps, each a power of two, that a batch and a sequence have at least [1]."""
 Known = dict[object, Any]
@@ -79,6 +81,8 @@ class Trainer(NamedTuple):
         The question about it alone.
     case, setting, timed
         What it trains on which fabric, and the plan with its iteration.
+    scored
+        What a forward pass is of: all answers of a step, not those of an update.
     train_s, forward_s
         All updates of a step, and one forward pass over its answers [s].
     """
@@ -87,6 +91,7 @@ class Trainer(NamedTuple):
     case: TrainingCase
     setting: Setting
     timed: PlanTime
+    scored: Setting
     train_s: float
     forward_s: float
 
@@ -244,7 +249,7 @@ class PostRun(Struct, frozen=True, dict=True):
         if not work.rolls_out:
             return 1.0
         if not job.packing:
-            return padded_use(work.kept, 2, work.prompt_tokens)
+            return padded_use(work.kept, PADDED, work.prompt_tokens)
         if job.pack is None:
             return 1.0
         size = max(int(work.prompt_tokens) + work.lengths.cap, job.pack)
@@ -297,17 +302,12 @@ class PostRun(Struct, frozen=True, dict=True):
             who = f"pool that scores by {model}" if model else "trainer"
             raise named(error, f"the {who} has {counted(gpus, 'GPU')}") from None
         result = self.known[levels]
-        timed, updates = result.best, max(1, self.job.updates)
+        timed, updates = result.best, self.job.updates
         setting = result.setting_of(timed)
-        passes = forward_pass(setting, case.fabric.levels, timed)
-        return Trainer(
-            asked,
-            case,
-            setting,
-            timed,
-            self.job.updates * timed.iteration_time_s,
-            updates * sum(passes.values()),
-        )
+        scored = of_all_updates(setting, updates)
+        passes = forward_pass(scored, case.fabric.levels, timed)
+        train_s = updates * timed.iteration_time_s
+        return Trainer(asked, case, setting, timed, scored, train_s, sum(passes.values()))
 
     def trainer_question(self, gpus: int, model: str = "") -> Asked:
         """What ``netplan search`` is asked about the trainer alone.
@@ -316,7 +316,8 @@ class PostRun(Struct, frozen=True, dict=True):
         """
         job, overrides = self.job, dict(self.asked.overrides or {})
         values = {name: getattr(job, name) for name in structs_of(Training)}
-        values |= {"model": model or job.model, "fixed": self.fixed(TRAIN)}
+        # Degrees that are given are those of the policy.
+        values |= {"model": model or job.model, "fixed": None if model else self.fixed(TRAIN)}
         if self.work.rolls_out:
             sequence, batch = self.trained_batch
             values["batch"] = batch
@@ -460,6 +461,20 @@ def named(error: NetplanError, pool: str) -> NetplanError:
 
 OF_A_SIZE = re.compile(r"\bGPUs?\b")
 """Refusals that speak of the size of a pool."""
+
+
+def of_all_updates(setting: Setting, updates: int) -> Setting:
+    """The setting of an update with the batch of all of a step: answers are scored before them.
+
+    Parameters
+    ----------
+    setting
+        Of an update.
+    updates
+        Of a step [1].
+    """
+    batch = setting.training.batch * max(1, updates)
+    return replace(setting, training=replace(setting.training, batch=batch))
 
 
 def power_of_two(value: float) -> int:

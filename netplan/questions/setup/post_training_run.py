@@ -5,7 +5,7 @@ kind            bytes of a step
 ==============  ==================================================================================
 rollout         collectives of the servers: of a round, as often as all tokens of the step need it
 train-*         those of an iteration, as often as there are updates
-score           those of its forward pass, once for ``old`` and for ``reference``, of each update;
+score           those of a forward pass over all answers, for ``old`` and for ``reference`` each;
                 of a reward the same of its own model, of a judge what its servers send
 sync            new weights, of one synchronisation: under a delta what has changed
 sync-gather     what senders of full or relayed copies gather inside the trainer first
@@ -167,13 +167,11 @@ class PostTrainedRun(Struct, frozen=True, eq=False, dict=True):
     def _rollouts(self, servers: ServerPool) -> Round:
         """All rounds of a step: tokens of kept answers and of those that are thrown away."""
         work, rollouts = self.trained.step.work, self.trained.step.rollouts
-        pool = servers.rolled.servers
         ahead = work.staleness if work.mode == "async" else 0.0
-        in_flight = (1 + ahead) * work.started / pool.replicas
         return served_batch(
             servers.case,
             servers.rolled.plans,
-            max(1.0, min(float(pool.slots), in_flight)),
+            servers.rolled.servers.busy(work, ahead=ahead),
             tokens=work.answers * rollouts.kept_mean + rollouts.thrown_tokens,
             prompts=work.taken,
         )
@@ -238,13 +236,13 @@ class PostTrainedRun(Struct, frozen=True, eq=False, dict=True):
                 yield self._served(searched.case, batch, places.score, "score")
 
     def _forward(self, trainer: Trainer, places: Ints) -> PoolTraffic:
-        """One forward pass over all answers of a step, in as many batches as there are updates."""
-        setting = scoring_setting(trainer.setting.of_plan(trainer.timed.plan))
+        """One forward pass over all answers of a step."""
+        setting = scoring_setting(trainer.scored.of_plan(trainer.timed.plan))
         timed = replace(trainer.timed, plan=scored_plan(setting, trainer.timed.plan))
         case = trainer.case
         run = PlacedRun({}, case.spec, case.fabric, setting, timed, self.algorithm)
-        matrix = run.matrix().scaled(max(1, self._updates))
-        return PoolTraffic(matrix, places, run.levels, is_uneven(run.collectives()), "score")
+        uneven = is_uneven(run.collectives())
+        return PoolTraffic(run.matrix(), places, run.levels, uneven, "score")
 
     def _between(self) -> Iterator[TrafficMatrix]:
         """What pools send each other: new weights one way, answers the other."""

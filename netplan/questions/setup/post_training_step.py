@@ -12,6 +12,7 @@ from netplan.inputs.choices import SyncKind
 from netplan.performance.posttraining.pools import PoolTimes, Split, best_split
 from netplan.performance.posttraining.step import Pool, Rollouts, Step
 from netplan.performance.posttraining.synchronisation import (
+    INDEX_BYTES,
     SYNC_SOFTWARE,
     WIRE_BYTES,
     Receivers,
@@ -92,6 +93,15 @@ class Sync(Struct, frozen=True, kw_only=True):
     bound_by: Literal["links", "cards"] = "cards"
 
     @property
+    def copy_bytes(self) -> float:
+        """One copy as it is sent: all weights, or what of them a delta has [B]."""
+        weights = self.weights
+        if self.kind != "delta":
+            return weights.copy_bytes
+        width = self.changed * (weights.width_bytes + INDEX_BYTES)
+        return weights.copy_bytes * width / weights.width_bytes
+
+    @property
     def basis(self) -> str:
         """What its seconds are: a bound, or at a rate."""
         return "bound" if self.rate is None else "rate"
@@ -120,8 +130,8 @@ class PostTrained(Struct, frozen=True, kw_only=True):
         The job.
     step
         What it takes.
-    trainer, servers, scorer
-        Its pools; None of one that has no work. ``scorer`` is that of a reward model.
+    trainer, servers
+        Its pools; None of one that has no work.
     sync
         Weights on their way; None where there is one pool without work.
     split
@@ -140,7 +150,6 @@ class PostTrained(Struct, frozen=True, kw_only=True):
     step: Step
     trainer: Trainer | None = None
     servers: ServerPool | None = None
-    scorer: Trainer | None = None
     sync: Sync | None = None
     split: tuple[Split, ...] = ()
     swap_bytes: float = 0.0
@@ -208,8 +217,7 @@ class PostTrained(Struct, frozen=True, kw_only=True):
         work, rollouts = step.work, step.rollouts
         lengths, gpus = work.lengths, self.run.gpus
         rate = step.tokens / step.seconds if step.seconds else 0.0
-        none = SyncBytes(0.0, 0.0, 0.0)
-        sent = sync.sent if sync else none
+        sent = sync.sent if sync else NOTHING
         return {
             "step_s": step.seconds,
             "step_low_s": self.step_low_s,
@@ -351,6 +359,11 @@ def check_job(run: PostRun) -> None:
             "--prompts 0 and --updates 0: nothing is rolled out or trained: give one of them"
         )
     if not work.rolls_out:
+        if job.score_gpus:
+            raise InputError(
+                f"--score-gpus {job.score_gpus:,} with --prompts 0: there are no answers to score:"
+                " leave one out"
+            )
         return
     if job.rollout_gpus == 0 and not job.colocated:
         raise InputError(
@@ -436,7 +449,6 @@ def synchronised(
     named, changed = read_sync(job.sync)
     kind = "full" if named == "experts" and run.model.experts is None else named
     weights = wire_weights(run)
-    nic, hb = _rates(run)
     over = job.sync_over
     receivers = Receivers(
         copies=servers.copies,
@@ -448,7 +460,7 @@ def synchronised(
         kind=kind, changed=changed, over=over, weights=weights, receivers=receivers, sent=NOTHING
     )
     if job.colocated:
-        sync = _resharded(run, sync, trainer, (nic, hb))
+        sync = _resharded(run, sync, trainer)
         if on_links:
             from netplan.questions.setup.post_training_links import reshard_on_links
 
@@ -462,7 +474,11 @@ def synchronised(
         # Where all GPUs of the trainer send, each sends what it has.
         shards = trainer.timed.plan.tensor * trainer.timed.plan.expert
         gathered = gather_bytes(weights, trainer.stages, shards)
-    links = SyncLinks(senders=senders, nic_bytes_per_s=nic, hb_bytes_per_s=hb)
+    links = SyncLinks(
+        senders=senders,
+        nic_bytes_per_s=run.chip.network_bytes_per_s,
+        hb_bytes_per_s=run.server_chip.hb_bytes_per_s,
+    )
     laid = None
     if on_links:  # graphs and routing take a while to load
         from netplan.questions.setup.post_training_links import sync_on_links, sync_scheme
@@ -477,7 +493,8 @@ def synchronised(
         whole = sync_bytes(weights, receivers, "sharded")
         more = whole.total / sent.total
         whole = whole._replace(network=more * sent.network)
-        whole_s = _bound_s(run, sync, whole, links, entering_s and more * entering_s)
+        all_of_it = replace(sync, kind="sharded")
+        whole_s = _bound_s(run, all_of_it, whole, links, entering_s and more * entering_s)
         bound_s = anchored_bytes(bound_s, whole_s, job.anchor)
     sync = replace(
         sync,
@@ -490,15 +507,6 @@ def synchronised(
 
 
 NOTHING = SyncBytes(0.0, 0.0, 0.0)
-
-
-def _rates(run: PostRun) -> tuple[float, float]:
-    """Of a GPU's cards together, and inside its HB domain: those of the slower pool [B/s]."""
-    chips = run.chip, run.server_chip
-    return (
-        min(chip.network_bytes_per_s for chip in chips),
-        min(chip.hb_bytes_per_s for chip in chips),
-    )
 
 
 def _senders(run: PostRun, kind: SyncKind, trainer: Trainer) -> int:
@@ -517,15 +525,15 @@ def _bound_s(
     """Least seconds over the network, of whose links the busiest may be known, or storage [s]."""
     if sync.receivers is None:
         return 0.0
+    nic = run.server_chip.network_bytes_per_s
     if run.job.sync_over == "storage":
         rates = read_rates(str(run.job.storage))
-        copy_bytes = sync.weights.copy_bytes
-        return storage_bound_s(sent, sync.receivers, copy_bytes, rates, links.nic_bytes_per_s)
+        return storage_bound_s(sent, sync.receivers, sync.copy_bytes, rates, nic)
     if entering_s is None:
-        cards = sync.receivers.domains * sync.receivers.domain
+        cards = sync.receivers.domains * sync.receivers.domain * nic
         if sync.kind != "full":  # of which each domain but the first gets its copy from another
-            cards = min(cards, links.senders)
-        entering_s = sent.network / (cards * links.nic_bytes_per_s)
+            cards = min(cards, links.senders * links.nic_bytes_per_s)
+        entering_s = sent.network / cards
     return sync_bound_s(sent, sync.receivers, links, entering_s)
 
 
@@ -535,7 +543,7 @@ def _on_links(sync: Sync, laid: "SyncOnLinks") -> Sync:
     return replace(sync, sent=sent, bound_s=laid.busiest_s, bound_by="links")
 
 
-def _resharded(run: PostRun, sync: Sync, trainer: Trainer, rates: tuple[float, float]) -> Sync:
+def _resharded(run: PostRun, sync: Sync, trainer: Trainer) -> Sync:
     """Weights that GPUs have to get that train and serve in turn."""
     plan, receivers = trainer.timed.plan, sync.receivers
     stages, shards = plan.pipeline, plan.tensor
@@ -545,18 +553,15 @@ def _resharded(run: PostRun, sync: Sync, trainer: Trainer, rates: tuple[float, f
     moved = reshard_bytes(sync.weights, copy_gpus, stages=stages, shards=shards)
     domain = receivers.domain if receivers else 1
     crosses = max(stages * shards, copy_gpus) > domain
-    nic, hb = rates
+    rate = run.chip.network_bytes_per_s if crosses else run.chip.hb_bytes_per_s
     total = moved * (run.gpus - run.job.score_gpus)
     sent = SyncBytes(moved, total, total if crosses else 0.0)
-    return replace(sync, sent=sent, bound_s=moved / (nic if crosses else hb))
+    return replace(sync, sent=sent, bound_s=moved / rate)
 
 
 def _timed(run: PostRun, sync: Sync) -> Sync:
     """The same with its seconds: the bound, or what software reaches, never below it."""
-    given, width = run.job.sync_rate, sync.weights.width_bytes
-    copy_bytes = sync.weights.copy_bytes
-    if sync.kind == "delta":
-        copy_bytes *= sync.changed * (width + 4) / width
+    given, copy_bytes = run.job.sync_rate, sync.copy_bytes
     if not sync.sent.total:
         return sync
     software = run.reader.load(SYNC_SOFTWARE, "printed-2026").rates
@@ -588,6 +593,11 @@ def _notes(run: PostRun, trainer: Trainer | None, servers: ServerPool | None) ->
     work, job = run.work, run.job
     if servers is None:
         return
+    if job.score_gpus and not {"reward", "judge"} & {kind for kind, *_ in job.scored_by}:
+        yield (
+            f"{counted(job.score_gpus, 'GPU')} of --score-gpus are idle: neither reward nor judge"
+            " scores answers."
+        )
     lengths = work.lengths
     if (most := job.prompt_tokens + lengths.cap) > (run.model.context_length or most):
         yield (

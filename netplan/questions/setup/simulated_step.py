@@ -58,7 +58,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.flow_paths import PathRouter, Way
 from netplan.traffic.matrix import TrafficMatrix, combine
-from netplan.traffic.statistics import hb_share
+from netplan.traffic.statistics import crossing_bytes
 
 NOT_OF_STEPS = frozenset(
     {"jobs", "inference", "placement", "groups", "full", "jitter", "fail", "contention", "graph"}
@@ -347,7 +347,7 @@ def _sent(
 
     domain = graph.hb_size
     matrix = _matrix(trained, sync, places, domain)
-    crossing = (1 - hb_share(matrix, domain)) * matrix.total_bytes
+    crossing = crossing_bytes(matrix, domain)
     if run.job.colocated and abs(crossing - sync.sent.network) > SAME * sync.sent.total:
         return None, ["Which GPUs hand weights on is not known: these take their least time."]
     contention = send(matrix)
@@ -362,7 +362,7 @@ def _sent(
         wire_s=wire_s,
         alone_s=alone_s,
         total_bytes=only.total_bytes,
-        network_bytes=(1 - hb_share(only, domain)) * only.total_bytes,
+        network_bytes=crossing_bytes(only, domain),
         flows=flows_of(matrix),
         hot=_hot(graph, fabric.capacity, contention, asked.hot),
     ), notes
