@@ -423,7 +423,8 @@ def test_words_say_what_a_measured_run_is_worth(tmp_path: Path) -> None:
     """An estimate is no bound; a run that does not apply is not asked for again."""
     run = tmp_path / "run.yaml"
     run.write_text("rollout_s: 310\nscore_s: 61\ntrain_s: 118\nsync_s: 4.2\nother_s: 11\n")
-    (same,) = schedules_words(search("grpo-70b-h100", measured=str(run)).schedules)
+    answer: Any = search("grpo-70b-h100", measured=str(run))
+    (same,) = schedules_words(answer.schedules)
     # In turn: 310 + 61 + 118 + 4.2 + 11.
     assert same.startswith("These pools take in turn 504 s, one step off 325 s")
     assert same.endswith("beyond what such estimates are off.")
