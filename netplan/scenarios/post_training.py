@@ -13,9 +13,9 @@ from msgspec import Meta, structs
 from netplan.errors import InputError
 from netplan.inputs.choices import SyncKind, SyncOver, WirePrecision
 from netplan.inputs.option import Option
-from netplan.inputs.readers import decimal, integer
+from netplan.inputs.readers import decimal
 from netplan.scenarios.described import Typed, read_with
-from netplan.scenarios.parts import BatchSize, Training, Whole
+from netplan.scenarios.parts import LARGEST_CLUSTER, BatchSize, Training, Whole
 
 LARGEST_GROUP = 10**6
 """Prompts, or answers to one, of a step [1]."""
@@ -25,6 +25,12 @@ SYNC_WORDS = ("full", "relay", "experts", "sharded")
 DELTA = "delta:"
 SYNC_RATES = ("tensors", "buckets", "pipelined")
 """How software sends a copy, where no rate is given (`traffic/synchronisation`)."""
+LEAST_RATE_BYTES_PER_S = 1.0
+"""Least rate of a store or a copy: below, times leave the range of numbers [B/s]."""
+LEAST_CHANGED = 1e-12
+"""Least share of a delta: a weight of as many as the largest models have [1]."""
+MOST_RULE_S = 1e6
+"""Most seconds of a rule, as of an environment [s]."""
 SCORES: Mapping[str, int] = {"old": 0, "reference": 0, "reward": 1, "judge": 2, "rule": 1}
 """What answers are scored by, and how many values stand behind its name."""
 
@@ -52,10 +58,13 @@ def read_sync(text: str) -> tuple[SyncKind, float]:
     if text in SYNC_WORDS:
         return cast("SyncKind", text), 1.0
     if text.startswith(DELTA):
-        share = decimal(text.removeprefix(DELTA))
-        if 0 < share <= 1:
+        share = _number(text.removeprefix(DELTA))
+        if LEAST_CHANGED <= share <= 1:
             return "delta", share
-        raise InputError(f"--sync {text}: the share that has changed is above 0 and at most 1")
+        raise InputError(
+            f"--sync {text!r:.40}: the share that has changed is {LEAST_CHANGED:g} to 1, such as"
+            " delta:0.03"
+        )
     raise InputError(f"unknown --sync {text!r:.40}: use {', '.join(SYNC_WORDS)} or delta:SHARE")
 
 
@@ -65,7 +74,7 @@ def read_rates(text: str) -> tuple[float, float]:
     Raises
     ------
     InputError
-        If there are not two above 0.
+        If there are not two of 1 B/s or more.
 
     Examples
     --------
@@ -73,11 +82,12 @@ def read_rates(text: str) -> tuple[float, float]:
     (40000000000.0, 80000000000.0)
     """
     ends = text.split(":")
-    rates = tuple(decimal(end) for end in ends) if len(ends) == 2 else ()  # noqa: PLR2004
-    if len(rates) != 2 or not min(rates) > 0 or max(rates) == float("inf"):  # noqa: PLR2004
+    rates = tuple(_number(end) for end in ends)
+    whole = all(LEAST_RATE_BYTES_PER_S <= rate < float("inf") for rate in rates)
+    if len(rates) != 2 or not whole:  # noqa: PLR2004
         raise InputError(
-            f"--storage-bytes-per-s {text!r:.40}: give bytes a second as WRITE:READ, such as"
-            " 40e9:80e9"
+            f"--storage-bytes-per-s {text!r:.40}: give bytes a second, 1 or more, as WRITE:READ,"
+            " such as 40e9:80e9"
         )
     return rates[0], rates[1]
 
@@ -96,16 +106,24 @@ def read_score(text: str) -> tuple[str, str, float]:
     (('old', '', 0.0), ('judge', 'llama-3-70b', 200.0), ('rule', '', 2.5))
     """
     kind, *values = text.split(":")
+    if kind == "none":
+        raise InputError("--score none beside others: leave it out, or give it alone")
     known = "use old, reference, reward:MODEL, judge:MODEL:TOKENS or rule:SECONDS"
     if kind not in SCORES or len(values) != SCORES[kind] or not all(values):
         raise InputError(f"unknown --score {text!r:.60}: {known}")
     if kind == "rule":
-        seconds = decimal(values[0])
-        if not 0 <= seconds < float("inf"):
-            raise InputError(f"--score {text}: give seconds from 0 on")
+        seconds = _number(values[0])
+        if not 0 <= seconds <= MOST_RULE_S:
+            raise InputError(f"--score {text!r:.60}: give 0 to {MOST_RULE_S:,.0f} seconds")
         return kind, "", seconds
     if kind == "judge":
-        return kind, values[0], float(integer(values[1]))
+        tokens = _number(values[1])
+        if not 1 <= tokens <= LARGEST_CLUSTER or tokens != int(tokens):
+            raise InputError(
+                f"--score {text!r:.60}: a judge writes a whole number of tokens, 1 to"
+                f" {LARGEST_CLUSTER:,}"
+            )
+        return kind, values[0], tokens
     return kind, values[0] if values else "", 0.0
 
 
@@ -367,14 +385,25 @@ class PostTraining(Training, frozen=True, kw_only=True, tag_field="kind", tag="p
 
 
 def read_copy_rate(text: str) -> float:
-    """A rate of one copy [B/s]."""
-    try:
-        rate = decimal(text)
-    except InputError:
-        rate = 0.0
-    if not 0 < rate < float("inf"):
+    """A rate of one copy [B/s].
+
+    Raises
+    ------
+    InputError
+        If it is none of 1 B/s or more.
+    """
+    rate = _number(text)
+    if not LEAST_RATE_BYTES_PER_S <= rate < float("inf"):
         raise InputError(
-            f"--sync-rate {text!r:.40}: give bytes a second above 0, such as 6e9, or"
+            f"--sync-rate {text!r:.40}: give bytes a second, 1 or more, such as 6e9, or"
             f" {', '.join(SYNC_RATES)}"
         )
     return rate
+
+
+def _number(text: str) -> float:
+    """A number inside of a text; -1 of what is none, which no range here has."""
+    try:
+        return decimal(text)
+    except InputError:
+        return -1.0
