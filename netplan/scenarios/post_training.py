@@ -374,6 +374,18 @@ class PostTraining(Training, frozen=True, kw_only=True, tag_field="kind", tag="p
         return ""
 
     @property
+    def too_many(self) -> str:
+        """That a step starts more answers than are served at once; empty if it does not."""
+        started = self.answers * self.over_sample
+        if started <= LARGEST_CLUSTER:
+            return ""
+        return (
+            f"--prompts {self.prompts:,} x --group-size {self.group:,} x --over-sample"
+            f" {self.over_sample:g} are {started:,.0f} answers at once: give at most"
+            f" {LARGEST_CLUSTER:,}"
+        )
+
+    @property
     def answers(self) -> int:
         """Answers that a step trains on, N [1]."""
         return self.prompts * self.group

@@ -1,11 +1,13 @@
 """Every command answers about a scenario of post-training, or refuses it in one clear line."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.cli.command import netplan
 
+ROOT = Path(__file__).parents[2]
 SCENARIO = "grpo-70b-h100"
 ANSWERED = (
     f"compare {SCENARIO} --fabric fat-tree",
@@ -47,6 +49,12 @@ REFUSED = {
     f"compare {SCENARIO} --hb-size 8 --hb-size 72": "give 1 to 64, the GPUs of the cluster",
     f"diff {SCENARIO} --b staleness=2 --goodput": "leave it out under post-training",
     f"report procurement {SCENARIO} --rule fastest": "means nothing for --workload post-training",
+    f"search {SCENARIO} --prompts 0 --score-gpus 100": "--score-gpus 100 leave none of 64 GPUs",
+    f"search {SCENARIO} --updates 0 --score-gpus 64": "--score-gpus 64 leave none of 64 GPUs",
+    f"search {SCENARIO} --prompts 1000 --group-size 1000000": "are 1,000,000,000 answers at once",
+    f"search {SCENARIO} --sync-rate 1e-300": "--sync-rate '1e-300': give bytes a second, 1 or more",
+    f"search {SCENARIO} --score judge:llama-3-70b:-5": "a judge writes a whole number of tokens",
+    "search rl-moe-gb300 --gpus 140 --hb-size 72": "hold no two pools of 72 or more",
     "cost hgx-h100 --prompts 8": "take --workload post-training",
 }
 
@@ -87,3 +95,29 @@ def test_screen_of_a_comparison_is_a_screen(tmp_path: Path) -> None:
         assert "at least" in text
         assert "bounds" in text
         assert "estimate" not in text
+
+
+def test_pools_are_searched_where_some_splits_are_too_small_for_a_cluster(tmp_path: Path) -> None:
+    # Servers are trays of 4: a pool of one tray is no cluster, and others are tried.
+    words = "--gpus 72 --accelerator gb300 --radix 128 --model llama-3.1-8b --format json"
+    scenario = tmp_path / "own.yaml"
+    text = (ROOT / "topologies/scenarios/grpo-70b-h100.yaml").read_text()
+    scenario.write_text(text.replace("  rollout_gpus: 32\n", ""))
+    done = netplan("search", str(scenario), *words.split(), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    sizes = [pool["gpus"] for pool in json.loads(done.stdout)["pools"]]
+    assert min(sizes) >= 8
+    assert sum(sizes) <= 72
+
+
+def test_gpus_that_score_are_no_part_of_those_that_take_turns(tmp_path: Path) -> None:
+    words = (
+        "--colocated --rollout-gpus 0 --staleness 0 --score-gpus 16 --score reward:llama-3.1-8b"
+        " --model llama-3.1-8b --format json"
+    )
+    done = netplan("search", SCENARIO, *words.split(), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    pools = json.loads(done.stdout)["pools"]
+    assert [(pool["role"], pool["gpus"]) for pool in pools] == [("all", 48), ("score", 16)]
+    # All phases are in turn, and none is of both pools: each works what the other does not.
+    assert sum(pool["busy_share"] for pool in pools) == pytest.approx(1)

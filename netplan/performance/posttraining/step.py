@@ -41,6 +41,10 @@ DRAWS = 20
 DECIMALS = 6
 """Of a count that is no whole number yet [1]."""
 
+MOST_DRAWN = DRAWS * 1024 * 16
+"""Turns of all draws together, beyond which draws are fewer, but one at least: of many answers
+each draw is closer to the mean [1]."""
+
 KEPT_APART = 0.05
 """Share that the mean of kept answers may be off that of all, without a word of it [1]."""
 
@@ -248,11 +252,13 @@ def rollouts_of(work: Work, servers: Servers) -> Rollouts:
 
 def drawn_seconds(work: Work, batch: Batch, rounds: RoundTime, *, seed: int = 0) -> float:
     """Mean of seeded draws, without prompts [s]."""
+    turns = batch.answers * work.turns.count
+    draws = max(1, min(DRAWS, MOST_DRAWN // turns))
     drawn = (
         simulate_rollouts(work.lengths, batch, rounds, turns=work.turns, seed=seed + draw)
-        for draw in range(DRAWS)
+        for draw in range(draws)
     )
-    return sum(one_draw.seconds for one_draw in drawn) / DRAWS
+    return sum(one_draw.seconds for one_draw in drawn) / draws
 
 
 def _over_sampled(work: Work, servers: Servers, batch: Batch, rollouts: Rollouts) -> Rollouts:

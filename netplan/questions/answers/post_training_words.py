@@ -178,7 +178,8 @@ def idle_words(trained: PostTrained) -> Iterator[str]:
         parts.append(f"{pool.role} {100 * facts['busy_share']:.0f} %")
     if len(parts) < 2:  # noqa: PLR2004 - one pool waits for nobody
         return
-    turns = "; they take turns: --colocated, or --staleness 1" if step.mode == "sync" else ""
+    apart = step.mode == "sync" and not step.colocated
+    turns = "; they take turns: --colocated, or --staleness 1" if apart else ""
     yield f"Pools work, of a step: {', '.join(parts)}{turns}."
 
 

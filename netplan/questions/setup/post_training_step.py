@@ -36,6 +36,7 @@ from netplan.questions.setup.post_training import Known, PostRun, ServerPool, Tr
 from netplan.records import replace
 from netplan.scenarios.post_training import SYNC_RATES, read_copy_rate, read_rates, read_sync
 from netplan.scenarios.reading import CatalogReader
+from netplan.topologies.fabric import MIN_GPUS
 from netplan.units import counted, si
 from netplan.workloads.parameters import expert_parameters, parameter_count
 
@@ -166,12 +167,13 @@ class PostTrained(Struct, frozen=True, kw_only=True):
         name, server_name = run.asked.cluster.accelerator, run.server_name
         if job.colocated:
             both = "; ".join(words for words in (trains, rolls) if words)
-            return (Pool("all", run.gpus, name, both),)
-        pools = []
-        if self.servers:
+            pools = [Pool("all", run.gpus - job.score_gpus, name, both)]
+        else:
+            pools = []
+        if self.servers and not job.colocated:
             gpus = self.servers.asked.cluster.gpus
             pools.append(Pool("rollout", gpus, server_name, rolls))
-        if self.trainer:
+        if self.trainer and not job.colocated:
             pools.append(Pool("trainer", self.trainer.asked.cluster.gpus, name, trains))
         if job.score_gpus:
             pools.append(Pool("score", job.score_gpus, name))
@@ -350,13 +352,18 @@ def check_job(run: PostRun) -> None:
     """
     job, work = run.job, run.work
     span_of(run.asked)
-    if job.contradiction:
-        raise InputError(job.contradiction)
+    if refusal := job.contradiction or job.too_many:
+        raise InputError(refusal)
     run.fixed("")
     run.model  # noqa: B018 - refuses what is no transformer before anything is asked about it
     if not (work.rolls_out or work.trains):
         raise InputError(
             "--prompts 0 and --updates 0: nothing is rolled out or trained: give one of them"
+        )
+    if job.score_gpus >= run.gpus:
+        raise InputError(
+            f"--score-gpus {job.score_gpus:,} leave none of {run.gpus:,} GPUs to roll out or train:"
+            " give fewer"
         )
     if not work.rolls_out:
         if job.score_gpus:
@@ -645,11 +652,12 @@ def _split(run: PostRun, gpus: int, measured: MeasuredRuns | None) -> tuple[Spli
         If no two pools fit.
     """
     unit = units_of(run)
-    sizes = [*range(unit, gpus, unit)]
+    least = max(MIN_GPUS, run.asked.cluster.hb_size or 0)  # no smaller cluster is asked about
+    sizes = [size for size in range(unit, gpus, unit) if least <= size <= gpus - least]
     if not sizes:
         raise InputError(
-            f"{gpus:,} GPUs are one server of {unit:,}, which holds no two pools: give more GPUs,"
-            " or --colocated"
+            f"{gpus:,} GPUs in servers of {unit:,} hold no two pools of {least:,} or more: give"
+            " more GPUs, or --colocated"
         )
     stride = 1
     while len(sizes[stride - 1 :: stride]) > MOST_SIZES // 2:
