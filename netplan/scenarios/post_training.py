@@ -167,7 +167,13 @@ class PostTraining(Training, frozen=True, kw_only=True, tag_field="kind", tag="p
     ] = "2000:8000:16384"
     rollout_gpus: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        Typed("GPUs that roll out.", unit="GPUs", low=0, otherwise="searched", basic=True),
+        Typed(
+            "GPUs that roll out.",
+            unit="GPUs",
+            low=0,
+            otherwise="searched, and where --gpus is given",
+            basic=True,
+        ),
     ] = None
     rollout_accelerator: Annotated[
         str | None, Option("Accelerator of rollouts.", metavar="NAME", otherwise="the trainer's")
@@ -350,28 +356,29 @@ class PostTraining(Training, frozen=True, kw_only=True, tag_field="kind", tag="p
     @property
     def contradiction(self) -> str:
         """Two inputs that exclude each other, and the way out; empty if none do."""
-        if self.prompts and not self.group:
-            return f"--group-size 0 with --prompts {self.prompts:,}: give 1 answer or more"
-        if self.prompts and self.batch is not None:
-            return (
-                f"--batch {self.batch}: the batch is prompts x group-size, {self.answers:,}; leave"
-                " it out, or take --prompts 0"
-            )
-        if self.colocated and self.staleness > 0:
-            return (
-                f"--staleness {self.staleness:g} with --colocated, whose phases take turns: leave"
-                " one out"
-            )
-        if self.colocated and (self.rollout_gpus or self.rollout_accelerator):
-            of_servers = f"--rollout-accelerator {self.rollout_accelerator}"
-            if self.rollout_gpus:
-                of_servers = f"--rollout-gpus {self.rollout_gpus:,}"
-            return (
-                f"{of_servers} with --colocated, where all GPUs train and roll out: leave one out"
-            )
-        if self.sync_over == "storage" and self.storage is None:
-            return "--sync-over storage needs --storage-bytes-per-s WRITE:READ"
-        return ""
+        of_servers = f"--rollout-accelerator {self.rollout_accelerator}"
+        if self.rollout_gpus:
+            of_servers = f"--rollout-gpus {self.rollout_gpus:,}"
+        rules = {
+            f"--group-size 0 with --prompts {self.prompts:,}: give 1 answer or more": (
+                self.prompts and not self.group
+            ),
+            f"--batch {self.batch}: the batch is prompts x group-size, {self.answers:,}; leave it"
+            " out, or take --prompts 0": self.prompts and self.batch is not None,
+            f"--staleness {self.staleness:g} with --colocated, whose phases take turns: leave one"
+            " out": self.colocated and self.staleness > 0,
+            f"{of_servers} with --colocated, where all GPUs train and roll out: leave one out": (
+                self.colocated and (self.rollout_gpus or self.rollout_accelerator)
+            ),
+            f"--sync {self.sync} with --colocated, where all weights change places on the same"
+            " GPUs: leave one out": self.colocated and self.sync.startswith(DELTA),
+            "--partial with --over-sample 1, which leaves no answer unfinished: give more, such as"
+            " 1.5, or leave it out": self.partial and self.over_sample == 1,
+            "--sync-over storage needs --storage-bytes-per-s WRITE:READ": (
+                self.sync_over == "storage" and self.storage is None
+            ),
+        }
+        return next((text for text, excluded in rules.items() if excluded), "")
 
     @property
     def too_many(self) -> str:

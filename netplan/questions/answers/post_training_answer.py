@@ -177,13 +177,6 @@ class PostTrainingAnswer(Answer):
         if trained.sync:
             yield sync_words(trained.sync)
         yield from kept_words(trained)
-        yield self.price.words
+        yield idle_words(trained)
         yield from schedules_words(self.schedules)
-        yield from idle_words(trained)
-        step = trained.step
-        if step.tokens:
-            rate = step.tokens / step.seconds
-            yield (
-                f"At most {rate:,.0f} tokens/s of prompts and answers,"
-                f" {rate / trained.run.gpus:,.0f} a GPU."
-            )
+        yield self.price.words

@@ -59,6 +59,8 @@ def pace_words(step: Step) -> str:
 def least(trained: PostTrained) -> str:
     """Time of a step in words: at least so long, or an estimate with its range."""
     step = trained.step
+    if not trained.run.work.rolls_out:
+        return si(step.seconds, "s")
     if trained.spread is None:
         return f"at least {si(step.seconds, 's')}"
     high = trained.step_high_s or step.seconds
@@ -67,6 +69,8 @@ def least(trained: PostTrained) -> str:
 
 def basis_words(trained: PostTrained) -> str:
     """What the time of a step is worth."""
+    if not trained.run.work.rolls_out:
+        return "An iteration of training: netplan search has its error bar, --workload training."
     if trained.spread is None:
         low, high = PRINTED_OVER_BOUND["dense" if trained.run.model.experts is None else "experts"]
         worth = f"A bound, no estimate: published steps are {low:g} to {high:g} times as long"
@@ -169,18 +173,17 @@ def schedules_words(schedules: SchedulesBeside) -> Iterator[str]:
         yield f"{begins} {steps}: {fastest} is the fastest, beyond what {off} are off."
 
 
-def idle_words(trained: PostTrained) -> Iterator[str]:
-    """How busy pools are."""
+def idle_words(trained: PostTrained) -> str:
+    """How busy pools are, and tokens a second."""
     step = trained.step
-    parts = []
-    for pool in trained.pools:
-        facts: dict[str, Any] = step.of_pool(pool)
-        parts.append(f"{pool.role} {100 * facts['busy_share']:.0f} %")
-    if len(parts) < 2:  # noqa: PLR2004 - one pool waits for nobody
-        return
-    apart = step.mode == "sync" and not step.colocated
-    turns = "; they take turns: --colocated, or --staleness 1" if apart else ""
-    yield f"Pools work, of a step: {', '.join(parts)}{turns}."
+    busy = [f"{pool.role} {100 * step.of_pool(pool)['busy_share']:.0f} %" for pool in trained.pools]
+    parts = [f"Busy: {', '.join(busy)}"] if len(busy) > 1 else []
+    if len(busy) > 1 and step.mode == "sync":
+        parts.append("pools take turns: --colocated, or --staleness 1")
+    if step.tokens:
+        rate, most = step.tokens / step.seconds, "at most " if trained.spread is None else ""
+        parts.append(f"{most}{rate:,.0f} tokens/s, {rate / trained.run.gpus:,.0f} a GPU")
+    return f"{'; '.join(parts)}." if parts else ""
 
 
 def _by_work(trained: PostTrained) -> str:

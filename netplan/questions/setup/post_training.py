@@ -316,8 +316,10 @@ class PostRun(Struct, frozen=True, dict=True):
         """
         job, overrides = self.job, dict(self.asked.overrides or {})
         values = {name: getattr(job, name) for name in structs_of(Training)}
-        # Degrees that are given are those of the policy.
-        values |= {"model": model or job.model, "fixed": None if model else self.fixed(TRAIN)}
+        values |= {"model": model or job.model, "fixed": self.fixed(TRAIN)}
+        if model:  # degrees that are given are the policy's; what scores keeps weights alone
+            memory = structs.replace(job.memory, ignore_memory=True)
+            values |= {"fixed": None, "memory": memory}
         if self.work.rolls_out:
             sequence, batch = self.trained_batch
             values["batch"] = batch
