@@ -428,8 +428,8 @@ def test_words_say_what_a_measured_run_is_worth(tmp_path: Path) -> None:
     answer: Any = search("grpo-70b-h100", measured=str(run))
     (same,) = schedules_words(answer.schedules)
     # In turn: 310 + 61 + 118 + 4.2 + 11.
-    assert same.startswith("These pools take in turn 504 s, one step off 325 s")
-    assert same.endswith("beyond what such estimates are off.")
+    assert same.startswith("Such pools take 504 s in turn, 325 s one step off")
+    assert same.endswith("beyond what estimates are off.")
     run.write_text("rollout_gpus: 32\n" + run.read_text())
     other = " ".join(str(search("grpo-70b-h100", measured=str(run), rollout_gpus=40)).split())
     assert "A step takes at least" in other

@@ -12,7 +12,7 @@ import numpy as np
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InfeasibleError
-from netplan.performance.posttraining.rollouts import RoundTime, rollout_seconds_of_table
+from netplan.performance.posttraining.rollouts import RoundTime, Turns, rollout_seconds_of_table
 from netplan.performance.posttraining.step import Rollouts, Servers, Work, rollouts_of
 from netplan.performance.serving.outcomes import ServingCase, decode_steps, prefills
 from netplan.performance.serving.plans import ServingPlans
@@ -65,14 +65,12 @@ def roll_out(case: ServingCase, plans: ServingPlans, work: Work) -> RolledOut:
         raise InfeasibleError("no plan of the rollout pool has room for its weights and a request")
     plans = plans.take(fits)
     lines = servers_of(case, plans, work)
-    rolled = [rollouts_of(work, servers) for servers in lines]
-    best = _best(work, rolled, plans)
+    # Waits for environments, which are drawn, are those of every plan.
+    without = replace(work, turns=Turns())
+    best = _best(work, [rollouts_of(without, servers) for servers in lines], plans)
     plan, servers = plans.take(np.array([best])), lines[best]
-    bent_s = _bent_s(case, plan, work, servers)
-    if bent_s:
-        servers = replace(servers, bent_s=bent_s)
-        return RolledOut(plan, servers, rollouts_of(work, servers))
-    return RolledOut(plan, servers, rolled[best])
+    servers = replace(servers, bent_s=_bent_s(case, plan, work, servers))
+    return RolledOut(plan, servers, rollouts_of(work, servers))
 
 
 def servers_of(case: ServingCase, plans: ServingPlans, work: Work) -> list[Servers]:

@@ -85,8 +85,8 @@ def timeline(phases: Sequence[Phase], pools: Sequence[Pool], step_s: float) -> C
         "Both pools work at once: rollouts are those of a later step than what is trained."
         if apart
         else "Phases take turns.",
-        "Where a lane is empty, its GPUs wait: for the other pool, or since a batch may span no more"
-        " versions of the weights; a bar has a width that can be seen.",
+        "Where a lane is empty, its GPUs wait for the other pool, or for newer weights.",
+        "A bar has a width that can be seen.",
     )
     height = LANE_PX * len(labels) + MARGIN_PX
     return Chart("step_timeline", "One step over time", height, tuple(data), layout, captions)

@@ -177,6 +177,5 @@ class PostTrainingAnswer(Answer):
         if trained.sync:
             yield sync_words(trained.sync)
         yield from kept_words(trained)
-        yield idle_words(trained)
+        yield from filter(None, (idle_words(trained), self.price.words))
         yield from schedules_words(self.schedules)
-        yield self.price.words

@@ -156,20 +156,16 @@ def schedules_words(schedules: SchedulesBeside) -> Iterator[str]:
     if not schedules.steps:
         return
     bound = schedules.steps[0].step_high_s is None
-    begins, off = (
-        ("These pools take at least", "bounds") if bound else ("These pools take", "such estimates")
-    )
-    steps = ", ".join(
-        f"{behind_words(row.staleness)} {si(row.step_s, 's')}" for row in schedules.steps
-    )
+    begins, off = ("At least", "bounds") if bound else ("Such pools take", "estimates")
+    shown = {}
+    for row in schedules.steps:  # further behind than pays is as fast
+        shown.setdefault(si(row.step_s, "s"), row)
+    steps = ", ".join(f"{step} {behind_words(row.staleness)}" for step, row in shown.items())
     if schedules.verdict == UNDECIDED:
-        yield f"{begins} {steps}: which of them is the fastest is undecided."
+        yield f"{begins} {steps}: the fastest is undecided."
     else:
         rows = [row for row in schedules.steps if row.mode == schedules.verdict]
-        best = min(rows, key=lambda row: row.step_s)
-        fastest = behind_words(best.staleness)
-        if best.mode == "async":
-            fastest = f"a stream, such as {fastest},"
+        fastest = behind_words(min(rows, key=lambda row: row.step_s).staleness)
         yield f"{begins} {steps}: {fastest} is the fastest, beyond what {off} are off."
 
 
