@@ -6,7 +6,12 @@ from typing import Any
 from netplan.performance.posttraining.pools import balanced_gpus
 from netplan.performance.posttraining.step import KEPT_APART, Role, Step
 from netplan.questions.setup.post_training_step import PostTrained, Sync
-from netplan.questions.setup.schedules_beside import PRINTED_OVER_BOUND, UNDECIDED, SchedulesBeside
+from netplan.questions.setup.schedules_beside import (
+    PRINTED_OVER_BOUND,
+    UNDECIDED,
+    ScheduledStep,
+    SchedulesBeside,
+)
 from netplan.units import counted, si
 
 BINDS: Mapping[str, str] = {
@@ -157,7 +162,7 @@ def schedules_words(schedules: SchedulesBeside) -> Iterator[str]:
         return
     bound = schedules.steps[0].step_high_s is None
     begins, off = ("At least", "bounds") if bound else ("Such pools take", "estimates")
-    shown = {}
+    shown: dict[str, ScheduledStep] = {}
     for row in schedules.steps:  # further behind than pays is as fast
         shown.setdefault(si(row.step_s, "s"), row)
     steps = ", ".join(f"{step} {behind_words(row.staleness)}" for step, row in shown.items())
