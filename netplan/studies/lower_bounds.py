@@ -19,7 +19,10 @@ LOWER_BOUNDS = "lower_bounds"
 
 SEPARATOR = "; "
 ANY_CURRENCY = "¤"
-WHOLE = ("cost_complete", "network_cost_complete", "tokens_cost_complete", "complete")
+WHOLE = (
+    *("cost_complete", "network_cost_complete", "tokens_cost_complete", "step_cost_complete"),
+    "complete",
+)
 """Keys of an answer that say whether the sums beside them are whole."""
 
 POWERED = "power_complete"

@@ -56,7 +56,7 @@ def save(path: Path, **changed: np.ndarray | None) -> None:
         ({"members_0": np.array([[0, 1]])}, "array 'pair_0' is missing"),
         (
             {"members_0": np.array([[0, 1]]), "pair_0": np.array([1.0, 0.5])},
-            "a kind code is out of range: use 0 to 6, got 0.5",
+            "a kind code is out of range: use 0 to 18, got 0.5",
         ),
     ],
 )

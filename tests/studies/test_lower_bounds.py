@@ -23,6 +23,7 @@ from tests.studies.shipped import LONG, marked
 
 PRICED = {
     *("clusters", "dataflow-design-space", "hb-gear-price", "hb-size", "optics-and-planes"),
+    "post-training-sync",
     *("price-flip", "radix-and-size", "topology-design-space"),
 }
 """Shipped studies that ask for money."""
@@ -52,7 +53,8 @@ def bare_catalog(folder: Path, study_name: str) -> Path:
 def lacking(data: object) -> Iterator[dict[str, Any]]:
     """Mappings anywhere in an answer that say that parts have no price."""
     if isinstance(data, dict):
-        whole = [data.get("cost_complete"), data.get("network_cost_complete")]
+        of_sums = ("cost_complete", "network_cost_complete", "step_cost_complete")
+        whole = [data.get(name) for name in of_sums]
         if data.get("unpriced") or False in whole:
             yield data
         for value in data.values():

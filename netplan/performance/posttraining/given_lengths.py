@@ -41,7 +41,7 @@ def lengths_of(text: str) -> Lengths:
     Examples
     --------
     >>> lengths_of("2000:8000:16384").p99, lengths_of("500").mean, lengths_of("100:400").cap
-    (7988, 500.0, 1600)
+    (8000, 500.0, 1600)
     """
     law, _, rest = text.partition(":")
     if law == "pareto":
