@@ -373,6 +373,20 @@ def test_tables_of_charts_name_their_columns_and_have_equal_decimals(hb_size: St
     assert "50.6          48.14   -2.46" in hb_size.text(100, details=True)
 
 
+DECIMAL = re.compile(r"\d+\.\d+")
+
+
+def unlike(kept: str, printed: str) -> list[tuple[str, str]]:
+    """Numbers that differ by more than a unit of their last digit, which processors round."""
+    assert DECIMAL.sub("#", kept) == DECIMAL.sub("#", printed)
+    pairs = zip(DECIMAL.findall(kept), DECIMAL.findall(printed), strict=True)
+    return [
+        (first, second)
+        for first, second in pairs
+        if abs(float(first) - float(second)) > 1.01 * 10.0 ** -len(first.partition(".")[2])
+    ]
+
+
 @pytest.mark.usefixtures("points")
 @pytest.mark.parametrize(
     "name",
@@ -387,7 +401,7 @@ def test_kept_results_of_the_paper_studies(name: str) -> None:
     if os.environ.get("NETPLAN_UPDATE_GOLDEN"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    assert path.read_text(encoding="utf-8") == text
+    assert unlike(path.read_text(encoding="utf-8"), text) == []
 
 
 def test_a_simulated_point_is_the_published_code_s() -> None:
