@@ -47,8 +47,8 @@ def step_verdict(answer: Compared) -> Iterator[str]:
     alone = answer.verdict is not None and not answer.verdict.sentence.startswith("Undecided")
     holds = "the order holds with as much added to each" if alone else "they rank no finer"
     yield (
-        f"Steps are {same}; they are bounds (published ones are {low:g} to {high:g} times as long),"
-        f" and {holds}."
+        f"Steps are {same}; they are bounds (published ones, on H100, are {low:g} to {high:g} times"
+        f" as long), and {holds}."
     )
 
 

@@ -78,7 +78,9 @@ def basis_words(trained: PostTrained) -> str:
         return "An iteration of training: netplan search has its error bar, --workload training."
     if trained.spread is None:
         low, high = PRINTED_OVER_BOUND["dense" if trained.run.model.experts is None else "experts"]
-        worth = f"A bound, no estimate: published steps are {low:g} to {high:g} times as long"
+        worth = (
+            f"A bound, no estimate: published steps on H100 are {low:g} to {high:g} times as long"
+        )
         if trained.run.job.measured:  # a note says why
             return f"{worth}; --measured does not apply to these pools and plans (--details)."
         return f"{worth}; --measured with a run of yours makes it one."
@@ -161,7 +163,7 @@ def schedules_words(schedules: SchedulesBeside) -> Iterator[str]:
     if not schedules.steps:
         return
     bound = schedules.steps[0].step_high_s is None
-    begins, off = ("At least", "bounds") if bound else ("Such pools take", "estimates")
+    begins, off = ("At least", "bounds on H100") if bound else ("Such pools take", "estimates")
     shown: dict[str, ScheduledStep] = {}
     for row in schedules.steps:  # further behind than pays is as fast
         shown.setdefault(si(row.step_s, "s"), row)

@@ -94,7 +94,7 @@ def schedules_beside(trained: PostTrained) -> SchedulesBeside:
     verdict = fastest_mode(rows, apart)
     low, high = apart
     if spread is None:
-        span = f"published steps take {low:g} to {high:g} times their bound"
+        span = f"published steps on H100 take {low:g} to {high:g} times their bound"
     else:
         span = f"estimates may be off by {spread:.0%} each way"
     far = "closer than" if verdict == UNDECIDED else "apart by more than"
