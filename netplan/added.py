@@ -10,7 +10,7 @@ A package names it in its ``pyproject.toml``, a line each, and ``pip install`` m
                                 :class:`~netplan.topologies.specs.FabricSpec`, or a function that
                                 makes the graph of a fabric for a
                                 :class:`~netplan.topologies.fabric.Sizing`
-``netplan.questions``           a subclass of :class:`~netplan.questions.question.Question`
+``netplan.questions``           a subclass of :class:`~netplan.setup.question.Question`
 ``netplan.formats``             a function that gives the lines of a file for a
                                 :class:`~netplan.topologies.graph.FabricGraph`
 ``netplan.iteration_models``    a mapping with the keys of such a file

@@ -25,8 +25,8 @@ import networkx as nx
 import numpy as np
 
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.questions.own_inputs import optional
-from netplan.questions.question import Question
+from netplan.setup.own_inputs import option_field
+from netplan.setup.question import Question
 from netplan.records import PositiveInt
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Paragraph, Section
@@ -109,7 +109,7 @@ class Watts(Question[WattsAnswer]):
 
     command: ClassVar[str] = "watts"
     reads: ClassVar[frozenset[str]] = frozenset({"gpus", "accelerator"})
-    share: float = optional("Share of the rated power.", "real", default=1.0)
+    share: float = option_field("Share of the rated power.", "real", default=1.0)
 
     def ask(self) -> WattsAnswer:
         reader = CatalogReader(self.catalog, self.overrides)

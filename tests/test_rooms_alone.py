@@ -12,12 +12,12 @@ SERVING = (
         "netplan.questions.served_faults",
         "netplan.questions.serving",
     ),
-    *("netplan.questions.answers.serving_answer", "netplan.questions.answers.served_faults"),
-    *("netplan.questions.setup.serving_run", "netplan.questions.setup.served_run"),
+    *("netplan.answers.serving_answer", "netplan.answers.served_faults"),
+    *("netplan.setup.serving_run", "netplan.setup.served_run"),
 )
 CHIPS = (
     *("netplan.performance.mapping", "netplan.workloads.graph_", "netplan.workloads.model_graphs"),
-    *("netplan.questions.map", "netplan.questions.answers.map_answer"),
+    *("netplan.questions.map", "netplan.answers.map_answer"),
 )
 GRAPHS = ("netplan.topologies.own.graph_fabric", "netplan.topologies.formats")
 DRAWINGS = ("netplan.topologies.drawings",)

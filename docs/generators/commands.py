@@ -11,9 +11,9 @@ from docs.generators.tables import Pages, code, markdown, table
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as command_line
 from netplan.inputs.option import Option
-from netplan.questions.asking import shown_default, summary_of
-from netplan.questions.own_inputs import Input
-from netplan.questions.question import Question
+from netplan.setup.asking import shown_default, summary_of
+from netplan.setup.own_inputs import Input
+from netplan.setup.question import Question
 
 KINDS = {
     "text": "text",

@@ -10,10 +10,10 @@ from typing import Any
 from docs.generators.commands import questions
 from docs.generators.tables import code, markdown, table
 from netplan.cli.main import COMMANDS
-from netplan.questions.asking import facts_of, summary_of
-from netplan.questions.own_inputs import Input
-from netplan.questions.question import Question
 from netplan.scenarios.scenario import Part, places
+from netplan.setup.asking import facts_of, summary_of
+from netplan.setup.own_inputs import Input
+from netplan.setup.question import Question
 
 PAGE = "reference/inputs.md"
 """Where it stands below `docs/`."""

@@ -27,8 +27,8 @@ ROOMS = (
     "inputs",
     *CATALOGS,
     *("reports", "workloads", "topologies", "traffic", "costing", "performance", "calibration"),
-    *("simulation", "faults", "scenarios", "decide", "questions", "procurement", "published"),
-    *("studies", "explore", "cli", "__main__"),
+    *("simulation", "faults", "scenarios", "decide", "setup", "answers", "questions"),
+    *("procurement", "published", "studies", "explore", "cli", "__main__"),
 )
 """A room imports only from rooms before it, and from itself."""
 BOXES = {**dict.fromkeys(GROUND, "ground"), **dict.fromkeys(CATALOGS, "catalogs")}

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from docs.generators.tables import code
-from netplan.questions.footprint import FILE, MeasuredFootprint, fabric_links, measured_footprints
 from netplan.questions.loads import Loads
+from netplan.setup.footprint import FILE, MeasuredFootprint, fabric_links, measured_footprints
 from netplan.units import si
 
 PAGE = "background/speed.md"

@@ -26,7 +26,7 @@ from netplan.catalog import shipped_root, user_roots
 from netplan.cli.tools import answered
 from netplan.errors import CatalogError, NetplanError, one_line
 from netplan.files import Reach, reachable
-from netplan.questions.footprint import HARD_SHARE, MEMORY_FILES, bound_memory
+from netplan.setup.footprint import HARD_SHARE, MEMORY_FILES, bound_memory
 
 if TYPE_CHECKING:
     from anyio.abc import Process

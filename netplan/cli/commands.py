@@ -21,11 +21,11 @@ from netplan.cli.output import emit_answer, form_of, require_places, say_form, s
 from netplan.errors import InputError, NetplanError
 from netplan.files import write_atomically
 from netplan.inputs.readers import NUMBERS, size
-from netplan.questions.asking import shown_default, summary_of
-from netplan.questions.own_inputs import SCENARIO, Input
-from netplan.questions.question import Question
 from netplan.reports.answer import FORMATS
 from netplan.scenarios.scenario import Scenario
+from netplan.setup.asking import shown_default, summary_of
+from netplan.setup.own_inputs import SCENARIO, Input
+from netplan.setup.question import Question
 
 WIDTH = 80
 LINES = 62

@@ -12,13 +12,13 @@ from typing import Any, ClassVar, Literal
 from msgspec import Struct
 
 from netplan.catalog import shipped_date, shipped_root
-from netplan.questions.asking import asks
-from netplan.questions.question import Question
 from netplan.questions.shelves import CatalogCheck, CheckRecords
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
+from netplan.setup.asking import function_of
+from netplan.setup.question import Question
 from netplan.studies import definition as _definition  # noqa: F401 - makes the shelf of studies
 from netplan.version import __version__
 
@@ -181,7 +181,7 @@ class Doctor(Question[Diagnosis]):
         return Diagnosis(self.inputs(), parts, checks, shipped_date(), str(shipped_root()))
 
 
-doctor = asks(Doctor)
+doctor = function_of(Doctor)
 
 
 def _distribution(

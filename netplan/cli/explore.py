@@ -11,7 +11,7 @@ from netplan.cli.heartbeat import Heartbeat
 from netplan.cli.output import say
 from netplan.explore.server import HOST, free_port, make_app, serve
 from netplan.explore.state import State
-from netplan.questions.own_inputs import SCENARIO
+from netplan.setup.own_inputs import SCENARIO
 
 OPEN_AFTER_S, LAST_PORT = 1.0, 65_535
 

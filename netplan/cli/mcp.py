@@ -17,7 +17,7 @@ from netplan.cli.heartbeat import Heartbeat
 from netplan.cli.questions import QUESTIONS
 from netplan.cli.tools import is_text, question_of, schema_of
 from netplan.errors import InputError
-from netplan.questions.asking import summary_of
+from netplan.setup.asking import summary_of
 from netplan.version import __version__
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from typing import Any
 from netplan.cli.questions import QUESTIONS, question_class
 from netplan.errors import InputError
 from netplan.inputs.option import Option
-from netplan.questions.asking import facts_of
-from netplan.questions.own_inputs import SCENARIO
-from netplan.questions.question import Question
 from netplan.reports.answer import Answer
 from netplan.scenarios.scenario import DEFAULT, PARTS, Part
+from netplan.setup.asking import facts_of
+from netplan.setup.own_inputs import SCENARIO
+from netplan.setup.question import Question
 
 WIDTH = 100
 """Columns of an answer's text."""

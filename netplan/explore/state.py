@@ -17,8 +17,8 @@ from netplan.catalog import user_roots
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.errors import InputError
 from netplan.questions.compare import Compare
-from netplan.questions.own_inputs import SCENARIO, usual_values
 from netplan.scenarios.scenario import DEFAULT, SCENARIOS, every_place
+from netplan.setup.own_inputs import SCENARIO, usual_values
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS

@@ -20,6 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from netplan.answers.bill_columns import no_high, open_above, span_column
+from netplan.answers.compare_answer import Comparison
+from netplan.answers.compare_cases import ComparisonCases, all_in, cases_verdict
+from netplan.answers.compare_rows import FabricRow
+from netplan.answers.cost_answer import CostAnswer
+from netplan.answers.training_runs import TrainingRun, training_runs
 from netplan.costing.elevations import Elevations, elevations
 from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill
 from netplan.costing.pricing import difference_range
@@ -29,28 +35,22 @@ from netplan.decide.ten_answers import Facts, ten_answers
 from netplan.decide.verdict import Probe, Verdict, decide
 from netplan.faults.years.rates import FailureBook
 from netplan.performance.plan import PlanTime
-from netplan.questions.answers.bill_columns import no_high, open_above, span_column
-from netplan.questions.answers.compare_answer import Comparison
-from netplan.questions.answers.compare_cases import ComparisonCases, all_in, cases_verdict
-from netplan.questions.answers.compare_rows import FabricRow
-from netplan.questions.answers.cost_answer import CostAnswer
-from netplan.questions.answers.training_runs import TrainingRun, training_runs
 from netplan.questions.library import Library, ReportDefinition
-from netplan.questions.money.run_cost import Terms, run_tokens
-from netplan.questions.money.token_cost import Served, cheapest
 from netplan.records import replace
 from netplan.reports.quantities import Cell, Form, Quantity, Scale, listed
 from netplan.reports.sections import Column, column
+from netplan.setup.money.run_cost import Terms, run_tokens
+from netplan.setup.money.token_cost import Served, cheapest
 from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import WORKLOADS, Model
 
 if TYPE_CHECKING:
-    from netplan.questions.answers.faults_answer import FaultsAnswer
-    from netplan.questions.answers.post_training_answer import PostTrainingAnswer
-    from netplan.questions.answers.serving_answer import ServingAnswer
-    from netplan.questions.answers.simulate_answer import SimulateAnswer
-    from netplan.questions.money.step_cost import Stepped
+    from netplan.answers.faults_answer import FaultsAnswer
+    from netplan.answers.post_training_answer import PostTrainingAnswer
+    from netplan.answers.serving_answer import ServingAnswer
+    from netplan.answers.simulate_answer import SimulateAnswer
+    from netplan.setup.money.step_cost import Stepped
 
 
 class Recommendation(Struct, frozen=True):

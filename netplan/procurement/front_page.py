@@ -6,6 +6,8 @@ A fabric that costs as much, or trains as fast within the model's error, is call
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from netplan.answers.bill_columns import open_above
+from netplan.answers.training_runs import TrainingRun
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.lifetime import WATTS_PER_KILOWATT
 from netplan.costing.materials import CABLE_PARTS, SWITCH_PARTS
@@ -13,13 +15,11 @@ from netplan.decide.candidates import AS_FAST
 from netplan.decide.difference import PartDifference, difference_words, differences
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings, told_column
-from netplan.questions.answers.bill_columns import open_above
-from netplan.questions.answers.training_runs import TrainingRun
-from netplan.questions.money.pricing import carbon_text
-from netplan.questions.money.step_cost import Stepped
-from netplan.questions.money.token_cost import Served
 from netplan.reports.quantities import DASH, Scale, listed
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table
+from netplan.setup.money.pricing import carbon_text
+from netplan.setup.money.step_cost import Stepped
+from netplan.setup.money.token_cost import Served
 from netplan.units import PERCENT
 
 
@@ -127,7 +127,7 @@ class SupplierColumn(NamedTuple):
     @property
     def step_text(self) -> str:
         """A step of post-training for people."""
-        from netplan.questions.answers.post_training_words import least
+        from netplan.setup.post_training_words import least
 
         return least(self.stepped.trained) if self.stepped else DASH
 

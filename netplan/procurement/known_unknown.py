@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from markupsafe import Markup
 from msgspec import Struct
 
+from netplan.answers.cost_answer import BOTH_ENDS
 from netplan.costing.cabling import CablingBook
 from netplan.costing.fabric_bill import wiring_of
 from netplan.costing.lifetime import EconomicsBook
@@ -31,16 +32,15 @@ from netplan.costing.wiring import Wiring
 from netplan.errors import InputError
 from netplan.faults.years.rates import FailureBook, FailureRate, Unit, host_links_each, unit_counts
 from netplan.procurement.findings import Findings, told_column
-from netplan.questions.answers.cost_answer import BOTH_ENDS
-from netplan.questions.money.pricing import CASES, prices_in_use
 from netplan.records import replace
 from netplan.reports.quantities import DASH, listed, part_words
 from netplan.reports.sections import Heading, Inset, Notes, Paragraph, Section, Table
+from netplan.setup.money.pricing import CASES, prices_in_use
 from netplan.topologies.fabric import Fabric
 from netplan.units import DAYS_PER_WEEK, HOURS_PER_DAY, PERCENT, counted
 
 if TYPE_CHECKING:
-    from netplan.questions.answers.faults_answer import FaultsAnswer
+    from netplan.answers.faults_answer import FaultsAnswer
 
 
 def assumptions_chapter(answer: Findings) -> Iterator[Section]:

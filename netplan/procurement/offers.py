@@ -17,15 +17,15 @@ from netplan.costing.switches import require_switch
 from netplan.errors import CatalogError, InputError
 from netplan.procurement.offer_files import read_offers
 from netplan.procurement.offers_answer import Choices, OffersAnswer, Requested
-from netplan.questions.asking import asks
-from netplan.questions.money.pricing import MONEY, RUNNING
-from netplan.questions.own_inputs import SCENARIO, check_ranges, optional, several
-from netplan.questions.question import NETWORK, Question
 from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.scenarios.bill_books import bill_books, spares_of
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.scenarios.scenario import Scenario
+from netplan.setup.asking import function_of
+from netplan.setup.money.pricing import MONEY, RUNNING
+from netplan.setup.own_inputs import SCENARIO, check_ranges, list_field, option_field
+from netplan.setup.question import NETWORK, Question
 from netplan.topologies.fabric import Sizing
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -75,20 +75,24 @@ class Offers(Question[Answer]):
 
     reads: ClassVar[frozenset[str]] = NETWORK | {"switch"} | MONEY - RUNNING
 
-    files: Sequence[str | Path] = several("Filled-in requests.", "path", argument=True)
-    lots: Sequence[str] = several(
+    files: Sequence[str | Path] = list_field("Filled-in requests.", "path", argument=True)
+    lots: Sequence[str] = list_field(
         "Lot to ask for (repeatable).",
         "choice",
         flag="--lot",
         choices=tuple(LOTS),
         otherwise="all but hb-gear",
     )
-    weeks: float | None = optional(
+    weeks: float | None = option_field(
         "Longest lead time of a mix.", "real", unit="weeks", low=0, high=520
     )
-    suppliers: int | None = optional("Suppliers of a mix at most.", "whole", low=1, high=MAX_OFFERS)
-    accept: Sequence[str] = several("Part number that will do, too (repeatable).", metavar="NUMBER")
-    rates: Sequence[str] = several(
+    suppliers: int | None = option_field(
+        "Suppliers of a mix at most.", "whole", low=1, high=MAX_OFFERS
+    )
+    accept: Sequence[str] = list_field(
+        "Part number that will do, too (repeatable).", metavar="NUMBER"
+    )
+    rates: Sequence[str] = list_field(
         "What one of a currency is in that of the answer (repeatable).",
         flag="--rate",
         metavar="CUR=N",
@@ -237,7 +241,7 @@ class Offers(Question[Answer]):
         return {line.id: item.total.base for line, item in pairs if item.price is not None}
 
 
-offers = asks(Offers)
+offers = function_of(Offers)
 
 
 def _is_scenario(place: object) -> bool:

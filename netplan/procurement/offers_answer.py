@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from netplan.answers.screen_titles import screen_heading
 from netplan.costing.offers import BETWEEN, Bought, Market, OfferedLine, Request, RequestLine
 from netplan.decide.candidates import Candidate
 from netplan.decide.record import Record, beside_the_next
-from netplan.questions.answers.screen_titles import screen_heading
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import listed, quantity

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import groupby
 
+from netplan.answers.cost_answer import bill_table, inside_words
+from netplan.answers.memory_answer import MemoryAnswer
 from netplan.costing.cabling import CablingBook
 from netplan.costing.elevations import RackKind, Slot
 from netplan.costing.lifetime import WATTS_PER_KILOWATT
@@ -19,16 +21,14 @@ from netplan.inputs.choices import AS_PUBLISHED
 from netplan.performance.error_bars import bar_note
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import SOURCE, Findings, told_column
-from netplan.questions.answers.cost_answer import bill_table, inside_words
-from netplan.questions.answers.memory_answer import MemoryAnswer
-from netplan.questions.answers.served_plan import serving_words
-from netplan.questions.money.step_cost import LEGEND as STEP_LEGEND
-from netplan.questions.money.step_cost import step_columns
-from netplan.questions.money.token_cost import LEGEND, token_columns
 from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Scale
 from netplan.reports.sections import Bars, Column, Heading, Inset, Paragraph, Section, Table, column
+from netplan.setup.money.step_cost import LEGEND as STEP_LEGEND
+from netplan.setup.money.step_cost import step_columns
+from netplan.setup.money.token_cost import LEGEND, token_columns
+from netplan.setup.served_plan import serving_words
 from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.drawings.racks import Elevation, elevation_drawing, hall_drawing
 from netplan.units import counted
@@ -85,7 +85,7 @@ def serving_chapter(findings: Findings) -> Iterator[Section]:
 
 def _step(findings: Findings) -> Iterator[Section]:
     """What a step of post-training takes and costs on each fabric, and its phases on the chosen."""
-    from netplan.questions.answers.post_training_words import step_inputs_words
+    from netplan.setup.post_training_words import step_inputs_words
 
     yield Heading("The step", (f"{step_inputs_words(findings.inputs)}.",), "step")
     best = findings.chosen.name

@@ -11,6 +11,8 @@ from datetime import date as calendar_date
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
+from netplan.answers.compare_answer import Comparison
+from netplan.answers.compare_cases import ComparisonCases, all_in
 from netplan.catalog import Catalog
 from netplan.costing.cabling import CABLING_BOOKS
 from netplan.costing.lifetime import ECONOMICS_BOOKS
@@ -25,9 +27,7 @@ from netplan.faults.years.recovery_presets import RECOVERY_PRESETS
 from netplan.inputs.choices import AS_PUBLISHED
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.procurement.report_answer import Procurement
-from netplan.questions.answers.compare_answer import Comparison
-from netplan.questions.answers.compare_cases import ComparisonCases, all_in
-from netplan.questions.asking import asks
+from netplan.questions.beyond_the_bill import beyond_the_bill, hall_words
 from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost
 from netplan.questions.library import (
@@ -40,15 +40,15 @@ from netplan.questions.library import (
     ReportDefinition,
     read_library,
 )
-from netplan.questions.money.pricing import MONEY
-from netplan.questions.money.run_cost import RULE, WITHIN, Terms, check_weights, terms_of
-from netplan.questions.own_inputs import optional, several, shared
-from netplan.questions.question import FAILING, FOUND, NETWORK, RUNS, Question
-from netplan.questions.setup.beyond_the_bill import beyond_the_bill, hall_words
-from netplan.questions.setup.inputs import fabrics_bought
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books, site_networks
 from netplan.scenarios.reading import NONE, CatalogReader, variants
+from netplan.setup.asking import function_of
+from netplan.setup.inputs import fabrics_bought
+from netplan.setup.money.pricing import MONEY
+from netplan.setup.money.run_cost import RULE, WITHIN, Terms, check_weights, terms_of
+from netplan.setup.own_inputs import default_field, list_field, option_field
+from netplan.setup.question import FAILING, FOUND, NETWORK, RUNS, Question
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS, FabricSpec
@@ -57,7 +57,7 @@ from netplan.workloads.models import WORKLOADS
 from netplan.workloads.technologies import MEMORIES
 
 if TYPE_CHECKING:
-    from netplan.questions.answers.faults_answer import FaultsAnswer
+    from netplan.answers.faults_answer import FaultsAnswer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,23 +98,23 @@ class Report(Question[Procurement]):
 
     varies: ClassVar[tuple[str, ...]] = ("accelerator", "nic_gbps")
 
-    rule: Rule = shared(RULE, "choice", choices=get_args(Rule))
-    within: float = shared(WITHIN, "percent")
-    timing: bool = optional(
+    rule: Rule = default_field(RULE, "choice", choices=get_args(Rule))
+    within: float = default_field(WITHIN, "percent")
+    timing: bool = option_field(
         "Search the best plan of each fabric, or not.",
         "flag",
         flag="--timing/--no-timing",
         default=True,
     )
-    report: str = optional("Report definition.", default="procurement")
-    with_faults: bool = optional(
+    report: str = option_field("Report definition.", default="procurement")
+    with_faults: bool = option_field(
         "A section on failures, too.", "flag", flag="--faults", default=False
     )
-    fail: Sequence[str] = several("Parts that fail there together.", metavar="PART")
-    simulate: bool = optional(
+    fail: Sequence[str] = list_field("Parts that fail there together.", metavar="PART")
+    simulate: bool = option_field(
         "A section on one iteration of the best fabric, event by event.", "flag", default=False
     )
-    date: str = optional("Date to print.", default="", metavar="YYYY-MM-DD", otherwise="none")
+    date: str = option_field("Date to print.", default="", metavar="YYYY-MM-DD", otherwise="none")
 
     def ask(self) -> Procurement:
         """Price, compare and, if wanted, break every fabric; recommend one."""
@@ -292,7 +292,7 @@ class Report(Question[Procurement]):
         yield FAILURE_BOOKS, self.books.failures
 
 
-procurement = asks(Report)
+procurement = function_of(Report)
 
 
 def _require_date(text: str) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from netplan.answers.compare_cases import ComparisonCases, cases_verdict
+from netplan.answers.screen_titles import titled
 from netplan.errors import CatalogError
 from netplan.procurement import known_unknown, ordered, side_by_side
 from netplan.procurement.findings import Findings
@@ -13,17 +15,15 @@ from netplan.procurement.front_page import (
     decision_chapter,
     headline,
 )
-from netplan.questions.answers.compare_cases import ComparisonCases, cases_verdict
-from netplan.questions.answers.screen_titles import titled
-from netplan.questions.answers.served_plan import serving_words
 from netplan.questions.library import Chapter
-from netplan.questions.setup.inputs import told
-from netplan.questions.setup.training import assumed
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import money
 from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table, data_tables
+from netplan.setup.inputs import short_inputs
+from netplan.setup.served_plan import serving_words
+from netplan.setup.training import assumed
 from netplan.version import __version__
 
 SectionT = TypeVar("SectionT", bound=Section)
@@ -119,14 +119,14 @@ class Procurement(Findings, Answer):
 
     def _basis(self) -> str:
         """What all of it is about, in a line."""
-        inputs = told(self.inputs)
+        inputs = short_inputs(self.inputs)
         switch = f" ({inputs['switch']})" if inputs["switch"] else ""
         less = f" less {100 * inputs['discount']:g} %" if inputs["discount"] else ""
         trained = ""
         if self.serves:
             trained = f"; {serving_words(inputs)}"
         elif self.reinforces:
-            from netplan.questions.answers.post_training_words import step_inputs_words
+            from netplan.setup.post_training_words import step_inputs_words
 
             trained = f"; {step_inputs_words(inputs)}"
         elif inputs["timing"] and not self.post_trains:

@@ -12,6 +12,9 @@ from itertools import cycle
 
 from msgspec import Struct
 
+from netplan.answers.bill_columns import no_high, ordered
+from netplan.answers.cost_answer import BOTH_ENDS, CostAnswer, Priced, amount_column, years_table
+from netplan.answers.training_runs import TrainingRun
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.materials import CABLE_PARTS, SWITCH_PARTS, Category
 from netplan.costing.pricing import Driver
@@ -20,17 +23,6 @@ from netplan.performance.barred import barred_columns, behind
 from netplan.performance.error_bars import bar_note
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings, range_column, told_column
-from netplan.questions.answers.bill_columns import no_high, ordered
-from netplan.questions.answers.cost_answer import (
-    BOTH_ENDS,
-    CostAnswer,
-    Priced,
-    amount_column,
-    years_table,
-)
-from netplan.questions.answers.training_runs import TrainingRun
-from netplan.questions.money.pricing import carbon_ends
-from netplan.questions.setup.inputs import told
 from netplan.records import replace
 from netplan.reports import charts
 from netplan.reports.escape import chart_label
@@ -45,6 +37,8 @@ from netplan.reports.sections import (
     columns,
     value_at,
 )
+from netplan.setup.inputs import short_inputs
+from netplan.setup.money.pricing import carbon_ends
 from netplan.units import KILO
 
 BLUES = (charts.ACCENT, "#74a0dd", "#a9c6ec")
@@ -445,7 +439,7 @@ def _training_run(answer: Findings) -> Iterator[Section]:
         replace(work, mark=lacking),
         range_column("price_per_pflops", whole, lambda run: no_high(bills[run.fabric])),
     ]
-    model = told(answer.inputs)["model"]
+    model = short_inputs(answer.inputs)["model"]
     legend = f"{model} has no tokens, and so no run of known length."
     if tokens:
         billions = float(f"{tokens[0] / 1e9:.3g}")
@@ -466,7 +460,7 @@ def _training_run(answer: Findings) -> Iterator[Section]:
 
 def speed_chapter(answer: Findings) -> Iterator[Section]:
     """Iteration time against price, where fabrics were timed."""
-    inputs, chosen = told(answer.inputs), answer.chosen.name
+    inputs, chosen = short_inputs(answer.inputs), answer.chosen.name
     chart = speed_chart(answer.cost, answer.timed, chosen, str(inputs["model"]))
     if chart is None:
         return

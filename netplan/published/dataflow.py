@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from netplan.answers.map_answer import MapResult
 from netplan.arrays import Amount, Floats, Ints
 from netplan.costing.dfmodel import (
     SYSTEM_PARTS,
@@ -56,7 +57,6 @@ from netplan.performance.serving.closed_form import (
 )
 from netplan.performance.serving.speculation import PassSeconds, speculate
 from netplan.published.checks import Check, Measured, check, published, suite
-from netplan.questions.answers.map_answer import MapResult
 from netplan.questions.map import map as ask_map
 from netplan.records import replace
 from netplan.scenarios.reading import sizing_on

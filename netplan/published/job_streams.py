@@ -19,9 +19,9 @@ from functools import cache
 
 import numpy as np
 
+from netplan.answers.jobs_answer import SLOWED
 from netplan.arrays import Floats
 from netplan.published.checks import Check, check, published
-from netplan.questions.answers.jobs_answer import SLOWED
 from netplan.simulation.job_clusters import LeafTrunks
 from netplan.simulation.job_laws import STREAMS, drawn_trace, running_jobs
 from netplan.simulation.job_outcomes import JobStream

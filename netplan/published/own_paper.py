@@ -23,14 +23,14 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from netplan.answers.outputs import NoRowError, output
 from netplan.catalog import unknown_name
 from netplan.documents import Document, read_yaml
 from netplan.errors import CatalogError, InfeasibleError, InputError, NetplanError, piece
 from netplan.inputs.option import Option, read_option
 from netplan.published.checks import CLOSE, GRADES, Check, Grade, printed_check
-from netplan.questions.answers.outputs import NoRowError, output
-from netplan.questions.question import Question
 from netplan.records import LARGEST, Entry, RecordError
+from netplan.setup.question import Question
 
 MAX_ROWS = 500
 Text = Annotated[str, Meta(min_length=1, max_length=200)]

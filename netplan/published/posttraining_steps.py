@@ -18,9 +18,9 @@ from typing import Any
 
 from netplan.published.checks import Check, check, published
 from netplan.questions.search import Search
-from netplan.questions.setup.post_training_step import PostTrained, post_train
 from netplan.scenarios.reading import CatalogReader
 from netplan.scenarios.scenario import Scenario
+from netplan.setup.post_training_step import PostTrained, post_train
 from netplan.workloads.models import MODELS, Model
 
 TABLE = "post-training"

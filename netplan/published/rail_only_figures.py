@@ -37,12 +37,12 @@ from netplan.published.rail_only import (
     figure_11,
     levels_of,
 )
-from netplan.questions.asking import asks
-from netplan.questions.question import Question
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column
 from netplan.scenarios.reading import CatalogReader
+from netplan.setup.asking import function_of
+from netplan.setup.question import Question
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
@@ -357,4 +357,4 @@ class RailOnlyFigures(Question[FiguresAnswer]):
         return FiguresAnswer(inputs, figures_under(open_inputs, assumptions))
 
 
-rail_only_figures = asks(RailOnlyFigures)
+rail_only_figures = function_of(RailOnlyFigures)

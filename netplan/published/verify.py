@@ -42,9 +42,6 @@ from netplan.published import (
 )
 from netplan.published.checks import GRADES, Check, Grade, Recorded, is_chosen, record
 from netplan.published.own_paper import read_paper
-from netplan.questions.asking import asks
-from netplan.questions.own_inputs import optional, several
-from netplan.questions.question import Question
 from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.screen import Screen, more_of
@@ -58,6 +55,9 @@ from netplan.reports.sections import (
     column,
     columns,
 )
+from netplan.setup.asking import function_of
+from netplan.setup.own_inputs import list_field, option_field
+from netplan.setup.question import Question
 from netplan.version import __version__
 
 SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
@@ -332,23 +332,23 @@ class Verify(Question[Verification]):
     command: ClassVar[str] = "verify"
     reads_from: ClassVar[frozenset[str]] = frozenset()
 
-    paper: str | Path | None = optional(
+    paper: str | Path | None = option_field(
         "A paper of your own: a file of questions, fields and printed values.",
         "path",
         argument=True,
     )
-    only: tuple[str, ...] = several(
+    only: tuple[str, ...] = list_field(
         "Only checks whose name or source holds TEXT, in whole words: 'A & B | C' is both or the"
         " third; given again, both hold.",
         metavar="TEXT",
     )
-    grade: Grade | None = optional(
+    grade: Grade | None = option_field(
         "Only checks of this grade.", "choice", choices=GRADES, default=None
     )
-    bars: bool = optional(
+    bars: bool = option_field(
         "Make error bars anew: refit without sources, and models.", "flag", default=False
     )
-    runs: bool = optional(
+    runs: bool = option_field(
         "List every measured run with time, bar and source.", "flag", default=False
     )
 
@@ -404,7 +404,7 @@ class Verify(Question[Verification]):
         return all(is_chosen(row, texts) for texts in self.only)
 
 
-verify = asks(Verify)
+verify = function_of(Verify)
 
 
 def _several(names: list[str]) -> str:

@@ -7,14 +7,14 @@ from typing import Any, ClassVar
 
 from netplan.errors import CatalogError
 from netplan.files import read_lines
-from netplan.questions.asking import asks
 from netplan.questions.cable_comparison import FOUND_BY, read_cables, read_hall
-from netplan.questions.own_inputs import optional, required
-from netplan.questions.question import Question
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
+from netplan.setup.asking import function_of
+from netplan.setup.own_inputs import option_field, required_field
+from netplan.setup.question import Question
 from netplan.spreadsheets import Row
 from netplan.topologies.cabling.as_built import Cable, End
 from netplan.topologies.cabling.audit_cables import (
@@ -126,12 +126,12 @@ class AuditFile(Question[Audit]):
     )
     reads_from: ClassVar[frozenset[str]] = frozenset()
 
-    file: str | Path = required("What is audited.", "path", argument=True)
+    file: str | Path = required_field("What is audited.", "path", argument=True)
     _: KW_ONLY
-    radix: int | None = optional(
+    radix: int | None = option_field(
         "Ports of a switch, to find ports that do not exist.", "whole", unit="ports"
     )
-    oversubscription: float | None = optional(
+    oversubscription: float | None = option_field(
         "What is stated, such as 3:1.", "ratio", low=1, otherwise="1:1"
     )
 
@@ -143,7 +143,7 @@ class AuditFile(Question[Audit]):
         return Audit(str(self.file), kind, tuple(findings))
 
 
-audit = asks(AuditFile)
+audit = function_of(AuditFile)
 
 
 def _findings(path: Path, claims: Claims) -> tuple[str, Iterator[Finding]]:

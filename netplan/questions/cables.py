@@ -18,6 +18,7 @@ import numpy as np
 import xlsxwriter
 from xlsxwriter.exceptions import FileCreateError
 
+from netplan.answers.screen_titles import titled
 from netplan.arrays import Floats
 from netplan.costing.cabling import CablingBook
 from netplan.costing.fabric_bill import hardware_of
@@ -29,8 +30,6 @@ from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.files import reachable
 from netplan.inputs.choices import AS_PUBLISHED
 from netplan.progress import each
-from netplan.questions.answers.screen_titles import titled
-from netplan.questions.asking import asks
 from netplan.questions.cable_comparison import (
     Naming,
     Rehearsal,
@@ -39,10 +38,6 @@ from netplan.questions.cable_comparison import (
     rehearse_plan,
 )
 from netplan.questions.export import GraphFile, fabric_asked, links_in_a_cage
-from netplan.questions.footprint import Footprint, footprint_of
-from netplan.questions.own_inputs import optional
-from netplan.questions.question import NETWORK, WEIGHED, Question
-from netplan.questions.setup.inputs import told
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.screen import Screen, more_of
@@ -51,6 +46,11 @@ from netplan.reports.tables import FORMULA_STARTS
 from netplan.reports.xlsx import CREATED, SAFE, WIDE, set_page
 from netplan.scenarios.bill_books import read_books, site_networks
 from netplan.scenarios.reading import CatalogReader
+from netplan.setup.asking import function_of
+from netplan.setup.footprint import Footprint, footprint_of
+from netplan.setup.inputs import short_inputs
+from netplan.setup.own_inputs import option_field
+from netplan.setup.question import NETWORK, WEIGHED, Question
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cabling.cable_plan import (
     ROLES,
@@ -232,7 +232,7 @@ class CableSheet(Answer):
             if full and not (_named(sheet) and column.quantity.name in ENDS)
         ]
         yield from Screen(
-            Heading(titled(self.inputs, f"{sheet.name} of {told(self.inputs)['fabric']}")),
+            Heading(titled(self.inputs, f"{sheet.name} of {short_inputs(self.inputs)['fabric']}")),
             (f"{counts}.",),
             Table(sheet.name, shown, rows),
             (),
@@ -245,7 +245,7 @@ class CableSheet(Answer):
         sheet = self.sheet()
         rows = list(sheet.rows)
         count = f"{len(rows):,} row{'s' * (len(rows) != 1)}"
-        yield Heading(f"{sheet.name} of {told(self.inputs)['fabric']}", (count,))
+        yield Heading(f"{sheet.name} of {short_inputs(self.inputs)['fabric']}", (count,))
         yield Table(sheet.name, _sheet_columns(sheet), rows)
 
 
@@ -305,26 +305,26 @@ class Cables(Question[Answer]):
     }
     reads_from: ClassVar[frozenset[str]] = WEIGHED
 
-    to: str = optional(
+    to: str = option_field(
         "Which table; ibnetdiscover is what that would find.",
         "choice",
         choices=TARGETS,
         default="plan",
     )
-    compare: tuple[str | Path, str | Path] | None = optional(
+    compare: tuple[str | Path, str | Path] | None = option_field(
         "Say what differs between two tables or graphs instead.",
         "path",
         values=2,
         metavar="PLAN AS_BUILT",
     )
-    node_names: str | Path | None = optional(
+    node_names: str | Path | None = option_field(
         "With --compare: names of devices as built, by GUID or description (a node-name map).",
         "path",
         flag="--names",
         metavar="FILE",
     )
 
-    rehearse: bool = optional(
+    rehearse: bool = option_field(
         "Boot the plan, or AS_BUILT of --compare: OpenSM on a simulator.", "flag", default=False
     )
 
@@ -479,7 +479,7 @@ def _with_networks(plan: CablePlan, books: SiteBooks, built: Fabric) -> Sheet:
     return Sheet(sheet.name, sheet.header, chain.from_iterable(rows))
 
 
-cables = asks(Cables)
+cables = function_of(Cables)
 
 
 def _check_floor(to: str, hall: FloorPlan | None, host_gpus: int | None) -> None:

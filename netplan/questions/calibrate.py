@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from netplan.answers.calibrate_answer import Calibrated
 from netplan.calibration.cluster import Bases, Fits, Origin, own_records, startable, trainable
 from netplan.calibration.dated_runs import arrays_of
 from netplan.calibration.kernel_fits import (
@@ -26,12 +27,11 @@ from netplan.errors import InputError
 from netplan.files import reachable
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.stacks import STACKS, default_stack
-from netplan.questions.answers.calibrate_answer import Calibrated
-from netplan.questions.asking import asks
-from netplan.questions.own_inputs import optional, several
-from netplan.questions.question import Question
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
+from netplan.setup.asking import function_of
+from netplan.setup.own_inputs import list_field, option_field
+from netplan.setup.question import Question
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.measured_links import Links
 from netplan.workloads.models import MODELS
@@ -71,20 +71,22 @@ class Calibrate(Question[Calibrated]):
         "netplan calibrate --accelerator h200 --collectives 'nccl/*.txt'",
     )
 
-    accelerator: str | None = optional("On which GPU: the fit begins with its file.")
-    stack: str | None = optional(
+    accelerator: str | None = option_field("On which GPU: the fit begins with its file.")
+    stack: str | None = option_field(
         "Training software: the fit begins with its file.", otherwise="what trains on the GPU"
     )
-    gemm: tuple[str | Path, ...] = several(
+    gemm: tuple[str | Path, ...] = list_field(
         "Times of matrix products: CSV, a file or a pattern in quotes.", "path", metavar="FILE"
     )
-    collectives: tuple[str | Path, ...] = several(
+    collectives: tuple[str | Path, ...] = list_field(
         "Output of nccl-tests, a file or a pattern in quotes.", "path", metavar="FILE"
     )
-    steps: tuple[str | Path, ...] = several(
+    steps: tuple[str | Path, ...] = list_field(
         "Step times of training runs: CSV, a file or a pattern in quotes.", "path", metavar="FILE"
     )
-    name: str | None = optional("Name of the new files.", otherwise="the accelerator's, with -own")
+    name: str | None = option_field(
+        "Name of the new files.", otherwise="the accelerator's, with -own"
+    )
 
     def ask(self) -> Calibrated:
         """Read, fit, and make the files."""
@@ -125,7 +127,7 @@ class Calibrate(Question[Calibrated]):
         return Calibrated(inputs, bases, fits, origin, tuple(own_records(bases, fits, origin)))
 
 
-calibrate = asks(Calibrate)
+calibrate = function_of(Calibrate)
 
 
 def _fit_steps(

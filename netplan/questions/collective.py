@@ -8,20 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from msgspec import Struct
 
+from netplan.answers.optimum_answer import OptimumAnswer, optimum_answer, read_network, shown_size
+from netplan.answers.screen_titles import screen_heading
 from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.inputs.option import Option, check_range
-from netplan.questions.answers.optimum_answer import (
-    OptimumAnswer,
-    optimum_answer,
-    read_network,
-    shown_size,
-)
-from netplan.questions.answers.screen_titles import screen_heading
-from netplan.questions.asking import asks
-from netplan.questions.own_inputs import optional, required
-from netplan.questions.question import FOUND, Question
-from netplan.questions.setup.inputs import replaced_lines, told
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import ChartAxis, spread
@@ -32,6 +23,10 @@ from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
 from netplan.scenarios.parts import LARGEST_CLUSTER
 from netplan.scenarios.reading import CatalogReader
+from netplan.setup.asking import function_of
+from netplan.setup.inputs import replaced_lines, short_inputs
+from netplan.setup.own_inputs import option_field, required_field
+from netplan.setup.question import FOUND, Question
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import COLLECTIVE_ALGORITHM
 from netplan.traffic.gpu_group import KINDS, GpuGroup, GroupKind, bus_factor
@@ -174,7 +169,7 @@ class CollectiveAnswer(Answer):
         return Table("sizes", shown, self.rows, legend=legend)
 
     def _heading(self) -> Heading:
-        group, inputs = self.group, told(self.inputs)
+        group, inputs = self.group, short_inputs(self.inputs)
         inside, outside = group.levels
         rate = si(inside.link_bytes_per_s, "B/s")
         where = [f"HB domains of {inside.size}: {group.links.domain.title}, {rate} a GPU one way"]
@@ -264,8 +259,8 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
         frozenset({"gpus", "accelerator", "hb_size", "graph", "nic_gbps"}) | FOUND
     )
 
-    kind: GroupKind = required("What the GPUs do.", "choice", choices=KINDS)
-    message_bytes: float | tuple[float, float] | None = optional(
+    kind: GroupKind = required_field("What the GPUs do.", "choice", choices=KINDS)
+    message_bytes: float | tuple[float, float] | None = option_field(
         "Message: 8e9, 512MiB, 512MB, or from..to.",
         "size",
         flag="--bytes",
@@ -273,7 +268,7 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
         metavar="SIZE",
         otherwise="1KiB..16GiB",
     )
-    collective_algorithm: str | None = optional(
+    collective_algorithm: str | None = option_field(
         COLLECTIVE_ALGORITHM, metavar="NAME", otherwise="as measured", quiet=True
     )
 
@@ -340,4 +335,4 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
         return optimum_answer(inputs, graph, self.sizes, directed=directed, notes=notes)
 
 
-collective = asks(Collective)
+collective = function_of(Collective)

@@ -7,21 +7,10 @@ from itertools import product
 from math import inf, lcm
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
-from netplan.catalog import user_roots
-from netplan.costing.fabric_bill import BillBooks, make_bill
-from netplan.costing.materials import Compute
-from netplan.costing.switches import SWITCHES, require_switch
-from netplan.decide.candidates import Rule
-from netplan.decide.verdict import Probe, bandwidth_needed, decide
-from netplan.errors import InfeasibleError, InputError, not_built
-from netplan.levels import Level
-from netplan.performance.forwarding import Forwarding, forwarding_of
-from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.search import PlanSearch, SearchResult
-from netplan.questions.answers.budget_answer import Budget
-from netplan.questions.answers.compare_answer import Comparison
-from netplan.questions.answers.compare_cases import ComparisonCases
-from netplan.questions.answers.compare_rows import (
+from netplan.answers.budget_answer import Budget
+from netplan.answers.compare_answer import Comparison
+from netplan.answers.compare_cases import ComparisonCases
+from netplan.answers.compare_rows import (
     ANY_TO_ANY,
     BASELINE,
     NO_STEP,
@@ -35,31 +24,20 @@ from netplan.questions.answers.compare_rows import (
     priced_row,
     timed_row,
 )
-from netplan.questions.answers.compare_steps import (
-    DOMAINS,
-    OVERSUBSCRIPTIONS,
-    StepPays,
-    leading,
-    step_pays,
-)
-from netplan.questions.answers.sites_bill import SitesBill
-from netplan.questions.asking import asks
-from netplan.questions.money.pricing import cooling_kind
-from netplan.questions.money.run_cost import RULE, WITHIN, Terms, check_weights, rates_of, terms_of
-from netplan.questions.own_inputs import optional, shared
-from netplan.questions.question import FOUND, NETWORK, PRICES, RUNS, SPAN, Question
-from netplan.questions.setup.beyond_the_bill import beyond_the_bill, hall_words
-from netplan.questions.setup.inputs import fabrics_asked, only_hb_gear, span_of
-from netplan.questions.setup.over_sites import BOOKS, SitePlans
-from netplan.questions.setup.placed_run import PlacedRun
-from netplan.questions.setup.power_budget import POWER_BUDGET, common_size, hall_of, holdings
-from netplan.questions.setup.software import software_words
-from netplan.questions.setup.training import (
-    check_tiers,
-    plan_search,
-    read_training,
-    training_inputs,
-)
+from netplan.answers.compare_steps import DOMAINS, OVERSUBSCRIPTIONS, StepPays, leading, step_pays
+from netplan.answers.sites_bill import SitesBill
+from netplan.catalog import user_roots
+from netplan.costing.fabric_bill import BillBooks, make_bill
+from netplan.costing.materials import Compute
+from netplan.costing.switches import SWITCHES, require_switch
+from netplan.decide.candidates import Rule
+from netplan.decide.verdict import Probe, bandwidth_needed, decide
+from netplan.errors import InfeasibleError, InputError, not_built
+from netplan.levels import Level
+from netplan.performance.forwarding import Forwarding, forwarding_of
+from netplan.performance.iteration_model import ITERATION_MODELS
+from netplan.performance.search import PlanSearch, SearchResult
+from netplan.questions.beyond_the_bill import beyond_the_bill, hall_words
 from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.scenarios.bill_books import gear_counted, in_sites, read_books
@@ -74,6 +52,17 @@ from netplan.scenarios.reading import (
     with_memory,
 )
 from netplan.scenarios.scenario import Scenario, places
+from netplan.setup.asking import function_of
+from netplan.setup.inputs import fabrics_asked, only_hb_gear, span_of
+from netplan.setup.money.pricing import cooling_kind
+from netplan.setup.money.run_cost import RULE, WITHIN, Terms, check_weights, rates_of, terms_of
+from netplan.setup.over_sites import BOOKS, SitePlans
+from netplan.setup.own_inputs import default_field, option_field
+from netplan.setup.placed_run import PlacedRun
+from netplan.setup.power_budget import POWER_BUDGET, common_size, hall_of, holdings
+from netplan.setup.question import FOUND, NETWORK, PRICES, RUNS, SPAN, Question
+from netplan.setup.software import software_words
+from netplan.setup.training import check_tiers, plan_search, read_training, training_inputs
 from netplan.topologies.build import build_fabric
 from netplan.topologies.cliffs import cliffs_of
 from netplan.topologies.fabric import Sizing
@@ -82,8 +71,8 @@ from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS, Model
 
 if TYPE_CHECKING:
-    from netplan.questions.optimizing.memory_or_gpus import MemoryTradeoff, TradeoffSolver
-    from netplan.questions.setup.serving_run import Known
+    from netplan.setup.money.memory_or_gpus import MemoryTradeoff, TradeoffSolver
+    from netplan.setup.serving_run import Known
     from netplan.workloads.families import OtherModel
 
 TOGETHER = {"accelerator", "nic_gbps"}
@@ -153,10 +142,10 @@ class Compare(Question[Comparison | ComparisonCases]):
     )
     older: ClassVar[Mapping[str, str]] = {"expanded_memories": "expanded_memory"}
 
-    rule: Rule = shared(RULE, "choice", choices=get_args(Rule))
-    within: float = shared(WITHIN, "percent")
-    power_budget: float | None = optional(POWER_BUDGET, "power", metavar="POWER", unit="W")
-    timing: bool = optional(
+    rule: Rule = default_field(RULE, "choice", choices=get_args(Rule))
+    within: float = default_field(WITHIN, "percent")
+    power_budget: float | None = option_field(POWER_BUDGET, "power", metavar="POWER", unit="W")
+    timing: bool = option_field(
         "Leave the iteration time out.", "flag", flag="--no-timing", default=True
     )
 
@@ -252,8 +241,8 @@ class Compare(Question[Comparison | ComparisonCases]):
 
     def _served(self) -> Comparison:
         """Size and price every fabric, and serve on it."""
-        from netplan.questions.money.token_cost import Served
-        from netplan.questions.setup.serving_run import serve_best
+        from netplan.setup.money.token_cost import Served
+        from netplan.setup.serving_run import serve_best
 
         reader = CatalogReader(self.catalog, self.overrides)
         known: Known = {}
@@ -267,8 +256,8 @@ class Compare(Question[Comparison | ComparisonCases]):
 
     def _reinforced(self) -> Comparison:
         """Size and price every fabric, and do a step of post-training on it."""
-        from netplan.questions.money.step_cost import Stepped, StepPrice, step_terms
-        from netplan.questions.setup.post_training_step import post_train
+        from netplan.setup.money.step_cost import Stepped, StepPrice, step_terms
+        from netplan.setup.post_training_step import post_train
 
         reader = CatalogReader(self.catalog, self.overrides)
         prices = read_books(self.cluster, self.books, reader).prices
@@ -387,7 +376,7 @@ class Compare(Question[Comparison | ComparisonCases]):
 
     def _with_fitting(self, rows: tuple[FabricRow, ...]) -> tuple[FabricRow, ...]:
         """Rows of which none trains the model, with the largest model that would fit."""
-        from netplan.questions.setup.fitting import largest_fitting
+        from netplan.setup.fitting import largest_fitting
 
         fabric = next((row.fabric for row in rows if row.fabric and row.fabric.levels), None)
         name = largest_fitting(self, fabric.levels) if fabric else None
@@ -533,7 +522,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         return tuple(FABRICS.load(name, roots).name for name in fabrics_asked(self))
 
 
-compare: Callable[..., Comparison] = asks(Compare)  # type: ignore[arg-type]
+compare: Callable[..., Comparison] = function_of(Compare)  # type: ignore[arg-type]
 
 
 RunOn = Callable[[str, FabricRow, Terms | None], FabricRow]
@@ -585,7 +574,7 @@ def _forwarding(rows: Sequence[FabricRow], search: PlanSearch) -> Forwarding | N
 
 def _weighing(plain: PlanSearch, **terms: Any) -> "TradeoffSolver":  # noqa: ANN401 - of any type
     """What weighs expanded memories against more GPUs without."""
-    from netplan.questions.optimizing.memory_or_gpus import TradeoffSolver
+    from netplan.setup.money.memory_or_gpus import TradeoffSolver
 
     return TradeoffSolver(plain, **terms)
 

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple, cast, get_args
 
 import numpy as np
 
+from netplan.answers.congestion_answer import CongestionAnswer, Design, marked
 from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.faults.damage.degraded_links import (
@@ -18,12 +19,7 @@ from netplan.faults.damage.degraded_links import (
     ways_round,
 )
 from netplan.progress import each, share_done
-from netplan.questions.answers.congestion_answer import CongestionAnswer, Design, marked
-from netplan.questions.asking import asks
-from netplan.questions.money.useful_hours import LifeCost, life_cost
-from netplan.questions.own_inputs import optional, several, shared
-from netplan.questions.question import NETWORK, PRICES, RUNS, Question
-from netplan.questions.setup.contention import (
+from netplan.questions.simulating.contention import (
     MOST_CONNECTIONS,
     SharedRun,
     Told,
@@ -31,11 +27,15 @@ from netplan.questions.setup.contention import (
     rates_of,
     shared_run,
 )
-from netplan.questions.setup.inputs import refuse_two_networks, require_least
-from netplan.questions.setup.own_domains import graph_of_run, with_own_domains
-from netplan.questions.setup.runs import PLACED
+from netplan.questions.useful_hours import LifeCost, life_cost
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
+from netplan.setup.asking import function_of
+from netplan.setup.inputs import refuse_two_networks, require_least
+from netplan.setup.own_domains import graph_of_run, with_own_domains
+from netplan.setup.own_inputs import default_field, list_field, option_field
+from netplan.setup.question import NETWORK, PRICES, RUNS, Question
+from netplan.setup.runs import PLACED
 from netplan.simulation.congestion import (
     PATTERNS,
     Contention,
@@ -121,12 +121,12 @@ class Congestion(Question[CongestionAnswer]):
     )
     varies: ClassVar[tuple[str, ...]] = ("oversubscription",)
 
-    traffic: str = optional(
+    traffic: str = option_field(
         f"Who sends: {', '.join((ITERATION, *PATTERNS))}, or messages (.csv).",
         metavar="PATTERN|FILE",
         default=ITERATION,
     )
-    message_bytes: float = optional(
+    message_bytes: float = option_field(
         "Of a message of a pattern.",
         "size",
         flag="--bytes",
@@ -136,34 +136,38 @@ class Congestion(Question[CongestionAnswer]):
         high=1e15,
         unit="B",
     )
-    routing: tuple[str, ...] = several(
+    routing: tuple[str, ...] = list_field(
         "Ways; spray is packet spraying.",
         "choice",
         choices=(*ROUTINGS, STATIC),
         synonyms=SYNONYMS,
         otherwise="hashed, spray",
     )
-    seed: int = optional("First seed of hashed paths and patterns.", "whole", default=0, high=2**32)
-    draws: int = optional("Seeds of hashed paths.", "whole", default=20, low=1, high=10_000)
-    connections: int = optional(
+    seed: int = option_field(
+        "First seed of hashed paths and patterns.", "whole", default=0, high=2**32
+    )
+    draws: int = option_field("Seeds of hashed paths.", "whole", default=20, low=1, high=10_000)
+    connections: int = option_field(
         "Queue pairs of each pair of GPUs.", "whole", default=1, low=1, high=MOST_CONNECTIONS
     )
-    transport: Transport = optional(
+    transport: Transport = option_field(
         "Queues behind the bar.", "choice", choices=get_args(Transport), default="ecn"
     )
-    collectives: Collectives | None = optional(
+    collectives: Collectives | None = option_field(
         "Flows.", "choice", choices=("coupled", "steps"), otherwise="steps of files"
     )
-    percentile: float = optional(
+    percentile: float = option_field(
         "Of the seeds, in the column bad [%].", "real", default=99.0, low=1, high=100
     )
-    hot: int = shared("Hottest links to name.", "whole", low=0)
-    slow: tuple[str, ...] = several(
+    hot: int = default_field("Hottest links to name.", "whole", low=0)
+    slow: tuple[str, ...] = list_field(
         "Share of its rate that is left, as leaf-spine=0.5.", flag="--slow", metavar="LINK=SHARE"
     )
-    fail: tuple[str, ...] = several("Fails, routes go round it: links=10, @FILE.", metavar="PART")
-    jobs: str | Path | None = optional("Several jobs on the fabric, of this YAML file.", "path")
-    check_classes: bool = optional(
+    fail: tuple[str, ...] = list_field(
+        "Fails, routes go round it: links=10, @FILE.", metavar="PART"
+    )
+    jobs: str | Path | None = option_field("Several jobs on the fabric, of this YAML file.", "path")
+    check_classes: bool = option_field(
         "Compare like links and flows exactly.", "flag", default=False, quiet=True
     )
 
@@ -360,7 +364,7 @@ class Congestion(Question[CongestionAnswer]):
         return any(name == asked for asked, _, _ in self.asked_for())
 
 
-congestion = asks(Congestion)
+congestion = function_of(Congestion)
 
 
 def port_rate(graph: FabricGraph) -> float:

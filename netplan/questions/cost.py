@@ -5,30 +5,30 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from netplan.answers.cost_answer import CostAnswer, FabricSteps, FabricTokens
+from netplan.answers.sites_bill import SitesBill
 from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill, Unbuildable, make_bill
 from netplan.costing.lifetime import Running, lifetime
 from netplan.costing.materials import ACCELERATORS_TOO
 from netplan.costing.prices import PriceBook
 from netplan.costing.switches import require_switch
 from netplan.errors import InfeasibleError, InputError, not_built
-from netplan.questions.answers.cost_answer import CostAnswer, FabricSteps, FabricTokens
-from netplan.questions.answers.sites_bill import SitesBill
-from netplan.questions.asking import asks
-from netplan.questions.money.pricing import MONEY, running_costs, running_inputs
-from netplan.questions.money.run_cost import Terms, rates_of
-from netplan.questions.money.step_cost import Stepped, StepPrice, step_terms
-from netplan.questions.money.token_cost import Served
-from netplan.questions.question import FOUND, NETWORK, POST_TRAINED, SERVED, SPAN, Question
-from netplan.questions.setup.inputs import fabrics_bought, span_of
 from netplan.records import replace
 from netplan.scenarios.bill_books import gear_counted, in_sites, spares_of, whole_books
 from netplan.scenarios.reading import CatalogReader, sized
+from netplan.setup.asking import function_of
+from netplan.setup.inputs import fabrics_bought, span_of
+from netplan.setup.money.pricing import MONEY, running_costs, running_inputs
+from netplan.setup.money.run_cost import Terms, rates_of
+from netplan.setup.money.step_cost import Stepped, StepPrice, step_terms
+from netplan.setup.money.token_cost import Served
+from netplan.setup.question import FOUND, NETWORK, POST_TRAINED, SERVED, SPAN, Question
 from netplan.topologies.cliffs import cliffs_of
 from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS
 
 if TYPE_CHECKING:
-    from netplan.questions.setup.serving_run import Known
+    from netplan.setup.serving_run import Known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +143,7 @@ class Cost(Question[CostAnswer]):
         """How fabrics with a bill serve, if they do, what tokens cost there, and notes."""
         if self.trains or self.reinforces:
             return (), ()
-        from netplan.questions.setup.serving_run import serve_best
+        from netplan.setup.serving_run import serve_best
 
         known: Known = {}
         asked = dict(zip([spec.name for spec in specs], fabrics_bought(self), strict=True))
@@ -169,7 +169,7 @@ class Cost(Question[CostAnswer]):
         InfeasibleError
             If none does.
         """
-        from netplan.questions.setup.post_training_step import post_train
+        from netplan.setup.post_training_step import post_train
 
         bills, specs = bought
         terms = step_terms(self, reader, prices, self.books.currency or prices.currency, running)
@@ -193,7 +193,7 @@ class Cost(Question[CostAnswer]):
         return tuple(rows), tuple(notes)
 
 
-cost = asks(Cost)
+cost = function_of(Cost)
 
 
 def _with_circuits(asked: Cost, books: BillBooks, specs: Sequence[FabricSpec]) -> BillBooks:

@@ -4,25 +4,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
+from netplan.answers.compare_rows import priced_row, timed_row
+from netplan.answers.diff_answer import DiffAnswer
+from netplan.answers.diff_sides import Goodput, Side
 from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.switches import require_switch
 from netplan.documents import read_yaml_value
 from netplan.errors import InputError
 from netplan.inputs.readers import read_settings
 from netplan.performance.iteration_model import ITERATION_MODELS, SIMULATED
-from netplan.questions.answers.compare_rows import priced_row, timed_row
-from netplan.questions.answers.diff_answer import DiffAnswer
-from netplan.questions.answers.diff_sides import Goodput, Side
-from netplan.questions.asking import asks
-from netplan.questions.money.pricing import MONEY
-from netplan.questions.money.run_cost import rates_of
-from netplan.questions.own_inputs import SCENARIO, Input, optional, own_options
-from netplan.questions.question import FAILING, FOUND, NETWORK, RUNS, Question
-from netplan.questions.setup.training import check_tiers, plan_search, read_training
 from netplan.records import replace
 from netplan.scenarios.bill_books import spares_of, whole_books
 from netplan.scenarios.reading import CatalogReader, sized, variants
 from netplan.scenarios.scenario import PARTS, Scenario, places, plain_name
+from netplan.setup.asking import function_of
+from netplan.setup.money.pricing import MONEY
+from netplan.setup.money.run_cost import rates_of
+from netplan.setup.own_inputs import SCENARIO, Input, option_field, own_options
+from netplan.setup.question import FAILING, FOUND, NETWORK, RUNS, Question
+from netplan.setup.training import check_tiers, plan_search, read_training
 from netplan.units import gbps
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS, Model
@@ -73,23 +73,25 @@ class Diff(Question[DiffAnswer]):
         | {"fabric", "switch", "expanded_memory", "gpu_hour", "spare_domains"}
     )
 
-    other: str | None = optional("What is laid beside it: a name, or a file.", argument=True)
-    a: Mapping[str, Any] | None = optional(
+    other: str | None = option_field("What is laid beside it: a name, or a file.", argument=True)
+    a: Mapping[str, Any] | None = option_field(
         "Of A alone, such as radix=64 (repeatable).",
         "changes",
         flag="--a",
         metavar="NAME=VALUE",
         many=True,
     )
-    b: Mapping[str, Any] | None = optional(
+    b: Mapping[str, Any] | None = option_field(
         "Of B alone, such as radix=128, or accelerator.memory_bytes=96e9.",
         "changes",
         flag="--b",
         metavar="NAME=VALUE",
         many=True,
     )
-    goodput: bool = optional("Goodput of both, too (takes seconds).", "flag", default=False)
-    timing: bool = optional("Leave iteration times out.", "flag", flag="--no-timing", default=True)
+    goodput: bool = option_field("Goodput of both, too (takes seconds).", "flag", default=False)
+    timing: bool = option_field(
+        "Leave iteration times out.", "flag", flag="--no-timing", default=True
+    )
 
     sides: tuple[Scenario, Scenario] | None = None
     """Both scenarios as they are named."""
@@ -324,8 +326,8 @@ class Diff(Question[DiffAnswer]):
 
     def _stepped(self, side: Side, reader: CatalogReader, books: BillBooks) -> Side:
         """What a step of post-training takes and costs, by its best pools."""
-        from netplan.questions.money.step_cost import Stepped, StepPrice, step_terms
-        from netplan.questions.setup.post_training_step import post_train
+        from netplan.setup.money.step_cost import Stepped, StepPrice, step_terms
+        from netplan.setup.post_training_step import post_train
 
         trained = post_train(self, reader, self.cluster.fabric)
         terms = step_terms(self, reader, books.prices, side.currency)
@@ -335,8 +337,8 @@ class Diff(Question[DiffAnswer]):
 
     def _served(self, side: Side, reader: CatalogReader, books: BillBooks) -> Side:
         """How it serves by its best plan."""
-        from netplan.questions.money.token_cost import Served
-        from netplan.questions.setup.serving_run import serve_best
+        from netplan.setup.money.token_cost import Served
+        from netplan.setup.serving_run import serve_best
 
         terms = rates_of(self, "price", reader, 1, books.prices, side.currency)
         best = serve_best(self, reader, self.cluster.fabric)
@@ -378,7 +380,7 @@ class Diff(Question[DiffAnswer]):
         )
 
 
-diff = asks(Diff)
+diff = function_of(Diff)
 
 
 def _own(kind: type[Diff]) -> dict[str, str]:

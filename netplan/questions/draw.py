@@ -8,15 +8,9 @@ from typing import Any, ClassVar, Literal, get_args
 
 from markupsafe import Markup
 
-from netplan.questions.answers.loads_answer import LoadsAnswer
-from netplan.questions.answers.screen_titles import screen_heading
-from netplan.questions.asking import asks
-from netplan.questions.footprint import Footprint, footprint_of
+from netplan.answers.loads_answer import LoadsAnswer
+from netplan.answers.screen_titles import screen_heading
 from netplan.questions.loads import Loads, what_failed
-from netplan.questions.own_inputs import optional, several, shared
-from netplan.questions.question import FOUND, RUNS, WEIGHED, Question
-from netplan.questions.setup.inputs import refuse_two_networks
-from netplan.questions.setup.runs import PATTERN
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.page import drawing_style
@@ -24,6 +18,12 @@ from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Inset, Notes, Section, Table, column, columns
 from netplan.reports.svg import standalone
 from netplan.scenarios.reading import CatalogReader, sized
+from netplan.setup.asking import function_of
+from netplan.setup.footprint import Footprint, footprint_of
+from netplan.setup.inputs import refuse_two_networks
+from netplan.setup.own_inputs import default_field, list_field, option_field
+from netplan.setup.question import FOUND, RUNS, WEIGHED, Question
+from netplan.setup.runs import PATTERN
 from netplan.topologies.build import build_fabric
 from netplan.topologies.colours import Coloured
 from netplan.topologies.drawings.network import drawing_of
@@ -164,16 +164,16 @@ class Draw(Question[DrawAnswer]):
     reads: ClassVar[frozenset[str]] = Loads.reads
     reads_from: ClassVar[frozenset[str]] = WEIGHED
 
-    seed: int = optional("Seed of all that is drawn.", "whole", default=0, high=2**64)
-    matrix: str | Path | None = optional("This traffic (.npz, .csv), not a plan's.", "path")
-    algorithm: Pattern = shared(PATTERN, "choice", choices=get_args(Pattern))
-    show: Show = optional(
+    seed: int = option_field("Seed of all that is drawn.", "whole", default=0, high=2**64)
+    matrix: str | Path | None = option_field("This traffic (.npz, .csv), not a plan's.", "path")
+    algorithm: Pattern = default_field(PATTERN, "choice", choices=get_args(Pattern))
+    show: Show = option_field(
         "Colour of links: none, or by what an iteration sends over them.",
         "choice",
         default="links",
         choices=("links", "loads"),
     )
-    fail: Sequence[str] = several(
+    fail: Sequence[str] = list_field(
         "What has failed, as netplan faults has it: leaf=1, rail-0/leaf-3.", metavar="FAULT"
     )
 
@@ -251,4 +251,4 @@ OF_RUNS = (RUNS | FOUND | {"workload", "expanded_memory", "seed", "matrix", "alg
 }
 """Inputs that say what runs: a drawing of the links alone has no use for them."""
 
-draw = asks(Draw)
+draw = function_of(Draw)

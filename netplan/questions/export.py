@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from netplan.added import added
+from netplan.answers.screen_titles import titled
 from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
 from netplan.errors import InputError
-from netplan.questions.answers.screen_titles import titled
-from netplan.questions.asking import asks
-from netplan.questions.footprint import Footprint, footprint_of
-from netplan.questions.own_inputs import required, several
-from netplan.questions.question import NETWORK, WEIGHED, Question
-from netplan.questions.setup.inputs import refuse_two_networks
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Section, Table, Verbatim, column
 from netplan.scenarios.reading import CatalogReader, sized
+from netplan.setup.asking import function_of
+from netplan.setup.footprint import Footprint, footprint_of
+from netplan.setup.inputs import refuse_two_networks
+from netplan.setup.own_inputs import list_field, required_field
+from netplan.setup.question import NETWORK, WEIGHED, Question
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
@@ -184,8 +184,8 @@ class Export(Question[GraphFile]):
     reads: ClassVar[frozenset[str]] = NETWORK | {"fabric", "switch", "graph", "host_gpus"}
     reads_from: ClassVar[frozenset[str]] = WEIGHED
 
-    to: str = required("Format to write.", "choice", choices=FORMATS)
-    lost_cubes: Sequence[int] = several(
+    to: str = required_field("Format to write.", "choice", choices=FORMATS)
+    lost_cubes: Sequence[int] = list_field(
         "For circuits: a cube that failed, from 0 (repeatable).", "whole", flag="--lost-cube"
     )
 
@@ -262,7 +262,7 @@ class Export(Question[GraphFile]):
         return GraphFile(inputs, lambda: plain(graph()), graph)
 
 
-export = asks(Export)
+export = function_of(Export)
 
 
 def links_in_a_cage(model: SwitchModel | None, fabric: Fabric, roots: Sequence[Path]) -> int:

@@ -9,6 +9,8 @@ from typing import Any, ClassVar, cast
 
 from msgspec import Struct
 
+from netplan.answers.faults_answer import FaultsAnswer
+from netplan.answers.faults_rows import BesideRecord, FabricFaults, ScenarioImpact, seen
 from netplan.costing.fabric_bill import wiring_of
 from netplan.costing.wiring import Wiring
 from netplan.errors import NetplanError, not_built
@@ -45,13 +47,12 @@ from netplan.faults.years.rates import (
 from netplan.faults.years.recoveries import idle_price, recoveries
 from netplan.inputs.choices import OpticsKind
 from netplan.progress import each
-from netplan.questions.answers.faults_answer import FaultsAnswer
-from netplan.questions.answers.faults_rows import BesideRecord, FabricFaults, ScenarioImpact, seen
-from netplan.questions.answers.plan_notes import rates_note
-from netplan.questions.asking import asks
 from netplan.questions.cost import Cost
-from netplan.questions.setup.cut_fibre import fibre_failures, parted
-from netplan.questions.setup.faults_inputs import (
+from netplan.questions.cut_fibre import fibre_failures, parted
+from netplan.records import replace
+from netplan.scenarios.reading import CatalogReader
+from netplan.setup.asking import function_of
+from netplan.setup.faults_inputs import (
     OF_TRAINING,
     RECORD,
     FaultsQuestion,
@@ -66,11 +67,10 @@ from netplan.questions.setup.faults_inputs import (
     sorted_out,
     subject_of,
 )
-from netplan.questions.setup.inputs import span_of
-from netplan.questions.setup.over_sites import BOOKS
-from netplan.questions.setup.training import training_inputs
-from netplan.records import replace
-from netplan.scenarios.reading import CatalogReader
+from netplan.setup.inputs import span_of
+from netplan.setup.over_sites import BOOKS
+from netplan.setup.plan_notes import rates_note
+from netplan.setup.training import training_inputs
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
 from netplan.units import MINUTES_PER_HOUR, PERCENT
@@ -147,7 +147,7 @@ class Faults(FaultsQuestion[FaultsAnswer]):
         fabric: Callable[..., Any] = partial(fabric_faults, question=self, shared=shared)
         reader = CatalogReader(self.catalog, self.overrides)
         if not self.trains:
-            from netplan.questions.answers.served_faults_answer import ServedFaultsAnswer
+            from netplan.answers.served_faults_answer import ServedFaultsAnswer
             from netplan.questions.served_faults import served_fabric
 
             answer = ServedFaultsAnswer
@@ -202,7 +202,7 @@ class Faults(FaultsQuestion[FaultsAnswer]):
         return bill.life.per_year.base if bill.cost else None, whole
 
 
-faults = asks(Faults)
+faults = function_of(Faults)
 
 
 def _over_sites(

@@ -8,6 +8,8 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from netplan.answers.budget_answer import Budget
+from netplan.answers.grow_answer import Grown, GrowthAnswer, GrowthPath, GrowthPhase, Plan
 from netplan.costing.fabric_bill import Bill, Unbuildable, make_bill
 from netplan.costing.lifetime import UPKEEP, Running, discount_factor
 from netplan.costing.materials import ACCELERATORS_TOO, BillItem
@@ -17,18 +19,16 @@ from netplan.costing.ranges import Range
 from netplan.costing.switches import cage_links, require_switch
 from netplan.errors import InfeasibleError, InputError
 from netplan.progress import each
-from netplan.questions.answers.budget_answer import Budget
-from netplan.questions.answers.grow_answer import Grown, GrowthAnswer, GrowthPath, GrowthPhase, Plan
-from netplan.questions.asking import asks
-from netplan.questions.footprint import Footprint, footprint_of
-from netplan.questions.money.pricing import MONEY, cooling_kind, running_costs, running_inputs
-from netplan.questions.own_inputs import optional, several
-from netplan.questions.question import NETWORK, WEIGHED, Question
-from netplan.questions.setup.inputs import fabrics_asked
-from netplan.questions.setup.power_budget import common_size, hall_of, holdings
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books, gear_counted, site_networks, spares_of
 from netplan.scenarios.reading import CatalogReader, sized
+from netplan.setup.asking import function_of
+from netplan.setup.footprint import Footprint, footprint_of
+from netplan.setup.inputs import fabrics_asked
+from netplan.setup.money.pricing import MONEY, cooling_kind, running_costs, running_inputs
+from netplan.setup.own_inputs import list_field, option_field
+from netplan.setup.power_budget import common_size, hall_of, holdings
+from netplan.setup.question import NETWORK, WEIGHED, Question
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
@@ -77,23 +77,23 @@ class Grow(Question[GrowthAnswer]):
     reads: ClassVar[frozenset[str]] = (NETWORK | {"switch"} | MONEY) - {"gpus"}
     reads_from: ClassVar[frozenset[str]] = WEIGHED
 
-    phases: Sequence[int] = several(
+    phases: Sequence[int] = list_field(
         "GPUs of each phase, two or more, rising.", "whole", flag="--gpus", unit="GPUs"
     )
-    years_between: Sequence[float] = several(
+    years_between: Sequence[float] = list_field(
         "Years from each phase to the next, one for all or one each.", "real", otherwise="1"
     )
-    fill: Literal["cheapest", "leaves"] = optional(
+    fill: Literal["cheapest", "leaves"] = option_field(
         "Leaves of early phases: as full as costs least, or full before the next is bought.",
         "choice",
         default="cheapest",
         choices=("cheapest", "leaves"),
     )
-    early_oversubscription: float | None = optional(
+    early_oversubscription: float | None = option_field(
         "Fewer leaf uplinks before the last phase, such as 2:1.", "ratio", low=1, otherwise="none"
     )
 
-    power_budget: float | None = optional(
+    power_budget: float | None = option_field(
         "Power of the hall, such as 20MW: which phase needs more.",
         "power",
         metavar="POWER",
@@ -194,7 +194,7 @@ class Grow(Question[GrowthAnswer]):
         return replace(answer, budget=budget)
 
 
-grow = asks(Grow)
+grow = function_of(Grow)
 
 
 class _Case(NamedTuple):

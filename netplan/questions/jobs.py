@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
+from netplan.answers.jobs_answer import JobsAnswer, JobsRow, Spread, stream_figures
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.faults.damage.degraded_links import check_degraded, routing_of_left
 from netplan.faults.damage.rerouting import LiveRouter
@@ -15,13 +16,12 @@ from netplan.faults.job_cluster import JobCluster, job_cluster
 from netplan.inputs.option import Option
 from netplan.inputs.readers import digits
 from netplan.progress import each
-from netplan.questions.answers.jobs_answer import JobsAnswer, JobsRow, Spread, stream_figures
-from netplan.questions.asking import asks
-from netplan.questions.money.useful_hours import LifeCost, life_cost
-from netplan.questions.own_inputs import optional, several
-from netplan.questions.question import FOUND, NETWORK, PRICES, Question, Shorthand
+from netplan.questions.useful_hours import LifeCost, life_cost
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
+from netplan.setup.asking import function_of
+from netplan.setup.own_inputs import list_field, option_field
+from netplan.setup.question import FOUND, NETWORK, PRICES, Question, Shorthand
 from netplan.simulation.job_charts import job_bars
 from netplan.simulation.job_clusters import LeafTrunks
 from netplan.simulation.job_laws import STREAMS, Stream, drawn_trace, offered_load, running_jobs
@@ -133,51 +133,51 @@ class Jobs(Question[JobsAnswer]):
         ),
     }
 
-    stream: str = optional(
+    stream: str = option_field(
         "Whose jobs: kalos, seren, philly (drawn by their laws), or a file (.csv).",
         metavar="NAME|FILE",
         default="kalos",
     )
-    count: int = optional("Jobs to draw.", "whole", default=COUNT, low=1, high=1_000_000)
-    load: float = optional(
+    count: int = option_field("Jobs to draw.", "whole", default=COUNT, low=1, high=1_000_000)
+    load: float = option_field(
         "GPU time that drawn jobs ask for, over what there is.",
         "real",
         default=LOAD,
         low=1e-3,
         high=10,
     )
-    seed: int = optional("First seed of draws.", "whole", default=0, low=0, high=2**32)
-    placement: tuple[str, ...] = several(
+    seed: int = option_field("First seed of draws.", "whole", default=0, low=0, high=2**32)
+    placement: tuple[str, ...] = list_field(
         "How places are chosen (repeatable).",
         "choice",
         choices=POLICIES + IN_BOXES,
         otherwise="packed",
     )
-    queue: Queue = optional(
+    queue: Queue = option_field(
         "Who of those that wait may start.", "choice", choices=get_args(Queue), default="backfill"
     )
-    migrate: str = optional(
+    migrate: str = option_field(
         "Most jobs of a leaf that stand on others, too: jobs are moved; or none.",
         metavar="N|none",
         default="none",
     )
-    start: Start | None = optional(
+    start: Start | None = option_field(
         "Whether jobs run when the stream begins.",
         "choice",
         choices=get_args(Start),
         otherwise="steady; empty with a file",
     )
-    draws: int = optional(
+    draws: int = option_field(
         "Seeds of draws and random places.", "whole", default=DRAWS, low=1, high=10_000
     )
-    sharing: Mapping[str, str] = optional(
+    sharing: Mapping[str, str] = option_field(
         "What jobs share, by keys, such as sharing.links=fabric (repeatable).",
         "settings",
         metavar="sharing.KEY=VALUE",
         many=True,
         default=None,
     )
-    fail: tuple[str, ...] = several(
+    fail: tuple[str, ...] = list_field(
         "Out for the whole run: domain-3, leaf=1, gpu=0.1%, @FILE.", metavar="PART"
     )
 
@@ -467,7 +467,7 @@ class Jobs(Question[JobsAnswer]):
 LARGEST_COMM = 1 - 1e-9
 """Exposed communication stays below all of the time [1]."""
 
-jobs = asks(Jobs)
+jobs = function_of(Jobs)
 
 
 def _price(cost: LifeCost, useful: Spread, in_use: float) -> Spread | None:

@@ -15,6 +15,17 @@ from typing import TYPE_CHECKING, ClassVar, Union, cast, get_args
 import numpy as np
 from msgspec import Struct
 
+from netplan.answers.borders import border_loads, borders_words
+from netplan.answers.faults_rows import damage_colours
+from netplan.answers.kind_loads import KindLoad, kind_loads
+from netplan.answers.loads_answer import (
+    WHOLE_DRAWN,
+    CollectiveLoad,
+    LoadsAnswer,
+    WholeCollective,
+    agreement,
+    whole_collectives,
+)
 from netplan.errors import InputError, NetplanError
 from netplan.faults.damage.degraded_links import (
     check_degraded,
@@ -26,28 +37,17 @@ from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.rerouting import LiveRouter
 from netplan.faults.damage.scenario import read_scenario
 from netplan.progress import each
-from netplan.questions.answers.borders import border_loads, borders_words
-from netplan.questions.answers.faults_rows import damage_colours
-from netplan.questions.answers.kind_loads import KindLoad, kind_loads
-from netplan.questions.answers.loads_answer import (
-    WHOLE_DRAWN,
-    CollectiveLoad,
-    LoadsAnswer,
-    WholeCollective,
-    agreement,
-    whole_collectives,
-)
-from netplan.questions.asking import asks
-from netplan.questions.footprint import Footprint, footprint_of
-from netplan.questions.own_inputs import optional, several, shared
-from netplan.questions.question import NETWORK, RUNS, SPAN, WEIGHED, Question
-from netplan.questions.setup.cut_fibre import refuse_cuts
-from netplan.questions.setup.inputs import refuse_two_networks, require_least
-from netplan.questions.setup.over_sites import largest_site, place_run
-from netplan.questions.setup.placed_run import PlacedRun, PoolRun
-from netplan.questions.setup.runs import PATTERN, PLACED
+from netplan.questions.cut_fibre import refuse_cuts
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
+from netplan.setup.asking import function_of
+from netplan.setup.footprint import Footprint, footprint_of
+from netplan.setup.inputs import refuse_two_networks, require_least
+from netplan.setup.over_sites import largest_site, place_run
+from netplan.setup.own_inputs import default_field, list_field, option_field
+from netplan.setup.placed_run import PlacedRun, PoolRun
+from netplan.setup.question import NETWORK, RUNS, SPAN, WEIGHED, Question
+from netplan.setup.runs import PATTERN, PLACED
 from netplan.topologies.colours import Coloured
 from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
@@ -67,8 +67,8 @@ from netplan.workloads.operations import EXPERTS, CollectiveKind
 from netplan.workloads.program import CollectiveUse
 
 if TYPE_CHECKING:
-    from netplan.questions.setup.post_training_run import PostTrainedRun
-    from netplan.questions.setup.served_run import ServedRun
+    from netplan.setup.post_training_run import PostTrainedRun
+    from netplan.setup.served_run import ServedRun
 
 Run = Union[PlacedRun, "ServedRun", "PostTrainedRun"]
 """A run of any workload, on its fabric."""
@@ -118,24 +118,24 @@ class Loads(Question[LoadsAnswer]):
     reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED | SPAN | {"graph"}
     reads_from: ClassVar[frozenset[str]] = WEIGHED
 
-    seed: int = optional("Seed of all that is drawn.", "whole", default=0, high=2**64)
-    matrix: str | Path | None = optional("This traffic (.npz, .csv), not a plan's.", "path")
-    algorithm: Pattern = shared(PATTERN, "choice", choices=get_args(Pattern))
-    routing: Routing = shared(
+    seed: int = option_field("Seed of all that is drawn.", "whole", default=0, high=2**64)
+    matrix: str | Path | None = option_field("This traffic (.npz, .csv), not a plan's.", "path")
+    algorithm: Pattern = default_field(PATTERN, "choice", choices=get_args(Pattern))
+    routing: Routing = default_field(
         "How messages find their way; auto is the fabric's own, spray (ecmp) packet spraying.",
         "choice",
         choices=ROUTINGS,
         synonyms=SYNONYMS,
     )
-    collective_algorithm: str | None = optional(
+    collective_algorithm: str | None = option_field(
         COLLECTIVE_ALGORITHM, metavar="NAME", otherwise="--algorithm's pairs", quiet=True
     )
-    hot: int = shared("Hottest links to name.", "whole", low=0)
-    fail: tuple[str, ...] = several(
+    hot: int = default_field("Hottest links to name.", "whole", low=0)
+    fail: tuple[str, ...] = list_field(
         "Has failed, and routes go round it: rail-0/leaf-3, links=10, spine=1, @FILE.",
         metavar="PART",
     )
-    bounds: bool = optional(
+    bounds: bool = option_field(
         "With --matrix: least time of collectives over all GPUs.", "flag", default=False
     )
 
@@ -294,7 +294,7 @@ class Loads(Question[LoadsAnswer]):
         if self.cluster.graph is None:
             spec = reader.fabric(self.cluster.fabric, self.cluster)
             return expand(spec, sized(self.cluster, on)), reader.replaced(), ()
-        from netplan.questions.setup.own_domains import with_own_domains
+        from netplan.setup.own_domains import with_own_domains
         from netplan.topologies.formats.graph_files import read_graph
 
         path = Path(self.cluster.graph)
@@ -302,7 +302,7 @@ class Loads(Question[LoadsAnswer]):
         return graph.as_found(self.cluster.as_found), reader.replaced(), notes
 
 
-loads = asks(Loads)
+loads = function_of(Loads)
 
 
 def what_failed(graph: FabricGraph, fail: Sequence[str], seed: int) -> Coloured:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import inf, isinf
 from typing import ClassVar, Literal, get_args
 
+from netplan.answers.map_answer import ChipRates, MapAnswer, MapResult
 from netplan.costing.dfmodel import SYSTEM_PARTS, SystemAmounts, system_amounts
 from netplan.errors import InputError
 from netplan.inputs.choices import Execution, Mode
@@ -26,12 +27,11 @@ from netplan.performance.mapping.system import (
     fastest_system,
     run_model,
 )
-from netplan.questions.answers.map_answer import ChipRates, MapAnswer, MapResult
-from netplan.questions.asking import asks
-from netplan.questions.own_inputs import optional
-from netplan.questions.question import Question, Shorthand
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sizing_on
+from netplan.setup.asking import function_of
+from netplan.setup.own_inputs import option_field
+from netplan.setup.question import Question, Shorthand
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import check_choice
@@ -100,51 +100,51 @@ class Map(Question[MapAnswer]):
         "data": Shorthand("fixed", "data", Option("Replicas.", "whole", low=1, high=4_194_304)),
     }
 
-    direction: Direction = optional(
+    direction: Direction = option_field(
         "Pass of a transformer.", "choice", default="forward", choices=DIRECTIONS
     )
-    execution: Execution | None = optional(
+    execution: Execution | None = option_field(
         "Kernels kept together, or run one by one.",
         "choice",
         choices=("fused", "kernel-by-kernel"),
         otherwise="as the chip does",
     )
-    sequence_tile: int | None = optional(
+    sequence_tile: int | None = option_field(
         "Tokens that pass through a partition at a time.",
         "whole",
         unit="tokens",
         low=1,
         otherwise="the fastest",
     )
-    micro_batch: int = optional(
+    micro_batch: int = option_field(
         "Sequences for which weights are loaded once.", "whole", default=1, low=1, high=1_000_000
     )
-    dimensions: str | None = optional(
+    dimensions: str | None = option_field(
         "Between the chips instead of a fabric: dimensions of free sizes, innermost first.",
         metavar="ring-ring",
         otherwise="those of the fabric",
     )
-    memory: str | None = optional("Memory in place of the chip's own.", otherwise="its own")
-    link: str | None = optional("Links in place of the chip's own.", otherwise="its own")
-    kernels: KernelTimes = optional(
+    memory: str | None = option_field("Memory in place of the chip's own.", otherwise="its own")
+    link: str | None = option_field("Links in place of the chip's own.", otherwise="its own")
+    kernels: KernelTimes = option_field(
         "Kernels by tiles and peak of the chip, or as measured one by one.",
         "choice",
         choices=get_args(KernelTimes),
         default="modelled",
     )
-    compute_utilisation: float | None = optional(
+    compute_utilisation: float | None = option_field(
         "Share of the peak that kernels reach, in place of compute tiles.",
         "real",
         low=0.001,
         high=1,
         otherwise="by compute tiles",
     )
-    block: str | None = optional(
+    block: str | None = option_field(
         "Columns of a step of LINPACK, or fastest: the best power of two.",
         metavar="1024",
         otherwise="the model's",
     )
-    cut: str | None = optional(
+    cut: str | None = option_field(
         "Partitions, such as AddPrev..V,QK..LN2.", metavar="A..B,C", otherwise="the fastest"
     )
 
@@ -392,7 +392,7 @@ class Map(Question[MapAnswer]):
         return (f"{longer} out of them, at their links' rate; --fabric gives the network's.",)
 
 
-map = asks(Map)  # noqa: A001 - the command's name
+map = function_of(Map)  # noqa: A001 - the command's name
 
 
 FOR_FAMILIES: dict[str, tuple[str, ...]] = {

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Literal
 
 from msgspec import Struct, structs
 
+from netplan.answers.budget_answer import Budget
+from netplan.answers.compare_rows import timed_row
 from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.hb_gear import HB_GEAR_TOO
 from netplan.costing.switches import SWITCHES, by_knowledge, known_switches, packet_ports
@@ -21,11 +23,7 @@ from netplan.performance.pareto import comparable, pareto_front
 from netplan.performance.plan import SearchResult
 from netplan.performance.proof import Found, Levels, Searches, time_designs
 from netplan.performance.search import PlanSearch
-from netplan.questions.answers.budget_answer import Budget
-from netplan.questions.answers.compare_rows import timed_row
-from netplan.questions.asking import asks
 from netplan.questions.compare import FABRIC_ORDER, Compare
-from netplan.questions.money.run_cost import WITHIN, check_within
 from netplan.questions.optimizing import found_graphs, hb_gear
 from netplan.questions.optimizing.designs import (
     DEFAULT_RATIOS,
@@ -49,21 +47,18 @@ from netplan.questions.optimizing.front import (
     notes_of,
     why_no_time,
 )
-from netplan.questions.optimizing.memory_or_gpus import MemoryTradeoff, TradeoffSolver
-from netplan.questions.own_inputs import check_ranges, optional, shared
-from netplan.questions.question import FOUND, NETWORK, PRICES, TRAINED, Question, Shorthand
-from netplan.questions.setup.inputs import only_hb_gear
-from netplan.questions.setup.power_budget import POWER_BUDGET, Holding, holding
-from netplan.questions.setup.training import (
-    check_tiers,
-    plan_search,
-    read_training,
-    training_inputs,
-)
 from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.scenarios.bill_books import read_books
 from netplan.scenarios.reading import NONE, CatalogReader, Variant, sizing_on, variants
+from netplan.setup.asking import function_of
+from netplan.setup.inputs import only_hb_gear
+from netplan.setup.money.memory_or_gpus import MemoryTradeoff, TradeoffSolver
+from netplan.setup.money.run_cost import WITHIN, check_within
+from netplan.setup.own_inputs import check_ranges, default_field, option_field
+from netplan.setup.power_budget import POWER_BUDGET, Holding, holding
+from netplan.setup.question import FOUND, NETWORK, PRICES, TRAINED, Question, Shorthand
+from netplan.setup.training import check_tiers, plan_search, read_training, training_inputs
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import Model
@@ -152,37 +147,37 @@ class Optimize(Question[Optimization]):
     }
     workload: ClassVar[str] = "training"
 
-    objective: Objective = shared(
+    objective: Objective = default_field(
         "What is set against iteration time.", "choice", flag="--for", choices=("cost", "power")
     )
-    searched: Literal["catalog", "graphs"] = optional(
+    searched: Literal["catalog", "graphs"] = option_field(
         "Designs of the catalog, or searched graphs, too.",
         "choice",
         flag="--search",
         default="catalog",
         choices=("catalog", "graphs"),
     )
-    degree: int | None = optional(
+    degree: int | None = option_field(
         "Links of a switch to others at most.", "whole", low=3, otherwise="all ports left"
     )
-    tries: int = optional(
+    tries: int = option_field(
         "Draws of each searched graph.", "whole", default=4, low=1, high=MOST_TRIES
     )
-    seed: int = optional(
+    seed: int = option_field(
         "Number of the first draw of each graph.", "whole", default=0, low=0, high=LARGEST_SEED
     )
-    slower: float = optional(
+    slower: float = option_field(
         "Leave out graphs slower than the front by more.", "percent", default=0.1, low=0
     )
-    within: float = shared(WITHIN, "percent")
-    survives_switch: bool = optional(
+    within: float = default_field(WITHIN, "percent")
+    survives_switch: bool = option_field(
         "Only what no failure of a single switch parts.", "flag", default=False
     )
-    delivery: str | None = optional(
+    delivery: str | None = option_field(
         "Only switches so available.", "choice", choices=("shipping", "announced")
     )
-    power_budget: float | None = optional(POWER_BUDGET, "power", metavar="POWER", unit="W")
-    limits: Mapping[str, float] = optional(
+    power_budget: float | None = option_field(POWER_BUDGET, "power", metavar="POWER", unit="W")
+    limits: Mapping[str, float] = option_field(
         "Keep to a limit, such as price=200e6 (repeatable).",
         "amounts",
         choices=LIMITS,
@@ -361,7 +356,7 @@ class Optimize(Question[Optimization]):
         return tuple(choices)
 
 
-optimize = asks(Optimize)
+optimize = function_of(Optimize)
 
 
 def _held(

@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from netplan.answers.post_training_faults_answer import PostTrainingFaultsAnswer, SteppedFabric
 from netplan.errors import InputError, NetplanError, not_built
 from netplan.progress import each
-from netplan.questions.answers.post_training_faults_answer import (
-    PostTrainingFaultsAnswer,
-    SteppedFabric,
-)
-from netplan.questions.setup.faults_inputs import DEFAULT_FABRICS, FaultsQuestion, sorted_out
-from netplan.questions.setup.faulty_steps import (
+from netplan.records import replace
+from netplan.scenarios.reading import CatalogReader, sized
+from netplan.setup.faults_inputs import DEFAULT_FABRICS, FaultsQuestion, sorted_out
+from netplan.setup.faulty_steps import (
     DAY_S,
     PoolFailure,
     PoolYears,
@@ -21,15 +20,13 @@ from netplan.questions.setup.faulty_steps import (
     trainer_failures,
     trainer_years,
 )
-from netplan.questions.setup.inputs import fabrics_asked
-from netplan.questions.setup.post_training import Asked, Known, ServerPool
-from netplan.questions.setup.post_training_step import PostTrained, post_train
-from netplan.records import replace
-from netplan.scenarios.reading import CatalogReader, sized
+from netplan.setup.inputs import fabrics_asked
+from netplan.setup.post_training import Asked, Known, ServerPool
+from netplan.setup.post_training_step import PostTrained, post_train
 
 if TYPE_CHECKING:
-    from netplan.questions.answers.faults_answer import FaultsAnswer
-    from netplan.questions.answers.served_faults_answer import ServedFabric
+    from netplan.answers.faults_answer import FaultsAnswer
+    from netplan.answers.served_faults_answer import ServedFabric
 
 NOT_OF_POOLS = frozenset({"timing", "policy", "block_gpus", "spare_gpus", "ocs", "groups"})
 """Inputs that mean nothing where pools are asked one by one."""

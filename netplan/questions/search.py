@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from netplan.answers.screen_titles import screen_heading
 from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import Execution
 from netplan.inputs.readers import digits
@@ -19,34 +20,6 @@ from netplan.performance.search import best_usual, search_plans, unusual_of
 from netplan.performance.setting import Options, Training
 from netplan.performance.usual_plan import usual_dict, usual_sentence
 from netplan.performance.utilisation import Utilisation, utilisation_of
-from netplan.questions.answers.plan_notes import (
-    PHASES,
-    equal_to_best,
-    mapped_note,
-    not_searched,
-    part_note,
-    plan_notes,
-    room_notes,
-    told_apart,
-)
-from netplan.questions.answers.screen_titles import screen_heading
-from netplan.questions.asking import asks
-from netplan.questions.own_inputs import optional, shared
-from netplan.questions.question import NETWORK, POST_TRAINED, SPAN, TRAINED, Question
-from netplan.questions.setup.fitting import with_fitting
-from netplan.questions.setup.inputs import found_words, replaced_lines, told
-from netplan.questions.setup.instances import EVERY_SPREAD, check_instances, is_spread, least_notes
-from netplan.questions.setup.over_sites import Elsewhere, beside_one_site
-from netplan.questions.setup.runs import PLACED
-from netplan.questions.setup.training import (
-    TrainingCase,
-    assumed,
-    plan_inputs,
-    plan_options,
-    plan_search,
-    strategy_under,
-    training_case,
-)
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import quantity
@@ -62,6 +35,33 @@ from netplan.reports.sections import (
     column,
     columns,
 )
+from netplan.setup.asking import function_of
+from netplan.setup.fitting import with_fitting
+from netplan.setup.inputs import found_words, replaced_lines, short_inputs
+from netplan.setup.instances import EVERY_SPREAD, check_instances, is_spread, least_notes
+from netplan.setup.over_sites import Elsewhere, beside_one_site
+from netplan.setup.own_inputs import default_field, option_field
+from netplan.setup.plan_notes import (
+    PHASES,
+    equal_to_best,
+    mapped_note,
+    not_searched,
+    part_note,
+    plan_notes,
+    room_notes,
+    told_apart,
+)
+from netplan.setup.question import NETWORK, POST_TRAINED, SPAN, TRAINED, Question
+from netplan.setup.runs import PLACED
+from netplan.setup.training import (
+    TrainingCase,
+    assumed,
+    plan_inputs,
+    plan_options,
+    plan_search,
+    strategy_under,
+    training_case,
+)
 from netplan.traffic.algorithms import COLLECTIVE_ALGORITHM, algorithm_of, named_note
 from netplan.traffic.placement import DIMENSIONS
 from netplan.units import si
@@ -69,9 +69,9 @@ from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model
 
 if TYPE_CHECKING:
-    from netplan.questions.answers.layer_answer import LayerAnswer
-    from netplan.questions.answers.memory_answer import HeldAnswer, MemoryAnswer
-    from netplan.questions.answers.published_line import PublishedRun
+    from netplan.answers.layer_answer import LayerAnswer
+    from netplan.answers.memory_answer import HeldAnswer, MemoryAnswer
+    from netplan.answers.published_line import PublishedRun
 
 PARTS = {
     "compute": "computing",
@@ -355,7 +355,7 @@ class SearchAnswer(Answer):
         )
 
     def _heading(self) -> Heading:
-        inputs, result = told(self.inputs), self.found
+        inputs, result = short_inputs(self.inputs), self.found
         plans, done = "plans", "all were evaluated"
         if result.settings[0].free and result.exchange is None:
             plans, done = "plans in any placement", "timed or ruled out"
@@ -496,29 +496,29 @@ class Search(Question[SearchAnswer]):
     reads: ClassVar[frozenset[str]] = NETWORK | TRAINED | POST_TRAINED | SPAN | PLACED
     workload: ClassVar[str] = "training"
 
-    top: int = shared("Plans to show.", "whole", low=1)
-    execution: Execution | None = optional(
+    top: int = default_field("Plans to show.", "whole", low=1)
+    execution: Execution | None = option_field(
         "Map the layer's kernels onto the chip: kept together, or one by one.",
         "choice",
         choices=("fused", "kernel-by-kernel"),
         otherwise="as the iteration model times them",
     )
-    instances: int | None = optional(
+    instances: int | None = option_field(
         "Instances of a model side by side, ranked by the time until all are done.", "whole", low=1
     )
-    collective_algorithm: str | None = optional(
+    collective_algorithm: str | None = option_field(
         COLLECTIVE_ALGORITHM,
         metavar="NAME",
         otherwise="as the iteration model times them",
         quiet=True,
     )
-    explain: str | None = optional(
+    explain: str | None = option_field(
         "Difference term by term, between modes or two plans such as 1,2; partitions (mapping),"
         " operations (layer) or memory of the best plan.",
         metavar="modes|mapping|layer|memory|A,B",
     )
 
-    published: bool = optional(
+    published: bool = option_field(
         "Leave the nearest published run out.",
         "flag",
         flag="--no-published",
@@ -652,10 +652,10 @@ class Search(Question[SearchAnswer]):
         if self.explain not in DETAILS:
             return None
         if self.explain == "memory":
-            from netplan.questions.answers.memory_answer import HeldAnswer, MemoryAnswer
+            from netplan.answers.memory_answer import HeldAnswer, MemoryAnswer
 
             return HeldAnswer.of(result) if result.best.memory else MemoryAnswer.of(result, chip)
-        from netplan.questions.answers.layer_answer import LayerAnswer
+        from netplan.answers.layer_answer import LayerAnswer
 
         return LayerAnswer.of(result, self.explain, chip)
 
@@ -669,7 +669,7 @@ class Search(Question[SearchAnswer]):
         return replace(options, execution=LayerExecution(case.on, self.execution))
 
 
-search = asks(Search)
+search = function_of(Search)
 
 
 def _keeps(row: Ranked) -> str:
@@ -696,7 +696,7 @@ def _published(
     row = nearest_row(asked) if asked else None
     if asked is None or row is None:
         return (), ()
-    from netplan.questions.answers.published_line import run_here
+    from netplan.answers.published_line import run_here
 
     run = run_here(row["id"])
     return (run,), tuple(run.lines(result.best, asked))

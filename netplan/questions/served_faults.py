@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from netplan.answers.served_faults_answer import ServedFabric, ServedScenario
 from netplan.costing.fabric_bill import wiring_of
 from netplan.errors import InfeasibleError, NetplanError, not_built
 from netplan.faults.damage.damage import Damage
 from netplan.faults.years.group_failures import GroupFailures, group_failures
 from netplan.faults.years.rates import FailureBook, unit_counts
 from netplan.faults.years.served import ServedCluster, ServedImpact, served_forecast
-from netplan.questions.answers.served_faults_answer import ServedFabric, ServedScenario
-from netplan.questions.setup.faults_inputs import (
+from netplan.records import replace
+from netplan.scenarios.reading import CatalogReader
+from netplan.setup.faults_inputs import (
     FaultsQuestion,
     Shared,
     fail_parts,
@@ -21,9 +23,7 @@ from netplan.questions.setup.faults_inputs import (
     names_cut_off,
     rate_note,
 )
-from netplan.questions.setup.serving_run import Known, ServedBest, serve_best
-from netplan.records import replace
-from netplan.scenarios.reading import CatalogReader
+from netplan.setup.serving_run import Known, ServedBest, serve_best
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec

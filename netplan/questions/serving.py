@@ -5,21 +5,21 @@ from typing import ClassVar
 
 import numpy as np
 
+from netplan.answers.served_price import served_price
+from netplan.answers.serving_answer import ServedLoad, ServingAnswer, alike_notes
+from netplan.answers.skew_line import loaded_words, published_words
 from netplan.errors import InputError
 from netplan.performance.serving.load import Arrivals, simulate_load
 from netplan.performance.serving.outcomes import ServingCase
 from netplan.performance.serving.serving_search import ServingFound
-from netplan.questions.answers.served_rows import served_plans
-from netplan.questions.answers.serving_answer import ServedLoad, ServingAnswer, alike_notes
-from netplan.questions.answers.skew_line import loaded_words, published_words
-from netplan.questions.asking import asks
-from netplan.questions.money.served_price import served_price
-from netplan.questions.own_inputs import optional, shared
-from netplan.questions.question import FOUND, NETWORK, PRICES, SERVED, Question
-from netplan.questions.setup.launch import Launch
-from netplan.questions.setup.serving_run import fixed_degrees, search_servers
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
+from netplan.setup.asking import function_of
+from netplan.setup.launch import Launch
+from netplan.setup.own_inputs import default_field, option_field
+from netplan.setup.question import FOUND, NETWORK, PRICES, SERVED, Question
+from netplan.setup.served_rows import served_plans
+from netplan.setup.serving_run import fixed_degrees, search_servers
 from netplan.workloads.published_skew import EXPERT_SKEWS, skew_family
 
 
@@ -64,8 +64,8 @@ class Serving(Question[ServingAnswer]):
     )
     workload: ClassVar[str] = "serving"
 
-    top: int = shared("Plans to show.", "whole", low=1)
-    seed: int = optional(
+    top: int = default_field("Plans to show.", "whole", low=1)
+    seed: int = option_field(
         "Seed of arrivals under --rate.", "whole", default=1, low=0, high=2**32, quiet=True
     )
 
@@ -139,4 +139,4 @@ class Serving(Question[ServingAnswer]):
         return published_words(case, servers_found, reader.load(EXPERT_SKEWS, skew_family(model)))
 
 
-serving = asks(Serving)
+serving = function_of(Serving)

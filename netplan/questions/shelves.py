@@ -25,9 +25,6 @@ from netplan.faults.years.recovery_presets import RECOVERY_PRESETS
 from netplan.inputs.choices import Evidence
 from netplan.performance.stacks import SERVING_STACKS, STACKS
 from netplan.questions.library import REPORTS
-from netplan.questions.money.pricing import PriceSource, prices_of, sections_of
-from netplan.questions.own_inputs import optional, several
-from netplan.questions.question import Question
 from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.screen import Screen, more_of
@@ -42,6 +39,9 @@ from netplan.reports.sections import (
     columns,
 )
 from netplan.scenarios.scenario import SCENARIOS
+from netplan.setup.money.pricing import PriceSource, prices_of, sections_of
+from netplan.setup.own_inputs import list_field, option_field
+from netplan.setup.question import Question
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL
 from netplan.simulation.stage_map import STAGE_MAPS
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
@@ -142,7 +142,7 @@ class ListRecords(Question[CatalogRecords]):
     command: ClassVar[str] = "catalog list"
     reads_from: ClassVar[frozenset[str]] = frozenset({"catalog"})
 
-    role: str | None = optional("Only records of this role.", default=None, argument=True)
+    role: str | None = option_field("Only records of this role.", default=None, argument=True)
 
     def ask(self) -> CatalogRecords:
         """Read title, date and source of every file."""
@@ -332,9 +332,9 @@ class CheckRecords(Question[CatalogCheck]):
     command: ClassVar[str] = "catalog check"
     reads_from: ClassVar[frozenset[str]] = frozenset({"catalog"})
 
-    files: Sequence[str | Path] = several("These files.", "path", argument=True)
-    role: str | None = optional("What the files describe, if their folder does not say so.")
-    sources: bool = optional(
+    files: Sequence[str | Path] = list_field("These files.", "path", argument=True)
+    role: str | None = option_field("What the files describe, if their folder does not say so.")
+    sources: bool = option_field(
         "Where prices are from, and evidence of all values.", "flag", default=False
     )
 

@@ -15,31 +15,31 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
+from netplan.answers.congestion_answer import Design
+from netplan.answers.simulate_answer import SimulateAnswer
 from netplan.arrays import AnyInts, Ints
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.damage.degraded_links import check_degraded, round_note
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Fixed
 from netplan.progress import share_done
-from netplan.questions.answers.congestion_answer import Design
-from netplan.questions.answers.plan_notes import bubble_note, model_notes, rates_note
-from netplan.questions.answers.simulate_answer import SimulateAnswer
-from netplan.questions.asking import asks
-from netplan.questions.question import SPAN
-from netplan.questions.setup.contention import Simulated, contention_of, round_on, uncontended
-from netplan.questions.setup.cut_fibre import refuse_cuts
-from netplan.questions.setup.inputs import require_least, span_of
-from netplan.questions.setup.jobs_together import jobs_answer
-from netplan.questions.setup.over_sites import place_trained
-from netplan.questions.setup.placed_run import PlacedRun
-from netplan.questions.setup.runs import place_serving
-from netplan.questions.setup.schedules import schedule_of
-from netplan.questions.setup.simulation_inputs import SimulationQuestion
-from netplan.questions.setup.software import CALIBRATED
-from netplan.questions.setup.training import plan_options, training_inputs
+from netplan.questions.cut_fibre import refuse_cuts
+from netplan.questions.simulating.contention import Simulated, contention_of, round_on, uncontended
+from netplan.questions.simulating.inputs import SimulationQuestion
+from netplan.questions.simulating.jobs_together import jobs_answer
 from netplan.records import replace
 from netplan.reports.sections import Heading
 from netplan.scenarios.reading import CatalogReader, sized
+from netplan.setup.asking import function_of
+from netplan.setup.inputs import require_least, span_of
+from netplan.setup.over_sites import place_trained
+from netplan.setup.placed_run import PlacedRun
+from netplan.setup.plan_notes import bubble_note, model_notes, rates_note
+from netplan.setup.question import SPAN
+from netplan.setup.runs import place_serving
+from netplan.setup.schedules import schedule_of
+from netplan.setup.software import CALIBRATED
+from netplan.setup.training import plan_options, training_inputs
 from netplan.simulation.distance import Distance
 from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.palm import PalmRun, simulate_palm
@@ -60,7 +60,7 @@ from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
 
 if TYPE_CHECKING:
-    from netplan.questions.answers.simulated_step_answer import SimulatedStepAnswer
+    from netplan.answers.simulated_step_answer import SimulatedStepAnswer
 
 PUBLISHED_DEGREES = {"tensor", "data", "pipeline", "microbatch"}
 NOT_PUBLISHED = (
@@ -274,7 +274,7 @@ class Simulate(SimulationQuestion):
         if isinstance(rules, PalmModel):
             self.refuse({"sharing"}, "the published mode, whose messages book whole paths")
             # Kernels of graphs, which no other run needs.
-            from netplan.questions.setup.tile_simulation import runs_on_tiles, tile_answer
+            from netplan.questions.simulating.tiles import runs_on_tiles, tile_answer
 
             answer = tile_answer if runs_on_tiles(self, reader) else published_answer
             return answer(self, reader, rules)
@@ -291,8 +291,8 @@ class Simulate(SimulationQuestion):
 
     def _reinforced(self) -> "SimulatedStepAnswer":
         """Steps of post-training: rollouts drawn, weights sent over links, what waits for what."""
-        from netplan.questions.answers.simulated_step_answer import SimulatedStepAnswer
-        from netplan.questions.setup.simulated_step import NOT_OF_STEPS, simulate_step
+        from netplan.answers.simulated_step_answer import SimulatedStepAnswer
+        from netplan.questions.simulating.step import NOT_OF_STEPS, simulate_step
 
         self.refuse(NOT_OF_STEPS | SPAN, "--workload post-training")
         if self.routing != "hashed":
@@ -486,4 +486,4 @@ class Simulate(SimulationQuestion):
         return named
 
 
-simulate = asks(Simulate)
+simulate = function_of(Simulate)

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from netplan.answers.sites_answer import AUTO, SHOWN_KM, BreakEven, Case, SitesAnswer, Spread
+from netplan.answers.sites_bill import SitesBill
 from netplan.arrays import Floats
 from netplan.costing.fabric_bill import make_bill
 from netplan.costing.long_haul import (
@@ -23,20 +25,13 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import LEAST_RATIO, LONGEST_KM, MOST_RATIO
 from netplan.performance.sites import Exchange
 from netplan.performance.spread import Haul, data_time, flat_time, largest_below
-from netplan.questions.answers.sites_answer import (
-    AUTO,
-    SHOWN_KM,
-    BreakEven,
-    Case,
-    SitesAnswer,
-    Spread,
-)
-from netplan.questions.answers.sites_bill import SitesBill
-from netplan.questions.asking import asks
-from netplan.questions.own_inputs import optional, several
-from netplan.questions.question import NETWORK, PRICES, SPAN, TRAINED, Question
-from netplan.questions.setup.inputs import span_of
-from netplan.questions.setup.over_sites import (
+from netplan.records import replace
+from netplan.scenarios.bill_books import in_sites, whole_books
+from netplan.scenarios.reading import CatalogReader, sized
+from netplan.scenarios.span import Span
+from netplan.setup.asking import function_of
+from netplan.setup.inputs import span_of
+from netplan.setup.over_sites import (
     BOOKS,
     CHUNKS,
     HaulOptions,
@@ -46,12 +41,10 @@ from netplan.questions.setup.over_sites import (
     replaced_of,
     spread_times,
 )
-from netplan.questions.setup.runs import PLACED
-from netplan.questions.setup.spread_run import ZERO_3, ChosenPlan, spread_run
-from netplan.records import replace
-from netplan.scenarios.bill_books import in_sites, whole_books
-from netplan.scenarios.reading import CatalogReader, sized
-from netplan.scenarios.span import Span
+from netplan.setup.own_inputs import list_field, option_field
+from netplan.setup.question import NETWORK, PRICES, SPAN, TRAINED, Question
+from netplan.setup.runs import PLACED
+from netplan.setup.spread_run import ZERO_3, ChosenPlan, spread_run
 from netplan.topologies.fabric import Sizing
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -101,35 +94,35 @@ class SeveralSites(Question[SitesAnswer]):
     foremost: ClassVar[frozenset[str]] = SPAN
     workload: ClassVar[str] = "training"
 
-    exchange: Exchange | None = optional(
+    exchange: Exchange | None = option_field(
         "Who sends gradients to whom.",
         "choice",
         choices=("ring", "direct"),
         otherwise="direct on a mesh, else ring",
     )
-    chunks: int = optional(
+    chunks: int = option_field(
         "Pieces in which sites exchange what is reduced within.",
         "whole",
         default=CHUNKS,
         low=1,
         high=10**6,
     )
-    ahead: str = optional(
+    ahead: str = option_field(
         "Microbatches more that stages before a border hold; auto: the least that hides it.",
         metavar="N|auto",
         default=AUTO,
     )
-    loss: float = optional(
+    loss: float = option_field(
         "Share of the time that may be lost.", "real", default=0.05, low=1e-6, high=10.0
     )
-    in_flight: float | None = optional(
+    in_flight: float | None = option_field(
         "Bytes in flight of one queue pair, at most.",
         "size",
         metavar="SIZE",
         unit="B",
         otherwise="no limit",
     )
-    fail: Sequence[str] = several(
+    fail: Sequence[str] = list_field(
         "Fibre that is cut: all of a pair of sites, or so many fibre pairs.", metavar="A:B[=N]"
     )
 
@@ -316,7 +309,7 @@ class SeveralSites(Question[SitesAnswer]):
         return SitesBill(cast("LongHaul", several.haul), several, one_site)
 
 
-sites = asks(SeveralSites)
+sites = function_of(SeveralSites)
 
 Losses = Callable[[ChosenPlan, int | None, Any, Any], Floats]
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from netplan.questions.answers.post_training_answer import PostTrainingAnswer
-from netplan.questions.money.step_cost import step_price
-from netplan.questions.question import Question
-from netplan.questions.setup.post_training_step import post_train
-from netplan.questions.setup.schedules_beside import schedules_beside
+from netplan.answers.post_training_answer import PostTrainingAnswer
 from netplan.scenarios.reading import CatalogReader
+from netplan.setup.money.step_cost import step_price
+from netplan.setup.post_training_step import post_train
+from netplan.setup.question import Question
+from netplan.setup.schedules_beside import schedules_beside
 
 OF_PLANS = {"execution", "instances", "collective_algorithm", "explain", "top", "published"}
 """What a search for plans is asked that a step has no plan list for."""

@@ -31,19 +31,19 @@ from netplan.performance.mapping.partitions import ComputeTiles, untiled_flops_p
 from netplan.performance.plan import Plan
 from netplan.performance.serving.cases import domain_levels
 from netplan.performance.setting import Setting
-from netplan.questions.asking import asks
-from netplan.questions.own_inputs import optional
-from netplan.questions.question import Question
 from netplan.questions.search import Search
 from netplan.questions.serving import Serving
-from netplan.questions.setup.serving_run import served_model, serving_case_on
-from netplan.questions.setup.training import plan_search, training_on, workload_of
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Notes, Section, Table, column, columns
 from netplan.scenarios.reading import CatalogReader
 from netplan.scenarios.scenario import USUAL_TIMES
+from netplan.setup.asking import function_of
+from netplan.setup.own_inputs import option_field
+from netplan.setup.question import Question
+from netplan.setup.serving_run import served_model, serving_case_on
+from netplan.setup.training import plan_search, training_on, workload_of
 from netplan.simulation.program_work import check_simulated
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
@@ -356,17 +356,19 @@ class Support(Question[SupportAnswer]):
     )
     reads_from: ClassVar[frozenset[str]] = frozenset({"catalog"})
 
-    model: str | None = optional("Only of this model.", otherwise="every one")
-    accelerator: str | None = optional("Only on this accelerator.", otherwise="every one")
-    precision: str | None = optional("Only in these numbers.", otherwise="all that are told apart")
-    iteration_model: str | None = optional(
+    model: str | None = option_field("Only of this model.", otherwise="every one")
+    accelerator: str | None = option_field("Only on this accelerator.", otherwise="every one")
+    precision: str | None = option_field(
+        "Only in these numbers.", otherwise="all that are told apart"
+    )
+    iteration_model: str | None = option_field(
         "Only by this one, or all.",
         otherwise="all of one model or accelerator, else the usual one, calibrated",
     )
-    strategy: AnyStrategy | None = optional(
+    strategy: AnyStrategy | None = option_field(
         "Of plans cut so.", "choice", choices=get_args(AnyStrategy), otherwise="1d"
     )
-    software_date: str | None = optional(
+    software_date: str | None = option_field(
         "Under software of that month, or none.", metavar="YYYY-MM", otherwise=NEWEST_SCORED
     )
 
@@ -483,4 +485,4 @@ def _unsimulated(rules: IterationModel) -> str:
     return ""
 
 
-support = asks(Support)
+support = function_of(Support)

@@ -6,24 +6,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
+from netplan.answers.borders import borders_table, borders_words
+from netplan.answers.screen_titles import screen_heading
 from netplan.errors import InputError
 from netplan.files import replacing
 from netplan.performance.spread import OverSites
-from netplan.questions.answers.borders import borders_table, borders_words
-from netplan.questions.answers.screen_titles import screen_heading
-from netplan.questions.asking import asks
-from netplan.questions.footprint import Footprint, footprint_of
-from netplan.questions.own_inputs import shared
-from netplan.questions.question import NETWORK, RUNS, SPAN, WEIGHED, Question
-from netplan.questions.setup.over_sites import place_run
-from netplan.questions.setup.placed_run import PlacedRun
-from netplan.questions.setup.runs import PATTERN, PLACED
 from netplan.records import asdict
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.html import html_page
 from netplan.reports.quantities import quantity
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heat, Notes, Paragraph, Section, Table, columns
+from netplan.setup.asking import function_of
+from netplan.setup.footprint import Footprint, footprint_of
+from netplan.setup.over_sites import place_run
+from netplan.setup.own_inputs import default_field
+from netplan.setup.placed_run import PlacedRun
+from netplan.setup.question import NETWORK, RUNS, SPAN, WEIGHED, Question
+from netplan.setup.runs import PATTERN, PLACED
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.matrix_files import save_csv, save_npz
 from netplan.traffic.patterns import Pattern
@@ -31,8 +31,8 @@ from netplan.traffic.statistics import KindShare, hb_share, heat_map, idle_pairs
 from netplan.units import counted, si
 
 if TYPE_CHECKING:
-    from netplan.questions.setup.post_training_run import PostTrainedRun
-    from netplan.questions.setup.served_run import ServedRun
+    from netplan.setup.post_training_run import PostTrainedRun
+    from netplan.setup.served_run import ServedRun
 
 HEAT_BLOCKS = 32
 """Blocks of GPUs of a heat map, each way, at the most [1]."""
@@ -217,7 +217,7 @@ class Traffic(Question[TrafficAnswer]):
 
     reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED | SPAN
     reads_from: ClassVar[frozenset[str]] = WEIGHED
-    algorithm: Pattern = shared(PATTERN, "choice", choices=get_args(Pattern))
+    algorithm: Pattern = default_field(PATTERN, "choice", choices=get_args(Pattern))
 
     @cached_property
     def footprint(self) -> Footprint | None:
@@ -255,4 +255,4 @@ def _block_gpus(gpus: int, hb_size: int) -> int:
     return hb_size * -(-gpus // (hb_size * HEAT_BLOCKS))
 
 
-traffic = training_traffic = asks(Traffic)
+traffic = training_traffic = function_of(Traffic)

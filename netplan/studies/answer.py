@@ -11,7 +11,6 @@ from operator import itemgetter
 from typing import Any, Literal
 
 from netplan.catalog import user_roots
-from netplan.questions.setup.cautions import cautions
 from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.axes import spread
@@ -29,6 +28,7 @@ from netplan.reports.sections import (
     columns,
 )
 from netplan.scenarios.parts import Cluster
+from netplan.setup.cautions import cautions
 from netplan.studies.charts import (
     MAX_ROWS,
     OK,

@@ -8,8 +8,8 @@ under ``lower_bounds``, in every form; tables of people write ≥ before them.
 
 from collections.abc import Collection, Mapping
 
+from netplan.answers.outputs import Json, walked
 from netplan.errors import NetplanError
-from netplan.questions.answers.outputs import Json, walked
 from netplan.reports.quantities import Scalar, words
 from netplan.studies.definition import StudyDefinition
 from netplan.studies.expressions import key_of, parse_expression

@@ -23,6 +23,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from netplan.answers.outputs import Json
 from netplan.catalog import Catalog, shipped_root, unknown_name, user_roots
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.errors import InfeasibleError, InputError, NetplanError
@@ -30,11 +31,10 @@ from netplan.files import read_bounded
 from netplan.inputs.option import Option, read_option
 from netplan.inputs.readers import NUMBERS, per_gpu, split_names
 from netplan.performance.setting import Fixed
-from netplan.questions.answers.outputs import Json
-from netplan.questions.own_inputs import Input, default_of, usual_values
-from netplan.questions.question import Question
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import DEFAULT, PARTS, WORKLOADS, Scenario, every_place, places
+from netplan.setup.own_inputs import Input, default_of, usual_values
+from netplan.setup.question import Question
 from netplan.simulation.stage_map import map_files
 from netplan.studies.definition import ASKED, FABRICS, StudyDefinition
 
@@ -490,7 +490,7 @@ def point_answer(
         try:
             (row,) = _ask(question, its, catalog, base)[FABRICS]
         except InfeasibleError as error:
-            from netplan.questions.answers.cost_answer import Priced
+            from netplan.answers.cost_answer import Priced
 
             if billed:
                 row = Priced(str(its[FABRIC]), (), None).to_dict() | {"unpriced": [str(error)]}
@@ -558,7 +558,7 @@ def answer(
 
     Examples
     --------
-    >>> from netplan.questions.answers.outputs import output
+    >>> from netplan.answers.outputs import output
     >>> found = answer("search", {"gpus": 1024, "accelerator": "b200", "model": "gpt-175b",
     ...                           "batch": 1024}, scenario="rail-only-paper")
     >>> output(found, "plan.tensor"), output(found, "plan")

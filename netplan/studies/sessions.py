@@ -17,14 +17,14 @@ from typing import Any, ClassVar, Self
 
 from netplan.errors import InputError
 from netplan.files import reachable
-from netplan.questions.asking import known_keywords
-from netplan.questions.own_inputs import optional, required
-from netplan.questions.question import Question
 from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Cell, Scalar
 from netplan.reports.sections import Column, Paragraph, Section, Table, Verbatim, column
 from netplan.scenarios.scenario import Scenario
+from netplan.setup.asking import known_keywords
+from netplan.setup.own_inputs import option_field, required_field
+from netplan.setup.question import Question
 from netplan.studies.answer import StudyAnswer, damaged_points, study_answer
 from netplan.studies.definition import StudyDefinition
 from netplan.studies.points import PointResult, attempt
@@ -280,7 +280,7 @@ class ShowStudy(Question[StudyAnswer]):
 
     command: ClassVar[str] = "study show"
     reads_from: ClassVar[frozenset[str]] = ONLY_CATALOG
-    store: str | Path = required(STORE_HELP, "path", argument=True)
+    store: str | Path = required_field(STORE_HELP, "path", argument=True)
 
     def ask(self) -> StudyAnswer:
         """Read it."""
@@ -293,7 +293,7 @@ class StatusOfStudy(Question[StudyStatus]):
 
     command: ClassVar[str] = "study status"
     reads_from: ClassVar[frozenset[str]] = ONLY_CATALOG
-    store: str | Path = required(STORE_HELP, "path", argument=True)
+    store: str | Path = required_field(STORE_HELP, "path", argument=True)
 
     def ask(self) -> StudyStatus:
         """Count its points, whichever version computed them."""
@@ -309,9 +309,9 @@ class StatusOfStudy(Question[StudyStatus]):
 class Evaluating(Question[Answer]):
     """What evaluates the points of a study, and who is told of it."""
 
-    workers: int = optional("Worker processes here.", "whole", default=0, otherwise="none")
-    scheduler: str | None = optional("A Dask scheduler instead.", metavar="tcp://HOST:PORT")
-    memory_gib: float | None = optional("Memory one process may take, in GiB.", "real")
+    workers: int = option_field("Worker processes here.", "whole", default=0, otherwise="none")
+    scheduler: str | None = option_field("A Dask scheduler instead.", metavar="tcp://HOST:PORT")
+    memory_gib: float | None = option_field("Memory one process may take, in GiB.", "real")
 
     @property
     def resources(self) -> Resources:
@@ -346,20 +346,20 @@ class RunStudy(Evaluating):
         "netplan study run topology-design-space --workers 2",
     )
 
-    study: str = required("Name of the study, or its file.", argument=True)
-    scenario: Any = optional(
+    study: str = required_field("Name of the study, or its file.", argument=True)
+    scenario: Any = option_field(
         "Study this cluster, workload and books: a shipped name, or a file.",
         metavar="NAME|FILE",
         otherwise="the study's own",
     )
-    vary: Sequence[str] = optional(
+    vary: Sequence[str] = option_field(
         "Another value, or values to vary (repeatable).",
         many=True,
         metavar="INPUT=VALUE,...",
         default=(),
     )
-    store: str | Path | None = optional("Results file.", "path", otherwise="NAME.study")
-    dry_run: bool = optional(
+    store: str | Path | None = option_field("Results file.", "path", otherwise="NAME.study")
+    dry_run: bool = option_field(
         "Only say how large it is and how long it may take.", "flag", default=False
     )
 
@@ -379,7 +379,7 @@ class ResumeStudy(Evaluating):
 
     command: ClassVar[str] = "study resume"
     reads_from: ClassVar[frozenset[str]] = ONLY_CATALOG
-    store: str | Path = required(STORE_HELP, "path", argument=True)
+    store: str | Path = required_field(STORE_HELP, "path", argument=True)
 
     def ask(self) -> Answer:
         """Run what is missing."""

@@ -15,11 +15,11 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
+from netplan.answers.outputs import Json, NoRowError, output
 from netplan.catalog import unknown_name, user_roots
 from netplan.documents import read_yaml_value
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.inputs.readers import NUMBERS, read_value
-from netplan.questions.answers.outputs import Json, NoRowError, output
 from netplan.records import RecordError
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import Scenario, places, plain_name

@@ -11,8 +11,8 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from netplan.questions.loads import Loads
-from netplan.questions.setup.placed_run import PlacedRun
-from netplan.questions.setup.runs import place_training
+from netplan.setup.placed_run import PlacedRun
+from netplan.setup.runs import place_training
 from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.palm import simulate_palm
 from netplan.simulation.simulate import PLAIN, Conditions, simulate_training

@@ -186,7 +186,7 @@ def test_what_the_questions_should_miss_the_process_refuses(folders: tuple[Path,
 
 BOUNDED = """import sys
 from netplan.cli.calls import call_result, confine
-from netplan.questions import footprint
+from netplan.setup import footprint
 confine([])
 free = footprint.free_bytes()
 assert 0 < free < float("inf"), "what is free cannot be read"

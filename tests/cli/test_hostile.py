@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from netplan.questions.answers.compare_answer import Comparison
+from netplan.answers.compare_answer import Comparison
 from netplan.questions.compare import Compare
 from tests.cli.command import netplan, netplan_into, netplan_process, refused, variables
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from netplan.questions.answers.outputs import Json
+from netplan.answers.outputs import Json
 from netplan.reports.quantities import Scalar
 from netplan.studies import questions
 from netplan.studies.store import Meta, _sum

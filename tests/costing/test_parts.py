@@ -3,11 +3,11 @@
 import pytest
 
 import netplan
+from netplan.answers.cost_answer import CostAnswer
 from netplan.costing.cabling import CABLING_BOOKS, CableKind
 from netplan.costing.materials import BillItem
 from netplan.costing.switches import SWITCHES
 from netplan.costing.wiring import Cage, Link, first_that_closes
-from netplan.questions.answers.cost_answer import CostAnswer
 from netplan.questions.cost import cost
 
 BOOK = CABLING_BOOKS.load("2026")

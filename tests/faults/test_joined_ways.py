@@ -19,7 +19,7 @@ from netplan.faults.damage.damage import Damage, network_links, no_damage
 from netplan.faults.damage.rerouting import Rerouted, reroute, training_loads
 from netplan.faults.damage.scenario import parse_faults
 from netplan.questions.loads import loads
-from netplan.questions.setup.placed_run import PlacedRun
+from netplan.setup.placed_run import PlacedRun
 from netplan.topologies.graph import GPU, FabricGraph
 from netplan.traffic.matrix import TrafficMatrix, flows_matrix
 from netplan.traffic.routing import link_loads

@@ -28,8 +28,8 @@ from netplan.faults.years.outages import (
 from netplan.faults.years.rates import FAILURE_BOOKS
 from netplan.faults.years.reliability import mtbf_h, outstanding, service_level
 from netplan.questions.faults import Faults
-from netplan.questions.setup.faults_inputs import read_shared, subject_of
 from netplan.records import replace
+from netplan.setup.faults_inputs import read_shared, subject_of
 from netplan.topologies.specs import FABRICS
 
 JOB = Checkpoints(0.5, 0.02, 0.3)

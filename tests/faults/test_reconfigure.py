@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import netplan
+from netplan.answers.faults_screen import no_gain
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError
@@ -14,7 +15,6 @@ from netplan.faults.years.effects import IdleGpus, idle_gpus
 from netplan.faults.years.outages import Cause
 from netplan.faults.years.policies import Asked, circuits, links_inside
 from netplan.faults.years.rates import FAILURE_BOOKS
-from netplan.questions.answers.faults_screen import no_gain
 from netplan.questions.faults import faults
 from netplan.records import replace
 from netplan.topologies.build import build_fabric

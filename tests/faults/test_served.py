@@ -6,21 +6,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netplan
+from netplan.answers.served_faults_answer import ServedFabric, ServedFaultsAnswer, ServedScenario
 from netplan.errors import InputError
 from netplan.faults.damage.damage import find_effects
 from netplan.faults.damage.scenario import parse_faults
 from netplan.faults.years.served import ServedCluster, ServedImpact, answering
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import Goal
-from netplan.questions.answers.served_faults_answer import (
-    ServedFabric,
-    ServedFaultsAnswer,
-    ServedScenario,
-)
 from netplan.questions.serving import Serving
-from netplan.questions.setup.serving_run import search_servers
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
+from netplan.setup.serving_run import search_servers
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS

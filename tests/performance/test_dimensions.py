@@ -6,6 +6,7 @@ from math import prod
 import pytest
 
 import netplan
+from netplan.answers.map_answer import MapAnswer
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import Level
 from netplan.performance.mapping.network import (
@@ -15,7 +16,6 @@ from netplan.performance.mapping.network import (
     parallel_layouts,
     read_dimensions,
 )
-from netplan.questions.answers.map_answer import MapAnswer
 from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS

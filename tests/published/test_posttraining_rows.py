@@ -8,7 +8,7 @@ import pytest
 from netplan.performance.posttraining import synchronisation
 from netplan.published import posttraining_rows, posttraining_steps
 from netplan.published.checks import Check, published
-from netplan.questions.setup.schedules_beside import PRINTED_OVER_BOUND
+from netplan.setup.schedules_beside import PRINTED_OVER_BOUND
 
 
 @pytest.fixture(scope="module", name="checks")

@@ -1,8 +1,8 @@
 """Questions about failures that several tests ask, and parts of their answers."""
 
+from netplan.answers.faults_answer import FaultsAnswer
+from netplan.answers.faults_rows import FabricFaults, ScenarioImpact
 from netplan.faults.damage.impact import Impact
-from netplan.questions.answers.faults_answer import FaultsAnswer
-from netplan.questions.answers.faults_rows import FabricFaults, ScenarioImpact
 from netplan.questions.faults import faults
 
 BOOKS = {"iteration_model": "ptd-p", "prices": "2026"}

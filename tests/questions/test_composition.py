@@ -14,11 +14,11 @@ from netplan.performance import search
 from netplan.performance.search import SearchResult
 from netplan.performance.setting import Training as TrainingRun
 from netplan.questions.cost import cost
-from netplan.questions.own_inputs import own_options
-from netplan.questions.question import Question
 from netplan.records import replace
 from netplan.scenarios.parts import Books, Cluster, Serving, Training
 from netplan.scenarios.scenario import SCENARIOS, WORKLOADS, Scenario, places
+from netplan.setup.own_inputs import own_options
+from netplan.setup.question import Question
 
 MOST_INPUTS, MOST_ANCESTORS = 16, 3  # simulate has sharing and jitter beside its routing
 

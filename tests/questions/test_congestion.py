@@ -9,10 +9,10 @@ import pytest
 
 import netplan
 from netplan import Scenario
+from netplan.answers.congestion_answer import CongestionAnswer, marked
 from netplan.errors import NetplanError
-from netplan.questions.answers.congestion_answer import CongestionAnswer, marked
 from netplan.questions.congestion import congestion
-from netplan.questions.setup.contention import bad_name
+from netplan.questions.simulating.contention import bad_name
 from netplan.records import replace
 from netplan.simulation.congestion import FabricLinks, pattern_flows, percentile, share_pattern
 from netplan.topologies.graph import FabricGraph

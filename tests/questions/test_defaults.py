@@ -10,8 +10,8 @@ from docs.generators.commands import questions
 from netplan.catalog import shipped_root
 from netplan.errors import CatalogError, UnknownNameError
 from netplan.questions.compare import Compare
-from netplan.questions.own_inputs import COMMON, DEFAULTS, own_options
 from netplan.questions.search import Search
+from netplan.setup.own_inputs import COMMON, DEFAULTS, own_options
 
 SHIPPED = yaml.safe_load((shipped_root() / DEFAULTS).read_text(encoding="utf-8"))
 

@@ -12,11 +12,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import netplan
+from netplan.answers.diff_answer import DiffAnswer, Shown
+from netplan.answers.diff_sides import Goodput
 from netplan.errors import CatalogError, InfeasibleError, InputError, NetplanError, UnknownNameError
 from netplan.performance.calibrated_run import Factors
 from netplan.performance.error_bars import ErrorBar
-from netplan.questions.answers.diff_answer import DiffAnswer, Shown
-from netplan.questions.answers.diff_sides import Goodput
 from netplan.questions.diff import Diff
 from netplan.records import replace
 from netplan.scenarios.scenario import SCENARIOS, Scenario

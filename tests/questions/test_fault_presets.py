@@ -6,6 +6,9 @@ import pytest
 from msgspec import convert
 
 from netplan import diff, faults, study
+from netplan.answers.faults_answer import FaultsAnswer
+from netplan.answers.faults_rows import ScenarioImpact
+from netplan.answers.faults_screen import _preset, not_ranked
 from netplan.costing.lifetime import ECONOMICS_BOOKS
 from netplan.errors import InputError, NetplanError
 from netplan.faults.years.checkpoints import best_interval_h, exact_time_ratio
@@ -18,9 +21,6 @@ from netplan.faults.years.forecast import (
 from netplan.faults.years.rates import FAILURE_BOOKS
 from netplan.faults.years.recovery_presets import RECOVERY_PRESETS, OnGpus
 from netplan.published.reliability import default_time
-from netplan.questions.answers.faults_answer import FaultsAnswer
-from netplan.questions.answers.faults_rows import ScenarioImpact
-from netplan.questions.answers.faults_screen import _preset, not_ranked
 from netplan.scenarios.scenario import Scenario
 
 SMALL: dict[str, Any] = {"gpus": 512, "fabrics": ("rail-optimized",), "timing": False, "years": 20}

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from msgspec import Struct
 
+from netplan.answers.faults_rows import FabricFaults, ScenarioImpact
 from netplan.faults.damage.impact import Impact, Subject, single_failures, single_parts
 from netplan.faults.damage.inventory import Inventory, Parts
 from netplan.faults.years.checkpoints import exact_time_ratio
@@ -25,10 +26,9 @@ from netplan.faults.years.forecast import (
 )
 from netplan.faults.years.group_failures import group_failures
 from netplan.faults.years.rates import FAILURE_BOOKS, FailureBook, unit_counts
-from netplan.questions.answers.faults_rows import FabricFaults, ScenarioImpact
 from netplan.questions.cost import cost
 from netplan.questions.faults import Faults, faults
-from netplan.questions.setup.faults_inputs import read_shared, risk_groups
+from netplan.setup.faults_inputs import read_shared, risk_groups
 from netplan.topologies.build import build_fabric
 
 BOOK = FAILURE_BOOKS.load("2026").placed(8)

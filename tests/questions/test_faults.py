@@ -9,10 +9,10 @@ from math import exp
 import pytest
 
 import netplan
+from netplan.answers.faults_answer import FaultsAnswer
 from netplan.errors import InputError, NetplanError
 from netplan.faults.years.rates import FAILURE_BOOKS
 from netplan.procurement.report import procurement
-from netplan.questions.answers.faults_answer import FaultsAnswer
 from netplan.questions.compare import compare
 from netplan.questions.faults import faults
 from netplan.questions.search import search

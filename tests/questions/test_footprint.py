@@ -10,18 +10,19 @@ import pytest
 import netplan
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.damage.capacity import PairGraph
-from netplan.questions import footprint
+from netplan.questions.export import Export
 from netplan.questions.faults import Faults
-from netplan.questions.footprint import (
+from netplan.questions.loads import Loads
+from netplan.setup import footprint
+from netplan.setup.faults_inputs import usual_years
+from netplan.setup.footprint import (
     IDLE_BYTES,
     fabric_links,
     footprint_of,
     free_bytes,
     measured_footprints,
 )
-from netplan.questions.loads import Loads
-from netplan.questions.setup.faults_inputs import usual_years
-from netplan.questions.setup.placed_run import as_wired
+from netplan.setup.placed_run import as_wired
 from netplan.topologies.expand import expand
 from netplan.traffic.routing import Router
 from netplan.traffic.training import use_traffic
@@ -103,7 +104,7 @@ def test_what_is_long_is_said_before_it_begins(
     monkeypatch.setattr(footprint, "LONG_S", 0.1)
     done = run(*words, cwd=tmp_path)
     assert done.returncode == 0
-    said = Loads.on(gpus=65_536).also(netplan.questions.export.Export, to="edges").footprint
+    said = Loads.on(gpus=65_536).also(Export, to="edges").footprint
     assert said
     assert done.stderr.splitlines()[0] == f"netplan: {said.text}"
     written = (tmp_path / "edges.csv").stat().st_size

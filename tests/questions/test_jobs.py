@@ -9,9 +9,9 @@ import pytest
 
 import netplan
 from netplan import Scenario
+from netplan.answers.jobs_answer import NO_DIFFERENCE, JobsAnswer, Spread
 from netplan.errors import NetplanError
 from netplan.faults.job_cluster import JobCluster, job_cluster
-from netplan.questions.answers.jobs_answer import NO_DIFFERENCE, JobsAnswer, Spread
 from netplan.questions.jobs import Jobs, jobs
 from netplan.records import replace
 from netplan.topologies.expand import expand

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import netplan
+from netplan.answers.serving_answer import ServingAnswer
 from netplan.errors import InputError
-from netplan.questions.answers.serving_answer import ServingAnswer
 from netplan.records import replace
 
 R1 = {"prompt": 1024, "output": 1024, "concurrency": 512, "top": 1}

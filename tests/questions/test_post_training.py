@@ -16,8 +16,8 @@ from netplan.performance.posttraining.lengths import Lengths
 from netplan.performance.posttraining.rollouts import RoundTime, Turns
 from netplan.performance.posttraining.schedules import speed_up_limit
 from netplan.performance.posttraining.step import Rollouts, Servers, Step, Work, rollouts_of
-from netplan.questions.answers.post_training_words import schedules_words
 from netplan.scenarios.post_training import PostTraining
+from netplan.setup.post_training_words import schedules_words
 
 SMALL: Mapping[str, Any] = {
     "gpus": 16,

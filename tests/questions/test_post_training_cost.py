@@ -6,14 +6,17 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from netplan.answers.compare_cases import ComparisonCases
 from netplan.costing.fabric_bill import Bill
 from netplan.errors import InputError
 from netplan.procurement.report import procurement
-from netplan.questions.answers.compare_cases import ComparisonCases
 from netplan.questions.compare import Compare, compare
 from netplan.questions.cost import cost
 from netplan.questions.diff import diff
-from netplan.questions.money.step_cost import (
+from netplan.questions.search import search
+from netplan.reports.sections import Heading
+from netplan.scenarios.reading import CatalogReader
+from netplan.setup.money.step_cost import (
     Stepped,
     StepPrice,
     StepTerms,
@@ -21,10 +24,7 @@ from netplan.questions.money.step_cost import (
     held,
     step_price,
 )
-from netplan.questions.search import search
-from netplan.questions.setup.post_training_step import PostTrained, post_train
-from netplan.reports.sections import Heading
-from netplan.scenarios.reading import CatalogReader
+from netplan.setup.post_training_step import PostTrained, post_train
 
 SHIPPED = "grpo-70b-h100"
 FABRIC = "rail-optimized"

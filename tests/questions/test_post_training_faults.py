@@ -13,15 +13,10 @@ from netplan.performance.posttraining.servers import roll_out
 from netplan.performance.posttraining.step import rollouts_of
 from netplan.questions.faults import Faults
 from netplan.questions.post_training_faults import post_training_faults
-from netplan.questions.setup.faulty_steps import (
-    ServerFaults,
-    server_years,
-    slowed_trainer,
-    without_copies,
-)
-from netplan.questions.setup.post_training_step import PostTrained, post_train
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
+from netplan.setup.faulty_steps import ServerFaults, server_years, slowed_trainer, without_copies
+from netplan.setup.post_training_step import PostTrained, post_train
 
 GRPO = "grpo-70b-h100"
 ONE = {"fabrics": ("rail-only",)}

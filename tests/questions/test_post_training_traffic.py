@@ -8,9 +8,9 @@ import pytest
 from netplan import loads, search, simulate, training_traffic
 from netplan.errors import InputError
 from netplan.questions.loads import Loads
-from netplan.questions.setup.over_sites import place_run
-from netplan.questions.setup.post_training_run import PostTrainedRun
 from netplan.questions.traffic import Traffic
+from netplan.setup.over_sites import place_run
+from netplan.setup.post_training_run import PostTrainedRun
 from netplan.topologies.expand import expand
 from netplan.traffic.matrix import TrafficMatrix
 

@@ -20,11 +20,11 @@ from netplan.questions.cables import Cables
 from netplan.questions.collective import Collective
 from netplan.questions.compare import Compare, compare
 from netplan.questions.export import Export
-from netplan.questions.own_inputs import SCENARIO, own_options
-from netplan.questions.question import Question
 from netplan.questions.search import Search
-from netplan.questions.setup.inputs import replaced_lines
 from netplan.scenarios.scenario import places
+from netplan.setup.inputs import replaced_lines
+from netplan.setup.own_inputs import SCENARIO, own_options
+from netplan.setup.question import Question
 
 command = command_of(Compare)
 

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import netplan
+from netplan.answers.served_price import ServedPrice
+from netplan.answers.serving_answer import ServingAnswer
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.serving.plans import (
     RULES,
@@ -19,8 +21,6 @@ from netplan.performance.serving.plans import (
     engine_degrees,
     serving_plans,
 )
-from netplan.questions.answers.serving_answer import ServingAnswer
-from netplan.questions.money.served_price import ServedPrice
 from netplan.workloads.models import MODELS
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "serving_before.json"

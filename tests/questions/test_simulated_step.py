@@ -9,9 +9,8 @@ from typing import Any, cast
 
 import pytest
 
+from netplan.answers.simulated_step_answer import SimulatedStep, SimulatedStepAnswer
 from netplan.errors import InputError
-from netplan.questions.answers.simulated_step_answer import SimulatedStepAnswer
-from netplan.questions.setup.simulated_step import SimulatedStep
 from netplan.questions.simulate import Simulate
 
 GRPO, MOE = "grpo-70b-h100", "rl-moe-gb300"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import netplan
+from netplan.answers.sites_answer import SitesAnswer
 from netplan.errors import NetplanError
-from netplan.questions.answers.sites_answer import SitesAnswer
 
 RUN = {"gpus": 128, "model": "llama-3-8b"}
 

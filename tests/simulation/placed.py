@@ -4,8 +4,8 @@ from functools import cache
 from typing import Any
 
 from netplan.questions.loads import Loads
-from netplan.questions.setup.placed_run import PlacedRun
-from netplan.questions.setup.runs import place_training
+from netplan.setup.placed_run import PlacedRun
+from netplan.setup.runs import place_training
 from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.simulate import PLAIN, Conditions, simulate_training
 from netplan.topologies.expand import expand

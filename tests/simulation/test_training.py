@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from netplan.errors import InputError
 from netplan.inputs.choices import Recompute
 from netplan.questions.loads import Loads
-from netplan.questions.setup.runs import place_training
 from netplan.records import replace
+from netplan.setup.runs import place_training
 from netplan.simulation import simulate
 from netplan.simulation.links import LinkTimes
 from netplan.simulation.outcome import SimulationOutcome

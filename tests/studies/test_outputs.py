@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import netplan
+from netplan.answers.outputs import NoRowError, output
 from netplan.errors import InputError, NetplanError, UnknownNameError
-from netplan.questions.answers.outputs import NoRowError, output
-from netplan.questions.asking import signature_of
-from netplan.questions.question import Question
 from netplan.records import RecordError
+from netplan.setup.asking import signature_of
+from netplan.setup.question import Question
 from netplan.studies.definition import ASKED, FILES, StudyDefinition
 from netplan.studies.questions import answer, question_of
 from netplan.studies.study import make_study

@@ -2,7 +2,7 @@
 
 import pytest
 
-from netplan.questions.answers.outputs import output
+from netplan.answers.outputs import output
 from netplan.reports.quantities import Scalar
 from netplan.studies.questions import ROLES, answer, shelf_of
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import netplan
-from netplan.questions.answers.outputs import output
+from netplan.answers.outputs import output
 from netplan.reports.quantities import words
 from netplan.studies.questions import answer
 from tests.studies.shipped import shipped

@@ -12,12 +12,12 @@ import pytest
 from msgspec import structs, to_builtins
 
 import netplan
+from netplan.answers.outputs import output
 from netplan.costing.dfmodel import ENDS
 from netplan.errors import InputError, NetplanError, UnknownNameError
 from netplan.published.dataflow import GROUP, System, system_amount, utilisation
 from netplan.published.dataflow_models import dataflow_s
 from netplan.published.rail_only import CLUSTERS
-from netplan.questions.answers.outputs import output
 from netplan.records import RecordError
 from netplan.reports.charts import Chart
 from netplan.reports.sections import Table

@@ -140,7 +140,7 @@ def served_batch(
     --------
     The round of netplan's own server, B tokens of each copy and the prompts that end, is one:
 
-    >>> from netplan.questions.setup.runs import place_serving
+    >>> from netplan.setup.runs import place_serving
     >>> from netplan.questions.traffic import Traffic
     >>> run = place_serving(Traffic.on("serving-70b-h200"), "ring")
     >>> plan, running = run.outcome.plans, float(run.outcome.running[0])

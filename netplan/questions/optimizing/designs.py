@@ -15,6 +15,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from netplan.answers.compare_rows import FabricRow, priced_row
+from netplan.answers.given_media import GIVEN
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.facility import Facility
 from netplan.costing.materials import Compute
@@ -22,8 +24,6 @@ from netplan.costing.switches import SwitchModel
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.damage.survival import survives_switch, switch_loss
 from netplan.inputs.choices import Evidence, Ports
-from netplan.questions.answers.compare_rows import FabricRow, priced_row
-from netplan.questions.answers.given_media import GIVEN
 from netplan.records import replace
 from netplan.reports.quantities import money
 from netplan.reports.sections import values_at

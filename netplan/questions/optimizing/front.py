@@ -6,6 +6,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from netplan.answers.bill_columns import NO_HIGH, no_high, span_column
+from netplan.answers.budget_answer import Budget
+from netplan.answers.compare_answer import dollar_columns, plan_columns
+from netplan.answers.compare_rows import FabricRow
+from netplan.answers.screen_titles import network_words, titled
 from netplan.costing.fabric_bill import Bill, BillBooks
 from netplan.decide.candidates import Candidate
 from netplan.decide.record import Record, beside_the_next
@@ -14,11 +19,6 @@ from netplan.performance.error_bars import bar_note
 from netplan.performance.pareto import knee
 from netplan.performance.plan import PlanTime
 from netplan.performance.proof import Found, Levels, Searches
-from netplan.questions.answers.bill_columns import NO_HIGH, no_high, span_column
-from netplan.questions.answers.budget_answer import Budget
-from netplan.questions.answers.compare_answer import dollar_columns, plan_columns
-from netplan.questions.answers.compare_rows import FabricRow
-from netplan.questions.answers.screen_titles import network_words, titled
 from netplan.questions.optimizing.designs import (
     ConstraintCount,
     Design,
@@ -33,9 +33,6 @@ from netplan.questions.optimizing.designs import (
 )
 from netplan.questions.optimizing.found_graphs import FoundGraphs
 from netplan.questions.optimizing.hb_gear import Sizes
-from netplan.questions.optimizing.memory_or_gpus import MemoryTradeoff
-from netplan.questions.setup.inputs import hall_words, replaced_lines
-from netplan.questions.setup.training import training_words
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.charts import Chart
@@ -52,6 +49,9 @@ from netplan.reports.sections import (
     column,
     columns,
 )
+from netplan.setup.inputs import hall_words, replaced_lines
+from netplan.setup.money.memory_or_gpus import MemoryTradeoff
+from netplan.setup.training import training_words
 from netplan.topologies.specs import FabricSpec, not_sold
 from netplan.units import counted, gbps, si
 from netplan.workloads.accelerators import Accelerator

@@ -40,14 +40,14 @@ from netplan.costing.ranges import Estimate, Range
 from netplan.errors import CatalogError, InputError
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import SearchResult
-from netplan.questions.money.pricing import book_running
-from netplan.questions.money.run_cost import gpu_hour
 from netplan.questions.optimizing.designs import Design
-from netplan.questions.question import Question
 from netplan.records import asdict, replace
 from netplan.reports.quantities import Scale, listed
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
 from netplan.scenarios.reading import CatalogReader
+from netplan.setup.money.pricing import book_running
+from netplan.setup.money.run_cost import gpu_hour
+from netplan.setup.question import Question
 from netplan.units import HOURS_PER_YEAR, YEAR_S
 
 NOT_COUNTED = (

@@ -21,8 +21,8 @@ from netplan.performance.posttraining.forward_pass import (
 )
 from netplan.performance.search import evaluate_alone, evaluate_plan
 from netplan.performance.setting import Options, Setting, Training
-from netplan.questions.setup.placed_run import PlacedRun
 from netplan.records import replace
+from netplan.setup.placed_run import PlacedRun
 from netplan.simulation.simulate import Conditions, simulate_training
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.accelerators import ACCELERATORS

@@ -9,8 +9,8 @@ from netplan.errors import InputError
 from netplan.performance.serving import bars
 from netplan.performance.serving.bars import ServingBar, months_older, serving_bars
 from netplan.performance.stacks import SERVING_STACKS
-from netplan.questions.answers.served_plan import ServedPlan
 from netplan.records import replace
+from netplan.setup.served_plan import ServedPlan
 
 
 def row(quantity: str, kind: str) -> ServingBar:

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import netplan
+from netplan.answers.serving_answer import ServedLoad, ServingAnswer
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.serving.load import plan_steps
 from netplan.performance.serving.outcomes import decode_steps, prefills
 from netplan.performance.serving.plans import serving_plans
 from netplan.performance.serving.tiers import KvTier, read_tiers
-from netplan.questions.answers.serving_answer import ServedLoad, ServingAnswer
 from netplan.questions.serving import Serving
-from netplan.questions.setup.serving_run import search_servers
 from netplan.scenarios.reading import CatalogReader
+from netplan.setup.serving_run import search_servers
 
 HERE = "serving-70b-h200"
 TP8 = {"tensor": 8, "pipeline": 1}

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 import netplan
+from netplan.answers.compare_cases import ComparisonCases, all_in, decisive
 from netplan.errors import InputError
-from netplan.questions.answers.compare_cases import ComparisonCases, all_in, decisive
 
 SMALL: dict[str, Any] = {"gpus": 1024, "model": "llama-3-8b"}
 

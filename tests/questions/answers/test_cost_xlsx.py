@@ -12,9 +12,9 @@ from zipfile import ZipFile
 import pytest
 from openpyxl import Workbook, load_workbook
 
-from netplan.questions.answers.cost_answer import CostAnswer
+from netplan.answers.cost_answer import CostAnswer
 from netplan.questions.cost import cost
-from netplan.questions.money.pricing import CASES
+from netplan.setup.money.pricing import CASES
 from tests.questions.spreadsheet import evaluate, recalculated
 
 START = 14  # first row of the fabrics on the sheet Summary

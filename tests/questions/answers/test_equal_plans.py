@@ -9,19 +9,19 @@ from typing import Any, cast
 import pytest
 
 import netplan
+from netplan.answers.outputs import output
 from netplan.decide.candidates import Basis, Candidate, Rule
 from netplan.decide.verdict import Verdict, decide
 from netplan.performance.calibrated_run import Factors
 from netplan.performance.error_bars import ErrorBar
 from netplan.performance.plan import Plan, PlanTime
 from netplan.procurement.side_by_side import speed_chart
-from netplan.questions.answers.outputs import output
-from netplan.questions.answers.plan_notes import equal_to_best, told_apart
 from netplan.questions.search import SearchAnswer
 from netplan.records import replace
 from netplan.reports.axes import ChartAxis
 from netplan.reports.plots import Points, line_chart, scatter_chart
 from netplan.reports.quantities import Scale, Words
+from netplan.setup.plan_notes import equal_to_best, told_apart
 from netplan.studies.charts import ends_of
 from netplan.traffic.placement import Degrees, Placement
 from netplan.units import si_span

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from netplan.questions.answers.faults_answer import FaultsAnswer
+from netplan.answers.faults_answer import FaultsAnswer
 from netplan.reports.charts import Chart
 from netplan.reports.sections import Inset, data_tables
 from tests.questions.fault_cases import small

@@ -13,14 +13,14 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import End
 from netplan.performance.pareto import pareto_front
 from netplan.procurement.report import procurement
-from netplan.questions.optimizing.memory_or_gpus import (
+from netplan.scenarios.reading import NONE
+from netplan.setup.money.memory_or_gpus import (
     MOST_TIMES,
     SCANNED,
     Fewest,
     MemoryTradeoff,
     fewest_gpus,
 )
-from netplan.scenarios.reading import NONE
 from netplan.studies.questions import answer as study_point
 from tests.cli.command import netplan as command
 

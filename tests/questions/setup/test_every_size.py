@@ -4,18 +4,18 @@ from itertools import product
 
 import pytest
 
+from netplan.answers.compare_answer import Comparison
+from netplan.answers.faults_rows import ScenarioImpact
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import search_largest
 from netplan.performance.setting import Training
-from netplan.questions.answers.compare_answer import Comparison
-from netplan.questions.answers.faults_rows import ScenarioImpact
 from netplan.questions.compare import compare
 from netplan.questions.faults import faults
 from netplan.questions.loads import loads
 from netplan.questions.search import search
-from netplan.questions.setup.placed_run import PlacedRun
 from netplan.questions.traffic import training_traffic
+from netplan.setup.placed_run import PlacedRun
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.closed_forms import iteration_flops
 from netplan.workloads.models import MODELS, WORKLOADS, Model

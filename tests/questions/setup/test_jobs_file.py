@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from netplan.errors import CatalogError
-from netplan.questions.setup.jobs_file import read_jobs
+from netplan.setup.jobs_file import read_jobs
 
 ALONE = {"gpus": 32, "hb_size": 4}
 

@@ -6,11 +6,11 @@ import pytest
 
 from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.questions.compare import Compare
-from netplan.questions.setup.measured_run import between_sizes, read_measured
-from netplan.questions.setup.post_training_step import PostTrained, post_train
-from netplan.questions.setup.schedules_beside import schedules_beside
 from netplan.scenarios.reading import CatalogReader
 from netplan.scenarios.scenario import Scenario
+from netplan.setup.measured_run import between_sizes, read_measured
+from netplan.setup.post_training_step import PostTrained, post_train
+from netplan.setup.schedules_beside import schedules_beside
 
 FIXED = {
     "train.tensor": 8,

@@ -3,11 +3,11 @@
 import pytest
 
 from netplan.questions.compare import Compare
-from netplan.questions.setup.post_training_step import PostTrained, post_train
-from netplan.questions.setup.schedules_beside import ScheduledStep, fastest_mode, schedules_beside
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
 from netplan.scenarios.scenario import Scenario
+from netplan.setup.post_training_step import PostTrained, post_train
+from netplan.setup.schedules_beside import ScheduledStep, fastest_mode, schedules_beside
 
 CLUSTER = {"gpus": 64, "accelerator": "h100-80gb", "switch": "qm9700"}
 JOB = {

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 import netplan
+from netplan.answers.outputs import output
 from netplan.errors import InputError, NetplanError
-from netplan.questions.answers.outputs import output
-from netplan.questions.setup.placed_run import PlacedRun
+from netplan.setup.placed_run import PlacedRun
 from netplan.studies.questions import answer
 
 MIXER = str(Path(__file__).parents[3] / "examples" / "mixer.yaml")

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from netplan.questions.search import Search
-from netplan.questions.setup.post_training import PostRun
 from netplan.scenarios.reading import CatalogReader
 from netplan.scenarios.scenario import Scenario
+from netplan.setup.post_training import PostRun
 
 JOB = {"kind": "post-training", "model": "qwen3-30b-a3b", "prompts": 128, "prompt_tokens": 100}
 

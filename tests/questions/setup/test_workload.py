@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import netplan
+from netplan.answers.loads_answer import LoadsAnswer
 from netplan.errors import NetplanError
-from netplan.questions.answers.loads_answer import LoadsAnswer
-from netplan.questions.answers.served_plan import ServedPlan
-from netplan.questions.setup.served_run import ServedRun
 from netplan.questions.traffic import TrafficAnswer
+from netplan.setup.served_plan import ServedPlan
+from netplan.setup.served_run import ServedRun
 from netplan.traffic.routing import link_loads
 from netplan.workloads.inference import ServingStep, inference_head
 

@@ -1,0 +1,507 @@
+"""What a comparison answers: one row a fabric, the tables they make, the verdict."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from netplan.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
+from netplan.answers.budget_answer import Budget
+from netplan.answers.compare_rows import (
+    BASELINE,
+    DOLLAR,
+    ORDERED,
+    About,
+    Compared,
+    DomainRow,
+    FabricRow,
+    Paper,
+)
+from netplan.answers.compare_screen import screen
+from netplan.answers.given_media import GIVEN, given_mark
+from netplan.costing.fabric_bill import MINOR, Bill
+from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, left_out
+from netplan.costing.prices import PART_NAMES, PART_WORDS
+from netplan.costing.pricing import UNSURE
+from netplan.costing.switches import NO_BOX, NOT_AN_ORDER
+from netplan.decide.candidates import Basis
+from netplan.decide.record import Record
+from netplan.decide.ten_answers import Facts, hall_flip, ten_answers
+from netplan.decide.verdict import Probe, Verdict, decide
+from netplan.performance.barred import barred_columns
+from netplan.performance.forwarding import Forwarding
+from netplan.performance.search import SearchResult
+from netplan.records import asdict, replace
+from netplan.reports import sections as show
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.quantities import Scale, listed, short_money
+from netplan.setup.inputs import hall_words, replaced_lines, sites_words
+from netplan.setup.money.pricing import CASES
+from netplan.setup.money.run_cost import Terms
+from netplan.setup.training import training_words
+from netplan.topologies.cliffs import Cliff
+from netplan.topologies.fabric import Fabric
+from netplan.topologies.specs import FabricSpec, not_sold
+from netplan.workloads.accelerators import Accelerator
+
+if TYPE_CHECKING:
+    from netplan.answers.compare_steps import StepPays
+    from netplan.setup.money.memory_or_gpus import MemoryTradeoff
+
+MILLION = 1e6
+SAME_ON_ALL = {
+    "nic_port": PART_WORDS["cards"][1],
+    "hb_gear": PART_WORDS["hb-gear"][1],
+    **{part: PART_NAMES[part] for part in sorted(MINOR)},
+    **{part: PART_NAMES[part] for part in ("coherent_module", "amplifier", "lit_fibre")},
+}
+"""Parts that may lack a price, since they set no fabric apart, in words."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison(Answer):
+    """The answer of :func:`netplan.compare`."""
+
+    inputs: dict[str, Any]
+    rows: tuple[FabricRow, ...]
+    currency: str
+    terms: Terms | None = None
+    probe: Probe | None = None
+    trades: "tuple[MemoryTradeoff, ...]" = ()
+    domains: Callable[[], tuple[DomainRow, ...]] | None = None
+    """Rail-only by HB domain, counted and priced when somebody reads it."""
+
+    about: About = About()  # noqa: RUF009 - frozen
+    paper: Callable[[], Paper | None] | None = None
+    """Price of rail-only as its paper has it, and the share that it saves, worked out when read."""
+
+    specs: dict[str, FabricSpec] = field(default_factory=dict)
+    """Files of the fabrics, by their names."""
+
+    beyond: Callable[[Bill], tuple[str, str]] | None = None
+    """What answers on spares and growth of a bill."""
+
+    halls: Callable[[Bill, Bill], str] | None = None
+    """What answers in which other halls the order of two bills turns."""
+
+    chip: Accelerator | None = None
+    """The accelerator."""
+
+    cliffs: Callable[[Iterable[Fabric]], tuple[Cliff, ...]] | None = None
+    """Sizes beside that need far fewer switches, counted when somebody reads it."""
+
+    forwarding: Callable[[], Forwarding | None] | None = None
+    """What rails forward for experts and lose by it, worked out when read."""
+
+    pays: Callable[[], "tuple[StepPays, ...]"] | None = None
+    """Oversubscriptions and HB domains of a step of post-training, weighed when read."""
+
+    budget: Budget | None = None
+    """The power that the GPUs are sized by, if that was asked for."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan compare --format json``."""
+        verdict, trades = self.verdict, [trade.to_dict() for trade in self.trades]
+        forwarded = self.forwarding() if self.forwarding else None
+        return answer_dict(
+            self.inputs,
+            currency=self.currency,
+            fabrics=[row.to_dict(self.currency, self.terms) for row in self.rows],
+            verdict=verdict.to_dict() if verdict else None,
+            decision=decision.to_dict() if (decision := self.decision) else None,
+            **({"memory_or_gpus": trades} if trades else {}),
+            by_hb_size=[row.to_dict() for row in self.by_hb_size],
+            price_cliffs=[asdict(cliff) for cliff in self.price_cliffs],
+            **({"forwarding": forwarded.to_dict()} if forwarded else {}),
+            **({"power_budget": self.budget.to_dict(self.rows)} if self.budget else {}),
+        )
+
+    def summary(self) -> Iterator[show.Section]:
+        """Verdict, one table, why the plan has its MFU, rail-only by HB domain, what more."""
+        yield from screen(self.compared)
+
+    @property
+    def compared(self) -> Compared:
+        """What a screen shows of it."""
+        return Compared(
+            inputs=self.inputs,
+            about=self.about,
+            rows=self.rows,
+            currency=self.currency,
+            verdict=self.verdict,
+            left_out=tuple(self._left_out()),
+            domains=self.by_hb_size,
+            cliff=self.price_cliffs[0].sentence if self.price_cliffs else "",
+            paper=self.paper() if self.paper else None,
+            forwarding=self.forwarding() if self.forwarding else None,
+            budget=self.budget,
+            specs=self.specs,
+            terms=self.terms,
+            chip=self.chip,
+            hall=self._hall_flip(),
+        )
+
+    def _hall_flip(self) -> str:
+        """In which other halls the order and its runner-up change places."""
+        facts, verdict = self._facts, self.verdict
+        return hall_flip(verdict.decision, facts) if facts and verdict else ""
+
+    def in_a_line(self) -> str:
+        """What to order, and for how much."""
+        verdict = self.verdict
+        row = next((row for row in self.rows if verdict and row.label == verdict.fabric), None)
+        if verdict and verdict.tied:
+            return f"undecided: ask for offers on {listed(verdict.tied)}"
+        if row is None or row.cost is None:
+            return ""
+        least = "" if row.cost_whole else "≥ "
+        return f"order {row.label}, {least}{short_money(row.cost.base, self.currency)}"
+
+    def sections(self) -> Iterator[show.Section]:
+        """Heading, the verdict, the network, the training run, notes."""
+        yield self._heading()
+        legend = tuple(self._legend())
+        verdict = self.verdict
+        if verdict:
+            yield show.Paragraph(verdict.sentence, "strong")
+            changes = " ".join(change.sentence for change in verdict.changes)
+            yield show.Paragraph(f"Rule: {verdict.rule}.{' ' if changes else ''}{changes}")
+        yield from (show.Paragraph(trade.sentence, "strong") for trade in self.trades)
+        if forwarded := self.forwarding() if self.forwarding else None:
+            yield show.Paragraph(forwarded.sentence)
+        yield from (show.Paragraph(cliff.sentence) for cliff in self.price_cliffs)
+        if self.budget:
+            yield show.Paragraph(" ".join(self.budget.sentences(self.compared.leading)), "strong")
+            yield self.budget.table(self.rows)
+        best = verdict.fabric if verdict else None
+        rows, chosen = self.rows, lambda row: row.label == best
+        yield show.Table("fabrics", list(self._network()), rows, legend=legend, chosen=chosen)
+        if self.serves:
+            from netplan.setup.money.token_cost import LEGEND, token_columns
+
+            token_shown = [*self._names(), *token_columns(self.currency)]
+            yield show.Table("fabrics", token_shown, self.rows, legend=(LEGEND,))
+        elif self.reinforces:
+            from netplan.setup.money.step_cost import LEGEND, step_columns
+
+            step_shown = [*self._names(), *step_columns(self.currency)]
+            yield show.Table("fabrics", step_shown, self.rows, legend=(LEGEND,))
+            yield from self._by_design()
+        elif self.inputs["timing"]:
+            interleaved = any(row.best.plan.interleave > 1 for row in self.rows if row.best)
+            timed = next((row.timed for row in self.rows if row.timed), None)
+            shown = plan_columns(timed, interleaved=interleaved)
+            for part in PARTS:
+                name = f"breakdown_s.{part}"
+                shown.append(time_column(name, f"best.{name}", timed, "wide"))
+            shown += self._further_parts()
+            yield show.Table("fabrics", [*self._names(), *shown, *TRAINING], self.rows)
+        yield show.Table("fabrics", NOTES, self.rows, only="programs")
+        yield show.Notes.of(((row.label, row.notes) for row in self.rows), "all fabrics")
+
+    def _by_design(self) -> Iterator[show.Section]:
+        """Which oversubscription and which HB domain pay for a step."""
+        for weighed in self.pays() if self.pays else ():
+            yield weighed.table(self.currency)
+            yield show.Paragraph(" ".join(weighed.sentences))
+
+    @property
+    def price_cliffs(self) -> tuple[Cliff, ...]:
+        """Fabrics that makers sell, of which a size beside needs far fewer switches."""
+        sold = [row.fabric for row in self.rows if row.sold and row.fabric]
+        return self.cliffs(sold) if self.cliffs else ()
+
+    @property
+    def by_hb_size(self) -> tuple[DomainRow, ...]:
+        """Rail-only with HB domains of other sizes: counted and priced, not timed."""
+        return self.domains() if self.domains else ()
+
+    @property
+    def serves(self) -> bool:
+        """Whether the fabrics serve."""
+        return self.inputs.get("workload") == "serving"
+
+    @property
+    def reinforces(self) -> bool:
+        """Whether steps of post-training are timed on them."""
+        return self.inputs.get("workload") == "post-training" and bool(self.inputs["timing"])
+
+    def _heading(self) -> show.Heading:
+        inputs = self.inputs
+        books = f"prices {inputs['prices']}, power {inputs['power']}{hall_words(inputs)}"
+        if self.serves:
+            from netplan.setup.served_plan import serving_words
+
+            books += f"; {serving_words(inputs)}"
+        elif self.reinforces:
+            from netplan.setup.post_training_words import step_inputs_words
+
+            books += f"; {step_inputs_words(inputs)}"
+        elif inputs["timing"]:
+            books += f"; {training_words(inputs)}"
+        sites = f" in {sites_words(inputs)}" if inputs.get("sites") else ""
+        return show.Heading(
+            f"Networks for {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}{sites}:"
+            f" switches of {inputs['radix']} ports, {inputs['link_gbps']:g} Gb/s",
+            (books, *replaced_lines(inputs, self.currency)),
+        )
+
+    def _names(self) -> Iterator[show.Column[FabricRow]]:
+        """What tells a row from others."""
+        yield NAME
+        if self.inputs["expanded_memories"]:
+            yield show.column("expanded_memory", "memory")
+
+    def _further_parts(self) -> Iterator[show.Column[FabricRow]]:
+        """Parts of the time that only some iteration models tell apart, so that all sum to it."""
+        times = [row.best.breakdown_s for row in self.rows if row.best]
+        for part in dict.fromkeys(part for breakdown in times for part in breakdown):
+            if part not in (*PARTS, *HIDDEN_PARTS):
+                long = part in LONG_PARTS and any(breakdown.get(part) for breakdown in times)
+                name = f"breakdown_s.{part}"
+                yield show.column(name, f"best.{name}", shown="wide" if long else "never")
+
+    def _network(self) -> Iterator[show.Column[FabricRow]]:
+        """Columns of the network: counts, money, power."""
+        yield from self._names()
+        yield from COUNTS
+        scale = self.scale
+        yield show.column("currency", lambda _: self.currency, shown="never")
+        yield show.column(scale.of_money("cost_base"), "cost.base", mark=_incomplete)
+        if any(row.cost.spread for row in self.rows if row.cost):
+            yield span_column("cost", replace(scale, digits=0), unbound=no_high)
+        if self.inputs["expanded_memories"]:
+            yield show.column(scale.of_money("memory_cost", "memory"), "memory_cost.base")
+            runs = {row.label: row.run(self.terms) for row in self.rows}
+            costs = {label: run.total.base for label, run in runs.items() if run}
+            partly = {label for label, run in runs.items() if run and not run.complete}
+            paid = Scale.of(max(costs.values(), default=MILLION), self.currency)
+            yield show.column(
+                paid.of_money("training_run_cost", f"run, {paid.title}"),
+                lambda row: costs.get(row.label),
+                mark=lambda row: ("≥ " if row.label in partly else "", ""),
+            )
+        yield from show.columns("cost_low=low", "cost_high=high", of="cost", shown="never")
+        yield show.column(
+            "cost_per_gpu", title=f"{self.currency}/GPU", shown="wide", mark=_incomplete
+        )
+        yield from dollar_columns(self.currency)
+        yield show.column("cost_complete", shown="never")
+        yield show.column("cost_reduction", mark=partial(_incomplete, sign="≤ "))
+        yield show.column("power_w", mark=_unpowered)
+        yield show.column("power_complete", "bill.power_complete", shown="never")
+
+    def _left_out(self) -> Iterator[str]:
+        """What has no price, or is not bought, and so is in no price, in words."""
+        bills = [row.bill for row in self.rows if row.fabric and row.bill and row.cost]
+        lacking = {line.part for bill in bills for line in bill.quote.unpriced}
+        inside = [bill for bill in bills if bill.inside.bought]
+        if inside and not any(bill.geared for bill in inside):
+            lacking.add("hb_gear")
+        for part, words in SAME_ON_ALL.items():
+            if part in lacking:
+                yield words
+        if self.inputs.get("cards") == CARDS_INCLUDED:
+            yield CARDS_LEFT_OUT
+
+    def _legend(self) -> Iterator[str]:
+        """What the signs in the tables mean, those that occur."""
+        rows = [row for row in self.rows if row.fabric]
+        bills = [row.bill for row in rows if row.bill and row.cost]
+        apart = list(self._left_out())
+        absent = f" Not in the prices: {listed(apart)}." if apart else ""
+        yield f"saves: against {BASELINE}.{absent}"
+        leading = self.compared.leading
+        if leading is not None and leading.in_sites is not None:
+            yield leading.sites_words
+        if not all(row.sold for row in self.rows):
+            yield f"*: {not_sold(self.about.accelerator)}: not in the verdict."
+        if any(row.media_given for row in self.rows):
+            yield f"†: {GIVEN}."
+        if not all(row.fabric.exact for row in rows if row.fabric):
+            yield "~: does not divide evenly; as built (the port lower bound is in the notes)."
+        if any(bill.cost and bill.cost.spread and open_above(bill) for bill in bills):
+            yield NO_HIGH
+        if any(_incomplete(row)[0] or _unpowered(row)[0] for row in rows):
+            yield "≥, ≤: parts without a price, or a power, are left out (see the notes)."
+        if self.terms and (hour := self.terms.hour) and hour.evidence in UNSURE:
+            yield f"A GPU hour at {self.terms.gpu_hour:,.2f} {self.currency} is {hour.evidence}."
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What to buy, by the rule of the question; None where nothing can be compared."""
+        if self.serves:
+            from netplan.setup.money.token_cost import cheapest
+
+            served = [(row.label, row.served, row.bill) for row in self.bought]
+            return cheapest(served, self.currency)
+        if self.reinforces:
+            from netplan.setup.money.step_cost import cheapest_step
+
+            stepped = [(row.label, row.stepped, row.bill) for row in self.bought]
+            return cheapest_step(stepped, self.currency)
+        return decide([row.candidate(self.terms) for row in self.rows], self.basis, self.probe)
+
+    @property
+    def decision(self) -> Record | None:
+        """The verdict as data, with answers to a buyer's ten questions."""
+        verdict = self.verdict or Verdict(None, "lowest cost", NOTHING, ())
+        facts = self._facts
+        if facts is None:
+            return verdict.decision if self.verdict else None
+        answers = ten_answers(verdict.decision, verdict.sentence, facts)
+        caveats = verdict.decision.caveats
+        if answers is not None and self.no_box:
+            caveats = (NOT_AN_ORDER, *caveats)
+            answers = replace(answers, order=f"{NOT_AN_ORDER} {answers.order}")
+        return replace(verdict.decision, answers=answers, caveats=caveats)
+
+    @property
+    def _facts(self) -> Facts | None:
+        """What answers to a buyer's questions rest on."""
+        if self.beyond is None:
+            return None
+        built = [row for row in self.rows if row.bill is not None]
+        rows = [row for row in built if row.cost is not None] or built
+        return Facts(
+            {row.label: row.bill for row in rows if row.bill},
+            {row.label: self.specs[row.name] for row in rows if row.name in self.specs},
+            self.beyond,
+            left_out(
+                cards=str(self.inputs.get("cards", "")),
+                installed=all(row.bill.installed for row in rows if row.bill),
+            ),
+            self.chip,
+            self.halls,
+        )
+
+    @property
+    def no_box(self) -> bool:
+        """Whether no box has the ports of the switches that are planned with."""
+        return any(caution.startswith(NO_BOX) for caution in self.inputs.get("cautions", ()))
+
+    @property
+    def bought(self) -> list[FabricRow]:
+        """Rows of fabrics that somebody sells for the accelerator; all if nobody sells any."""
+        unbundled = [row for row in self.rows if not (row.built_with or row.media_given)]
+        return [row for row in unbundled if not row.unsold] or unbundled
+
+    @property
+    def basis(self) -> Basis:
+        """What the verdict is decided by."""
+        inputs = self.inputs
+        run = self.terms.run(inputs["gpus"]) if self.terms else None
+        bought = "network and memory" if any(inputs["expanded_memories"]) else "network"
+        barred = any(row.best.error for row in self.rows if row.best)
+        weighed = inputs["rule"], inputs["within"], run, self.scale
+        return Basis(*weighed, inputs["timing"], bought, barred=barred)
+
+    @property
+    def scale(self) -> Scale:
+        """Scale of all amounts, by the dearest fabric."""
+        costs = (row.cost.base for row in self.rows if row.cost)
+        return Scale.of(max(costs, default=MILLION), self.currency)
+
+
+def _incomplete(row: FabricRow, sign: str = "≥ ") -> tuple[str, str]:
+    """The sign of a price, or of what is saved, that leaves parts out."""
+    return ("" if row.cost_whole or row.cost is None else sign), ""
+
+
+def _uneven(row: FabricRow) -> tuple[str, str]:
+    """The sign of counts that do not divide evenly."""
+    return "", ("" if row.fabric is None or row.fabric.exact else "~")
+
+
+def _unsold(row: FabricRow) -> tuple[str, str]:
+    """The sign of a fabric that nobody sells for these accelerators."""
+    return "", ("" if row.sold else " *") + given_mark(row.bill)[1]
+
+
+def _unpowered(row: FabricRow) -> tuple[str, str]:
+    """The sign of a power that leaves parts out."""
+    return ("≥ " if row.power_w is not None and not row.power_whole else ""), ""
+
+
+def dollar_columns(currency: str, row: str = "") -> Iterator[show.Column[Any]]:
+    """Prices whose name says dollars, for programs; nothing in another currency."""
+    if currency == DOLLAR:
+        for case in CASES:
+            yield show.column(f"cost_{case}_usd", f"{row}cost.{case}", shown="never")
+        yield show.column("cost_per_gpu_usd", f"{row}cost_per_gpu", shown="never")
+
+
+NOTHING = "Nothing is recommended: no fabric has a price for all that sets it apart."
+NAME: show.Column[FabricRow] = show.column("fabric", "name", mark=_unsold)
+COUNTS: tuple[show.Column[FabricRow], ...] = (
+    *show.columns("sold", "gear", "gear_in_server", shown="never"),
+    show.column("tiers", lambda row: len(row.fabric.tiers) if row.fabric else None, shown="wide"),
+    show.column("switches", "fabric.switches", mark=_uneven),
+    show.column("switches_lower_bound", "fabric.switches_lower_bound", shown="never"),
+    show.column("count_status", shown="never"),
+    *show.columns("spare_ports", "links=link_count", of="fabric", shown="wide"),
+    show.column("copper_ordered", ORDERED["copper_ordered"], shown="wide"),
+    show.column("copper_cables", "fabric.copper_cables", shown="never"),
+    show.column("modules", ORDERED["modules"]),
+    *show.columns("transceivers", "nic_ports", of="fabric", shown="never"),
+    *show.columns("ports_per_gpu", "gpu_bytes_per_s", of="fabric"),
+)
+PARTS = ("compute", "tensor_comm", "pipeline_comm", "data_comm", "bubble")
+HIDDEN_PARTS = ("memory", "expert_comm")
+LONG_PARTS = ("attention", "recompute")
+DEGREES = ("tensor", "context", "expert", "pipeline", "data")
+
+
+def plan_columns(
+    timed: SearchResult | None, row: str = "", *, interleaved: bool = True
+) -> list[show.Column[Any]]:
+    """Time, memory and best plan of the timed fabric that stands at a path of each row.
+
+    A plan that is the same on all GPUs, as that of the fabric that is ``timed`` first, shows the
+    part of its time in which they exchange, and its grid, if it has one.
+    """
+    exchange = timed.exchange if timed else None
+    shown: list[show.Column[Any]] = [
+        *_headline_columns(timed, row),
+        show.column("gpus_used", f"{row}best.plan.gpus", title="GPUs"),
+        show.column("memory_bytes", f"{row}best.memory_bytes"),
+    ]
+    if timed and timed.on_grid:
+        shown.append(show.column("grid", f"{row}best.plan.grid", data=False))
+    if exchange:
+        sent = time_column("exchange_s", f"{row}best.breakdown_s.{exchange}", timed)
+        return [*shown, sent, show.column("exchange_share", f"{row}best.shares.{exchange}")]
+    return [
+        *shown,
+        show.column("degrees", f"{row}best.plan.shape", data=False),
+        show.column("schedule", f"{row}best.plan.schedule", data=False),
+        show.column(
+            "interleave", f"{row}best.plan.interleave", shown="always" if interleaved else "never"
+        ),
+    ]
+
+
+def _headline_columns(timed: SearchResult | None, row: str) -> Iterator[show.Column[Any]]:
+    """Iteration time and utilisation, with error bars if they have them."""
+    if timed and timed.best.error:
+        best, mfu = (partial(show.value_at, path=f"{row}{name}") for name in ("best", "mfu"))
+        yield from barred_columns(best, mfu)
+    else:
+        yield time_column("iteration_time_s", f"{row}best.iteration_time_s", timed)
+        yield show.column("mfu", f"{row}mfu")
+
+
+def time_column(
+    name: str, path: str, timed: SearchResult | None, shown: show.Shown = "always"
+) -> show.Column[Any]:
+    """A column of times of an iteration; that of a model without layers may be very short."""
+    if timed and timed.exchange:
+        return show.column(name, path, shown=shown, form="si", digits=4)
+    return show.column(name, path, shown=shown)
+
+
+TRAINING: tuple[show.Column[FabricRow], ...] = (
+    *show.columns(*(f"breakdown_s.{part}" for part in HIDDEN_PARTS), of="best", shown="never"),
+    *show.columns(*DEGREES, "microbatch", "microbatches", of="best.plan", shown="never"),
+)
+NOTES: tuple[show.Column[FabricRow], ...] = (show.column("notes", lambda row: " ".join(row.notes)),)

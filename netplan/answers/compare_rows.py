@@ -1,0 +1,489 @@
+"""Rows of a comparison: a fabric with its counts, its bill, and how it trains or serves."""
+
+from collections.abc import Sequence
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from netplan.answers.bill_columns import ordered
+from netplan.answers.sites_bill import SitesBill
+from netplan.costing.fabric_bill import Bill, BillBooks
+from netplan.costing.hb_gear import domains_of
+from netplan.costing.lifetime import lifetime
+from netplan.costing.materials import BillItem
+from netplan.costing.pricing import NOTHING
+from netplan.costing.ranges import Range
+from netplan.decide.candidates import Candidate
+from netplan.decide.verdict import Verdict
+from netplan.performance.forwarding import Forwarding
+from netplan.performance.plan import PlanTime
+from netplan.performance.search import SearchResult
+from netplan.performance.spread import OverSites
+from netplan.records import asdict, replace
+from netplan.reports.sections import value_at, values_at
+from netplan.scenarios.reading import with_memory
+from netplan.setup.money.run_cost import RunCost, Terms, run_cost
+from netplan.setup.plan_notes import plan_notes
+from netplan.topologies.fabric import Fabric
+from netplan.topologies.specs import FabricSpec
+
+if TYPE_CHECKING:
+    from netplan.answers.budget_answer import Budget
+    from netplan.setup.money.step_cost import Stepped
+    from netplan.setup.money.token_cost import Served
+    from netplan.workloads.accelerators import Accelerator
+
+BASELINE = "rail-optimized"
+"""The any-to-any Clos of the paper, against which the JSON counts savings."""
+UNSERVED = "Not served: "
+"""With what a note begins that says why no plan serves on a fabric."""
+NO_STEP = "No step: "
+"""With what a note begins that says why no pool does its work on a fabric."""
+ANY_TO_ANY = (BASELINE, "fat-tree")
+"""Networks that join any GPU with any at its full rate."""
+PETA = 1e15
+DOLLAR = "USD"
+ORDERED = {
+    "modules": ordered("transceiver"),
+    "copper_ordered": ordered("copper_cable", "active_copper_cable"),
+}
+OF_LINKS = ("name", "links", "links_lower_bound", "medium", "width", "copper_links")
+
+
+class FabricRow(Struct, frozen=True):
+    """One fabric of a comparison; ``fabric`` is None where it cannot be built in this size."""
+
+    name: str
+    title: str
+    notes: tuple[str, ...]
+    fabric: Fabric | None = None
+    bill: Bill | None = None
+    cost_reduction: float | None = None
+    timed: SearchResult | None = None
+    built_with: tuple[str, ...] = ()
+    """Accelerators of the product, if they are others than those asked for."""
+
+    unsold: str = ""
+    """That nobody publishes it for the accelerator, in words; empty where somebody does."""
+
+    served: "Served | None" = None
+    """How it serves, where that is asked."""
+
+    stepped: "Stepped | None" = None
+    """How it does a step of post-training, where that is asked."""
+
+    memory: str = ""
+    """Expanded memory behind that of each GPU, ``none``, or empty where nobody asked."""
+
+    over: OverSites | None = None
+    """How its plan lies over several sites; None of one site."""
+
+    in_sites: SitesBill | None = None
+    """What the networks of several sites and of one larger one cost; None of one site."""
+
+    @property
+    def sold(self) -> bool:
+        """Whether makers sell it for these accelerators, as far as is known."""
+        return not (self.unsold or self.built_with)
+
+    @property
+    def media_given(self) -> str:
+        """What its file says of media that no hall confirms; empty without."""
+        return self.bill.media_given if self.bill else ""
+
+    @property
+    def label(self) -> str:
+        """The fabric, with the expanded memory that it is bought with."""
+        return with_memory(self.name, self.memory)
+
+    @property
+    def best(self) -> PlanTime | None:
+        """The fastest plan and its time; None where none was found or asked for."""
+        return self.timed.best if self.timed else None
+
+    @property
+    def cost(self) -> Range | None:
+        """Price of network and expanded memory; None where nothing of them has a price."""
+        return self.bill.cost if self.bill else None
+
+    @property
+    def memory_cost(self) -> Range | None:
+        """Price of the expanded memory; None where it has none."""
+        lacking = self.bill.quote.unpriced if self.bill else ()
+        known = self.bill is not None and all(line.part != "memory" for line in lacking)
+        return self.bill.memory if self.bill and known else None
+
+    @property
+    def power_w(self) -> float | None:
+        """Typical power of the network; None where nothing of it is known [W]."""
+        return self.bill.power_w if self.bill else None
+
+    @property
+    def cost_complete(self) -> bool:
+        """Whether the price covers all that sets the fabrics apart.
+
+        The first network port of each GPU is the same on every fabric and may be missing.
+        """
+        return self.bill is not None and self.bill.complete
+
+    @property
+    def cost_whole(self) -> bool:
+        """The same, and whether all that joins several sites has a price."""
+        haul = self.bill.haul if self.bill else None
+        return self.cost_complete and not (haul and haul.unpriced)
+
+    @property
+    def power_whole(self) -> bool:
+        """Whether the power of all that sets fabrics apart or joins sites is known."""
+        unknown = self.bill.draw.unknown if self.bill else ()
+        joining = any(line.category == "long-haul" for line in unknown)
+        return self.bill is None or not (self.bill.unpowered_apart or joining)
+
+    @property
+    def sites_words(self) -> str:
+        """How its plan lies over several sites, and what these cost; empty of one site."""
+        if self.in_sites is None:
+            return ""
+        plan = f" {self.over.words};" if self.over else ""
+        costs = self.in_sites.whole_words(lacking=False)
+        return f"In {self.in_sites.lit.sites} sites{plan} {self.label}: {costs}."
+
+    @property
+    def gear_in_server(self) -> bool:
+        """Whether the gear inside its HB domains comes with the servers, and costs nothing more."""
+        return self.bill is None or not self.bill.inside.bought
+
+    @property
+    def gear(self) -> float | None:
+        """Base price of the gear inside its HB domains; None in servers, and without a price."""
+        return self.gear_cost.base if self.gear_cost else None
+
+    @property
+    def gear_cost(self) -> Range | None:
+        """That price from low to high, in the price of the network only where that is asked."""
+        known = self.bill is not None and self.bill.geared and not self.gear_in_server
+        return self.bill.inside.quote.total if self.bill and known else None
+
+    @property
+    def gear_counted(self) -> bool:
+        """Whether the price of the network holds it."""
+        return self.bill is not None and self.bill.gear_counted
+
+    @property
+    def count_status(self) -> str | None:
+        """Whether its counts divide evenly."""
+        return ("exact" if self.fabric.exact else "wireable") if self.fabric else None
+
+    @property
+    def cost_per_gpu(self) -> float | None:
+        """Base price of the network for one GPU."""
+        return self.cost.base / self.fabric.sizing.gpus if self.cost and self.fabric else None
+
+    @property
+    def time_s(self) -> float:
+        """Iteration time; infinite without one [s]."""
+        return self.best.iteration_time_s if self.best else inf
+
+    @property
+    def mfu(self) -> float | None:
+        """Useful FLOPs over the peak of all GPUs bought, those that the plan leaves idle too."""
+        if self.best is None or self.fabric is None:
+            return None
+        return self.best.mfu * self.best.plan.placement.cluster / self.fabric.sizing.gpus
+
+    @property
+    def effective_flops_per_s(self) -> float | None:
+        """Useful FLOP/s of the whole training run: MFU times the peak of its GPUs [FLOP/s]."""
+        if self.best is None or self.timed is None:
+            return None
+        peak = self.timed.settings[0].training.flops_per_s
+        return self.best.mfu * self.best.plan.placement.cluster * peak
+
+    @property
+    def cost_per_effective_pflops(self) -> float | None:
+        """Base price of the network per useful 10^15 FLOP/s [currency / (PFLOP/s)]."""
+        useful = self.effective_flops_per_s
+        return self.cost.base / (useful / PETA) if self.cost and useful else None
+
+    def candidate(self, terms: Terms | None) -> Candidate:
+        """The row as the verdict sees it."""
+        bill = self.bill
+        return Candidate(
+            name=self.label,
+            price=self.cost.base if self.cost else 0.0,
+            complete=self.cost_complete,
+            time_s=self.time_s,
+            life=lifetime(bill.capital, bill.draw.typical_w, terms.running)
+            if bill and terms
+            else None,
+            gpu_bytes_per_s=self.fabric.gpu_bytes_per_s if self.fabric else 0.0,
+            lacking=self.bill is not None and bool(self.bill.unpriced_apart),
+            direct=self.fabric is not None and self.fabric.network == "direct",
+            built_with=self.built_with,
+            unsold=bool(self.unsold),
+            timed=self.best,
+            gear=bill.gear if bill and bill.gear_counted else 0.0,
+            geared=bill is None or bill.geared or not bill.gear_counted,
+            bill=bill,
+        )
+
+    def run(self, terms: Terms | None) -> RunCost | None:
+        """What a training run on it costs; None without a bill, a time, or terms."""
+        if self.bill is None or self.best is None or terms is None:
+            return None
+        return run_cost(self.bill, self.time_s, terms)
+
+    def _speed(self, currency: str) -> dict[str, Any]:
+        """How fast it trains, or serves, by which plan, in JSON."""
+        best = self.best
+        return {
+            **values_at(self, "best.iteration_time_s", "mfu", "effective_flops_per_s"),
+            **(best.known_bar if best else {}),
+            **values_at(best, "memory_bytes", "breakdown_s"),
+            "plan": best.plan.to_dict() if best else None,
+            "gpus_used": value_at(best, "plan.gpus"),
+            **(self.served.to_dict(currency) if self.served else {}),
+            **(self.stepped.to_dict() if self.stepped else {}),
+        }
+
+    def to_dict(self, currency: str = DOLLAR, terms: Terms | None = None) -> dict[str, Any]:
+        """The row as the command line prints it in JSON; dollars where that is the currency."""
+        fabric = self.fabric
+        price = asdict(self.cost) if self.cost else None
+        dollars = price if currency == DOLLAR else None
+        memory, run = self.memory_cost, self.run(terms) if self.memory else None
+        asked = {
+            "expanded_memory": self.memory,
+            "memory_cost": asdict(memory) if memory else None,
+            "training_run": run.to_dict() if run else None,
+        }
+        return {
+            "fabric": self.name,
+            "sold": self.sold,
+            **(asked if self.memory else {}),
+            "tiers": len(fabric.tiers) if fabric else None,
+            "switches": value_at(fabric, "switches"),
+            "links": value_at(fabric, "link_count"),
+            **values_at(fabric, "transceivers", "copper_cables", "nic_ports", "spare_ports"),
+            **{name: count(self) for name, count in ORDERED.items()},
+            **values_at(fabric, "ports_per_gpu", "gpu_bytes_per_s"),
+            "count_status": self.count_status,
+            "switches_lower_bound": value_at(fabric, "switches_lower_bound"),
+            "switch_tiers": [asdict(tier) for tier in fabric.tiers] if fabric else [],
+            "link_groups": [
+                values_at(group, *OF_LINKS) for group in value_at(fabric, "links") or ()
+            ],
+            "hb_size": value_at(fabric, "sizing.hb_size"),
+            "cost": {"currency": currency, **price} if price else None,
+            "cost_usd": dollars,
+            "cost_per_gpu": self.cost_per_gpu,
+            "cost_per_gpu_usd": self.cost_per_gpu if dollars else None,
+            "cost_per_effective_pflops": self.cost_per_effective_pflops,
+            "cost_per_effective_pflops_usd": self.cost_per_effective_pflops if dollars else None,
+            **values_at(self, "cost_complete", "gear", "gear_in_server", "gear_counted"),
+            "unpriced": [line.title for line in self.bill.quote.unpriced] if self.bill else [],
+            "gear_cost": asdict(self.gear_cost) if self.gear_cost else None,
+            "gear_power_w": asdict(self.bill.inside.power) if self.bill else None,
+            **values_at(self, "cost_reduction", "power_w"),
+            "power_complete": bool(self.bill and self.bill.power_complete),
+            **self._speed(currency),
+            # Without the time of the search, which differs from run to run.
+            "space": values_at(self.timed, "enumerated", "feasible") if self.timed else None,
+            "levels": [level.to_dict() for level in fabric.levels] if fabric else [],
+            **({"over_sites": self.over.to_dict()} if self.over else {}),
+            **({"in_sites": self.in_sites.to_dict()} if self.in_sites else {}),
+            "notes": list(self.notes),
+        }
+
+
+def network_price(bill: Bill) -> Range:
+    """Price of a network without the gear inside its HB domains, of the parts that have one."""
+    items = (item for item in bill.quote.items if item.line.part != "hb_gear")
+    return sum((item.total for item in items), start=NOTHING)
+
+
+def priced_row(spec: FabricSpec, bill: Bill, books: BillBooks) -> FabricRow:
+    """Row of a fabric with its bill, but no time yet."""
+    notes = (*bill.fabric.notes, *bill.notes, *_priced_notes(bill, books))
+    return FabricRow(spec.name, spec.title, notes, bill.fabric, bill)
+
+
+def timed_row(row: FabricRow, result: SearchResult | str | None) -> FabricRow:
+    """The row with its best plan, or with a note why there is none."""
+    timed = result if isinstance(result, SearchResult) else None
+    return replace(row, timed=timed, notes=(*row.notes, *_timing_notes(row, result)))
+
+
+def _priced_notes(bill: Bill, books: BillBooks) -> list[str]:
+    """What the books lack. One network port a GPU is the same on every fabric: not said here."""
+    lacking = () if bill.gear_left else bill.unpriced_apart
+    notes = [
+        f"No {what} in {book} for {_parts(lines)}."
+        for what, lines, book in (
+            ("price", lacking, books.prices.name),
+            ("power", bill.unpowered_apart, books.power.name),
+        )
+        if lines
+    ]
+    if bill.gear_left:
+        size = max(size for size, _ in domains_of(bill.fabric))
+        notes.append(
+            f"It brings HB domains of {size:,}, whose gear is not in its price: --with hb-gear."
+        )
+    if bill.fabric.sizing.domains == 1 and bill.complete and not bill.capital.base:
+        notes.append(
+            "All GPUs lie in one HB domain: there is no network between domains to pay for."
+        )
+    return notes
+
+
+def _parts(lines: Sequence[BillItem]) -> str:
+    """Parts with their numbers, cables of all lengths together."""
+    counts: dict[str, int] = {}
+    for line in lines:
+        units = line.quantity * line.price_units
+        counts[line.priced_as] = counts.get(line.priced_as, 0) + units
+    return ", ".join(f"{count:,} {part}" for part, count in counts.items())
+
+
+def _timing_notes(row: FabricRow, result: SearchResult | str | None) -> list[str]:
+    if isinstance(result, str):
+        first = result.split(maxsplit=1)[0]
+        # The name of a model stays as it is.
+        return [result[:1].upper() + result[1:] if first.isalpha() else result]
+    if result is None or row.fabric is None:
+        return []
+    return list(plan_notes(result, row.fabric.sizing.gpus))
+
+
+class About(Struct, frozen=True):
+    """What is compared, as people call it.
+
+    Parameters
+    ----------
+    accelerator, model
+        Short names.
+    sold_as
+        Where the same chip is sold otherwise, in what and by which name of an accelerator.
+    batch, sequence_length
+        Sequences of an iteration, and tokens of each; 0 where the model has none [1].
+    precision
+        Numbers of the layers' products; empty where the iteration model does not tell.
+    dated
+        The iteration model, with its date where it was fitted to runs.
+    """
+
+    accelerator: str = ""
+    model: str = ""
+    sold_as: str = ""
+    batch: int = 0
+    sequence_length: int = 0
+    precision: str = ""
+    dated: str = ""
+
+
+class DomainRow(Struct, frozen=True):
+    """A rail-only network with HB domains of one size: counted and priced, not timed.
+
+    Parameters
+    ----------
+    hb_size
+        GPUs of a domain [1].
+    cost
+        Price of the network, without the gear inside its domains; None where parts lack one.
+    saved
+        Share of the cheapest any-to-any Clos that it saves [1].
+    gear
+        Price of the gear inside the domains, of what has one.
+    gear_known
+        Whether all of that has a price.
+    in_server
+        Whether such domains come inside servers, at no price of their own.
+    """
+
+    hb_size: int
+    cost: Range | None
+    saved: float | None
+    gear: Range
+    gear_known: bool
+    in_server: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as JSON."""
+        known = self.gear_known and not self.in_server
+        return {
+            "hb_size": self.hb_size,
+            "cost": self.cost.base if self.cost else None,
+            "cost_reduction": self.saved,
+            "gear": self.gear.base if known else None,
+            "gear_cost": asdict(self.gear) if known else None,
+            "gear_in_server": self.in_server,
+        }
+
+
+class Paper(Struct, frozen=True):
+    """Rail-only as the paper counts: in words, its price, what it saves, and the question."""
+
+    words: str
+    cost: Range
+    saved: float
+    command: str
+
+
+class Compared(Struct, frozen=True):
+    """What the screen shows: a comparison's inputs, rows and verdict, and what belongs to them."""
+
+    inputs: dict[str, Any]
+    about: About
+    rows: tuple[FabricRow, ...]
+    currency: str
+    verdict: Verdict | None
+    left_out: tuple[str, ...]
+    domains: tuple[DomainRow, ...]
+    paper: Paper | None
+    cliff: str = ""
+    hall: str = ""
+    forwarding: Forwarding | None = None
+    budget: "Budget | None" = None
+    specs: dict[str, FabricSpec] = {}
+    terms: Terms | None = None
+    chip: "Accelerator | None" = None
+
+    @property
+    def leading(self) -> FabricRow | None:
+        """The row of the fabric to order, or else the first that can be built."""
+        return self.chosen or next((row for row in self.rows if row.bill), None)
+
+    @property
+    def chosen(self) -> FabricRow | None:
+        """The row of the fabric to order; None where there is none alone."""
+        name = self.verdict.fabric if self.verdict else None
+        return next((row for row in self.rows if row.label == name), None)
+
+    @property
+    def baseline(self) -> FabricRow | None:
+        """The any-to-any Clos, if it is compared and can be built."""
+        return next((row for row in self.rows if row.name == BASELINE and row.bill), None)
+
+    @property
+    def against(self) -> FabricRow | None:
+        """The row that the screen counts savings against: the runner-up, as the verdict does."""
+        name = self.verdict.decision.runner_up if self.verdict else None
+        second = next((row for row in self.rows if row.label == name and row.cost), None)
+        return second or self.baseline
+
+    @property
+    def serves(self) -> bool:
+        """Whether the fabrics serve."""
+        return self.inputs.get("workload") == "serving"
+
+    @property
+    def reinforces(self) -> bool:
+        """Whether steps of post-training are timed on them."""
+        return self.inputs.get("workload") == "post-training" and bool(self.inputs["timing"])
+
+    @property
+    def by_unit(self) -> bool:
+        """Whether the verdict is by the price of tokens, or of a step."""
+        return self.serves or self.reinforces

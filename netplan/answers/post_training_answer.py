@@ -1,0 +1,181 @@
+"""What ``netplan search`` answers about post-training: a step, its pools, what waits for what."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from netplan.answers.screen_titles import screen_heading
+from netplan.performance.posttraining.pools import Split
+from netplan.performance.posttraining.step import Phase
+from netplan.performance.posttraining.timeline import timeline
+from netplan.records import replace
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.screen import Screen, more_of
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+)
+from netplan.setup.money.step_cost import StepPrice
+from netplan.setup.post_training_step import PostTrained
+from netplan.setup.post_training_words import (
+    basis_words,
+    idle_words,
+    job_words,
+    kept_words,
+    least,
+    length_words,
+    pace_words,
+    pool_words,
+    schedules_words,
+    split_words,
+    sync_words,
+)
+from netplan.setup.schedules_beside import ScheduledStep, SchedulesBeside
+
+
+class PhaseRow(NamedTuple):
+    """A phase, and its share of the step."""
+
+    phase: Phase
+    share: float
+
+
+class Reached(NamedTuple):
+    """Seconds of a synchronisation by published software."""
+
+    name: str
+    low_s: float
+    base_s: float
+    high_s: float
+
+
+PHASES: tuple[Column[PhaseRow], ...] = (
+    column("step_phase", "phase.name"),
+    column("pool_role", "phase.pool"),
+    column("phase_s", "phase.s"),
+    column("starts_s", "phase.starts_s"),
+    column("step_share", "share"),
+)
+POOLS: tuple[Column[Any], ...] = (
+    column("pool_role", lambda row: row["role"]),
+    column("pool_gpus", lambda row: row["gpus"]),
+    column("accelerator", lambda row: row["accelerator"]),
+    column("pool_plan", lambda row: row["plan"]),
+    column("busy_share", lambda row: row["busy_share"]),
+    column("idle_s", lambda row: row["idle_s"], meaning="Time of a step without work"),
+)
+SPLITS: tuple[Column[Split], ...] = tuple(columns("rollout_gpus", "train_gpus", "step_s"))
+SCHEDULES: tuple[Column[ScheduledStep], ...] = (
+    column("schedule_mode", "mode"),
+    *columns("staleness", "step_s"),
+    column("speed_up", "times"),
+)
+REACHED: tuple[Column[Reached], ...] = (
+    column("sync_way", "name"),
+    *columns("sync_low_s=low_s", "sync_base_s=base_s", "sync_high_s=high_s"),
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PostTrainingAnswer(Answer):
+    """The answer of :func:`netplan.search` about post-training: a step on one fabric.
+
+    ``trained`` is the step, ``price`` what it costs, ``schedules`` how else its pools may take
+    turns.
+    """
+
+    inputs: dict[str, Any]
+    trained: PostTrained
+    price: StepPrice
+    schedules: SchedulesBeside
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Exactly the JSON of ``netplan search --format json``."""
+        trained = self.trained
+        sync = trained.sync
+        return answer_dict(
+            self.inputs,
+            **trained.to_dict(),
+            **self.price.to_dict(),
+            schedules=[row._asdict() for row in self.schedules.steps],
+            fastest_schedule=self.schedules.verdict,
+            sync_reaches_s={name: list(ends) for name, ends in sync.reaches_s.items()}
+            if sync
+            else {},
+            trainer=trained.trainer.timed.to_dict(1) if trained.trainer else None,
+            rollout=trained.rollout_dict(),
+            notes=[*trained.notes, *self.notes],
+        )
+
+    def summary(self) -> Iterator[Section]:
+        """What a step takes at least and what binds, its phases, weights on their way, pools."""
+        yield from Screen(
+            screen_heading(self.inputs, self._heading()),
+            tuple(self._verdict()),
+            replace(self._phases(), title=""),
+            tuple(self._remarks()),
+            more_of("pools, splits, software", "--measured run.yaml"),
+        ).sections()
+
+    def in_a_line(self) -> str:
+        """What a step takes at least."""
+        return f"{least(self.trained)} a step, bound by {self.trained.step.bottleneck}"
+
+    def sections(self) -> Iterator[Section]:
+        """Heading, verdict, the timeline, phases, pools, splits, software, notes."""
+        trained = self.trained
+        yield self._heading()
+        for sentence in self._verdict():
+            yield Paragraph(sentence, "strong")
+        yield timeline([*trained.step.timeline()], trained.pools, trained.step.seconds)
+        yield self._phases()
+        rows = [trained.step.of_pool(pool) for pool in trained.pools]
+        yield Table("pools", POOLS, rows, "Pools")
+        if self.schedules.steps:
+            yield Table("schedules", SCHEDULES, self.schedules.steps, "Schedules of these pools")
+        if trained.split:
+            yield Table("split", SPLITS, trained.split, "Splits that were tried, the best first")
+        if trained.sync and trained.sync.reaches_s:
+            reached = [Reached(name, *ends) for name, ends in trained.sync.reaches_s.items()]
+            yield Table("sync", REACHED, reached, "The same weights by published software")
+        yield Notes.of([("", (*self._remarks(), *trained.notes, *self.notes))])
+
+    def _heading(self) -> Heading:
+        """What a step does, on which GPUs."""
+        trained = self.trained
+        domain = f"HB domains of {self.inputs['hb_size']:,}, {self.inputs['fabric']}"
+        title = job_words(trained)
+        return Heading(title, (f"{pool_words(trained)}; {domain}", length_words(trained)))
+
+    def _verdict(self) -> Iterator[str]:
+        """What a step takes at least, what binds, and what that is worth."""
+        trained = self.trained
+        yield (
+            f"A step takes {least(trained)}, set by {pace_words(trained.step)}."
+            f" {basis_words(trained)}"
+        )
+
+    def _phases(self) -> Table[PhaseRow]:
+        """Phases of a step."""
+        step = self.trained.step
+        rows = [PhaseRow(phase, phase.s / step.seconds) for phase in step.timeline()]
+        return Table("phases", PHASES, rows, "Phases")
+
+    def _remarks(self) -> Iterator[str]:
+        """What is most worth knowing beside."""
+        trained = self.trained
+        plans = "; ".join(f"{pool.role} {pool.plan}" for pool in trained.pools if pool.plan)
+        yield f"Plans: {plans}."
+        yield from split_words(trained)
+        if trained.sync:
+            yield sync_words(trained.sync)
+        yield from kept_words(trained)
+        yield from filter(None, (idle_words(trained), self.price.words))
+        yield from schedules_words(self.schedules)

@@ -1,0 +1,100 @@
+"""What the best plan of a served model costs: the row of its fabric that a comparison has.
+
+The bill is that of ``netplan compare --workload serving``: network, cards as they are bought, the
+gear of HB domains if it is asked for; GPUs are paid by the hour.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from netplan.answers.compare_rows import FabricRow, priced_row
+from netplan.costing.fabric_bill import make_bill
+from netplan.costing.materials import Compute
+from netplan.costing.switches import SWITCHES, require_switch
+from netplan.errors import NetplanError, not_built
+from netplan.records import replace
+from netplan.scenarios.bill_books import read_books
+from netplan.scenarios.reading import CatalogReader, sized
+from netplan.setup.money.run_cost import rates_of
+from netplan.setup.money.token_cost import COST_PARTS, Served
+from netplan.setup.question import Question
+from netplan.setup.served_plan import ServedPlan
+from netplan.units import si
+from netplan.workloads.accelerators import ACCELERATORS
+
+PRICED = ("cost", "cost_per_gpu", "cost_complete", "power_w", "power_complete")
+"""Fields of a comparison's row that an answer about serving has, too."""
+
+
+class ServedPrice(Struct, frozen=True):
+    """The row of a fabric with its bill and what tokens cost; or why there is none."""
+
+    currency: str = ""
+    row: FabricRow | None = None
+    why: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields of the row, under its names; all None where there is no bill."""
+        names = (*PRICED, *COST_PARTS, "tokens_cost_complete")
+        if self.row is None:
+            return dict.fromkeys(names)
+        fields = self.row.to_dict(self.currency)
+        return {name: fields[name] for name in names}
+
+    @property
+    def words(self) -> str:
+        """What a million tokens cost, and the network's price and power, in one sentence."""
+        row = self.row
+        if row is None or row.bill is None:
+            return f"No price: {self.why}."
+        least = "" if row.cost_complete else "≥ "
+        draws = "" if row.power_w is None else f", {si(row.power_w, 'W')}"
+        network = f"{least}{row.bill.capital.base:,.0f} {self.currency}{draws}"
+        cost = row.served.cost if row.served else None
+        if row.served is None or cost is None:
+            return f"No price of a GPU hour is known; the network: {network}."
+        plan, price = row.served.plan, cost.total.base
+        ends = [price * plan.tokens_per_s / plan.tokens_per_s_high]
+        ends += [price * plan.tokens_per_s / plan.tokens_per_s_low]
+        by_bar = "" if ends[0] == ends[1] else f" ({ends[0]:,.2g} to {ends[1]:,.2g} by their bar)"
+        return (
+            f"A million tokens of answers cost {'' if cost.complete else '≥ '}{price:,.3g}"
+            f" {self.currency}{by_bar}, {cost.network.base:,.3g} for the network ({network})."
+        )
+
+
+def served_price(asked: Question[Any], reader: CatalogReader, plan: ServedPlan) -> ServedPrice:
+    """The price of a plan on the fabric that is asked about.
+
+    Parameters
+    ----------
+    asked
+        The question.
+    reader
+        Of the catalogs, with the values that are replaced in them.
+    plan
+        The best plan.
+
+    Returns
+    -------
+    ServedPrice
+        As ``netplan compare --workload serving`` has it for these inputs; without a row where the
+        network cannot be built or paid for.
+    """
+    cluster = asked.cluster
+    chip = reader.load(ACCELERATORS, cluster.accelerator)
+    (spec,) = reader.fabrics((cluster.fabric,), cluster)
+    books = replace(
+        read_books(cluster, asked.books, reader), switch=reader.named(SWITCHES, cluster.switch)
+    )
+    currency = books.prices.currency
+    try:
+        sizing = sized(cluster, chip)
+        require_switch(books.switch, [spec], sizing, reader.roots)
+        bill = make_bill(spec, sizing, replace(books, compute=Compute()))
+    except NetplanError as error:
+        return ServedPrice(currency, why=not_built(spec.name, error).rstrip("."))
+    terms = rates_of(asked, "price", reader, 1, books.prices, currency)
+    row = replace(priced_row(spec, bill, books), served=Served.of(plan, bill, terms))
+    return ServedPrice(currency, row)

@@ -1,1 +1,0 @@
-"""What several questions set up alike: the network, the run, its placement, the workload."""

@@ -1,0 +1,1 @@
+"""What `netplan simulate` joins: its inputs, jobs side by side, tiles, steps of post-training."""

@@ -1,0 +1,169 @@
+"""Inputs of `netplan simulate`, and what each of its ways of asking makes of them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, get_args
+
+from netplan.answers.congestion_answer import Design
+from netplan.answers.simulate_answer import SimulateAnswer
+from netplan.arrays import AnyInts
+from netplan.faults.damage.degraded_links import routing_of_left, slow_parts, ways_round
+from netplan.questions.simulating.contention import MOST_CONNECTIONS, Told, design_of
+from netplan.records import replace
+from netplan.setup.footprint import Footprint, footprint_of
+from netplan.setup.own_domains import graph_of_run
+from netplan.setup.own_inputs import default_field, list_field, option_field
+from netplan.setup.question import NETWORK, RUNS, SPAN, WEIGHED, Question
+from netplan.setup.runs import PATTERN, PLACED
+from netplan.setup.schedules import asked_schedule
+from netplan.simulation.congestion import Contention
+from netplan.simulation.ranks import Groups
+from netplan.simulation.simulate import Conditions
+from netplan.simulation.tasks import LinkSharing, SimulatedSchedule
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.graph import FabricGraph
+from netplan.topologies.specs import FabricSpec
+from netplan.traffic.patterns import Pattern
+from netplan.traffic.routing import ROUTINGS, SYNONYMS, Routing
+
+if TYPE_CHECKING:
+    pass
+
+PUBLISHED = "palm"
+"""Iteration model of the published mode."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationQuestion(Question[SimulateAnswer]):
+    """Inputs of a simulated iteration."""
+
+    reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED | SPAN | {"graph"}
+    reads_from: ClassVar[frozenset[str]] = WEIGHED
+
+    algorithm: Pattern = default_field(PATTERN, "choice", choices=get_args(Pattern))
+    placement: str | None = option_field(
+        "line, snake, map or file.", metavar="MAP", otherwise="in order, by tiles"
+    )
+    groups: Groups = option_field(
+        "Tensor groups side by side, or strided.",
+        "choice",
+        choices=get_args(Groups),
+        default="near",
+    )
+    routing: Routing = default_field(
+        "Ways of messages; spray is packet spraying.", "choice", choices=ROUTINGS, synonyms=SYNONYMS
+    )
+    seed: int = option_field(
+        "Seed of routing, parts that fail, jitter.", "whole", default=0, high=2**64
+    )
+    sharing: LinkSharing = option_field(
+        "Links taken in turn, or shared max-min.",
+        "choice",
+        choices=get_args(LinkSharing),
+        default="booked",
+        quiet=True,
+    )
+    connections: int = option_field(
+        "Queue pairs of GPUs (fluid, hashed).",
+        "whole",
+        default=1,
+        low=1,
+        high=MOST_CONNECTIONS,
+        quiet=True,
+    )
+    check_classes: bool = option_field(
+        "Compare like links exactly (fluid).", "flag", default=False, quiet=True
+    )
+    contention: bool = option_field(
+        "Nothing waits for a link.", "flag", default=True, flag="--no-contention"
+    )
+    full: bool = option_field("Simulate microbatches that repeat, too.", "flag", default=False)
+    inference: bool = option_field("Forward passes alone.", "flag", default=False)
+    slow: tuple[str, ...] = list_field(
+        "Share of its rate left: leaf-spine=0.5, gpu-5=0.5.", flag="--slow", metavar="PART=SHARE"
+    )
+    jitter: float = option_field(
+        "Spread of computing times, as 0.02.", "real", default=0.0, quiet=True
+    )
+    fail: tuple[str, ...] = list_field(
+        "Fails, routes go round it: links=10, @FILE.", metavar="PART"
+    )
+    jobs: str | Path | None = option_field("Several jobs on the fabric, of this YAML file.", "path")
+    hot: int = default_field("Busiest links to name.", "whole", low=0)
+
+    @cached_property
+    def footprint(self) -> Footprint | None:
+        """What it takes of the machine."""
+        return footprint_of(self, [self.cluster.fabric])
+
+    def __post_init__(self) -> None:
+        """Take what the mode and the schedule need where nothing else is asked for."""
+        super().__post_init__()
+        if self.trains:
+            if self.training.mode == "published-code" and "iteration_model" not in self.given:
+                self._otherwise(iteration_model=PUBLISHED)
+            if "mode" in self.given and self.training.iteration_model == PUBLISHED:
+                self._with_own_batch()
+            if self.training.iteration_model == PUBLISHED and self.training.recompute is None:
+                self._otherwise(recompute="full")
+            asked_schedule(self)
+        if self.inference:
+            self.refuse({"optimizer"}, "--inference, which updates nothing")
+
+    @property
+    def simulated(self) -> SimulatedSchedule | None:
+        """The schedule that is asked for, if any."""
+        return asked_schedule(self)
+
+    def _with_own_batch(self) -> None:
+        """The model's own batch where none is asked for: a share a GPU is no rule of the paper."""
+        if "batch" not in self.given:
+            training = replace(self.training, batch=None)
+            object.__setattr__(self, "scenario", self.scenario.changed(workload=training))
+
+    def _otherwise(self, **values: str) -> None:
+        """Another default than that of other questions."""
+        object.__setattr__(self, "scenario", self.scenario.replace(**values))
+
+    def inputs(self, **resolved: object) -> dict[str, object]:
+        """The inputs as the answer shows them; files by their names."""
+        files = {"graph": self.cluster.graph, "jobs": self.jobs}
+        named = {name: str(path) for name, path in files.items() if path is not None}
+        return super().inputs(**named, **resolved)
+
+    def conditions(self, graph: FabricGraph, used: AnyInts) -> Conditions:
+        """How anything is simulated on some GPUs of a graph."""
+        rates, shares = slow_parts(self.slow, graph, used)
+        return Conditions(
+            algorithm=self.algorithm,
+            schedule=self.simulated,
+            routing=routing_of_left(self.routing, graph) if self.fail else self.routing,
+            seed=self.seed,  # of jitter, and of the parts that fail or hashed paths: never of both
+            sharing=self.sharing,
+            connections=self.connections,
+            contention=self.contention,
+            rates=rates,
+            shares=shares,
+            jitter=self.jitter,
+            routes=ways_round(self.fail, graph, used, seed=self.seed, routing=self.routing),
+            trains=not self.inference,
+            full=self.full,
+            spans=True,
+            hot=self.hot,
+        )
+
+    def design(self, shared: Contention, graph: FabricGraph, conditions: Conditions) -> Design:
+        """What contention makes of the time, as of one design of `netplan congestion`."""
+        return design_of(
+            [shared],
+            graph,
+            conditions.rates,
+            routing=self.routing,
+            connections=self.connections,
+            asked=Told(hot=self.hot),
+        )
+
+    def graph_of(self, spec: FabricSpec, sizing: Sizing) -> tuple[FabricGraph, tuple[str, ...]]:
+        """The fabric's own graph, or that of a file, and what was added to it."""
+        return graph_of_run(self, spec, sizing)

@@ -1,0 +1,311 @@
+"""A step of post-training from one event to the next: what is drawn, sent and run for it.
+
+=========  =====================================================================================
+rollouts   batches whose lengths are drawn (`netplan.simulation.drawn_rollouts`)
+weights    sent over the links of the fabric, all at once (`netplan.simulation.sent_matrix`)
+steps      follow each other, with what waits for what (`netplan.simulation.posttraining_steps`)
+beside     one round of the servers and one iteration of the trainer, on links of their own pools
+=========  =====================================================================================
+
+Scoring and training take what their closed forms say; the simulated round and iteration show how
+far links change these.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from netplan.answers.simulated_step_answer import HotLink, SentWeights, SimulatedStep, rollout_scale
+from netplan.arrays import Floats, Ints
+from netplan.errors import InputError
+from netplan.faults.damage.degraded_links import slow_parts
+from netplan.performance.posttraining.placed_weights import by_dimensions
+from netplan.performance.posttraining.schedules import WARM
+from netplan.performance.posttraining.servers import round_table
+from netplan.performance.posttraining.step import Role, Step
+from netplan.performance.posttraining.synchronisation import anchored_bytes
+from netplan.performance.serving.outcomes import aggregated
+from netplan.questions.congestion import port_rate
+from netplan.questions.simulating.contention import rates_of, round_on
+from netplan.questions.simulating.inputs import SimulationQuestion
+from netplan.records import replace
+from netplan.scenarios.reading import CatalogReader, sized
+from netplan.setup.post_training import ServerPool, Trainer
+from netplan.setup.post_training_links import (
+    SAME,
+    PoolPlaces,
+    SyncWay,
+    network_sizing,
+    one_kind,
+    pool_places,
+    resharded_matrix,
+    server_placement,
+    sync_matrix,
+    sync_scheme,
+)
+from netplan.setup.post_training_step import PostTrained, Sync, post_train
+from netplan.setup.schedules import schedule_of
+from netplan.setup.served_run import ServedRun
+from netplan.simulation.congestion import Contention, FabricLinks
+from netplan.simulation.drawn_rollouts import DRAWS, DrawnRollouts, draw_rollouts
+from netplan.simulation.outcome import SimulationOutcome
+from netplan.simulation.posttraining_steps import simulate_steps
+from netplan.simulation.sent_matrix import MOST_FLOWS, book_matrix, flows_of, share_matrix
+from netplan.simulation.simulate import Conditions, simulate_training
+from netplan.topologies.build import build_fabric
+from netplan.topologies.expand import expand
+from netplan.topologies.graph import FabricGraph
+from netplan.traffic.flow_paths import PathRouter, Way
+from netplan.traffic.matrix import TrafficMatrix, combine
+from netplan.traffic.statistics import crossing_bytes
+
+NOT_OF_STEPS = frozenset(
+    {"jobs", "inference", "placement", "groups", "full", "jitter", "fail", "contention", "graph"}
+)
+"""Inputs that mean nothing for steps: of single iterations, or of parts that fail."""
+MEASURED_STEPS = 40
+"""Steps behind those that warm up, at least [1]."""
+
+
+def simulate_step(asked: SimulationQuestion, reader: CatalogReader) -> SimulatedStep:
+    """Draw batches, send weights, and let steps follow each other.
+
+    Parameters
+    ----------
+    asked
+        The question.
+    reader
+        Reads its files.
+
+    Raises
+    ------
+    NetplanError
+        If inputs contradict each other, or a pool has no plan that fits.
+    """
+    trained = post_train(asked, reader, asked.cluster.fabric)
+    run, step = trained.run, trained.step
+    graph = expand(*network_sizing(run))
+    places = pool_places(run, trained.trainer, trained.servers, graph.hb_size)
+    rates, shares = slow_parts(asked.slow, graph, np.arange(graph.gpus))
+    sent, notes = _sent(asked, trained, (graph, rates), places)
+    paces = None
+    if shares is not None:
+        step = _slowed_trainer(step, trained.trainer, float(shares[places.trainer].min(initial=1)))
+        paces = _paces(trained.servers, shares[places.rollout])
+    if sent is not None and trained.sync is not None:
+        step = replace(step, sync_s=max(trained.sync.seconds, sent.wire_s))
+    drawn = _drawn(asked, trained, paces)
+    scale = rollout_scale(trained)
+    if drawn is None:
+        steps = np.full((WARM + MEASURED_STEPS, 1), step.rolled_s)
+    else:
+        steps = scale * drawn.seconds[drawn.batch]
+    streams = drawn is not None and step.mode == "async"
+    phases, work = step.phases, step.work
+    runs = simulate_steps(
+        steps,
+        float(phases.trainer),
+        float(phases.shown_sync),
+        staleness=work.staleness if step.mode != "sync" else 0.0,
+        stream_s=scale * drawn.stream_s[drawn.batch] if drawn and streams else None,
+    )
+    conditions = Conditions(
+        algorithm=asked.algorithm,
+        routing=asked.routing,
+        seed=asked.seed,
+        sharing=asked.sharing,
+        connections=asked.connections,
+        hot=asked.hot,
+    )
+    return SimulatedStep(
+        trained=trained,
+        step=step,
+        drawn=drawn,
+        runs=runs,
+        sent=sent,
+        round=_round(trained, conditions) if trained.servers else None,
+        iteration=_iteration(trained.trainer, conditions) if trained.trainer else None,
+        slow=_slow(shares, places, colocated=run.job.colocated),
+        notes=tuple(notes),
+    )
+
+
+def _drawn(
+    asked: SimulationQuestion, trained: PostTrained, paces: Floats | None
+) -> DrawnRollouts | None:
+    """Batches of all steps, so many that waves of versions end with the last step."""
+    pool, work = trained.servers, trained.run.work
+    if pool is None:
+        return None
+    servers, table_s = pool.rolled.servers, None
+    if servers.bent_s:
+        held = -(-work.started // servers.replicas)
+        table_s = round_table(pool.case, pool.rolled.plans, held)
+    waves = 1 + int(np.ceil(work.staleness))
+    steps = -(-MEASURED_STEPS // waves) * waves if waves <= MEASURED_STEPS else MEASURED_STEPS
+    return draw_rollouts(
+        work, servers, seed=asked.seed, table_s=table_s, paces=paces, runs=(WARM + steps, DRAWS)
+    )
+
+
+def _slow(shares: Floats | None, places: PoolPlaces, *, colocated: bool) -> dict[Role, int]:
+    """Slow GPUs of each pool [1]."""
+    if shares is None:
+        return {}
+    pools: dict[Role, Ints] = {"rollout": places.rollout, "trainer": places.trainer}
+    if colocated:
+        pools = {"all": places.trainer}
+    counts = {role: int((shares[gpus] < 1).sum()) for role, gpus in pools.items()}
+    return {role: count for role, count in counts.items() if count}
+
+
+def _slowed_trainer(step: Step, trainer: Trainer | None, share: float) -> Step:
+    """The step where one GPU of the trainer has a share of its rate: all others wait for it."""
+    if trainer is None or share >= 1:
+        return step
+    timed = trainer.timed
+    longer = timed.beside_slow_gpu_s(share) / timed.iteration_time_s
+    return replace(step, score_s=longer * step.score_s, train_s=longer * step.train_s)
+
+
+def _paces(servers: ServerPool | None, shares: Floats) -> Floats | None:
+    """Rounds of each replica over those of one without a slow GPU, at most: 1 / share [1]."""
+    if servers is None or shares.min() >= 1:
+        return None
+    axes = ("data", "expert"), ("pipeline", "context", "tensor")
+    homes = by_dimensions(server_placement(servers), *axes)  # copies of attention, GPUs of each
+    return np.asarray(1 / shares[homes].min(axis=1))
+
+
+Sent = tuple[SentWeights | None, list[str]]
+
+
+def _sent(
+    asked: SimulationQuestion,
+    trained: PostTrained,
+    links: tuple[FabricGraph, Floats | None],
+    places: PoolPlaces,
+) -> Sent:
+    """Weights on the links of the whole cluster; None where these say nothing of their time."""
+    sync, run = trained.sync, trained.run
+    if sync is None or trained.trainer is None or trained.servers is None:
+        return None, []
+    if not sync.sent.total:
+        return None, ["No weights are sent: servers have the shards of the trainer."]
+    if sync.over == "storage":
+        return None, ["Weights go through storage, by its rates: none is sent over links."]
+    if not one_kind(run):
+        return None, ["Pools are of two kinds of GPU: weights take their least time, on no links."]
+    graph, rates = links
+    way: Way = "hashed" if asked.routing == "hashed" else "split"
+    sizing = network_sizing(run)[1]
+    fabric = FabricLinks(
+        PathRouter(graph, "ecmp" if asked.routing == "hashed" else asked.routing),
+        rates_of(graph, rates),
+        way,
+        asked.connections if way == "hashed" else 1,
+        (sizing.hb_latency_s, sizing.network_latency_s),
+        port_rate(graph),
+    )
+    notes: list[str] = []
+
+    def send(matrix: TrafficMatrix) -> Contention:
+        """On links that are booked or shared."""
+        if asked.sharing == "fluid" or way == "hashed":
+            if flows_of(matrix) <= MOST_FLOWS:
+                return share_matrix(fabric, matrix, seed=asked.seed, check=asked.check_classes)
+            notes.append("Weights are too many flows to share links: the busiest one is told.")
+        return book_matrix(fabric, matrix)
+
+    domain = graph.hb_size
+    matrix = _matrix(trained, sync, places, domain)
+    crossing = crossing_bytes(matrix, domain)
+    if run.job.colocated and abs(crossing - sync.sent.network) > SAME * sync.sent.total:
+        return None, ["Which GPUs hand weights on is not known: these take their least time."]
+    contention = send(matrix)
+    wire_s, alone_s = contention.time_s, contention.alone_s
+    if sync.kind == "delta":  # whole copies between deltas
+        whole = _matrix(trained, replace(sync, kind="sharded", changed=1.0), places, domain)
+        between, anchor = send(whole), run.job.anchor
+        wire_s = anchored_bytes(wire_s, between.time_s, anchor)
+        alone_s = anchored_bytes(alone_s, between.alone_s, anchor)
+    only = matrix.of_kind("sync")
+    return SentWeights(
+        wire_s=wire_s,
+        alone_s=alone_s,
+        total_bytes=only.total_bytes,
+        network_bytes=crossing_bytes(only, domain),
+        flows=flows_of(matrix),
+        hot=_hot(graph, fabric.capacity, contention, asked.hot),
+    ), notes
+
+
+def _hot(
+    graph: FabricGraph, capacity: Floats, contention: Contention, most: int
+) -> tuple[HotLink, ...]:
+    """The busiest links of a transfer."""
+    busy_s = contention.carried_bytes / capacity
+    order = np.argsort(-busy_s, kind="stable")[:most]
+    order = order[busy_s[order] > 0]
+    names = graph.direction_names(order)
+    return tuple(
+        HotLink(name, float(busy_s[code]), float(busy_s[code]) / contention.time_s)
+        for code, name in zip(order.tolist(), names, strict=True)
+    )
+
+
+def _matrix(trained: PostTrained, sync: Sync, places: PoolPlaces, domain: int) -> TrafficMatrix:
+    """Who sends new weights to whom, and what senders gather first."""
+    run, trainer, servers = trained.run, trained.trainer, trained.servers
+    if trainer is None or servers is None:
+        raise InputError("weights go from a trainer to servers: one of them has no work")
+    width = sync.weights.width_bytes
+    if run.job.colocated:
+        return resharded_matrix(run, (trainer, servers), places, sync.sent, width)
+    scheme = sync_scheme(run, servers, sync.kind, sync.changed)
+    way = SyncWay(scheme=scheme, width_bytes=width, domain=domain)
+    matrix = sync_matrix(run, (trainer, servers), places, way)
+    return combine([matrix.of_kind("sync"), matrix.of_kind("sync-gather")])
+
+
+def _iteration(trainer: Trainer, conditions: Conditions) -> SimulationOutcome | None:
+    """One iteration of the trainer on the links of its pool; None where it cannot be simulated."""
+    try:
+        schedule = schedule_of(trainer.asked, trainer.timed)
+        graph = expand(trainer.case.spec, trainer.case.fabric.sizing)
+        conditions = replace(conditions, schedule=schedule)
+        return simulate_training(
+            trainer.setting, trainer.timed, trainer.case.fabric, graph, conditions
+        )
+    except InputError:
+        return None
+
+
+def _round(trained: PostTrained, conditions: Conditions) -> SimulationOutcome | None:
+    """One round of the servers with all of their requests, on the links of their pool."""
+    servers, run = trained.servers, trained.run
+    if servers is None:
+        return None
+    pool = servers.rolled.servers
+    requests = min(run.work.started, pool.slots * pool.replicas)
+    outcome = aggregated(servers.case, servers.rolled.plans, float(requests))
+    spec = run.reader.fabric(run.fabric, servers.asked.cluster)
+    fabric = build_fabric(spec, sized(servers.asked.cluster, run.server_chip))
+    served = ServedRun(
+        inputs={},
+        spec=spec,
+        fabric=fabric,
+        case=servers.case,
+        outcome=outcome,
+        pools=None,
+        algorithm=conditions.algorithm,
+        plan=None,  # type: ignore[arg-type]  # in words, which nobody asks for here
+        told=(),
+    )
+    simulated: Callable[[Conditions], SimulationOutcome] = round_on(
+        served, expand(spec, fabric.sizing)
+    )
+    try:
+        return simulated(conditions)
+    except InputError:
+        return None

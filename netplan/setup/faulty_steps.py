@@ -1,0 +1,306 @@
+r"""What failures in either pool do to the steps of post-training, of answers about each pool alone.
+
+The trainer's pool is asked what training is asked (`netplan.questions.faults`), the servers' what
+servers are (`netplan.questions.served_faults`). Here both come together:
+
+========  ==========================================================================================
+trainer   who stops it stops the step: restart, work since the last checkpoint, and half a step.
+          What goes on without some of its GPUs takes that much longer for training and scoring
+servers   a failure takes out copies of the model, k of R: rollouts go on with the others, and what
+          a copy had under way begins again there
+years     steps a day = day / step_s x (time that counts of the trainer) x sum over k of
+          P(k down) step_s / step_s(R - k), P by Poisson with the copies under repair in the mean
+========  ==========================================================================================
+
+Colocated, all GPUs are one pool, and what stops it stops the step.
+"""
+
+from math import exp
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from netplan.errors import InfeasibleError
+from netplan.faults.damage.impact import Impact, Single
+from netplan.faults.years.forecast import ReliabilityForecast, Spares
+from netplan.faults.years.served import ServedForecast, ServedImpact
+from netplan.performance.posttraining.servers import roll_out
+from netplan.performance.posttraining.step import Role, Rollouts, Step
+from netplan.records import replace
+from netplan.setup.post_training_step import PostTrained
+from netplan.units import HOURS_PER_YEAR, SECONDS_PER_HOUR
+
+DAY_S = 24 * SECONDS_PER_HOUR
+YEAR_S = HOURS_PER_YEAR * SECONDS_PER_HOUR
+HALF = 0.5
+"""Of a step, or of rollouts, that a failure loses in the mean [1]."""
+SLOWER = 0.1
+"""Share by which a trainer is made slower, to see how much of it a step feels [1]."""
+HARDLY = 1e-12
+"""Chance of so many copies down that is not counted [1]."""
+
+
+class PoolFailure(Struct, frozen=True, kw_only=True):
+    """What failed parts of a pool do to the step.
+
+    Parameters
+    ----------
+    pool
+        Whose they are.
+    kind, part, parts
+        What has failed, one of how many; None of failures that were asked for.
+    way
+        How the pool goes on.
+    copies_lost
+        Copies of the model that stop; None of the trainer [1].
+    step_s
+        A step until it is repaired; None where there is none [s].
+    lost_s
+        What is done again or waited for, once [s].
+    """
+
+    pool: Role
+    kind: str
+    part: str
+    parts: int | None
+    way: str
+    copies_lost: int | None
+    step_s: float | None
+    lost_s: float
+
+
+class PoolYears(Struct, frozen=True, kw_only=True):
+    """Years of failures of one pool.
+
+    Parameters
+    ----------
+    pool, gpus
+        Its role, and its GPUs [1].
+    stops_per_year
+        Interruptions of the trainer, or copies that stop, in a year [1].
+    mtbf_h
+        Time between failures that stop some; None where none do [h].
+    copies_down
+        Copies under repair in the mean; None of the trainer [1].
+    steps_share
+        Steps that its failures leave, of those without any [1].
+    spares
+        Spares to keep, by kind of part.
+    interval_h, restart_h
+        Of the trainer: between two checkpoints, and restarts of a year; None of servers [h].
+    """
+
+    pool: Role
+    gpus: int
+    stops_per_year: float
+    mtbf_h: float | None
+    copies_down: float | None
+    steps_share: float
+    spares: tuple[Spares, ...]
+    interval_h: float | None = None
+    restart_h: float | None = None
+
+
+class TrainerFaults(NamedTuple):
+    """What the trainer's pool answers about failures alone."""
+
+    forecast: ReliabilityForecast
+    singles: tuple[Single[Impact], ...]
+    asked: Impact | str | None
+
+
+class ServerFaults(NamedTuple):
+    """What the servers' pool answers about failures alone."""
+
+    forecast: ServedForecast
+    singles: tuple[Single[ServedImpact], ...]
+    asked: ServedImpact | str | None
+
+
+def without_copies(trained: PostTrained, copies: int) -> Step | None:
+    """The step while so many copies of the model do not roll out; None where none is left.
+
+    Parameters
+    ----------
+    trained
+        The job with all of its copies.
+    copies
+        That are down [1].
+
+    Returns
+    -------
+    Step or None
+        By the plan that it has, whose other copies take all answers.
+    """
+    servers = trained.servers
+    if servers is None or not copies:
+        return trained.step
+    plans = servers.rolled.plans
+    left = int(plans.replicas[0]) - copies
+    if left < 1:
+        return None
+    fewer = replace(plans, replicas=np.array([left]))
+    try:
+        rolled = roll_out(servers.case, fewer, trained.run.work)
+    except InfeasibleError:
+        return None
+    return replace(trained.step, rollouts=_measured(trained, rolled.rollouts))
+
+
+def _measured(trained: PostTrained, rollouts: Rollouts) -> Rollouts:
+    """Rollouts as modelled, times measured over modelled ones where there are any."""
+    modelled_s = trained.servers.rolled.rollouts.seconds if trained.servers else 0.0
+    scale = trained.step.rollouts.seconds / modelled_s if modelled_s else 1.0
+    return rollouts._replace(seconds=scale * rollouts.seconds, stream_s=scale * rollouts.stream_s)
+
+
+def slowed_servers(step: Step, share: float) -> Step:
+    """The step where rollouts have so much of their pace left."""
+    rollouts = step.rollouts
+    return replace(
+        step,
+        rollouts=rollouts._replace(
+            seconds=rollouts.seconds / share, stream_s=rollouts.stream_s / share
+        ),
+    )
+
+
+def slowed_trainer(step: Step, slowdown: float) -> Step:
+    """The step where training, and scoring on the trainer's GPUs, takes so much longer [1]."""
+    longer = 1 + slowdown
+    return replace(step, score_s=longer * step.score_s, train_s=longer * step.train_s)
+
+
+def trainer_failures(
+    trained: PostTrained, faults: TrainerFaults
+) -> tuple[tuple[PoolFailure, ...], PoolFailure | None]:
+    """What one part of each kind of the trainer does, and what was asked for."""
+    role: Role = "all" if trained.run.job.colocated else "trainer"
+    once_s = _trainer_stop_s(trained, faults.forecast)
+
+    def failure(kind: str, part: str, parts: int | None, impact: Impact) -> PoolFailure:
+        step: Step | None = trained.step
+        if impact.way == "stopped":
+            step = None
+        elif role == "all" and impact.way == "without":
+            step = without_copies(trained, _copies_in(trained, impact.domains_hit))
+        if step is not None and impact.slowdown:
+            step = slowed_trainer(step, impact.slowdown)
+        step_s = step.seconds if step is not None else None
+        hit = impact.way != "all GPUs" or impact.gpus_down + impact.gpus_cut_off > 0
+        return PoolFailure(
+            pool=role,
+            kind=kind,
+            part=part,
+            parts=parts,
+            way=impact.way,
+            copies_lost=None,
+            step_s=step_s,
+            lost_s=once_s if hit else 0.0,
+        )
+
+    singles = tuple(failure(row.kind, row.part, row.parts, row.impact) for row in faults.singles)
+    asked = faults.asked
+    return singles, failure("asked", "", None, asked) if isinstance(asked, Impact) else None
+
+
+def _copies_in(trained: PostTrained, domains: int) -> int:
+    """Copies of the model that so many HB domains have GPUs of, at most [1]."""
+    if trained.servers is None:
+        return 0
+    return -(-domains * trained.domain // trained.servers.copy_gpus)
+
+
+def _trainer_stop_s(trained: PostTrained, forecast: ReliabilityForecast) -> float:
+    """What an interruption of the trainer loses: restart, rework, and half a step [s]."""
+    stops = forecast.interruptions_per_year
+    lost_h = forecast.lost_h.get("rework", 0.0) + forecast.lost_h.get("restart", 0.0)
+    again_s = lost_h / stops * SECONDS_PER_HOUR if stops else 0.0
+    return again_s + HALF * trained.step.seconds
+
+
+def server_failures(
+    trained: PostTrained, faults: ServerFaults
+) -> tuple[tuple[PoolFailure, ...], PoolFailure | None]:
+    """What one part of each kind of the servers' pool does, and what was asked for."""
+
+    def failure(kind: str, part: str, parts: int | None, impact: ServedImpact) -> PoolFailure:
+        lost = impact.servers_lost - impact.servers_restarted
+        step = without_copies(trained, lost)
+        if step is not None and not lost and impact.throughput_share < 1:
+            step = slowed_servers(step, impact.throughput_share)
+        return PoolFailure(
+            pool="rollout",
+            kind=kind,
+            part=part,
+            parts=parts,
+            way=impact.way,
+            copies_lost=impact.servers_lost,
+            step_s=step.seconds if step is not None else None,
+            lost_s=_copy_lost_s(trained, impact.servers_lost),
+        )
+
+    singles = tuple(failure(row.kind, row.part, row.parts, row.impact) for row in faults.singles)
+    asked = faults.asked
+    return singles, failure("asked", "", None, asked) if isinstance(asked, ServedImpact) else None
+
+
+def _copy_lost_s(trained: PostTrained, copies: int) -> float:
+    """What answers of lost copies, which begin again on others, add to steps, in the mean [s].
+
+    In a batch that all wait for, half of its rollouts; of streams the lost share of that.
+    """
+    if not copies:
+        return 0.0
+    half_s = HALF * trained.step.rollouts.seconds
+    every = trained.servers.copies if trained.servers else 1
+    return half_s * copies / every if trained.step.mode == "async" else half_s
+
+
+def trainer_years(trained: PostTrained, faults: TrainerFaults) -> PoolYears:
+    """Years of failures of the trainer's pool, or of all GPUs."""
+    forecast, step = faults.forecast, trained.step
+    slower = slowed_trainer(step, SLOWER)
+    if trained.run.job.colocated:  # what the trainer goes on without, rolls out nothing either
+        slower = slowed_servers(slower, 1 / (1 + SLOWER))
+    felt = (slower.seconds / step.seconds - 1) / SLOWER
+    slowed = felt * forecast.slowed_h / HOURS_PER_YEAR
+    half_steps = forecast.interruptions_per_year * HALF * step.seconds / YEAR_S
+    share = max(0.0, forecast.effective_time_ratio - slowed - half_steps)
+    job = trained.run.job
+    return PoolYears(
+        pool="all" if job.colocated else "trainer",
+        gpus=trained.trainer.asked.cluster.gpus if trained.trainer else 0,
+        stops_per_year=forecast.interruptions_per_year,
+        mtbf_h=forecast.mtbf_h,
+        copies_down=None,
+        steps_share=share,
+        spares=forecast.spares,
+        interval_h=forecast.interval_h,
+        restart_h=forecast.lost_h.get("restart"),
+    )
+
+
+def server_years(trained: PostTrained, faults: ServerFaults) -> PoolYears:
+    """Years of failures of the servers' pool: steps by the copies that are down."""
+    forecast, step = faults.forecast, trained.step
+    down, chance, share, copies = forecast.servers_down, exp(-forecast.servers_down), 0.0, 0
+    while chance > HARDLY:
+        left = without_copies(trained, copies)
+        if left is None:
+            break
+        share += chance * min(1.0, step.seconds / left.seconds)
+        copies += 1
+        chance *= down / copies
+    again_s = forecast.server_stops_per_year * _copy_lost_s(trained, 1)
+    gpus = trained.servers.asked.cluster.gpus if trained.servers else 0
+    return PoolYears(
+        pool="rollout",
+        gpus=gpus,
+        stops_per_year=forecast.server_stops_per_year,
+        mtbf_h=forecast.mtbf_h,
+        copies_down=down,
+        steps_share=max(0.0, share - again_s / YEAR_S),
+        spares=forecast.spares,
+    )

@@ -1,0 +1,328 @@
+"""What serving asks for, read from catalogs, and the search for the servers that do it best."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from netplan.errors import InputError
+from netplan.levels import Level
+from netplan.performance.serving.bars import months_older
+from netplan.performance.serving.cases import (
+    Drafts,
+    Software,
+    as_published,
+    domain_levels,
+    formats_of,
+    serving_case,
+)
+from netplan.performance.serving.disaggregated import POOLS, pool_degrees
+from netplan.performance.serving.load import Arrivals
+from netplan.performance.serving.outcomes import USUAL_TPOT_S, USUAL_TTFT_S, Goal, ServingCase
+from netplan.performance.serving.serving_search import ServingFound, best_servers
+from netplan.performance.serving.speculation import check_window
+from netplan.performance.stacks import DATAFLOW_SERVING_STACK, DEFAULT_SERVING_STACK, SERVING_STACKS
+from netplan.records import replace
+from netplan.scenarios.reading import CatalogReader, in_planes, sized, variants
+from netplan.setup.expert_routing import with_expert_load
+from netplan.setup.question import Question
+from netplan.setup.served_plan import ServedPlan
+from netplan.setup.served_rows import served_plans
+from netplan.setup.serving_load import load_of, longest, requests_of, tiers_of
+from netplan.topologies.build import build_fabric, own_rates
+from netplan.topologies.fabric import MIN_GPUS
+from netplan.topologies.specs import FABRICS
+from netplan.units import MILLI, si
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+from netplan.workloads.inference import Formats
+from netplan.workloads.measured_links import Links
+from netplan.workloads.models import MODELS, Model
+from netplan.workloads.precision import published_precision, serving_precision
+
+Asked = Question[Any]
+Known = dict[tuple[Level, ...], ServingFound]
+"""What searches of one question found, by the levels of the fabric."""
+
+
+class Searched(NamedTuple):
+    """What is served, its plans, what to know of their numbers, and how requests come."""
+
+    case: ServingCase
+    found: ServingFound
+    notes: tuple[str, ...]
+    load: Arrivals | None = None
+
+
+class ServedBest(NamedTuple):
+    """The best plan of a served model on one fabric."""
+
+    searched: Searched
+    plan: ServedPlan
+
+
+def serve_best(
+    asked: Asked, reader: CatalogReader, fabric: str, known: Known | None = None
+) -> ServedBest:
+    """The best plan on a fabric, as `netplan serving` has it for these inputs.
+
+    Raises
+    ------
+    NetplanError
+        As that question.
+    """
+    searched = search_servers(asked, reader, fabric, known)
+    (plan,) = served_plans(searched.found, searched.case, asked.cluster.gpus, 1)
+    return ServedBest(searched, plan)
+
+
+def search_servers(
+    asked: Asked, reader: CatalogReader, fabric: str, known: Known | None = None
+) -> Searched:
+    """Read the files, and search; levels that are ``known`` were searched before."""
+    cluster, serving = asked.cluster, asked.serving
+    named = reader.load(ACCELERATORS, cluster.accelerator)
+    chip = variants(reader, named, (cluster.expanded_memory,))[0].chip
+    model = served_model(reader, serving.model)
+    model = with_expert_load(model, serving.routing, serving.imbalance)
+    levels, known = _levels(asked, fabric, reader, chip), {} if known is None else known
+    load = load_of(asked)
+    case = serving_case_on(asked, reader, chip, model, levels, load)
+    if levels not in known:
+        goal = goal_of(asked, model)
+        goal = goal if load is None else replace(goal, rate=load.rate, requests=None)
+        known[levels] = best_servers(
+            case,
+            cluster.gpus,
+            fixed_degrees(asked),
+            goal,
+            apart=serving.disaggregated,
+            runnable=None if serving.any_plan else case.runnable(serving.exchange),
+        )
+    notes = serving_notes(chip, model, case, serving.precision)
+    return Searched(case, known[levels], (*_missed(known[levels]), *notes), load)
+
+
+def _missed(searched: ServingFound) -> Iterator[str]:
+    """That no plan keeps the level, if none does."""
+    if not searched.feasible:
+        yield f"No plan keeps {searched.goal.words}: the nearest to it is shown."
+
+
+def fixed_degrees(asked: Asked) -> Mapping[str, int]:
+    """Degrees that are given, by the names of plans."""
+    given = asked.serving.fixed or {}
+    return {name.replace("-", "_"): value for name, value in given.items()}
+
+
+def _levels(
+    asked: Asked, fabric: str, reader: CatalogReader, chip: Accelerator
+) -> tuple[Level, ...]:
+    """Levels of the fabric, of HB domains that are all full; one domain needs no fabric."""
+    members = asked.cluster.hb_size or chip.hb_size
+    spec = in_planes(reader.load(FABRICS, fabric), chip.network_cards)
+    members = spec.hb_size or members
+    alone = asked.cluster.gpus <= members
+    if alone and spec.hb_kind == "switch":
+        return domain_levels(chip.changed(hb_size=members), asked.cluster.gpus)
+    members = min(members, asked.cluster.gpus)
+    whole = max(-(-asked.cluster.gpus // members) * members, MIN_GPUS)
+    # Serving asks nothing of ports.
+    cluster = replace(asked.cluster, gpus=whole, hb_size=members, ports="shared")
+    sizing = sized(cluster, chip)
+    if not alone and (levels := build_fabric(spec, sizing).levels):
+        return levels
+    domain, network = domain_levels(chip.changed(hb_size=members), asked.cluster.gpus)
+    if alone:
+        domain = spec.hb_level(own_rates(spec, sizing))
+    return domain, network.as_found(sizing.network_kind or spec.network_kind, sizing.as_found)
+
+
+def goal_of(asked: Asked, model: Model) -> Goal:
+    """Requests in flight, and the service level: the usual one where none is given.
+
+    A finite number of requests that comes at once waits: it has no usual level.
+
+    A plan that is given with its requests is told with its times, whatever they are.
+
+    Raises
+    ------
+    InputError
+        If a level is given and taken away.
+    """
+    serving = asked.serving
+    given = {"ttft_s": serving.ttft_ms, "tpot_s": serving.tpot_ms}
+    level = {name: most * MILLI for name, most in given.items() if most is not None}
+    if level and not serving.level:
+        raise InputError("--no-level means nothing beside --ttft-ms or --tpot-ms: leave one out")
+    offline = serving.requests is not None and load_of(asked) is None
+    usual = serving.level and not level and not offline
+    if usual:
+        level = {"ttft_s": USUAL_TTFT_S, "tpot_s": USUAL_TPOT_S}
+    whole = serving.concurrency is not None and _all_fixed(asked, model)
+    return Goal(
+        concurrency=serving.concurrency,
+        batch=serving.batch,
+        requests=serving.requests,
+        **level,
+        usual=usual,
+        binding=not (usual or whole),
+    )
+
+
+def _all_fixed(asked: Asked, model: Model) -> bool:
+    """Whether every degree of a server is given, of both pools and with their numbers if apart."""
+    fixed = fixed_degrees(asked)
+    degrees = {"tensor", "pipeline"} | ({"expert", "attention_data"} if model.experts else set())
+    if not asked.serving.disaggregated:
+        return degrees <= fixed.keys()
+    return all(degrees | {"replicas"} <= pool_degrees(fixed, pool).keys() for pool in POOLS)
+
+
+def serving_case_on(
+    asked: Asked,
+    reader: CatalogReader,
+    chip: Accelerator,
+    model: Model,
+    levels: tuple[Level, ...],
+    load: Arrivals | None = None,
+) -> ServingCase:
+    """What is served on levels.
+
+    Raises
+    ------
+    InputError
+        If a request is longer than the model's context, or inputs contradict each other.
+    """
+    requests, most = requests_of(asked, load), longest(asked, load)
+    if model.context_length is not None and most > model.context_length:
+        words = f"--prompt {requests.prompt:,} and --output {requests.output:,} are {most:,} tokens"
+        if load is not None and load.trace is not None:
+            words = f"{asked.serving.load.trace}: its longest request has {most:,} tokens"
+        raise InputError(
+            f"{words}, and the context of {model.name} has {model.context_length:,}: give fewer"
+        )
+    fused = chip.execution == "fused"
+    usual = DATAFLOW_SERVING_STACK if fused else DEFAULT_SERVING_STACK
+    stack = reader.load(SERVING_STACKS, asked.serving.stack or usual)
+    names = (SERVING_STACKS.role, SERVING_STACKS.short, stack.name, *stack.aliases)
+    values = (key.partition(".") for key in reader.overrides)
+    given = {value for name, _, value in values if name in names}
+    if asked.serving.exchange is not None:
+        if model.experts is None:
+            raise InputError(
+                f"--exchange {asked.serving.exchange} means nothing for {model.name}, which has no"
+                " experts that copies of attention could share: leave it out"
+            )
+        stack, given = stack.changed(exchange=asked.serving.exchange), given | {"exchange"}
+    older = months_older(stack, asked.serving.software_date)
+    links = Links.of(chip, reader.load)
+    software = Software(
+        stack, asked.serving.kernels, links, given=frozenset(given), older_months=older
+    )
+    formats = _formats(asked, chip, model, software)
+    software = replace(software, drafts=_drafts(asked, reader, chip, software))
+    case = serving_case(chip, model, levels, requests, formats, software)
+    tiers, share = tiers_of(asked), asked.serving.load.prefix_share
+    case = replace(case, prefix_share=share, tiers=tiers) if share else case
+    if case.room_bytes <= 0:
+        room = case.room_bytes + sum(tier.size_bytes for tier in tiers if tier.name == "hbm")
+        raise InputError(
+            f"--kv-tier hbm takes all of the {si(room, 'B')} that weights and caches have of a"
+            " GPU's memory: give it less, or the prefixes another tier"
+        )
+    return case
+
+
+def _formats(asked: Asked, chip: Accelerator, model: Model, software: Software) -> Formats:
+    """Numbers of a model as they are asked for."""
+    serving = asked.serving
+    return formats_of(chip, model, serving.precision, serving.kv_precision, software)
+
+
+def _drafts(
+    asked: Asked, reader: CatalogReader, chip: Accelerator, software: Software
+) -> Drafts | None:
+    """The model that drafts, if one is named."""
+    if asked.serving.speculation == "mtp":
+        return _predicts(asked, reader, chip, software)
+    drafting = {
+        "--window": asked.serving.window,
+        "--acceptance": asked.serving.acceptance,
+        "--speculation": asked.serving.speculation,
+        "--draft-tokens": asked.serving.draft_tokens,
+    }
+    given = [flag for flag, value in drafting.items() if value is not None]
+    if asked.serving.draft is None:
+        if given:
+            what = "--speculation mtp" if given[0] == "--draft-tokens" else "--draft"
+            raise InputError(f"{given[0]} needs a model that drafts: give {what}, too")
+        return None
+    if asked.serving.draft_tokens is not None:
+        raise InputError(
+            "--draft-tokens are those of --speculation mtp: give --window with --draft"
+        )
+    if asked.serving.window is None or asked.serving.acceptance is None:
+        missing = "--window" if asked.serving.window is None else "--acceptance"
+        raise InputError(f"--draft {asked.serving.draft} needs {missing}: give it, too")
+    scheme = asked.serving.speculation or "sequence"
+    check_window(asked.serving.window, scheme)
+    model = served_model(reader, asked.serving.draft)
+    formats = _formats(asked, chip, model, software)
+    return Drafts(model, formats, asked.serving.window, asked.serving.acceptance, scheme)
+
+
+def _predicts(asked: Asked, reader: CatalogReader, chip: Accelerator, software: Software) -> Drafts:
+    """Layers of the model itself that draft: multi-token prediction."""
+    serving = asked.serving
+    for flag, value in (("--draft", serving.draft), ("--window", serving.window)):
+        if value is not None:
+            raise InputError(
+                f"--speculation mtp drafts with layers of {serving.model} itself, --draft-tokens of"
+                f" them: leave out {flag}"
+            )
+    if serving.acceptance is None:
+        raise InputError("--speculation mtp needs --acceptance: give it, too")
+    model = served_model(reader, serving.model)
+    formats = _formats(asked, chip, model, software)
+    tokens = serving.draft_tokens or max(1, model.prediction_layers)
+    return Drafts(model, formats, tokens, serving.acceptance, own=True)
+
+
+def served_model(reader: CatalogReader, name: str) -> Model:
+    """The transformer that is served."""
+    return reader.load(MODELS, name)
+
+
+def serving_notes(chip: Accelerator, model: Model, case: ServingCase, precision: str) -> list[str]:
+    """What to know of the numbers."""
+    notes = []
+    published = case.served.kernels.source == "measured" and as_published(model, precision)
+    served = (
+        published_precision(chip, model.name) if published else serving_precision(chip, precision)
+    )
+    if served.note:
+        notes.append(served.note)
+    notes += case.untried
+    if model.experts is not None and len(case.served.sizes) > 1 and case.served.sizes[1] > 1:
+        notes.append(
+            "Exchanges between HB domains are not hidden here: wide EP may be twice as fast."
+        )
+    if model.experts and model.experts.load and case.served.kernels.tabled:
+        notes.append(
+            "Tables of kernels have tokens that are a little uneven already, with skew or without:"
+            " times of uneven experts are so many times these."
+        )
+    if case.speculated is not None and case.speculated.own:
+        if not model.prediction_layers:
+            notes.append(
+                f"{model.name} has no layers that predict further tokens: one of its own stands in."
+            )
+    elif model.prediction_layers:
+        notes.append(
+            f"Layers of {model.name} that predict further tokens are not loaded: give"
+            " --speculation mtp."
+        )
+    if case.older_months and (model.experts is None or case.served.kernels.source != "measured"):
+        notes.append("--software-date changes nothing here: it widens bars of models with experts.")
+    left = [note_left for note_left in model.left_out if note_left]
+    if left:
+        notes.append(f"Left out of {model.name}: {', '.join(left)}.")
+    return notes
