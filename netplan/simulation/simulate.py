@@ -27,7 +27,7 @@ from netplan.simulation import tasks
 from netplan.simulation.congestion import ample_rates
 from netplan.simulation.distance import Distance, with_distance
 from netplan.simulation.fluid import Collectives
-from netplan.simulation.links import FlowRouter, LinkTimes, Routes, RunRouting, Transport
+from netplan.simulation.links import FlowRouter, LinkTimes, RunRouting, Transport
 from netplan.simulation.outcome import FluidRun, SimulationOutcome, outcome_of
 from netplan.simulation.program_work import PlanWork, Scope, plan_work
 from netplan.simulation.reduction import NO_THREAD, Issuer, Reduced, reduce_links, waited_links
@@ -37,6 +37,7 @@ from netplan.simulation.slow_gpus import Jitter, jittered, meeting_replicas, slo
 from netplan.simulation.steps import Stepped, check_steps
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import FabricGraph
+from netplan.traffic.flow_paths import PathFinder
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.placement import Placement
 from netplan.units import si
@@ -299,7 +300,7 @@ class Conditions(Struct, frozen=True, kw_only=True, eq=False):
     rates: Floats | None = None
     shares: Floats | None = None
     jitter: float = 0.0
-    routes: Routes | None = None
+    routes: PathFinder | None = None
     trains: bool = True
     full: bool = False
     spans: bool = False
