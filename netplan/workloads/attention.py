@@ -99,8 +99,7 @@ def _gathering(
     product: ops.Operation, way: Literal["forward", "backward"], local: ops.Local
 ) -> ops.Operation:
     """A product that gathers its tokens itself, or backward the gradients of its results."""
-    message = ops.ELEMENT_BYTES * local.rows * local.hidden
-    return product.sending(way, ops.Collective("all_gather", message, "tensor"))
+    return product.sending(way, local.all_tokens("all_gather"))
 
 
 def attention(local: ops.Local, *, stores_scores: bool) -> ops.Operation:
@@ -178,7 +177,7 @@ def _latent_projections(local: ops.Local, latent: LatentAttention) -> Iterator[o
     queries, keys = latent.query_rank or 0, latent.kv_rank + latent.rotary_head_size
     rows = local.scattered_rows
     down = Product("latent-down", "attention", rows, local.hidden, float(queries + keys))
-    yield down.operation(forward=(), backward=())
+    yield down.operation()
     message = ops.ELEMENT_BYTES * local.rows * (queries + keys)
     gather = ops.Collective("all_gather", message, "tensor")
     norm = norm_of("latent-norm", rows, float(queries + latent.kv_rank), (gather,), ())
