@@ -236,6 +236,35 @@ def check(  # noqa: PLR0913 - what a check is
     return replace(graded, reason=recorded.reason or reason, takes=recorded.takes)
 
 
+@cache
+def _claims() -> Mapping[str, Mapping[str, str]]:
+    """Rows of ``claims.csv`` by their names."""
+    return {row["name"]: row for row in published("claims")}
+
+
+def claim(
+    name: str, got: str, reason: str = "", *, met: bool | None = None, gap: float | None = None
+) -> Check:
+    """Compare what netplan has with a single claim, which ``claims.csv`` has with its source.
+
+    Parameters
+    ----------
+    name, got, met, gap
+        As of :func:`check`.
+    reason
+        Where netplan computes it; else it stands in the table.
+
+    Examples
+    --------
+    >>> claim("round trip over 700 miles, ms", "11.05").grade
+    'source'
+    """
+    row = _claims()[name]
+    return check(
+        name, row["source"], row["expected"], got, reason or row["reason"], met=met, gap=gap
+    )
+
+
 def printed_check(
     named: tuple[str, str, str],
     value: float | str | None,

@@ -11,7 +11,7 @@ import numpy as np
 
 from netplan.arrays import Floats
 from netplan.inputs.choices import Precision
-from netplan.published.checks import Check, check
+from netplan.published.checks import Check, check, claim
 from netplan.units import PERCENT
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.kernel_tables import (
@@ -123,11 +123,5 @@ def _latent_step() -> Check:
         for name in ("gb200", "b200")
     )
     ratio = float(ours / theirs) if ours is not None and theirs is not None else np.nan
-    return check(
-        "latent attention of a step, gb200 over b200",
-        SOURCE,
-        f"1 within {PERCENT * NEARLY:g} %",
-        f"{ratio:.2f}",
-        met=bool(abs(ratio - 1) <= NEARLY),
-        gap=ratio - 1,
-    )
+    name, met = "latent attention of a step, gb200 over b200", bool(abs(ratio - 1) <= NEARLY)
+    return claim(name, f"{ratio:.2f}", met=met, gap=ratio - 1)

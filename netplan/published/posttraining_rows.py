@@ -26,7 +26,7 @@ from netplan.performance.posttraining.synchronisation import (
     sync_bound_s,
     sync_bytes,
 )
-from netplan.published.checks import Check, check, in_order, published
+from netplan.published.checks import Check, check, claim, in_order, published
 from netplan.published.posttraining_steps import step_checks
 from netplan.units import GIGA, MEGA, PERCENT
 from netplan.workloads.accelerators import ACCELERATORS
@@ -52,9 +52,6 @@ PADDED = (
     " or summed tokens"
 )
 AT_LEAST = "a bound: what the wire needs; software sends tensor by tensor, or through the host"
-UNCOMPRESSED = (
-    "the formula at 1 % changed weights, bf16 and an int32 index; compression not counted"
-)
 OTHER_RUNS = (
     "lengths, phases and frameworks of both runs differ: the sign holds, and the limit where the"
     " phases are printed"
@@ -156,45 +153,21 @@ def _bytes() -> Iterator[Check]:
     small = Weights(0.6 * GIGA, 0.0, WIRE_BYTES["bf16"])
     receiver = Receivers(copies=1, copy_gpus=1)
     ours = sync_bytes(small, receiver, "delta", CHANGED).total / MEGA
-    low, high = (by_id[f"delta-trl-0.6b-{end}"] for end in ("low", "high"))
-    yield check(
-        "qwen3-0.6b: changed weights of a step, MB",
-        _source(low),
-        f"{low['printed']} to {high['printed']}",
-        f"{ours:.0f}",
-        UNCOMPRESSED,
-        same=False,
-        met=float(high["printed"]) <= ours,
-        gap=ours / float(high["printed"]) - 1,
-    )
+    most = float(by_id["delta-trl-0.6b-high"]["printed"])
+    name = "qwen3-0.6b: changed weights of a step, MB"
+    yield claim(name, f"{ours:.0f}", met=most <= ours, gap=ours / most - 1)
     row = by_id["delta-pulse"]
     large = Weights(float(row["params_b"]) * GIGA, 0.0, WIRE_BYTES["bf16"])
     ours = sync_bytes(large, receiver, "delta", CHANGED).total / MEGA
-    yield check(
-        "7B: changed weights of a step, compressed, MB",
-        _source(row),
-        f"{row['printed']} (compressed)",
-        f"{ours:.0f}",
-        UNCOMPRESSED,
-        same=False,
-        met=float(row["printed"]) <= ours,
-    )
+    met = float(row["printed"]) <= ours
+    yield claim("7B: changed weights of a step, compressed, MB", f"{ours:.0f}", met=met)
     whole, delta = by_id["delta-fireworks-full"], by_id["delta-fireworks"]
     weights = Weights(float(whole["params_b"]) * GIGA, 0.0, WIRE_BYTES["fp8"])
-    yield check(
-        "1T: whole checkpoint in fp8, GiB",
-        _source(whole),
-        whole["printed"],
-        f"{weights.copy_bytes / GIB:.0f}",
-        "a model of 1T parameters, which are not printed to the digit: 1,024 GiB are 1.10 of them",
-        same=False,
-        met=weights.copy_bytes / GIB <= float(whole["printed"]),
-        gap=weights.copy_bytes / GIB / float(whole["printed"]) - 1,
-    )
-    share = float(delta["printed"]) / float(whole["printed"])
-    yield check(
-        "1T: mean delta over the whole, %", _source(delta), "1.98", f"{PERCENT * share:.2f}"
-    )
+    ours, printed = weights.copy_bytes / GIB, float(whole["printed"])
+    name = "1T: whole checkpoint in fp8, GiB"
+    yield claim(name, f"{ours:.0f}", met=ours <= printed, gap=ours / printed - 1)
+    share = PERCENT * float(delta["printed"]) / printed
+    yield claim("1T: mean delta over the whole, %", f"{share:.2f}")
 
 
 def _bounds() -> Iterator[Check]:
@@ -289,13 +262,9 @@ def _directions() -> Iterator[Check]:
     shares, steps_s = zip(*stale, strict=True)
     phases = _phases_of(_seconds(runs["verl-fa7-128-stream"]))
     ours = step_seconds("async", phases, shares)
-    yield check(
+    yield claim(
         "verl-fa7-128: steps by the share of answers that may be stale, s",
-        _source(runs["verl-fa7-128-stream"][0]),
-        ", ".join(f"{step:.0f}" for step in steps_s),
         ", ".join(f"{step:.0f}" for step in ours.tolist()),
-        "phases of the run that lets none be stale; gains end early, at the printed 0.3",
-        same=False,
         met=in_order(steps_s, ours),
     )
     for model, (sync, overlapped) in _hours().items():

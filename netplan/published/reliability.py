@@ -44,8 +44,8 @@ from netplan.faults.years.reliability import (
     service_level,
     units_up,
 )
-from netplan.published.checks import Check, Measured, check, published, suite
-from netplan.published.rail_only import PAIR, PAPER
+from netplan.published.checks import Check, Measured, check, claim, published, suite
+from netplan.published.rail_only import PAIR
 from netplan.scenarios.scenario import Scenario
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
@@ -55,8 +55,6 @@ from netplan.topologies.specs import FABRICS
 from netplan.units import DAYS_PER_YEAR, HOURS_PER_DAY
 
 LLAMA = "Llama 3 (arXiv:2407.21783), Table 5"
-HPN = "HPN (SIGCOMM 2024), sec. 2.3"
-BYTEROBUST = "ByteRobust (arXiv:2509.16293)"
 CLOSED = "Simulation, closed form"
 
 LLAMA_GPUS, LLAMA_DAYS = 16_384, 54
@@ -231,24 +229,16 @@ def default_time(gpus: int, *, failures: str | None = None, recovery: str | None
 
 def _by_default() -> Iterator[Check]:
     """The share of the time that counts, by default and as two fleets had it."""
-    text = "Llama 3 (arXiv:2407.21783), Table 5 (text)"
     for whose, given in (("of book 2026", None), ("of its own", _llama().name)):
         got = 100 * default_time(LLAMA_GPUS, failures=given)
         name = f"effective time by default, {LLAMA_GPUS:,} H100, interruptions {whose}, %"
-        why = "by default: 10 s to write, 10 min to restart, the best interval; all assumed"
         # Above 95 % nobody would say more than 90.
-        yield check(name, text, "> 90", f"{got:.1f}", why, met=90 < got < 95)  # noqa: PLR2004
+        yield claim(name, f"{got:.1f}", met=90 < got < 95)  # noqa: PLR2004
     job = FAILURE_BOOKS.load("byterobust").effective_time
     if job is None:
         raise CatalogError("failures byterobust: it has lost its effective_time")
     got = 100 * default_time(job.gpus, failures="byterobust", recovery="warm-standby")
-    expected = 100 * job.ratio
-    name = f"effective time of a job on {job.gpus:,} GPUs, %"
-    why = (
-        "no test: with --failures byterobust --recovery warm-standby, whose remainder of 22.5 min"
-        " an incident is made of this value; the restart, which is among them, is counted again"
-    )
-    yield check(name, BYTEROBUST, f"{expected:.0f}", f"{got:.1f}", why)
+    yield claim(f"effective time of a job on {job.gpus:,} GPUs, %", f"{got:.1f}")
 
 
 def _llama_simulated() -> Iterator[Measured | Check]:
@@ -266,9 +256,8 @@ def _llama_simulated() -> Iterator[Measured | Check]:
     rows = _observed()
     low, high = outages.interruptions_interval()
     total = sum(row.events for row in rows.values())
-    name = "interruptions, 95 % of simulated runs"
     met = low <= total <= high
-    yield check(name, LLAMA, f"{total:g}", f"{low:.0f} to {high:.0f}", met=met)
+    yield claim("interruptions, 95 % of simulated runs", f"{low:.0f} to {high:.0f}", met=met)
     inside = 0
     for cause, row in rows.items():
         mean = outages.interruptions_of(cause).value / row.unit_years
@@ -297,7 +286,7 @@ def _crashes_a_month() -> Check:
         f" them: ToR switches alone would have to be {1 / switch:,.0f} to {2 / switch:,.0f}"
     )
     met = 1 <= got <= 2  # noqa: PLR2004 - as printed
-    return check("crashes a month of one job", HPN, "1 to 2", f"{got:.2f}", reason, met=met)
+    return claim("crashes a month of one job", f"{got:.2f}", reason, met=met)
 
 
 def _simulation() -> Iterator[Check]:
@@ -366,13 +355,8 @@ def fault_checks() -> Iterator[Measured | Check]:
     name = "GPUs that hang at exactly one leaf or rail switch, Clos and rail-only"
     yield name, "{:,} and {:,}".format(*hanging)
     clos, rail = (built[name].switches + built[name].link_count for name in PAIR)
-    yield check(
-        "rail-only has fewer points of failure: switches and links",
-        f"{PAPER}, section 4.1",
-        "True",
-        str(rail < clos),
-        f"{rail:,} against {clos:,}",
-    )
+    name = "rail-only has fewer points of failure: switches and links"
+    yield claim(name, str(rail < clos), f"{rail:,} against {clos:,}")
     yield from _redundancy(built[PAIR[0]])
     yield from _circuits(built[PAIR[1]])
 
@@ -382,11 +366,9 @@ REDUNDANT = "rail-only-redundant"
 
 def _redundancy(joined: Fabric) -> Iterator[Check]:
     """Extra rail switches: what one that fails takes, and the price beside any-to-any."""
-    where, spec = f"{PAPER}, section 4.1", FABRICS.load(REDUNDANT)
-    graph = expand(spec, RAIL_ONLY_CLUSTER)
+    graph = expand(FABRICS.load(REDUNDANT), RAIL_ONLY_CLUSTER)
     lost = len(find_effects(graph, parse_faults(["leaf=1"], graph)).cut_off)
-    name = "GPUs cut off by a rail switch where every rail has another one"
-    yield check(name, where, "0", str(lost))
+    yield claim("GPUs cut off by a rail switch where every rail has another one", str(lost))
     books = BillBooks(
         PRICE_BOOKS.load("2026"), POWER_BOOKS.load("2026"), CABLING_BOOKS.load("2026")
     )
@@ -394,19 +376,13 @@ def _redundancy(joined: Fabric) -> Iterator[Check]:
         make_bill(FABRICS.load(fabric), RAIL_ONLY_CLUSTER, books).capital.base
         for fabric in (REDUNDANT, joined.name)
     )
-    yield check(
-        "rail-only with extra rail switches costs less than any-to-any: ratio",
-        where,
-        "below 1",
-        f"{redundant / usual:.2f}",
-        "the paper prints no price of them; here those of 2026, and two switches for each port",
-        met=redundant < usual,
-    )
+    name = "rail-only with extra rail switches costs less than any-to-any: ratio"
+    yield claim(name, f"{redundant / usual:.2f}", met=redundant < usual)
 
 
 def _circuits(fabric: Fabric) -> Iterator[Check]:
     """Idle GPUs behind circuit switches: who finds one, and how many switches that takes."""
-    where, sizing = f"{PAPER}, section 4.1", fabric.sizing
+    sizing = fabric.sizing
     plan = CircuitPlan(
         SWITCHES.load("palomar").cages, sizing.domains, sizing.hb_size, fabric.ports_per_gpu
     )
@@ -414,16 +390,11 @@ def _circuits(fabric: Fabric) -> Iterator[Check]:
     replaced = sum(
         plan.replaced(np.arange(sizing.hb_size) == gpu, plan.sets) for gpu in working.tolist()
     )
-    yield check(
+    yield claim(
         "a failed GPU of a domain of 256 finds an idle one on its circuit switches",
-        where,
-        "each",
         "each" if replaced == len(working) else f"{replaced:,} of {len(working):,}",
     )
-    yield check(
+    yield claim(
         "circuit switches between GPUs and rail switches",
-        where,
-        "a small number",
         f"{plan.switches:,} of {plan.cages:,} ports, where {fabric.switches:,} are rail switches",
-        "the paper leaves out how many ports they have; every GPU and every rail port takes one",
     )

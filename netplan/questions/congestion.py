@@ -46,9 +46,8 @@ from netplan.simulation.congestion import (
     share_pattern,
     with_connections,
 )
-from netplan.simulation.fluid import Collectives, Row
+from netplan.simulation.fluid import Collectives, Row, message_rows
 from netplan.simulation.links import RunRouting
-from netplan.simulation.messages_file import message_rows
 from netplan.simulation.simulate import Conditions
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing

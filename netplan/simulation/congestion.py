@@ -12,17 +12,24 @@ flows of the lowest rate end last and together, as all that share their full lin
 and rates only rise when others end. Without contention only the links that end at a GPU bind, which
 messages share there, too.
 
+A traffic matrix is sent all at once: what hands bytes on does so as they come in, in pieces.
+
+=======  ===========================================================================================
+booked   links are taken in turn: as long as the busiest of them has to carry, at least
+fluid    links are shared max-min fairly, flow by flow (`netplan.simulation.fluid`)
+=======  ===========================================================================================
+
 It leaves out whole iterations, and routes that change while messages run.
 """
 
 from functools import cached_property
 from math import ceil, inf
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Floats, Indices, Ints
+from netplan.arrays import Floats, Indices, Ints
 from netplan.catalog import Catalog, Record
 from netplan.costing.ranges import Estimate
 from netplan.errors import InputError
@@ -31,9 +38,10 @@ from netplan.simulation.fair_rates import FlowLinks, least_rate
 from netplan.simulation.flow_classes import flow_classes
 from netplan.simulation.fluid import (
     Collectives,
-    Fabric,
+    Messages,
     Route,
     Row,
+    SharedLinks,
     Tick,
     TooWideError,
     classed,
@@ -42,9 +50,8 @@ from netplan.simulation.fluid import (
     sent_over,
 )
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.flow_paths import FlowPaths, Way, check_entries, ends_at_gpu
-from netplan.traffic.loads import LinkLoads
-from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups
+from netplan.traffic.flow_paths import FlowPaths, PathFinder, Way, check_entries, ends_at_gpu
+from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, no_traffic
 
 PATTERNS = ("permutation", "all-to-all", "ring", "incast:N")
 """Patterns by their names."""
@@ -204,29 +211,6 @@ def pattern_flows(pattern: str, gpus: int, hb_size: int, seed: int = 0) -> Patte
     return PatternFlows(source, np.zeros(len(source), np.int32), np.arange(len(source)))
 
 
-class Router(Protocol):
-    """Ways over the links of a graph, or over those that are left of it."""
-
-    @property
-    def graph(self) -> FabricGraph:
-        """All links, those that are gone too."""
-
-    def paths(
-        self,
-        source: AnyInts,
-        destination: AnyInts,
-        capacity: Floats,
-        *,
-        way: Way = "split",
-        seed: int = 0,
-        connection: Ints | None = None,
-    ) -> FlowPaths:
-        """The links of each flow; as of :meth:`netplan.traffic.flow_paths.PathRouter.paths`."""
-
-    def loads(self, demand: TrafficMatrix) -> LinkLoads:
-        """Bytes on every link."""
-
-
 class FabricLinks(Struct, frozen=True, eq=False, dict=True):
     """A fabric, and how its flows find their way.
 
@@ -246,7 +230,7 @@ class FabricLinks(Struct, frozen=True, eq=False, dict=True):
         Of a GPU's network link [B/s].
     """
 
-    router: Router
+    router: PathFinder
     capacity: Floats
     way: Way
     connections: int = 1
@@ -262,6 +246,11 @@ class FabricLinks(Struct, frozen=True, eq=False, dict=True):
     def free(self) -> Floats:
         """Capacity where only links that end at a GPU bind, flattened (2, links) [B/s]."""
         return np.where(ends_at_gpu(self.graph), self.capacity, inf)
+
+    @property
+    def capacities(self) -> tuple[Floats, Floats]:
+        """Of all links, and where only those bind that end at a GPU [B/s]."""
+        return self.capacity, self.free
 
     def paths(self, source: Indices, target: Indices, seed: int) -> FlowPaths:
         """Links of each pair, those of all its connections together.
@@ -380,11 +369,10 @@ def share_pattern(
     Contention
         Its time, and what links carry.
     """
-    size = 2 * fabric.graph.link_count
     closed = pattern.all_of and collectives == "coupled" and fabric.way == "split"
     pattern = pattern if closed else pattern.listed(fabric.graph)
     if not (closed or len(pattern.source)) or not message_bytes:
-        return Contention(0.0, 0.0, np.zeros(size), np.zeros(size, np.int64), 0, 0, 0)
+        return _nothing_sent(fabric)
     if closed:
         load = _all_to_all(fabric)
         sharing, flows, classes = (load > 0).astype(np.int64), 1, 1
@@ -403,6 +391,11 @@ def share_pattern(
         2,
         classes,
     )
+
+
+def _nothing_sent(fabric: FabricLinks) -> Contention:
+    size = 2 * fabric.graph.link_count
+    return Contention(0.0, 0.0, np.zeros(size), np.zeros(size, np.int64), 0, 0, 0)
 
 
 def _load_of_pairs(
@@ -429,17 +422,15 @@ def _load_of_pairs(
     rows = _rows(flow, paths.code, paths.share)
     sharing, classes = np.bincount(rows.links, minlength=size), flows
     if split:
-        classes = len(flow_classes(rows, (fabric.capacity, fabric.free), check=check).flows)
+        classes = len(flow_classes(rows, fabric.capacities, check=check).flows)
     return load, sharing, flows, classes
 
 
 def _all_to_all(fabric: FabricLinks) -> Floats:
     """A byte from every GPU to every other on every link [B]."""
     gpus = fabric.graph.gpus
-    members = np.arange(gpus, dtype=np.int32)[None]
-    groups = UniformGroups(members, 1.0, KINDS.index("other"))
-    none = np.empty(0, np.int32)
-    matrix = TrafficMatrix(gpus, none, none, np.empty(0), np.empty(0, np.int8), (groups,))
+    groups = UniformGroups(np.arange(gpus, dtype=np.int32)[None], 1.0, KINDS.index("other"))
+    matrix = replace(no_traffic(gpus), groups=(groups,))
     loads: Floats = fabric.router.loads(matrix).link_bytes.ravel()
     return loads
 
@@ -454,17 +445,6 @@ def _rows(flow: Ints, code: Ints, share: Floats) -> FlowLinks:
     shares = np.add.reduceat(share, first) if len(first) else share
     rows = np.flatnonzero(np.diff(flow[first], prepend=-1))
     return FlowLinks(np.append(rows, len(first)), code[first], shares)
-
-
-class _RoutedPairs(Struct, frozen=True, eq=False):
-    """The routes of the rows of a file."""
-
-    capacity: Floats
-    routes: dict[tuple[int, int, int], Route]
-
-    def route(self, source: int, target: int, way: int | None) -> Route:
-        """From GPU to GPU by a connection."""
-        return self.routes[source, target, way or 0]
 
 
 FEW_EVENTS = 10
@@ -502,13 +482,31 @@ def share_messages(
     Contention
         Time of the last finish, and what links carry.
     """
-    size = 2 * fabric.graph.link_count
-    routed = _routed(fabric, rows, seed)
-    shared, sent, _ = sent_over(rows, routed, collectives)
-    both, few, few_sent = (fabric.capacity, fabric.free), shared, sent
-    capacities, classes = both, shared.flows.flows
-    if fabric.way == "split" and len(sent.flow) > FEW_EVENTS:
-        few, few_sent, alike = classed(shared, sent, both, check=check)
+    routes = _routes(fabric, rows, seed)
+    shared, sent, _ = sent_over(
+        rows,
+        fabric.capacity,
+        lambda source, target, way: routes[source, target, way or 0],
+        collectives,
+    )
+    split = fabric.way == "split" and len(sent.flow) > FEW_EVENTS
+    return _delivered(fabric, shared, sent, split=split, check=check, tick=tick)
+
+
+def _delivered(
+    fabric: FabricLinks,
+    shared: SharedLinks,
+    sent: Messages,
+    *,
+    split: bool,
+    check: bool,
+    tick: Tick | None = None,
+) -> Contention:
+    """What messages take over a fabric, also without contention; by classes where they split."""
+    size, capacities = 2 * fabric.graph.link_count, fabric.capacities
+    few, few_sent, classes = shared, sent, shared.flows.flows
+    if split:
+        few, few_sent, alike = classed(shared, sent, capacities, check=check)
         capacities = fabric.capacity[alike.links], fabric.free[alike.links]
         classes = len(alike.flows)
     try:
@@ -518,7 +516,7 @@ def share_messages(
     except TooWideError:
         raise
     except InputError:  # which names a message, not a class
-        deliveries = [send(replace(shared, capacity=links), sent) for links in both]
+        deliveries = [send(replace(shared, capacity=links), sent) for links in fabric.capacities]
     time_s, alone_s = (float(delivery.finish_s.max(initial=0.0)) for delivery in deliveries)
     taken = shared.flows.take(sent.flow)
     return Contention(
@@ -532,7 +530,7 @@ def share_messages(
     )
 
 
-def _routed(fabric: FabricLinks, rows: list[Row], seed: int) -> Fabric:
+def _routes(fabric: FabricLinks, rows: list[Row], seed: int) -> dict[tuple[int, int, int], Route]:
     """The routes of all pairs and connections that rows name."""
     keys = sorted({(*row.ends, row.way or 0) for row in rows if row.ends[0] != row.ends[1]})
     routes = {(row.ends[0], row.ends[0], row.way or 0): Route((), 0.0) for row in rows}
@@ -545,7 +543,7 @@ def _routed(fabric: FabricLinks, rows: list[Row], seed: int) -> Fabric:
             part = slice(cuts[index], cuts[index + 1])
             latency_s = hops_s(round(hops[index]), fabric.port_bytes_per_s)
             routes[key] = Route(list(zip(codes[part], shares[part], strict=True)), latency_s)
-    return _RoutedPairs(fabric.capacity, routes)
+    return routes
 
 
 def with_connections(rows: list[Row], connections: int) -> list[Row]:
@@ -600,3 +598,80 @@ def percentile(values: list[float], share: float) -> float:
     """
     place = max(1, ceil(round(share * len(values) / 100, 9)))
     return sorted(values)[place - 1]
+
+
+MOST_FLOWS = 1 << 20
+"""Flows of a matrix that are sent one by one: a minute or two [1]."""
+
+
+def book_matrix(fabric: FabricLinks, matrix: TrafficMatrix) -> Contention:
+    """The busiest link of a matrix, and how long it carries its bytes.
+
+    Parameters
+    ----------
+    fabric
+        Links, and how messages find their way.
+    matrix
+        What is sent.
+
+    Returns
+    -------
+    Contention
+        Its time, that of the links that end at a GPU alone, and what links carry.
+    """
+    carried = fabric.router.loads(matrix).link_bytes.ravel()
+    time_s, alone_s = (float((carried / links).max(initial=0.0)) for links in fabric.capacities)
+    sharing, flows = (carried > 0).astype(np.int64), matrix.flow_count
+    return Contention(time_s, alone_s, carried, sharing, flows, 0, flows)
+
+
+def share_matrix(
+    fabric: FabricLinks, matrix: TrafficMatrix, *, seed: int = 0, check: bool = False
+) -> Contention:
+    """Time in which flows of a matrix that share links max-min fairly are all through.
+
+    Parameters
+    ----------
+    fabric, matrix
+        Links, and what is sent over them.
+    seed
+        Of hashed paths.
+    check
+        Compare exactly what has one colour.
+
+    Returns
+    -------
+    Contention
+        Its time, that of the links that end at a GPU alone, and what links carry.
+
+    Examples
+    --------
+    Two GPUs send to a third one over rail-only: its link takes both.
+
+    >>> from netplan import Scenario
+    >>> from netplan.traffic.flow_paths import PathRouter
+    >>> from netplan.traffic.matrix import flows_matrix
+    >>> graph = Scenario.load("hgx-h100").replace(gpus=32, radix=16).fabric("rail-only").graph()
+    >>> links = FabricLinks(PathRouter(graph, "auto"), np.tile(graph.bytes_per_s, 2), "split")
+    >>> two = {"source": [0, 8], "destination": [16, 16], "flow_bytes": 50e9}
+    >>> matrix = flows_matrix(32, **two, kind="other")
+    >>> float(share_matrix(links, matrix).time_s), float(book_matrix(links, matrix).time_s)
+    (2.0, 2.0)
+    """
+    listed = matrix.listed()
+    source, target = listed.source, listed.destination
+    sent = np.repeat(listed.flow_bytes / fabric.connections, fabric.connections)
+    count = len(sent)
+    if not count:
+        return _nothing_sent(fabric)
+    paths = fabric.paths(source, target, seed)
+    begins = np.searchsorted(paths.flow, np.arange(count + 1))
+    rows = FlowLinks(begins, paths.code, paths.share)
+    domain = fabric.graph.hb_size
+    crosses = np.repeat(source // domain != target // domain, fabric.connections)
+    inside_s, across_s = fabric.latency_s
+    shared = SharedLinks(fabric.capacity, rows, np.ones(count), np.full(count, np.inf))
+    messages = Messages(
+        np.arange(count), sent, np.zeros(count), np.where(crosses, across_s, inside_s), [()] * count
+    )
+    return _delivered(fabric, shared, messages, split=fabric.way == "split", check=check)

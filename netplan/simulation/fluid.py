@@ -18,17 +18,20 @@ Sources: Bertsekas and Gallager, Data Networks, Sec. 6.5.2 (max-min fairness); f
 as in SimGrid (Casanova et al., JPDC 74, 2014).
 """
 
+import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import chain, count
 from math import inf, isnan
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats, Ints, distinct_values
 from netplan.errors import InputError, piece
+from netplan.files import read_lines
 from netplan.records import replace
 from netplan.simulation.fair_rates import FlowLinks, filled_rates
 from netplan.simulation.flow_classes import FlowClasses, flow_classes, trunks
@@ -151,10 +154,7 @@ class _Run:
         self.start_s = np.full(count, np.nan)
         self.finish_s = np.full(count, np.nan)
         self.waits = [len(others) for others in messages.after]
-        self.followers: list[list[int]] = [[] for _ in range(count)]
-        for number, others in enumerate(messages.after):
-            for other in others:
-                self.followers[other].append(number)
+        self.followers = followers_of(messages.after)
         self.starts = [(float(messages.start_s[i]), i) for i in range(count) if not self.waits[i]]
         self.starts.sort()
         moments = len({start_s for start_s, _ in self.starts})
@@ -497,15 +497,24 @@ def classed(
     return few, sent, classes
 
 
-def _depths(after: Sequence[Sequence[int]]) -> Floats:
-    """Messages that each waits for one after another, so that long chains have their colours."""
+def followers_of(after: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Messages that wait for each, of those that each waits for."""
     followers: list[list[int]] = [[] for _ in after]
-    waits = [len(others) for others in after]
     for number, others in enumerate(after):
         for other in others:
             followers[other].append(number)
-    depth = np.zeros(len(after))
+    return followers
+
+
+def _depths(after: Sequence[Sequence[int]]) -> Floats:
+    """Messages that each waits for one after another, so that long chains have their colours.
+
+    Those that wait for themselves through others have -1.
+    """
+    followers, waits = followers_of(after), [len(others) for others in after]
+    depth = np.full(len(after), -1.0)
     ready = [number for number, others in enumerate(waits) if not others]
+    depth[ready] = 0.0
     for number in ready:
         for follower in followers[number]:
             waits[follower] -= 1
@@ -535,28 +544,8 @@ class Route(Struct, frozen=True):
     latency_s: float
 
 
-class Fabric(Protocol):
-    """Links, and the ways over them."""
-
-    @property
-    def capacity(self) -> Floats:
-        """Of every directed link [B/s]."""
-
-    def route(self, source: int, target: int, way: int | None) -> Route:
-        """From host to host.
-
-        Parameters
-        ----------
-        source, target
-            Hosts, from 0.
-        way
-            The spine or connection that a row names; None if it names none.
-
-        Returns
-        -------
-        Route
-            Links and latency.
-        """
+RouteOf = Callable[[int, int, int | None], Route]
+"""The route from host to host over the spine or connection that a row names, None for none."""
 
 
 class ClosLinks(Struct, frozen=True):
@@ -753,7 +742,7 @@ def message_times_s(  # noqa: PLR0913 - a fabric, and whether collectives are co
         row.ends[0] // fabric.hosts_a_leaf == row.ends[1] // fabric.hosts_a_leaf for row in rows
     ]
     rows = [replace(row, way=None) if low else row for row, low in zip(rows, below, strict=True)]
-    shared, sent, member = sent_over(rows, fabric, collectives)
+    shared, sent, member = sent_over(rows, fabric.capacity, fabric.route, collectives)
     if not _is_missing(slow_link):
         shared = _slowed(shared, fabric, slow_link)
     finish_s = np.empty(len(rows))
@@ -763,7 +752,7 @@ def message_times_s(  # noqa: PLR0913 - a fabric, and whether collectives are co
 
 
 def sent_over(
-    rows: Sequence[Row], fabric: Fabric, collectives: Collectives
+    rows: Sequence[Row], capacity: Floats, route: RouteOf, collectives: Collectives
 ) -> tuple[SharedLinks, Messages, Ints]:
     """What rows send over a fabric: links, messages, and which of these each row is part of.
 
@@ -771,8 +760,10 @@ def sent_over(
     ----------
     rows
         As of :func:`read_rows`.
-    fabric
-        Where they are sent.
+    capacity
+        Of every directed link [B/s].
+    route
+        The links from host to host.
     collectives
         Whether rows that wait for each other are one message.
 
@@ -781,7 +772,7 @@ def sent_over(
     tuple
         Links and flows; messages; the message of every row, shape (rows,).
     """
-    return (_coupled if collectives == "coupled" else _steps)(rows, fabric)
+    return (_coupled if collectives == "coupled" else _steps)(rows, capacity, route)
 
 
 def read_rows(
@@ -831,29 +822,40 @@ def read_rows(
     for place in order:
         name = places[place] if places else f"message {numbers[place]}"
         rows.append(_row(table[place], place, name, place_of, (hosts, spines)))
-    _check_starts(rows)
+    stuck = np.flatnonzero(_depths([row.after for row in rows]) < 0)
+    if len(stuck):
+        raise InputError(
+            f"{rows[stuck[0]].name} never starts: it waits for itself through others; leave one of"
+            " these out of its column after"
+        )
     return rows
 
 
-def _check_starts(rows: Sequence[Row]) -> None:
-    """Refuse messages that wait for each other."""
-    followers: list[list[int]] = [[] for _ in rows]
-    waits = [len(row.after) for row in rows]
-    for rank, row in enumerate(rows):
-        for other in row.after:
-            followers[other].append(rank)
-    free = [rank for rank, count in enumerate(waits) if not count]
-    for rank in free:
-        for follower in followers[rank]:
-            waits[follower] -= 1
-            if not waits[follower]:
-                free.append(follower)
-    stuck = next((row for row, count in zip(rows, waits, strict=True) if count), None)
-    if stuck is not None:
-        raise InputError(
-            f"{stuck.name} never starts: it waits for itself through others; leave one of these out"
-            " of its column after"
-        )
+def message_rows(path: Path, gpus: int) -> list[Row]:
+    """Messages of a file.
+
+    Raises
+    ------
+    InputError
+        If it is no such table: file and line.
+    """
+    reader = csv.reader(read_lines(path), strict=True)
+    rows, places = [], []
+    try:
+        header = [cell.strip() for cell in next(reader, [])]
+        needed = ("source", "bytes", "target" if "target" in header else "destination")
+        missing = [name for name in needed if name not in header]
+        if missing:
+            raise InputError(f"{path}:1: a file of messages has a column {missing[0]!r}: give it")
+        for cells in reader:
+            if any(cells):
+                rows.append(dict(zip(header, (cell.strip() for cell in cells), strict=False)))
+                places.append(f"{path}:{reader.line_num}")
+    except csv.Error as error:
+        raise InputError(f"{path}:{reader.line_num}: not CSV: {error}") from None
+    if not rows:
+        raise InputError(f"{path}: no message in it: give a line for each")
+    return read_rows(rows, gpus, places=places)
 
 
 def _row(
@@ -934,30 +936,34 @@ def _whole(row: Mapping[str, Any], column: str, name: str) -> int:
     return int(amount)
 
 
-def _steps(rows: Sequence[Row], fabric: Fabric) -> tuple[SharedLinks, Messages, Ints]:
+def _steps(
+    rows: Sequence[Row], capacity: Floats, route: RouteOf
+) -> tuple[SharedLinks, Messages, Ints]:
     """Every message by itself; messages of one connection take one flow."""
     flow_of: dict[tuple[Any, ...], int] = {}
     flow = [flow_of.setdefault((*row.pair, row.weight, row.limit), len(flow_of)) for row in rows]
-    routes = [fabric.route(*key[:3]) for key in flow_of]
-    latency_s = np.array([route.latency_s for route in routes], np.float64)
+    routes = [route(*key[:3]) for key in flow_of]
+    latency_s = np.array([taken.latency_s for taken in routes], np.float64)
     shared = SharedLinks(
-        fabric.capacity,
-        FlowLinks.of_paths([route.links for route in routes]),
+        capacity,
+        FlowLinks.of_paths([taken.links for taken in routes]),
         np.array([key[3] for key in flow_of], np.float64),
         np.array([key[4] for key in flow_of], np.float64),
     )
-    taken = np.array(flow, np.int64)
+    flows = np.array(flow, np.int64)
     sent = Messages(
-        taken,
+        flows,
         np.array([row.size_bytes for row in rows], np.float64),
         np.array([row.start_s for row in rows], np.float64),
-        latency_s[taken],
+        latency_s[flows],
         [row.after for row in rows],
     )
     return shared, sent, np.arange(len(rows))
 
 
-def _coupled(rows: Sequence[Row], fabric: Fabric) -> tuple[SharedLinks, Messages, Ints]:
+def _coupled(
+    rows: Sequence[Row], capacity: Floats, route: RouteOf
+) -> tuple[SharedLinks, Messages, Ints]:
     """Messages that wait for each other as one flow, and the flow of each message.
 
     Its share of a link is the number of its pairs there, each by its bytes over those of the
@@ -985,16 +991,16 @@ def _coupled(rows: Sequence[Row], fabric: Fabric) -> tuple[SharedLinks, Messages
         shares: dict[int, float] = {}
         slowest_s = 0.0
         for pair, amount in amounts.items():
-            route = fabric.route(*pair)
-            slowest_s = max(slowest_s, route.latency_s)
-            for link, share in route.links:
+            taken = route(*pair)
+            slowest_s = max(slowest_s, taken.latency_s)
+            for link, share in taken.links:
                 part = share * amount / most if most else share
                 shares[link] = shares.get(link, 0.0) + part
         paths.append(sorted(shares.items()))
         sizes.append(most)
         latencies.append(len(group) / len(amounts) * slowest_s)
     shared = SharedLinks(
-        fabric.capacity,
+        capacity,
         FlowLinks.of_paths(paths),
         np.array([group[0].weight for group in groups], np.float64),
         np.array([group[0].limit for group in groups], np.float64),

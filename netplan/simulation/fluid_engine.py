@@ -21,6 +21,7 @@ import numpy as np
 from netplan.arrays import Floats
 from netplan.simulation.engine import Actor, Engine, Mark
 from netplan.simulation.fair_rates import FlowLinks, filled_rates
+from netplan.simulation.fluid import followers_of
 from netplan.simulation.tasks import Burst, Message
 
 GONE = 1e-9
@@ -138,11 +139,7 @@ class FluidEngine(Engine):
     def _followers_of(self, burst: Burst) -> list[list[int]]:
         """What waits for each message of a burst."""
         if id(burst) not in self._followers:
-            followers: list[list[int]] = [[] for _ in burst.messages]
-            for place, others in enumerate(burst.after):
-                for other in others:
-                    followers[other].append(place)
-            self._followers[id(burst)] = burst, followers
+            self._followers[id(burst)] = burst, followers_of(burst.after)
         return self._followers[id(burst)][1]
 
     def _start(self, issued: _Issued, place: int) -> None:

@@ -24,12 +24,13 @@ Source: Fang et al., PALM (arXiv:2406.03868), Sec. V-C, Fig. 11 and 12, which pr
 their forms, the choice of the adapters and what differs between stages are netplan's own.
 """
 
-from collections.abc import Iterator, Sequence
-from fractions import Fraction
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 from msgspec import Struct
+
+from netplan.traffic.patterns import overlaps
 
 HandoverRule = Literal["ends", "source", "adapters"]
 """How stages hand over: two messages between their ends (the published code), Eq. 7, or Eq. 8."""
@@ -48,6 +49,21 @@ class Sent(NamedTuple):
 
 Step = tuple[Sent, ...]
 """Messages that are sent at once; the next step begins when the last has come."""
+
+
+def ring_step(groups: Sequence[Group], size_bytes: float) -> Step:
+    """A piece of so many bytes from each member of some groups to the next, the last to the first.
+
+    Examples
+    --------
+    >>> [tuple(sent) for sent in ring_step([[4, 5]], 8.0)]
+    [(4, 5, 4.0), (5, 4, 4.0)]
+    """
+    return tuple(
+        Sent(sender, following, size_bytes / len(group))
+        for group in groups
+        for sender, following in zip(group, [*group[1:], group[0]], strict=True)
+    )
 
 
 class Handover(Struct, frozen=True):
@@ -124,15 +140,12 @@ Sent(sender=6, receiver=4, sent_bytes=4.0)), 2)
             for share in shares
             for tile in share[1:]
         )
-        step = tuple(
-            Sent(share[0], shares[(number + 1) % count][0], received_bytes / count)
-            for shares in destination
-            for number, share in enumerate(shares)
-        )
-        ring = (step,) * (2 * (count - 1))
+        firsts = [[share[0] for share in shares] for shares in destination]
+        ring = (ring_step(firsts, received_bytes),) * (2 * (count - 1))
+    shared = zip(*(part.tolist() for part in overlaps(len(senders), len(receivers))), strict=True)
     between = tuple(
         Sent(sender[0], receiver[0], share * microbatch_bytes)
-        for first, second, share in _overlaps(len(senders), len(receivers))
+        for first, second, share in shared
         for sender, receiver in zip(source[first], destination[second], strict=True)
     )
     broadcast = tuple(
@@ -149,16 +162,3 @@ Sent(sender=6, receiver=4, sent_bytes=4.0)), 2)
 def _shares(group: Group, count: int) -> list[list[int]]:
     """Even runs of a group, the longer ones first."""
     return [part.tolist() for part in np.array_split(np.asarray(group), count)]
-
-
-def _overlaps(first: int, second: int) -> Iterator[tuple[int, int, float]]:
-    """Replicas of two stages that have sequences in common, and the share of all that these are.
-
-    >>> list(_overlaps(2, 3))[:2]
-    [(0, 0, 0.3333333333333333), (0, 1, 0.16666666666666666)]
-    """
-    for here in range(first):
-        for there in range(here * second // first, -(-(here + 1) * second // first)):
-            begin = max(Fraction(here, first), Fraction(there, second))
-            end = min(Fraction(here + 1, first), Fraction(there + 1, second))
-            yield here, there, float(end - begin)

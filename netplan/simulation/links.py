@@ -14,17 +14,17 @@ channel, which carries both together.
 """
 
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Floats, Indices, Ints
+from netplan.arrays import Floats, Indices, Ints
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.simulation.tasks import Flows
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.flow_paths import FlowPaths, PathRouter, Way, check_entries
+from netplan.traffic.flow_paths import PathFinder, PathRouter, Way, check_entries
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix, combine, flows_matrix
 from netplan.traffic.patterns import Pattern, both_ways
@@ -102,25 +102,6 @@ RunRouting = Routing | Literal["static"]
 """How messages of a run find their way."""
 
 
-class Routes(Protocol):
-    """Ways over what is left of a fabric."""
-
-    def loads(self, demand: TrafficMatrix) -> LinkLoads:
-        """Bytes on every link; those that are out carry nothing."""
-
-    def paths(
-        self,
-        source: AnyInts,
-        destination: AnyInts,
-        capacity: Floats,
-        *,
-        way: Way = "split",
-        seed: int = 0,
-        connection: Ints | None = None,
-    ) -> FlowPaths:
-        """The links of each flow, as of :meth:`netplan.traffic.flow_paths.PathRouter.paths`."""
-
-
 class Transport(Struct, frozen=True, eq=False):
     """A fabric's links, and how messages take them.
 
@@ -163,7 +144,7 @@ class Transport(Struct, frozen=True, eq=False):
     seed: int = 0
     connections: int = 1
     rates: Floats | None = None
-    routes: Routes | None = None
+    routes: PathFinder | None = None
     efficiency: float = 1.0
     two_way_rings: bool = False
     in_phases: bool = False
@@ -331,7 +312,7 @@ class FlowRouter:
     def _pairs(self, matrix: TrafficMatrix, steps: int) -> PairLinks:
         """Links of every pair of a level, of which each sends after the one that sends to it."""
         transport, graph = self.transport, self.transport.graph
-        pairs = len(matrix.source) + sum(groups.pair_count for groups in matrix.groups)
+        pairs = matrix.flow_count
         check_entries(graph, 2 * pairs * transport.connections * steps)
         listed = matrix.listed()
         ways = [(listed.source, listed.destination, listed.flow_bytes)]

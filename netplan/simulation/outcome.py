@@ -10,6 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
+from netplan.simulation.run import SimulationResult
 from netplan.simulation.schedule import BusyInterval
 from netplan.simulation.slow_gpus import Jitter, SlowGpus
 from netplan.topologies.graph import FabricGraph
@@ -135,14 +136,13 @@ class FluidRun(Struct, frozen=True, eq=False):
         What every direction of a link carried, over its rate, shape (2 x links,) [s].
     sharing
         Flows on every direction, shape as before [1].
-    flows, classes, solves
-        Flows, of how many kinds rates were found, and how often [1].
+    flows, solves
+        Flows, and how often their rates were found [1].
     """
 
     busy_s: Floats
     sharing: Ints
     flows: int
-    classes: int
     solves: int
 
 
@@ -219,6 +219,7 @@ class SimulationOutcome(Struct, frozen=True, kw_only=True):
 
 def outcome_of(
     graph: FabricGraph,
+    result: SimulationResult,
     stages_s: tuple[Floats, Floats, Floats],
     links_s: tuple[Floats, Floats],
     time_s: float,
@@ -229,8 +230,8 @@ def outcome_of(
 
     Parameters
     ----------
-    graph
-        The fabric.
+    graph, result
+        The fabric, and what became of the pipelines on it.
     stages_s
         As of `stage_outcomes`, shape (stages,) each [s].
     links_s
@@ -256,6 +257,9 @@ def outcome_of(
         stages=stage_outcomes(*stages_s, time_s),
         links=busiest[:hot],
         groups=link_groups(graph, *links_s, time_s) if busiest else (),
+        period=result.period,
+        bookings=result.tally.bookings,
+        spans=result.spans,
         **known,
     )
 

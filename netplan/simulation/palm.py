@@ -60,7 +60,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from math import ceil
 from time import perf_counter
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -68,7 +68,7 @@ from msgspec import Struct
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.simulation import tasks
-from netplan.simulation.handover import Handover, Sent, Step, hand_over
+from netplan.simulation.handover import Handover, Sent, Step, hand_over, ring_step
 from netplan.simulation.outcome import HandoverOutcome, SimulationOutcome, outcome_of
 from netplan.simulation.palm_model import Access, PalmModel
 from netplan.simulation.ranks import Groups
@@ -86,14 +86,6 @@ from netplan.workloads.models import Model, refuse_unlike
 HALF = 2
 """Bytes of an element."""
 PalmRecompute = Literal["none", "full"]
-
-
-class Sharing(Struct, frozen=True):
-    """What one GPU has of a layer: sequences of a microbatch over all replicas, and degrees [1]."""
-
-    microbatch: int
-    data: int
-    tensor: int
 
 
 class LayerOperation(Struct, frozen=True):
@@ -121,9 +113,9 @@ class LayerOperation(Struct, frozen=True):
 
 def layer_operation(
     model: Model,
-    share: Sharing,
+    stage: PlacedStage,
+    sequences: int,
     *,
-    layers: int,
     sram_bytes: float,
     stationary_factor: float,
     update: Access,
@@ -132,10 +124,10 @@ def layer_operation(
 
     Parameters
     ----------
-    model, share
-        The layer, and what a GPU has of it.
-    layers
-        Layers of the stage, n [1].
+    model, stage
+        The layer, and the stage that has n of them.
+    sequences
+        Of a microbatch, of all replicas together [1].
     sram_bytes
         Memory on the chip, s [B].
     stationary_factor
@@ -148,30 +140,30 @@ def layer_operation(
     T-145B on 24 x 8 GPUs, 288 sequences at a time:
 
     >>> from netplan.workloads.models import MODELS
-    >>> share = Sharing(288, data=24, tensor=8)
+    >>> stage = PlacedStage(tuple(range(24 * 8)), tensor=8, layers=10)
     >>> one = layer_operation(
-    ...     MODELS.load("t-145b"), share, layers=10, sram_bytes=40e6, stationary_factor=0.5,
+    ...     MODELS.load("t-145b"), stage, 288, sram_bytes=40e6, stationary_factor=0.5,
     ...     update=Access(6, 22),
     ... )
     >>> one.flops / 1e12, one.input_bytes / 1e6
     (11.441792876544, 603.979776)
     """
-    tokens, hidden = share.microbatch * model.sequence_length, model.hidden_size
+    tokens, hidden = sequences * model.sequence_length, model.hidden_size
     inner = model.ffn_size or 4 * hidden
-    replicas, ranks = share.data, share.data * share.tensor
+    ranks = stage.data * stage.tensor
     attended = tokens * model.sequence_length
     products = 4 * tokens * hidden**2 + 2 * tokens * hidden * inner + 2 * attended * hidden
-    given = tokens * hidden / replicas
-    weights = (4 * hidden**2 + 2 * hidden * inner) / share.tensor
+    given = tokens * hidden / stage.data
+    weights = (4 * hidden**2 + 2 * hidden * inner) / stage.tensor
     between = 3 * given + (2 * tokens * inner + 4 * tokens * hidden) / ranks
     between += 2.5 * attended * model.heads / ranks
     forward, backward = _accesses(
-        (given, weights, between), layers, sram_bytes=sram_bytes, factor=stationary_factor
+        (given, weights, between), stage.layers, sram_bytes=sram_bytes, factor=stationary_factor
     )
     return LayerOperation(
         flops=2 * products / ranks,
         input_bytes=HALF * given,
-        gradient_bytes=HALF * (4 * hidden**2 + 2 * hidden * inner / share.tensor),
+        gradient_bytes=HALF * (4 * hidden**2 + 2 * hidden * inner / stage.tensor),
         forward=forward,
         backward=backward,
         update=update.times(weights),
@@ -199,27 +191,6 @@ ALONG_Y = 2
 """Axis of the links along columns."""
 Members = Sequence[int]
 """GPUs in the order in which they talk."""
-
-
-class PalmNetwork(Protocol):
-    """What carries the messages and memory accesses of stages."""
-
-    def all_reduce(self, groups: Sequence[Members], size_bytes: float) -> tasks.Branch:
-        """Sum up so many bytes in each of some groups, at the same time."""
-
-    def access(self, members: Members, access: Access) -> tasks.Branch:
-        """Write and read the same on every GPU."""
-
-    def transfer(self, sender: Members, receiver: Members, size_bytes: float) -> tasks.Branch:
-        """Hand so many bytes from one stage to another."""
-
-    def steps(self, steps: Sequence[Step]) -> tasks.Branch:
-        """Messages that are sent step by step."""
-
-    def operation(
-        self, compute_s: float, ring: tasks.Branch, access: tasks.Branch
-    ) -> tasks.Operation:
-        """A computation, its collective, and its memory accesses."""
 
 
 class GpuNetwork(Struct, frozen=True):
@@ -256,10 +227,6 @@ class GpuNetwork(Struct, frozen=True):
         latency_s = self.on.network_latency_s
         ends = (sender[-1], receiver[0]), (sender[0], receiver[-1])
         return tuple(size_bytes / (2 * self._rate(*pair)) + latency_s for pair in ends)
-
-    def steps(self, steps: Sequence[Step]) -> tasks.Branch:
-        """GPUs have no adapters: `PalmRun` refuses them."""
-        raise NotImplementedError
 
     def operation(
         self, compute_s: float, ring: tasks.Branch, access: tasks.Branch
@@ -332,13 +299,7 @@ class TileNetwork:
         closed = self.rules.communication.broken_rings == "closed"
         if not closed and not all(map(self._is_ring, groups)):
             return _along_lines(groups, size_bytes)
-        members = len(groups[0])
-        step = tuple(
-            Sent(sender, following, size_bytes / members)
-            for group in groups
-            for sender, following in zip(group, [*group[1:], group[0]], strict=True)
-        )
-        return (step,) * (2 * (members - 1))
+        return (ring_step(groups, size_bytes),) * (2 * (len(groups[0]) - 1))
 
     def _is_ring(self, group: Members) -> bool:
         """Whether each core and the next one are neighbours, and the last one and the first."""
@@ -387,6 +348,10 @@ class TileNetwork:
         """Accesses come first; the collective follows the computation, if links are shared."""
         compute_s = tasks.in_ticks(compute_s, self.tick_s)
         return (access, (compute_s, *ring)) if self.contention else (access, (compute_s,), ring)
+
+
+PalmNetwork = GpuNetwork | TileNetwork
+"""What carries the messages and memory accesses of stages."""
 
 
 def _along_lines(groups: Sequence[Members], size_bytes: float) -> list[Step]:
@@ -598,7 +563,32 @@ def simulate_palm(
         spans=True,
         tick=tick,
     )
-    return _Account(run, graph, stages, result, simulated).outcome(hot, perf_counter() - began)
+    mean_s = passes_s(result, run.pipeline)
+    slot_s = float((mean_s[FORWARD] + mean_s[BACKWARD]).max())
+    time_s = result.iteration_time_s + (run.microbatches - simulated) * slot_s
+    whole = stages.pipeline(run.microbatches, run.schedule)
+    on_links_s = links_s(whole, graph, result, simulated)
+    repeats = np.array([run.microbatches, run.microbatches, 1])
+    compute_s = np.array([repeats @ stage.compute_s for stage in stages.in_order])
+    alone_s = np.array([repeats @ [*map(tasks.alone_s, stage.works)] for stage in stages.in_order])
+    return outcome_of(
+        graph,
+        result,
+        (compute_s, alone_s, repeats @ mean_s),
+        on_links_s,
+        time_s,
+        hot,
+        analytic_time_s=None,
+        sequences_per_s=run.microbatches * run.sequences / time_s,
+        waiting_s=float(on_links_s[1].sum()),
+        microbatches=run.microbatches,
+        microbatches_simulated=simulated,
+        replicas=run.data,
+        replicas_simulated=run.data,
+        handovers=stages.handovers,
+        seconds=perf_counter() - began,
+        notes=tuple(_notes(run, graph.gpus, simulated, slot_s)),
+    )
 
 
 class _Stage(Struct, frozen=True):
@@ -635,11 +625,8 @@ class _Stages(Struct, frozen=True):
 def _tick_s(run: PalmRun) -> float:
     """Ticks of which an iteration, or its first microbatches, are 2^45 to 2^53 [s]."""
     stages = run.mapped or (PlacedStage(tuple(range(run.tensor * run.data)), run.tensor, 1),)
-    layer = max(
-        (_layer(run, stage, layers=run.model.layers) for stage in stages),
-        key=lambda layer: layer.flops,
-    )
-    once_s = layer.flops / run.on.tensor_flops_per_s + run.rules.memory.access_latency_s
+    flops = max(_layer(run, stage).flops for stage in stages)
+    once_s = flops / run.on.tensor_flops_per_s + run.rules.memory.access_latency_s
     passes = 4 * min(run.microbatches, tasks.TICKED) * run.model.layers
     return tasks.tick_of(passes * once_s, TICK_DIGITS)
 
@@ -673,11 +660,12 @@ def _stages(run: PalmRun, graph: FabricGraph, *, contention: bool) -> _Stages:
     )
     pairs = [*pairwise(placed)]
     if rule.handover == "ends":
-        sent = _layer(run, placed[0], layers=1).input_bytes
+        sent = _layer(run, placed[0]).input_bytes
         members = [(here.gpus, there.gpus) for here, there in pairs]
         onward = tuple(network.transfer(here, there, sent) for here, there in members)
         back = tuple(network.transfer(there, here, sent) for here, there in members)
         return _Stages(works, onward, back)
+    assert isinstance(network, TileNetwork)  # noqa: S101 - others are refused
     handed = [_hand_over(run, here, there) for here, there in pairs]
     returned = [_hand_over(run, there, here) for here, there in pairs]
     return _Stages(
@@ -691,12 +679,12 @@ def _stages(run: PalmRun, graph: FabricGraph, *, contention: bool) -> _Stages:
     )
 
 
-def _layer(run: PalmRun, stage: PlacedStage, layers: int) -> LayerOperation:
-    """One layer of a stage with so many."""
+def _layer(run: PalmRun, stage: PlacedStage) -> LayerOperation:
+    """One layer of a stage."""
     return layer_operation(
         run.model,
-        Sharing(run.sequences, stage.data, stage.tensor),
-        layers=layers,
+        stage,
+        run.sequences,
         sram_bytes=run.on.sram_bytes * run.rules.unit,
         stationary_factor=run.stationary_factor,
         update=run.rules.memory.update,
@@ -717,7 +705,7 @@ def _stage(
     run: PalmRun, network: PalmNetwork, stage: PlacedStage, partial: tuple[bool, bool]
 ) -> _Stage:
     """What the GPUs of one stage do; whether the last sum forward and backward is not its own."""
-    layer, (ranks, replicas) = _layer(run, stage, stage.layers), _groups(run, stage)
+    layer, (ranks, replicas) = _layer(run, stage), _groups(run, stage)
     summed = network.all_reduce(ranks, layer.input_bytes)
     gradients = network.all_reduce(replicas, layer.gradient_bytes)
     forward_s = layer.flops / run.on.tensor_flops_per_s
@@ -749,14 +737,13 @@ def _hand_over(run: PalmRun, here: PlacedStage, there: PlacedStage) -> Handover:
 
 
 def _handover_outcome(
-    run: PalmRun, network: PalmNetwork, number: int, stage: PlacedStage, handover: Handover
+    run: PalmRun, network: TileNetwork, number: int, stage: PlacedStage, handover: Handover
 ) -> HandoverOutcome:
     """The terms of a hand-over, each where nothing else is on its links."""
-    assert isinstance(network, TileNetwork)  # noqa: S101 - others are refused
     at_source, ranks = network.steps(handover.reduce), _groups(run, stage)[0]
     sent = handover.steps
     if run.rules.communication.handover == "source":
-        whole_bytes = _layer(run, stage, layers=1).input_bytes
+        whole_bytes = _layer(run, stage).input_bytes
         at_source = network.all_reduce(ranks, whole_bytes)
         sent = (*sent, *network.all_reduce_steps(ranks, whole_bytes))
     source_s, *others_s = (
@@ -842,66 +829,20 @@ def passes_s(result: SimulationResult, stages: int) -> Floats:
     return total_s / np.maximum(count, 1)
 
 
-class _Account(Struct, frozen=True):
-    """What a simulated iteration comes to, microbatches beyond those simulated included."""
-
-    run: PalmRun
-    graph: FabricGraph
-    stages: _Stages
-    result: SimulationResult
-    simulated: int
-
-    def outcome(self, hot: int, seconds: float) -> SimulationOutcome:
-        """The answer."""
-        run, stages = self.run, self.stages.in_order
-        mean_s = passes_s(self.result, run.pipeline)
-        slot_s = float((mean_s[FORWARD] + mean_s[BACKWARD]).max())
-        time_s = self.result.iteration_time_s + (run.microbatches - self.simulated) * slot_s
-        repeats, links_s = np.array([run.microbatches, run.microbatches, 1]), self._links_s()
-        compute_s = np.array([repeats @ stage.compute_s for stage in stages])
-        alone_s = np.array([repeats @ [*map(tasks.alone_s, stage.works)] for stage in stages])
-        return outcome_of(
-            self.graph,
-            (compute_s, alone_s, repeats @ mean_s),
-            links_s,
-            time_s,
-            hot,
-            analytic_time_s=None,
-            sequences_per_s=run.microbatches * run.sequences / time_s,
-            waiting_s=float(links_s[1].sum()),
-            microbatches=run.microbatches,
-            microbatches_simulated=self.simulated,
-            period=None,
-            replicas=run.data,
-            replicas_simulated=run.data,
-            handovers=self.stages.handovers,
-            bookings=self.result.tally.bookings,
-            seconds=seconds,
-            spans=self.result.spans,
-            notes=tuple(self._notes(slot_s)),
+def _notes(run: PalmRun, gpus: int, simulated: int, slot_s: float) -> Iterator[str]:
+    """What the reader should know."""
+    missing, used = run.microbatches - simulated, run.gpus_used
+    if missing:
+        yield (
+            f"By the published rule each of the {missing:,} microbatches beyond"
+            f" {simulated} takes what the slowest stage does, {si(slot_s, 's', 4)};"
+            " --full simulates all."
         )
-
-    def _links_s(self) -> tuple[Floats, Floats]:
-        """How long each direction of each link is busy and waited for, shape (2 x links,) [s]."""
-        run = self.run
-        pipeline = self.stages.pipeline(run.microbatches, run.schedule)
-        return links_s(pipeline, self.graph, self.result, self.simulated)
-
-    def _notes(self, slot_s: float) -> Iterator[str]:
-        """What the reader should know."""
-        run, missing = self.run, self.run.microbatches - self.simulated
-        used, gpus = run.gpus_used, self.graph.gpus
-        if missing:
-            yield (
-                f"By the published rule each of the {missing:,} microbatches beyond"
-                f" {self.simulated} takes what the slowest stage does, {si(slot_s, 's', 4)};"
-                " --full simulates all."
-            )
-        if used < gpus:
-            yield f"{gpus - used:,} of {gpus:,} GPUs are idle."
-        trained = run.microbatches * run.sequences
-        if trained > run.batch:
-            yield (
-                f"{run.microbatches:,} microbatches of {run.sequences:,} make {trained:,}"
-                f" sequences, more than the batch of {run.batch:,}; all of them count."
-            )
+    if used < gpus:
+        yield f"{gpus - used:,} of {gpus:,} GPUs are idle."
+    trained = run.microbatches * run.sequences
+    if trained > run.batch:
+        yield (
+            f"{run.microbatches:,} microbatches of {run.sequences:,} make {trained:,}"
+            f" sequences, more than the batch of {run.batch:,}; all of them count."
+        )

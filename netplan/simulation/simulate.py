@@ -27,7 +27,7 @@ from netplan.simulation import tasks
 from netplan.simulation.congestion import ample_rates
 from netplan.simulation.distance import Distance, with_distance
 from netplan.simulation.fluid import Collectives
-from netplan.simulation.links import FlowRouter, LinkTimes, Routes, RunRouting, Transport
+from netplan.simulation.links import FlowRouter, LinkTimes, RunRouting, Transport
 from netplan.simulation.outcome import FluidRun, SimulationOutcome, outcome_of
 from netplan.simulation.program_work import PlanWork, Scope, plan_work
 from netplan.simulation.reduction import NO_THREAD, Issuer, Reduced, reduce_links, waited_links
@@ -37,6 +37,7 @@ from netplan.simulation.slow_gpus import Jitter, jittered, meeting_replicas, slo
 from netplan.simulation.steps import Stepped, check_steps
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import FabricGraph
+from netplan.traffic.flow_paths import PathFinder
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.placement import Placement
 from netplan.units import si
@@ -186,9 +187,13 @@ class Account:
     def outcome(self, hot: int, seconds: float, **fields: Any) -> SimulationOutcome:  # noqa: ANN401 - its fields
         """All of it, with the ``hot`` busiest links, and what only the asker knows."""
         result = self.result
+        fluid = None
+        if result.solves is not None:
+            fluid = FluidRun(self.busy_s, self.sharing, self.flows, result.solves)
         slowest = max(result.pipelines, key=lambda pipeline: pipeline.microbatches)
         return outcome_of(
             self.graph,
+            result,
             self._stages(),
             (self.busy_s, self.waited_s),
             result.iteration_time_s,
@@ -196,21 +201,11 @@ class Account:
             waiting_s=sum(result.tally.waited_s.values()),
             microbatches=slowest.microbatches,
             microbatches_simulated=slowest.simulated,
-            period=result.period,
             replicas_simulated=len(result.pipelines),
-            bookings=result.tally.bookings,
             seconds=seconds,
-            spans=result.spans,
-            fluid=self._fluid(),
+            fluid=fluid,
             **fields,
         )
-
-    def _fluid(self) -> FluidRun | None:
-        """What links went through that were shared."""
-        solves, flows = self.result.solves, self.flows
-        if solves is None:
-            return None
-        return FluidRun(self.busy_s, self.sharing, flows, classes=flows, solves=solves)
 
     def _stages(self) -> tuple[Floats, Floats, Floats]:
         """Work of each stage but for messages, all of it where nothing waits, its busy time [s].
@@ -299,7 +294,7 @@ class Conditions(Struct, frozen=True, kw_only=True, eq=False):
     rates: Floats | None = None
     shares: Floats | None = None
     jitter: float = 0.0
-    routes: Routes | None = None
+    routes: PathFinder | None = None
     trains: bool = True
     full: bool = False
     spans: bool = False
@@ -569,7 +564,11 @@ def _simulated(
         for work, factor in zip(works, factors, strict=True)
     ]
     slowest = max((float(factor.max()) for factor in factors if factor is not None), default=1.0)
-    linked = LinkedWork.of(works, _tick_s([job.timed for job in jobs], slowest))
+    longest_s = max(
+        job.timed.iteration_time_s * min(1.0, tasks.TICKED / job.timed.plan.microbatches)
+        for job in jobs
+    )
+    linked = LinkedWork.of(works, tasks.tick_of(slowest * longest_s, TICK_DIGITS))
     result = simulate_pipelines(
         linked.pipelines,
         links=len(linked.links),
@@ -636,11 +635,3 @@ def _columns(work: PlanWork, conditions: Conditions, **how: Any) -> tuple[LinkTi
     router = FlowRouter(Transport(**how))
     times = router.times if conditions.collectives == "coupled" else router.by_pairs
     return tuple(times(flows) for flows in work.uses)
-
-
-def _tick_s(plans: Sequence[PlanTime], slowest: float) -> float:
-    """Ticks for the longest of the iterations, or for their first microbatches [s]."""
-    times_s = (
-        timed.iteration_time_s * min(1.0, tasks.TICKED / timed.plan.microbatches) for timed in plans
-    )
-    return tasks.tick_of(slowest * max(times_s), TICK_DIGITS)

@@ -21,7 +21,7 @@ out: what an operator finds elsewhere on its own tiles when it is cut otherwise 
 """
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from time import perf_counter
 
 import numpy as np
@@ -30,7 +30,7 @@ from msgspec import Struct
 from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.simulation import tasks
-from netplan.simulation.handover import Sent
+from netplan.simulation.handover import Sent, ring_step
 from netplan.simulation.outcome import SimulationOutcome, outcome_of
 from netplan.simulation.palm import TICK_DIGITS, TileNetwork, links_s, passes_s
 from netplan.simulation.palm_model import Access, PalmModel, UnitsPart
@@ -195,6 +195,7 @@ def simulate_tiles(
     samples = run.microbatches * run.mapping.microbatch
     return outcome_of(
         graph,
+        result,
         (compute_s, alone_s, repeats @ passes_s(result, len(stages))),
         on_links_s,
         time_s,
@@ -204,12 +205,9 @@ def simulate_tiles(
         waiting_s=float(on_links_s[1].sum()),
         microbatches=run.microbatches,
         microbatches_simulated=simulated,
-        period=None,
         replicas=1,
         replicas_simulated=1,
-        bookings=result.tally.bookings,
         seconds=perf_counter() - began,
-        spans=result.spans,
         notes=tuple(_notes(run, graph, simulated, slot_s)),
     )
 
@@ -249,64 +247,49 @@ class _Made(Struct, frozen=True, dict=True):
         made: list[tuple[tasks.Work, ...]] = []
         pairs = zip(self.run.mapping.stages, self.groups, strict=True)
         for number, (stage, members) in enumerate(pairs):
-            forward = tuple(
-                operation
-                for piece in stage.pieces
-                for operation in self._forward(piece, stage, members)
+            ways: list[tuple[Callable[..., Iterator[tasks.Operation]], tuple[TilePiece, ...]]]
+            ways = [(partial(self._pass, ahead=True), stage.pieces)]
+            if stage.rates.trains:
+                ways += [
+                    (partial(self._pass, ahead=False), stage.pieces[::-1]),
+                    (self._finish, stage.pieces),
+                ]
+            forward, *others = (
+                tuple(operation for piece in pieces for operation in making(piece, stage, members))
+                for making, pieces in ways
             )
             if number == 0 and self.run.fetched_bytes:
                 fetched = Access(0.0, self.run.fetched_bytes / len(members))
                 forward = ((self.network.access(members, fetched), (forward,)),)
-            if not stage.rates.trains:
-                made.append((forward, (), ()))
-                continue
-            backward = tuple(
-                operation
-                for piece in reversed(stage.pieces)
-                for operation in self._backward(piece, stage, members)
-            )
-            finish = tuple(
-                operation
-                for piece in stage.pieces
-                for operation in self._finish(piece, stage, members)
-            )
-            made.append((forward, backward, finish))
+            made.append((forward, *(others or ((), ()))))
         return made
 
     def _side_by_side(
         self, branch: tasks.Branch, moved: Access, members: list[int]
     ) -> Iterator[tuple[tasks.Branch, ...]]:
         """An operation: a branch beside its memory traffic, as far as there is either."""
-        access = self.network.access(members, moved) if sum(_sizes(moved)) else ()
+        access = self.network.access(members, moved) if moved.write_bytes + moved.read_bytes else ()
         if branches := tuple(filter(None, (access, branch))):
             yield branches
 
-    def _forward(
-        self, piece: TilePiece, stage: TileStage, members: list[int]
+    def _pass(
+        self, piece: TilePiece, stage: TileStage, members: list[int], *, ahead: bool
     ) -> Iterator[tuple[tasks.Branch, ...]]:
-        """The forward pass of an operator."""
+        """The forward pass of an operator, or its backward pass."""
+        held, sram_bytes = stage.held, stage.rates.sram_bytes
+        taken = _common(piece, members), piece.input_bytes
+        given = _along(piece, members, INNER), piece.output_bytes
+        passes, moved = 1.0, piece.forward_bytes(held, sram_bytes)
+        if not ahead:
+            taken, given = given, taken
+            passes = piece.operator.backward_flops / piece.operator.flops
+            moved = piece.backward_bytes(held, sram_bytes)
         branch = (
-            *_ring(self.network, _common(piece, members), piece.input_bytes, rounds=1),
-            self._seconds(piece.flops / stage.rates.flops_per_s(piece.operator)),
-            *_ring(self.network, _along(piece, members, INNER), piece.output_bytes, rounds=2),
-        )
-        moved = piece.forward_bytes(stage.held, stage.rates.sram_bytes)
-        written = min(moved, piece.output_bytes if stage.held in ("weights", "nothing") else 0.0)
-        return self._side_by_side(branch, Access(written, moved - written), members)
-
-    def _backward(
-        self, piece: TilePiece, stage: TileStage, members: list[int]
-    ) -> Iterator[tuple[tasks.Branch, ...]]:
-        """The backward pass of an operator."""
-        passes = piece.operator.backward_flops / piece.operator.flops
-        branch = (
-            *_ring(self.network, _along(piece, members, INNER), piece.output_bytes, rounds=1),
+            *_ring(self.network, *taken, rounds=1),
             self._seconds(passes * piece.flops / stage.rates.flops_per_s(piece.operator)),
-            *_ring(self.network, _common(piece, members), piece.input_bytes, rounds=2),
+            *_ring(self.network, *given, rounds=2),
         )
-        moved = piece.backward_bytes(stage.held, stage.rates.sram_bytes)
-        made = piece.input_bytes if stage.held in ("weights", "nothing") else 0.0
-        written = min(moved, made)
+        written = min(moved, given[1] if held in ("weights", "nothing") else 0.0)
         return self._side_by_side(branch, Access(written, moved - written), members)
 
     def _finish(
@@ -315,7 +298,8 @@ class _Made(Struct, frozen=True, dict=True):
         """Gradients of an operator's weights, and its optimizer."""
         if not piece.weight_bytes:
             return iter(())
-        ring = _ring(self.network, _replicas(piece, members), piece.weight_bytes, rounds=2)
+        replicas = _along(piece, members, SAMPLES, TOKENS)  # tiles that have the same weights
+        ring = _ring(self.network, replicas, piece.weight_bytes, rounds=2)
         states = self.run.rules.memory.update.times(piece.weight_bytes / self.run.number_bytes)
         held = stage.held in ("all", "weights")
         return self._side_by_side(ring, Access(0.0, 0.0) if held else states, members)
@@ -352,13 +336,7 @@ def _ring(
     network: TileNetwork, groups: list[list[int]], size_bytes: float, *, rounds: int
 ) -> tasks.Branch:
     """Rings that pass so many bytes in pieces: 1 round gathers them, 2 sum them up."""
-    members = len(groups[0])
-    step = tuple(
-        Sent(sender, following, size_bytes / members)
-        for group in groups
-        for sender, following in zip(group, [*group[1:], group[0]], strict=True)
-    )
-    return network.steps((step,) * (rounds * (members - 1)))
+    return network.steps((ring_step(groups, size_bytes),) * (rounds * (len(groups[0]) - 1)))
 
 
 def _spread(
@@ -377,20 +355,11 @@ def _spread(
     return network.steps((step,))
 
 
-def _sizes(access: Access) -> tuple[float, float]:
-    return access.write_bytes, access.read_bytes
-
-
-def _grid(piece: TilePiece, members: list[int]) -> Ints:
-    """Tiles of a piece by their degrees, shape of its split; inner sizes lie side by side."""
+def _along(piece: TilePiece, members: list[int], *axes: int) -> list[list[int]]:
+    """Groups of tiles that differ in some degrees alone; inner sizes lie side by side."""
     used = np.array(members[: int(np.prod(piece.split))])
     order = [piece.split[axis] for axis in (SAMPLES, TOKENS, OUTPUTS, INNER)]
-    return used.reshape(order).transpose(0, 2, 1, 3)
-
-
-def _along(piece: TilePiece, members: list[int], *axes: int) -> list[list[int]]:
-    """Groups of tiles that differ in some degrees alone."""
-    grid = np.moveaxis(_grid(piece, members), axes, range(len(axes)))
+    grid = np.moveaxis(used.reshape(order).transpose(0, 2, 1, 3), axes, range(len(axes)))
     size = int(np.prod([piece.split[axis] for axis in axes]))
     groups: list[list[int]] = grid.reshape(size, -1).T.tolist()
     return groups
@@ -401,11 +370,6 @@ def _common(piece: TilePiece, members: list[int]) -> list[list[int]]:
     if piece.weight_bytes:
         return _along(piece, members, OUTPUTS)
     return [[member] for member in members]
-
-
-def _replicas(piece: TilePiece, members: list[int]) -> list[list[int]]:
-    """Tiles that have the same weights."""
-    return _along(piece, members, SAMPLES, TOKENS)
 
 
 def _slot_s(result: SimulationResult, stages: int, *, trains: bool) -> float:

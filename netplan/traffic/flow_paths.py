@@ -16,7 +16,7 @@ a tier however many spines there are. Other fabrics are asked pair by pair.
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -113,6 +113,29 @@ class FlowPaths(Struct, frozen=True, eq=False):
         if share.min(initial=1.0) < 1.0:
             share = share[order]
         return cls(flow[order], code[order], share, np.round(hops))
+
+
+class PathFinder(Protocol):
+    """Ways over the links of a graph, or over those that are left of it."""
+
+    @property
+    def graph(self) -> FabricGraph:
+        """All links, those that are gone too."""
+
+    def loads(self, demand: TrafficMatrix) -> LinkLoads:
+        """Bytes on every link; those that are out carry nothing."""
+
+    def paths(
+        self,
+        source: AnyInts,
+        destination: AnyInts,
+        capacity: Floats,
+        *,
+        way: Way = "split",
+        seed: int = 0,
+        connection: Ints | None = None,
+    ) -> FlowPaths:
+        """The links of each flow; as of :meth:`PathRouter.paths`."""
 
 
 class PathRouter(Router, frozen=True, eq=False, dict=True):

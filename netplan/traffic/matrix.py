@@ -175,6 +175,11 @@ class TrafficMatrix(Struct, frozen=True, eq=False):
         """Bytes of all flows and groups [B]."""
         return float(self.flow_bytes.sum()) + sum(groups.total_bytes for groups in self.groups)
 
+    @property
+    def flow_count(self) -> int:
+        """Flows, those of groups too [1]."""
+        return len(self.source) + sum(groups.pair_count for groups in self.groups)
+
     def of_kind(self, kind: str) -> "TrafficMatrix":
         """Only the traffic of one kind.
 
@@ -336,7 +341,7 @@ class TrafficMatrix(Struct, frozen=True, eq=False):
         InputError
             If that makes more than ``limit`` flows.
         """
-        flows = len(self.source) + sum(groups.pair_count for groups in self.groups)
+        flows = self.flow_count
         if flows > limit:
             raise InputError(
                 f"the matrix has {flows:,} flows when written out, at most {limit:,} are allowed:"

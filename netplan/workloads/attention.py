@@ -30,7 +30,7 @@ from typing import Literal
 
 import numpy as np
 
-from netplan.arrays import Floats
+from netplan.arrays import Floats, real
 from netplan.records import replace
 from netplan.workloads import operations as ops
 from netplan.workloads.layer_kernels import (
@@ -41,7 +41,7 @@ from netplan.workloads.layer_kernels import (
     row_product,
 )
 from netplan.workloads.models import IndexAttention, LatentAttention, LinearAttention, Mamba, Model
-from netplan.workloads.parameters import CHUNK, CONVOLUTION, SCAN_CHUNK, delta_flops, scan_flops
+from netplan.workloads.parameters import state_block
 
 STATE_BYTES = 4.0
 """One element of a state of linear attention [B]."""
@@ -54,7 +54,7 @@ def attention_operations(
     model: Model, sharding: ops.Sharding, local: ops.Local, *, stores_scores: bool
 ) -> Iterator[ops.Operation]:
     """Operations between the norm and the bias, each with its share of the layers."""
-    depth, window, linear = model.depth, model.window_attention, model.linear_attention
+    depth, window = model.depth, model.window_attention
     full, index = model.full_layers, model.index_attention
     windows = window.layers if window is not None else 0
     own_heads = window is not None and window.own_heads
@@ -78,11 +78,8 @@ def attention_operations(
             last, together = replace(_vproj(inside), name="window-vproj"), windows
         kinds.append((windows, seen))
     kinds.append((together, last))
-    if linear is not None:
-        parts = _linear(model, sharding, local, linear)
-        kinds += [(linear.layers, part) for part in parts]
-    if model.mamba is not None:
-        kinds += [(model.mamba.layers, part) for part in _mamba(model.mamba, sharding, local)]
+    for kind in model.with_states:
+        kinds += [(kind.layers, part) for part in _with_states(model, sharding, local, kind)]
     yield from (replace(operation, share=layers / depth) for layers, operation in kinds if layers)
 
 
@@ -102,8 +99,7 @@ def _gathering(
     product: ops.Operation, way: Literal["forward", "backward"], local: ops.Local
 ) -> ops.Operation:
     """A product that gathers its tokens itself, or backward the gradients of its results."""
-    message = ops.ELEMENT_BYTES * local.rows * local.hidden
-    return product.sending(way, ops.Collective("all_gather", message, "tensor"))
+    return product.sending(way, local.all_tokens("all_gather"))
 
 
 def attention(local: ops.Local, *, stores_scores: bool) -> ops.Operation:
@@ -181,7 +177,7 @@ def _latent_projections(local: ops.Local, latent: LatentAttention) -> Iterator[o
     queries, keys = latent.query_rank or 0, latent.kv_rank + latent.rotary_head_size
     rows = local.scattered_rows
     down = Product("latent-down", "attention", rows, local.hidden, float(queries + keys))
-    yield down.operation(forward=(), backward=())
+    yield down.operation()
     message = ops.ELEMENT_BYTES * local.rows * (queries + keys)
     gather = ops.Collective("all_gather", message, "tensor")
     norm = norm_of("latent-norm", rows, float(queries + latent.kv_rank), (gather,), ())
@@ -216,59 +212,34 @@ def _indexer(model: Model, local: ops.Local, index: IndexAttention) -> ops.Opera
     return ops.Operation("index", "attention", weights, made_bytes, work, back)
 
 
-def _linear(
-    model: Model, sharding: ops.Sharding, local: ops.Local, linear: LinearAttention
+def _with_states(
+    model: Model, sharding: ops.Sharding, local: ops.Local, kind: LinearAttention | Mamba
 ) -> Sequence[ops.Operation]:
-    """Projections and states of gated delta nets, heads cut over the tensor GPUs."""
-    tensor, rows = sharding.tensor, local.rows
-    k, v = linear.key_head_size, linear.value_head_size
-    heads: Floats = (linear.value_heads // tensor).astype(np.float64)
-    keys = k * np.maximum(linear.key_heads // tensor, 1).astype(np.float64)
-    values = v * heads
-    mixed = 2 * keys + values
-    columns = mixed + values + 2 * heads
-    flops = rows * heads * delta_flops(linear)
-    vector = rows * (mixed * (2 * linear.convolution + 4) + values * (NORM_FLOPS + 5))
-    states = rows / CHUNK * heads * k * v
+    """Projections and states of gated delta nets or of Mamba 2.
+
+    Heads are cut over the tensor GPUs, keys and groups that they share as far as they go.
+    """
+    tensor, rows, (heads, shared) = sharding.tensor, local.rows, kind.state_heads
+    block = state_block(kind, real(heads // tensor), real(np.maximum(shared // tensor, 1)))
+    mixed, values = block.mixed, block.values
+    vector = rows * (mixed * (2 * block.convolution + 4) + values * (NORM_FLOPS + 5))
     tokens = rows * (2 * mixed + 2 * values)
-    weights = ops.ELEMENT_BYTES * (mixed * linear.convolution + 2 * heads)
-    moved = ops.ELEMENT_BYTES * (tokens + 2 * states) + weights
-    handed = STATE_BYTES * local.microbatch * heads * k * v * local.context
+    weights = ops.ELEMENT_BYTES * (mixed * block.convolution + block.others)
+    first, name, last = ("delta-in", "delta", "delta-out")
+    state_bytes = ops.ELEMENT_BYTES
+    if isinstance(kind, Mamba):
+        first, name, last = ("mamba-in", "scan", "mamba-out")
+        state_bytes = STATE_BYTES
+    moved = ops.ELEMENT_BYTES * tokens + weights
+    moved = moved + 2 * state_bytes * (rows / block.chunk * block.states)
+    handed = STATE_BYTES * local.microbatch * block.states * local.context
     hand_on = (ops.Collective("all_gather", handed, "context"),)
+    flops = rows * block.chains * block.chain_flops
     work = ops.OperationCost(flops, vector, moved, hand_on, weight_bytes=weights)
     kept, back = ops.ELEMENT_BYTES * tokens, work.twice(weights)
-    net = ops.Operation("delta", "attention", weights, kept, work, back)
-    first = column_product(Product("delta-in", "attention", rows, local.hidden, columns))
-    last = row_product(
-        Product("delta-out", "attention", rows, values, local.hidden), local.scattered_rows
-    )
+    net = ops.Operation(name, "attention", weights, kept, work, back)
+    into = column_product(Product(first, "attention", rows, local.hidden, block.columns))
+    out = row_product(Product(last, "attention", rows, values, local.hidden), local.scattered_rows)
     if model.latent_attention is not None:  # the norm does not gather for latent vectors
-        first = _gathering(first, "forward", local)
-        last = _gathering(last, "backward", local)
-    return first, replace(net, result=ops.Tensor(rows, values)), last
-
-
-def _mamba(mamba: Mamba, sharding: ops.Sharding, local: ops.Local) -> Sequence[ops.Operation]:
-    """Projections and scan of Mamba 2, heads cut over the tensor GPUs, groups as far as they go."""
-    rows, tensor = local.rows, sharding.tensor
-    heads: Floats = (mamba.heads // tensor).astype(np.float64)
-    groups: Floats = np.maximum(mamba.groups // tensor, 1).astype(np.float64)
-    inner, shared = heads * mamba.head_size, 2 * groups * mamba.state
-    mixed = inner + shared
-    flops = rows * scan_flops(mamba, heads, groups)
-    vector = rows * (mixed * (2 * CONVOLUTION + 4) + inner * (NORM_FLOPS + 5))
-    states = rows / SCAN_CHUNK * inner * mamba.state
-    tokens = rows * (2 * mixed + 2 * inner)
-    weights = ops.ELEMENT_BYTES * (mixed * CONVOLUTION + inner + 3 * heads)
-    moved = ops.ELEMENT_BYTES * tokens + 2 * STATE_BYTES * states + weights
-    handed = STATE_BYTES * local.microbatch * inner * mamba.state * local.context
-    hand_on = (ops.Collective("all_gather", handed, "context"),)
-    work = ops.OperationCost(flops, vector, moved, hand_on, weight_bytes=weights)
-    kept, back = ops.ELEMENT_BYTES * tokens, work.twice(weights)
-    scan = ops.Operation("scan", "attention", weights, kept, work, back)
-    columns = inner + mixed + heads
-    first = column_product(Product("mamba-in", "attention", rows, local.hidden, columns))
-    last = row_product(
-        Product("mamba-out", "attention", rows, inner, local.hidden), local.scattered_rows
-    )
-    return first, replace(scan, result=ops.Tensor(rows, inner)), last
+        into, out = _gathering(into, "forward", local), _gathering(out, "backward", local)
+    return into, replace(net, result=ops.Tensor(rows, values)), out

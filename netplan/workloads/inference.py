@@ -58,7 +58,7 @@ from netplan.workloads.models import (
     Mamba,
     Model,
 )
-from netplan.workloads.parameters import CONVOLUTION, delta_flops, scan_flops
+from netplan.workloads.parameters import StateBlock, state_block
 from netplan.workloads.precision import NUMBER_BYTES
 from netplan.workloads.program import Program, Repetition
 
@@ -246,11 +246,10 @@ def cached_bytes(
     """
     total = np.zeros(cut.tensor.shape)
     for part in _attention_parts(model):
-        if part.kind == "linear" and model.linear_attention is not None:
-            total = total + part.layers * _state_bytes(model.linear_attention, cut)
-        elif part.kind == "mamba" and model.mamba is not None:
-            total = total + part.layers * _scanned_bytes(model.mamba, cut)
-        elif part.kind in ("full", "window"):
+        if part.states is not None:
+            held = STATE_BYTES * _state_block(part.states, cut).states
+            total = total + part.layers * held
+        else:
             windowed = window_cache == "window" and part.kind == "window"
             held = np.minimum(context, part.keys) if windowed else context
             total = total + part.layers * cache_bytes * held * _stored(part.model, cut)
@@ -266,6 +265,7 @@ class _Part(Struct, frozen=True):
     layers: int
     model: Model
     keys: float = np.inf
+    states: LinearAttention | Mamba | None = None
 
     @property
     def window(self) -> float | None:
@@ -274,17 +274,15 @@ class _Part(Struct, frozen=True):
 
 
 def _attention_parts(model: Model) -> Iterator[_Part]:
-    window, linear = model.window_attention, model.linear_attention
-    full = model.full_layers - model.prediction_layers
+    window, full = model.window_attention, model.full_layers - model.prediction_layers
     if full:
         keys = float(model.index_attention.tokens) if model.index_attention else np.inf
         yield _Part("full", full, model, keys)
     if window is not None:
         yield _Part("window", window.layers, model.in_windows(), float(window.tokens))
-    if linear is not None:
-        yield _Part("linear", linear.layers, model)
-    if model.mamba is not None:
-        yield _Part("mamba", model.mamba.layers, model)
+    for kind in model.with_states:
+        name: Literal["linear", "mamba"] = "mamba" if kind is model.mamba else "linear"
+        yield _Part(name, kind.layers, model, states=kind)
 
 
 def _stored(model: Model, cut: Cut) -> Floats:
@@ -339,12 +337,8 @@ def _attention(
     """Attention of every kind, each with its share of the layers."""
     for part in _attention_parts(model):
         share = part.layers / model.layers
-        if part.kind == "linear" and model.linear_attention is not None:
-            operations: Sequence[ops.Operation] = _linear(
-                model, model.linear_attention, cut, step, formats
-            )
-        elif part.kind == "mamba" and model.mamba is not None:
-            operations = _mamba(model, model.mamba, cut, step, formats)
+        if part.states is not None:
+            operations = _with_states(model, part.states, cut, step, formats)
         elif model.latent_attention is not None:
             operations = _latent(part, model.latent_attention, cut, step, formats)
         else:
@@ -493,66 +487,33 @@ def _index(
     return ops.Operation("index", "attention", weights, 0.0, work, ops.NO_WORK)
 
 
-def _state_bytes(linear: LinearAttention, cut: Cut) -> Floats:
-    """States of one request on one GPU, a layer [B]."""
-    heads = _heads(linear.value_heads, cut.tensor)
-    return STATE_BYTES * heads * linear.key_head_size * linear.value_head_size
+def _state_block(kind: LinearAttention | Mamba, cut: Cut) -> StateBlock:
+    """What one GPU has of a layer that keeps states."""
+    return state_block(kind, *(_heads(heads, cut.tensor) for heads in kind.state_heads))
 
 
-def _linear(
-    model: Model, linear: LinearAttention, cut: Cut, step: ServingStep, formats: Formats
+def _with_states(
+    model: Model, kind: LinearAttention | Mamba, cut: Cut, step: ServingStep, formats: Formats
 ) -> list[ops.Operation]:
     """Projections, and states that every token reads and writes; a prompt does so in chunks."""
     rows, number, hidden = step.rows, formats.attention, float(model.hidden_size)
-    heads, key_heads = _heads(linear.value_heads, cut.tensor), _heads(linear.key_heads, cut.tensor)
-    values = heads * linear.value_head_size
-    mixed = 2 * key_heads * linear.key_head_size + values
-    columns = mixed + values + 2 * heads
-    states = 2 * step.sequences * _state_bytes(linear, cut)
+    block = _state_block(kind, cut)
+    mixed, values = block.mixed, block.values
+    states = 2 * step.sequences * (STATE_BYTES * block.states)
     if step.phase == "decode":
         states = states * step.tokens
-    flops = rows * heads * delta_flops(linear)
     moved = states + 2 * ops.ELEMENT_BYTES * rows * (mixed + values)
-    net = ops.OperationCost(flops, rows * mixed * 2 * linear.convolution, moved)
+    flops = rows * block.chains * block.chain_flops
+    work = ops.OperationCost(flops, rows * mixed * 2 * block.convolution, moved)
+    name = "scan" if isinstance(kind, Mamba) else "states"
     return [
-        _product("in", "attention", rows, hidden, columns, number),
+        _product("in", "attention", rows, hidden, block.columns, number),
         _vector("convolution", "attention", rows, mixed),
         ops.Operation(
-            "states", "attention", 0.0, 0.0, net, ops.NO_WORK, result=ops.Tensor(rows, values)
+            name, "attention", 0.0, 0.0, work, ops.NO_WORK, result=ops.Tensor(rows, values)
         ),
         _vector("gate", "attention", rows, values),
         _product(*("output", "attention", rows, values, hidden, number), _reduced(model, step)),
-    ]
-
-
-def _scanned_bytes(mamba: Mamba, cut: Cut) -> Floats:
-    """States of one request on one GPU, a block of Mamba [B]."""
-    return STATE_BYTES * _heads(mamba.heads, cut.tensor) * mamba.head_size * mamba.state
-
-
-def _mamba(
-    model: Model, mamba: Mamba, cut: Cut, step: ServingStep, formats: Formats
-) -> list[ops.Operation]:
-    """Projections, and states that every token reads and writes; a prompt does so in chunks."""
-    rows, number, hidden = step.rows, formats.attention, float(model.hidden_size)
-    heads, groups = _heads(mamba.heads, cut.tensor), _heads(mamba.groups, cut.tensor)
-    inner = heads * mamba.head_size
-    mixed = inner + 2 * groups * mamba.state
-    states = 2 * step.sequences * _scanned_bytes(mamba, cut)
-    if step.phase == "decode":
-        states = states * step.tokens
-    moved = states + 2 * ops.ELEMENT_BYTES * rows * (mixed + inner)
-    flops = rows * scan_flops(mamba, heads, groups)
-    scan = ops.OperationCost(flops, rows * mixed * 2 * CONVOLUTION, moved)
-    columns = inner + mixed + heads
-    return [
-        _product("in", "attention", rows, hidden, columns, number),
-        _vector("convolution", "attention", rows, mixed),
-        ops.Operation(
-            "scan", "attention", 0.0, 0.0, scan, ops.NO_WORK, result=ops.Tensor(rows, inner)
-        ),
-        _vector("gate", "attention", rows, inner),
-        _product(*("output", "attention", rows, inner, hidden, number), _reduced(model, step)),
     ]
 
 

@@ -23,6 +23,9 @@ __all__ = (
 )
 
 
+Collectives = tuple[ops.Collective, ...]
+
+
 class Product(Struct, frozen=True, eq=False):
     """One local product, (rows x width) times (width x columns)."""
 
@@ -33,9 +36,7 @@ class Product(Struct, frozen=True, eq=False):
     columns: Amount
     copies: Amount = 1.0  # matrices that share the rows: the experts of one GPU, else 1 [1]
 
-    def operation(
-        self, *, forward: tuple[ops.Collective, ...], backward: tuple[ops.Collective, ...]
-    ) -> ops.Operation:
+    def operation(self, *, forward: Collectives = (), backward: Collectives = ()) -> ops.Operation:
         """The product with its collectives; the backward pass has two products of the same size."""
         rows, width, columns = self.rows, self.width, self.columns
         matrices = self.copies * width * columns
@@ -86,9 +87,7 @@ def column_product(product: Product) -> ops.Operation:
     arXiv:2410.00273, Tables I and II, and its published code.
     """
     message = ops.ELEMENT_BYTES * product.rows * product.width
-    return product.operation(
-        forward=(), backward=(ops.Collective("reduce_scatter", message, "tensor"),)
-    )
+    return product.operation(backward=(ops.Collective("reduce_scatter", message, "tensor"),))
 
 
 def row_product(product: Product, scattered_rows: Floats) -> ops.Operation:
@@ -111,9 +110,7 @@ def row_product(product: Product, scattered_rows: Floats) -> ops.Operation:
     arXiv:2410.00273, Tables I and II, and its published code.
     """
     message = ops.ELEMENT_BYTES * product.rows * product.columns
-    whole = product.operation(
-        forward=(ops.Collective("reduce_scatter", message, "tensor"),), backward=()
-    )
+    whole = product.operation(forward=(ops.Collective("reduce_scatter", message, "tensor"),))
     return replace(whole, result=ops.Tensor(scattered_rows, product.columns))
 
 
@@ -152,7 +149,7 @@ def summa_product(
     inputs = ops.ELEMENT_BYTES * rows * width
     weights = ops.ELEMENT_BYTES * width * columns
     touched = rows * width + width * columns + rows * columns * local.panels
-    whole = Product(name, module, rows, width, columns).operation(forward=(), backward=())
+    whole = Product(name, module, rows, width, columns).operation()
     forward = ops.OperationCost(
         tensor_flops=2 * rows * columns * width,
         moved_bytes=ops.ELEMENT_BYTES * touched,
@@ -321,11 +318,12 @@ def layer_norm(name: str, local: ops.Local, *, gathers: bool = True) -> ops.Oper
     ----------
     arXiv:2410.00273, Tables I and II, and its published code.
     """
-    message = ops.ELEMENT_BYTES * local.rows * local.hidden
-    gather = (ops.Collective("all_gather", message, "tensor"),) if gathers else ()
-    scatter = (ops.Collective("reduce_scatter", message, "tensor"),) if gathers else ()
-    norm = norm_of(name, local.scattered_rows, local.hidden, gather, scatter)
-    return replace(norm, result=ops.Tensor(local.rows, local.hidden)) if gathers else norm
+    rows, width = local.scattered_rows, local.hidden
+    if not gathers:
+        return norm_of(name, rows, width, (), ())
+    gather, scatter = local.all_tokens("all_gather"), local.all_tokens("reduce_scatter")
+    norm = norm_of(name, rows, width, (gather,), (scatter,))
+    return replace(norm, result=ops.Tensor(local.rows, width))
 
 
 def block_norm(name: str, local: ops.Local, width: Floats, gradients: Floats) -> ops.Operation:
@@ -339,11 +337,7 @@ def block_norm(name: str, local: ops.Local, width: Floats, gradients: Floats) ->
 
 
 def norm_of(
-    name: str,
-    rows: Floats,
-    width: Amount,
-    ahead: tuple[ops.Collective, ...],
-    back: tuple[ops.Collective, ...],
+    name: str, rows: Floats, width: Amount, ahead: Collectives, back: Collectives
 ) -> ops.Operation:
     """Norm of local rows with its collectives; the first of a layer is the feed-forward part's."""
     count = rows * width

@@ -162,14 +162,9 @@ class LinearAttention(Entry, frozen=True, kw_only=True):
     convolution: PositiveInt = 4
 
     @property
-    def key_size(self) -> int:
-        """Elements of all keys of a token [1]."""
-        return self.key_heads * self.key_head_size
-
-    @property
-    def value_size(self) -> int:
-        """Elements of all values of a token [1]."""
-        return self.value_heads * self.value_head_size
+    def state_heads(self) -> tuple[int, int]:
+        """Heads of values, each with a state, and of the keys that they share [1]."""
+        return self.value_heads, self.key_heads
 
 
 class IndexAttention(Entry, frozen=True, kw_only=True):
@@ -218,6 +213,11 @@ class Mamba(Entry, frozen=True, kw_only=True):
         """Refuse groups of unequal size."""
         if self.heads % self.groups:
             raise ValueError(f"heads {self.heads} is not a multiple of groups {self.groups}")
+
+    @property
+    def state_heads(self) -> tuple[int, int]:
+        """Heads, each with a state, and groups that share what is read and written of it [1]."""
+        return self.heads, self.groups
 
 
 class Model(Record, frozen=True, kw_only=True):
@@ -363,6 +363,11 @@ class Model(Record, frozen=True, kw_only=True):
         mamba = self.mamba.layers if self.mamba else 0
         return self.layers - mamba - (self.attention_layers or 0)
 
+    @property
+    def with_states(self) -> tuple[LinearAttention | Mamba, ...]:
+        """Its blocks that keep a state in place of keys and values."""
+        return tuple(block for block in (self.linear_attention, self.mamba) if block)
+
     def in_windows(self) -> "Model":
         """The model with the heads of its windows in place of those of full attention."""
         window = self.window_attention
@@ -394,12 +399,8 @@ class Model(Record, frozen=True, kw_only=True):
     @property
     def unknown(self) -> str:
         """What of its layers no published run has, whatever the software: words, or none."""
-        blocks = {
-            "linear attention": self.linear_attention,
-            "an index": self.index_attention,
-            "gated attention": self.gated_attention,
-        }
-        return ", ".join(name for name, block in blocks.items() if block)
+        never = ("linear attention", "an index", "gated attention")
+        return ", ".join(name for name in never if name in self.unlike.split(", "))
 
     def batch_on(self, gpus: int) -> int:  # noqa: ARG002 - of other families it grows with them
         """Global batch of one iteration where none is asked for [sequences]."""

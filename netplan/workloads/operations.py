@@ -11,7 +11,7 @@ The three strategies of tensor parallelism (arXiv:2410.00273, Tables I, II and A
 ``summa``  every weight matrix on a ``tensor`` x ``context`` grid, multiplied in panels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -237,6 +237,10 @@ class OperationCost(Struct, frozen=True, eq=False):
     panels: Floats | None = None
     weight_bytes: Amount = 0.0
     gradient_bytes: Amount = 0.0
+
+    def with_collectives(self, collectives: Iterable[Collective]) -> "OperationCost":
+        """The same with other collectives."""
+        return replace(self, collectives=tuple(collectives))
 
     def twice(self, gradient_bytes: Amount) -> "OperationCost":
         """Twice the FLOPs and the bytes, with gradients: a backward pass of such a forward one."""
@@ -483,6 +487,10 @@ class Operation(Struct, frozen=True, eq=False):
         """The same with these collectives forward, or backward."""
         return replace(self, **{way: replace(getattr(self, way), collectives=collectives)})
 
+    def changed_both_ways(self, change: Callable[[OperationCost], OperationCost]) -> "Operation":
+        """The same with another cost forward, and another one backward."""
+        return replace(self, forward=change(self.forward), backward=change(self.backward))
+
     def kept_bytes(self, work: OperationCost) -> Amount:
         """What one of the works writes for the backward pass, or reads of what was written [B].
 
@@ -599,6 +607,10 @@ class Local(Struct, frozen=True, eq=False):
             self.causal,
             self.keys,
         )
+
+    def all_tokens(self, kind: CollectiveKind) -> Collective:
+        """A collective of the tensor GPUs over all local rows of the whole embedding."""
+        return Collective(kind, ELEMENT_BYTES * self.rows * self.hidden, "tensor")
 
     @property
     def qkv_local(self) -> Floats:

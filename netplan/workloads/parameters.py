@@ -161,10 +161,11 @@ def _attention_kinds(model: Model) -> Iterator[_Kind]:
             query, value = inside.head_elements, inside.value_elements
         met = min(length, window.tokens)
         yield _Kind(window.layers, _projections(inside), met * model.heads * (query + value))
-    if model.linear_attention is not None:
-        yield _linear(model.linear_attention, model.hidden_size)
-    if model.mamba is not None:
-        yield _mamba(model.mamba, model.hidden_size)
+    for kind in model.with_states:
+        block = state_block(kind, *kind.state_heads)
+        projected = model.hidden_size * (block.columns + block.values)
+        weights = int(projected + block.mixed * block.convolution + block.others)
+        yield _Kind(kind.layers, weights, other_flops=float(block.chains * block.chain_flops))
 
 
 def _projections(model: Model) -> int:
@@ -181,12 +182,40 @@ def _projections(model: Model) -> int:
     return hidden * (heads * (query + value) + gate + keys)
 
 
-def _linear(linear: LinearAttention, hidden: int) -> _Kind:
-    """A layer of gated delta nets (`netplan.workloads.attention`)."""
-    keys, values, heads = linear.key_size, linear.value_size, linear.value_heads
-    mixed = 2 * keys + values
-    weights = hidden * (mixed + 2 * values + 2 * heads) + mixed * linear.convolution + 2 * heads
-    return _Kind(linear.layers, weights, other_flops=heads * delta_flops(linear))
+class StateBlock(NamedTuple):
+    """What some heads of a layer that keeps states have: gated delta nets, or Mamba 2 [1]."""
+
+    mixed: Amount  # numbers of a token that the convolution takes
+    values: Amount  # numbers that it gives
+    columns: Amount  # of the projection in
+    states: Amount  # numbers of all states of a sequence
+    others: Amount  # weights beside those of projections and convolution
+    convolution: int  # tokens that the convolution sees
+    chunk: int  # tokens that are worked on together
+    chains: Amount  # so many times over
+    chain_flops: Amount  # products of chunks [FLOP a token]
+
+
+def state_block(kind: LinearAttention | Mamba, heads: Amount, shared: Amount) -> StateBlock:
+    """A layer with so many heads, and so many of keys or groups that they share.
+
+    Gated delta nets have a rate and a gate a head (`netplan.workloads.attention`), Mamba 2
+    three numbers a head and a gated norm.
+    """
+    if isinstance(kind, Mamba):
+        values, read = heads * kind.head_size, 2 * shared * kind.state
+        return StateBlock(
+            *(values + read, values, 2 * values + read + heads, values * kind.state),
+            *(values + 3 * heads, CONVOLUTION, SCAN_CHUNK),
+            *(1.0, scan_flops(kind, heads, shared)),
+        )
+    values = heads * kind.value_head_size
+    mixed = 2 * (shared * kind.key_head_size) + values
+    return StateBlock(
+        *(mixed, values, mixed + values + 2 * heads, values * kind.key_head_size),
+        *(2 * heads, kind.convolution, CHUNK),
+        *(heads, delta_flops(kind)),
+    )
 
 
 def delta_flops(linear: LinearAttention) -> float:
@@ -204,15 +233,6 @@ def delta_flops(linear: LinearAttention) -> float:
     """
     k, v, c = linear.key_head_size, linear.value_head_size, CHUNK
     return 6 * c * k + 4 * c * v + 6 * k * v + c * c / 3
-
-
-def _mamba(mamba: Mamba, hidden: int) -> _Kind:
-    """A block of Mamba 2: projections in and out, convolution, gated norm, three numbers a head."""
-    inner, shared = mamba.heads * mamba.head_size, 2 * mamba.groups * mamba.state
-    weights = hidden * (2 * inner + shared + mamba.heads) + inner * hidden
-    weights += (inner + shared) * CONVOLUTION + inner + 3 * mamba.heads
-    flops = float(scan_flops(mamba, mamba.heads, mamba.groups))
-    return _Kind(mamba.layers, weights, other_flops=flops)
 
 
 def scan_flops(mamba: Mamba, heads: Amount, groups: Amount) -> Amount:

@@ -486,20 +486,16 @@ def folded(program: Program, *, exchanges: bool) -> Program:
     together = cut.experts_over * cut.expert_tensor
     repetition = replace(repetition, spans={"expert": ops.EXPERTS}, experts_on=together)
     if not exchanges:
-        staying = tuple(_staying(operation) for operation in layer.operations)
+        staying = tuple(
+            operation.changed_both_ways(_without_exchange) for operation in layer.operations
+        )
         layer = replace(layer, operations=staying)
     return replace(program, repetition=repetition, layer=layer)
 
 
-def _staying(operation: ops.Operation) -> ops.Operation:
-    """An operation that sends no tokens to experts."""
-
-    def staying(work: ops.OperationCost) -> ops.OperationCost:
-        kept = tuple(sent for sent in work.collectives if sent.group != "expert")
-        return replace(work, collectives=kept)
-
-    forward, backward = staying(operation.forward), staying(operation.backward)
-    return replace(operation, forward=forward, backward=backward)
+def _without_exchange(work: ops.OperationCost) -> ops.OperationCost:
+    """The cost of an operation that sends no tokens to experts."""
+    return work.with_collectives(sent for sent in work.collectives if sent.group != "expert")
 
 
 def training_program(

@@ -118,7 +118,7 @@ def _recommendation(
             if tiled:
                 yield TiledProduct(f"{name}{index}", "mlp", *sizes).operation(method.sram_bytes)
             else:
-                yield Product(f"{name}{index}", "mlp", *sizes).operation(forward=(), backward=())
+                yield Product(f"{name}{index}", "mlp", *sizes).operation()
 
     bottom, top = stack("bottom", model.bottom_products), stack("top", model.top_products)
     lookup = _lookup(model, batch, real(sharding.expert), tiled=tiled)

@@ -31,10 +31,11 @@ the norm in front of experts does not.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
-from netplan.arrays import Floats, Ints
+from netplan.arrays import Amount, Floats, Ints
 from netplan.errors import InputError
 from netplan.inputs.choices import Mode, Strategy
 from netplan.records import replace
@@ -184,29 +185,25 @@ def _reduced(operations: Sequence[ops.Operation]) -> tuple[ops.Operation, ...]:
     all of its own.
     """
 
-    def work_of(operation: ops.Operation, work: ops.OperationCost) -> ops.OperationCost:
-        if is_routed(operation):
-            return work
-        norm = operation.name.startswith(("ln", "latent-norm"))
-        kept = (
-            _whole(sent) if sent.group == "tensor" else sent
+    def summed(sent: ops.Collective) -> ops.Collective:
+        scattered = sent.group == "tensor" and sent.kind == "reduce_scatter"
+        return replace(sent, kind="all_reduce") if scattered else sent
+
+    def reduced(work: ops.OperationCost, *, norm: bool) -> ops.OperationCost:
+        return work.with_collectives(
+            summed(sent)
             for sent in work.collectives
             if sent.group != "tensor" or not (norm or sent.kind == "all_gather")
         )
-        return replace(work, collectives=tuple(kept))
 
     return tuple(
-        replace(
-            operation,
-            forward=work_of(operation, operation.forward),
-            backward=work_of(operation, operation.backward),
+        operation
+        if is_routed(operation)
+        else operation.changed_both_ways(
+            partial(reduced, norm=operation.name.startswith(("ln", "latent-norm")))
         )
         for operation in operations
     )
-
-
-def _whole(sent: ops.Collective) -> ops.Collective:
-    return replace(sent, kind="all_reduce") if sent.kind == "reduce_scatter" else sent
 
 
 def _prediction(model: Model, local: ops.Local) -> Iterator[ops.Operation]:
@@ -218,9 +215,7 @@ def _prediction(model: Model, local: ops.Local) -> Iterator[ops.Operation]:
     if not model.prediction_layers:
         return
     product = Product("mtp-proj", "mlp", local.rows, 2 * local.hidden, local.hidden / local.tensor)
-    given = ops.Collective(
-        "all_gather", 2 * ops.ELEMENT_BYTES * local.rows * local.hidden, "tensor"
-    )
+    given = replace(local, hidden=2 * local.hidden).all_tokens("all_gather")
     back = ops.Collective("reduce_scatter", given.message_bytes, "tensor")
     made = product.operation(forward=(given,), backward=(back,))
     yield replace(made, share=model.prediction_layers / model.depth, inputs=(ops.INPUT,))
@@ -228,17 +223,23 @@ def _prediction(model: Model, local: ops.Local) -> Iterator[ops.Operation]:
 
 def _feed_forward(local: ops.Local, strategy: Strategy, mode: Mode) -> tuple[ops.Operation, ...]:
     """The dense feed-forward part of 1D and 2D-context (Tables I and II)."""
-    rows = local.rows
+    operations = _two_products(local, local.rows, local.scattered_rows)
+    return *operations[:-1], bias("fc2-bias", *_bias_shape(local, strategy, mode, "fc2"))
+
+
+def _two_products(
+    local: ops.Local, rows: Floats, scattered: Floats, copies: Amount = 1.0
+) -> tuple[ops.Operation, ...]:
+    """A feed-forward part on some rows, whose results are scattered; of experts by the copy."""
     columns = (2 if local.gated else 1) * local.ffn_local
+    back = Product("fc2", "mlp", rows, local.ffn_local, local.hidden, copies)
     return (
-        column_product(Product("fc1", "mlp", rows, local.hidden, columns)),
-        bias("fc1-bias", rows, columns),
+        column_product(Product("fc1", "mlp", rows, local.hidden, columns, copies)),
+        bias("fc1-bias", rows, columns, copies),
         activation(local, rows),
         dropout("drop1", rows * local.ffn_local),
-        row_product(
-            Product("fc2", "mlp", rows, local.ffn_local, local.hidden), local.scattered_rows
-        ),
-        bias("fc2-bias", *_bias_shape(local, strategy, mode, "fc2")),
+        row_product(back, scattered),
+        bias("fc2-bias", scattered, local.hidden, copies),
     )
 
 
@@ -306,22 +307,15 @@ def embedding(model: Model, sharding: ops.Sharding) -> ops.Operation:
     """
     local = ops.local_sizes(model, sharding)
     words = _local_words(model, sharding)
-    message = ops.ELEMENT_BYTES * local.rows * local.hidden
+    scatter, gather = local.all_tokens("reduce_scatter"), local.all_tokens("all_gather")
+    message = gather.message_bytes
     return ops.Operation(
         "embedding",
         "head",
         ops.ELEMENT_BYTES * words * local.hidden,
         0.0,
-        ops.OperationCost(
-            moved_bytes=2 * message,
-            collectives=(ops.Collective("reduce_scatter", message, "tensor"),),
-            weight_bytes=message,
-        ),
-        ops.OperationCost(
-            moved_bytes=2 * message,
-            collectives=(ops.Collective("all_gather", message, "tensor"),),
-            gradient_bytes=message,
-        ),
+        ops.OperationCost(moved_bytes=2 * message, collectives=(scatter,), weight_bytes=message),
+        ops.OperationCost(moved_bytes=2 * message, collectives=(gather,), gradient_bytes=message),
         result=ops.Tensor(local.rows / local.tensor, local.hidden),
     )
 
@@ -339,12 +333,11 @@ def lm_head(model: Model, sharding: ops.Sharding) -> ops.Operation:
     local = ops.local_sizes(model, sharding)
     words = _local_words(model, sharding)
     logits = local.rows * words
-    message = ops.ELEMENT_BYTES * local.rows * local.hidden
     statistics = ops.Collective("all_reduce", 2 * STATISTIC_BYTES * local.rows, "tensor")
     product = Product("lm-head", "head", local.rows, local.hidden, words)
     whole = product.operation(
-        forward=(ops.Collective("all_gather", message, "tensor"), statistics),
-        backward=(ops.Collective("reduce_scatter", message, "tensor"),),
+        forward=(local.all_tokens("all_gather"), statistics),
+        backward=(local.all_tokens("reduce_scatter"),),
     )
     head = replace(
         whole,
@@ -368,12 +361,8 @@ def _repeated(operation: ops.Operation, times: int) -> ops.Operation:
             collectives=work.collectives * times,
         )
 
-    return replace(
-        operation,
-        activation_bytes=times * operation.activation_bytes,
-        forward=again(operation.forward),
-        backward=again(operation.backward),
-    )
+    kept = times * operation.activation_bytes
+    return replace(operation.changed_both_ways(again), activation_bytes=kept)
 
 
 def _local_words(model: Model, sharding: ops.Sharding) -> Floats:
@@ -423,12 +412,12 @@ def expert_feed_forward(
     # Experts that are asked for stand in every layer.
     share = model.sparse_layers / model.depth if model.experts else dense_share
     if model.experts and dense_share:
-        dense = _dense(local, local, "dense-")
+        dense = _dense(local, "dense-")
         yield from (replace(operation, share=dense_share) for operation in dense)
     operations = [*_routed(local, experts, sharding)]
     if experts.shared_ffn_size:
         inner = _of_width(local, experts.shared_ffn_size, sharding.tensor)
-        operations += _dense(local, inner, "shared-")
+        operations += _dense(inner, "shared-")
     yield from (replace(operation, share=share) for operation in operations)
 
 
@@ -438,23 +427,12 @@ def _of_width(local: ops.Local, width: float, shared_by: Ints) -> ops.Local:
     return replace(local, ffn=float(width), ffn_local=inner)
 
 
-def _dense(local: ops.Local, inner: ops.Local, name: str) -> list[ops.Operation]:
+def _dense(local: ops.Local, name: str) -> list[ops.Operation]:
     """A feed-forward part of all tokens, which gathers and scatters them itself."""
-    rows = local.rows
-    columns = (2 if local.gated else 1) * inner.ffn_local
-    gather = ops.Collective("all_gather", ops.ELEMENT_BYTES * rows * local.hidden, "tensor")
-    first = column_product(Product("fc1", "mlp", rows, local.hidden, columns))
-    last = row_product(
-        Product("fc2", "mlp", rows, inner.ffn_local, local.hidden), local.scattered_rows
-    )
-    operations = [
-        replace(first.sending("forward", gather), inputs=(ops.INPUT,)),
-        bias("fc1-bias", rows, columns),
-        activation(inner, rows),
-        dropout("drop1", rows * inner.ffn_local),
-        last.sending("backward", gather),
-        bias("fc2-bias", local.scattered_rows, local.hidden),
-    ]
+    gather = local.all_tokens("all_gather")
+    first, *between, last, summed = _two_products(local, local.rows, local.scattered_rows)
+    first = replace(first.sending("forward", gather), inputs=(ops.INPUT,))
+    operations = (first, *between, last.sending("backward", gather), summed)
     return [replace(operation, name=f"{name}{operation.name}") for operation in operations]
 
 
@@ -474,54 +452,38 @@ def _routed(local: ops.Local, experts: Experts, sharding: ops.Sharding) -> Seque
     together = np.where(cut_alike, local.rows, scattered * shared_by)
     visits, scattered = experts.per_token * together, experts.per_token * scattered
     copies = experts.held / sharding.experts_over.astype(np.float64)
-    columns = (2 if local.gated else 1) * local.ffn_local
-    expert_operations = (
-        column_product(Product("fc1", "mlp", visits, local.hidden, columns, copies)),
-        bias("fc1-bias", visits, columns, copies),
-        activation(local, visits),
-        dropout("drop1", visits * local.ffn_local),
-        row_product(
-            Product("fc2", "mlp", visits, local.ffn_local, local.hidden, copies), scattered
-        ),
-        bias("fc2-bias", scattered, local.hidden, copies),
-    )
+    own = _two_products(local, visits, scattered, copies)
     inside = (
         _dispatch(local, experts, visits, sharding),
-        *(replace(operation, expert_weights=True) for operation in expert_operations),
+        *(replace(operation, expert_weights=True) for operation in own),
         _combine(local, experts, visits, sharding),
     )
     if np.any(shared_by < sharding.tensor):
-        inside = tuple(_unshared(operation, shared_by) for operation in inside)
+        change = partial(_unshared, shared_by=shared_by)
+        inside = tuple(operation.changed_both_ways(change) for operation in inside)
     if not experts.latent_size:
         return router, *inside
     rows, width = local.scattered_rows, local.hidden
-    down = Product("expert-down", "mlp", rows, hidden, width).operation(forward=(), backward=())
-    up = Product("expert-up", "mlp", rows, width, hidden).operation(forward=(), backward=())
-    down, send = (replace(down, inputs=(ops.INPUT,)), inside[0])
-    return router, down, replace(send, inputs=(down.name, router.name)), *inside[1:], up
+    down = Product("expert-down", "mlp", rows, hidden, width).operation()
+    up = Product("expert-up", "mlp", rows, width, hidden).operation()
+    send = replace(inside[0], inputs=(down.name, router.name))
+    return router, replace(down, inputs=(ops.INPUT,)), send, *inside[1:], up
 
 
-def _unshared(operation: ops.Operation, shared_by: Ints) -> ops.Operation:
-    """An operation of experts, of which those that no GPUs share gather and reduce nothing."""
-
-    def work_of(work: ops.OperationCost) -> ops.OperationCost:
-        shared = shared_by > 1
-        sent = (
-            replace(sent, message_bytes=sent.message_bytes * shared)
-            if sent.group == "tensor"
-            else sent
-            for sent in work.collectives
-        )
-        return replace(work, collectives=tuple(sent))
-
-    forward, backward = work_of(operation.forward), work_of(operation.backward)
-    return replace(operation, forward=forward, backward=backward)
+def _unshared(work: ops.OperationCost, shared_by: Ints) -> ops.OperationCost:
+    """The cost of experts, of which those that no GPUs share gather and reduce nothing."""
+    return work.with_collectives(
+        replace(sent, message_bytes=sent.message_bytes * (shared_by > 1))
+        if sent.group == "tensor"
+        else sent
+        for sent in work.collectives
+    )
 
 
 def _router(local: ops.Local, experts: Experts) -> ops.Operation:
     """A product of the local tokens with one column an expert, and a softmax; not cut."""
     product = Product("router", "mlp", local.scattered_rows, local.hidden, float(experts.count))
-    whole = product.operation(forward=(), backward=())
+    whole = product.operation()
     choices = local.scattered_rows * experts.count
     softmax = ROUTER_FLOPS * choices
     return replace(

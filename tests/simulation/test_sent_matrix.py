@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from netplan import Scenario
 from netplan.records import replace
-from netplan.simulation.congestion import FabricLinks
-from netplan.simulation.sent_matrix import book_matrix, flows_of, share_matrix
+from netplan.simulation.congestion import FabricLinks, book_matrix, share_matrix
 from netplan.traffic.flow_paths import PathRouter
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, flows_matrix, no_traffic
 
@@ -67,7 +66,7 @@ def test_groups_are_sent_as_their_flows() -> None:
     members = np.arange(8, dtype=np.int32)[None]
     groups = (UniformGroups(members, 1e9, KINDS.index("other")),)
     matrix = replace(no_traffic(32), groups=groups)
-    assert flows_of(matrix) == 56
+    assert matrix.flow_count == 56
     assert share_matrix(LINKS, matrix).time_s == pytest.approx(7 / 450, rel=1e-6)
     assert book_matrix(LINKS, matrix).time_s == pytest.approx(7 / 450, rel=1e-6)
 

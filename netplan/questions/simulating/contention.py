@@ -185,7 +185,7 @@ def contention_of(
         sharing=fluid.sharing,
         flows=fluid.flows,
         solves=fluid.solves,
-        classes=fluid.classes,
+        classes=fluid.flows,
     )
 
 

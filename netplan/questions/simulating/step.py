@@ -2,7 +2,7 @@
 
 =========  =====================================================================================
 rollouts   batches whose lengths are drawn (`netplan.simulation.drawn_rollouts`)
-weights    sent over the links of the fabric, all at once (`netplan.simulation.sent_matrix`)
+weights    sent over the links of the fabric, all at once (`netplan.simulation.congestion`)
 steps      follow each other, with what waits for what (`netplan.simulation.posttraining_steps`)
 beside     one round of the servers and one iteration of the trainer, on links of their own pools
 =========  =====================================================================================
@@ -46,11 +46,16 @@ from netplan.setup.post_training_links import (
 from netplan.setup.post_training_step import PostTrained, Sync, post_train
 from netplan.setup.schedules import schedule_of
 from netplan.setup.served_run import ServedRun
-from netplan.simulation.congestion import Contention, FabricLinks
+from netplan.simulation.congestion import (
+    MOST_FLOWS,
+    Contention,
+    FabricLinks,
+    book_matrix,
+    share_matrix,
+)
 from netplan.simulation.drawn_rollouts import DRAWS, DrawnRollouts, draw_rollouts
 from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.posttraining_steps import simulate_steps
-from netplan.simulation.sent_matrix import MOST_FLOWS, book_matrix, flows_of, share_matrix
 from netplan.simulation.simulate import Conditions, simulate_training
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
@@ -212,7 +217,7 @@ def _sent(
     def send(matrix: TrafficMatrix) -> Contention:
         """On links that are booked or shared."""
         if asked.sharing == "fluid" or way == "hashed":
-            if flows_of(matrix) <= MOST_FLOWS:
+            if matrix.flow_count <= MOST_FLOWS:
                 return share_matrix(fabric, matrix, seed=asked.seed, check=asked.check_classes)
             notes.append("Weights are too many flows to share links: the busiest one is told.")
         return book_matrix(fabric, matrix)
@@ -235,7 +240,7 @@ def _sent(
         alone_s=alone_s,
         total_bytes=only.total_bytes,
         network_bytes=crossing_bytes(only, domain),
-        flows=flows_of(matrix),
+        flows=matrix.flow_count,
         hot=_hot(graph, fabric.capacity, contention, asked.hot),
     ), notes
 
