@@ -50,8 +50,8 @@ from netplan.questions.setup.runs import PLACED
 from netplan.questions.setup.spread_run import ZERO_3, ChosenPlan, spread_run
 from netplan.records import replace
 from netplan.scenarios.bill_books import in_sites, whole_books
+from netplan.scenarios.inner_parts import SiteSpan
 from netplan.scenarios.reading import CatalogReader, sized
-from netplan.scenarios.span import Span
 from netplan.topologies.fabric import Sizing
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -208,7 +208,7 @@ class SeveralSites(Question[SitesAnswer]):
         )
 
     @cached_property
-    def _span(self) -> Span:
+    def _span(self) -> SiteSpan:
         """The sites of the scenario, two where nobody says how many."""
         return span_of(self) or replace(self.cluster.span, sites=USUAL_SITES)
 

@@ -41,7 +41,7 @@ from netplan.questions.setup.software import (
     without_dates,
 )
 from netplan.records import replace
-from netplan.scenarios.experts import ExpertRouting
+from netplan.scenarios.inner_parts import ExpertRouting
 from netplan.scenarios.reading import CatalogReader, sized, variants
 from netplan.scenarios.scenario import USUAL_TIMES, better_times
 from netplan.topologies.build import build_fabric
