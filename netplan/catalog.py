@@ -8,7 +8,7 @@ path to a file.
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from functools import cache, lru_cache
@@ -92,12 +92,15 @@ class Catalog(Struct, Generic[RecordT], frozen=True):
         The record's type.
     short
         What ``--set`` calls it, too.
+    kind_of
+        Says the type of the record in a file, or refuses it, where a folder holds several.
     """
 
     role: str
     folder: str
     schema: type[RecordT]
     short: str = ""
+    kind_of: Callable[[Document], type[RecordT]] | None = None
     all: ClassVar[list["Catalog[Any]"]] = []
     group: ClassVar[Group | None] = None  # of entry points that add records
     other_suffixes: ClassVar[tuple[str, ...]] = ()  # of files that are read though they are no YAML
@@ -148,9 +151,9 @@ class Catalog(Struct, Generic[RecordT], frozen=True):
         record = _validate(self.schema_of(changed), changed, applied)
         return self.completed(record, file[0], roots)
 
-    def schema_of(self, document: Document) -> type[RecordT]:  # noqa: ARG002 - for shelves of several
+    def schema_of(self, document: Document) -> type[RecordT]:
         """Type of the record in a file: the shelf's one, unless a shelf knows several."""
-        return self.schema
+        return self.kind_of(document) if self.kind_of else self.schema
 
     def completed(self, record: RecordT, path: Path, roots: Sequence[Path]) -> RecordT:  # noqa: ARG002
         """A record with what follows from its values and its place, for shelves that add some."""

@@ -96,17 +96,9 @@ class Document(Struct, frozen=True):
         return line
 
 
-class Lineless(Document, frozen=True):
-    """A document whose values have no lines of their own."""
-
-    def line(self, location: Location) -> int:  # noqa: ARG002 - all are on one
-        """The first line, of every value."""
-        return 1
-
-
 def lineless(path: Path, data: dict[str, Any]) -> Document:
-    """What stands for a file in another format, with the keys of a record."""
-    return Lineless(path, data, "")
+    """What stands for a file in another format, with the keys of a record, all on one line."""
+    return Document(path, data, text="")
 
 
 def read_yaml(path: Path) -> Document:

@@ -33,7 +33,7 @@ from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.corrections import corrections_of
 from netplan.workloads.kernels import RESULT_BYTES, product_parts_s, product_rates
 from netplan.workloads.measured_links import InSwitch, MeasuredCollective, MeasuredLink, Protocol
-from netplan.workloads.measured_rates import MeasuredProduct, pooled
+from netplan.workloads.measured_rates import MeasuredProduct, pooled, with_rates
 from netplan.workloads.operations import CollectiveKind
 from netplan.workloads.precision import ALIASES, NUMBER_BYTES, precision_named
 
@@ -111,7 +111,8 @@ def starting_rates(accelerator: Accelerator, dtype: Precision) -> MeasuredProduc
             f" --set accelerator.narrow_flops_per_s.{dtype}"
         )
     peak = accelerator.narrow_flops_per_s[dtype]
-    return pooled().products.of(peak, accelerator.memory_bytes_per_s).changed(combine="sum")
+    memory = accelerator.memory_bytes_per_s
+    return with_rates(MeasuredProduct, pooled().products, peak, memory).changed(combine="sum")
 
 
 def _fit_product(

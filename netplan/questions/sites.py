@@ -27,8 +27,8 @@ from netplan.performance.sites import Exchange
 from netplan.performance.spread import Haul, data_time, flat_time, largest_below
 from netplan.records import replace
 from netplan.scenarios.bill_books import in_sites, whole_books
+from netplan.scenarios.inner_parts import SiteSpan
 from netplan.scenarios.reading import CatalogReader, sized
-from netplan.scenarios.span import Span
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import span_of
 from netplan.setup.over_sites import (
@@ -201,7 +201,7 @@ class SeveralSites(Question[SitesAnswer]):
         )
 
     @cached_property
-    def _span(self) -> Span:
+    def _span(self) -> SiteSpan:
         """The sites of the scenario, two where nobody says how many."""
         return span_of(self) or replace(self.cluster.span, sites=USUAL_SITES)
 

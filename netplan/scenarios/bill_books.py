@@ -12,9 +12,9 @@ from netplan.costing.switches import SWITCHES
 from netplan.errors import InputError
 from netplan.inputs.choices import AS_PUBLISHED
 from netplan.records import replace
+from netplan.scenarios.inner_parts import SiteSpan
 from netplan.scenarios.parts import Books, Cluster
 from netplan.scenarios.reading import CatalogReader, read_memory
-from netplan.scenarios.span import Span
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan
 from netplan.topologies.specs import FABRICS
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
@@ -62,7 +62,9 @@ def read_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
     )
 
 
-def in_sites(made: BillBooks, span: Span | None, books: Books, reader: CatalogReader) -> BillBooks:
+def in_sites(
+    made: BillBooks, span: SiteSpan | None, books: Books, reader: CatalogReader
+) -> BillBooks:
     """The same for a network that lies in several sites.
 
     Parameters

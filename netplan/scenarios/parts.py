@@ -11,33 +11,11 @@ from typing import Annotated, Literal
 from msgspec import Meta, structs
 
 from netplan.errors import InputError
-from netplan.inputs.choices import (
-    AnyStrategy,
-    Cards,
-    Drafting,
-    End,
-    Exchange,
-    Interleave,
-    KernelSource,
-    MemoryModel,
-    Mode,
-    NetworkKind,
-    OpticsKind,
-    Optimizer,
-    Policy,
-    Ports,
-    ScheduleName,
-    Space,
-    TrainingPrecision,
-)
+from netplan.inputs import choices
 from netplan.inputs.option import Option
 from netplan.inputs.readers import batch, per_gpu, power_or_share, release_month
 from netplan.scenarios.described import Described, Typed, read_with
-from netplan.scenarios.experts import ExpertRouting
-from netplan.scenarios.load import Load
-from netplan.scenarios.span import Span
-from netplan.scenarios.terms import Terms
-from netplan.scenarios.training_software import Software
+from netplan.scenarios.inner_parts import ExpertRouting, Load, SiteSpan, Software, Terms
 from netplan.workloads.recomputation import Recomputation
 
 LARGEST_CLUSTER = 4_194_304
@@ -133,11 +111,11 @@ class Cluster(Described, frozen=True, kw_only=True):
         ),
     ] = "leaves-in-rack"
     ports: Annotated[
-        Ports,
+        choices.Ports,
         Typed("Links of a torus or BCube: shared (one port's rate, split) or full (a port each)."),
     ] = "shared"
     cards: Annotated[
-        Cards, Typed("Network cards: on the bill, or inside the servers and not on it.")
+        choices.Cards, Typed("Network cards: on the bill, or inside the servers and not on it.")
     ] = "bought"
     networks: Annotated[
         tuple[str, ...],
@@ -148,7 +126,7 @@ class Cluster(Described, frozen=True, kw_only=True):
         ),
     ] = ()
     network_kind: Annotated[
-        NetworkKind | None,
+        choices.NetworkKind | None,
         Typed(
             "What the network is made of, for calibrated and measured times.",
             otherwise="the fabric's",
@@ -189,7 +167,7 @@ class Cluster(Described, frozen=True, kw_only=True):
         Whole | None, Typed("Beside the former.", low=1, otherwise="as many as on the bill")
     ] = None
     optics: Annotated[
-        OpticsKind,
+        choices.OpticsKind,
         Typed("What optical ends of links are, for their failures: the bill has modules with DSP."),
     ] = "dsp"
     spare_domains: Annotated[int, Meta(ge=0), Typed("Idle HB domains beside the job's.", low=0)] = 0
@@ -202,7 +180,7 @@ class Cluster(Described, frozen=True, kw_only=True):
             otherwise="one a circuit switch of a domain, or one block",
         ),
     ] = None
-    span: Span = Span()
+    span: SiteSpan = SiteSpan()
 
     def __post_init__(self) -> None:
         """Read a power cap as it is written."""
@@ -231,7 +209,7 @@ class TieredMemory(Described, frozen=True, kw_only=True):
         ),
     ] = ()
     memory_model: Annotated[
-        MemoryModel | None,
+        choices.MemoryModel | None,
         Typed(
             "What memory holds: as training software keeps it, or as the iteration model has it.",
             flag="--memory",
@@ -239,7 +217,7 @@ class TieredMemory(Described, frozen=True, kw_only=True):
         ),
     ] = None
     memory_policy: Annotated[
-        Policy | None,
+        choices.Policy | None,
         Typed(
             "What spills there first: states before activations, or all alike.",
             otherwise="the iteration model's",
@@ -331,7 +309,7 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
         ),
     ] = "0.25/gpu"
     precision: Annotated[
-        TrainingPrecision | None,
+        choices.TrainingPrecision | None,
         Typed("Numbers of the layers' products, under calibrated.", otherwise="bf16", basic=True),
     ] = None
     stack: Annotated[
@@ -357,7 +335,7 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
         ),
     ] = None
     schedule: Annotated[
-        ScheduleName | None,
+        choices.ScheduleName | None,
         Typed(
             "Order of the passes of a pipeline; zb-1p and zb-2p under calibrated.",
             otherwise="1f1b; interleaved where the plan has several stages a GPU",
@@ -377,10 +355,14 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
         Annotated[float, Meta(gt=0)] | None,
         Typed("Tokens of a training run.", otherwise="the model's"),
     ] = None
-    strategy: Annotated[AnyStrategy, Option("Tensor parallelism: 1d, 2d, summa, all.")] = "1d"
-    mode: Annotated[Mode, Option("Of the 4d model: corrected or published-code.")] = "corrected"
+    strategy: Annotated[choices.AnyStrategy, Option("Tensor parallelism: 1d, 2d, summa, all.")] = (
+        "1d"
+    )
+    mode: Annotated[choices.Mode, Option("Of the 4d model: corrected or published-code.")] = (
+        "corrected"
+    )
     space: Annotated[
-        Space,
+        choices.Space,
         Typed(
             "Plans: free (uneven stages and batches, idle GPUs), or those of the iteration model."
         ),
@@ -403,7 +385,7 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
         ),
     ] = None
     optimizer: Annotated[
-        Optimizer | None,
+        choices.Optimizer | None,
         Typed(
             "States beside the weights: adam (12 bytes a parameter), or sgd without momentum (4).",
             otherwise="the iteration model's, Adam's in ours",
@@ -423,7 +405,7 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
         ),
     ] = True
     interleave: Annotated[
-        Interleave | None,
+        choices.Interleave | None,
         Typed(
             "Interleaved schedules: none, in whole groups of microbatches, any.",
             otherwise="whole by memory stack, else the iteration model's",
@@ -499,7 +481,7 @@ class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="servi
         Option("Month of that software.", metavar="YYYY-MM", otherwise="that of the stack"),
     ] = None
     exchange: Annotated[
-        Exchange | None,
+        choices.Exchange | None,
         Typed(
             "How copies of attention bring tokens to the experts they share: all of them gathered,"
             " or sent to their GPUs.",
@@ -566,7 +548,7 @@ class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="servi
         ),
     ] = None
     kernels: Annotated[
-        KernelSource | None,
+        choices.KernelSource | None,
         Typed(
             "How kernels are timed: by tables, by forms fitted to them, at whole rates.",
             otherwise="measured; a roofline for dataflow chips",
@@ -594,7 +576,7 @@ class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="servi
         Typed("Share of drafted tokens that the model accepts, 0 to 1.", low=0, high=1),
     ] = None
     speculation: Annotated[
-        Drafting | None,
+        choices.Drafting | None,
         Typed("What is drafted; mtp: by a layer of the model itself.", otherwise="sequence"),
     ] = None
     draft_tokens: Annotated[
@@ -634,7 +616,7 @@ class Books(Described, frozen=True, kw_only=True):
     cabling: Annotated[str, Option("Modules and cables.")] = "2026"
     economics: Annotated[str, Option("PUE, tariff, rate.")] = "2026"
     failures: Annotated[str, Option("Book of failure rates.", basic=True)] = "2026"
-    rates: Annotated[End, Typed("Which end of the failure book's ranges.")] = "base"
+    rates: Annotated[choices.End, Typed("Which end of the failure book's ranges.")] = "base"
     bad_servers: Annotated[
         Annotated[float, Meta(ge=0, le=0.25)],
         Option(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, cast
 from msgspec import Struct, structs
 
 from netplan.added import added
-from netplan.catalog import SUFFIX, Catalog, Record, shipped_root, unknown_name, user_roots
+from netplan.catalog import SUFFIX, Catalog, Record, RecordT, shipped_root, unknown_name, user_roots
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.inputs.choices import AS_PUBLISHED
@@ -26,12 +26,11 @@ from netplan.inputs.option import Option, read_option
 from netplan.inputs.readers import UNDATED
 from netplan.records import Fault, RecordError
 from netplan.scenarios.described import Named, option_of
+from netplan.scenarios.inner_parts import Software
 from netplan.scenarios.parts import FABRICS, Books, Cluster, Serving, Training
 from netplan.scenarios.post_training import PostTraining
-from netplan.scenarios.training_software import Software
 
 if TYPE_CHECKING:
-    from netplan.performance.iteration_model import IterationModel
     from netplan.scenarios.planned_fabric import Fabric
     from netplan.topologies.fabric import Sizing
     from netplan.workloads.accelerators import Accelerator
@@ -153,15 +152,12 @@ def _named(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str
         for field, value in values.items():
             names = value if isinstance(value, list) else [value]
             for number, name in enumerate(names if field in both else ()):
-                if name is None or name in WORDS or _is_path(str(name)):
+                text = str(name)
+                is_path = os.sep in text or f".{text.rpartition('.')[2].lower()}" in OF_FILES
+                if name is None or name in WORDS or is_path:
                     continue
                 place = (part, field, number) if isinstance(value, list) else (part, field)
-                yield place, *both[field], str(name)
-
-
-def _is_path(name: str) -> bool:
-    """Whether a name is one of a file, which whoever reads it looks for."""
-    return os.sep in name or f".{name.rpartition('.')[2].lower()}" in OF_FILES
+                yield place, *both[field], text
 
 
 PartT = TypeVar("PartT", Cluster, Training, Serving, PostTraining, Software)
@@ -201,8 +197,12 @@ def consistent_cluster(cluster: Cluster, given: Collection[str], roots: Sequence
         changes["graph"] = None
     if "hall" in given:
         changes |= {"gpus_per_rack": None, "switches_per_rack": None}
-    if "fabric" in given and cluster.ports == "full" and not _several_ports(cluster.fabric, roots):
-        changes["ports"] = "shared"
+    if "fabric" in given and cluster.ports == "full":
+        # Only inputs that may contradict a scenario need fabrics and iteration models.
+        from netplan.topologies import specs  # noqa: PLC0415
+
+        spec = _readable(specs.FABRICS, cluster.fabric, roots)
+        changes |= {"ports": "shared"} if spec and not spec.several_ports else {}
     if "accelerator" in given and not {"fabric", "fabrics", "graph"}.intersection(given):
         changes |= _as_sold(cluster, roots)
     return _where_not_given(cluster, given, changes)
@@ -212,15 +212,12 @@ def _as_sold(cluster: Cluster, roots: Sequence[Path]) -> dict[str, Any]:
     """What joins an accelerator whose own links make a torus; the usual fabrics behind one."""
     from netplan.workloads.accelerators import ACCELERATORS  # noqa: PLC0415 - seldom used
 
-    try:
-        dimensions = ACCELERATORS.load(cluster.accelerator, roots).torus_dimensions
-    except NetplanError:  # whoever reads it says what is wrong
-        return {}
-    torus = f"torus-{dimensions}d"
-    if dimensions in (2, 3):
+    chip = _readable(ACCELERATORS, cluster.accelerator, roots)
+    torus = f"torus-{chip.torus_dimensions}d" if chip else ""
+    if chip and chip.torus_dimensions in (2, 3):
         others = (name for name in FABRICS if name != torus)
         return {"fabric": torus, "fabrics": (torus, *others), "ports": "full"}
-    if cluster.ports == "full":  # of a scenario of such an accelerator
+    if chip and cluster.ports == "full":  # of a scenario of such an accelerator
         usual = Cluster()
         return {"fabric": usual.fabric, "fabrics": usual.fabrics, "ports": usual.ports}
     return {}
@@ -312,9 +309,10 @@ def consistent_training(
     >>> consistent_training(Cluster(), slips, {"mode"}, ())[1].iteration_model
     '4d'
     """
-    from netplan.performance.setting import BUBBLE_SHARE  # noqa: PLC0415 - as below
+    from netplan.performance.iteration_model import ITERATION_MODELS  # noqa: PLC0415 - as above
+    from netplan.performance.setting import BUBBLE_SHARE  # noqa: PLC0415 - as above
 
-    rules = _rules(training.iteration_model, roots)
+    rules = _readable(ITERATION_MODELS, training.iteration_model, roots)
     if rules is None or not {"iteration_model", "mode"}.intersection(given):
         return cluster, training
     plain = (rules.compute.operations, rules.compute.kernels) == ("detailed", "roofline")
@@ -387,21 +385,17 @@ def better_times(scenario: "Scenario", roots: Sequence[Path]) -> str:
     from netplan.workloads.accelerators import ACCELERATORS  # noqa: PLC0415 - as above
     from netplan.workloads.models import WORKLOADS, Model  # noqa: PLC0415 - as above
 
-    try:
-        model = WORKLOADS.load(training.model, roots)
-        on = ACCELERATORS.load(scenario.cluster.accelerator, roots)
-    except NetplanError:  # whoever reads them says what is wrong
+    model = _readable(WORKLOADS, training.model, roots)
+    on = _readable(ACCELERATORS, scenario.cluster.accelerator, roots)
+    if model is None or on is None:
         return ""
     known = isinstance(model, Model) and model.vocabulary and on.training is not None
-    if known and (_plain(model, training) or _dated(model, on, training, roots)):
+    # Layers of dense models are those that runs without a date had, too.
+    plain = known and not model.unlike and training.experts == 1
+    if plain or (known and _dated(model, on, training, roots)):
         return ""
     measured = isinstance(model, Model) and model.mamba is None and on.measured is not None
     return "measured" if measured else "4d"
-
-
-def _plain(model: "Model", training: Training) -> bool:
-    """Whether layers are those of dense models, which runs without a date had, too."""
-    return not model.unlike and training.experts == 1
 
 
 def _dated(model: "Model", on: "Accelerator", training: Training, roots: Sequence[Path]) -> bool:
@@ -427,23 +421,10 @@ USUAL_TIMES = "calibrated"
 """The iteration model of every scenario that asks for no other one."""
 
 
-def _several_ports(fabric: str, roots: Sequence[Path]) -> bool:
-    """Whether GPUs of a fabric may have several ports; so too of one that cannot be read."""
-    # Only inputs that may contradict a scenario need fabrics and iteration models.
-    from netplan.topologies.specs import FABRICS  # noqa: PLC0415
-
+def _readable(shelf: Catalog[RecordT], name: str, roots: Sequence[Path]) -> RecordT | None:
+    """A record; None of one that cannot be read, of which whoever reads it says what is wrong."""
     try:
-        return FABRICS.load(fabric, roots).several_ports
-    except NetplanError:
-        return True
-
-
-def _rules(name: str, roots: Sequence[Path]) -> "IterationModel | None":
-    """An iteration model; None of one that is simulated only, or cannot be read."""
-    from netplan.performance.iteration_model import ITERATION_MODELS  # noqa: PLC0415 - as above
-
-    try:
-        return ITERATION_MODELS.load(name, roots)
+        return shelf.load(name, roots)
     except NetplanError:
         return None
 
@@ -1031,14 +1012,6 @@ def _consistent(
     cluster, workload = parts["cluster"], parts["workload"]
     if not given:
         return parts
-    # Only questions with inputs of their own need this, and what it reads.
-    from netplan.scenarios.scenario import (  # noqa: PLC0415
-        consistent_cluster,
-        consistent_post_training,
-        consistent_serving,
-        consistent_training,
-    )
-
     roots = user_roots(catalog)
     cluster = consistent_cluster(cluster, given, roots)
     if isinstance(workload, PostTraining):

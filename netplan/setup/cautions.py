@@ -51,8 +51,8 @@ def cautions(
     '4,096 GPUs are no whole HB domains of 72: ask for 4,032 or 4,104'
     >>> cautions(Cluster(accelerator="vr-nvl72"), frozenset({"accelerator"}), {}, ())[0]
     'Rubin is announced: rates by its maker, times from a roofline that no run confirms'
-    >>> from netplan.scenarios.span import Span
-    >>> cautions(Cluster(span=Span(sites="2")), frozenset({"gpus"}), {}, ())[0][:34]
+    >>> from netplan.scenarios.inner_parts import SiteSpan
+    >>> cautions(Cluster(span=SiteSpan(sites="2")), frozenset({"gpus"}), {}, ())[0][:34]
     'the scenario lies in several sites'
     """
     try:

@@ -2,7 +2,7 @@
 
 from netplan.errors import InputError
 from netplan.records import replace
-from netplan.scenarios.experts import ExpertRouting
+from netplan.scenarios.inner_parts import ExpertRouting
 from netplan.workloads.expert_load import ExpertLoad
 from netplan.workloads.models import Experts, Model
 

@@ -10,10 +10,10 @@ from netplan.errors import InputError
 from netplan.inputs.choices import AS_PUBLISHED
 from netplan.records import replace
 from netplan.reports.quantities import PREFIXED, words
+from netplan.scenarios.inner_parts import SiteSpan
 from netplan.scenarios.parts import FABRICS as SCENARIO_FABRICS
 from netplan.scenarios.reading import CatalogReader
 from netplan.scenarios.scenario import OF_FABRICS
-from netplan.scenarios.span import Span
 from netplan.setup.question import SPAN, Question
 from netplan.topologies.specs import FABRICS
 from netplan.units import PERCENT, si
@@ -44,7 +44,7 @@ def only_hb_gear(asked: Question[Any]) -> None:
         )
 
 
-def span_of(asked: Question[Any]) -> Span | None:
+def span_of(asked: Question[Any]) -> SiteSpan | None:
     """The sites that the cluster of a question lies in; None of one site.
 
     Parameters
@@ -54,7 +54,7 @@ def span_of(asked: Question[Any]) -> Span | None:
 
     Returns
     -------
-    Span or None
+    SiteSpan or None
         Without a length and ratio that stand in a file of the sites.
 
     Raises
@@ -82,7 +82,7 @@ def span_of(asked: Question[Any]) -> Span | None:
             " other, so ask about each site by itself, with --gpus of its own"
         )
     if span.count is None:
-        usual = Span()
+        usual = SiteSpan()
         for name in ("km", "ratio", "layout"):
             kept = "sites" not in asked.given and getattr(span, name) != getattr(usual, name)
             if name in asked.given or kept:

@@ -25,7 +25,7 @@ from netplan.performance.setting import (
 from netplan.performance.stack_memory import StackMemory
 from netplan.performance.stacks import STACKS, MemoryOfStack, MemoryRow, default_stack
 from netplan.records import replace
-from netplan.scenarios.experts import ExpertRouting
+from netplan.scenarios.inner_parts import ExpertRouting
 from netplan.scenarios.reading import CatalogReader, sized, variants
 from netplan.scenarios.scenario import USUAL_TIMES, better_times
 from netplan.setup.dated_run import check_replaced, dated_run

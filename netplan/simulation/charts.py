@@ -9,31 +9,26 @@ from typing import Any
 
 from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
 from netplan.reports.escape import chart_label
+from netplan.simulation import schedule
 from netplan.simulation.outcome import SimulationOutcome
-from netplan.simulation.schedule import (
-    BACKWARD,
-    BEGIN,
-    FINISH,
-    FORWARD,
-    SEND_BACKWARD,
-    SEND_FORWARD,
-    BusyInterval,
-)
 from netplan.units import si
 
 PASSES = {
-    BEGIN: "weights gathered",
-    FORWARD: "forward",
-    BACKWARD: "backward",
-    FINISH: "gradients, optimizer",
+    schedule.BEGIN: "weights gathered",
+    schedule.FORWARD: "forward",
+    schedule.BACKWARD: "backward",
+    schedule.FINISH: "gradients, optimizer",
 }
-SENT = {SEND_FORWARD: "transfer to the next stage", SEND_BACKWARD: "transfer back"}
+SENT = {
+    schedule.SEND_FORWARD: "transfer to the next stage",
+    schedule.SEND_BACKWARD: "transfer back",
+}
 TRANSFER, WAITING = "transfer", "waiting for links"
 COLOURS = {
-    PASSES[BEGIN]: ("#c2a02f", "#c2a02f"),
-    PASSES[FORWARD]: ("#3b74c9", "#6d9bdd"),
-    PASSES[BACKWARD]: ("#2e9e74", "#5fbf9b"),
-    PASSES[FINISH]: ("#b0569c", "#b0569c"),
+    PASSES[schedule.BEGIN]: ("#c2a02f", "#c2a02f"),
+    PASSES[schedule.FORWARD]: ("#3b74c9", "#6d9bdd"),
+    PASSES[schedule.BACKWARD]: ("#2e9e74", "#5fbf9b"),
+    PASSES[schedule.FINISH]: ("#b0569c", "#b0569c"),
     TRANSFER: ("#8a94a3", "#8a94a3"),
     WAITING: ("#d9782d", "#d9782d"),
 }
@@ -47,16 +42,16 @@ MOST_TICKS = 16
 NS_PER_S, NS_PER_US, US_PER_S = 1e9, 1e3, 1e6
 
 
-def what(span: BusyInterval, stages: int) -> str:
+def what(span: schedule.BusyInterval, stages: int) -> str:
     """A span in words.
 
     Examples
     --------
-    >>> what(BusyInterval(0, 1, 5, 2, FORWARD, 0.0, 1.0, 0.0), stages=4)
+    >>> what(schedule.BusyInterval(0, 1, 5, 2, schedule.FORWARD, 0.0, 1.0, 0.0), stages=4)
     'forward, microbatch 2, chunk 1'
     """
     name = SENT.get(span.kind) or PASSES[span.kind]
-    if span.kind in (BEGIN, FINISH):
+    if span.kind in (schedule.BEGIN, schedule.FINISH):
         return name
     chunk = f", chunk {span.virtual // stages}" if span.virtual >= stages else ""
     return f"{name}, microbatch {span.microbatch}{chunk}"
@@ -76,7 +71,7 @@ def gantt(outcome: SimulationOutcome, names: Sequence[str] = ()) -> Chart:
     rows = sorted({(span.pipeline, span.stage) for span in outcome.spans})
     row_of = {row: index for index, row in enumerate(rows)}
     labels = [_label(row, names) for row in rows]
-    bars: dict[str, list[tuple[BusyInterval, float, float, float]]] = {}
+    bars: dict[str, list[tuple[schedule.BusyInterval, float, float, float]]] = {}
     for span in spans:
         alone = span.end_s - span.waited_s
         row = row_of[span.pipeline, span.stage]
@@ -108,7 +103,9 @@ def _label(row: tuple[int, int], names: Sequence[str]) -> str:
 
 
 def _series(
-    name: str, bars: Sequence[tuple[BusyInterval, float, float, float]], last: Mapping[int, int]
+    name: str,
+    bars: Sequence[tuple[schedule.BusyInterval, float, float, float]],
+    last: Mapping[int, int],
 ) -> Json:
     """Bars of one kind, each from its begin on for its time."""
     boxes = [
@@ -134,7 +131,7 @@ def _series(
     )
 
 
-def _drawn(outcome: SimulationOutcome) -> tuple[list[BusyInterval], tuple[str, ...]]:
+def _drawn(outcome: SimulationOutcome) -> tuple[list[schedule.BusyInterval], tuple[str, ...]]:
     """Spans that the chart has room for, the first and the last ones, and what it leaves out."""
     captions = list(left_out(outcome))
     spans = [span for span in outcome.spans if span.end_s > span.start_s]

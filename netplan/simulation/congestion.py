@@ -34,21 +34,9 @@ from netplan.catalog import Catalog, Record
 from netplan.costing.ranges import Estimate
 from netplan.errors import InputError
 from netplan.records import replace
+from netplan.simulation import fluid
 from netplan.simulation.fair_rates import FlowLinks, least_rate
 from netplan.simulation.flow_classes import flow_classes
-from netplan.simulation.fluid import (
-    Collectives,
-    Messages,
-    Route,
-    Row,
-    SharedLinks,
-    Tick,
-    TooWideError,
-    classed,
-    hops_s,
-    send,
-    sent_over,
-)
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.flow_paths import FlowPaths, PathFinder, Way, check_entries, ends_at_gpu
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, no_traffic
@@ -341,7 +329,7 @@ def share_pattern(
     pattern: PatternFlows,
     message_bytes: float,
     *,
-    collectives: Collectives = "coupled",
+    collectives: fluid.Collectives = "coupled",
     seed: int = 0,
     check: bool = False,
 ) -> Contention:
@@ -401,7 +389,7 @@ def _nothing_sent(fabric: FabricLinks) -> Contention:
 def _load_of_pairs(
     fabric: FabricLinks,
     pattern: PatternFlows,
-    collectives: Collectives,
+    collectives: fluid.Collectives,
     seed: int,
     check: bool,  # noqa: FBT001 - of its caller
 ) -> tuple[Floats, Ints, int, int]:
@@ -453,12 +441,12 @@ FEW_EVENTS = 10
 
 def share_messages(
     fabric: FabricLinks,
-    rows: list[Row],
+    rows: list[fluid.Row],
     *,
-    collectives: Collectives = "coupled",
+    collectives: fluid.Collectives = "coupled",
     seed: int = 0,
     check: bool = False,
-    tick: Tick | None = None,
+    tick: fluid.Tick | None = None,
 ) -> Contention:
     """Time of the messages of a file that share links max-min fairly.
 
@@ -483,7 +471,7 @@ def share_messages(
         Time of the last finish, and what links carry.
     """
     routes = _routes(fabric, rows, seed)
-    shared, sent, _ = sent_over(
+    shared, sent, _ = fluid.sent_over(
         rows,
         fabric.capacity,
         lambda source, target, way: routes[source, target, way or 0],
@@ -495,28 +483,30 @@ def share_messages(
 
 def _delivered(
     fabric: FabricLinks,
-    shared: SharedLinks,
-    sent: Messages,
+    shared: fluid.SharedLinks,
+    sent: fluid.Messages,
     *,
     split: bool,
     check: bool,
-    tick: Tick | None = None,
+    tick: fluid.Tick | None = None,
 ) -> Contention:
     """What messages take over a fabric, also without contention; by classes where they split."""
     size, capacities = 2 * fabric.graph.link_count, fabric.capacities
     few, few_sent, classes = shared, sent, shared.flows.flows
     if split:
-        few, few_sent, alike = classed(shared, sent, capacities, check=check)
+        few, few_sent, alike = fluid.classed(shared, sent, capacities, check=check)
         capacities = fabric.capacity[alike.links], fabric.free[alike.links]
         classes = len(alike.flows)
     try:
         deliveries = [
-            send(replace(few, capacity=links), few_sent, tick=tick) for links in capacities
+            fluid.send(replace(few, capacity=links), few_sent, tick=tick) for links in capacities
         ]
-    except TooWideError:
+    except fluid.TooWideError:
         raise
     except InputError:  # which names a message, not a class
-        deliveries = [send(replace(shared, capacity=links), sent) for links in fabric.capacities]
+        deliveries = [
+            fluid.send(replace(shared, capacity=links), sent) for links in fabric.capacities
+        ]
     time_s, alone_s = (float(delivery.finish_s.max(initial=0.0)) for delivery in deliveries)
     taken = shared.flows.take(sent.flow)
     return Contention(
@@ -530,10 +520,12 @@ def _delivered(
     )
 
 
-def _routes(fabric: FabricLinks, rows: list[Row], seed: int) -> dict[tuple[int, int, int], Route]:
+def _routes(
+    fabric: FabricLinks, rows: list[fluid.Row], seed: int
+) -> dict[tuple[int, int, int], fluid.Route]:
     """The routes of all pairs and connections that rows name."""
     keys = sorted({(*row.ends, row.way or 0) for row in rows if row.ends[0] != row.ends[1]})
-    routes = {(row.ends[0], row.ends[0], row.way or 0): Route((), 0.0) for row in rows}
+    routes = {(row.ends[0], row.ends[0], row.way or 0): fluid.Route((), 0.0) for row in rows}
     if keys:
         source, target, connection = np.array(keys, np.int32).T
         paths = fabric.routes(source, target, seed, connection.astype(np.int64))
@@ -541,12 +533,12 @@ def _routes(fabric: FabricLinks, rows: list[Row], seed: int) -> dict[tuple[int, 
         codes, shares, hops = paths.code.tolist(), paths.share.tolist(), paths.hops.tolist()
         for index, key in enumerate(keys):
             part = slice(cuts[index], cuts[index + 1])
-            latency_s = hops_s(round(hops[index]), fabric.port_bytes_per_s)
-            routes[key] = Route(list(zip(codes[part], shares[part], strict=True)), latency_s)
+            latency_s = fluid.hops_s(round(hops[index]), fabric.port_bytes_per_s)
+            routes[key] = fluid.Route(list(zip(codes[part], shares[part], strict=True)), latency_s)
     return routes
 
 
-def with_connections(rows: list[Row], connections: int) -> list[Row]:
+def with_connections(rows: list[fluid.Row], connections: int) -> list[fluid.Row]:
     """Rows whose bytes are split evenly over so many connections, each a message of its own.
 
     Parameters
@@ -670,8 +662,8 @@ def share_matrix(
     domain = fabric.graph.hb_size
     crosses = np.repeat(source // domain != target // domain, fabric.connections)
     inside_s, across_s = fabric.latency_s
-    shared = SharedLinks(fabric.capacity, rows, np.ones(count), np.full(count, np.inf))
-    messages = Messages(
+    shared = fluid.SharedLinks(fabric.capacity, rows, np.ones(count), np.full(count, np.inf))
+    messages = fluid.Messages(
         np.arange(count), sent, np.zeros(count), np.where(crosses, across_s, inside_s), [()] * count
     )
     return _delivered(fabric, shared, messages, split=fabric.way == "split", check=check)

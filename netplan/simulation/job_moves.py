@@ -18,12 +18,10 @@ on to its right (MonkeyTree, arXiv:2602.08296, proves that bound). Where the pro
 the time is up, jobs of leaves that break the bound are laid so, with more moves.
 """
 
-from collections.abc import Iterable
-
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Ints
 from netplan.records import replace
 
 LARGEST = 64 * 100
@@ -151,7 +149,7 @@ def _solved(
 ) -> tuple[Ints | None, bool]:
     """The best placement that HiGHS found in its time, if any; whether it searched to the end."""
     from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - seldom used
-    from scipy.sparse import eye_array, hstack, kron, vstack  # noqa: PLC0415
+    from scipy.sparse import csr_array, diags_array, eye_array, hstack, kron, vstack  # noqa: PLC0415
 
     jobs, leaves = nodes.shape
     pairs = jobs * leaves
@@ -165,14 +163,18 @@ def _solved(
     def row(**parts: object) -> object:
         widths = {"x": pairs, "y": pairs, "z": jobs, "f": pairs, "m": pairs}
         height = next(iter(parts.values())).shape[0]  # type: ignore[attr-defined]
-        blocks = [parts.get(name, _nothing(height, width)) for name, width in widths.items()]
-        return hstack(blocks, format="csr")
+        nothing = {name: csr_array((height, width)) for name, width in widths.items()}
+        return hstack([*(nothing | parts).values()], format="csr")
 
     least = np.full
     constraints = [
         (row(x=of_job), size, size),
         (row(x=of_kind), least(room.size, 0), room.ravel()),
-        (row(x=-same, y=_diagonal(held)), least(pairs, 0), least(pairs, np.inf)),
+        (
+            row(x=-same, y=diags_array(held.astype(np.float64))),
+            least(pairs, 0),
+            least(pairs, np.inf),
+        ),
         (row(y=-of_job, z=(leaves - 1) * eye_array(jobs)), least(jobs, -1), least(jobs, np.inf)),
         (row(y=-same, z=-per_job, f=same), least(pairs, -1), least(pairs, np.inf)),
         (row(f=of_leaf), least(leaves, 0), least(leaves, most)),
@@ -197,18 +199,6 @@ def _solved(
     if result.x is None:
         return None, finished
     return np.rint(result.x[:pairs]).astype(np.int64).reshape(jobs, leaves), finished
-
-
-def _nothing(height: int, width: int) -> object:
-    from scipy.sparse import csr_array  # noqa: PLC0415
-
-    return csr_array((height, width))
-
-
-def _diagonal(values: Floats | Ints) -> object:
-    from scipy.sparse import diags_array  # noqa: PLC0415
-
-    return diags_array(values.astype(np.float64))
 
 
 def _in_a_line(nodes: Ints, room: Ints, kind: Ints, most: int) -> Ints:
@@ -240,7 +230,8 @@ def _line_over(nodes: Ints, room: Ints, leaves: Bools) -> Ints:
     laid[:, chosen] = 0
     left = room[chosen].copy()
     leaf = 0
-    for job in _in_order(middle, size):
+    order = np.lexsort((np.arange(len(size)), middle))
+    for job in order[size[order] > 0].tolist():
         need = int(size[job])
         while need:
             part = min(need, int(left[leaf]))
@@ -249,9 +240,3 @@ def _line_over(nodes: Ints, room: Ints, leaves: Bools) -> Ints:
             need -= part
             leaf += bool(need)
     return laid
-
-
-def _in_order(middle: Floats, size: Ints) -> Iterable[int]:
-    """Jobs by the middle of where they stand; those without a node here are left out."""
-    order = np.lexsort((np.arange(len(size)), middle))
-    return [int(job) for job in order if size[job]]

@@ -20,7 +20,7 @@ domain     as packed                        as packed, under one leaf, or it wai
 
 Where nodes have several sizes a job takes nodes of one: of the sizes with room that which loses the
 fewest GPUs in the last node, then the one with the fewest nodes, then the smallest. Policies of a
-torus stand in `netplan.simulation.job_boxes`.
+torus stand in `netplan.simulation.job_clusters`.
 """
 
 from random import Random
@@ -81,6 +81,8 @@ class Occupancy:
         "broken",
         "free",
         "gpus",
+        "kind_of_node",
+        "kinds",
         "nodes",
         "used",
         "whole",
@@ -128,28 +130,12 @@ class Occupancy:
         if policy == "rail":
             self._pods = np.arange(leaves)
         self.used = self.broken = 0
+        self.kinds: tuple[Occupancy, ...] = (self,)
+        """The nodes of each size, the smallest first."""
+        self.kind_of_node = np.zeros(self.free.size, np.int64)
+        """Number of the size of each node."""
         self._policy = policy
         self._random = Random(seed)  # noqa: S311 - places, no secrets
-
-    @property
-    def kinds(self) -> "tuple[Occupancy, ...]":
-        """The nodes of each size."""
-        return (self,)
-
-    def kind_of(self, node: int) -> int:  # noqa: ARG002 - there is one
-        """Which of :attr:`kinds` a node is of.
-
-        Parameters
-        ----------
-        node
-            Its number.
-
-        Returns
-        -------
-        int
-            Number of its size, from the smallest on.
-        """
-        return 0
 
     @property
     def node_count(self) -> int:
@@ -179,13 +165,9 @@ class Occupancy:
         need = -(-gpus // self.gpus)
         there = self.node_count
         if self._policy == "domain":
-            there = int(self._present_a_leaf().max())
+            gone = np.bincount(self._absent // self.nodes, minlength=len(self.whole))
+            there = int((self.nodes - gone).max())
         return need * self.gpus if need <= there else 0
-
-    def _present_a_leaf(self) -> Ints:
-        """Nodes that each leaf has, shape (leaves,)."""
-        gone = np.bincount(self._absent // self.nodes, minlength=len(self.whole))
-        return self.nodes - gone
 
     def nodes_of(self, gpus: Ints) -> Ints:
         """Whole nodes that jobs take; 0 of those that take a part of one.
@@ -362,15 +344,13 @@ class Occupancy:
             return free[self._random.sample(range(len(free)), need)]
         if self._policy in IN_PODS:
             taken = self._pods_packed(need)
+        elif self._policy == "scattered":
+            taken = self._levelled(need)
         else:
-            taken = self._levelled(need) if self._policy == "scattered" else self._packed(need)
+            taken = packed(self.whole, need)
         rank = np.arange(len(free)) - np.repeat(np.cumsum(self.whole) - self.whole, self.whole)
         chosen: Bools = rank < np.repeat(taken, self.whole)
         return free[chosen]
-
-    def _packed(self, need: int) -> Ints:
-        """Nodes of each leaf for a packed job, shape (leaves,)."""
-        return packed(self.whole, need)
 
     def _pods_packed(self, need: int) -> Ints:
         """Nodes of each leaf for a job that is packed over pods, shape (leaves,)."""
@@ -417,7 +397,7 @@ class MixedOccupancy(Occupancy):
     [[1], [0], [0, 3]]
     """
 
-    __slots__ = ("_kind_of_node", "_kinds")
+    __slots__ = ()
 
     def __init__(
         self,
@@ -444,36 +424,16 @@ class MixedOccupancy(Occupancy):
         smallest, *_ = distinct.tolist()
         leaves, nodes = sizes.shape
         super().__init__(leaves, nodes, smallest, policy, seed, present=sizes > 0, pods=pods)
-        self._kinds = tuple(
+        self.kinds = tuple(
             Occupancy(leaves, nodes, size, policy, seed, present=sizes == size, pods=pods)
             for size in distinct.tolist()
         )
-        self._kind_of_node = np.searchsorted(distinct, sizes.reshape(-1))
-
-    @property
-    def kinds(self) -> tuple[Occupancy, ...]:
-        """The nodes of each size, the smallest first."""
-        return self._kinds
-
-    def kind_of(self, node: int) -> int:
-        """Which of :attr:`kinds` a node is of.
-
-        Parameters
-        ----------
-        node
-            Its number.
-
-        Returns
-        -------
-        int
-            Number of its size, from the smallest on.
-        """
-        return int(self._kind_of_node[node])
+        self.kind_of_node = np.searchsorted(distinct, sizes.reshape(-1))
 
     @property
     def total(self) -> int:
         """All GPUs [1]."""
-        return sum(kind.total for kind in self._kinds)
+        return sum(kind.total for kind in self.kinds)
 
     def _in_order(self, gpus: int) -> list[Occupancy]:
         """Nodes of each size, that first whose last node loses the fewest GPUs to a job."""
@@ -482,7 +442,7 @@ class MixedOccupancy(Occupancy):
             nodes = -(-gpus // kind.gpus)
             return (0 if gpus <= kind.gpus else nodes * kind.gpus - gpus, nodes, kind.gpus)
 
-        return sorted(self._kinds, key=worth)
+        return sorted(self.kinds, key=worth)
 
     def most(self, gpus: int) -> int:
         """As of :class:`Occupancy`, on nodes of the first size that holds it.
@@ -512,7 +472,7 @@ class MixedOccupancy(Occupancy):
         ndarray
             Shape (jobs,).
         """
-        fitting: Bools = np.any([kind.fits(gpus) for kind in self._kinds], axis=0)
+        fitting: Bools = np.any([kind.fits(gpus) for kind in self.kinds], axis=0)
         return fitting
 
     def fits_after(self, gpus: int, nodes: Ints, given: Ints, ends_s: Floats) -> float:
@@ -530,11 +490,11 @@ class MixedOccupancy(Occupancy):
         float
             Time from now [s]; infinite if it never does.
         """
-        of_kind = self._kind_of_node[nodes]
-        masks = [of_kind == number for number in range(len(self._kinds))]
+        of_kind = self.kind_of_node[nodes]
+        masks = [of_kind == number for number in range(len(self.kinds))]
         return min(
             kind.fits_after(gpus, nodes[mask], given[mask], ends_s[mask])
-            for kind, mask in zip(self._kinds, masks, strict=True)
+            for kind, mask in zip(self.kinds, masks, strict=True)
             if kind.most(gpus)
         )
 
@@ -555,7 +515,7 @@ class MixedOccupancy(Occupancy):
         return next((place for place in places if place is not None), None)
 
     def _change(self, place: JobPlace, gpus: int) -> None:
-        kind = self._kinds[self.kind_of(int(place.nodes[0]))]
+        kind = self.kinds[self.kind_of_node[place.nodes[0]]]
         used, broken, whole = kind.used, kind.broken, kind.whole[place.leaves]
         kind._change(place, gpus)  # noqa: SLF001 - a part of this
         self.used += kind.used - used

@@ -41,6 +41,9 @@ NEEDED = ("id", "arrival", "gpus", "duration")
 _NumberedRow = tuple[int, Mapping[str, str]]
 """Line of a file, and its cells by column."""
 
+_PlacedRow = tuple[str, Mapping[str, str]]
+"""File and line of a row, and its cells by column."""
+
 POD_TIMES = ("creation_time", "scheduled_time", "deletion_time")
 PUBLISHED: tuple[tuple[str, ...], ...] = (
     ("num_gpu", *POD_TIMES),
@@ -200,7 +203,7 @@ def read_trace(path: Path) -> JobTrace:
         line_of[name] = line
     places = [f"{path}:{line}" for line, _ in rows]
     table = [row for _, row in rows]
-    arrival_s = [_number(*job, "arrival", 0.0, inf) for job in zip(places, table, strict=True)]
+    arrival_s = [_number(job, "arrival", 0.0, inf) for job in zip(places, table, strict=True)]
     numbers = [number for number in map(digits, ids) if number is not None]
     keys = numbers if len(numbers) == len(ids) else ids
     order = sorted(range(len(rows)), key=lambda job: (arrival_s[job], keys[job]))
@@ -209,11 +212,11 @@ def read_trace(path: Path) -> JobTrace:
         name=path.stem,
         ids=tuple(ids[job] for job in order),
         arrival_s=np.array([arrival_s[job] for job in order]),
-        duration_s=np.array([_number(*job, "duration", SHORTEST_S, inf) for job in ordered]),
+        duration_s=np.array([_number(job, "duration", SHORTEST_S, inf) for job in ordered]),
         gpus=np.array([_gpus(*job) for job in ordered], np.int64),
-        comm=np.array([_comm(*job) for job in ordered]),
+        comm=np.array([_number(job, "comm", 0.0, 1.0, np.nan) for job in ordered]),
         all_to_all=np.array([_talks_to_all(*job) for job in ordered], bool),
-        weight=np.array([_weight(*job) for job in ordered]),
+        weight=np.array([_number(job, "weight", SHORTEST_S, inf, 1.0) for job in ordered]),
         model=tuple(row.get("model", "") for _, row in ordered),
         plan=tuple(row.get("plan", "") for _, row in ordered),
         dropped=dropped,
@@ -267,7 +270,7 @@ def _no_job(place: str, row: Mapping[str, str], gpus: float, columns: tuple[str,
 
 def _amount(place: str, row: Mapping[str, str], column: str) -> float:
     """A number of 0 or more; an empty cell is 0."""
-    return _number(place, row, column, 0.0, inf) if row.get(column) else 0.0
+    return _number((place, row), column, 0.0, inf, 0.0)
 
 
 def _clock_s(place: str, row: Mapping[str, str], column: str) -> float:
@@ -294,9 +297,14 @@ def _name(path: Path, line: int, row: Mapping[str, str]) -> str:
     return name
 
 
-def _number(place: str, row: Mapping[str, str], column: str, least: float, below: float) -> float:
-    """A number of a cell, from ``least`` on and below a bound."""
+def _number(
+    job: _PlacedRow, column: str, least: float, below: float, missing: float | None = None
+) -> float:
+    """A number of a cell, from ``least`` on and below a bound; ``missing`` of an empty one."""
+    place, row = job
     text = row.get(column, "")
+    if not text and missing is not None:
+        return missing
     try:
         value = float(text)
     except ValueError:
@@ -308,18 +316,10 @@ def _number(place: str, row: Mapping[str, str], column: str, least: float, below
 
 
 def _gpus(place: str, row: Mapping[str, str]) -> int:
-    value = _number(place, row, "gpus", 1.0, MOST_GPUS)
+    value = _number((place, row), "gpus", 1.0, MOST_GPUS)
     if value != int(value):
         raise InputError(f"{place}: column gpus is {piece(row['gpus'])}: give a whole number")
     return int(value)
-
-
-def _comm(place: str, row: Mapping[str, str]) -> float:
-    return _number(place, row, "comm", 0.0, 1.0) if row.get("comm") else np.nan
-
-
-def _weight(place: str, row: Mapping[str, str]) -> float:
-    return _number(place, row, "weight", SHORTEST_S, inf) if row.get("weight") else 1.0
 
 
 def _talks_to_all(place: str, row: Mapping[str, str]) -> bool:

@@ -40,7 +40,7 @@ from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
 from netplan.progress import each
 from netplan.simulation.fair_rates import FlowLinks, filled_rates
-from netplan.simulation.job_clusters import LeafTrunks, LinkDemand
+from netplan.simulation.job_clusters import FabricDemand, LeafTrunks
 from netplan.simulation.job_moves import fewest_moves, moves
 from netplan.simulation.job_outcomes import JobStream, Moves, Occupied
 from netplan.simulation.job_places import IN_BOXES, JobPlace, Occupancy, PlacementPolicy
@@ -143,7 +143,7 @@ class _Stream:
         self.fragments = np.zeros(len(free.whole), np.int64)
         self.fragments_most = 0
         self.moves = Moves()
-        self.links: LinkDemand = cluster.links or cluster
+        self.links: FabricDemand | LeafTrunks = cluster.links or cluster
         self.sharing = cluster.sharing and rules.policy not in IN_BOXES
         if begun is not None:
             self.left_s[count:] = begun.left_s
@@ -311,7 +311,7 @@ class _Stream:
         jobs, kind_of_job = [], []
         for job in self.running.tolist():
             place = self.places[job]
-            number = self.free.kind_of(int(place.nodes[0]))
+            number = int(self.free.kind_of_node[place.nodes[0]])
             if place.gpus == kinds[number].gpus:
                 jobs.append(job)
                 kind_of_job.append(number)

@@ -45,15 +45,7 @@ from msgspec import Struct
 from netplan.arrays import Amount, Floats
 from netplan.errors import InputError
 from netplan.levels import Level
-from netplan.performance.compute import (
-    CalibratedLayer,
-    LayerGroups,
-    calibrated_times,
-    layer_times,
-    memory_traffic_s,
-    roofline,
-    sections,
-)
+from netplan.performance import compute
 from netplan.performance.dated.layer import DatedLayer
 from netplan.performance.dated.times import exchange_alone_s
 from netplan.performance.iteration_model import IterationModel
@@ -396,7 +388,7 @@ class _EventBuilder:
         self.sender = tasks.FlowSender(self.placement)
         self.network = setting.network(levels)
         self.placements = Placements.of(plan.placement)
-        self.groups = LayerGroups.of(self.network, self.placements, np.zeros(1, np.int64))
+        self.groups = compute.LayerGroups.of(self.network, self.placements, np.zeros(1, np.int64))
         self.program: Program = setting.program(plan.sharding)
         self.stages = plan.pipeline
         layers = self.program.repetition.layers
@@ -406,12 +398,12 @@ class _EventBuilder:
                 " interleaved parts: change the pipeline degree"
             )
         self._layers: dict[tuple[int, bool], tasks.Branch] = {}
-        self.calibrated: CalibratedLayer | DatedLayer | None = None
+        self.calibrated: compute.CalibratedLayer | DatedLayer | None = None
         # How many times as long everything takes under software of a date, on so many GPUs.
         self.growth = 1.0
         run = setting.training.calibrated
         if run is not None:
-            self.calibrated = calibrated_times(
+            self.calibrated = compute.calibrated_times(
                 self.setting, plan.sharding, self.program, self.groups
             )
         if run is not None and run.dated is not None:
@@ -491,7 +483,7 @@ class _EventBuilder:
         """A pass through a layer, one operation after the other; its branches side by side."""
         alone = [self._operation(operation, stage, ahead=ahead) for operation in operations]
         phases: list[tasks.Phase] = []
-        for places in sections(operations):
+        for places in compute.sections(operations):
             ways = (
                 tasks.joined(phase for index in way for phase in alone[index])
                 for way in places.values()
@@ -548,7 +540,7 @@ class _EventBuilder:
 
     def _mapped(self, operations: Sequence[Operation], stage: int, *, ahead: bool) -> tasks.Branch:
         """A pass through a layer as its kernels lie on the chip, which sends while it computes."""
-        both = layer_times(self.setting, self.plan.sharding, self.program, self.groups)
+        both = compute.layer_times(self.setting, self.plan.sharding, self.program, self.groups)
         times = both[0 if ahead else 1]
         busy_s = _total(times.compute_s) + _total(times.memory_s)
         return self._beside(busy_s, _total(times.tensor_s), operations, stage, ahead=ahead)
@@ -599,9 +591,9 @@ class _EventBuilder:
     def _busy(self, operation: Operation, work: OperationCost, stage: int) -> tasks.Branch:
         """FLOPs, and memory traffic beside them: messages where memory lies behind channels."""
         compute_s, memory_s = (
-            operation.share * part for part in roofline(operation, work, self.setting)
+            operation.share * part for part in compute.roofline(operation, work, self.setting)
         )
-        moving_s = operation.share * memory_traffic_s(operation, work, self.setting)
+        moving_s = operation.share * compute.memory_traffic_s(operation, work, self.setting)
         rate = self.setting.training.memory_bytes_per_s
         if not (self.channels and rate and np.any(moving_s)):
             return (_total(compute_s) + _total(memory_s),)

@@ -17,28 +17,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netplan.performance.serving.outcomes import (
-    ServingCase,
-    ServingResult,
-    decoded_at_once,
-    lockstep_s,
-    spill_s,
-)
+from netplan.performance.serving import outcomes
 from netplan.performance.serving.rounds import Pool
 from netplan.records import replace
-from netplan.simulation import tasks
+from netplan.simulation import simulate, tasks
 from netplan.simulation.outcome import SimulationOutcome, StageOutcome
 from netplan.simulation.program_work import PlanWork
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD
-from netplan.simulation.simulate import (
-    TICK_DIGITS,
-    Account,
-    Conditions,
-    LinkedWork,
-    on_links,
-    slow_work,
-)
 from netplan.simulation.slow_gpus import Jitter, jittered, replica_slowness
 from netplan.topologies.graph import FabricGraph
 from netplan.workloads.inference import Passes, inference_head, serving_program
@@ -52,15 +38,15 @@ ROUNDS = 4
 class ServedJob(NamedTuple):
     """Servers on a fabric: what is served, by which plan, and where its servers stand."""
 
-    case: ServingCase
-    outcome: ServingResult
+    case: outcomes.ServingCase
+    outcome: outcomes.ServingResult
     pool: Pool
 
 
 def simulate_round(
     job: ServedJob,
     graph: FabricGraph,
-    conditions: Conditions,
+    conditions: simulate.Conditions,
     *,
     two_way_rings: bool = False,
     clock: Callable[[], float],
@@ -94,9 +80,12 @@ def simulate_round(
     if conditions.contention:
         ranks = pool.placement.gpu_of_rank
         where = {"graph": graph, "placement": pool.placement, "gpu_of_rank": ranks}
-        work = on_links(work, conditions, two_way_rings=two_way_rings, **where)
-    tick_s = tasks.tick_of(float(classes.max()) * maker.rounds * tpot_s, TICK_DIGITS)
-    runs = [_run(maker, slow_work(work, factors), graph, conditions, tick_s) for factors in classes]
+        work = simulate.on_links(work, conditions, two_way_rings=two_way_rings, **where)
+    tick_s = tasks.tick_of(float(classes.max()) * maker.rounds * tpot_s, simulate.TICK_DIGITS)
+    runs = [
+        _run(maker, simulate.slow_work(work, factors), graph, conditions, tick_s)
+        for factors in classes
+    ]
     account, round_s = max(runs, key=lambda run: run[1])
     homes = int(pool.plan.attention_data[0])
     rounds_per_s = sum(
@@ -117,11 +106,11 @@ def _run(
     maker: "_RoundBuilder",
     work: PlanWork,
     graph: FabricGraph,
-    conditions: Conditions,
+    conditions: simulate.Conditions,
     tick_s: float,
-) -> tuple[Account, float]:
+) -> tuple[simulate.Account, float]:
     """Simulate a server, and the time of its last round [s]."""
-    linked = LinkedWork.of([work], tick_s)
+    linked = simulate.LinkedWork.of([work], tick_s)
     result = simulate_pipelines(
         linked.pipelines,
         links=len(linked.links),
@@ -137,11 +126,14 @@ def _run(
             for place in [(FORWARD, virtual)]
         }
         round_s = ends_s[last] - ends_s[last - maker.stages]
-    return Account([work], linked, result, graph), round_s
+    return simulate.Account([work], linked, result, graph), round_s
 
 
 def _drawn(
-    account: Account, round_s: float, maker: "_RoundBuilder", conditions: Conditions
+    account: simulate.Account,
+    round_s: float,
+    maker: "_RoundBuilder",
+    conditions: simulate.Conditions,
 ) -> Jitter | None:
     """Times of a server's rounds with jitter, of several their mean; None where there is none."""
     if not conditions.jitter:
@@ -219,7 +211,7 @@ class _RoundBuilder:
     def _passes(self) -> Iterator[Passes]:
         """What a microbatch does: decode, and the prompts of others that it waits for."""
         case = self.case
-        yield Passes(case.decodes(decoded_at_once(self.plan, self.outcome.running)))
+        yield Passes(case.decodes(outcomes.decoded_at_once(self.plan, self.outcome.running)))
         if self.prompts:
             together = float(np.clip(1 / self.chunks, 1.0, max(self.running, 1.0)))
             yield Passes(case.prompts(together), self.prompts / together / self.stages)
@@ -264,9 +256,9 @@ class _RoundBuilder:
     def _host_s(self) -> float:
         """What passes between two rounds of a request [s]."""
         held = self.case.held(self.plan)
-        waits_s = spill_s(self.case, self.plan, held, self.outcome.running)
+        waits_s = outcomes.spill_s(self.case, self.plan, held, self.outcome.running)
         if self.prompts:  # copies of attention that wait for the one with the most of them
-            waits_s = waits_s + lockstep_s(self.case, self.plan, self.outcome.running)
+            waits_s = waits_s + outcomes.lockstep_s(self.case, self.plan, self.outcome.running)
         return float(self.outcome.parts["host"][0] + waits_s[0])
 
     def _kernel_s(self, operation: Operation) -> float:

@@ -41,16 +41,7 @@ from netplan.errors import InputError
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
 from netplan.records import replace
-from netplan.simulation import tasks
-from netplan.simulation.schedule import (
-    BACKWARD,
-    BEGIN,
-    FINISH,
-    FORWARD,
-    SEND_BACKWARD,
-    SEND_FORWARD,
-    BusyInterval,
-)
+from netplan.simulation import schedule, tasks
 from netplan.traffic.placement import Placement
 
 FEWEST_DRAWS, MOST_DRAWS = 20, 200
@@ -356,7 +347,7 @@ class LargestOf:
 
 def jittered(
     pipeline: tasks.Pipeline,
-    spans: Sequence[BusyInterval],
+    spans: Sequence[schedule.BusyInterval],
     *,
     spread: float,
     members: int,
@@ -424,7 +415,7 @@ class _Retimed:
         self._arrived: dict[tuple[int, int, int], tuple[Floats, float]] = {}
         """When the input of a pass is there: drawn, and as it was without jitter [s]."""
 
-    def end_s(self, spans: Sequence[BusyInterval]) -> Floats:
+    def end_s(self, spans: Sequence[schedule.BusyInterval]) -> Floats:
         """Ends of the iterations, shape (draws,) [s]."""
         stages = self.pipeline.stages
         zero = np.zeros(self.shape)
@@ -433,10 +424,10 @@ class _Retimed:
         sent_s = {
             (span.kind, span.virtual, span.microbatch): span.end_s - span.start_s
             for span in spans
-            if span.kind in (SEND_FORWARD, SEND_BACKWARD)
+            if span.kind in (schedule.SEND_FORWARD, schedule.SEND_BACKWARD)
         }
         for span in sorted(spans, key=lambda span: (span.start_s, span.end_s)):
-            if span.kind in (SEND_FORWARD, SEND_BACKWARD):
+            if span.kind in (schedule.SEND_FORWARD, schedule.SEND_BACKWARD):
                 continue
             key = span.kind, span.virtual, span.microbatch
             ready, was_ready = self._arrived.pop(key, (zero, 0.0))
@@ -445,7 +436,7 @@ class _Retimed:
             # Whatever else it waited for, such as weights beside passes, comes no earlier.
             if span.start_s > max(was_ready, was_idle) * (1 + ROUNDED):
                 start = np.maximum(start, span.start_s)
-            if span.kind == FINISH:
+            if span.kind == schedule.FINISH:
                 start = np.broadcast_to(start.max(axis=1, keepdims=True), self.shape)
             end = start + self._taken_s(span)
             free[span.stage] = end, span.end_s
@@ -454,24 +445,24 @@ class _Retimed:
         return np.asarray(last.max(axis=1))
 
     def _hand_on(
-        self, span: BusyInterval, end: Floats, sent_s: dict[tuple[int, int, int], float]
+        self, span: schedule.BusyInterval, end: Floats, sent_s: dict[tuple[int, int, int], float]
     ) -> None:
         """What follows a pass has its input from then on."""
         kind, virtual, microbatch = span.kind, span.virtual, span.microbatch
         final = len(self.pipeline.forward) - 1
-        if kind == FORWARD and virtual == final:
-            to, took_s = (BACKWARD, virtual, microbatch), 0.0
-        elif kind == FORWARD:
-            to = FORWARD, virtual + 1, microbatch
-            took_s = sent_s.get((SEND_FORWARD, virtual, microbatch), 0.0)
-        elif kind == BACKWARD and virtual:
-            to = BACKWARD, virtual - 1, microbatch
-            took_s = sent_s.get((SEND_BACKWARD, virtual, microbatch), 0.0)
+        if kind == schedule.FORWARD and virtual == final:
+            to, took_s = (schedule.BACKWARD, virtual, microbatch), 0.0
+        elif kind == schedule.FORWARD:
+            to = schedule.FORWARD, virtual + 1, microbatch
+            took_s = sent_s.get((schedule.SEND_FORWARD, virtual, microbatch), 0.0)
+        elif kind == schedule.BACKWARD and virtual:
+            to = schedule.BACKWARD, virtual - 1, microbatch
+            took_s = sent_s.get((schedule.SEND_BACKWARD, virtual, microbatch), 0.0)
         else:
             return
         self._arrived[to] = end + took_s, span.end_s + took_s
 
-    def _taken_s(self, span: BusyInterval) -> Floats:
+    def _taken_s(self, span: schedule.BusyInterval) -> Floats:
         """How long a pass takes in each draw of each replica, shape (draws, replicas) [s]."""
         work = self._work(span)
         if id(work) not in self._pools:
@@ -480,10 +471,12 @@ class _Retimed:
         waited_s = span.end_s - span.start_s - alone_s
         return pool[self.rng.integers(POOL, size=self.shape)] + waited_s
 
-    def _work(self, span: BusyInterval) -> tasks.Work:
+    def _work(self, span: schedule.BusyInterval) -> tasks.Work:
         pipeline = self.pipeline
-        if span.kind in (BEGIN, FINISH):
-            return (pipeline.begin if span.kind == BEGIN else pipeline.finish)[span.virtual]
+        if span.kind in (schedule.BEGIN, schedule.FINISH):
+            return (pipeline.begin if span.kind == schedule.BEGIN else pipeline.finish)[
+                span.virtual
+            ]
         passes = (pipeline.forward, pipeline.backward)[span.kind]
         return passes[span.virtual].of(span.microbatch, pipeline.microbatches)
 

@@ -24,18 +24,11 @@ from msgspec import Struct
 from netplan.arrays import AnyInts, Bools, Floats, Ints, Words
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph, connected_parts
+from netplan.traffic import routing_ecmp
 from netplan.traffic.demand import Leg, Legs, split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix, flows_matrix, sum_by
 from netplan.traffic.routing import ClosTree, Router, check_reached, has_domains
-from netplan.traffic.routing_ecmp import (
-    Arcs,
-    Pick,
-    ecmp_paths,
-    ecmp_shares,
-    flow_hashes,
-    hashed_arc,
-)
 from netplan.traffic.routing_joined import has_joined_switches, share_with_hosts
 from netplan.units import GIGA
 
@@ -316,18 +309,18 @@ class PathRouter(Router, frozen=True, eq=False, dict=True):
                 continue
             number = leg.flow_bytes.astype(np.int64) - 1
             tree = None if of_domain else self._tree
-            pick: Pick = hashed_arc
+            pick: routing_ecmp.Pick = routing_ecmp.hashed_arc
             if way == "static" and not of_domain:
                 words, pick = _by_destination(self.graph, tree, leg)
             elif way == "static":
                 words = np.zeros(len(leg.source), np.uint64)
             else:
                 which = None if connection is None else connection[number]
-                words = flow_hashes(leg.source, leg.destination, rng, which)
+                words = routing_ecmp.flow_hashes(leg.source, leg.destination, rng, which)
             if tree is None:
-                arcs: Arcs = self._domain_arcs if of_domain else self._network_arcs
+                arcs: routing_ecmp.Arcs = self._domain_arcs if of_domain else self._network_arcs
                 check_reached(graph, arcs, leg)
-                flow, code = ecmp_paths(arcs, leg.source, leg.destination, words, pick)
+                flow, code = routing_ecmp.ecmp_paths(arcs, leg.source, leg.destination, words, pick)
             else:
                 flow, code = _climb(self, tree, leg, words, pick)
             yield number[flow], code, np.ones(len(flow))
@@ -381,7 +374,7 @@ def check_pairs(graph: FabricGraph, pairs: int) -> None:
         )
 
 
-def split_entries(graph: FabricGraph, arcs: Arcs, leg: Leg) -> Iterator[Entries]:
+def split_entries(graph: FabricGraph, arcs: routing_ecmp.Arcs, leg: Leg) -> Iterator[Entries]:
     """Entries of flows that split evenly over shortest paths, flows by what they carry, from 1.
 
     Parameters
@@ -403,7 +396,7 @@ def split_entries(graph: FabricGraph, arcs: Arcs, leg: Leg) -> Iterator[Entries]
     """
     check_reached(graph, arcs, leg)
     number = leg.flow_bytes.astype(np.int64) - 1
-    for flow, code, share in ecmp_shares(arcs, leg.source, leg.destination):
+    for flow, code, share in routing_ecmp.ecmp_shares(arcs, leg.source, leg.destination):
         yield number[flow], code, share
 
 
@@ -446,7 +439,7 @@ def _star_entries(graph: FabricGraph, leg: Leg, capacity: Floats) -> Iterator[En
 
 
 def _climb(
-    router: PathRouter, tree: ClosTree, leg: Leg, words: Words, pick: Pick
+    router: PathRouter, tree: ClosTree, leg: Leg, words: Words, pick: routing_ecmp.Pick
 ) -> tuple[Ints, Ints]:
     """Paths of :func:`ecmp_paths` on a Clos network: up to where both ends meet, and down again.
 
@@ -527,13 +520,15 @@ class _Tier(Struct, frozen=True, eq=False):
             positions=positions,
         )
 
-    def up(self, node: Ints, words: Words, pick: Pick, hops: int) -> Ints:
+    def up(self, node: Ints, words: Words, pick: routing_ecmp.Pick, hops: int) -> Ints:
         """An uplink of each node."""
         begin = self.low[node]
         chosen: Ints = self.rising[begin + pick(words, node, hops, self.low[node + 1] - begin)]
         return chosen
 
-    def down(self, node: Ints, position: Ints, words: Words, pick: Pick, hops: int) -> Ints:
+    def down(
+        self, node: Ints, position: Ints, words: Words, pick: routing_ecmp.Pick, hops: int
+    ) -> Ints:
         """A link of each node down to a position."""
         if self.key is None:
             choices = self.each[node]
@@ -546,7 +541,9 @@ class _Tier(Struct, frozen=True, eq=False):
         return chosen
 
 
-def _by_destination(graph: FabricGraph, tree: ClosTree | None, leg: Leg) -> tuple[Words, Pick]:
+def _by_destination(
+    graph: FabricGraph, tree: ClosTree | None, leg: Leg
+) -> tuple[Words, routing_ecmp.Pick]:
     """Words and choices by the destination alone."""
     if tree is None:
         raise InputError(

@@ -50,25 +50,12 @@ from netplan.topologies.graph import (
     connected_parts,
     switches_suffice,
 )
+from netplan.traffic import routing_dragonfly, routing_joined
 from netplan.traffic.algorithms import check_choice
 from netplan.traffic.demand import NO_FLOWS, Leg, check_demand, split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix, sum_by
-from netplan.traffic.routing_dragonfly import (
-    dragonfly_detours,
-    dragonfly_loads,
-    dragonfly_map,
-    is_dragonfly,
-)
 from netplan.traffic.routing_ecmp import Arcs, ecmp_loads, make_arcs
-from netplan.traffic.routing_joined import (
-    JoinedMap,
-    has_joined_switches,
-    joined_map,
-    joined_ways,
-    mixed_with_hosts,
-    switch_ways,
-)
 from netplan.traffic.routing_torus import LaidTorus, torus_loads, torus_of_graph
 
 
@@ -414,13 +401,15 @@ class Router(Struct, frozen=True, eq=False, dict=True):
             return torus_loads(graph, leg, self._laid)
         if routing == "minimal-adaptive" and self._laid is not None:  # refuses what is no torus
             return self._along(self._network_arcs, leg, None)
-        dragonfly = is_dragonfly(graph)
+        dragonfly = routing_dragonfly.is_dragonfly(graph)
         if routing == "adaptive" or (routing == "valiant" and not dragonfly):
             return self._joined_loads(leg, mixed=routing == "adaptive")
         if routing in ("minimal", "valiant"):
             if not dragonfly:
                 raise InputError(f"{graph.name} is no dragonfly: take routing 'ecmp' or 'auto'")
-            loads = dragonfly_loads(dragonfly_map(graph), leg, graph.link_count, routing)
+            loads = routing_dragonfly.dragonfly_loads(
+                routing_dragonfly.dragonfly_map(graph), leg, graph.link_count, routing
+            )
             return loads + self._dragonfly_hosts(leg)
         if rng is None and self._tree is not None and not leg.empty:
             return clos_loads(self._tree, leg, graph.link_count)
@@ -445,7 +434,7 @@ class Router(Struct, frozen=True, eq=False, dict=True):
     def _joined_loads(self, leg: Leg, *, mixed: bool) -> Floats:
         """Load of the network links where switches are joined directly [B], shape (2, links)."""
         graph = self.graph
-        if not has_joined_switches(graph):
+        if not routing_joined.has_joined_switches(graph):
             raise InputError(
                 f"{graph.name} is no dragonfly, nor are its switches joined directly: take routing"
                 " 'ecmp' or 'auto'"
@@ -455,25 +444,25 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         hosts, direct, detours = self._ways(leg)
         if not mixed:
             return hosts + detours
-        return mixed_with_hosts(graph, hosts, direct, detours)
+        return routing_joined.mixed_with_hosts(graph, hosts, direct, detours)
 
     def _ways(self, leg: Leg) -> tuple[Floats, Floats, Floats]:
         """Loads of hosts' links, and of both ways between switches that are joined directly [B]."""
         graph = self.graph
-        if not is_dragonfly(graph):
-            return joined_ways(self._joined, leg, switch_ways)
-        dragonfly = dragonfly_map(graph)
-        direct = dragonfly_loads(dragonfly, leg, graph.link_count, "minimal")
+        if not routing_dragonfly.is_dragonfly(graph):
+            return routing_joined.joined_ways(self._joined, leg, routing_joined.switch_ways)
+        dragonfly = routing_dragonfly.dragonfly_map(graph)
+        direct = routing_dragonfly.dragonfly_loads(dragonfly, leg, graph.link_count, "minimal")
         return (
             self._dragonfly_hosts(leg),
             direct,
-            dragonfly_detours(dragonfly, leg, graph.link_count),
+            routing_dragonfly.dragonfly_detours(dragonfly, leg, graph.link_count),
         )
 
     @cached_property
     def _own(self) -> Routing:
         """Routing that the fabric is built for, by the roles of its links."""
-        if has_joined_switches(self.graph):
+        if routing_joined.has_joined_switches(self.graph):
             return "adaptive"
         rings = self.graph.has("ring") and not self.graph.has("mesh")
         try:  # of a torus that is partly filled, or twisted
@@ -486,7 +475,7 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         return torus_of_graph(self.graph)
 
     @cached_property
-    def _joined(self) -> JoinedMap:
+    def _joined(self) -> routing_joined.JoinedMap:
         return _joined_map(self.graph)
 
     @cached_property
@@ -534,9 +523,9 @@ class Router(Struct, frozen=True, eq=False, dict=True):
 
 
 @lru_cache(maxsize=1)
-def _joined_map(graph: FabricGraph) -> JoinedMap:
+def _joined_map(graph: FabricGraph) -> routing_joined.JoinedMap:
     """The map of a graph, which many demands share."""
-    return joined_map(graph, Router(graph)._network)  # noqa: SLF001 - of this module
+    return routing_joined.joined_map(graph, Router(graph)._network)  # noqa: SLF001 - of this module
 
 
 def check_reached(graph: FabricGraph, arcs: Arcs, leg: Leg) -> None:

@@ -45,16 +45,9 @@ from netplan.records import replace
 from netplan.topologies.families.spreading import Pairs, Spread, SwitchMesh
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph, connected_parts, host_ends
 from netplan.topologies.graph.splitting import Matrix
+from netplan.traffic import routing_dragonfly
 from netplan.traffic.demand import Leg, Products
 from netplan.traffic.matrix import sum_by
-from netplan.traffic.routing_dragonfly import (
-    DragonflyMap,
-    damaged_map,
-    dragonfly_detours,
-    dragonfly_loads,
-    is_dragonfly,
-    product_factors,
-)
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 
 STEPS = 64
@@ -128,7 +121,7 @@ class Plane(Struct, frozen=True, eq=False, dict=True):
     def _of_products(self, products: Products) -> Matrix:
         """What uniform groups send, never listed."""
         seats = csc_array(self.seats)[:, products.gpu]
-        out, into = (seats @ factor for factor in product_factors(products))
+        out, into = (seats @ factor for factor in routing_dragonfly.product_factors(products))
         return products.pair_bytes * (out @ into.T)
 
 
@@ -372,7 +365,7 @@ def _least_busy(direct_s: Floats, detours_s: Floats) -> float:
 
 def ways_left(graph: FabricGraph) -> Ways:
     """Shortest paths and detours of what is left of a fabric of joined switches."""
-    if not is_dragonfly(graph):
+    if not routing_dragonfly.is_dragonfly(graph):
         return switch_ways
 
     @cache
@@ -391,13 +384,13 @@ class _DragonflyLeft(Struct, frozen=True, eq=False):
     graph: FabricGraph
     plane: Plane
     number: Ints
-    dragonfly: DragonflyMap
+    dragonfly: routing_dragonfly.DragonflyMap
     mesh: SwitchMesh
 
     @classmethod
     def of(cls, graph: FabricGraph, plane: Plane) -> "_DragonflyLeft":
         """What a plane holds."""
-        number, dragonfly = damaged_map(graph, plane.node, plane.links)
+        number, dragonfly = routing_dragonfly.damaged_map(graph, plane.node, plane.links)
         numbers = number[plane.node]
         mesh = SwitchMesh(len(numbers), len(numbers), *numbers[plane.ends])
         return cls(graph, plane, numbers, dragonfly, mesh)
@@ -406,8 +399,8 @@ class _DragonflyLeft(Struct, frozen=True, eq=False):
         """Loads over links between groups, and on detours [B], shape (2, links) each."""
         pairs, links, dragonfly = coo_array(demand), self.graph.link_count, self.dragonfly
         leg = Leg(self.number[pairs.row], self.number[pairs.col], pairs.data)
-        direct = dragonfly_loads(dragonfly, leg, links)
-        detours = dragonfly_detours(dragonfly, leg, links)
+        direct = routing_dragonfly.dragonfly_loads(dragonfly, leg, links)
+        detours = routing_dragonfly.dragonfly_detours(dragonfly, leg, links)
         if not dragonfly.joined.all():
             group = dragonfly.group_of_switch
             apart = ~dragonfly.joined[group[leg.source], group[leg.destination]]

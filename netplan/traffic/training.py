@@ -20,16 +20,9 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
+from netplan.traffic import patterns
 from netplan.traffic.algorithms import check_number
 from netplan.traffic.matrix import TrafficMatrix, combine
-from netplan.traffic.patterns import (
-    Loads,
-    Pattern,
-    chain_traffic,
-    collective_levels,
-    collective_traffic,
-    merged_traffic,
-)
 from netplan.traffic.placement import Placement
 from netplan.workloads.operations import EXPERTS
 from netplan.workloads.program import CollectiveUse, Program, splits, stage_layers
@@ -72,7 +65,7 @@ def collectives_of(
 
 
 def use_traffic(
-    use: CollectiveUse, placement: Placement, algorithm: Pattern | str, *, gpus: int
+    use: CollectiveUse, placement: Placement, algorithm: patterns.Pattern | str, *, gpus: int
 ) -> TrafficMatrix:
     """Traffic of one run of a collective, in all groups of the stages that run it."""
     matrix = _among_ranks(use, placement, algorithm)
@@ -80,12 +73,12 @@ def use_traffic(
 
 
 def use_levels(
-    use: CollectiveUse, placement: Placement, algorithm: Pattern | str, *, gpus: int
+    use: CollectiveUse, placement: Placement, algorithm: patterns.Pattern | str, *, gpus: int
 ) -> list[tuple[TrafficMatrix, int]]:
     """The same, level by level from the innermost out, and in how many steps each level goes."""
     if use.collective == "all_to_all" and placement.merged_copies and use.dimensions == EXPERTS:
         return [(use_traffic(use, placement, algorithm, gpus=gpus), 1)]
-    levels = collective_levels(
+    levels = patterns.collective_levels(
         use.collective,
         placement,
         use.dimensions,
@@ -97,26 +90,26 @@ def use_levels(
     return [(matrix.relabelled(placement.gpu_of_rank, gpus), steps) for matrix, steps in levels]
 
 
-def _pattern_of(use: CollectiveUse, algorithm: Pattern | str) -> Pattern | str:
+def _pattern_of(use: CollectiveUse, algorithm: patterns.Pattern | str) -> patterns.Pattern | str:
     """Who talks to whom: what goes to all, as tokens of experts, sends around no ring."""
     return "direct" if use.collective == "all_to_all" and algorithm == "ring" else algorithm
 
 
-def _loads_of(use: CollectiveUse) -> Loads | None:
+def _loads_of(use: CollectiveUse) -> patterns.Loads | None:
     """Loads of the GPUs of a group, where experts are loaded unevenly."""
-    return Loads(np.array(use.weights), use.back) if use.weights else None
+    return patterns.Loads(np.array(use.weights), use.back) if use.weights else None
 
 
 def _among_ranks(
-    use: CollectiveUse, placement: Placement, algorithm: Pattern | str
+    use: CollectiveUse, placement: Placement, algorithm: patterns.Pattern | str
 ) -> TrafficMatrix:
     """The same between ranks."""
     to_all = use.collective == "all_to_all"
     if to_all and placement.merged_copies and use.dimensions == EXPERTS:
-        return merged_traffic(
+        return patterns.merged_traffic(
             placement, data_bytes=use.data_bytes, kind=use.kind, uneven=_loads_of(use)
         )
-    matrix = collective_traffic(
+    matrix = patterns.collective_traffic(
         use.collective,
         placement,
         use.dimensions,
@@ -164,7 +157,7 @@ def training_traffic(
     gpus: int,
     microbatches: int | Ints,
     interleave: int = 1,
-    algorithm: Pattern | str = "ring",
+    algorithm: patterns.Pattern | str = "ring",
 ) -> TrafficMatrix:
     """Traffic matrix of one training iteration.
 
@@ -213,7 +206,7 @@ def training_traffic(
     boundary = float(np.max(program.layer.boundary_bytes))
     chain = placement.groups("pipeline", snake=True)
     stage_bytes = most * boundary
-    between = chain_traffic(
+    between = patterns.chain_traffic(
         *(chain, stage_bytes, placement.gpus), wraps=interleave - 1, back=program.repetition.trains
     )
     whole = combine([*parts, between.weighted(shares.microbatches)])

@@ -30,7 +30,7 @@ from typing import Literal
 
 import numpy as np
 
-from netplan.arrays import Floats, real
+from netplan.arrays import real
 from netplan.records import replace
 from netplan.workloads import operations as ops
 from netplan.workloads.layer_kernels import (
@@ -60,8 +60,14 @@ def attention_operations(
     own_heads = window is not None and window.own_heads
     first, last = [_qkv(local)], _vproj(local)
     if model.latent_attention is not None:
-        local = _latent_local(model, sharding, local)
-        first, last = [*_latent_projections(local, model.latent_attention)], _vproj(local)
+        latent = model.latent_attention  # of as many keys as queries
+        heads = model.changed(
+            latent_attention=None,
+            head_size=latent.head_size + latent.rotary_head_size,
+            value_head_size=latent.value_head_size,
+        )
+        local = ops.local_sizes(heads, sharding)
+        first, last = [*_latent_projections(local, latent)], _vproj(local)
         last = _gathering(last, "backward", local)
     together = full + (0 if own_heads else windows)
     kinds: list[tuple[int, ops.Operation]] = [(together, operation) for operation in first]
@@ -70,8 +76,8 @@ def attention_operations(
         local = replace(local, keys=min(local.keys, float(index.tokens)))
     kinds.append((full, attention(local, stores_scores=stores_scores)))
     if window is not None:
-        heads = ops.local_sizes(model.in_windows(), sharding) if own_heads else local
-        inside = replace(heads, keys=min(heads.keys, float(window.tokens)))
+        inside = ops.local_sizes(model.in_windows(), sharding) if own_heads else local
+        inside = replace(inside, keys=min(inside.keys, float(window.tokens)))
         seen = replace(attention(inside, stores_scores=stores_scores), name="window-attention")
         if own_heads:
             kinds += [(together, last), (windows, replace(_qkv(inside), name="window-qkv"))]
@@ -125,7 +131,10 @@ def attention(local: ops.Local, *, stores_scores: bool) -> ops.Operation:
     # Gradients of queries, of values and keys, of probabilities; then the scores once more.
     gradients = query * (2 * keys - 1) + maps * keys * (q + v) * (2 * queries - 1)
     gradients = gradients + scores * (2 * v - 1)
-    stored = _stored_bytes(local) + scores_bytes
+    # Queries and results, keys and values of the local tokens, and two sums a row.
+    elements = local.microbatch * (local.heads + local.kv_heads) * queries * (q + v)
+    elements = elements + 2 * local.microbatch * local.heads * queries
+    stored = ops.ELEMENT_BYTES * elements + scores_bytes
     gather = ops.Collective("all_gather", ops.ELEMENT_BYTES * both, "context")
     scatter = ops.Collective("reduce_scatter", ops.ELEMENT_BYTES * both, "context")
     return ops.Operation(
@@ -150,26 +159,6 @@ def attention(local: ops.Local, *, stores_scores: bool) -> ops.Operation:
         scores=True,
         attention=local.attention,
     )
-
-
-def _stored_bytes(local: ops.Local) -> Floats:
-    """Queries and results, keys and values of the local tokens, and two sums a row [B]."""
-    b, queries, sizes = local.microbatch, local.queries, local.head_size + local.value_size
-    elements = b * (local.heads + local.kv_heads) * queries * sizes + 2 * b * local.heads * queries
-    return ops.ELEMENT_BYTES * elements
-
-
-def _latent_local(model: Model, sharding: ops.Sharding, local: ops.Local) -> ops.Local:
-    """Sizes of the heads that are made from latent vectors: as many keys as queries."""
-    latent = model.latent_attention
-    if latent is None:
-        return local
-    heads = model.changed(
-        latent_attention=None,
-        head_size=latent.head_size + latent.rotary_head_size,
-        value_head_size=latent.value_head_size,
-    )
-    return ops.local_sizes(heads, sharding)
 
 
 def _latent_projections(local: ops.Local, latent: LatentAttention) -> Iterator[ops.Operation]:

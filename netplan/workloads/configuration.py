@@ -102,12 +102,23 @@ def read_configuration(path: Path) -> Document:
         If the file cannot be read, is too large, is no JSON object, of an unknown architecture, or
         a number in it is missing or out of range.
     """
-    return as_model_file(path, _parsed(path))
+    content = read_bounded(path, MAX_BYTES, "no configuration is so large: give the config.json")
+    try:
+        data = json.loads(text_of(path, content))
+    except RecursionError:
+        raise CatalogError(f"{path}:1: not valid JSON: nested too deeply") from None
+    except ValueError as error:
+        raise CatalogError(f"{path}:1: not valid JSON: {error!s:.80}") from None
+    if not isinstance(data, dict):
+        raise CatalogError(f"{path}:1: expected an object with the keys of a configuration")
+    return as_model_file(path, data)
 
 
 def as_model_file(path: Path, data: Data) -> Document:
     """The data of a configuration as the document of a model file; errors as above."""
-    text = _text_part(data)
+    # The language model of a configuration that may have other parts, too.
+    parts = (data.get(key) for key in ("text_config", "language_config", "llm_config"))
+    text: Data = next((part for part in parts if isinstance(part, dict) and part), data)
     reader = _Reader(path, {OLD_NAMES.get(key, key): value for key, value in text.items()})
     record = reader.model(_family(path, data, text))
     tied = data.get("tie_word_embeddings")
@@ -123,29 +134,6 @@ def as_model_file(path: Path, data: Data) -> Document:
     without = [f"Left out of {record['name']}: {'; '.join(left_out)}."] if left_out else []
     record["left_out"] = [assumed, *without]
     return lineless(path, record)
-
-
-def _parsed(path: Path) -> Data:
-    """The JSON object of a file."""
-    content = read_bounded(path, MAX_BYTES, "no configuration is so large: give the config.json")
-    try:
-        data = json.loads(text_of(path, content))
-    except RecursionError:
-        raise CatalogError(f"{path}:1: not valid JSON: nested too deeply") from None
-    except ValueError as error:
-        raise CatalogError(f"{path}:1: not valid JSON: {error!s:.80}") from None
-    if not isinstance(data, dict):
-        raise CatalogError(f"{path}:1: expected an object with the keys of a configuration")
-    return data
-
-
-def _text_part(data: Data) -> Data:
-    """The language model of a configuration that has other parts too."""
-    for key in ("text_config", "language_config", "llm_config"):
-        part = data.get(key)
-        if isinstance(part, dict) and part:
-            return cast("Data", part)
-    return data
 
 
 def _family(path: Path, data: Data, text: Data) -> tuple[str, Family]:

@@ -62,7 +62,8 @@ class Corrections(NamedTuple):
         >>> [float(table.factor(m, 7.0, 9.0)) for m in (0.5, 10.0, 1e6)]
         [1.0, 2.0, 4.0]
         """
-        places = [_place(axis, size) for axis, size in zip(self.axes, sizes, strict=True)]
+        pairs = zip(self.axes, sizes, strict=True)
+        places = [entry_before(axis, np.log(size)) for axis, size in pairs]
         shape = self.values.shape
         strides = [math.prod(shape[index:]) for index in range(1, len(shape) + 1)]
         first = sum(place * stride for (place, _), stride in zip(places, strides, strict=True))
@@ -71,15 +72,15 @@ class Corrections(NamedTuple):
         corners = [flat[first + sum(step)] for step in steps]
         for _, share in places:
             half = len(corners) // 2
-            pairs = zip(corners[:half], corners[half:], strict=True)
-            corners = [low + share * (high - low) for low, high in pairs]
+            ends = zip(corners[:half], corners[half:], strict=True)
+            corners = [low + share * (high - low) for low, high in ends]
         factor: Amount = np.exp(corners[0])
         return factor
 
 
-def _place(axis: Floats, size: Amount) -> tuple[Ints, Floats]:
-    """Entry of an axis before each size, and the share of the way to the next one."""
-    position = np.interp(np.log(size), axis, np.arange(len(axis), dtype=np.float64))
+def entry_before(axis: Floats, logarithm: Amount) -> tuple[Ints, Floats]:
+    """Entry of an axis before each logarithm, and the share of the way to the next one."""
+    position = np.interp(logarithm, axis, np.arange(len(axis), dtype=np.float64))
     before: Ints = np.minimum(position.astype(np.int64), len(axis) - 2)
     return before, position - before
 

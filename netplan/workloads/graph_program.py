@@ -109,7 +109,9 @@ def graph_program(model: GraphModel, sharding: ops.Sharding, zero_stage: Zero = 
     held = graph.column("weight_bytes") > 0
     ahead: Bools = held & ~late
     weights[~(ahead if ahead.any() else held)] = 0.0
-    kept = _kept(graph, late) if model.trains else np.ones(graph.count, bool)
+    kept = np.ones(graph.count, bool)
+    if model.trains:  # what the backward pass or an update reads
+        kept = np.isin(np.arange(graph.count), graph.source[late[graph.target]]) & ~late
     operations = []
     for index, (kernel, work) in enumerate(zip(graph.kernels, shares.works(), strict=True)):
         before = graph.source[graph.target == index].tolist()
@@ -184,11 +186,3 @@ class _Shares(Struct, frozen=True, eq=False):
                     if messages[index].any()
                 ),
             )
-
-
-def _kept(graph: KernelGraph, late: Bools) -> Bools:
-    """Forward kernels whose results the backward pass or an update reads."""
-    kept = np.zeros(graph.count, bool)
-    kept[graph.source[late[graph.target]]] = True
-    kept[late] = False
-    return kept

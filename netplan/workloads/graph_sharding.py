@@ -80,11 +80,6 @@ PRODUCT_TAKES, PRODUCT_GIVES = (REPLICATED, COLUMNS, TOKENS), (COLUMNS, REPLICAT
 KEPT = (REPLICATED, COLUMNS, TOKENS)
 
 
-def _ends(kernel: Kernel) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """What a kernel takes and gives in each of its three schemes."""
-    return (PRODUCT_TAKES, PRODUCT_GIVES) if _is_product(kernel) else (KEPT, KEPT)
-
-
 def _is_product(kernel: Kernel) -> bool:
     """Whether a kernel multiplies by weights."""
     return kernel.kind == "gemm" and kernel.weight_bytes > 0
@@ -130,7 +125,10 @@ def best_sharding(graph: KernelGraph, *, repeated: bool = False) -> GraphShardin
     >>> best_sharding(graph).volume_bytes / (2 * 25_600 * 2_048)
     4.0
     """
-    ends = [_ends(kernel) for kernel in graph.kernels]
+    ends = [
+        (PRODUCT_TAKES, PRODUCT_GIVES) if _is_product(kernel) else (KEPT, KEPT)
+        for kernel in graph.kernels
+    ]
     results = set(graph.results.tolist()) if repeated else set()
     tables = []
     for index, kernel in enumerate(graph.kernels):

@@ -47,16 +47,9 @@ from netplan.errors import CatalogError, InputError, one_line
 from netplan.files import reachable, read_bounded, text_of
 from netplan.inputs.choices import Precision, TimeOrigin
 from netplan.records import replace
+from netplan.workloads import kernels
 from netplan.workloads.accelerators import TABLES_FOLDER, Accelerator
-from netplan.workloads.corrections import Corrections
-from netplan.workloads.kernels import (
-    attention_rates,
-    expert_rates,
-    experts_form_s,
-    latent_form_s,
-    product_form_s,
-    product_rates,
-)
+from netplan.workloads.corrections import Corrections, entry_before
 from netplan.workloads.measured_rates import MeasuredAttention, MeasuredExperts, MeasuredProduct
 from netplan.workloads.operations import ExpertShape, Routing
 
@@ -149,10 +142,9 @@ class Residuals(NamedTuple):
 
 def _between(steps: Floats, values: Floats, rows: Ints, logs: Floats) -> Floats:
     """Values of some rows between columns, at logarithms that are clamped to those of the steps."""
-    position = np.interp(logs, np.log(steps), np.arange(len(steps), dtype=np.float64))
-    before = np.minimum(position.astype(np.int64), len(steps) - 2)
+    before, share = entry_before(np.log(steps), logs)
     low = values[rows, before]
-    between: Floats = low + (position - before) * (values[rows, before + 1] - low)
+    between: Floats = low + share * (values[rows, before + 1] - low)
     return between
 
 
@@ -213,17 +205,29 @@ def product_table_s(
     residuals = product_residuals(chip, precision)
     if residuals is None:
         return None
-    rates = product_rates(chip, precision)
-    m, n, k = np.broadcast_arrays(m, n, k)
-    matrices, which = np.unique(np.ravel(n) + 1j * np.ravel(k), return_inverse=True)
+    rates = kernels.product_rates(chip, precision)
 
-    def form_s(rows: Floats, place: Ints) -> Floats:
-        n_of, k_of = matrices.real[place], matrices.imag[place]
-        return np.asarray(product_form_s(rates, precision, rows, n_of, k_of))
+    def form_s(rows: Floats, n_of: Floats, k_of: Floats) -> Floats:
+        return np.asarray(kernels.product_form_s(rates, precision, rows, n_of, k_of))
 
-    places = np.log(np.stack([matrices.real, matrices.imag], axis=1))
+    return _interpolated_s(residuals, form_s, m, (n, k))
+
+
+def _interpolated_s(
+    residuals: Residuals, form_s: Form, counts: Amount, pairs: tuple[Amount, Amount]
+) -> Floats:
+    """Times of so many rows or tokens where the nearest points have such pairs of sizes [s]."""
+    counts, first, second = np.broadcast_arrays(counts, *pairs)
+    distinct, which = np.unique(np.ravel(first) + 1j * np.ravel(second), return_inverse=True)
+
+    def at_places_s(some: Floats, place: Ints) -> Floats:
+        seconds: Floats = form_s(some, distinct.real[place], distinct.imag[place])
+        return seconds
+
+    places = np.log(np.stack([distinct.real, distinct.imag], axis=1))
     mean = nearest(residuals.points, places, NEIGHBOURS, FALLING)
-    return _rising_s(residuals, mean, form_s, np.ravel(m), which.ravel()).reshape(m.shape)
+    seconds = _rising_s(residuals, mean, at_places_s, np.ravel(counts), which.ravel())
+    return seconds.reshape(counts.shape)
 
 
 def product_residuals(chip: Accelerator, precision: Precision) -> Residuals | None:
@@ -239,9 +243,9 @@ def product_residuals(chip: Accelerator, precision: Precision) -> Residuals | No
     if tables is None or not tables.products:
         return None
     file = _file_of(tables.products)
-    if (precision,) not in _keys(file, PRODUCTS):
+    if (precision,) not in _lines(file, PRODUCTS).by_key:
         return None
-    rates = product_rates(chip, precision)
+    rates = kernels.product_rates(chip, precision)
     return _product_residuals(file, precision, _at_full_speed(rates, tables.speed))
 
 
@@ -316,7 +320,7 @@ def expert_table_s(
     if tables is None or not tables.experts:
         return None
     file = _file_of(tables.experts)
-    known = _keys(file, EXPERTS)
+    known = _lines(file, EXPERTS).by_key
     stacks, distributions = ({key[place] for key in known} for place in (0, 2))
     _check_key(file, "stack", kernel.stack, {*stacks, *STACKS})
     _check_key(file, "distribution", kernel.distribution, distributions)
@@ -334,7 +338,7 @@ def _experts_s(
     chip: Accelerator, file: File, kernel: ExpertKernel, tokens: Floats, shape: ExpertShape
 ) -> tuple[Floats, bool]:
     """Routed experts by rows of the shape, or of all shapes; and whether of the shape [s]."""
-    rates = expert_rates(chip, kernel.compute)
+    rates = kernels.expert_rates(chip, kernel.compute)
     speed = chip.tables.speed if chip.tables else 1.0
     sizes, residuals = _expert_residuals(file, kernel, _at_full_speed(rates, speed))
     layer = (shape.hidden, shape.inter, shape.top_k, shape.experts)
@@ -347,19 +351,13 @@ def _experts_s(
         residuals.values[chosen],
         np.zeros(len(chosen)) if same.any() else share - residuals.moved,
     )
+
+    def form_s(some: Floats, inner: Floats, here: Floats) -> Floats:
+        cut = replace(shape, tensor=shape.inter / inner, expert=shape.experts / here)
+        return np.asarray(kernels.experts_form_s(rates, kernel.weight_bytes, some, cut, ROUTING))
+
     held = shape.experts / np.asarray(shape.expert)
-    inner, here, tokens = np.broadcast_arrays(shape.inner, held, tokens)
-    pairs, which = np.unique(np.ravel(inner) + 1j * np.ravel(here), return_inverse=True)
-    tensor, expert = shape.inter / pairs.real, shape.experts / pairs.imag
-
-    def form_s(some: Floats, place: Ints) -> Floats:
-        cut = replace(shape, tensor=tensor[place], expert=expert[place])
-        return np.asarray(experts_form_s(rates, kernel.weight_bytes, some, cut, ROUTING))
-
-    places = np.log(np.stack([pairs.real, pairs.imag], axis=1))
-    near = nearest(residuals.points, places, NEIGHBOURS, FALLING)
-    seconds = _rising_s(residuals, near, form_s, np.ravel(tokens), which.ravel())
-    return seconds.reshape(inner.shape), bool(same.any())
+    return _interpolated_s(residuals, form_s, tokens, (shape.inner, held)), bool(same.any())
 
 
 class Kept(NamedTuple):
@@ -377,7 +375,7 @@ class Kept(NamedTuple):
     ) -> Floats:
         """Time of latent attention to it at a batch, context and number of heads [s]."""
         sizes = (batch, context, heads, self.rank, self.rotary)
-        return np.asarray(latent_form_s(rates, *sizes, kv_bytes=self.number_bytes))
+        return np.asarray(kernels.latent_form_s(rates, *sizes, kv_bytes=self.number_bytes))
 
 
 def latent_table_s(
@@ -407,7 +405,7 @@ def latent_table_s(
     if tables is None or not tables.latent:
         return None
     file = _file_of(tables.latent)
-    if (cache,) not in _keys(file, LATENT):
+    if (cache,) not in _lines(file, LATENT).by_key:
         return None
     rates = latent_rates(chip)
     batch, context, heads = np.broadcast_arrays(batch, context, heads)
@@ -426,7 +424,11 @@ def latent_table_s(
 def latent_rates(chip: Accelerator) -> MeasuredAttention:
     """Rates of latent attention of one new token: its own where the file has some."""
     measured = chip.measured
-    return measured.latent if measured and measured.latent else attention_rates(chip, "generation")
+    return (
+        measured.latent
+        if measured and measured.latent
+        else kernels.attention_rates(chip, "generation")
+    )
 
 
 ROUTING: Routing = "random"
@@ -438,7 +440,7 @@ def _product_residuals(file: File, precision: Precision, rates: MeasuredProduct)
     """The r of all products of a precision."""
     table = _rows(file, PRODUCTS, (precision,))
     n, k = (table.sizes[:, place, None] for place in range(2))
-    form_s = np.asarray(product_form_s(rates, precision, table.steps, n, k))
+    form_s = np.asarray(kernels.product_form_s(rates, precision, table.steps, n, k))
     points = np.log(table.sizes)
     return Residuals(points, table.steps, _filled(table, form_s), np.zeros(len(points)))
 
@@ -451,7 +453,9 @@ def _expert_residuals(
     table = _rows(file, EXPERTS, (kernel.stack, kernel.dtype, kernel.distribution))
     hidden, inter, top_k, experts, tensor, expert = table.sizes.T[:, :, None]
     layers = ExpertShape(hidden, inter, top_k, experts, tensor, expert)
-    form_s = np.asarray(experts_form_s(rates, kernel.weight_bytes, table.steps, layers, ROUTING))
+    form_s = np.asarray(
+        kernels.experts_form_s(rates, kernel.weight_bytes, table.steps, layers, ROUTING)
+    )
     points = np.log(np.concatenate([inter / tensor, experts / expert], axis=1))
     moved = np.log(top_k / experts)[:, 0]
     return table.sizes, Residuals(points, table.steps, _filled(table, form_s), moved)
@@ -487,7 +491,7 @@ def _latent_residuals(
 ) -> Floats:
     """The r of all latent attention by a format of the cache, shape (rows,)."""
     table = _rows(file, LATENT, (cache,))
-    form_s = latent_form_s(rates, *table.sizes.T, kv_bytes=number_bytes)
+    form_s = kernels.latent_form_s(rates, *table.sizes.T, kv_bytes=number_bytes)
     logs: Floats = np.log(table.seconds[:, 0] / form_s)
     return logs
 
@@ -539,11 +543,6 @@ class Lines(NamedTuple):
 
     steps: Floats
     by_key: Mapping[tuple[str, ...], list[tuple[int, str]]]
-
-
-def _keys(file: File, columns: Columns) -> Mapping[tuple[str, ...], list[tuple[int, str]]]:
-    """Keys of a table."""
-    return _lines(file, columns).by_key
 
 
 @lru_cache(maxsize=32)

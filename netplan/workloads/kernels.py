@@ -91,19 +91,10 @@ from msgspec import Struct
 from netplan.arrays import Amount
 from netplan.errors import InputError
 from netplan.inputs.choices import Precision
+from netplan.workloads import measured_rates
 from netplan.workloads.accelerators import Accelerator, accelerator_of
-from netplan.workloads.corrections import PRODUCT_SIZES, Corrections, table_in
-from netplan.workloads.measured_rates import (
-    AttentionKind,
-    ExchangeKind,
-    ExchangePhase,
-    KernelKind,
-    MeasuredAttention,
-    MeasuredExperts,
-    MeasuredProduct,
-    check_sizes,
-    pooled,
-)
+from netplan.workloads.corrections import PRODUCT_SIZES, table_in
+from netplan.workloads.measured_rates import MeasuredAttention, MeasuredExperts, MeasuredProduct
 from netplan.workloads.operations import ELEMENT_BYTES, AttentionShape, ExpertShape, Routing
 from netplan.workloads.precision import NUMBER_BYTES, precision_named, serving_precision
 
@@ -172,9 +163,13 @@ def product_time_s(
     gpu, precision = accelerator_of(accelerator), precision_named(dtype)
     sizes = [np.asarray(size, dtype=np.float64) for size in (m, n, k)]
     m, n, k = sizes
-    check_sizes("a product", m=m, n=n, k=k)
+    measured_rates.check_sizes("a product", m=m, n=n, k=k)
     time_s = product_form_s(product_rates(gpu, precision), precision, m, n, k)
-    table = _corrections(gpu, precision, asked=corrections)
+    path = gpu.measured.corrections if gpu.measured else ""
+    wanted = corrections is not None or precision in CORRECTED
+    table = table_in(
+        path, precision, PRODUCT_SIZES, whose=gpu.name, asked=corrections if wanted else False
+    )
     if table is not None:
         time_s = time_s * table.factor(m, n, k)
     return _plain(time_s)
@@ -193,8 +188,7 @@ def product_form_s(
     70.9
     """
     moved_bytes = NUMBER_BYTES[dtype] * (m * k + k * n) + RESULT_BYTES * (m * n)
-    busy_s, waiting_s = product_parts_s(rates, 2.0 * m * n * k, moved_bytes)
-    return busy_s + waiting_s
+    return sum(product_parts_s(rates, 2.0 * m * n * k, moved_bytes))
 
 
 def product_parts_s(
@@ -236,11 +230,17 @@ def product_rates(accelerator: Accelerator, dtype: Precision) -> MeasuredProduct
             f"{dtype} products of {accelerator.name} were not measured (known: {known}): take bf16,"
             f" or give measured.products.{dtype} in its file"
         )
-    return pooled().products.of(accelerator.tensor_flops_per_s, accelerator.memory_bytes_per_s)
+    peak, memory = accelerator.tensor_flops_per_s, accelerator.memory_bytes_per_s
+    return measured_rates.with_rates(
+        MeasuredProduct, measured_rates.pooled().products, peak, memory
+    )
 
 
 def kernel_error(
-    accelerator: Accelerator | str, dtype: str = "bf16", *, kernel: KernelKind = "products"
+    accelerator: Accelerator | str,
+    dtype: str = "bf16",
+    *,
+    kernel: measured_rates.KernelKind = "products",
 ) -> float:
     """Mean error of measured kernels, or what is stated for GPUs that were not measured [1].
 
@@ -282,17 +282,7 @@ def kernel_error(
             return rates.experts[precision].error
     elif rates and (measured := rates.of_attention(kernel)):
         return measured.error
-    return pooled().error(kernel, gpu.title)
-
-
-def _corrections(
-    accelerator: Accelerator, dtype: Precision, *, asked: bool | None
-) -> Corrections | None:
-    """Table that corrects the products of a precision, if it is to be used."""
-    if asked is None and dtype not in CORRECTED:
-        return None
-    path = accelerator.measured.corrections if accelerator.measured else ""
-    return table_in(path, dtype, PRODUCT_SIZES, whose=accelerator.name, asked=asked)
+    return measured_rates.pooled().error(kernel, gpu.title)
 
 
 BLOCK = 128.0
@@ -483,7 +473,7 @@ def latent_generation_time_s(  # noqa: PLR0913 - a size each
     275.1
     """
     sizes = {"batch": batch, "context": context, "heads": heads, "rank": kv_rank, "rotary": rotary}
-    check_sizes("latent attention", **sizes)
+    measured_rates.check_sizes("latent attention", **sizes)
     rates = attention_rates(accelerator, "generation")
     return _plain(latent_form_s(rates, batch, context, heads, kv_rank, rotary, kv_bytes=kv_bytes))
 
@@ -541,7 +531,7 @@ def attention_parts_s(
     [209.4, 89.3]
     """
     names = ("sequences", "heads", "kv_heads", "queries", "keys", "head_size")
-    check_sizes("attention", **{name: getattr(shape, name) for name in names})
+    measured_rates.check_sizes("attention", **{name: getattr(shape, name) for name in names})
     generated = np.asarray(shape.queries) == 1
     queries, keys = (
         np.where(generated, tokens, BLOCK * np.ceil(np.asarray(tokens) / BLOCK))
@@ -567,14 +557,14 @@ def attention_parts_s(
 
 
 def attention_rates(
-    accelerator: Accelerator | str, kernel: AttentionKind = "attention"
+    accelerator: Accelerator | str, kernel: measured_rates.AttentionKind = "attention"
 ) -> MeasuredAttention:
     """Rates of attention as measured; without data, medians of other GPUs."""
     gpu = accelerator_of(accelerator)
     if gpu.measured and (measured := gpu.measured.of_attention(kernel)):
         return measured
-    shares = pooled().of_attention(kernel)
-    return shares.of(gpu.tensor_flops_per_s, gpu.memory_bytes_per_s)
+    shares, peak = measured_rates.pooled().of_attention(kernel), gpu.tensor_flops_per_s
+    return measured_rates.with_rates(MeasuredAttention, shares, peak, gpu.memory_bytes_per_s)
 
 
 def _causal(
@@ -677,7 +667,7 @@ def experts_computed_s(  # noqa: PLR0913 - of weights that are computed in anoth
     """
     tokens = np.asarray(tokens, dtype=np.float64)
     sizes = {name: getattr(shape, name) for name in shape.__struct_fields__ if name != "load"}
-    check_sizes("fused experts", tokens=tokens, **sizes)
+    measured_rates.check_sizes("fused experts", tokens=tokens, **sizes)
     rates = expert_rates(gpu, precision)
     time_s = experts_form_s(rates, weight_bytes, tokens, shape, routing)
     path = gpu.measured.expert_corrections if gpu.measured else ""
@@ -713,8 +703,7 @@ def experts_form_s(
     passed = rates.group_passes * routed * hidden
     passed = passed + OWN_PASSES * rows * (hidden + shape.products * inner)
     moved_bytes = weight_bytes * active * matrices + ROW_BYTES * passed
-    busy_s, waiting_s = product_parts_s(rates, 2.0 * rows * matrices, moved_bytes)
-    return busy_s + waiting_s
+    return sum(product_parts_s(rates, 2.0 * rows * matrices, moved_bytes))
 
 
 def computed_in(accelerator: Accelerator, dtype: str) -> tuple[Precision, float]:
@@ -742,12 +731,15 @@ def expert_rates(accelerator: Accelerator, dtype: Precision) -> MeasuredExperts:
     measured = accelerator.measured.experts if accelerator.measured else {}
     if dtype in measured:
         return measured[dtype]
-    peaks = {"bf16": accelerator.tensor_flops_per_s, **accelerator.narrow_flops_per_s}
+    peaks = accelerator.peaks_flops_per_s
     if dtype not in peaks:
         raise InputError(f"{accelerator.name} has no peak of {dtype}: see computed_in")
     if "bf16" in measured:
         return measured["bf16"].changed(peak_flops_per_s=peaks[dtype])
-    return pooled().experts.of(peaks[dtype], accelerator.memory_bytes_per_s)
+    memory = accelerator.memory_bytes_per_s
+    return measured_rates.with_rates(
+        MeasuredExperts, measured_rates.pooled().experts, peaks[dtype], memory
+    )
 
 
 TOKEN_BYTES = {"bf16": 2.0, "fp8": 1.0 + 4 / 128}
@@ -769,7 +761,7 @@ class ExpertExchange(Struct, frozen=True):
     top_k: int
     gpus: int
     nodes: int = 1
-    kind: ExchangeKind = "normal"
+    kind: measured_rates.ExchangeKind = "normal"
     dtype: str = "bf16"
 
     def __post_init__(self) -> None:
@@ -779,8 +771,8 @@ class ExpertExchange(Struct, frozen=True):
                 f"an exchange of {self.top_k} experts a token over {self.gpus} GPUs on {self.nodes}"
                 f" nodes, {self.hidden} numbers each: all are at least 1, and nodes divide GPUs"
             )
-        if self.kind not in pooled().expert_exchange:
-            known = ", ".join(pooled().expert_exchange)
+        if self.kind not in measured_rates.pooled().expert_exchange:
+            known = ", ".join(measured_rates.pooled().expert_exchange)
             raise InputError(f"unknown kind of exchange {self.kind!r:.40}: use {known}")
         if self.kind == "rack" and self.nodes > 1:
             raise InputError(f"a rack is one node, got {self.nodes}: take kind normal")
@@ -809,7 +801,10 @@ class ExpertExchange(Struct, frozen=True):
 
 
 def expert_exchange_s(
-    accelerator: Accelerator | str, phase: ExchangePhase, tokens: Amount, exchange: ExpertExchange
+    accelerator: Accelerator | str,
+    phase: measured_rates.ExchangePhase,
+    tokens: Amount,
+    exchange: ExpertExchange,
 ) -> Amount:
     """Time in which the tokens of a GPU are dispatched to their experts, or combined again [s].
 
@@ -844,7 +839,7 @@ def expert_exchange_s(
     >>> round(1e6 * expert_exchange_s("h100-80gb", "dispatch", 4096, wide), 1)
     2187.0
     """
-    phases = pooled().expert_exchange[exchange.kind]
+    phases = measured_rates.pooled().expert_exchange[exchange.kind]
     if phase not in phases:
         raise InputError(f"unknown phase {phase!r:.40} of an exchange: use {' or '.join(phases)}")
     if not np.all((np.asarray(tokens) >= 0) & np.isfinite(tokens)):

@@ -283,32 +283,18 @@ class Links(Struct, frozen=True):
         return cls(load(MEASURED_LINKS, name), networks)
 
 
-class MeasuredLinkCatalog(Catalog[MeasuredLink], frozen=True):
-    """Measured links, beside which links of other studies stand."""
-
-    def schema_of(self, document: Document) -> type[MeasuredLink]:
-        """Type of the record in a file.
-
-        Raises
-        ------
-        CatalogError
-            If it says nothing of collectives.
-        """
-        if document.data.get("family") != "measured":
-            raise CatalogError(
-                f"{document.path}:1: no collectives measured on this link: name one of family"
-                " measured, such as nvlink-4"
-            )
-        return self.schema
+def _measured(document: Document) -> type[MeasuredLink]:
+    """Measured links alone, beside which links of other studies stand."""
+    if document.data.get("family") != "measured":
+        raise CatalogError(
+            f"{document.path}:1: no collectives measured on this link: name one of family"
+            " measured, such as nvlink-4"
+        )
+    return MeasuredLink
 
 
-class AnyLinkCatalog(Catalog[Any], frozen=True):
-    """Link files, each of the type that its family says."""
-
-    def schema_of(self, document: Document) -> type[Any]:
-        """Type of the record in a file."""
-        return MeasuredLink if "family" in document.data else Link
-
-
-MEASURED_LINKS = MeasuredLinkCatalog("link", "traffic/links", MeasuredLink)
-ANY_LINK = AnyLinkCatalog("link", "traffic/links", Record)
+MEASURED_LINKS = Catalog("link", "traffic/links", MeasuredLink, kind_of=_measured)
+ANY_LINK = Catalog[Any](
+    *("link", "traffic/links", Record),
+    kind_of=lambda document: MeasuredLink if "family" in document.data else Link,
+)

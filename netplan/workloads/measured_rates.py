@@ -37,10 +37,10 @@ MeasuredT = TypeVar("MeasuredT", bound=Entry)
 KernelT = TypeVar("KernelT", "MeasuredProduct", "MeasuredExperts", "MeasuredAttention")
 
 
-def _at_rates(
+def with_rates(
     kind: type[MeasuredT], shares: Entry, peak_flops_per_s: float, memory_bytes_per_s: float
 ) -> MeasuredT:
-    """Shares with the rates that they are of [FLOP/s, B/s]."""
+    """Shares of a kernel with the rates that they are of [FLOP/s, B/s]."""
     rates = {"peak_flops_per_s": peak_flops_per_s, "memory_bytes_per_s": memory_bytes_per_s}
     return kind(**asdict(shares) | rates)
 
@@ -63,10 +63,6 @@ class ProductShares(Entry, frozen=True, kw_only=True):
     combine: Literal["hypot", "sum"] = "hypot"
     error: NonNegativeFloat
 
-    def of(self, peak_flops_per_s: float, memory_bytes_per_s: float) -> "MeasuredProduct":
-        """The same of such rates."""
-        return _at_rates(MeasuredProduct, self, peak_flops_per_s, memory_bytes_per_s)
-
 
 class MeasuredProduct(ProductShares, frozen=True, kw_only=True):
     """Matrix products of one precision as they were measured, with the rates of their shares."""
@@ -83,10 +79,6 @@ class ExpertShares(ProductShares, frozen=True, kw_only=True):
     """
 
     group_passes: NonNegativeFloat
-
-    def of(self, peak_flops_per_s: float, memory_bytes_per_s: float) -> "MeasuredExperts":
-        """The same of such rates."""
-        return _at_rates(MeasuredExperts, self, peak_flops_per_s, memory_bytes_per_s)
 
 
 class MeasuredExperts(MeasuredProduct, frozen=True, kw_only=True):
@@ -114,10 +106,6 @@ class AttentionShares(Entry, frozen=True, kw_only=True):
     ramp_tokens: NonNegativeFloat = 0.0
     backward_efficiency: PositiveShare = 0.8
     error: NonNegativeFloat
-
-    def of(self, peak_flops_per_s: float, memory_bytes_per_s: float) -> "MeasuredAttention":
-        """The same of such rates."""
-        return _at_rates(MeasuredAttention, self, peak_flops_per_s, memory_bytes_per_s)
 
 
 class MeasuredAttention(AttentionShares, frozen=True, kw_only=True):
@@ -187,8 +175,8 @@ class KernelTables(Entry, frozen=True, kw_only=True):
     @property
     def named(self) -> dict[str, str]:
         """Tables that there are, by their keys."""
-        kinds = {"products": self.products, "experts": self.experts, "latent": self.latent}
-        return {kind: name for kind, name in kinds.items() if name}
+        kinds = ("products", "experts", "latent")
+        return {kind: name for kind in kinds if (name := getattr(self, kind))}
 
 
 class ExchangeRates(Entry, frozen=True, kw_only=True):

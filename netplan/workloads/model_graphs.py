@@ -142,12 +142,8 @@ def layer_graph(
             edges = f"{edges.replace('Drop1-AV_b2', 'Drop1_r-AV_b2')} {SCORE_EDGES}"
     else:
         kernels = forward
-    return KernelGraph.of(kernels, (_ends(edge) for edge in edges.split()))
-
-
-def _ends(edge: str) -> tuple[str, str]:
-    first, _, second = edge.partition("-")
-    return first, second
+    pairs = (edge.partition("-") for edge in edges.split())
+    return KernelGraph.of(kernels, ((first, second) for first, _, second in pairs))
 
 
 def divides(model: Model, tensor: int) -> bool:

@@ -489,50 +489,32 @@ class ModelCatalog(Catalog[RecordT], frozen=True):
         return as_model_file(path, document.data) if document else read_configuration(path)
 
 
-class TransformerCatalog(ModelCatalog[Model], frozen=True):
-    """Model files of transformers, beside which other families stand."""
-
-    def schema_of(self, document: Document) -> type[Model]:
-        """Type of the record in a file.
-
-        Raises
-        ------
-        CatalogError
-            If it is of another family.
-        """
-        family = document.data.get("family", "transformer")
-        if family != "transformer":
-            raise CatalogError(
-                f"{document.path}:{document.line(['family'])}: a model of family {family!r:.40}:"
-                " this question takes transformers"
-            )
-        return self.schema
+def _transformer(document: Document) -> type[Model]:
+    """Transformers alone, beside which other families stand."""
+    family = document.data.get("family", "transformer")
+    if family != "transformer":
+        raise CatalogError(
+            f"{document.path}:{document.line(['family'])}: a model of family {family!r:.40}:"
+            " this question takes transformers"
+        )
+    return Model
 
 
-class WorkloadCatalog(ModelCatalog[Any], frozen=True):
-    """Model files, each of the type that its family says (`netplan.workloads.families`)."""
+def _any_family(document: Document) -> type[Any]:
+    """The type that the family of a file says (`netplan.workloads.families`)."""
+    family = document.data.get("family", "transformer")
+    if family == "transformer":
+        return Model
+    from netplan.workloads.families import FAMILIES  # noqa: PLC0415 - seldom used
 
-    def schema_of(self, document: Document) -> type[Any]:
-        """Type of the record in a file.
-
-        Raises
-        ------
-        CatalogError
-            If the family is unknown.
-        """
-        family = document.data.get("family", "transformer")
-        if family == "transformer":
-            return Model
-        from netplan.workloads.families import FAMILIES  # noqa: PLC0415 - seldom used
-
-        if family not in FAMILIES:
-            line = document.line(["family"])
-            raise CatalogError(
-                f"{document.path}:{line}: family {family!r:.40} is unknown: known are"
-                f" transformer, {', '.join(FAMILIES)}"
-            )
-        return FAMILIES[family]
+    if family not in FAMILIES:
+        line = document.line(["family"])
+        raise CatalogError(
+            f"{document.path}:{line}: family {family!r:.40} is unknown: known are"
+            f" transformer, {', '.join(FAMILIES)}"
+        )
+    return FAMILIES[family]
 
 
-MODELS = TransformerCatalog("model", "traffic/models", Model)
-WORKLOADS = WorkloadCatalog("model", "traffic/models", Model)
+MODELS = ModelCatalog("model", "traffic/models", Model, kind_of=_transformer)
+WORKLOADS = ModelCatalog[Any]("model", "traffic/models", Model, kind_of=_any_family)

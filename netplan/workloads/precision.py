@@ -6,6 +6,9 @@ Weights may lie in a format that the chip cannot multiply: they are widened on t
 wider format that it has. Training does not do that: a step needs products of its precision.
 """
 
+from collections.abc import Mapping
+from typing import TypeVar
+
 from msgspec import Struct
 
 from netplan.errors import InputError
@@ -32,14 +35,20 @@ def precision_named(name: str) -> Precision:
     >>> precision_named("fp16")
     'bf16'
     """
-    precision = ALIASES.get(name, name)
-    if precision not in NUMBER_BYTES:
-        known = ", ".join((*NUMBER_BYTES, *ALIASES))
-        raise InputError(f"unknown precision {name!r:.40}: use {known}")
-    return precision
+    return _named(name, NUMBER_BYTES, ALIASES)
 
 
-SERVING_ALIASES: dict[str, Precision] = ALIASES | {"nvfp4": "fp4", "mxfp4": "fp4"}
+FormatT = TypeVar("FormatT", Precision, ServingFormat)
+
+
+def _named(name: str, known: dict[FormatT, float], aliases: Mapping[str, FormatT]) -> FormatT:
+    for known_format in known:
+        if aliases.get(name, name) == known_format:
+            return known_format
+    raise InputError(f"unknown precision {name!r:.40}: use {', '.join((*known, *aliases))}")
+
+
+SERVING_ALIASES: dict[str, ServingFormat] = {**ALIASES, "nvfp4": "fp4", "mxfp4": "fp4"}
 """Formats of the same size and rate under another name."""
 
 WEIGHT_BYTES: dict[ServingFormat, float] = {
@@ -100,12 +109,7 @@ def serving_format(name: str) -> ServingFormat:
     >>> serving_format("nvfp4"), serving_format("int4")
     ('fp4', 'int4')
     """
-    format_name = SERVING_ALIASES.get(name, name)
-    for known in WEIGHT_BYTES:
-        if format_name == known:
-            return known
-    names = ", ".join((*WEIGHT_BYTES, *SERVING_ALIASES))
-    raise InputError(f"unknown precision {name!r:.40}: use {names}")
+    return _named(name, WEIGHT_BYTES, SERVING_ALIASES)
 
 
 def serving_precision(accelerator: Accelerator, asked: str) -> ServingPrecision:
@@ -125,8 +129,7 @@ def serving_precision(accelerator: Accelerator, asked: str) -> ServingPrecision:
     >>> one.note
     'h200 multiplies weights of fp4, 0.5625 B each with scales, in fp8.'
     """
-    wanted = serving_format(asked)
-    peaks = {"bf16": accelerator.tensor_flops_per_s, **accelerator.narrow_flops_per_s}
+    wanted, peaks = serving_format(asked), accelerator.peaks_flops_per_s
     compute = next(precision for precision in WIDER[wanted] if precision in peaks)
     weight_bytes = WEIGHT_BYTES[wanted]
     note = ""
@@ -154,9 +157,9 @@ def published_precision(accelerator: Accelerator, model: str) -> ServingPrecisio
     'Experts of gpt-oss-20b are published in mxfp4, 0.53125 B a weight, and multiplied in bf16.'
     """
     compute: Precision = "fp8" if "fp4" in accelerator.narrow_flops_per_s else "bf16"
-    peaks = {"bf16": accelerator.tensor_flops_per_s, **accelerator.narrow_flops_per_s}
     note = (
         f"Experts of {model} are published in mxfp4, {MXFP4_BYTES:g} B a weight, and multiplied in"
         f" {compute}."
     )
-    return ServingPrecision("fp4", MXFP4_BYTES, compute, peaks[compute], note)
+    peak = accelerator.peaks_flops_per_s[compute]
+    return ServingPrecision("fp4", MXFP4_BYTES, compute, peak, note)

@@ -38,27 +38,18 @@ class Link(Record, frozen=True, kw_only=True):
     switch_price_usd_per_bytes_per_s: PositiveFloat | None = None
 
 
-class LinkCatalog(Catalog[Link], frozen=True):
-    """Links of chips, beside which measured ones stand (`netplan.workloads.measured_links`)."""
-
-    def schema_of(self, document: Document) -> type[Link]:
-        """Type of the record in a file.
-
-        Raises
-        ------
-        CatalogError
-            If it says what collectives take, not what a link is.
-        """
-        if "family" in document.data:
-            raise CatalogError(
-                f"{document.path}:{document.line(['family'])}: collectives measured on a link:"
-                " only netplan collective and iteration models of measured collectives take them"
-            )
-        return self.schema
+def _of_chips(document: Document) -> type[Link]:
+    """Links of chips alone, beside which measured ones stand, which say no more of a chip."""
+    if "family" in document.data:
+        raise CatalogError(
+            f"{document.path}:{document.line(['family'])}: collectives measured on a link:"
+            " only netplan collective and iteration models of measured collectives take them"
+        )
+    return Link
 
 
 MEMORIES = Catalog("memory", "traffic/memories", Memory)
-LINKS = LinkCatalog("link", "traffic/links", Link)
+LINKS = Catalog("link", "traffic/links", Link, kind_of=_of_chips)
 
 
 def expanded(chip: Accelerator, memory: Memory | None) -> Accelerator:

@@ -210,7 +210,7 @@ def tile_parts(operator: TileOperator, samples: int, splits: Ints) -> TileParts:
     64 filters of 7 x 7 x 3 on 112 x 112 places, eight samples on four tiles that have two samples
     each, and on four that have 16 filters each:
 
-    >>> from netplan.workloads.windows import Window
+    >>> from netplan.workloads.graph_model import Window
     >>> graph = KernelGraph.of([Window((224, 224), (7, 7), 3, 64, 2).kernel("a")], [])
     >>> found = tile_parts(operators_of(graph)[0], 8, np.array([[4, 1, 1, 1], [1, 4, 1, 1]]))
     >>> found.flops / 1e6, found.weight_bytes, found.gathered

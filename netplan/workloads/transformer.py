@@ -452,10 +452,10 @@ def _routed(local: ops.Local, experts: Experts, sharding: ops.Sharding) -> Seque
     together = np.where(cut_alike, local.rows, scattered * shared_by)
     visits, scattered = experts.per_token * together, experts.per_token * scattered
     copies = experts.held / sharding.experts_over.astype(np.float64)
-    own = _two_products(local, visits, scattered, copies)
+    products = _two_products(local, visits, scattered, copies)
     inside = (
         _dispatch(local, experts, visits, sharding),
-        *(replace(operation, expert_weights=True) for operation in own),
+        *(replace(operation, expert_weights=True) for operation in products),
         _combine(local, experts, visits, sharding),
     )
     if np.any(shared_by < sharding.tensor):

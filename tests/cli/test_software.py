@@ -16,7 +16,7 @@ from netplan.performance.dated.recipe import Recipe
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.stacks import STACKS, default_stack
 from netplan.questions.search import Search
-from netplan.scenarios.training_software import Software
+from netplan.scenarios.inner_parts import Software
 from netplan.setup.software import recipe_of, stack_words
 from netplan.workloads.accelerators import ACCELERATORS
 from tests.cli.command import netplan

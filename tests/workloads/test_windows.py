@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import netplan
 from netplan.errors import CatalogError
+from netplan.workloads.graph_model import Window
 from netplan.workloads.models import WORKLOADS
-from netplan.workloads.windows import Window
 
 HEAD = 'name: mine\ntitle: Windows\nsource: a test\ndate: "2026"\nfamily: graph\nkernels:\n'
 

@@ -118,7 +118,7 @@ class ServingKernels(Struct, frozen=True):
         A number of the cache takes ``cache_bytes``.
         """
         work, chip = operation.forward, self.accelerator
-        peaks: dict[Precision, float] = {"bf16": chip.tensor_flops_per_s, **chip.narrow_flops_per_s}
+        peaks = chip.peaks_flops_per_s
         flops_s = np.asarray(work.tensor_flops) / peaks[operation.precision]
         bytes_s = np.asarray(work.moved_bytes) / chip.memory_bytes_per_s
         seconds, origin = self._timed(operation, cache_bytes, np.maximum(flops_s, bytes_s))
