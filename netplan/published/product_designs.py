@@ -5,6 +5,14 @@ accelerator, the fabric and their size, which quantity of them is meant, the sou
 whether the product ships. Totals of a rack are those of netplan's own files: GPUs of an HB domain,
 rates and memory of one GPU, switches and links of the built fabric. A row without a quantity names
 the structure that netplan lacks.
+
+Published totals of what a network costs for one GPU, against netplan's bills.
+
+``reports/published/cost-sheets.csv`` has the switches and optics for one H100 of a public sheet of
+August 2024, by the size of the cluster. Its switches are those of eight rails, of boxes of 64 ports
+of 400 Gb/s; from its totals follow 1,102 USD for a link of a server and 802 USD for one between
+switches, if a switch is the 50,000 USD that it names. Fibre, cards, racks and installation are not
+among the totals, and are left out here, too.
 """
 
 import json
@@ -15,7 +23,9 @@ from operator import attrgetter
 import numpy as np
 
 from netplan.costing.switches import SWITCHES, SwitchModel
+from netplan.inputs.choices import AS_PUBLISHED
 from netplan.published.checks import Check, Measured, check, published, suite
+from netplan.questions.cost import cost
 from netplan.records import Entry
 from netplan.scenarios.reading import CatalogReader, in_planes, sizing_on
 from netplan.topologies.build import build_fabric
@@ -210,3 +220,16 @@ def product_checks() -> Iterator[Measured | Check]:
         if not row["quantity"]:
             name, source, printed = row["name"], row["source"], row["expected"]
             yield check(name, source, printed, "not planned", row["reason"])
+
+
+SHEETS = "cost-sheets"
+SHEET = {"fabrics": ("rail-only",), "switch": "qm9700", "hall": AS_PUBLISHED, "prices": "2026"}
+"""What the sheet counts: optics everywhere, in the order of its own boxes."""
+
+
+@suite(SHEETS)
+def cost_sheet_checks() -> Iterator[Measured]:
+    """Switches and optics for one GPU, of every size of the sheet."""
+    for row in published(SHEETS):
+        bill = cost("hgx-h100", gpus=int(row["gpus"]), spares=(), **SHEET).bills[0]
+        yield row["name"], bill.cost_of("switches", "transceivers").base / bill.gpus
