@@ -206,10 +206,8 @@ def _figures_a5_and_a6() -> Iterator[Measured]:
         usual_s = _with(name)
         gain[name] = usual_s / _with(name, held=2, read=2)
         flops = usual_s / _with(name, compute=2)
-        yield (
-            f"{title}: gain from twice the FLOP/s over that from twice the memory",
-            flops / gain[name],
-        )
+        what = "gain from twice the FLOP/s over that from twice the memory"
+        yield f"{title}: {what}", flops / gain[name]
         other = _with(name, held=4, read=1 / 4) / usual_s
         yield f"{title}: four times the capacity at a quarter of the rate, time over B200", other
     yield "ViT over GPT3-1T: gain from twice the memory", gain[VIT] / gain[GPT]
@@ -232,14 +230,7 @@ def _with(name: str, *, compute: float = 1, held: float = 1, read: float = 1) ->
     usual = paper_training(name)
     training = Training.on(chip, usual.model, usual.assumptions, batch=usual.batch)
     training = replace(training, memory_bytes=held * usual.memory_bytes)
-    levels = (
-        Level("switch", 8, on.hb_bytes_per_s, step_latency_s=on.hb_latency_s),
-        Level("switch", 1024, on.network_bytes_per_s, step_latency_s=on.network_latency_s),
-    )
-    strategy = STRATEGIES["1d" if name == GPT else "2d"]
-    return search_plans(
-        training, levels, strategy=strategy, mode="published-code"
-    ).best.iteration_time_s
+    return best_plan(training, 8192, 8, strategy="1d" if name == GPT else "2d").iteration_time_s
 
 
 def _volumes() -> Iterator[Measured]:
@@ -359,10 +350,9 @@ def best_plan(
         Level("switch", gpus // domain, outer, step_latency_s=outer_s),
     )
     options = Options(fixed=Fixed(**(fixed or {})))
-    result = search_plans(
+    return search_plans(
         training, levels, strategy=strategy, mode="published-code", options=options
-    )
-    return result.best
+    ).best
 
 
 def _fastest(plans: Mapping[KeyT, PlanTime]) -> KeyT:

@@ -48,7 +48,7 @@ from netplan.calibration.published import (
 )
 from netplan.calibration.run_fits import TrainingProblem
 from netplan.calibration.runs import CALIBRATIONS, MeasuredRun, MeasuredRuns
-from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
+from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.memory_verdict import Verdict, verdict
 from netplan.performance.plan import PlanTime
 from netplan.performance.published_runs import published_rows
@@ -57,7 +57,7 @@ from netplan.performance.setting import Options, Training
 from netplan.performance.stack_memory import PlanSizes, StackMemory
 from netplan.performance.stacks import MemoryOfStack, MemoryRow
 from netplan.published.checks import Check, check, published
-from netplan.records import replace
+from netplan.records import asdict, replace
 from netplan.reports.sections import Column, Section, Shown, Table, column
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import Experts, LatentAttention, Model
@@ -143,6 +143,11 @@ class NotScored(Struct, frozen=True):
     runs: int
     why: str
 
+    @classmethod
+    def among(cls, runs: Iterable[tuple[str, str]]) -> tuple["NotScored", ...]:
+        """Those of sources and reasons, counted."""
+        return tuple(cls(source, count, why) for (source, why), count in Counter(runs).items())
+
 
 class RunErrors(Struct, frozen=True):
     """All of ``netplan verify`` that is about measured runs."""
@@ -169,10 +174,7 @@ class RunErrors(Struct, frozen=True):
             ],
             "dev": [_seconds(run) for run in self.dev],
             "far": [_seconds(run) for run in self.far],
-            "not_scored": [
-                {"source": omitted.source, "runs": omitted.runs, "why": omitted.why}
-                for omitted in self.not_scored
-            ],
+            "not_scored": [asdict(omitted) for omitted in self.not_scored],
         }
 
 
@@ -199,14 +201,15 @@ def run_errors(timed: Sequence[TimedRun]) -> RunErrors:
     sources: dict[str, list[TimedRun]] = {}
     for run in runs:
         sources.setdefault(run.run.source, []).append(run)
-    left = Counter((run.run.source, run.why) for run in timed if run.use not in SCORED)
     return RunErrors(
         sources=tuple(
             SourceErrors.of(*source_runs) for source_runs in (*sorted(sources.items()), (ALL, runs))
         ),
         dev=tuple(run for run in runs if run.use == "dev"),
         far=tuple(run for run in runs if abs(run.error(OWN) or 0.0) > FAR),
-        not_scored=tuple(NotScored(source, runs, why) for (source, why), runs in left.items()),
+        not_scored=NotScored.among(
+            (run.run.source, run.why) for run in timed if run.use not in SCORED
+        ),
     )
 
 
@@ -281,19 +284,17 @@ def plan_time(run: MeasuredRun, model: str) -> PlanTime:
     """
     if model == OWN:
         return time_as_made(run)
-    training, options = _as_a_paper_can(run, ITERATION_MODELS.load(model))
-    levels, plan = as_it_lay(run)
-    return evaluate_plan(training, levels, plan, strategy=strategy_of(run), options=options)
-
-
-def _as_a_paper_can(run: MeasuredRun, assumptions: IterationModel) -> tuple[Training, Options]:
-    """As near as models of papers come to it."""
+    # As near as models of papers come to it.
+    assumptions = ITERATION_MODELS.load(model)
     training = Training.on(run.accelerator, run.model, assumptions)
     peak = run.accelerator.narrow_flops_per_s.get(run.precision, training.flops_per_s)
     ends = assumptions.compute.operations == "detailed"
     recompute = "selective" if run.recompute == "half" else run.recompute
     variant = Variant(recompute=recompute, embedding=ends, lm_head=ends)
-    return replace(training, flops_per_s=peak), Options(variant, zero_stage=run.zero_stage)
+    options = Options(variant, zero_stage=run.zero_stage)
+    levels, plan = as_it_lay(run)
+    training = replace(training, flops_per_s=peak)
+    return evaluate_plan(training, levels, plan, strategy=strategy_of(run), options=options)
 
 
 def _of_model(model: str) -> tuple[Column[SourceErrors], ...]:

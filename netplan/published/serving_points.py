@@ -43,7 +43,6 @@ from netplan.performance.serving.batch import BatchOutcome, BatchServer, Spread,
 from netplan.performance.serving.cases import Software, domain_levels, formats_of, serving_case
 from netplan.performance.serving.outcomes import (
     Requests,
-    ServingCase,
     aggregated,
     decode_steps,
     finite,
@@ -169,7 +168,6 @@ def _alike(points: Sequence[PrintedPoint], kernels: KernelSource | None) -> Floa
     stack = SERVING_STACKS.load(OWN[first.software])
     if first.model in BALANCED:
         stack = stack.changed(balance=True)
-    software = Software(stack, kernels)
     if not chip.torus_dimensions:
         levels: Sequence[Level] = domain_levels(chip, chip.hb_size)
     else:
@@ -192,19 +190,14 @@ def _alike(points: Sequence[PrintedPoint], kernels: KernelSource | None) -> Floa
     if first.scenario.startswith(OFFLINE):
         rates = finite(case, plans, requests).tokens_per_s
     elif first.scenario.startswith(STATIC):
-        rates = concurrency * output / _batch_s(case, plans, concurrency)
+        # A batch that starts at once, and that nothing joins.
+        prompts_s = concurrency * prefills(case, plans, concurrency).each_s
+        steps_s = (output - 1) * decode_steps(case, plans, concurrency).step_s
+        rates = concurrency * output / (case.stack.prompt_s + prompts_s + steps_s)
     else:
         rates = aggregated(case, plans, concurrency).tokens_per_s
     per_gpu: Floats = rates / gpus
     return per_gpu
-
-
-def _batch_s(case: ServingCase, plans: ServingPlans, batch: Floats) -> Floats:
-    """Time of a batch that starts at once and that nothing joins [s]."""
-    prompts_s = batch * prefills(case, plans, batch).each_s
-    steps_s = (case.requests.output - 1) * decode_steps(case, plans, batch).step_s
-    whole_s: Floats = case.stack.prompt_s + prompts_s + steps_s
-    return whole_s
 
 
 class ClassErrors(Struct, frozen=True):
@@ -232,7 +225,8 @@ class ClassErrors(Struct, frozen=True):
 def offline_errors(kernels: KernelSource | None = None) -> tuple[ClassErrors, ...]:
     """Errors of offline points: all of them, then each class."""
     points = [point for point in printed_points() if point.scenario.startswith(OFFLINE)]
-    ratios = predicted_rates(points, kernels) / _printed(points)
+    printed = np.array([point.tokens_per_s_per_gpu for point in points])
+    ratios = predicted_rates(points, kernels) / printed
     kinds = np.array([point.kind for point in points])
     groups: Mapping[str, Floats] = {
         "all": ratios,
@@ -251,10 +245,6 @@ def class_errors(group: str, ratios: Floats) -> ClassErrors:
     """
     mean = float(np.exp(np.log(ratios).mean()))
     return ClassErrors(group, len(ratios), mean, float(np.median(np.abs(ratios - 1))))
-
-
-def _printed(points: Sequence[PrintedPoint]) -> Floats:
-    return np.array([point.tokens_per_s_per_gpu for point in points])
 
 
 TITLE = "Printed points of serving"
