@@ -60,7 +60,7 @@ def real(values: Numbers) -> Floats:
 class Columns(Struct, frozen=True, eq=False):
     """Arrays with an entry each for the same things, on their last axis.
 
-    What is no array counts for all entries; fields may be columns, or dictionaries of arrays.
+    What is no array counts for all entries; fields may be columns, dictionaries or tuples of them.
 
     Examples
     --------
@@ -97,6 +97,8 @@ def _taken(value: Any, index: Ints | Bools | slice) -> Any:  # noqa: ANN401 - of
         return value[index] if value.ndim == 1 else value[..., index]
     if isinstance(value, dict):
         return {key: _taken(part, index) for key, part in value.items()}
+    if type(value) is tuple:
+        return tuple(_taken(part, index) for part in value)
     return value.take(index) if isinstance(value, Columns) else value
 
 

@@ -134,11 +134,11 @@ class DatedRuns(Struct, frozen=True, eq=False):
         layer = layer.redoing(self.again)
         network = values["network"]
         hop_s = transfer_s(self.part, self.degrees, self.links, self.model, network)
-        exchange = self._exchange(network)
+        exchange = self._exchange(layer, network)
         total = self.stages.pipeline_s(layer.passes)
         total = total + self.stages.transfers * hop_s * sharing.pipeline_visible
-        total = total + exchange.data_s(self.stages, layer, sharing)
-        total = total + exchange.optimizer_s(self.stages, layer, sharing, on)
+        total = total + exchange.data_s(self.stages, sharing)
+        total = total + exchange.optimizer_s(self.stages, sharing, on)
         growth = values["software"] * (1 + values["jitter"] * self.doublings)
         total_s: Floats = np.asarray(growth * (total + sharing.iteration_s))
         return total_s
@@ -155,10 +155,11 @@ class DatedRuns(Struct, frozen=True, eq=False):
             contention=sharing.contention,
         )
 
-    def _exchange(self, network: Amount) -> DatedExchange:
+    def _exchange(self, layer: DatedLayer, network: Amount) -> DatedExchange:
         tensor, context, data = self.degrees[:3]
         members, step = context * data, self.degrees[7] * self.degrees[8]
         return DatedExchange(
+            layer,
             self.links.pace(members, tensor, network),
             self.links.pace(self.copies, step, network),
             members,

@@ -263,8 +263,8 @@ class MeasuredRuns(Struct, frozen=True, eq=False):
         total = self.stages.pipeline_s(passes)
         hop_s = transfer_s(self.part, self.degrees, self.links, self.model, values["network"])
         total = total + self.stages.transfers * hop_s * sharing.pipeline_visible
-        exchange = self._exchange(values["network"])
-        total = total + exchange.data_s(self.stages, passes, sharing)
+        exchange = self._exchange(passes, values["network"])
+        total = total + exchange.data_s(self.stages, sharing)
         optimizer_s = exchange.optimizer_s(self.stages, sharing, on)
         total_s: Floats = np.asarray(total + optimizer_s + sharing.iteration_s)
         return total_s
@@ -278,10 +278,11 @@ class MeasuredRuns(Struct, frozen=True, eq=False):
         ring_s = keys_bytes * (context - 1) * links.hop(tensor * context, network)
         return calibrated.LayerCollectives(tensor_s, ring_s)
 
-    def _exchange(self, network: Amount) -> calibrated.Exchange:
+    def _exchange(self, passes: calibrated.Passes, network: Amount) -> calibrated.Exchange:
         tensor, context, data = self.degrees[:3]
         members = context * data
         return calibrated.Exchange(
+            passes,
             self.links.pace(members, tensor, network),
             members,
             self.part.layer_weights,

@@ -89,7 +89,7 @@ def ten_answers(record: Record, sentence: str, facts: Facts) -> TenAnswers | Non
         if alike
         else f"{_flips(record)} {hall_flip(record, facts)}".rstrip(),
         prices_from=_prices_from(bill),
-        missing=_missing(bill, facts.left_out),
+        missing=" ".join(_lacking(bill, facts.left_out)),
         gives_up=_given_up(spec, bill),
         supported_by=_supported(spec, facts.chip),
         spares=spares,
@@ -274,11 +274,6 @@ def _prices_from(bill: Bill) -> str:
     texts = [f"{trust} {PERCENT * share:.0f} %" for trust, share in named]
     span = f"{min(dates)} to {max(dates)}" if min(dates) != max(dates) else dates[0]
     return f"Of the money: {', '.join(texts)}; quoted {span}."
-
-
-def _missing(bill: Bill, left_out: Sequence[str]) -> str:
-    """What has no price, and what is not on the bill."""
-    return " ".join(_lacking(bill, left_out))
 
 
 def _lacking(bill: Bill, left_out: Sequence[str]) -> Iterator[str]:

@@ -499,12 +499,14 @@ class Stages(Columns, frozen=True, eq=False):
 class Exchange(Columns, frozen=True, eq=False):
     """Data parallel GPUs and their weights; numbers, or arrays of one shape.
 
-    ``s_per_byte`` is the time of gathering one byte over the group of D = ``members`` GPUs, the
-    share (D - 1)/D of it over the slowest level [s/B]. ``layer_weights`` and ``end_weights`` are
-    those of one GPU [1]; ``zero_stage`` says whether the optimizer (from 1 on) and the weights (3)
-    are cut over the group.
+    ``passes`` are those of a layer, behind which collectives hide. ``s_per_byte`` is the time of
+    gathering one byte over the group of D = ``members`` GPUs, the share (D - 1)/D of it over the
+    slowest level [s/B]. ``layer_weights`` and ``end_weights`` are those of one GPU [1];
+    ``zero_stage`` says whether the optimizer (from 1 on) and the weights (3) are cut over the
+    group.
     """
 
+    passes: Passes
     s_per_byte: Amount
     members: Amount
     layer_weights: Amount
@@ -526,10 +528,10 @@ class Exchange(Columns, frozen=True, eq=False):
         ends = np.where(stages.stages == 1, 2.0, 1.0)
         return self.layer_weights * stages.layers / stages.stages + self.end_weights * ends
 
-    def data_s(self, stages: Stages, passes: Passes, sharing: Sharing) -> Amount:
+    def data_s(self, stages: Stages, sharing: Sharing) -> Amount:
         """What collectives over data parallel GPUs show in an iteration [s]."""
         # Gradients summed, and weights gathered, once an iteration.
-        held, sharded = self.held(stages), self.sharded
+        held, sharded, passes = self.held(stages), self.sharded, self.passes
         twice = 2 - sharded  # unsharded, gradients come back, and no weights
         scatter_s = sharing.repeats * twice * sharing.gradient_bytes * held * self.s_per_byte
         gather_s = sharded * sharing.gather_bytes * held * self.s_per_byte
@@ -544,26 +546,26 @@ class Exchange(Columns, frozen=True, eq=False):
             hidden_s = hidden_s + last_s + sharing.contention * np.minimum(exchange_s, behind_s)
         once_s = np.where(sharing.overlapped > 0, hidden_s, scatter_s + gather_s)
         if np.any(self.gathered):
-            once_s = np.where(self.gathered, self._gathered_s(stages, passes, sharing), once_s)
+            once_s = np.where(self.gathered, self._gathered_s(stages, sharing), once_s)
         shown: Amount = np.where(self.members > 1, once_s, 0.0)
         return shown
 
-    def _gathered_s(self, stages: Stages, passes: Passes, sharing: Sharing) -> Amount:
+    def _gathered_s(self, stages: Stages, sharing: Sharing) -> Amount:
         """Weights gathered for every pass of every microbatch, gradients scattered likewise."""
         start_s, pace = sharing.collective_s, self.s_per_byte
         gather_s = sharing.gather_bytes * self.layer_weights * pace + start_s
         scatter_s = sharing.gradient_bytes * self.layer_weights * pace + start_s
-        layer_s = shown_s(gather_s, passes.ahead_s, sharing.contention)
-        layer_s = layer_s + shown_s(gather_s + scatter_s, passes.back_s, sharing.contention)
+        layer_s = shown_s(gather_s, self.passes.ahead_s, sharing.contention)
+        layer_s = layer_s + shown_s(gather_s + scatter_s, self.passes.back_s, sharing.contention)
         # The ends: gathered twice in 16 bits, their gradients summed once.
         ends = 2 * self.end_weights * pace * (ELEMENT_BYTES + sharing.gradient_bytes)
         return stages.microbatches * stages.layers / stages.stages * layer_s + ends
 
-    def forward_s(self, stages: Stages, passes: Passes, sharing: Sharing) -> Amount:
+    def forward_s(self, stages: Stages, sharing: Sharing) -> Amount:
         """What they show in forward passes alone: weights that are cut, gathered for each [s]."""
         gather_s = sharing.gather_bytes * self.layer_weights * self.s_per_byte
         gather_s = gather_s + sharing.collective_s
-        layer_s = shown_s(gather_s, passes.ahead_s, sharing.contention)
+        layer_s = shown_s(gather_s, self.passes.ahead_s, sharing.contention)
         # Both ends once in 16 bits.
         ends_s = 2 * self.end_weights * self.s_per_byte * ELEMENT_BYTES
         whole_s = stages.microbatches * stages.layers / stages.stages * layer_s + ends_s

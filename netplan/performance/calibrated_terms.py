@@ -7,6 +7,9 @@ between stages, collectives over data parallel GPUs, the optimizer's update and 
 on top (`netplan.performance.calibrated`); they have the slowest level at which the plan works, and
 the ring through all levels of its group.
 
+Under software of a date layers are a mean of blocks, weights of experts are exchanged over groups
+of their own, and an iteration takes as many times as long as the date and the number of GPUs say.
+
 Terms have the same face as those of `netplan.performance.iteration`.
 """
 
@@ -15,15 +18,17 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Floats, Ints, real
+from netplan.arrays import Amount, Floats, Ints, real
 from netplan.errors import InputError
-from netplan.performance.calibrated import Exchange, Passes, Stages
+from netplan.performance.calibrated import Exchange, Stages
 from netplan.performance.compute import CalibratedLayer, LayerTable, slowest_hop
+from netplan.performance.dated.layer import DatedExchange, DatedLayer
+from netplan.performance.dated.run import DatedRun
 from netplan.performance.setting import Setting
 from netplan.performance.space import PlanSpace, StageRuns
 from netplan.traffic.hierarchy import CollectiveNetwork, Group, group_of
-from netplan.traffic.placement import CONTEXT, DIMENSIONS, TENSOR
-from netplan.workloads.operations import ELEMENT_BYTES
+from netplan.traffic.placement import CONTEXT, DIMENSIONS, PIPELINE, TENSOR
+from netplan.workloads.operations import ELEMENT_BYTES, Sharding
 from netplan.workloads.program import Repetition, missing_layers
 
 
@@ -95,10 +100,14 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
     """All terms of all plans; a plan is a placement, a sharding and a schedule."""
 
     setting: Setting
-    table: LayerTable
-    layer: CalibratedLayer
+    dated: DatedRun | None
+    network: CollectiveNetwork
+    layer: CalibratedLayer | DatedLayer
+    sharding: Sharding
     schedule: ScheduleTerms
     placement: PlacementTerms
+    gpus: Ints  # of each placement, and those of a stage, shape (placements,) [1]
+    stage_gpus: Ints
     layer_s: Floats
     bubble_s: Floats
     update_s: Floats | None = None  # what of the update an expanded memory takes longer
@@ -112,16 +121,31 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
         table: LayerTable,
         update_s: Floats | None = None,
     ) -> "CalibratedTerms":
-        """Compute every term once for each of the things that it depends on."""
+        """Compute every term once for each of the things that it depends on.
+
+        Raises
+        ------
+        InputError
+            If the iteration model is not calibrated, or lacks the date that it is evaluated by.
+        """
+        run, layer = setting.training.calibrated, table.calibrated
+        dated, asked = isinstance(layer, DatedLayer), setting.assumptions.evaluator
+        if layer is None or asked == ("calibrated" if dated else "dated"):
+            lacks = "has no date" if asked == "dated" else "is not calibrated"
+            raise InputError(f"iteration model {setting.assumptions.name} {lacks}")
         layer_s = (table.forward + table.backward).total_s
-        if not isinstance(table.calibrated, CalibratedLayer):
-            raise InputError(f"iteration model {setting.assumptions.name} is not calibrated")
+        totals = space.placements.totals
+        gpus = totals.prod(axis=0)
         return cls(
             setting=setting,
-            table=table,
-            layer=table.calibrated,
+            dated=run.dated if run else None,
+            network=network,
+            layer=layer,
+            sharding=space.sharding,
             schedule=schedule_terms(setting, space, table),
             placement=placement_terms(network, space, table.repetition),
+            gpus=gpus,
+            stage_gpus=gpus // totals[PIPELINE],
             layer_s=layer_s,
             bubble_s=layer_s,
             update_s=None if update_s is None else np.maximum(update_s, 0.0),
@@ -129,61 +153,67 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
 
     def seconds(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
         """Iteration time of plans: the sum of what :meth:`parts` names [s]."""
-        passes, stages = self.layer.passes.take(row), self.schedule.stages.take(schedule)
-        total = np.asarray(stages.pipeline_s(passes))
-        total += self._transfers_s(place, schedule)
-        total += self.data_s(place, row, schedule)
-        total += self.setting.sharing.iteration_s
+        layer, stages = self.layer.take(row), self.schedule.stages.take(schedule)
+        total = stages.pipeline_s(layer.passes) + self._transfers_s(place, schedule)
+        total = total + self._data_s(self._exchange(place, row, layer), stages)
+        total = total + self.setting.sharing.iteration_s
         if self.update_s is not None:
-            total += self.update_s[schedule]
-        return total
+            total = total + self.update_s[schedule]
+        return np.asarray(self._growth(place) * total)
 
     def data_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
         """What depends on the number of replicas: their collectives, and the update [s]."""
-        stages, exchange = self.schedule.stages.take(schedule), self._exchange(place, row)
-        exchanged = self._exchanged_s(exchange, stages, self.layer.passes.take(row))
-        return exchanged + self._optimizer_s(exchange, stages)
+        exchange = self._exchange(place, row, self.layer.take(row))
+        data_s = self._data_s(exchange, self.schedule.stages.take(schedule))
+        return np.asarray(self._growth(place) * data_s)
 
     def falling_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
         """What of that is less for more replicas: the update [s]."""
-        stages = self.schedule.stages.take(schedule)
-        return self._optimizer_s(self._exchange(place, row), stages)
+        exchange = self._exchange(place, row, self.layer.take(row))
+        update_s = self._optimizer_s(exchange, self.schedule.stages.take(schedule))
+        return np.asarray(self._growth(place) * update_s)
 
     def parts(self, place: int, row: int, schedule: int) -> dict[str, float]:
         """Named parts of one plan's iteration time [s].
 
-        Layers are those of the slowest stage, of which computing has the ends.
+        Layers are those of the slowest stage, of which computing has the ends. ``software`` and
+        ``jitter`` are what the date and the number of GPUs add to all others.
         """
         places, on, by = (np.array([index]) for index in (place, row, schedule))
-        layer, sharing = self.layer, self.setting.sharing
-        layer_passes, stages = self.layer.passes.take(on), self.schedule.stages.take(by)
-        exchange = self._exchange(places, on)
-        slowest_s, runs = stages.slowest_s(layer_passes), stages.microbatches
-        held, ends_s = stages.slowest(layer_passes)
-        passes = runs * held
-        parts_s = {
-            "compute": passes * layer.products_s[on] + runs * ends_s,
-            "attention": passes * layer.attention_s[on],
-            "memory": passes * layer.vectors_s[on],
-            "tensor_comm": passes * layer.communication_s[on],
-            "recompute": passes * layer_passes.again_s,
-            "host": passes * layer_passes.layer_s,
-            "data_comm": self._exchanged_s(exchange, stages, layer_passes),
-            "pipeline_comm": self._transfers_s(places, by),
-            "bubble": stages.bubble
-            * (stages.through_s(layer_passes) - slowest_s)
-            / stages.interleave,
-            "optimizer": self._optimizer_s(exchange, stages),
-            "fixed": np.array([sharing.iteration_s]),
+        layer, stages = self.layer.take(on), self.schedule.stages.take(by)
+        exchange, passes = self._exchange(places, on, layer), layer.passes
+        held, ends_s = stages.slowest(passes)
+        runs, depth = stages.microbatches, layer.depth
+        parts_s: dict[str, Amount] = {
+            name: runs * held / depth * seconds for name, seconds in layer.parts_s().items()
         }
-        named = {name: float(np.ravel(seconds)[0]) for name, seconds in parts_s.items()}
+        parts_s["compute"] = parts_s["compute"] + runs * ends_s
+        rest_s = stages.through_s(passes) - stages.slowest_s(passes)
+        parts_s |= {
+            "data_comm": self._exchanged_s(exchange, stages),
+            "pipeline_comm": self._transfers_s(places, by),
+            "bubble": stages.bubble * rest_s / stages.interleave,
+            "optimizer": self._optimizer_s(exchange, stages),
+            "fixed": self.setting.sharing.iteration_s,
+        }
         if self.update_s is not None and self.update_s[schedule]:
-            named["update"] = float(self.update_s[schedule])
-        return named
+            parts_s["update"] = self.update_s[schedule]
+        named = {name: float(np.ravel(seconds)[0]) for name, seconds in parts_s.items()}
+        if self.dated is None:
+            return named
+        whole, software = sum(named.values()), self.dated.software_factor
+        jitter = float(self.dated.jitter_factor(self.gpus[place])) - 1
+        return named | {"software": whole * (software - 1), "jitter": whole * software * jitter}
 
     def phases(self, place: int, row: int, schedule: int) -> dict[str, float]:  # noqa: ARG002
         """None: layers do not run in three phases."""
         return {}
+
+    def _growth(self, place: Ints) -> Amount:
+        """How many times as long iterations of some placements take [1]."""
+        if self.dated is None:
+            return 1.0
+        return self.dated.software_factor * self.dated.jitter_factor(self.gpus[place])
 
     def _transfers_s(self, place: Ints, schedule: Ints) -> Floats:
         terms, sharing = self.schedule, self.setting.sharing
@@ -193,22 +223,64 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
         shown: Floats = terms.transfers[schedule] * hop_s * sharing.pipeline_visible
         return shown
 
-    def _exchange(self, place: Ints, row: Ints) -> Exchange:
-        return Exchange(
-            self.placement.exchange_s_per_byte[place],
-            self.placement.members[place],
-            self.layer.layer_weights[row],
-            self.layer.end_weights[row],
-            float(self.setting.zero_stage),
-        )
+    def _data_s(self, exchange: Exchange | DatedExchange, stages: Stages) -> Amount:
+        return self._exchanged_s(exchange, stages) + self._optimizer_s(exchange, stages)
 
-    def _exchanged_s(self, exchange: Exchange, stages: Stages, passes: Passes) -> Floats:
+    def _exchanged_s(self, exchange: Exchange | DatedExchange, stages: Stages) -> Amount:
         """What collectives over replicas show: of an iteration, or of forward passes alone [s]."""
         shown = exchange.data_s if self.setting.trains else exchange.forward_s
-        return np.asarray(shown(stages, passes, self.setting.sharing))
+        return shown(stages, self.setting.sharing)
 
-    def _optimizer_s(self, exchange: Exchange, stages: Stages) -> Floats:
+    def _optimizer_s(self, exchange: Exchange | DatedExchange, stages: Stages) -> Amount:
         setting = self.setting
         if not setting.trains:
             return np.zeros_like(np.asarray(stages.stages))
-        return np.asarray(exchange.optimizer_s(stages, setting.sharing, setting.reached))
+        on = self.dated.reach if self.dated else setting.reached
+        return exchange.optimizer_s(stages, setting.sharing, on)
+
+    def _exchange(
+        self, place: Ints, row: Ints, layer: CalibratedLayer | DatedLayer
+    ) -> Exchange | DatedExchange:
+        s_per_byte, members = (
+            self.placement.exchange_s_per_byte[place],
+            self.placement.members[place],
+        )
+        zero = float(self.setting.zero_stage)
+        if isinstance(layer, DatedLayer):
+            pace, copies = self._of_experts(place, row)
+            return DatedExchange(layer, s_per_byte, pace, members, copies, zero)
+        weights = layer.layer_weights, layer.end_weights
+        return Exchange(layer.passes, s_per_byte, members, *weights, zero)
+
+    def _of_experts(self, place: Ints, row: Ints) -> tuple[Floats, Floats]:
+        """A byte over the GPUs that hold the same experts [s/B], and how many these are [1]."""
+        if self.setting.experts is None:
+            return np.zeros(len(place)), np.ones(len(place))
+        step = (self.sharding.experts_over * self.sharding.expert_tensor)[row]
+        copies = np.maximum(1, self.stage_gpus[place] // step)
+        pairs, index = np.unique(step * (1 << 32) + copies, return_inverse=True)
+        steps, members = np.divmod(pairs, 1 << 32)
+        used = self.setting.options.use_per_domain
+        return _paces(self.network, steps, members, used)[index], real(copies)
+
+
+def _paces(
+    network: CollectiveNetwork, steps: Ints, copies: Ints, use_per_domain: int | None
+) -> Floats:
+    """A byte gathered over so many GPUs, so many ranks apart, of domains used in part [s/B]."""
+    members = np.ones((len(network.levels), len(copies)), np.int64)
+    strides, rest = steps.copy(), copies.copy()
+    apart = np.ones_like(members)
+    for row, level in enumerate(network.levels):
+        size = level.size if row else use_per_domain or level.size
+        apart[row] = np.minimum(strides, size)
+        room = np.maximum(1, size // strides)
+        members[row] = np.minimum(rest, room)
+        rest, strides = -(-rest // members[row]), np.maximum(1, strides // size)
+    sent, placed = network.collective("all_gather", Group(members, apart)), members.prod(axis=0)
+    slope = np.asarray(sent.seconds(1.0) - sent.seconds(0.0))
+    # Of domains that are not filled evenly as many bytes count as there are copies.
+    several = copies > 1
+    share = np.where(several, (1 - 1 / copies) / (1 - 1 / np.maximum(placed, 2)), 0.0)
+    s_per_byte: Floats = slope * share
+    return s_per_byte

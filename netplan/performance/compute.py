@@ -307,6 +307,19 @@ class CalibratedLayer(Columns, frozen=True, eq=False):
         """Tensor collectives and context ring, there and back [s]."""
         return np.asarray(self.passes.forward_comm_s + self.passes.backward_comm_s)
 
+    depth = 1
+
+    def parts_s(self) -> dict[str, Amount]:
+        """What a microbatch takes in a layer, part by part [s]."""
+        return {
+            "compute": self.products_s,
+            "attention": self.attention_s,
+            "memory": self.vectors_s,
+            "tensor_comm": self.communication_s,
+            "recompute": self.passes.again_s,
+            "host": self.passes.layer_s,
+        }
+
     def spilling(self, forward_s: Floats, backward_s: Floats) -> "CalibratedLayer":
         """The same with so much more memory traffic of what lies in an expanded memory [s]."""
         unspilled = self.passes

@@ -21,7 +21,6 @@ from netplan.levels import Level
 from netplan.performance.calibrated_terms import CalibratedTerms
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
 from netplan.performance.dated.bars import dated_bar, transferred_bar
-from netplan.performance.dated.terms import DatedTerms
 from netplan.performance.error_bars import ErrorBar, error_bar
 from netplan.performance.ladder import given_to, plan_memory, shares_of, sizes_of
 from netplan.performance.memory import Memory, Spilled, memory_of
@@ -101,10 +100,8 @@ def evaluator_of(name: str) -> Evaluator:
     InputError
         If there is none of this name.
     """
-    if name == "calibrated":
+    if name in ("calibrated", "dated"):
         return CalibratedTerms.of
-    if name == "dated":
-        return DatedTerms.of
     if name == "layers":
         from netplan.performance.iteration import IterationTerms  # noqa: PLC0415 - advice has another
 

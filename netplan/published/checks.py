@@ -23,6 +23,8 @@ from numpy.typing import ArrayLike
 
 from netplan.catalog import shipped_root
 from netplan.records import replace
+from netplan.reports.expressions import parse_expression
+from netplan.reports.sections import value_at
 from netplan.units import PERCENT
 
 Grade = Literal["exact", "close", "trend", "off", "source"]
@@ -322,6 +324,19 @@ def _reached(*, same: bool, met: bool | None, gap: float | None) -> Grade:
     if gap is not None and abs(gap) <= CLOSE:
         return "close"
     return "trend" if met else "off"
+
+
+def quantity(record: object, formula: str) -> float | str:
+    """What a formula makes of the paths of a record, such as ``built.switches / gpus``.
+
+    Examples
+    --------
+    >>> quantity(3 + 4j, "2 * real + imag")
+    10.0
+    """
+    expression = parse_expression(formula)
+    value: float | str = expression({path: value_at(record, path) for path in expression.names})
+    return value
 
 
 def in_order(published_values: ArrayLike, values: ArrayLike) -> bool:

@@ -334,7 +334,11 @@ Values = Mapping[System, float]
 @suite("dataflow")
 def trend_checks() -> Iterator[Measured | Check]:
     """All trends, and what cannot be computed."""
-    used = {system: utilisation(system) for system in _systems()}
+    used = {
+        System(model, *parts): utilisation(System(model, *parts))
+        for model in ("gpt-1t", "dlrm-793b", "fft-1t", "hpl-5m")
+        for parts in _parts(FEW_DIMENSIONS if model in ("gpt-1t", "hpl-5m") else DIMENSIONS)
+    }
     yield from design_space_ratios(used)
     groups = {
         system: utilisation(system, GROUP)
@@ -350,14 +354,6 @@ def trend_checks() -> Iterator[Measured | Check]:
     yield from efficiency_checks(used)
     yield from fig_19_ratios(_fig_19())
     yield from fig_22_shares(_fig_22())
-
-
-def _systems() -> Iterator[System]:
-    """The systems of the checks."""
-    for model in ("gpt-1t", "dlrm-793b", "fft-1t", "hpl-5m"):
-        few = model in ("gpt-1t", "hpl-5m")
-        dimensions = FEW_DIMENSIONS if few else DIMENSIONS
-        yield from (System(model, *parts) for parts in _parts(dimensions))
 
 
 def _parts(dimensions: Iterable[str]) -> Iterable[tuple[str, str, str, str]]:
@@ -514,15 +510,15 @@ def design_space_ratios(values: Values) -> Iterator[Measured]:
         if ratio.name in printed and ratio.model in models:
             yield ratio.name, ratio.of(values)
     solving = {system: value for system, value in values.items() if system.model == "hpl-5m"}
-    others = [value for system, value in solving.items() if not _slow_wafers(system)]
+    others = [
+        value
+        for system, value in solving.items()
+        if (system.accelerator, system.link) != (WAFER[0], "pcie4")
+    ]
     if not others:
         raise KeyError("hpl-5m")
     yield "HPL: least utilisation of all systems", min(solving.values())
     yield "HPL: least utilisation but of wafers on PCIe", min(others)
-
-
-def _slow_wafers(system: System) -> bool:
-    return (system.accelerator, system.link) == (WAFER[0], "pcie4")
 
 
 def ratios_named(end: str, values: Values) -> Iterator[Measured]:

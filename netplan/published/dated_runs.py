@@ -10,7 +10,6 @@ the mean of the errors themselves. `reports/published/run-errors.csv` says what 
 implementation came to.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from statistics import fmean, median
@@ -24,6 +23,8 @@ from netplan.performance.error_bars import ErrorBar
 from netplan.performance.published_runs import published_rows
 from netplan.progress import each
 from netplan.published.checks import Check, check, published
+from netplan.published.measured_runs import ALL, LEFT, NotScored
+from netplan.reports.answer import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Table, column
 from netplan.units import si_span
@@ -102,10 +103,9 @@ class RunTime(Struct, frozen=True):
         """As JSON."""
         low, high = self.bar.whole.of(self.seconds)
         return {
-            "name": self.run.name,
-            "source": self.url,
-            "measured_s": self.run.seconds,
-            "predicted_s": self.seconds,
+            **plain_at(
+                self, "run.name", "source=url", "measured_s=run.seconds", "predicted_s=seconds"
+            ),
             "iteration_time_low_s": low,
             "iteration_time_high_s": high,
             "error_basis": self.basis,
@@ -136,17 +136,9 @@ class GroupErrors(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, object]:
         """As JSON."""
-        return {
-            "class": self.group,
-            "accelerator": self.accelerator,
-            "precision": self.precision,
-            "runs": self.runs,
-            "mean_error": self.mean,
-            "median_error": self.median,
-            "largest_error": self.largest,
-            "bias": self.bias,
-            "share_inside": self.inside,
-        }
+        named = ("class=group", "accelerator", "precision", "runs")
+        errors = ("mean_error=mean", "median_error=median", "largest_error=largest", "bias")
+        return plain_at(self, *named, *errors, "share_inside=inside")
 
 
 class DatedScores(Struct, frozen=True):
@@ -159,12 +151,8 @@ class DatedScores(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, object]:
         """As JSON."""
-        return {
-            "groups": [group.to_dict() for group in self.groups],
-            "classes": [group.to_dict() for group in self.classes],
-            "far": [run.to_dict() for run in self.far],
-            "not_scored": [run.to_dict() | {"why": run.why} for run in self.context],
-        }
+        left = [run.to_dict() | {"why": run.why} for run in self.context]
+        return plain_at(self, "groups", "classes", "far") | {"not_scored": left}
 
 
 @cache
@@ -271,17 +259,8 @@ def dated_sections(errors: DatedScores) -> Iterator[Section]:
         only="people",
     )
     yield Table("dated-far", FAR_RUNS, errors.far, f"{TITLE} that are far off", only="people")
-    reasons = Counter((run.run.source, run.why) for run in errors.context)
-    left = [Left(source, runs, why) for (source, why), runs in reasons.items()]
+    left = NotScored.among((run.run.source, run.why) for run in errors.context)
     yield Table("dated-left", LEFT, left, f"{TITLE} that are not scored", only="people")
-
-
-class Left(Struct, frozen=True):
-    """Runs of a source that are not scored, and why."""
-
-    source: str
-    runs: int
-    why: str
 
 
 def every_run() -> tuple[RunTime, ...]:
@@ -339,7 +318,6 @@ def counted_runs(runs: Sequence[RunTime]) -> str:
     )
 
 
-ALL = "all"
 GROUPS: tuple[Column[GroupErrors], ...] = (
     column("model_class", "group", title="class"),
     column("accelerator"),
@@ -357,7 +335,6 @@ FAR_RUNS: tuple[Column[RunTime], ...] = (
     column("predicted_s", "seconds"),
     column("prediction_error", "error"),
 )
-LEFT: tuple[Column[Left], ...] = (column("source", form="text"), column("runs"), column("why"))
 LISTED: tuple[Column[RunTime], ...] = (
     column("name", "run.name", title="run"),
     column("gpus", "run.degrees.gpus"),

@@ -22,7 +22,6 @@ from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from math import ceil, prod, sqrt
-from operator import attrgetter
 
 import numpy as np
 from msgspec import field
@@ -40,7 +39,7 @@ from netplan.errors import InputError
 from netplan.faults.years.clusters import interruptions_by_record
 from netplan.faults.years.rates import FAILURE_BOOKS, unit_counts
 from netplan.faults.years.reliability import mtbf_h
-from netplan.published.checks import Check, Measured, check, published, suite
+from netplan.published.checks import Check, Measured, check, published, quantity, suite
 from netplan.records import Entry, replace
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.build import build_fabric
@@ -82,7 +81,7 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
     ``cables_per_hb_link`` for those that count the pairs of wires inside HB domains; ``pods`` share
     the network of which a table counts one part. ``switch`` and ``circuits`` name models,
     ``cage_cards`` cards share a cage. A
-    quantity of the table is a property, or the path to a field.
+    quantity of the table is a formula of properties and of paths to fields.
     """
 
     fabric: str = ""
@@ -134,20 +133,20 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
         """A fat tree of the same switches."""
         return Sized(fabric="fat-tree", keys=keys, gpus=gpus or self.gpus, radix=self.radix)
 
-    def tier(self, name: str) -> SwitchTier:
-        """One tier of its switches."""
-        (tier,) = (tier for tier in self.built.tiers if tier.name == name)
-        return tier
+    @cached_property
+    def tree(self) -> "Sized":
+        """A fat tree of as many GPUs."""
+        return self.fat_tree()
+
+    @property
+    def tiers(self) -> dict[str, SwitchTier]:
+        """Tiers of its switches by their names."""
+        return {tier.name: tier for tier in self.built.tiers}
 
     @property
     def links_to_others(self) -> int:
         """Most links of a switch to others [1]."""
         return int(self.graph.degrees().max())
-
-    @property
-    def ports(self) -> int:
-        """Most ports of a switch in use [1]."""
-        return self.links_to_others + self.graph.hosts
 
     @property
     def links_between_switches(self) -> int:
@@ -158,26 +157,6 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
     def links_between_groups(self) -> int:
         """Links between groups of switches [1]."""
         return sum(group.links for group in self.built.links if group.name == "between groups")
-
-    @property
-    def spines(self) -> int:
-        """Switches of the second tier [1]."""
-        return self.tier("spine").switches
-
-    @property
-    def leaf_ports(self) -> float:
-        """Ports in use of a leaf switch, on average [1]."""
-        return self.tier("leaf").ports_used / self.tier("leaf").switches
-
-    @property
-    def spine_ports(self) -> float:
-        """Ports in use of a spine switch, on average [1]."""
-        return self.tier("spine").ports_used / self.tier("spine").switches
-
-    @property
-    def gpu_links(self) -> int:
-        """Links of a GPU, those to its HB domain included [1]."""
-        return self.built.ports_per_gpu + self.hb_size - 1
 
     @property
     def circulants(self) -> str:
@@ -238,16 +217,6 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
         return " ".join(map(str, sorted(primitive_powers(order)[::2].tolist())))
 
     @property
-    def fewer_switches(self) -> float:
-        """Per cent of switches less than a fat tree needs."""
-        return 100 * (1 - self.built.switches / self.fat_tree().built.switches)
-
-    @property
-    def fewer_cables(self) -> float:
-        """Per cent of cables less than a fat tree needs."""
-        return 100 * (1 - self.built.link_count / self.fat_tree().built.link_count)
-
-    @property
     def more_hosts(self) -> float:
         """Per cent of GPUs more than on a fat tree that has as many switches, or more."""
         enough = self.built.switches <= self.fat_tree(self.against).built.switches
@@ -267,8 +236,7 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
     @property
     def shorter_paths(self) -> str:
         """Whether paths are shorter on average than on a fat tree of the same ports."""
-        tree = self.fat_tree()
-        others = path_statistics(expand(tree.spec, tree.sizing))
+        others = path_statistics(expand(self.tree.spec, self.tree.sizing))
         return str(self.paths.average_links < others.average_links)
 
     @property
@@ -277,11 +245,6 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
         graph, half = expand(self.spec, self.built.sizing), self.gpus // 2
         crossing = (graph.source < half) != (graph.target < half)
         return float(np.count_nonzero(crossing)) * bytes_per_s(self.link_gbps) / 1e12
-
-    @property
-    def ports_pb_per_s(self) -> float:
-        """Bandwidth of all GPUs into their network, one way [PB/s]."""
-        return self.gpus * self.built.gpu_bytes_per_s / 1e15
 
     @property
     def twist_gain(self) -> float:
@@ -556,7 +519,7 @@ def family_checks() -> Iterator[Measured | Check]:
     """
     rows = published(TABLE)
     for row in rows:
-        yield row["name"], attrgetter(row["quantity"])(sized(row["inputs"]))
+        yield row["name"], quantity(sized(row["inputs"]), row["quantity"])
 
 
 def least_diameter(switches: int) -> int:

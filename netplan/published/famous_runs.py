@@ -24,6 +24,7 @@ from netplan.errors import NetplanError
 from netplan.performance.plan import Plan, PlanTime
 from netplan.published.checks import CLOSE, Check, check, published
 from netplan.questions.search import search
+from netplan.reports.answer import plain_at
 from netplan.reports.sections import Column, Section, Table, column
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.program import Zero
@@ -156,15 +157,8 @@ class ChosenPlan(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, object]:
         """As JSON."""
-        return {
-            "name": self.run.name,
-            "url": self.run.url,
-            "counts": self.run.counts,
-            "published_s": self.run.seconds,
-            "chosen_s": self.seconds,
-            "published_plan": self.run.plan,
-            "chosen_plan": self.best.plan.to_dict() if self.best else None,
-        }
+        run = ("run.name", "run.url", "run.counts", "published_s=run.seconds", "chosen_s=seconds")
+        return plain_at(self, *run, "published_plan=run.plan", "chosen_plan=best.plan")
 
 
 def plan_words(plan: Plan) -> str:

@@ -37,6 +37,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.progress import each
 from netplan.published.checks import Check, check, published
 from netplan.records import replace
+from netplan.reports.answer import plain_at
 from netplan.reports.charts import CHART_PX, GREY, Chart, Json, hover, marks
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column
@@ -90,17 +91,10 @@ class LeftOutBar(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, object]:
         """As JSON."""
-        bar = self.printed
-        return {
-            "without": self.without,
-            "class": self.kind,
-            "runs": self.runs,
-            "mean_error": self.mean,
-            "low": self.low,
-            "high": self.high,
-            "printed_low": bar.low if bar else None,
-            "printed_high": bar.high if bar else None,
-        }
+        printed = ("printed_low=printed.low", "printed_high=printed.high")
+        return plain_at(
+            self, "without", "class=kind", "runs", "mean_error=mean", "low", "high", *printed
+        )
 
 
 class Coverage(Struct, frozen=True):
@@ -113,12 +107,7 @@ class Coverage(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, object]:
         """As JSON."""
-        return {
-            "class": self.kind,
-            "runs": self.runs,
-            "stated": self.stated,
-            "achieved": self.achieved,
-        }
+        return plain_at(self, "class=kind", "runs", "stated", "achieved")
 
 
 class LeftOut(Struct, frozen=True):
@@ -129,10 +118,7 @@ class LeftOut(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, object]:
         """As JSON."""
-        return {
-            "bars": [bar.to_dict() for bar in self.bars],
-            "coverage": [point.to_dict() for point in self.coverage],
-        }
+        return plain_at(self, "bars", "coverage")
 
 
 def class_of(run: MeasuredRun) -> str:

@@ -16,7 +16,7 @@ and stand apart. Servers whose degrees the source multiplied are read as they ra
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from math import isqrt
 from typing import Literal
@@ -273,11 +273,7 @@ def predicted(
     >>> point.tpot_s, times.tpot.round(4), point.ttft_s, times.ttft.round(2)
     (0.0094766, array([0.0075]), 0.15164, array([0.1]))
     """
-    times = Times(np.empty(len(points)), np.empty(len(points)))
-    for group in point_groups(points, method, listed=listed):
-        outcome = group.outcome()
-        times.tpot[group.index], times.ttft[group.index] = outcome.tpot_s, outcome.ttft_s
-    return times
+    return group_times(point_groups(points, method, listed=listed), len(points))
 
 
 class PointGroup(Struct, frozen=True, eq=False):
@@ -302,6 +298,17 @@ class PointGroup(Struct, frozen=True, eq=False):
         if isinstance(self.plans, Pools):
             return disaggregated(case, self.plans, self.concurrency)
         return aggregated(case, self.plans, self.concurrency)
+
+
+def group_times(
+    groups: Iterable[PointGroup], points: int, stack: ServingStack | None = None
+) -> Times:
+    """Times of so many points by their groups, by their stacks or by another one."""
+    times = Times(np.empty(points), np.empty(points))
+    for group in groups:
+        outcome = group.outcome(stack)  # formats keep the exchange of the points
+        times.tpot[group.index], times.ttft[group.index] = outcome.tpot_s, outcome.ttft_s
+    return times
 
 
 def point_groups(

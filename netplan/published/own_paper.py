@@ -92,9 +92,10 @@ class OwnRow(Entry, frozen=True, kw_only=True):
             text = str(getattr(self, key))
             if not text.isprintable():
                 raise ValueError(f"{key}: got {piece(text)}: give one line of printable text")
-        if not abs(_number(self.printed)) <= LARGEST:  # of nan, too
+        number = _number(self.printed)
+        if number is not None and not abs(number) <= LARGEST:  # of nan, too
             raise ValueError(f"printed: got {piece(self.printed)}: give a finite number")
-        if self.tolerance != CLOSE and _is_zero(self.printed):
+        if self.tolerance != CLOSE and number == 0:
             raise ValueError(
                 f"tolerance: {self.tolerance:g} of a printed 0 is 0: leave it out, and print"
                 " as many digits as the paper has, such as 0.00"
@@ -103,24 +104,11 @@ class OwnRow(Entry, frozen=True, kw_only=True):
             raise ValueError(f"a row of grade {self.grade} has a reason: say why it differs")
 
 
-def _number(printed: str | float) -> float:
-    """A printed number [1]; 0 of words."""
-    return float(_digits(printed)) if _is_number(printed) else 0.0
-
-
-def _digits(printed: str | float) -> str:
-    return str(printed).replace(",", "").removeprefix("about ")
-
-
-def _is_number(printed: str | float) -> bool:
-    """Whether what is printed is a number, and no words."""
+def _number(printed: str | float) -> float | None:
+    """A printed number [1]; None of words."""
     with suppress(ValueError):
-        return float(_digits(printed)) is not None
-    return False
-
-
-def _is_zero(printed: str | float) -> bool:
-    return _is_number(printed) and float(_digits(printed)) == 0
+        return float(str(printed).replace(",", "").removeprefix("about "))
+    return None
 
 
 class OwnPaper(Entry, frozen=True, kw_only=True):
@@ -246,7 +234,7 @@ def _check(row: OwnRow, answer: Mapping[str, Any] | None) -> Check:
         value = None
     if isinstance(value, int | float) and not isinstance(value, bool):
         printed = row.printed
-        if not _is_number(printed):
+        if _number(printed) is None:
             raise InputError(
                 f"printed: got {piece(str(printed))}, and {row.field} is a number: give a decimal"
                 " number alone, in the unit of the field"

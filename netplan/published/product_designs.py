@@ -5,17 +5,26 @@ accelerator, the fabric and their size, which quantity of them is meant, the sou
 whether the product ships. Totals of a rack are those of netplan's own files: GPUs of an HB domain,
 rates and memory of one GPU, switches and links of the built fabric. A row without a quantity names
 the structure that netplan lacks.
+
+Published totals of what a network costs for one GPU, against netplan's bills.
+
+``reports/published/cost-sheets.csv`` has the switches and optics for one H100 of a public sheet of
+August 2024, by the size of the cluster. Its switches are those of eight rails, of boxes of 64 ports
+of 400 Gb/s; from its totals follow 1,102 USD for a link of a server and 802 USD for one between
+switches, if a switch is the 50,000 USD that it names. Fibre, cards, racks and installation are not
+among the totals, and are left out here, too.
 """
 
 import json
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
-from operator import attrgetter
 
 import numpy as np
 
 from netplan.costing.switches import SWITCHES, SwitchModel
-from netplan.published.checks import Check, Measured, check, published, suite
+from netplan.inputs.choices import AS_PUBLISHED
+from netplan.published.checks import Check, Measured, check, published, quantity, suite
+from netplan.questions.cost import cost
 from netplan.records import Entry
 from netplan.scenarios.reading import CatalogReader, in_planes, sizing_on
 from netplan.topologies.build import build_fabric
@@ -23,11 +32,9 @@ from netplan.topologies.expand import domain_link_count, expand
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import HB_SWITCH
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.units import gbps
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 
 TABLE = "product-designs"
-BOTH_DIRECTIONS = 2
 
 
 class Product(Entry, frozen=True, kw_only=True, dict=True):
@@ -35,7 +42,7 @@ class Product(Entry, frozen=True, kw_only=True, dict=True):
 
     Without ``gpus`` it is one HB domain. ``link_gb_per_s`` is the rate of one link inside it, which
     is published apart; ``cables_per_link`` are the pairs of wires that a table counts; ``switch``
-    names a model. A quantity of the table is a property, or the path to a field.
+    names a model. A quantity of the table is a formula of properties and of paths to fields.
     """
 
     accelerator: str = "b200-1000w"
@@ -80,84 +87,9 @@ class Product(Entry, frozen=True, kw_only=True, dict=True):
         return self.built.sizing.domains * self.built.sizing.hb_size
 
     @property
-    def hb_tb_per_s(self) -> float:
-        """Rate into HB domains of all accelerators, both directions [TB/s]."""
-        return BOTH_DIRECTIONS * self.accelerators * self.chip.hb_bytes_per_s / 1e12
-
-    @property
-    def network_tb_per_s(self) -> float:
-        """Rate into the network of all accelerators, both directions [TB/s]."""
-        return BOTH_DIRECTIONS * self.built.sizing.gpus * self.built.gpu_bytes_per_s / 1e12
-
-    @property
-    def network_gbps(self) -> float:
-        """Rate into the network of all accelerators, one direction [Gb/s]."""
-        return gbps(self.built.sizing.gpus * self.built.gpu_bytes_per_s)
-
-    @property
-    def memory_tb(self) -> float:
-        """Memory of all accelerators [TB]."""
-        return self.built.sizing.gpus * self.chip.memory_bytes / 1e12
-
-    @property
-    def memory_gib(self) -> float:
-        """Memory of all accelerators [GiB]."""
-        return self.built.sizing.gpus * self.chip.memory_bytes / 2**30
-
-    @property
-    def memory_1024_gb(self) -> float:
-        """Memory of all accelerators in units of 1,024 GB, which a maker calls TB."""
-        return 1000 * self.memory_tb / 1024
-
-    @property
-    def memory_tb_per_s(self) -> float:
-        """Bandwidth of all memories [TB/s]."""
-        return self.built.sizing.gpus * self.chip.memory_bytes_per_s / 1e12
-
-    @property
-    def bf16_pflops(self) -> float:
-        """Dense rate of all accelerators in bf16 [PFLOP/s]."""
-        return self.built.sizing.gpus * self.chip.tensor_flops_per_s / 1e15
-
-    @property
-    def fp8_pflops(self) -> float:
-        """The same in fp8 [PFLOP/s]."""
-        return self.built.sizing.gpus * self.chip.narrow_flops_per_s["fp8"] / 1e15
-
-    @property
-    def fp4_pflops(self) -> float:
-        """The same in fp4 [PFLOP/s]."""
-        return self.built.sizing.gpus * self.chip.narrow_flops_per_s["fp4"] / 1e15
-
-    @property
-    def hb_links(self) -> int:
-        """Links of accelerators inside HB domains, as the graph has them [1]."""
-        return self._hb[0]
-
-    @property
-    def hb_switches(self) -> int:
-        """Switches of HB domains at which accelerators end [1]."""
-        return self._hb[1]
-
-    @property
-    def hb_spines(self) -> int:
-        """Switches of HB domains above these [1]."""
-        return self._hb[2]
-
-    @property
     def hb_cables(self) -> int:
         """Cables inside HB domains [1]."""
         return self.cables_per_link * domain_link_count(self.spec, self.built.sizing)
-
-    @property
-    def hb_links_each(self) -> float:
-        """Links of an accelerator inside its HB domain, by their rate [1]."""
-        return self.chip.hb_bytes_per_s / (1e9 * self.link_gb_per_s)
-
-    @property
-    def hb_gb_per_s(self) -> float:
-        """Rate of an accelerator inside its HB domain, one direction [GB/s]."""
-        return self.built.sizing.hb_bytes_per_s / 1e9
 
     @property
     def longest_path(self) -> int:
@@ -165,25 +97,26 @@ class Product(Entry, frozen=True, kw_only=True, dict=True):
         return 2 * len(self.built.tiers) - 1
 
     @property
-    def port_share(self) -> float:
-        """What of an accelerator's rate is lost with one of its ports [1]."""
-        return 1 / self.built.ports_per_gpu
-
-    @property
     def uplink_share(self) -> float:
         """What of a leaf's uplinks is lost with one of them [1]."""
         return self.built.tiers[0].switches / self.built.links[1].links
 
     @cached_property
-    def _hb(self) -> tuple[int, int, int]:
-        """Links and switches of HB domains as the expanded graph has them."""
+    def hb(self) -> dict[str, int]:
+        """Links of accelerators in HB domains, switches at their ends, and those above, by graph.
+
+        Returns
+        -------
+        dict of str to int
+            ``links``, ``switches`` and ``spines`` [1].
+        """
         graph = expand(self.spec, self.built.sizing)
         links = graph.links_of("hb")
         ends = np.sort(np.stack((graph.source[links], graph.target[links])), axis=0)
         lower = ends[0] < graph.gpus
         leaves = len(np.unique(ends[1][lower]))
         switches = int((graph.node_kind == HB_SWITCH).sum())
-        return int(lower.sum()), leaves, switches - leaves
+        return {"links": int(lower.sum()), "switches": leaves, "spines": switches - leaves}
 
 
 @lru_cache(maxsize=4)
@@ -205,8 +138,21 @@ def product_checks() -> Iterator[Measured | Check]:
     rows = published(TABLE)
     for row in rows:
         if row["quantity"]:
-            yield row["name"], attrgetter(row["quantity"])(_product(row["inputs"]))
+            yield row["name"], quantity(_product(row["inputs"]), row["quantity"])
     for row in rows:
         if not row["quantity"]:
             name, source, printed = row["name"], row["source"], row["expected"]
             yield check(name, source, printed, "not planned", row["reason"])
+
+
+SHEETS = "cost-sheets"
+SHEET = {"fabrics": ("rail-only",), "switch": "qm9700", "hall": AS_PUBLISHED, "prices": "2026"}
+"""What the sheet counts: optics everywhere, in the order of its own boxes."""
+
+
+@suite(SHEETS)
+def cost_sheet_checks() -> Iterator[Measured]:
+    """Switches and optics for one GPU, of every size of the sheet."""
+    for row in published(SHEETS):
+        bill = cost("hgx-h100", gpus=int(row["gpus"]), spares=(), **SHEET).bills[0]
+        yield row["name"], bill.cost_of("switches", "transceivers").base / bill.gpus

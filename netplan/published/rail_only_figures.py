@@ -38,7 +38,7 @@ from netplan.published.rail_only import (
     levels_of,
 )
 from netplan.records import replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.asking import function_of
@@ -282,12 +282,7 @@ class FiguresAnswer(Answer):
             mean_gap_points=self.mean_gap_points,
             worst_gap_points=self.worst_gap_points,
             figures=[
-                {
-                    "figure": figure.key,
-                    "name": figure.name,
-                    "percent": figure.got,
-                    "published_percent": figure.published,
-                }
+                plain_at(figure, "figure=key", "name", "percent=got", "published_percent=published")
                 for figure in self.figures
             ],
         )

@@ -30,6 +30,7 @@ from netplan.published.measured_serving import (
     PointGroup,
     ServingPoint,
     Times,
+    group_times,
     measured,
     point_groups,
     serving_points,
@@ -123,12 +124,7 @@ class FitProblem(Struct, frozen=True, eq=False):
 
     def times(self, stack: ServingStack) -> Times:
         """Times of all points by a stack."""
-        shape = self.measured.tpot.shape
-        times = Times(np.empty(shape), np.empty(shape))
-        for group in self.groups:
-            outcome = group.outcome(stack)  # formats keep the exchange of the points
-            times.tpot[group.index], times.ttft[group.index] = outcome.tpot_s, outcome.ttft_s
-        return times
+        return group_times(self.groups, len(self.measured.tpot), stack)
 
     def loss(self, stack: ServingStack, chosen: Bools) -> float:
         """Mean absolute logarithm of the chosen points, counted up to `MOST`."""

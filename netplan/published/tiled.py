@@ -336,18 +336,13 @@ def _hand_over_s(placement: str, tiles: int, **replaced: str) -> float:
     return run.found.handovers[0].time_s
 
 
-def _on_grayskull(model: str) -> float:
-    """Samples a second that a Grayskull infers in 8 bits, one at a time [1/s]."""
-    return simulate(
-        "grayskull-paper", model=model, inference=True, fixed={"microbatch": 1}
-    ).found.sequences_per_s
-
-
 def _table_v() -> Iterator[Measured]:
     """PALM's samples a second and those published, beside netplan's own mapping; PALM's errors."""
     printed = _printed()
     for title, model in (("ResNet50", "resnet-50"), ("BERT-base", "bert-base")):
-        per_s, name = _on_grayskull(model), f"{title} on Grayskull"
+        asked = {"model": model, "inference": True, "fixed": {"microbatch": 1}}
+        per_s = simulate("grayskull-paper", **asked).found.sequences_per_s
+        name = f"{title} on Grayskull"
         yield f"{name}: samples/s", per_s
         yield f"{name}: published samples/s", per_s
         palm, measured = printed[f"{name}: samples/s"], printed[f"{name}: published samples/s"]

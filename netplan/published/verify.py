@@ -12,38 +12,30 @@ from netplan.errors import InputError
 from netplan.progress import each
 from netplan.published import (
     cluster_design,
-    cost_sheets,
     dataflow,
     dataflow_models,
     dated_runs,
     expert_networks,
-    expert_skew,
     fabric_counts,
     famous_runs,
-    foundation_appendix,
-    interpolated_kernels,
-    job_streams,
+    foundation,
     left_out,
     measured_gpus,
     measured_runs,
     measured_serving,
-    memory_of_runs,
-    models,
     posttraining_rows,
     product_designs,
     rail_only,
     reliability,
-    serving_load,
     serving_points,
     several_sites,
     shared_links,
-    slow_gpus,
     tiled,
 )
 from netplan.published.checks import GRADES, Check, Grade, Recorded, is_chosen, record
 from netplan.published.own_paper import read_paper
 from netplan.records import asdict
-from netplan.reports.answer import Answer
+from netplan.reports.answer import Answer, plain_data
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,
@@ -63,14 +55,14 @@ from netplan.version import __version__
 SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "rail-only": rail_only.rail_only_checks,
     "rail-only figures": rail_only.rail_only_figure_checks,
-    "foundation models": models.foundation_checks,
-    "optimal configurations": foundation_appendix.configuration_checks,
-    "foundation appendix": foundation_appendix.appendix_checks,
+    "foundation models": foundation.foundation_checks,
+    "optimal configurations": foundation.configuration_checks,
+    "foundation appendix": foundation.appendix_checks,
     "dataflow": dataflow.dataflow_checks,
     "dataflow trends": dataflow.trend_checks,
     "dataflow models": dataflow_models.model_comparison_checks,
     "serving forms": dataflow.serving_form_checks,
-    "serving under load": serving_load.serving_load_checks,
+    "serving under load": serving_points.serving_load_checks,
     "tiled accelerators": tiled.tiled_checks,
     "cluster design": cluster_design.cluster_design_checks,
     "simulated runs": tiled.megatron_checks,
@@ -79,7 +71,7 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "famous runs": famous_runs.famous_run_checks,
     "measured serving": measured_serving.measured_point_checks,
     "printed serving": serving_points.printed_point_checks,
-    "memory of published runs": memory_of_runs.run_memory_checks,
+    "memory of published runs": measured_runs.run_memory_checks,
     "sources left out": measured_runs.left_out_checks,
     "traffic": fabric_counts.traffic_checks,
     "paths": fabric_counts.path_checks,
@@ -87,20 +79,20 @@ SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "designs": fabric_counts.design_checks,
     "families": fabric_counts.family_checks,
     "products": product_designs.product_checks,
-    "cost sheets": cost_sheets.cost_sheet_checks,
+    "cost sheets": product_designs.cost_sheet_checks,
     "expert networks": expert_networks.expert_network_checks,
-    "uneven experts": expert_skew.expert_skew_checks,
+    "uneven experts": expert_networks.expert_skew_checks,
     "collectives": measured_gpus.collective_checks,
     "kernels": measured_gpus.kernel_checks,
-    "tables of kernels": interpolated_kernels.table_checks,
-    "model parameters": models.parameter_checks,
+    "tables of kernels": measured_gpus.table_checks,
+    "model parameters": foundation.parameter_checks,
     "congestion": shared_links.shared_link_checks,
-    "streams of jobs": job_streams.job_stream_checks,
+    "streams of jobs": shared_links.job_stream_checks,
     "post-training": posttraining_rows.posttraining_checks,
     "reliability": reliability.reliability_checks,
     "faults": reliability.fault_checks,
     "several sites": several_sites.several_sites_checks,
-    "slow GPUs": slow_gpus.slow_gpu_checks,
+    "slow GPUs": reliability.slow_gpu_checks,
 }
 """What computes the checks; ``reports/published/checks.csv`` names the checks of each."""
 
@@ -142,28 +134,28 @@ class Verification(Answer):
     @property
     def measured(self) -> measured_runs.RunErrors | None:
         """Errors of iteration models on measured runs, if these are among the checks."""
-        if any(check.source.startswith(measured_runs.TITLE) for check in self.checks):
-            return measured_runs.run_errors(measured_runs.timed_runs())
-        return None
+        there = self._has(measured_runs.TITLE)
+        return measured_runs.run_errors(measured_runs.timed_runs()) if there else None
 
     @property
     def dated(self) -> dated_runs.DatedScores | None:
         """Errors on runs under software of a date, if these are among the checks."""
-        if any(check.source.startswith(dated_runs.TITLE) for check in self.checks):
-            return dated_runs.dated_errors(dated_runs.run_times("dated-runs"))
-        return None
+        there = self._has(dated_runs.TITLE)
+        return dated_runs.dated_errors(dated_runs.run_times("dated-runs")) if there else None
 
     @property
     def chosen(self) -> tuple[famous_runs.ChosenPlan, ...]:
         """Plans that netplan chose for famous runs, if these are among the checks."""
-        there = any(check.source.startswith(famous_runs.TITLE) for check in self.checks)
-        return famous_runs.chosen_plans() if there else ()
+        return famous_runs.chosen_plans() if self._has(famous_runs.TITLE) else ()
 
     @property
     def served(self) -> tuple[measured_serving.PointErrors, ...]:
         """Errors on measured points of serving, if these are among the checks."""
-        there = any(check.source.startswith(measured_serving.TITLE) for check in self.checks)
-        return measured_serving.point_errors() if there else ()
+        return measured_serving.point_errors() if self._has(measured_serving.TITLE) else ()
+
+    def _has(self, title: str) -> bool:
+        """Whether checks of a source are among these."""
+        return any(check.source.startswith(title) for check in self.checks)
 
     @property
     def papers(self) -> dict[str, list[Check]]:
@@ -207,18 +199,14 @@ class Verification(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan verify --format json``."""
-        measured, dated, served = self.measured, self.dated, self.served
-        parts: dict[str, object] = {"measured_runs": measured.to_dict()} if measured else {}
-        if dated:
-            parts["dated_runs"] = dated.to_dict()
-        if self.bars:
-            parts["left_out"] = self.bars.to_dict()
-        if self.runs:
-            parts["runs"] = [run.to_dict() for run in self.runs]
-        if choices := self.chosen:
-            parts["famous_runs"] = [choice.to_dict() for choice in choices]
-        if served:
-            parts["measured_serving"] = [asdict(errors) for errors in served]
+        parts = {
+            "measured_runs": self.measured,
+            "dated_runs": self.dated,
+            "left_out": self.bars,
+            "runs": list(self.runs),
+            "famous_runs": list(self.chosen),
+            "measured_serving": list(self.served),
+        }
         return {
             "netplan_version": __version__,
             "passed": self.count("pass"),
@@ -226,7 +214,7 @@ class Verification(Answer):
             "known": self.count("known"),
             "grades": self.grades,
             "checks": [asdict(check) for check in self.checks],
-        } | parts
+        } | {name: plain_data(part) for name, part in parts.items() if part}
 
     def summary(self) -> Iterator[Section]:
         """How many checks have each grade, by source, and what most of those that differ lack."""
@@ -236,8 +224,7 @@ class Verification(Answer):
         if self.runs:
             yield from dated_runs.list_screen(self.runs).sections()
             return
-        lost = [check for check in self.checks if check.verdict == "fail"]
-        failed = [_named(check) for check in lost]
+        failed = [_named(check) for check in self.checks if check.verdict == "fail"]
         words = (self.sentence, *([f"Failed: {'; '.join(failed[:NAMED])}."] if failed else []))
         more = more_of("all checks", '--only "Table 2"', "--grade off")
         of_a_user = self.title != HEADING
@@ -367,12 +354,13 @@ class Verify(Question[Verification]):
             return Verification(tuple(left_out.bar_checks(refits)), refits)
         if self.runs:
             return Verification((), runs=dated_runs.every_run())
-        listed = [row for row in record().values() if self._asks(row)]
+        asked_for = (row for row in record().values() if self.grade in (None, row.grade))
+        listed = [row for row in asked_for if self._names(row)]
         if not listed:
             graded = f" of grade {self.grade}" if self.grade else ""
-            asked_for = " ".join(f"--only {texts!r}" for texts in self.only)
+            options = " ".join(f"--only {texts!r}" for texts in self.only)
             raise InputError(
-                f"{asked_for}: no check{graded} has this in its name or source, in whole words"
+                f"{options}: no check{graded} has this in its name or source, in whole words"
             )
         needed = {row.suite for row in listed}
         suites = each(
@@ -394,10 +382,6 @@ class Verify(Question[Verification]):
         if not checks:
             raise InputError(f"{path}: no row has this grade, or this in its name or source")
         return Verification(checks, grade=self.grade, title=read.paper.title)
-
-    def _asks(self, row: Recorded) -> bool:
-        """Whether a check is asked for by its name or source, and by its recorded grade."""
-        return self._names(row) and self.grade in (None, row.grade)
 
     def _names(self, row: Recorded | Check) -> bool:
         """Whether each ``--only`` chooses a row."""

@@ -15,6 +15,8 @@ from typing import Any
 from markupsafe import Markup
 from msgspec import Struct
 
+from netplan.records import replace
+from netplan.reports import svg
 from netplan.reports.axes import log_ticks, round_ticks
 from netplan.reports.charts import ACCENT, Chart, Json
 from netplan.reports.escape import short, strip_control
@@ -44,7 +46,7 @@ VIRIDIS = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a
 """Colours of equal steps, van der Walt and Smith's map of 2015, readable without colour vision."""
 
 BRIGHT = 140
-"""Brightness of a colour of 255 from which dark letters stand on it [1]."""
+"""Brightness of a colour of 255, as ITU-R BT.601 weighs it, from which letters on it are dark."""
 
 MOST_TOLD, POINTED_PX = 400, 4.0
 """Bars of a series from which on those thinner than a pointer finds [px] have no title [1]."""
@@ -304,37 +306,24 @@ def _ruler(axis: Any, extent: tuple[list[float], bool], ends: tuple[float, float
     from_zero = not log and low == 0 and zero
     room = (high - low) * ROOM or (0.5 if log else abs(high) * ROOM or 1.0)
     low, high = axis.get("range") or (low if from_zero else low - room, high + room)
-    named = axis.get("tickmode") == "array"
-    ticks = [*_named_ticks(axis)] if named else [*_round_ticks(axis, low, high, log=log)]
+    ticks = [*_round_ticks(axis, low, high, log=log)]
+    if named := axis.get("tickmode") == "array":  # with texts of their own
+        pairs = zip(axis["tickvals"], axis["ticktext"], strict=True)
+        ticks = [(float(value), words(str(text))) for value, text in pairs]
     title = words(_title(axis))
     if title and not named and not log and low > 0 and not zero:
         step = 10.0 ** (floor(log10(high - low)) - 1)
         title = f"{title} (axis from {floor(low / step) * step:,.6g})"
     if axis.get("autorange") == "reversed":
         ends = ends[::-1]
-    ruler = Ruler(
-        low,
-        high,
-        *ends,
-        (),
-        title,
-        log,
-        bool(axis.get("showgrid", True)),
-        axis.get("visible", True),
-    )
-    held = tuple((value, text) for value, text in ticks if ruler.holds(value))
-    return Ruler(low, high, *ends, held, title, log, ruler.grid, ruler.visible)
+    grid, visible = bool(axis.get("showgrid", True)), axis.get("visible", True)
+    ruler = Ruler(low, high, *ends, (), title, log, grid, visible)
+    return replace(ruler, ticks=tuple(tick for tick in ticks if ruler.holds(tick[0])))
 
 
 def _title(axis: Any) -> str:  # noqa: ANN401 - plain data
     """Title of an axis."""
     return str((axis.get("title") or {}).get("text", ""))
-
-
-def _named_ticks(axis: Any) -> Iterator[tuple[float, str]]:  # noqa: ANN401 - plain data
-    """Ticks with texts of their own."""
-    for value, text in zip(axis["tickvals"], axis["ticktext"], strict=True):
-        yield float(value), words(str(text))
 
 
 def _round_ticks(axis: Any, low: float, high: float, *, log: bool) -> Iterator[tuple[float, str]]:  # noqa: ANN401
@@ -370,13 +359,13 @@ def _axis_across(x: Ruler, y: Ruler, width: float) -> Iterator[Markup]:
             yield _path(((centre_x, y.start), (centre_x, y.end)), "rule")
         if centre_x - half > free:
             centre_x = min(centre_x, width - half)
-            yield _text(centre_x, foot + LINE_PX, text, "tick", "middle")
+            yield svg.text(centre_x, foot + LINE_PX, text, "tick", anchor="middle")
             free = centre_x + half + SIGN_PX
     if x.title:
         title = short(x.title, int(width / SIGN_PX))
         half = len(title) * SIGN_PX / 2
         centre_x = min((x.start + x.end) / 2, width - half)
-        yield _text(centre_x, foot + TICK_PX + LINE_PX, title, "title", "middle")
+        yield svg.text(centre_x, foot + TICK_PX + LINE_PX, title, "title", anchor="middle")
 
 
 def _axis_up(y: Ruler, x: Ruler, width: float) -> Iterator[Markup]:
@@ -392,7 +381,7 @@ def _axis_up(y: Ruler, x: Ruler, width: float) -> Iterator[Markup]:
         lines = _folded(text, most)
         for number, line in enumerate(lines):
             down = tick_y + 4 + LINE_PX * (number - (len(lines) - 1) / 2)
-            yield _text(left - GAP, down, line, "tick", "end")
+            yield svg.text(left - GAP, down, line, "tick", anchor="end")
     if y.title:
         middle = (y.start + y.end) / 2
         length = int(abs(y.start - y.end) / SIGN_PX)
@@ -590,9 +579,10 @@ def _heat(trace: Trace, x: Ruler, y: Ruler, titled: bool) -> Iterator[Markup]:  
             yield _rectangle((left, upper), size, colour, box)
             text = words(str(texts[row][column])) if texts else ""
             if text and len(text) * SIGN_PX <= right - left:
-                kind = "dark" if _brightness(colour) > BRIGHT else "light"
+                red, green, blue = _channels(colour)
+                kind = "dark" if 0.299 * red + 0.587 * green + 0.114 * blue > BRIGHT else "light"
                 middle = (left + right) / 2, (upper + lower) / 2 + 4
-                yield _text(*middle, text, kind, "middle")
+                yield svg.text(*middle, text, kind, anchor="middle")
 
 
 DRAWN: Mapping[str, Callable[[Trace, Ruler, Ruler, bool], Iterator[Markup]]] = {
@@ -633,12 +623,6 @@ def _channels(colour: str) -> tuple[int, ...]:
     return tuple(int(colour[start : start + 2], 16) for start in (1, 3, 5))
 
 
-def _brightness(colour: str) -> float:
-    """How bright a colour is, of 255, as ITU-R BT.601 weighs it."""
-    red, green, blue = _channels(colour)
-    return 0.299 * red + 0.587 * green + 0.114 * blue
-
-
 def _scale(chart: Chart, trace: Trace, width: float) -> Iterator[Markup]:
     """The bar of colours above a heat map."""
     bar = trace.facts.get("colorbar")
@@ -662,13 +646,13 @@ def _scale(chart: Chart, trace: Trace, width: float) -> Iterator[Markup]:
         '<rect x="{}" y="18" width="{}" height="12" style="fill:url(#{})"></rect>'
     )
     yield shape.format(name, steps, *map(short_number, (left, right - left)), name)
-    yield _text(left, 12, words(_title(bar)), "title", "start")
+    yield svg.text(left, 12, words(_title(bar)), "title")
     free = -1.0
     for value, text in ruler.ticks:
         half = len(text) * SIGN_PX / 2
         centre_x = max(ruler.place(value), half)
         if centre_x - half > free:
-            yield _text(centre_x, 44, text, "tick", "middle")
+            yield svg.text(centre_x, 44, text, "tick", anchor="middle")
             free = centre_x + half + SIGN_PX
 
 
@@ -678,7 +662,7 @@ def _sign(spot: tuple[float, float], radius: float, colour: str, symbol: str, bo
     look = f"fill:none;stroke:{colour};stroke-width:2" if "-open" in symbol else f"fill:{colour}"
     if symbol.startswith("circle"):
         shape = Markup('<circle cx="{}" cy="{}" r="{}" style="{}">{}</circle>')
-        return shape.format(*map(short_number, (x, y, radius)), look, _told(box))
+        return shape.format(*map(short_number, (x, y, radius)), look, svg.titled(box))
     if symbol in ("cross", "x", "x-thin-open"):
         reach = radius * (1.0 if symbol == "cross" else sin(pi / 4))
         arms = (
@@ -691,7 +675,7 @@ def _sign(spot: tuple[float, float], radius: float, colour: str, symbol: str, bo
         )
         wide = 1.5 if symbol == "x-thin-open" else max(radius * 0.6, 1.5)
         shape = Markup('<path d="{}" style="stroke:{};stroke-width:{}">{}</path>')
-        return shape.format(_way(arms, pairs=True), colour, short_number(wide), _told(box))
+        return shape.format(_way(arms, pairs=True), colour, short_number(wide), svg.titled(box))
     points = 10 if symbol == "star" else CORNERS.get(symbol, 4)
     turn = TURNS.get(symbol, 0.0) + (0.125 if symbol == "square" else 0.0)
     corners = []
@@ -700,7 +684,7 @@ def _sign(spot: tuple[float, float], radius: float, colour: str, symbol: str, bo
         angle = 2 * pi * (number / points + turn)
         corners.append((x + reach * cos(angle), y - reach * sin(angle)))
     shape = Markup('<path d="{}Z" style="{}">{}</path>')
-    return shape.format(_way(corners), look, _told(box))
+    return shape.format(_way(corners), look, svg.titled(box))
 
 
 def _labels(labels: Sequence[tuple[Any, str, str]], middle: float) -> Iterator[Markup]:
@@ -718,7 +702,7 @@ def _labels(labels: Sequence[tuple[Any, str, str]], middle: float) -> Iterator[M
         while any(abs(line - other) < LINE_PX for other in occupied):
             line += step
         taken.append((left, left + length, line))
-        yield _text(anchor_x, line, text, "name", anchor)
+        yield svg.text(anchor_x, line, text, "name", anchor=anchor)
 
 
 def _swatch(trace: Json) -> Markup:
@@ -744,13 +728,7 @@ def _rectangle(
 ) -> Markup:
     """A filled rectangle by its upper left corner."""
     shape = Markup('<rect x="{}" y="{}" width="{}" height="{}" style="fill:{}">{}</rect>')
-    return shape.format(*map(short_number, (*corner, *size)), colour, _told(box))
-
-
-def _text(x: float, y: float, text: str, kind: str, anchor: str) -> Markup:
-    """One line of text."""
-    shape = Markup('<text x="{}" y="{}" class="{}" text-anchor="{}">{}</text>')
-    return shape.format(short_number(x), short_number(y), kind, anchor, strip_control(text))
+    return shape.format(*map(short_number, (*corner, *size)), colour, svg.titled(box))
 
 
 def _path(points: Any, kind: str, *, pairs: bool = False) -> Markup:  # noqa: ANN401 - places
@@ -765,8 +743,3 @@ def _way(points: Sequence[tuple[float, float]], *, pairs: bool = False) -> str:
         f"{'L' if number % step else 'M'}{short_number(x)} {short_number(y)}"
         for number, (x, y) in enumerate(points)
     )
-
-
-def _told(box: str) -> Markup:
-    """What a browser says where the pointer rests."""
-    return Markup("<title>{}</title>").format(box) if box else Markup("")

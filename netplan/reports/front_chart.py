@@ -1,6 +1,7 @@
 """The front of `netplan optimize` as a chart: what each gain of speed costs, and what is beaten."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -61,12 +62,18 @@ def front_chart(
     [[6.1, 24.5], [6.1]]
     """
     best = points[chosen]
-    data = [_front(points, [*points, *beaten]), _verdict(best)]
+    star = {"size": 15, "symbol": "star", "color": STAR}
+    data = [
+        _front(points, [*points, *beaten]),
+        _designs([best], name="the verdict's", mode="markers", marker=star),
+    ]
     named = "; ".join(f"{point.number} {point.name}" for point in points)
-    star = f"The star is design {best.number}, of which the verdict speaks."
-    notes = [f"On the front, from the left: {named}. {star}"]
+    chosen_words = f"The star is design {best.number}, of which the verdict speaks."
+    notes = [f"On the front, from the left: {named}. {chosen_words}"]
     if beaten:
-        data.insert(0, _beaten(beaten[:MOST_BEATEN]))
+        cross = {"size": 7, "symbol": "x-thin-open", "color": GREY, "line": {"width": 1.5}}
+        drawn_beaten = beaten[:MOST_BEATEN]
+        data.insert(0, _designs(drawn_beaten, name="beaten", mode="markers", marker=cross))
         drawn = f"{min(len(beaten), MOST_BEATEN):,} of " if len(beaten) > MOST_BEATEN else ""
         notes.append(f"Crosses are designs that another beats: {drawn}{len(beaten):,} with a time.")
     if spared:
@@ -80,10 +87,13 @@ def front_chart(
     return Chart("front", label, CHART_PX, tuple(data), layout, tuple(notes))
 
 
-def _boxes(points: Sequence[FrontPoint]) -> list[str]:
+def _designs(points: Sequence[FrontPoint], **facts: Any) -> Json:  # noqa: ANN401 - as plotly has them
+    """Marks of designs at their price and time."""
     names = (f"{point.number}: {point.name}" if point.number else point.name for point in points)
     texts = ((point.price_text, point.time_text) for point in points)
-    return [hover(name, *lines) for name, lines in zip(names, texts, strict=True)]
+    boxes = [hover(head, *lines) for head, lines in zip(names, texts, strict=True)]
+    places = [point.price for point in points], [point.iteration_s for point in points]
+    return marks("scatter", *places, boxes, **facts)
 
 
 def _labels(points: Sequence[FrontPoint], drawn: Sequence[FrontPoint]) -> list[str]:
@@ -114,9 +124,9 @@ def _labels(points: Sequence[FrontPoint], drawn: Sequence[FrontPoint]) -> list[s
 
 def _front(points: Sequence[FrontPoint], drawn: Sequence[FrontPoint]) -> Json:
     """The designs of the front, joined by steps, each with its number, and its name if it fits."""
-    prices, times = [point.price for point in points], [point.iteration_s for point in points]
+    prices = [point.price for point in points]
     middle, labels = max(prices, default=0.0) / 2, _labels(points, drawn)
-    facts: dict[str, object] = {
+    facts: dict[str, Any] = {
         "name": "Pareto front",
         "mode": "lines+markers+text",
         "text": labels,
@@ -134,25 +144,9 @@ def _front(points: Sequence[FrontPoint], drawn: Sequence[FrontPoint]) -> Json:
         above = [high - price for (_, high), price in zip(ends, prices, strict=True)]
         below = [price - low for (low, _), price in zip(ends, prices, strict=True)]
         facts["error_x"] = error_bars(above, below)
-    return marks("scatter", prices, times, _boxes(points), **facts)
+    return _designs(points, **facts)
 
 
 def _beside(place: int) -> str:
     """Where a number stands: above and below in turn."""
     return "bottom center" if place % 2 else "top center"
-
-
-def _verdict(best: FrontPoint) -> Json:
-    """The design of the verdict, as a star on its mark."""
-    marker = {"size": 15, "symbol": "star", "color": STAR}
-    place = [best.price], [best.iteration_s]
-    return marks(
-        "scatter", *place, _boxes([best]), name="the verdict's", mode="markers", marker=marker
-    )
-
-
-def _beaten(points: Sequence[FrontPoint]) -> Json:
-    """Designs that another beats, as crosses."""
-    marker = {"size": 7, "symbol": "x-thin-open", "color": GREY, "line": {"width": 1.5}}
-    places = [point.price for point in points], [point.iteration_s for point in points]
-    return marks("scatter", *places, _boxes(points), name="beaten", mode="markers", marker=marker)

@@ -5,9 +5,8 @@ from math import log10
 
 from markupsafe import Markup
 
-from netplan.reports.escape import strip_control
 from netplan.reports.sections import Heat
-from netplan.reports.svg import drawing, line, short_number, text
+from netplan.reports.svg import drawing, line, short_number, text, titled
 
 CELLS_PX, LEFT, TOP, BELOW = 576.0, 84.0, 62.0, 66.0
 """Side of the square; room for the names of rows, of columns, and for the scale [px]."""
@@ -65,8 +64,7 @@ def _ends(heat: Heat) -> tuple[float, float]:
 def _square(x: float, y: float, side: float, kind: str, title: str, depth: float = 0.0) -> Markup:
     shape = Markup('<rect x="{}" y="{}" width="{}" height="{}" class="{}"{}>{}</rect>')
     dark = Markup(' style="--depth:{}"').format(depth) if depth else Markup("")
-    title_tag = Markup("<title>{}</title>").format(strip_control(title)) if title else Markup("")
-    return shape.format(*map(short_number, (x, y, side, side)), kind, dark, title_tag)
+    return shape.format(*map(short_number, (x, y, side, side)), kind, dark, titled(title))
 
 
 def _cells(heat: Heat, side: float) -> Iterator[Markup]:

@@ -2,9 +2,12 @@
 
 Jinja2 escapes every text, and the page forbids itself every request (:mod:`netplan.reports.page`).
 Charts bring plotly into the page; an answer without charts is a few kilobytes.
+
+The numbers behind a chart as a table: what its hover boxes say, for who has no pointer.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import unescape
 from itertools import groupby, pairwise
 from typing import Literal
 
@@ -15,7 +18,6 @@ from netplan.records import replace
 from netplan.reports import page
 from netplan.reports.charts import Chart
 from netplan.reports.heat_drawing import heat_drawing
-from netplan.reports.numbers import numbers_of
 from netplan.reports.sections import Bars, Heading, Heat, Section, is_for
 from netplan.reports.sections import Table as TableSection
 
@@ -89,14 +91,9 @@ def html_page(
         ],
         "page_title": title_of(known),
     }
-    return page.framed(
-        template, charts, shown | dict(values or {}), tables=any(map(_is_long, first))
-    )
-
-
-def _is_long(block: Block) -> bool:
-    """Whether it is a table that its reader may want to sort."""
-    return block.kind == "table" and isinstance(block.shown, tuple) and block.shown[1].long
+    tables = (block.shown for block in first if block.kind == "table")
+    sorts = any(isinstance(table, tuple) and table[1].long for table in tables)
+    return page.framed(template, charts, shown | dict(values or {}), tables=sorts)
 
 
 def _side_by_side(page_blocks: Sequence[Block]) -> list[Block]:
@@ -149,14 +146,11 @@ def html_fragment(sections: Iterable[Section]) -> str:
     # Several answers of a notebook are one page: no place of theirs has a name.
     shown = [replace(block, key="") for block in blocks(sections) if block.kind != "chart"]
     body = page.rendered("fragment.html.j2", {"blocks": shown})
-    style = FRAGMENT_STYLE + (_drawing_style() if 'class="drawing' in body else "")
+    style = FRAGMENT_STYLE
+    if 'class="drawing' in body:  # among other outputs, on paper of its own, whose colours it takes
+        drawings = page.drawing_style().replace(":root", ".netplan .drawing")
+        style += f"<style>{drawings}\n.netplan .drawing {{ background: var(--card); }}</style>"
     return f'{style}<div class="netplan">{body}</div>'
-
-
-def _drawing_style() -> str:
-    """Style of drawings among other outputs: on paper of their own, whose colours they take."""
-    style = page.drawing_style().replace(":root", ".netplan .drawing")
-    return f"<style>{style}\n.netplan .drawing {{ background: var(--card); }}</style>"
 
 
 def title_of(sections: Iterable[Section]) -> str:
@@ -219,3 +213,59 @@ def _bars(bars: Bars) -> list[tuple[str, str, str, Markup]]:
         )
         for name, amount, share in bars.shares()
     ]
+
+
+MOST_ROWS, MOST_COLUMNS = 60, 6
+"""Rows and columns of such a table [1]: the first values of a box are those of the chart."""
+
+MARK = "mark"
+"""Column of what a box says without a name."""
+
+
+def numbers_of(chart: Chart) -> tuple[page.Grid, int] | None:
+    """What the marks of a chart say, a row each, and how many there are; None of one without boxes.
+
+    Examples
+    --------
+    >>> from netplan.reports.charts import hover, marks
+    >>> boxes = [hover("GPUs: 8", "time: 2 s"), hover("GPUs: 16", "time: 1 s")]
+    >>> drawn = marks("scatter", [8, 16], [2, 1], boxes)
+    >>> grid, count = numbers_of(Chart("1", "Time", 400, (drawn,), {}))
+    >>> [title for title, _ in grid.heads], [row for row, _ in grid.rows], count
+    (['GPUs', 'time'], [['8', '2 s'], ['16', '1 s']], 2)
+    """
+    distinct = {tuple(record.items()): record for record in _records(chart)}
+    records = list(distinct.values())
+    if not records:
+        return None
+    shown = records[:MOST_ROWS]
+    names = list(dict.fromkeys(name for record in shown for name in record))[:MOST_COLUMNS]
+    cells = [[record.get(name, "") for name in names] for record in shown]
+    heads = [  # numbers stand to the right
+        (name, "number" if all(cell[:1].isdigit() for cell in column if cell) else "text")
+        for name, column in zip(names, zip(*cells, strict=True), strict=True)
+    ]
+    rows: list[tuple[Sequence[str], bool]] = [(row, False) for row in cells]
+    return page.Grid(heads, rows, f"Numbers of {chart.label}"), len(records)
+
+
+def _records(chart: Chart) -> Iterator[dict[str, str]]:
+    """Lines of each hover box, by their names."""
+    for trace in chart.data:
+        boxes = trace.get("hovertext")
+        for box in _flat(boxes) if isinstance(boxes, list) else ():
+            record: dict[str, str] = {}
+            for line in unescape(box).split("<br>"):
+                name, colon, value = line.partition(": ")
+                key, text = (name, value) if colon else (MARK, line)
+                record[key] = f"{record[key]}, {text}" if key in record else text
+            if box:
+                yield record
+
+
+def _flat(boxes: list[object]) -> Iterator[str]:
+    for box in boxes:
+        if isinstance(box, list):
+            yield from _flat(box)
+        else:
+            yield str(box)

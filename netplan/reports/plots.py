@@ -350,7 +350,17 @@ def scatter_chart(points: Points, front: Sequence[int] | None, room: int) -> Cha
         series.setdefault(points.series[mark.index], []).append(mark)
     styles = series_styles(list(series))
     data = [
-        _cloud(points, key, series_marks, (styles[key][0], number))
+        points.drawn(
+            series_marks,
+            mode="markers",
+            name=chart_label(points.name(key), 40) or "points",
+            marker={
+                "color": styles[key][0],
+                "size": 8,
+                "opacity": 0.8,
+                "symbol": SIGNS[number % len(SIGNS)],
+            },
+        )
         for number, (key, series_marks) in enumerate(series.items())
     ]
     data += points.published(scales, styles)
@@ -402,14 +412,6 @@ def _along(values: Sequence[float | None], *, log_scale: bool) -> list[float]:
     low, high = min(places, default=0.0), max(places, default=0.0)
     span = (high - low) or inf
     return [(place - low) / span for place in places]
-
-
-def _cloud(points: Points, key: Key, marks: Sequence[Mark], style: tuple[str, int]) -> Json:
-    """Marks of one series as plotly draws them."""
-    colour, sign = style
-    marker = {"color": colour, "size": 8, "opacity": 0.8, "symbol": SIGNS[sign % len(SIGNS)]}
-    name = chart_label(points.name(key), 40) or "points"
-    return points.drawn(marks, mode="markers", name=name, marker=marker)
 
 
 def _rings(xs: Sequence[Scalar], ys: Sequence[Scalar]) -> Json:

@@ -86,14 +86,14 @@ def disc(x: float, y: float, radius: float, kind: str, title: str = "") -> Marku
     Markup('<circle cx="1" cy="2" r="3" class="node"><title>leaf-0</title></circle>')
     """
     shape = Markup('<circle cx="{}" cy="{}" r="{}" class="{}">{}</circle>')
-    return shape.format(*map(short_number, (x, y, radius)), kind, _title(title))
+    return shape.format(*map(short_number, (x, y, radius)), kind, titled(title))
 
 
 def square(x: float, y: float, half: float, kind: str, title: str = "") -> Markup:
     """A square about its centre, with what it is as a title."""
     shape = Markup('<rect x="{}" y="{}" width="{}" height="{}" rx="3" class="{}">{}</rect>')
     corner = (x - half, y - half, 2 * half, 2 * half)
-    return shape.format(*map(short_number, corner), kind, _title(title))
+    return shape.format(*map(short_number, corner), kind, titled(title))
 
 
 def way(
@@ -108,7 +108,7 @@ def way(
     """
     path = steps(points)
     shape = Markup('<path d="{}" class="{}" style="stroke-width:{}">{}</path>')
-    return shape.format(path, kind, short_number(width), _title(title))
+    return shape.format(path, kind, short_number(width), titled(title))
 
 
 def steps(points: Sequence[tuple[float, float]]) -> str:
@@ -129,7 +129,7 @@ def shifted(shapes: Iterable[Markup], down: float) -> Markup:
     return group.format(short_number(down), Markup("\n").join(shapes))
 
 
-def _title(words: str) -> Markup:
+def titled(words: str) -> Markup:
     """What a browser says where the pointer rests."""
     return Markup("<title>{}</title>").format(strip_control(words)) if words else Markup("")
 

@@ -20,6 +20,7 @@ from netplan.reports import plots
 from netplan.reports.axes import ChartAxis, finite, flattened
 from netplan.reports.charts import Chart, hover
 from netplan.reports.escape import short
+from netplan.reports.expressions import parse_expression
 from netplan.reports.quantities import (
     IN_MILLIONS_FROM,
     PERCENT_DIGITS,
@@ -35,7 +36,6 @@ from netplan.reports.quantities import (
 )
 from netplan.reports.sections import Column, Paragraph, Table, column
 from netplan.studies.definition import ChartSpec, StudyDefinition
-from netplan.studies.expressions import parse_expression
 from netplan.studies.lower_bounds import LOWER_BOUNDS, SEPARATOR, bounds_of
 
 Row = Mapping[str, Scalar]

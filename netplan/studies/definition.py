@@ -10,9 +10,9 @@ from netplan.catalog import Catalog, Record, unknown_name
 from netplan.documents import read_yaml_value
 from netplan.published.checks import published, published_tables
 from netplan.records import Entry, Fault, RecordError
+from netplan.reports.expressions import parse_expression, require_expression
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import DEFAULT, PARTS, plain_name
-from netplan.studies.expressions import parse_expression, require_expression
 from netplan.studies.grid import StudyAxis
 
 FABRICS = "fabrics"

@@ -19,8 +19,8 @@ from netplan.arrays import Bools, Indices
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
 from netplan.records import Entry, PositiveFloat
+from netplan.reports.expressions import key_of, parse_expression, require_expression
 from netplan.reports.quantities import Scalar
-from netplan.studies.expressions import key_of, parse_expression, require_expression
 from netplan.studies.points import Point
 
 MAX_POINTS = 5_000_000

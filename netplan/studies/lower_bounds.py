@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping
 
 from netplan.answers.outputs import Json, walked
 from netplan.errors import NetplanError
+from netplan.reports.expressions import key_of, parse_expression
 from netplan.reports.quantities import Scalar, words
 from netplan.studies.definition import StudyDefinition
-from netplan.studies.expressions import key_of, parse_expression
 
 LOWER_BOUNDS = "lower_bounds"
 """Output of every point that names those of its outputs that are partial sums."""

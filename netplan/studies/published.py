@@ -18,10 +18,10 @@ from netplan.published.checks import Measured
 from netplan.published.checks import published as table
 from netplan.published.rail_only import Case, Figure, Times, figure_9, figure_10, figure_11
 from netplan.records import asdict
+from netplan.reports.expressions import key_of, parse_expression
 from netplan.reports.quantities import Scalar
 from netplan.studies.charts import Reader, Row
 from netplan.studies.definition import StudyDefinition
-from netplan.studies.expressions import key_of, parse_expression
 from netplan.units import bytes_per_s
 
 if TYPE_CHECKING:  # these load the questions that they ask

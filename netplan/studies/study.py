@@ -21,12 +21,12 @@ from netplan.documents import read_yaml_value
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.inputs.readers import NUMBERS, read_value
 from netplan.records import RecordError
+from netplan.reports.expressions import key_of, parse_expression
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import Scenario, places, plain_name
 from netplan.studies import questions
 from netplan.studies.charts import OK, STATUS
 from netplan.studies.definition import OF_EVERY_SCENARIO, STUDIES, StudyDefinition
-from netplan.studies.expressions import key_of, parse_expression
 from netplan.studies.grid import Grid, StudyAxis, make_grid
 from netplan.studies.lower_bounds import LOWER_BOUNDS, counts_money, lower_bounds
 from netplan.studies.points import Point

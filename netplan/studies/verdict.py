@@ -223,7 +223,7 @@ class SummaryWriter(Struct, frozen=True):
             course = self._even if relative else self._knee
             return replace(course(cases), plain=False) if self.finding.over else AxisFinding()
         start = f"{self._quantity} is {self._word} "
-        before = self._before()
+        before = f"at {self._title(self.finding.by[0])} " if self._numbers else "with "
         if self._numbers:
             start, before = f"{start}{before}", ""
         common = frozenset.intersection(*(best.keys for best in bests))
@@ -289,10 +289,6 @@ class SummaryWriter(Struct, frozen=True):
                 values = {key: line[x] for key, line in lines.items() if x in line}
                 if len(values) > 1 or len(lines) == 1:
                     yield leaders.leaders_of(values, lower=bool(self._lower))
-
-    def _before(self) -> str:
-        """What stands before the best of what is compared: its name, where that is a number."""
-        return f"at {self._title(self.finding.by[0])} " if self._numbers else "with "
 
     @property
     def _numbers(self) -> bool:

@@ -65,7 +65,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.added import Group, added
-from netplan.arrays import Amount, Bools, Counts, Floats, Ints
+from netplan.arrays import Amount, Bools, Columns, Counts, Floats, Ints
 from netplan.errors import InputError
 from netplan.levels import CHAINED, LINKS_PER_STEP, Level, LevelKind
 from netplan.traffic.leaves import Working, collective_slowdown
@@ -159,7 +159,7 @@ class LevelArrays(Struct, frozen=True, eq=False):
 AnyLevel = Level | LevelArrays
 
 
-class Affine(Struct, frozen=True, eq=False):
+class Affine(Columns, frozen=True, eq=False):
     """Times that are affine in the bytes, one entry a group."""
 
     s_per_byte: Floats
@@ -173,16 +173,12 @@ class Affine(Struct, frozen=True, eq=False):
         """The same without latencies [s]."""
         return self.s_per_byte * data_bytes
 
-    def take(self, index: Ints) -> "Affine":
-        """Some of the entries."""
-        return Affine(self.s_per_byte[index], self.fixed_s[index])
-
     def mean_of(self, count: Floats) -> "Affine":
         """The mean of so many."""
         return Affine(self.s_per_byte / count, self.fixed_s / count)
 
 
-class CombinedTime(Struct, frozen=True, eq=False):
+class CombinedTime(Columns, frozen=True, eq=False):
     """Several times together, one entry a group: the longest, or their sum with each so often."""
 
     times: "tuple[Affine | Regimes, ...]"
@@ -200,11 +196,6 @@ class CombinedTime(Struct, frozen=True, eq=False):
     def sending_s(self, data_bytes: float) -> Floats:
         """The same without latencies [s]."""
         return self._combined(time.sending_s(data_bytes) for time in self.times)
-
-    def take(self, index: Ints) -> "CombinedTime":
-        """Some of the entries."""
-        counts = None if self.counts is None else tuple(count[index] for count in self.counts)
-        return CombinedTime(tuple(time.take(index) for time in self.times), counts)
 
     def mean_of(self, count: Floats) -> "CombinedTime":
         """The mean of so many, of a sum."""

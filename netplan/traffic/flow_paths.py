@@ -27,8 +27,8 @@ from netplan.topologies.graph import FabricGraph, connected_parts
 from netplan.traffic import routing_ecmp
 from netplan.traffic.demand import Leg, Legs, split_demand
 from netplan.traffic.loads import LinkLoads
-from netplan.traffic.matrix import TrafficMatrix, flows_matrix, sum_by
-from netplan.traffic.routing import ClosTree, Router, check_reached, has_domains
+from netplan.traffic.matrix import TrafficMatrix, flows_matrix, places, sum_by
+from netplan.traffic.routing import ClosTree, Router, check_reached
 from netplan.traffic.routing_joined import has_joined_switches, share_with_hosts
 from netplan.units import GIGA
 
@@ -187,7 +187,7 @@ class PathRouter(Router, frozen=True, eq=False, dict=True):
         demand = flows_matrix(
             graph.gpus, source=source, destination=destination, flow_bytes=numbers
         )
-        domains = has_domains(graph)
+        domains = graph.has("hb")
         size = graph.hb_size if domains else 1
         legs = split_demand(demand, size, forwarding=self._forwards_between_rails)
         if way == "split":
@@ -232,11 +232,6 @@ class PathRouter(Router, frozen=True, eq=False, dict=True):
         amount = flows.flow_bytes[paths.flow // connections] / connections
         return LinkLoads(self.graph, sum_by(paths.code, amount, 2 * links).reshape(2, links))
 
-    @property
-    def own_routing(self) -> str:
-        """What ``auto`` is on this fabric."""
-        return self._own
-
     @cached_property
     def host_links(self) -> Ints:
         """The network link of each GPU of a Clos network, shape (gpus,)."""
@@ -255,12 +250,12 @@ class PathRouter(Router, frozen=True, eq=False, dict=True):
     @property
     def _is_closed(self) -> bool:
         """Whether evenly split traffic has a closed form here."""
-        return self._tree is not None and (not has_domains(self.graph) or self._has_stars)
+        return self._tree is not None and (not self.graph.has("hb") or self._has_stars)
 
     def _split(self, legs: Legs, capacity: Floats) -> Iterator[Entries]:
         """Entries where flows split."""
         graph = self.graph
-        routing = self._own if self.routing == "auto" else self.routing
+        routing = self.own_routing if self.routing == "auto" else self.routing
         if routing == "ecmp" and self._is_closed:
             tree = self._tree
             if tree is not None:
@@ -277,7 +272,11 @@ class PathRouter(Router, frozen=True, eq=False, dict=True):
         """Entries by the loads of each pair alone; adaptive routing keeps the mix of all pairs."""
         network, inside = legs.network, legs.inside
         check_pairs(self.graph, len(network.source) + len(inside.source))
-        mix = self._mix(network)
+        routing = self.own_routing if self.routing == "auto" else self.routing
+        mix = None
+        if routing == "adaptive" and not network.empty and has_joined_switches(self.graph):
+            whole = Leg(network.source, network.destination, np.ones(len(network.source)))
+            mix = share_with_hosts(self.graph, *self._ways(whole))
         for leg, load in ((network, self._network_loads), (inside, self._domain_loads)):
             for index in range(len(leg.source)):
                 alone = Leg(leg.source[index : index + 1], leg.destination[index : index + 1], ONE)
@@ -289,14 +288,6 @@ class PathRouter(Router, frozen=True, eq=False, dict=True):
                 codes = np.flatnonzero(loads)
                 flow = np.full(len(codes), int(leg.flow_bytes[index]) - 1)
                 yield flow, codes, loads[codes]
-
-    def _mix(self, leg: Leg) -> float | None:
-        """What of all traffic goes direct where routing is adaptive; None where it is not [1]."""
-        routing = self._own if self.routing == "auto" else self.routing
-        if routing != "adaptive" or leg.empty or not has_joined_switches(self.graph):
-            return None
-        whole = Leg(leg.source, leg.destination, np.ones(len(leg.source)))
-        return share_with_hosts(self.graph, *self._ways(whole))
 
     def _hopping(
         self, legs: Legs, way: Way, seed: int, connection: Ints | None
@@ -551,8 +542,8 @@ def _by_destination(
             " networks, take hashed or spray"
         )
     leaf = tree.parents[0][leg.destination].astype(np.int64)
-    under_leaf = _number_within(tree.parents[0])[leg.destination]
-    in_pod = _number_within(tree.parents[1])[leaf] if len(tree.parents) > 1 else under_leaf
+    under_leaf = places(tree.parents[0])[leg.destination]
+    in_pod = places(tree.parents[1])[leaf] if len(tree.parents) > 1 else under_leaf
     tier = graph.node_tier
 
     def pick(words: Words, node: AnyInts, hops: int, choices: Ints) -> Ints:
@@ -566,16 +557,6 @@ def _by_destination(
 
 UPPER_TIER = 2
 """From this tier up the leaf of the destination chooses the link [1]."""
-
-
-def _number_within(parent: AnyInts) -> Ints:
-    """Number of each position among those with the same parent, shape (positions,)."""
-    order = np.argsort(parent, kind="stable")
-    begins = np.flatnonzero(np.diff(parent[order], prepend=-1))
-    number = np.empty(len(parent), np.int64)
-    counts = np.diff(begins, append=len(parent))
-    number[order] = np.arange(len(parent)) - np.repeat(begins, counts)
-    return number
 
 
 def has_choices(graph: FabricGraph) -> bool:

@@ -150,7 +150,16 @@ class GpuGroup(Struct, frozen=True):
         ways = self._ways(kind) if algorithm is None else self._by_algorithm(kind, algorithm)
         time_s = ways.seconds(message_bytes)
         low, high = self.ends(kind, message_bytes)
-        bound_s = self._bound_s_per_byte(kind) * message_bytes
+        # Least time of a byte at the links' whole rates, over any network between domains.
+        known: dict[GroupKind, Operation] = {"send": "point_to_point", "reduce": "broadcast"}
+        operation: Operation = known.get(kind, kind)  # type: ignore[arg-type]
+        least = lower_bound(
+            *(operation, self.levels),
+            data_bytes=1.0,
+            fabric="rail-optimized",
+            reducing=bool(self.links.domain.in_switch),
+        )
+        bound_s = least.bound_s * message_bytes
         low_s = np.maximum(low * time_s, bound_s)
         regime: Names = np.broadcast_to(np.array(algorithm or ""), message_bytes.shape)
         if isinstance(ways, Regimes):
@@ -184,15 +193,6 @@ class GpuGroup(Struct, frozen=True):
         return CollectiveNetwork(self.levels, used).collective(
             kind, Group(members, np.ones_like(members))
         )
-
-    def _bound_s_per_byte(self, kind: GroupKind) -> float:
-        """Least time of a byte at the links' whole rates, over any network between domains [s]."""
-        known: dict[GroupKind, Operation] = {"send": "point_to_point", "reduce": "broadcast"}
-        operation: Operation = known.get(kind, kind)  # type: ignore[arg-type]
-        reducing = bool(self.links.domain.in_switch)
-        return lower_bound(
-            *(operation, self.levels), data_bytes=1.0, fabric="rail-optimized", reducing=reducing
-        ).bound_s
 
     @property
     def beyond(self) -> Beyond | None:

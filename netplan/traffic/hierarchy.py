@@ -466,11 +466,7 @@ class CollectiveNetwork(Struct, frozen=True):
             return algorithms.Affine(s_per_byte / used.bandwidth_efficiency, latency_s)
         return transfer(link, s_per_byte)
 
-    def hops(
-        self, placements: Placements
-    ) -> tuple[
-        algorithms.Affine | algorithms.CombinedTime, algorithms.Affine | algorithms.CombinedTime
-    ]:
+    def hops(self, placements: Placements) -> tuple[algorithms.HopTime, algorithms.HopTime]:
         """Transfers between pipeline stages: all hops from first to last, and the slowest hop.
 
         A pipeline of degrees p_1 ... p_k over the levels has (p_i - 1) x p_(i+1) x ... x p_k hops

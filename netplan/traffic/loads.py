@@ -115,8 +115,23 @@ class LinkLoads(Struct, frozen=True, eq=False, dict=True):
         chosen = np.concatenate([above, level])
         chosen = chosen[np.argsort(-times[chosen], kind="stable")]
         chosen = chosen[times[chosen] > 0]
-        names = self.graph.direction_names(chosen)
-        return tuple(map(self._hot, chosen.tolist(), names))
+        hot = []
+        for place, name in zip(chosen.tolist(), self.graph.direction_names(chosen), strict=True):
+            direction, link = divmod(place, self.graph.link_count)
+            ends = [int(self.graph.source[link]), int(self.graph.target[link])]
+            sender, receiver = ends if direction == FORWARD else ends[::-1]
+            hot.append(
+                HotLink(
+                    link=link,
+                    sender=self.graph.node_name(sender),
+                    receiver=self.graph.node_name(receiver),
+                    name=name,
+                    group=self.graph.group_names[self.graph.group[link]],
+                    load_bytes=float(self.link_bytes[direction, link]),
+                    time_s=float(self.link_s[direction, link]),
+                )
+            )
+        return tuple(hot)
 
     def by_group(self) -> tuple[GroupLoad, ...]:
         """Loads of each group of links, in the order of the fabric's groups.
@@ -147,17 +162,3 @@ class LinkLoads(Struct, frozen=True, eq=False, dict=True):
                 )
             )
         return tuple(loads)
-
-    def _hot(self, place: int, name: str) -> HotLink:
-        direction, link = divmod(place, self.graph.link_count)
-        ends = [int(self.graph.source[link]), int(self.graph.target[link])]
-        sender, receiver = ends if direction == FORWARD else ends[::-1]
-        return HotLink(
-            link=link,
-            sender=self.graph.node_name(sender),
-            receiver=self.graph.node_name(receiver),
-            name=name,
-            group=self.graph.group_names[self.graph.group[link]],
-            load_bytes=float(self.link_bytes[direction, link]),
-            time_s=float(self.link_s[direction, link]),
-        )

@@ -37,17 +37,15 @@ from functools import reduce
 from typing import Literal, NamedTuple
 
 import numpy as np
-from msgspec import Struct
 
-from netplan.arrays import Amount, Bools, Floats, Ints
-from netplan.records import replace
+from netplan.arrays import Amount, Bools, Columns, Floats
 from netplan.workloads.measured_links import MeasuredCollective, MeasuredLink
 from netplan.workloads.operations import CollectiveKind
 
 RegimeName = Literal["small", "large", "in-switch", "tree"]
 
 
-class Ramped(Struct, frozen=True, eq=False):
+class Ramped(Columns, frozen=True, eq=False):
     """Time in one level but for its start: slope x bytes + root x sqrt(bytes), an entry a group."""
 
     s_per_byte: Floats
@@ -70,11 +68,6 @@ class Ramped(Struct, frozen=True, eq=False):
             Slope, and root 2 sqrt(r x slope), shape (groups,) each [s/B], [s/sqrt(B)].
         """
         return cls(s_per_byte, 2 * np.sqrt(ramp_s * s_per_byte))
-
-    @property
-    def parts(self) -> tuple[Floats, Floats]:
-        """Slope and root [s/B], [s/sqrt(B)]."""
-        return self.s_per_byte, self.s_per_root
 
 
 def forwarded(inside: Amount, network: Amount, overlap_share: Amount) -> Floats:
@@ -113,7 +106,7 @@ def forwarded(inside: Amount, network: Amount, overlap_share: Amount) -> Floats:
     return both
 
 
-class Regime(Struct, frozen=True, eq=False):
+class Regime(Columns, frozen=True, eq=False):
     """One way to carry out a collective: a fixed time, and the slowest of the levels.
 
     The fixed time is infinite of groups that have no such way. Of the shorter of the innermost
@@ -164,24 +157,8 @@ class Regime(Struct, frozen=True, eq=False):
         parts = (level.s_per_byte * data_bytes for level in self.levels)
         return np.where(np.isinf(self.fixed_s), np.inf, self._slowest_s(parts))
 
-    def take(self, index: Ints) -> "Regime":
-        """Some of the entries.
 
-        Parameters
-        ----------
-        index
-            Places of the groups that are taken, shape (taken,).
-
-        Returns
-        -------
-        Regime
-            The same way of these groups, in the order of ``index``.
-        """
-        levels = (Ramped(level.s_per_byte[index], level.s_per_root[index]) for level in self.levels)
-        return replace(self, fixed_s=self.fixed_s[index], levels=tuple(levels))
-
-
-class Regimes(Struct, frozen=True, eq=False):
+class Regimes(Columns, frozen=True, eq=False):
     """The fastest of several ways, one entry a group; a message of nothing takes no time.
 
     Examples
@@ -225,21 +202,6 @@ class Regimes(Struct, frozen=True, eq=False):
             Least time of the bytes alone, over all ways, shape (groups,) [s].
         """
         return reduce(np.minimum, (way.sending_s(data_bytes) for way in self.ways))
-
-    def take(self, index: Ints) -> "Regimes":
-        """Some of the entries.
-
-        Parameters
-        ----------
-        index
-            Places of the groups that are taken, shape (taken,).
-
-        Returns
-        -------
-        Regimes
-            The same ways of these groups, in the order of ``index``.
-        """
-        return Regimes(tuple(way.take(index) for way in self.ways))
 
     def names(self, data_bytes: Amount) -> "np.ndarray[tuple[int, ...], np.dtype[np.str_]]":
         """Which way it is for this many bytes.
@@ -448,7 +410,8 @@ def _tree(uses: Sequence[LevelUse], group: Floats, sums: tuple[Floats, Ramped]) 
         # A ring sends 2 (g - 1) / g of the message.
         whole = use.s_per_byte * group / np.maximum(2 * (group - 1), 1)
         sent = Ramped.of(np.maximum(whole / tree.efficiency, inside.s_per_byte), tree.ramp_s)
-        slope, root = (np.where(two, *pair) for pair in zip(sent.parts, (slope, root), strict=True))
+        slope = np.where(two, sent.s_per_byte, slope)
+        root = np.where(two, sent.s_per_root, root)
         alone = two & np.isinf(sums[0]) & tree.needs_sums
         fixed_s = np.where(two, np.maximum(fixed_s, np.where(alone, np.inf, tree.start_s)), fixed_s)
     return Regime("tree", fixed_s, (Ramped(slope, root), inside))
@@ -462,9 +425,11 @@ def _own_all_reduce(
     share = (1 - 1 / members) / np.maximum(1 - 1 / group, np.finfo(float).tiny)
     alone = domain._replace(inside=np.ones(members.shape), s_per_byte=domain.s_per_byte * share)
     start_s, ring = _large("all_reduce", alone, members, np.zeros(members.shape, np.bool_))
-    parts = zip((sums[0], *sums[1].parts), (start_s, *ring.parts), strict=True)
-    start_s, slope, root = (np.where(np.isinf(sums[0]), other, mine) for mine, other in parts)
-    return start_s, Ramped(slope, root)
+    mine_s, mine = sums
+    alone_s = np.isinf(mine_s)
+    slope = np.where(alone_s, ring.s_per_byte, mine.s_per_byte)
+    root = np.where(alone_s, ring.s_per_root, mine.s_per_root)
+    return np.where(alone_s, start_s, mine_s), Ramped(slope, root)
 
 
 def _in_switch(domain: LevelUse, group: Floats) -> tuple[Floats, Ramped]:

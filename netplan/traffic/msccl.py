@@ -153,10 +153,7 @@ def _moves(collective: Gathering, trees: tuple[Tree, ...]) -> Iterator[_Move]:
     """What goes where in which round, all sums before what is gathered."""
     sums = 0
     for number, tree in enumerate(trees):
-        height = {tree.root: 0}
-        for tail, head in tree.arcs:
-            height[head] = height[tail] + 1
-        deep = max(height.values())
+        height, deep = tree.heights, tree.depth
         if collective != "all_gather":
             for tail, head in tree.arcs:
                 yield _Move(deep - height[head], number, head, tail, True)
@@ -165,7 +162,6 @@ def _moves(collective: Gathering, trees: tuple[Tree, ...]) -> Iterator[_Move]:
         return
     begin = sums if collective == "all_reduce" else 0
     for number, tree in enumerate(trees):
-        height = {tree.root: 0}
+        height = tree.heights
         for tail, head in tree.arcs:
-            height[head] = height[tail] + 1
             yield _Move(begin + height[tail], number, tail, head, False)

@@ -324,16 +324,14 @@ class Placement(Struct, frozen=True):
                 f"a stage of {stage:,} GPUs has no groups of {folded or 'folded'} experts: give"
                 " degrees whose product divides it"
             )
-        together = folded.over * folded.shared_by
+        members, apart, _ = folded
         if group == COPIES:
-            return self._evenly(sizes, stage // together, together)
-        return self._evenly(sizes, folded.over, folded.shared_by)
-
-    def _evenly(self, sizes: Sequence[int], members: int, apart: int) -> tuple[Spread, ...]:
-        """The same of one group; ranks of a tensor group that others lie between are uneven."""
+            apart = folded.over * folded.shared_by
+            members = stage // apart
+        # Ranks of a tensor group that others lie between are uneven.
         tensor = [level.tensor for level in self.levels]
         outermost = max((row for row, here in enumerate(tensor) if here > 1), default=0)
-        if list(sizes[:outermost]) == tensor[:outermost] or members == 1:
+        if sizes[:outermost] == tensor[:outermost] or members == 1:
             return spread_over(sizes, members, apart)
         return (*[Spread(1, 1)] * (len(sizes) - 1), Spread(members, 1))
 

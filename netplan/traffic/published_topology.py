@@ -26,6 +26,7 @@ physical times of the same collectives are those of `netplan.traffic.hierarchy`.
 """
 
 from collections.abc import Sequence
+from math import prod
 from typing import Literal, NamedTuple
 
 from netplan.errors import InputError
@@ -121,9 +122,7 @@ def exchange_s(pair_bytes: float, dimensions: Sequence[Dimension]) -> float:
     >>> exchange_s(4_096_000, network)
     0.01048576
     """
-    chips = 1
-    for axis in dimensions:
-        chips *= axis.size
+    chips = prod(axis.size for axis in dimensions)
     if not chips:
         raise InputError("a network without chips exchanges nothing")
     pairs = (chips / 2) ** 2

@@ -222,22 +222,6 @@ def clos_loads(tree: ClosTree, leg: Leg, link_count: int) -> Floats:
     return loads
 
 
-def has_domains(graph: FabricGraph) -> bool:
-    """Whether the graph has links inside HB domains.
-
-    Parameters
-    ----------
-    graph
-        The fabric.
-
-    Returns
-    -------
-    bool
-        Whether it has such links.
-    """
-    return graph.has("hb")
-
-
 Routing = Literal[
     "auto",
     "ecmp",
@@ -347,7 +331,7 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         """
         graph = self.graph
         check_demand(demand, graph.gpus)
-        domains = has_domains(graph)
+        domains = graph.has("hb")
         size = graph.hb_size if domains else 1
         legs = split_demand(demand, size, forwarding=self._forwards_between_rails)
         hashed = self.routing == "hashed"
@@ -396,7 +380,7 @@ class Router(Struct, frozen=True, eq=False, dict=True):
     def _network_loads(self, leg: Leg, rng: np.random.Generator | None) -> Floats:
         """Load of the network links [B], shape (2, links)."""
         graph = self.graph
-        routing = self._own if self.routing == "auto" else self.routing
+        routing = self.own_routing if self.routing == "auto" else self.routing
         if routing == "dimension-order":
             return torus_loads(graph, leg, self._laid)
         if routing == "minimal-adaptive" and self._laid is not None:  # refuses what is no torus
@@ -442,9 +426,8 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         if leg.empty:
             return np.zeros((2, graph.link_count))
         hosts, direct, detours = self._ways(leg)
-        if not mixed:
-            return hosts + detours
-        return routing_joined.mixed_with_hosts(graph, hosts, direct, detours)
+        share = routing_joined.share_with_hosts(graph, hosts, direct, detours) if mixed else 0.0
+        return hosts + (share * direct + (1 - share) * detours)
 
     def _ways(self, leg: Leg) -> tuple[Floats, Floats, Floats]:
         """Loads of hosts' links, and of both ways between switches that are joined directly [B]."""
@@ -460,7 +443,7 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         )
 
     @cached_property
-    def _own(self) -> Routing:
+    def own_routing(self) -> Routing:
         """Routing that the fabric is built for, by the roles of its links."""
         if routing_joined.has_joined_switches(self.graph):
             return "adaptive"
@@ -488,7 +471,7 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         """Whether HB domains do what the network alone does not: join all GPUs."""
         if self.forwarding is not None:
             return self.forwarding
-        if not has_domains(self.graph):
+        if not self.graph.has("hb"):
             return False
         tree = self._tree
         if tree is not None:  # joins what is below one position at the top
@@ -549,11 +532,6 @@ def check_reached(graph: FabricGraph, arcs: Arcs, leg: Leg) -> None:
         raise InputError(f"{first} cannot reach {last}: no path of {graph.name} joins them")
 
 
-def _parts(graph: FabricGraph, links: Ints) -> Ints:
-    """Connected part that each node is in, by some links alone."""
-    return connected_parts(graph.node_count, graph.source[links], graph.target[links])
-
-
 def joins_all(graph: FabricGraph, links: Ints) -> bool:
     """Whether some links, those of the network, join all GPUs.
 
@@ -569,7 +547,8 @@ def joins_all(graph: FabricGraph, links: Ints) -> bool:
     bool
         Whether there is a path over them between any two GPUs.
     """
-    part = _parts(graph, links)[: graph.gpus]
+    part = connected_parts(graph.node_count, graph.source[links], graph.target[links])
+    part = part[: graph.gpus]
     return bool(np.all(part == part[0]))
 
 

@@ -20,7 +20,6 @@ takes, stands in `netplan.traffic.routing_joined`. Left out: virtual channels. W
 hops would be shorter than local, global, local, minimal routing still takes the one.
 """
 
-from collections.abc import Callable
 from typing import Literal, cast
 
 import numpy as np
@@ -209,18 +208,9 @@ def dragonfly_loads(
     demand = _switch_demand(dragonfly, leg)
     loads = np.zeros(2 * link_count)
     detoured = routing == "valiant" and dragonfly.groups > 1
-    _add_hops(dragonfly, loads, demand, _valiant if detoured else _minimal)
+    hops = (_valiant if detoured else _minimal)(dragonfly, demand, loads)
+    _add_local(dragonfly, loads, demand.within + hops)
     return loads.reshape(2, -1)
-
-
-def _add_hops(
-    dragonfly: DragonflyMap,
-    loads: Floats,
-    demand: "_SwitchDemand",
-    between: "Callable[[DragonflyMap, _SwitchDemand, Floats], Matrix]",
-) -> None:
-    """Add what stays in groups, and what changes them over some way between groups."""
-    _add_local(dragonfly, loads, demand.within + between(dragonfly, demand, loads))
 
 
 def _minimal(dragonfly: DragonflyMap, demand: "_SwitchDemand", loads: Floats) -> Matrix:
@@ -254,9 +244,8 @@ def dragonfly_detours(dragonfly: DragonflyMap, leg: Leg, link_count: int) -> Flo
     from_group = np.multiply.outer(received, size) + sent @ member
     first = np.repeat(np.arange(switches), size[group])
     start = np.searchsorted(group, group)
-    second = np.arange(len(first)) - np.repeat(
-        np.cumsum(size[group]) - size[group] - start, size[group]
-    )
+    before = np.cumsum(size[group]) - size[group]
+    second = np.arange(len(first)) - np.repeat(before - start, size[group])
     amount = (sent + near[0])[first] + (received + near[1])[second]
     within = csr_array((amount, (first, second)), shape=(switches, switches))
     demand = _SwitchDemand(
@@ -265,7 +254,7 @@ def dragonfly_detours(dragonfly: DragonflyMap, leg: Leg, link_count: int) -> Flo
         from_group=csr_array(from_group * elsewhere),
         between=member.T @ (to_group * elsewhere),
     )
-    _add_hops(dragonfly, loads, demand, _minimal)
+    _add_local(dragonfly, loads, demand.within + _minimal(dragonfly, demand, loads))
     return loads.reshape(2, -1)
 
 

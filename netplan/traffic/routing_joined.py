@@ -46,7 +46,7 @@ from netplan.topologies.families.spreading import Pairs, Spread, SwitchMesh
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph, connected_parts, host_ends
 from netplan.topologies.graph.splitting import Matrix
 from netplan.traffic import routing_dragonfly
-from netplan.traffic.demand import Leg, Products
+from netplan.traffic.demand import Leg
 from netplan.traffic.matrix import sum_by
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
 
@@ -99,12 +99,6 @@ class Plane(Struct, frozen=True, eq=False, dict=True):
         """Switches and links, with weights that keep what is spread over all switches even."""
         return SwitchMesh(len(self.node), len(self.group), *self.ends).balanced()
 
-    @cached_property
-    def present(self) -> Bools:
-        """Whether each GPU, or sender, sends over the plane, shape (gpus,)."""
-        present: Bools = np.asarray(self.taken.sum(axis=0)).ravel() > 0
-        return present
-
     def demand(self, leg: Leg) -> Matrix:
         """What each switch with hosts sends to each other one [B], shape (switches, switches)."""
         flows = coo_array(
@@ -112,17 +106,13 @@ class Plane(Struct, frozen=True, eq=False, dict=True):
         )
         demand = self.seats @ flows.tocsr() @ self.seats.T
         for products in leg.products:
-            demand = demand + self._of_products(products)
+            seats = csc_array(self.seats)[:, products.gpu]
+            out, into = (seats @ factor for factor in routing_dragonfly.product_factors(products))
+            demand = demand + products.pair_bytes * (out @ into.T)  # never listed
         demand = coo_array(demand)
         apart = (demand.row != demand.col) & (demand.data > 0)
         kept = demand.data[apart], (demand.row[apart], demand.col[apart])
         return csc_array(coo_array(kept, shape=demand.shape))
-
-    def _of_products(self, products: Products) -> Matrix:
-        """What uniform groups send, never listed."""
-        seats = csc_array(self.seats)[:, products.gpu]
-        out, into = (seats @ factor for factor in routing_dragonfly.product_factors(products))
-        return products.pair_bytes * (out @ into.T)
 
 
 class JoinedMap(Struct, frozen=True, eq=False, dict=True):
@@ -145,7 +135,7 @@ class JoinedMap(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def present(self) -> Bools:
         """Whether each GPU sends over each plane, shape (planes, gpus)."""
-        return np.stack([plane.present for plane in self.planes])
+        return np.stack([plane.taken.sum(axis=0) > 0 for plane in self.planes])
 
     def by_plane(self, leg: Leg) -> list[Leg]:
         """Traffic of each plane: as much for each of those that both GPUs have ports in."""
@@ -153,17 +143,14 @@ class JoinedMap(Struct, frozen=True, eq=False, dict=True):
         if count == 1:
             return [leg]
         if self.present.all():
-            return [_scaled(leg, 1 / count)] * count
+            share = 1 / count
+            products = (replace(part, pair_bytes=part.pair_bytes * share) for part in leg.products)
+            amount = leg.flow_bytes * share
+            return [Leg(leg.source, leg.destination, amount, tuple(products))] * count
         flows = leg.listed()
         common = self.present[:, flows.source] & self.present[:, flows.destination]
-        share = flows.flow_bytes / np.maximum(common.sum(axis=0), 1)
-        return [Leg(flows.source[some], flows.destination[some], share[some]) for some in common]
-
-
-def _scaled(leg: Leg, share: float) -> Leg:
-    """A share of all of a leg."""
-    products = (replace(product, pair_bytes=product.pair_bytes * share) for product in leg.products)
-    return Leg(leg.source, leg.destination, leg.flow_bytes * share, tuple(products))
+        amount = flows.flow_bytes / np.maximum(common.sum(axis=0), 1)
+        return [Leg(flows.source[some], flows.destination[some], amount[some]) for some in common]
 
 
 def joined_map(graph: FabricGraph, network: Ints, relays: Matrix | None = None) -> JoinedMap:
@@ -265,8 +252,14 @@ def switch_ways(graph: FabricGraph, plane: Plane, demand: Matrix) -> tuple[Float
     loads = plane.mesh.each_loads(((Pairs(demand),), tuple(_spreads(plane, demand))))
     both = np.zeros((2, 2, graph.link_count))
     both[:, :, plane.links] = loads
-    if plane.hubs:
-        both[1] += _in_groups(graph, plane, demand)
+    if (
+        plane.hubs
+    ):  # what stays in groups with spines goes over all of these: shortest paths do that
+        pairs = coo_array(demand)
+        stays = plane.group[pairs.row] == plane.group[pairs.col]
+        arcs = make_arcs(graph.source, graph.target, graph.node_kind != GPU, plane.links)
+        ends = plane.node[pairs.row[stays]], plane.node[pairs.col[stays]]
+        both[1] += ecmp_loads(arcs, *ends, pairs.data[stays]).reshape(2, -1)
     return both[0], both[1]
 
 
@@ -284,21 +277,6 @@ def _spreads(plane: Plane, demand: Matrix) -> Iterator[Spread]:
         yield Spread(plane.group, *(amount / size for amount in sums(~leaves)))
 
 
-def _in_groups(graph: FabricGraph, plane: Plane, demand: Matrix) -> Floats:
-    """What stays in groups with spines goes over all of these: shortest paths do that."""
-    pairs = coo_array(demand)
-    stays = plane.group[pairs.row] == plane.group[pairs.col]
-    arcs = make_arcs(graph.source, graph.target, graph.node_kind != GPU, plane.links)
-    ends = plane.node[pairs.row[stays]], plane.node[pairs.col[stays]]
-    return ecmp_loads(arcs, *ends, pairs.data[stays]).reshape(2, -1)
-
-
-def mixed_with_hosts(graph: FabricGraph, hosts: Floats, direct: Floats, detours: Floats) -> Floats:
-    """Loads of all network links by the best mix of both ways, beside those of hosts [B]."""
-    share = share_with_hosts(graph, hosts, direct, detours)
-    return hosts + (share * direct + (1 - share) * detours)
-
-
 def share_with_hosts(graph: FabricGraph, hosts: Floats, direct: Floats, detours: Floats) -> float:
     """What goes direct in the best mix of both ways, beside the loads of hosts [1]."""
     rate = np.broadcast_to(graph.bytes_per_s, hosts.shape)
@@ -306,8 +284,8 @@ def share_with_hosts(graph: FabricGraph, hosts: Floats, direct: Floats, detours:
     return direct_share(direct, detours, rate, least_s)
 
 
-def best_mix(direct: Floats, detours: Floats, bytes_per_s: Floats, least_s: float) -> Floats:
-    """Loads where as much goes direct as keeps the busiest link least busy [B].
+def direct_share(direct: Floats, detours: Floats, bytes_per_s: Floats, least_s: float) -> float:
+    """What goes direct so that the busiest link is least busy [1].
 
     Links that are busy for ``least_s`` in any case, those of hosts, hold nothing up.
 
@@ -315,18 +293,10 @@ def best_mix(direct: Floats, detours: Floats, bytes_per_s: Floats, least_s: floa
     --------
     Direct, 8 B share one link; on detours each of four links carries 4.
 
-    >>> found = best_mix(np.array([8.0, 0, 0, 0]), np.full(4, 4.0), np.ones(4), 0.0)
-    >>> found.tolist()
-    [4.0, 4.0, 4.0, 4.0]
-    >>> best_mix(np.array([8.0, 0, 0, 0]), np.full(4, 4.0), np.ones(4), 6.0).tolist()
-    [6.0, 2.0, 2.0, 2.0]
+    >>> direct, detours = np.array([8.0, 0, 0, 0]), np.full(4, 4.0)
+    >>> [direct_share(direct, detours, np.ones(4), least_s) for least_s in (0.0, 6.0)]
+    [0.0, 0.5]
     """
-    share = direct_share(direct, detours, bytes_per_s, least_s)
-    return share * direct + (1 - share) * detours
-
-
-def direct_share(direct: Floats, detours: Floats, bytes_per_s: Floats, least_s: float) -> float:
-    """What goes direct in :func:`best_mix` [1]."""
     used = bytes_per_s > 0
     direct_s, detours_s = (
         np.where(used, loads / np.where(used, bytes_per_s, 1), 0) for loads in (direct, detours)

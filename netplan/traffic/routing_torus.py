@@ -56,10 +56,6 @@ class Torus(Struct, frozen=True):
         """Coordinate along one axis."""
         return _remainder(position // self.stride(axis), self.sizes[axis])
 
-    def moves(self, first: AnyInts, second: AnyInts, axis: int) -> tuple[AnyInts, Bools]:
-        """Signed steps from one coordinate to another, and whether the other way is as short."""
-        return self.steps(self.place(first, axis), self.place(second, axis), axis)
-
     def steps(self, start: AnyInts, end: AnyInts, axis: int) -> tuple[AnyInts, Bools]:
         """Signed steps between coordinates along one axis, and whether the other way is as short.
 
@@ -177,9 +173,8 @@ def _group_dimension_order(torus: Torus, products: Products, rails: int) -> Floa
 
 def _passing(size: int, *, closed: bool) -> Floats:
     """Part of what goes from x to y that leaves k, each way: shape (2, size k, size x, size y)."""
-    ring = Torus((size,), closed)
     x, y = (index.ravel() for index in np.indices((size, size)))
-    steps, tied = ring.moves(x, y, 0)
+    steps, tied = Torus((size,), closed).steps(x, y, 0)
     k = np.arange(size)[:, None]
     share = np.where(tied, 0.5, 1.0)
     ahead = np.where((k - x) % size < np.where(tied | (steps > 0), np.abs(steps), 0), share, 0.0)

@@ -47,12 +47,17 @@ class Tree(Struct, frozen=True):
     count: int
 
     @property
+    def heights(self) -> dict[int, int]:
+        """Arcs on the way from the root to each GPU [1]."""
+        heights = {self.root: 0}
+        for tail, head in self.arcs:
+            heights[head] = heights[tail] + 1
+        return heights
+
+    @property
     def depth(self) -> int:
         """Arcs on the longest way from the root [1]."""
-        far = {self.root: 0}
-        for tail, head in self.arcs:
-            far[head] = far[tail] + 1
-        return max(far.values())
+        return max(self.heights.values())
 
 
 class Route(Struct, frozen=True):

@@ -23,7 +23,7 @@ from netplan.setup.placed_run import PlacedRun
 from netplan.topologies.graph import GPU, FabricGraph
 from netplan.traffic.matrix import TrafficMatrix, flows_matrix
 from netplan.traffic.routing import link_loads
-from netplan.traffic.routing_joined import best_mix
+from netplan.traffic.routing_joined import direct_share
 from tests.faults.damaged import damage_to, damaged_graph, fabric, random_damage
 from tests.oracles.router import Loads, as_array, ecmp, net_outflow
 from tests.topologies.kinds import JOINED
@@ -234,7 +234,8 @@ def test_a_damaged_dragonfly_by_brute_force(seed: int, failures: int) -> None:
             added(ways[2], plain.detour(first, last), amount)
     hosts, direct, detours = (as_array(graph, one) for one in ways)
     rate = np.broadcast_to(graph.bytes_per_s, hosts.shape)
-    mixed = hosts + best_mix(direct, detours, rate, float((hosts / rate).max()))
+    share = direct_share(direct, detours, rate, float((hosts / rate).max()))
+    mixed = hosts + share * direct + (1 - share) * detours
     found = reroute(graph, damage, matrix)
     shortest = reroute(graph, damage, matrix, routing="ecmp")
     least = min(float((mixed / rate).max()), busiest_s(shortest) if failures else np.inf)

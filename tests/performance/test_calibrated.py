@@ -169,6 +169,7 @@ def sharing(**changes: float) -> Sharing:
 
 def exchange(**changes: float) -> Exchange:
     values: dict[str, Any] = {
+        "passes": ONE,
         "s_per_byte": 1.0,
         "members": 4.0,
         "layer_weights": 3.0,
@@ -181,25 +182,25 @@ def exchange(**changes: float) -> Exchange:
 def test_weights_of_a_stage_are_exchanged_once() -> None:
     one, two = stages(6, 1), stages(6, 2)
     assert (exchange().held(one), exchange().held(two)) == (28, 14)
-    assert exchange().data_s(one, ONE, sharing()) == 4 * 28 + 2 * 28
-    assert exchange(zero_stage=0.0).data_s(one, ONE, sharing()) == 2 * 4 * 28
-    assert exchange().data_s(one, ONE, sharing(repeats=2.0)) == 2 * 4 * 28 + 2 * 28
-    assert exchange(members=1.0).data_s(one, ONE, sharing()) == 0
+    assert exchange().data_s(one, sharing()) == 4 * 28 + 2 * 28
+    assert exchange(zero_stage=0.0).data_s(one, sharing()) == 2 * 4 * 28
+    assert exchange().data_s(one, sharing(repeats=2.0)) == 2 * 4 * 28 + 2 * 28
+    assert exchange(members=1.0).data_s(one, sharing()) == 0
 
 
 def test_overlapped_weights_show_their_last_piece_and_a_share() -> None:
     # Gradients 112 s in six pieces behind 24 x 6 = 144 s, weights 56 s behind 11 x 6 = 66 s.
-    shown = exchange().data_s(stages(6, 1), ONE, sharing(overlapped=1.0))
+    shown = exchange().data_s(stages(6, 1), sharing(overlapped=1.0))
     assert shown == pytest.approx(112 / 6 + 0.25 * 112 + 56 / 6 + 0.25 * 56)
     # Ten times slower: 1,120 - 144 x 5/6 and 560 - 66 x 5/6 show whole.
-    slow = exchange(s_per_byte=10.0).data_s(stages(6, 1), ONE, sharing(overlapped=1.0))
+    slow = exchange(s_per_byte=10.0).data_s(stages(6, 1), sharing(overlapped=1.0))
     assert slow == pytest.approx(1120 - 120 + 0.25 * 144 + 560 - 55 + 0.25 * 66)
 
 
 def test_gathered_weights_are_exchanged_for_every_pass() -> None:
     one, rules = stages(6, 1, microbatches=2.0), sharing(collective_s=1.0)
     # A layer gathers 7 s behind 11, and gathers and scatters 20 s behind 24; ends 2 x 5 x (2 + 4).
-    found = exchange(zero_stage=3.0).data_s(one, ONE, rules)
+    found = exchange(zero_stage=3.0).data_s(one, rules)
     assert found == pytest.approx(2 * 6 * 0.25 * (7 + 20) + 60)
 
 

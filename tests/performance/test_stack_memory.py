@@ -18,7 +18,7 @@ from netplan.performance.memory_verdict import peaks_of, verdict
 from netplan.performance.stack_memory import FORMATS, Held, PlanSizes, StackMemory
 from netplan.performance.stacks import STACKS, MemoryOfStack, MemoryRow, Stack
 from netplan.performance.stage_layers import stages_of
-from netplan.published.memory_of_runs import run_memories
+from netplan.published.measured_runs import run_memories
 from netplan.records import RecordError, replace
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS, Experts, Mamba, Model

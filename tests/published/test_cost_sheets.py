@@ -1,7 +1,7 @@
 """A public sheet of what an H100's network costs: its four totals, and netplan's, by hand."""
 
 from netplan.published.checks import Check
-from netplan.published.cost_sheets import cost_sheet_checks
+from netplan.published.product_designs import cost_sheet_checks
 
 SWITCH = 50_000
 """A box of 64 ports of 400 Gb/s [USD], as the sheet and the book have it."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from netplan.published.checks import published
-from netplan.published.expert_skew import expert_skew_checks, gini_of
+from netplan.published.expert_networks import expert_skew_checks, gini_of
 
 
 def test_the_printed_plan_has_the_imbalance_that_is_stated() -> None:

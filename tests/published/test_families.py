@@ -2,13 +2,12 @@
 
 import json
 from collections.abc import Callable
-from operator import attrgetter
 
 import networkx as nx
 import numpy as np
 import pytest
 
-from netplan.published.checks import Check, published
+from netplan.published.checks import Check, published, quantity
 from netplan.published.fabric_counts import family_checks, hops, sized
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.joined_switches import switch_graph
@@ -48,9 +47,9 @@ def test_another_design_gives_another_number(
     name: str, changes: dict[str, object], became: int
 ) -> None:
     row = ROWS[name]
-    quantity, other = attrgetter(row["quantity"]), {"radix": 128} | changes
-    assert quantity(sized(row["inputs"])) == float(row["expected"])
-    assert quantity(sized(json.dumps(json.loads(row["inputs"]) | other))) == became
+    inputs = json.dumps(json.loads(row["inputs"]) | {"radix": 128} | changes)
+    assert quantity(sized(row["inputs"]), row["quantity"]) == float(row["expected"])
+    assert quantity(sized(inputs), row["quantity"]) == became
 
 
 def test_jellyfish_needs_more_switches_for_one_host_more() -> None:

@@ -6,7 +6,7 @@ from statistics import median
 import pytest
 
 from netplan.performance.posttraining import synchronisation
-from netplan.published import posttraining_rows, posttraining_steps
+from netplan.published import posttraining_rows
 from netplan.published.checks import Check, published
 from netplan.setup.schedules_beside import PRINTED_OVER_BOUND
 
@@ -74,11 +74,11 @@ def test_the_table_has_all_that_was_printed() -> None:
 def test_no_printed_step_is_shorter_than_its_bound(checks: tuple[Check, ...]) -> None:
     """Printed over bound is what screens say of bounds: nothing is shorter, or longer than that."""
     rows = [*named(checks, ": a step of ")]
-    assert len(rows) == len(posttraining_steps.printed_steps()) == 20
+    assert len(rows) == len(posttraining_rows.printed_steps()) == 20
     assert all(row.verdict == "known" for row in rows)
     times: dict[str, list[float]] = {"dense": [], "experts": []}
-    for row, printed in zip(rows, posttraining_steps.printed_steps(), strict=True):
-        least_s = posttraining_steps.trained_as_printed(printed["id"]).step.seconds
+    for row, printed in zip(rows, posttraining_rows.printed_steps(), strict=True):
+        least_s = posttraining_rows.trained_as_printed(printed["id"]).step.seconds
         kind = "dense" if printed["model"] in ("llama-3.1-8b", "qwen3-32b") else "experts"
         times[kind].append(float(row.expected) / least_s)
         assert row.got.startswith(f"at least {least_s:.3g} ")
@@ -89,8 +89,8 @@ def test_no_printed_step_is_shorter_than_its_bound(checks: tuple[Check, ...]) ->
 
 def test_steps_are_asked_about_as_they_were_printed() -> None:
     """Every printed degree that no iteration model refuses, and all tokens of the table."""
-    for row in posttraining_steps.printed_steps():
-        trained = posttraining_steps.trained_as_printed(row["id"])
+    for row in posttraining_rows.printed_steps():
+        trained = posttraining_rows.trained_as_printed(row["id"])
         work, servers = trained.step.work, trained.servers
         assert work.answers * (1 + work.lengths.mean) == pytest.approx(
             float(row["answers"]) * float(row["mean_tokens"]), rel=0.01
@@ -110,11 +110,11 @@ def test_steps_are_asked_about_as_they_were_printed() -> None:
 
 
 def test_a_bound_of_a_step_above_what_is_printed_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = posttraining_steps.printed_steps()
+    rows = posttraining_rows.printed_steps()
     fast = [{**row, "printed": "20"} for row in rows if "8off" in row["id"]]
-    monkeypatch.setattr(posttraining_steps, "printed_steps", lambda: fast)
-    posttraining_steps.trained_as_printed.cache_clear()
-    assert [row.verdict for row in posttraining_steps.step_checks()] == ["fail"]
+    monkeypatch.setattr(posttraining_rows, "printed_steps", lambda: fast)
+    posttraining_rows.trained_as_printed.cache_clear()
+    assert [row.verdict for row in posttraining_rows.step_checks()] == ["fail"]
 
 
 def test_what_bounds_nothing_is_shown(checks: tuple[Check, ...]) -> None:

@@ -59,9 +59,9 @@ def test_by_hand(name: str, by_hand: float) -> None:
 def test_a_wrong_part_is_found() -> None:
     """One switch chip a tray less, or cards of half the rate, would not be what is printed."""
     rack = Product(accelerator="vr-nvl72", fabric="vr-nvl72")
-    assert rack.hb_switches == 36
+    assert rack.hb["switches"] == 36
     fewer = Product(accelerator="vr-nvl72", fabric="nvl72")
-    assert (fewer.hb_switches, fewer.hb_links) == (18, 72 * 18)
+    assert (fewer.hb["switches"], fewer.hb["links"]) == (18, 72 * 18)
     helios = Product(accelerator="mi455x", gpus=72)
     slower = Product(accelerator="mi455x", gpus=72, nic_gbps=1200)
-    assert slower.network_tb_per_s == pytest.approx(helios.network_tb_per_s / 2)
+    assert slower.built.gpu_bytes_per_s == pytest.approx(helios.built.gpu_bytes_per_s / 2)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from netplan.published.checks import Check, check
-from netplan.published.serving_load import PROGRAM
+from netplan.published.serving_points import PROGRAM
 
 
 def test_rows_hold(suites: Mapping[str, Callable[[], tuple[Check, ...]]]) -> None:

@@ -17,7 +17,7 @@ from netplan.traffic.matrix import KINDS, UniformGroups, combine, flows_matrix, 
 from netplan.traffic.placement import DATA, EXPERT, Degrees, Placement, Placements
 from netplan.traffic.routing import link_loads
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
-from netplan.traffic.routing_joined import best_mix, joined_map
+from netplan.traffic.routing_joined import direct_share, joined_map
 from tests.topologies.kinds import JOINED
 from tests.traffic.test_leaves import (
     GB,
@@ -143,7 +143,8 @@ def test_the_best_mix_is_that_of_a_fine_grid(seed: int) -> None:
     rng = np.random.default_rng(seed)
     one, other = rng.random((2, 2, 6)) * rng.integers(0, 3, (2, 2, 6))
     rate, least = rng.random((2, 6)) + 0.5, float(rng.random())
-    found = float((best_mix(one, other, rate, least) / rate).max())
+    share = direct_share(one, other, rate, least)
+    found = float(((share * one + (1 - share) * other) / rate).max())
     shares = np.linspace(0, 1, 2001)[:, None, None]
     grid = ((shares * one + (1 - shares) * other) / rate).max(axis=(1, 2))
     assert max(least, found) <= max(least, float(grid.min())) * (1 + 1e-9)

@@ -54,7 +54,7 @@ from netplan.records import replace
 from netplan.topologies.graph import SWITCH, FabricGraph, connected_parts
 from netplan.traffic.demand import Leg, check_demand, split_demand
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, no_traffic, sum_by
-from netplan.traffic.routing import has_domains, joins_all
+from netplan.traffic.routing import joins_all
 
 ROUNDING = 1e-12
 """Part of all amounts that sums may be wrong by [1]."""
@@ -499,7 +499,7 @@ def network_leg(graph: FabricGraph, matrix: TrafficMatrix, *, forwarding: bool =
     ([1], [5])
     """
     check_demand(matrix, graph.gpus)
-    domains = has_domains(graph)
+    domains = graph.has("hb")
     rails = domains and not joins_all(graph, np.flatnonzero(network_links(graph)))
     size = graph.hb_size if domains else 1
     return split_demand(matrix, size, forwarding=rails and forwarding).network

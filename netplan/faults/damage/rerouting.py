@@ -44,7 +44,7 @@ from netplan.traffic.demand import Leg, check_demand, split_demand
 from netplan.traffic.flow_paths import Entries, FlowPaths, Way, check_pairs, split_entries
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
-from netplan.traffic.routing import Routing, forwarding_nodes, has_domains, joins_all, link_loads
+from netplan.traffic.routing import Routing, forwarding_nodes, joins_all, link_loads
 from netplan.traffic.routing_ecmp import Arcs, ecmp_loads, make_arcs
 
 Ends = tuple[Ints, Ints]
@@ -172,7 +172,7 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
         graph, down = self.graph, self.damage.node_down
         forwards = self.forwarding
         if forwards is None:
-            forwards = has_domains(graph) and not joins_all(graph, np.flatnonzero(self._outer))
+            forwards = graph.has("hb") and not joins_all(graph, np.flatnonzero(self._outer))
         lost: Bools = down[flows.source] | down[flows.destination]
         ends = flows.source.astype(np.int64), flows.destination.astype(np.int64)
         inner, outer = _ways(graph, *ends, forwarding=forwards)
@@ -470,7 +470,7 @@ def _ways(
 
     As `netplan.traffic.demand.split_demand` has them, flow by flow.
     """
-    if not has_domains(graph):
+    if not graph.has("hb"):
         return (source, source), (source, destination)
     size = graph.hb_size
     same = source // size == destination // size

@@ -283,6 +283,8 @@ class DatedExchange(Columns, frozen=True, eq=False):
 
     Parameters
     ----------
+    layer
+        A microbatch through all layers, behind which collectives hide.
     s_per_byte, expert_s_per_byte
         Time of gathering one byte over the group of dense weights, and of experts: the share
         (D - 1)/D of it over the slowest level; 0 of a group of one [s/B].
@@ -292,28 +294,30 @@ class DatedExchange(Columns, frozen=True, eq=False):
         What of the states is cut over them: nothing (0), the optimizer (1, 2), weights too (3).
     """
 
+    layer: DatedLayer
     s_per_byte: Amount
     expert_s_per_byte: Amount
     members: Amount
     expert_members: Amount
     zero_stage: Amount
 
-    def data_s(self, stages: Stages, layer: DatedLayer, sharing: Sharing) -> Amount:
+    def data_s(self, stages: Stages, sharing: Sharing) -> Amount:
         """What collectives over these groups show in an iteration [s].
 
         Gradients of a chunk are ready before the end, with interleaving min(m, p) microbatches of
         it; weights that are cut are gathered for every pass of every microbatch.
         """
-        passes, whole = layer.passes, np.equal(self.zero_stage, 3)
-        gather_s = sharing.gather_bytes * self._stage_s(stages, layer)
-        scatter_s = sharing.gradient_bytes * self._stage_s(stages, layer)
-        per_stage = layer.depth / stages.stages
+        passes, whole = self.layer.passes, np.equal(self.zero_stage, 3)
+        gather_s = sharing.gather_bytes * self._stage_s(stages)
+        scatter_s = sharing.gradient_bytes * self._stage_s(stages)
+        depth = self.layer.depth
+        per_stage = depth / stages.stages
         ahead_s, back_s = passes.ahead_s * per_stage, passes.back_s * per_stage
         together_s = gather_s + scatter_s
         each_s = shown_s(gather_s, ahead_s, sharing.contention)
         each_s = each_s + shown_s(together_s, back_s, sharing.contention)
         summed = np.where(np.equal(self.zero_stage, 0), 2.0, 1.0)
-        pieces = np.where(stages.stages > 1, np.maximum(1.0, per_stage / stages.chunk), layer.depth)
+        pieces = np.where(stages.stages > 1, np.maximum(1.0, per_stage / stages.chunk), depth)
         before = np.where(
             stages.interleave > 1, np.minimum(stages.microbatches, stages.stages), 1.0
         )
@@ -328,42 +332,42 @@ class DatedExchange(Columns, frozen=True, eq=False):
         shown: Amount = np.where(whole, stages.microbatches * each_s, once_s)
         return shown
 
-    def forward_s(self, stages: Stages, layer: DatedLayer, sharing: Sharing) -> Amount:
+    def forward_s(self, stages: Stages, sharing: Sharing) -> Amount:
         """What they show in forward passes alone: weights that are cut, gathered for each [s].
 
         Parameters
         ----------
-        stages, layer
-            The pipeline, and a microbatch through all layers.
+        stages
+            The pipeline.
         sharing
             What is sent, and how it hides.
         """
-        gather_s = sharing.gather_bytes * self._stage_s(stages, layer)
-        ahead_s = layer.passes.ahead_s * layer.depth / stages.stages
+        gather_s = sharing.gather_bytes * self._stage_s(stages)
+        ahead_s = self.layer.passes.ahead_s * self.layer.depth / stages.stages
         each_s = shown_s(gather_s, ahead_s, sharing.contention)
         shown: Amount = np.where(
             np.equal(self.zero_stage, 3), stages.microbatches * each_s, 0.0 * each_s
         )
         return shown
 
-    def _stage_s(self, stages: Stages, layer: DatedLayer) -> Amount:
+    def _stage_s(self, stages: Stages) -> Amount:
         """A byte of each weight of a stage over its group [s]."""
-        dense, experts = self._held(stages, layer)
+        dense, experts = self._held(stages)
         stage_s: Amount = dense * self.s_per_byte + experts * self.expert_s_per_byte
         return stage_s
 
-    def _held(self, stages: Stages, layer: DatedLayer) -> tuple[Amount, Amount]:
+    def _held(self, stages: Stages) -> tuple[Amount, Amount]:
         """Weights of a stage on one GPU with its ends, and those of experts [1]."""
         ends = np.where(stages.stages == 1, 2.0, 1.0)
-        dense = layer.weights / stages.stages + ends * layer.end_weights
-        return dense, layer.expert_weights / stages.stages
+        dense = self.layer.weights / stages.stages + ends * self.layer.end_weights
+        return dense, self.layer.expert_weights / stages.stages
 
-    def optimizer_s(self, stages: Stages, layer: DatedLayer, sharing: Sharing, on: Rates) -> Amount:
+    def optimizer_s(self, stages: Stages, sharing: Sharing, on: Rates) -> Amount:
         """The update of the weights, and buffers of gradients [s]."""
         cut, whole = np.greater_equal(self.zero_stage, 1), np.equal(self.zero_stage, 3)
         moved: Amount = 0.0
         groups = (self.members, self.expert_members)
-        for held, members in zip(self._held(stages, layer), groups, strict=True):
+        for held, members in zip(self._held(stages), groups, strict=True):
             moved = moved + sharing.optimizer_bytes * held / np.where(cut, members, 1.0)
             moved = moved + sharing.gradient_buffer_bytes * held / np.where(whole, members, 1.0)
         update_s: Amount = moved / on.memory_bytes_per_s

@@ -333,15 +333,15 @@ def test_sharded_weights_are_gathered_for_every_microbatch() -> None:
     sharing = replace(
         run.setting.sharing, gather_bytes=2.0, contention=0.25, collective_s=0.5, gradient_bytes=4.0
     )
-    exchange = Exchange(0.01, 4.0, 100.0, 30.0, 3.0)
+    exchange = Exchange(passes, 0.01, 4.0, 100.0, 30.0, 3.0)
     # 2.5 s behind 5 s: a quarter. Four layers, three times; both ends once in 16 bits.
     expected = 3 * 4 * 0.25 * 2.5 + 2 * 30 * 0.01 * 2
-    assert float(exchange.forward_s(stages(), passes, sharing)) == pytest.approx(expected)
+    assert float(exchange.forward_s(stages(), sharing)) == pytest.approx(expected)
     slow = replace(exchange, s_per_byte=0.1)  # 20.5 s: what 5 s hide shows by a quarter
     expected = 3 * 4 * (20.5 - 5 + 0.25 * 5) + 2 * 30 * 0.1 * 2
-    assert float(slow.forward_s(stages(), passes, sharing)) == pytest.approx(expected)
+    assert float(slow.forward_s(stages(), sharing)) == pytest.approx(expected)
     for left_out in (replace(exchange, zero_stage=2.0), replace(exchange, members=1.0)):
-        assert float(left_out.forward_s(stages(), passes, sharing)) == 0
+        assert float(left_out.forward_s(stages(), sharing)) == 0
 
 
 @by_model

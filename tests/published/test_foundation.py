@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from netplan import search
-from netplan.published import foundation_appendix
+from netplan.published import foundation
 from netplan.published.checks import Check
-from netplan.published.foundation_appendix import configuration_checks
+from netplan.published.foundation import configuration_checks
 from netplan.records import replace
 
 Suites = Mapping[str, Callable[[], tuple[Check, ...]]]
@@ -21,13 +21,13 @@ def test_all_optima_of_the_repository_are_exact(suites: Suites) -> None:
 
 
 def test_an_optimum_that_is_off_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = foundation_appendix.optimum
+    right = foundation.optimum
 
     def slower(*case: object) -> object:
         found = right(*case)
         return replace(found, iteration_time_s=found.iteration_time_s * (1 + 3e-6))
 
-    monkeypatch.setattr(foundation_appendix, "optimum", slower)
+    monkeypatch.setattr(foundation, "optimum", slower)
     first = next(configuration_checks())
     assert (first.verdict, first.expected) == ("fail", "614.2019, 73.42105")
 

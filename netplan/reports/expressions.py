@@ -1,4 +1,4 @@
-"""Conditions and formulas of study files: arithmetic and comparisons on named values, no more.
+"""Conditions and formulas of files: arithmetic and comparisons on named values, no more.
 
 An expression works on single values and on whole columns alike. Nothing can be called but ``min``,
 ``max``, ``abs`` and ``log2``, nothing reached but the names of inputs and outputs, which may have

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplan.errors import InputError, NetplanError
-from netplan.studies.expressions import MAX_DEPTH, parse_expression
+from netplan.reports.expressions import MAX_DEPTH, parse_expression
 
 WHOLE = st.integers(1, 1000)
 
