@@ -52,6 +52,7 @@ from netplan.topologies.graph import (
     FabricGraph,
     LinkType,
     connected_parts,
+    joined_gpus,
     network_only,
 )
 from netplan.topologies.idle_places import idle_note
@@ -399,20 +400,7 @@ def _domain_kind(graph: FabricGraph) -> tuple[LevelKind, float | None]:
     grid = grid_axes(source[here], target[here], rates, size)
     if grid is not None and len(grid) == 1:
         return grid[0].kind, None
-    domain = replace(
-        graph,
-        gpus=size,
-        node_kind=graph.node_kind[:size],
-        node_tier=graph.node_tier[:size],
-        names=tuple(graph.names[:size]),
-        source=source[here],
-        target=target[here],
-        source_port=graph.source_port[inside][here],
-        target_port=graph.target_port[inside][here],
-        bytes_per_s=rates,
-        length_class=graph.length_class[inside][here],
-        group=graph.group[inside][here],
-    )
+    domain = graph.part(np.arange(graph.node_count) < size, inside[here])
     hosts = host_groups(domain)
     everywhere = np.zeros(size, np.int64)
     patterns = [*level_patterns(hosts, everywhere, np.arange(size), ())]
@@ -486,9 +474,9 @@ def _grid(network: FabricGraph, domains: int) -> tuple[GridAxis, ...] | None:
 def _part_sizes(network: FabricGraph, domains: int) -> Iterator[int]:
     """Domains in the parts that hang together below each tier, where they are alike; last, all."""
     size = network.hb_size
-    below = 1
+    of_domain, below = np.arange(network.gpus) // size, 1
     for joined in _joined_below(network):
-        part = _parts(network, joined)[: domains * size : size]
+        part = joined_gpus(network, joined, of_domain)[: domains * size : size]
         part_size = int(np.bincount(part).max())
         alike = domains % part_size == 0 and np.array_equal(part, np.arange(domains) // part_size)
         if alike and part_size % below == 0 and below < part_size < domains:
@@ -511,15 +499,6 @@ def _joined_below(network: FabricGraph) -> Iterator[Bools]:
             if joined.sum() > links:
                 links = joined.sum()
                 yield joined
-
-
-def _parts(network: FabricGraph, joined: Bools) -> Ints:
-    """Part of each GPU of what some links and HB domains join, numbered in order."""
-    gpus = np.arange(network.gpus)
-    source = np.concatenate([network.source[joined], gpus])
-    target = np.concatenate([network.target[joined], gpus // network.hb_size * network.hb_size])
-    part = connected_parts(network.node_count, source, target)[: network.gpus]
-    return np.unique(part, return_inverse=True)[1].reshape(-1)
 
 
 def _rate(hosts: HostGroups, sizing: Sizing, below: int, size: int) -> tuple[float, bool]:
