@@ -43,12 +43,16 @@ Interconnect, IEEE TPDS 31, 2020, arXiv:1903.04611)."""
 
 
 def domain_link_count(spec: FabricSpec, sizing: Sizing) -> int:
-    """Links of all HB domains when all are full, an upper limit for the last one partly filled."""
+    """Links of all HB domains; an upper limit where the last one is partly filled.
+
+    Links from GPU to GPU, and those above the lower of two tiers, are counted for full domains.
+    """
     links = 0
     for filled in fill_domains(spec, sizing.gpus, sizing.hb_size):
         ports = spec.hb_ports(filled.kind.size) if spec.hb_scheme else filled.kind.ports
-        ends = filled.domains * filled.kind.size * ports
-        links += ends if filled.kind.kind == "switch" else ends // 2
+        switched = filled.kind.kind == "switch"
+        places = filled.gpus if switched else filled.domains * filled.kind.size
+        links += places * ports if switched else places * ports // 2
     leaves, spines = hb_tiers(spec, sizing.hb_size)
     return links + sizing.domains * spec.hb_planes * leaves * spines
 
