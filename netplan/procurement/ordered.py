@@ -12,7 +12,7 @@ from functools import partial
 from itertools import groupby
 
 from netplan.costing.cabling import CablingBook
-from netplan.costing.elevations import RackKind, Slot
+from netplan.costing.elevations import RackKind
 from netplan.costing.lifetime import WATTS_PER_KILOWATT
 from netplan.costing.materials import BillItem, SwitchRacks
 from netplan.inputs.choices import AS_PUBLISHED
@@ -30,7 +30,7 @@ from netplan.reports.answer import Answer
 from netplan.reports.quantities import Scale
 from netplan.reports.sections import Bars, Column, Heading, Inset, Paragraph, Section, Table, column
 from netplan.topologies.drawings.layers import fabric_drawing
-from netplan.topologies.drawings.racks import Elevation, elevation_drawing, hall_drawing
+from netplan.topologies.drawings.racks import Elevation, Slot, elevation_drawing, hall_drawing
 from netplan.units import counted
 
 CLOCKS = (" ms)", " s)", "µs)")

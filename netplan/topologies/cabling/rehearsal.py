@@ -133,10 +133,10 @@ def parts_of(text: str) -> list[Part]:
         [
             [
                 vertices.setdefault(
-                    (end.node, "" if subnet.nodes[end.node].kind == SWITCH else end.port),
+                    (end.device, "" if subnet.nodes[end.device].kind == SWITCH else end.port),
                     len(vertices),
                 )
-                for end in (link.here, link.there)
+                for end in link[:2]
             ]
             for link in subnet.links
         ]

@@ -24,7 +24,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
-from msgspec import Struct
 
 from netplan.arrays import AnyInts, Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
@@ -72,17 +71,9 @@ PAIR = 2
 """Members that one link joins, as a ring or as a mesh [1]."""
 
 
-class GridAxis(Struct, frozen=True):
-    """An axis of a grid: ring or mesh, members, and the rate of its links [B/s]."""
-
-    kind: LevelKind
-    size: int
-    bytes_per_s: float
-
-
 def grid_axes(
     source: AnyInts, target: AnyInts, bytes_per_s: Floats, members: int
-) -> tuple[GridAxis, ...] | None:
+) -> tuple[Level, ...] | None:
     """Axes of a grid that has exactly these links, each once, at one rate an axis; None if none.
 
     Examples
@@ -111,7 +102,7 @@ def grid_axes(
             rates = rate[np.searchsorted(code, axis_links)]
             if (rates != rates[0]).any():
                 return None
-            axes.append(GridAxis(kind, size, float(rates[0])))
+            axes.append(Level(kind, size, float(rates[0])))
         return tuple(axes)
     return None
 
@@ -414,11 +405,7 @@ def _levels(network: FabricGraph, sizing: Sizing) -> tuple[list[Level], list[str
         return [], []
     grid = _grid(network, domains)
     if grid is not None:
-        latency = sizing.network_latency_s
-        levels = [
-            Level(axis.kind, axis.size, axis.bytes_per_s, step_latency_s=latency) for axis in grid
-        ]
-        return levels, []
+        return [replace(axis, step_latency_s=sizing.network_latency_s) for axis in grid], []
     hosts = host_groups(network)
     of_node = np.zeros(network.node_count)
     for end in (network.source, network.target):
@@ -457,7 +444,7 @@ def _levels_of_rail(spec: FabricSpec, sizing: Sizing) -> tuple[list[Level], list
     return [replace(level, size=rest) for level in levels if rest > 1], measured
 
 
-def _grid(network: FabricGraph, domains: int) -> tuple[GridAxis, ...] | None:
+def _grid(network: FabricGraph, domains: int) -> tuple[Level, ...] | None:
     """Axes of the grid that every rail is; None if they are none, or not all the same one."""
     if (network.node_kind == SWITCH).any() or network.gpus % network.hb_size:
         return None
