@@ -780,11 +780,11 @@ class Network(Struct, frozen=True):
         return NameBlock(pattern, shape)
 
 
-def _attached(hosts: Ints, places: tuple[Ints, Ints], leaves: int, planes: int) -> "Stage":
+def _attached(hosts: Ints, places: tuple[AnyInts, AnyInts], leaves: int, planes: int) -> "Stage":
     """Host links at the same leaf and port of every plane, which has so many leaves."""
-    plane = np.repeat(np.arange(planes), len(hosts))
-    leaf, leaf_port = np.tile(places[0], planes), np.tile(places[1], planes)
-    return Stage(np.tile(hosts, planes), plane * leaves + leaf, plane, leaf_port)
+    plane, every = np.divmod(np.arange(planes * len(hosts)), len(hosts))
+    leaf, leaf_port = (place[every] for place in places)
+    return Stage(hosts[every], plane * leaves + leaf, plane, leaf_port)
 
 
 def wire_networks(
