@@ -24,7 +24,7 @@ from netplan.costing.prices import PowerBook
 from netplan.costing.switches import SwitchModel
 from netplan.inputs.choices import AS_PUBLISHED
 from netplan.topologies.cabling.device_names import host_name
-from netplan.topologies.cabling.floor_plan import FloorPlan, Layout, Server
+from netplan.topologies.cabling.floor_plan import FloorPlan, Layout
 from netplan.topologies.drawings.racks import Slot
 from netplan.topologies.expand import network_of
 from netplan.topologies.graph import GPU, FabricGraph
@@ -165,7 +165,10 @@ def elevations(bill: Bill, spec: FabricSpec, books: BillBooks) -> Elevations:
         server = layout.plan.whole_server
     else:
         kept = _switches_only(bill, network)
-    weights = _weights(network, books.switch, server)
+    # The weight of a server is at its first GPU.
+    heavy = server.weight_kg if server is not None else None
+    known = books.switch.weight_kg if books.switch is not None else None
+    weights = np.where(network.node_kind == GPU, heavy or np.nan, known or np.nan)
     return Elevations(tuple(_kinds(kept, network, power, weights)), layout, network)
 
 
@@ -291,13 +294,3 @@ def _power(
         if total:
             watts += np.where(weight > 0, watts_of[category] / total * weight, 0.0)
     return watts
-
-
-def _weights(network: FabricGraph, model: SwitchModel | None, server: Server | None) -> Floats:
-    """Weight of every node, that of a server at its first GPU [kg], shape (nodes,)."""
-    gpu = network.node_kind == GPU
-    known = model.weight_kg if model is not None else None
-    heavy = server.weight_kg if server is not None else None
-    return np.where(
-        gpu, np.nan if heavy is None else heavy, np.nan if known is None else known
-    ).astype(float)

@@ -524,11 +524,11 @@ def _phase(
         count = int(mine.sum())
         if count:
             tiers.append(SwitchTier(tier.name, count, count, int(degree[mine].sum())))
-    counts = dict(zip(graph.group_names, _counts(graph, links), strict=True))
+    counts = replace(graph, group=graph.group[links]).links_per_group()
     groups = [
         LinkGroup.of(group.kind, counts[group.name])
         for group in fabric.links
-        if counts.get(group.name)
+        if group.name in counts
     ]
     part = replace(
         fabric,
@@ -543,12 +543,6 @@ def _phase(
     leaves = (graph.node_kind == SWITCH) & (graph.node_tier == 1)
     most = [int(count[leaves].max(initial=0)) for count in (below, above)]
     return Phase(part, nodes, links, blocking(graph, links), *most)
-
-
-def _counts(graph: FabricGraph, links: Bools) -> list[int]:
-    """Links of each group [1]."""
-    counts: list[int] = np.bincount(graph.group[links], minlength=len(graph.group_names)).tolist()
-    return counts
 
 
 def blocking(graph: FabricGraph, links: Bools) -> float:

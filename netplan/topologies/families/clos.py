@@ -762,13 +762,9 @@ def unit_tree(units: int, rails: int, radix: int) -> FatTree:
         tree = search.over(ends, leaves) if over_leaves else fat_tree(ends, radix)
         if tree is not None and (tiers == 1 or tree.leaves == leaves):
             return tree
-    return _a_plane_an_uplink(units * rails, radix)
-
-
-def _a_plane_an_uplink(leaves: int, radix: int) -> FatTree:
-    """Full leaves, each uplink to a plane of its own, whose pods may be of unequal size."""
-    plane = fat_tree(leaves, radix, even=False)
-    first, *above = plane.tiers
+    # Full leaves, each uplink to a plane of its own, whose pods may be of unequal size.
+    leaves = units * rails
+    first, *above = fat_tree(leaves, radix, even=False).tiers
     planes = TreeTier(radix // 2, first.switches, radix // 2)
     return FatTree(leaves * (radix // 2), radix, (TreeTier(1, leaves, 1), planes, *above))
 
