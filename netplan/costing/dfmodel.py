@@ -80,7 +80,7 @@ class PartAmounts(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
         units = (self.price_usd_per_bytes_per_s, self.energy_j_per_byte)
         needed = (self.price_usd,) if self.part == "die" else units
         for amount in needed:
-            if amount is None or not 0 < amount.low <= amount.base <= amount.high:
+            if amount is None or not (amount.low > 0 and amount.rising):
                 raise ValueError(f"{self.part} of {self.of} needs 0 < low <= base <= high")
 
 

@@ -24,22 +24,14 @@ from netplan.costing.prices import PowerBook
 from netplan.costing.switches import SwitchModel
 from netplan.inputs.choices import AS_PUBLISHED
 from netplan.topologies.cabling.device_names import host_name
-from netplan.topologies.cabling.floor_plan import FloorPlan, Layout, Server
+from netplan.topologies.cabling.floor_plan import FloorPlan, Layout
+from netplan.topologies.drawings.racks import Slot
 from netplan.topologies.expand import network_of
 from netplan.topologies.graph import GPU, FabricGraph
 from netplan.topologies.specs import FabricSpec
 
 MODULED = frozenset({"multimode", "singlemode", "fibre"})
 """Kinds of cables with a module at each end."""
-
-
-class Slot(Struct, frozen=True):
-    """A device in a rack: its name, whether it is a switch, lowest unit and height [U]."""
-
-    name: str
-    switch: bool
-    unit: int
-    units: int
 
 
 class RackKind(Struct, frozen=True):
@@ -107,7 +99,9 @@ def ranges_of(names: Sequence[str], shown: int = 3) -> str:
     >>> ranges_of(["1", "2", "3", "5"]), ranges_of(["1", "3", "5", "7", "9"])
     ('1 to 3, 5', '1, 3, 5 and 2 more')
     """
-    numbers = [_number(name) for name in names]
+    # Where each stands, so that neighbours in a row follow each other.
+    parts = (name.rpartition("-") for name in names)
+    numbers = [int(row or 0) * ROW + int(position) for row, _, position in parts]
     breaks = [place for place, (a, b) in enumerate(pairwise(numbers), start=1) if b != a + 1]
     bounds = list(pairwise([0, *breaks, len(names)]))
     texts = [
@@ -119,12 +113,6 @@ def ranges_of(names: Sequence[str], shown: int = 3) -> str:
 
 
 ROW = 1_000_000
-
-
-def _number(name: str) -> int:
-    """Where a rack stands, so that neighbours in a row follow each other."""
-    row, _, position = name.rpartition("-")
-    return int(row or 0) * ROW + int(position)
 
 
 def elevations(bill: Bill, spec: FabricSpec, books: BillBooks) -> Elevations:
@@ -177,7 +165,10 @@ def elevations(bill: Bill, spec: FabricSpec, books: BillBooks) -> Elevations:
         server = layout.plan.whole_server
     else:
         kept = _switches_only(bill, network)
-    weights = _weights(network, books.switch, server)
+    # The weight of a server is at its first GPU.
+    heavy = server.weight_kg if server is not None else None
+    known = books.switch.weight_kg if books.switch is not None else None
+    weights = np.where(network.node_kind == GPU, heavy or np.nan, known or np.nan)
     return Elevations(tuple(_kinds(kept, network, power, weights)), layout, network)
 
 
@@ -299,23 +290,7 @@ def _power(
     shares = (("transceivers", ends), ("cables", joined), ("cards", gpu), ("switches", ~gpu))
     watts = np.zeros(network.node_count)
     for category, weight in shares:
-        watts += _share(watts_of[category], weight.astype(np.float64))
+        total = float(weight.sum())
+        if total:
+            watts += np.where(weight > 0, watts_of[category] / total * weight, 0.0)
     return watts
-
-
-def _share(total: float, weight: Floats) -> Floats:
-    """A sum spread by weight."""
-    whole = float(weight.sum())
-    if not whole:
-        return np.zeros(len(weight))
-    return np.where(weight > 0, total / whole * weight, 0.0)
-
-
-def _weights(network: FabricGraph, model: SwitchModel | None, server: Server | None) -> Floats:
-    """Weight of every node, that of a server at its first GPU [kg], shape (nodes,)."""
-    gpu = network.node_kind == GPU
-    known = model.weight_kg if model is not None else None
-    heavy = server.weight_kg if server is not None else None
-    return np.where(
-        gpu, np.nan if heavy is None else heavy, np.nan if known is None else known
-    ).astype(float)

@@ -693,8 +693,12 @@ def _several_halls(
     optical = replace(fabric, links=tuple(_in_hall(group, Counter()) for group in fabric.links))
     counted = _counted(optical, hardware)
     several = f"More than {LARGEST_HALL:,} GPUs stand in several halls: "
+    fewer, layer = hardware, hardware.circuits
+    if layer is not None and layer.plan is not None:
+        plan = replace(layer.plan, domains=smaller.domains)
+        fewer = replace(hardware, circuits=replace(layer, switches=plan.switches, plan=plan))
     try:
-        sample = _measured(spec, smaller, _circuits_of(smaller, hardware), hall).wiring
+        sample = _measured(spec, smaller, fewer, hall).wiring
     except (InputError, InfeasibleError):  # of tori without such a size
         note = f"{several}optics, lengths by kind of link."
         return replace(counted, notes=(*counted.notes, note), hall=hall.name, fabric=optical)
@@ -710,15 +714,6 @@ def _several_halls(
         hall=hall.name,
         fabric=fabric,
     )
-
-
-def _circuits_of(smaller: Sizing, hardware: Hardware) -> Hardware:
-    """The hardware with circuit switches for fewer HB domains."""
-    layer = hardware.circuits
-    if layer is None or layer.plan is None:
-        return hardware
-    plan = replace(layer.plan, domains=smaller.domains)
-    return replace(hardware, circuits=replace(layer, switches=plan.switches, plan=plan))
 
 
 def _scaled(sample: Wiring, counted: Wiring) -> Iterator[Run]:

@@ -14,7 +14,6 @@ modules of one kind, that which spans the longest.
 
 from collections.abc import Iterator, Mapping
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -155,7 +154,7 @@ def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
     cages = _Cages.of(site.network, hardware, fabric.sizing)
     of_link = np.full(site.network.link_count, -1, np.int32)
     runs: list[Run] = []
-    halves: dict[int, _Half] = {}
+    halves: dict[int, tuple[Ints, int]] = {}  # links, and 0 from a switch or 1 from a card
     for group, ends in group_ends(fabric, hardware):
         links = _links_of(site.network, group, servers=SERVER in ends)
         if CIRCUITS in ends and len(links):
@@ -166,7 +165,7 @@ def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
             for half_m in distinct_values(both_m[side]).tolist():
                 members = links[both_m[side] == half_m]
                 of_link[members] = len(runs)
-                halves[len(runs)] = _Half(members, side)
+                halves[len(runs)] = members, side
                 runs.append(replace(run, links=len(members), length_m=half_m, measured=True))
             continue
         batches = cages.batches(site, links)
@@ -188,13 +187,6 @@ def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
     counted = tuple(cages.counted(runs, of_link, halves))
     wiring = checked(fabric, Wiring(tuple(banks.values()), counted, ()))
     return Installation(site, wiring, of_link)
-
-
-class _Half(NamedTuple):
-    """Links that reach a circuit switch by a run of their own from one of their two ends."""
-
-    links: Ints
-    side: int  # 0 from a switch, 1 from a network card
 
 
 def _to_circuits(site: Site, links: Ints, fabric: Fabric, hardware: Hardware) -> Floats:
@@ -337,7 +329,7 @@ class _Cages(Struct, frozen=True, eq=False):
         return _Batches(longest[cage], own_m, np.where(whole, parallel, 0))
 
     def counted(
-        self, runs: list[Run], of_link: Indices, halves: Mapping[int, _Half]
+        self, runs: list[Run], of_link: Indices, halves: Mapping[int, tuple[Ints, int]]
     ) -> Iterator[Run]:
         """Runs with their plugs counted cage by cage; modules that share a cage count once.
 
@@ -351,15 +343,15 @@ class _Cages(Struct, frozen=True, eq=False):
         by_run = np.argsort(of_link, kind="stable")
         first = np.searchsorted(of_link[by_run], np.arange(len(runs) + 1))
         for number, run in enumerate(runs):
-            half = halves.get(number)
-            links = by_run[first[number] : first[number + 1]] if half is None else half.links
+            own = by_run[first[number] : first[number + 1]]
+            links, side = halves.get(number, (own, None))
             counts = []
             for plug, cage in zip(run.plugs, self.number, strict=True):
                 if plug.item == BARE_FIBRE:
                     counts.append(len(links))
                     continue
                 used = none.copy()
-                used[(cage if half is None else self.number[half.side])[links]] = True
+                used[(cage if side is None else self.number[side])[links]] = True
                 if run.medium == "fibre":
                     known = seen.setdefault(plug.item, none.copy())
                     used &= ~known

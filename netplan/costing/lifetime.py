@@ -382,18 +382,8 @@ class Lifetime(Struct, frozen=True):
     @property
     def present(self) -> PresentValues:
         """Present values of what every year costs at its end."""
-        return PresentValues(
-            *(
-                amount.product(self.discounting)
-                for amount in (
-                    self.energy_per_year,
-                    self.cooling_per_year,
-                    self.maintenance_per_year,
-                    self.support_per_year,
-                    self.spares_per_year,
-                )
-            )
-        )
+        yearly = (getattr(self, f"{name}_per_year") for name in PresentValues.__struct_fields__)
+        return PresentValues(*(amount.product(self.discounting) for amount in yearly))
 
     @property
     def present_value(self) -> Range:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from netplan.catalog import unknown_name
-from netplan.costing.cabling import Cable, CablingBook, FibreCable, Module, Sold, sold_at
+from netplan.costing.cabling import Cable, CablingBook, FibreCable, sold_at
 from netplan.costing.prices import BESIDE, PART_NAMES, PER_GB_S, Part, hb_size_of
 from netplan.costing.wiring import BARE_FIBRE, GLASS, Hardware, Plug, Run, Wiring, plugs_needed
 from netplan.errors import InputError
@@ -420,6 +420,7 @@ def _transceivers(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
         if module is not None and module.in_switch:
             continue
         item, rate_gbps, units = _priced_as(plug)
+        whole = f"{plug.links * plug.speed_gbps:g}g"
         form = plug.form if plug.form != "any" else "form as the switch and card ask"
         yield BillItem(
             category="transceivers",
@@ -430,18 +431,12 @@ def _transceivers(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
             part="transceiver",
             speed_gbps=rate_gbps,
             price_units=units,
-            kinds=_module_kinds(plug, module),
+            kinds=(f"{whole}-{module.grade}", whole) if module else (whole,),
             notes=(", ".join(f"{count:,} {bank}" for bank, count in where.items()),),
             typical_w=module.typical_w if module else None,
             part_number=module.part_number if module else "",
             accepted=module.accepted if module else (),
         )
-
-
-def _module_kinds(plug: Plug, module: Module | None) -> tuple[str, ...]:
-    """What a module is one of: its whole rate with its reach, and its whole rate alone."""
-    whole = f"{plug.links * plug.speed_gbps:g}g"
-    return (f"{whole}-{module.grade}", whole) if module else (whole,)
 
 
 def _priced_as(plug: Plug) -> tuple[str, float, int]:
@@ -476,8 +471,7 @@ def _cables(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
     """Cables by type and length class; equal ones of several link groups are one line."""
     lines: dict[str, BillItem] = {}
     for run in wiring.runs:
-        fibre = run.medium == "fibre"
-        line = _fibre(run, cabling) if fibre else _fixed(run, wiring, cabling)
+        line = _cable_line(run, wiring, cabling)
         before = lines.get(line.item)
         if before is not None:
             notes = (", ".join([*before.notes, *line.notes]),)
@@ -487,86 +481,54 @@ def _cables(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
     yield from sorted(lines.values(), key=lambda line: (kinds.index(line.kind), line.length_m))
 
 
-def _fibre(run: Run, cabling: CablingBook) -> BillItem:
-    """Fibre between the modules of a run: as many cables a link as its modules have connectors."""
-    module = next(
-        module_kind
-        for module_kind in map(cabling.module, (p.item for p in run.plugs))
-        if module_kind
-    )
-    cable = cabling.fibre_cable(module.fibre, module.connector)
+CABLE_WORDS = {
+    "dac": "passive copper",
+    "acc": "amplified copper",
+    "aec": "retimed copper",
+    "aoc": "active optical, both plugs",
+}
+
+
+def _cable_line(run: Run, wiring: Wiring, cabling: CablingBook) -> BillItem:
+    """Cables of a run: with fixed plugs one for all links that it carries.
+
+    Of fibre between modules there are as many cables a link as these have connectors.
+    """
+    cable: Cable | FibreCable | None
+    if run.medium == "fibre":
+        items = (plug.item for plug in run.plugs)
+        module = next(module for module in map(cabling.module, items) if module)
+        cable = cabling.fibre_cable(module.fibre, module.connector)
+        quantity, units = run.links * module.fibre_cables, 1
+        name = FIBRE_NAMES[module.fibre]
+        kind = f"{module.connector.partition('-')[0].lower()}-{module.fibre}"
+        per_link = "one a link" if module.fibre_cables == 1 else f"{module.fibre_cables} a link"
+        words = f"{cable.words if cable else module.connector}, {per_link}"
+    else:
+        cable = cabling.cable(run.cable)
+        quantity = run.plugs_at(0, wiring.bank(run.ends[0]).devices)
+        units = max(plug.links for plug in run.plugs)
+        name, kind, words = run.cable, run.medium, CABLE_WORDS[run.medium]
     sold = sold_at(cable.sold, run.length_m) if cable else None
-    quantity = run.links * module.fibre_cables
-    per_link = "one a link" if module.fibre_cables == 1 else f"{module.fibre_cables} a link"
+    # What links it is for, without the medium that the fabric planned for them.
+    links = re.sub("^(ring .*) (copper|optical)$", r"\1", run.name)
+    length = f"{run.length_m:g} m is the length class of {links} links, not measured"
     return BillItem(
         category="cables",
-        item=f"{FIBRE_NAMES[module.fibre]}, {run.length_m:g} m",
-        specification=_cable_words(
-            run, f"{cable.words if cable else module.connector}, {per_link}"
-        ),
-        quantity=quantity,
-        unit="each",
-        part="fibre",
-        speed_gbps=run.plugs[0].speed_gbps,
-        kinds=(f"{module.connector.partition('-')[0].lower()}-{module.fibre}",),
-        kind=run.kind,
-        length_m=sold.length_m if sold else run.length_m,
-        notes=(f"{quantity:,} {_run_words(run)}",),
-        part_number=_number(cable, sold),
-        accepted=_accepted(cable, sold),
-    )
-
-
-def _number(cable: Cable | FibreCable | None, sold: Sold | None) -> str:
-    """Order number of a cable: that of its length, else that of all lengths."""
-    return sold.part_number if sold else cable.part_number if cable else ""
-
-
-def _accepted(cable: Cable | FibreCable | None, sold: Sold | None) -> tuple[str, ...]:
-    """Numbers of equals of a cable, of this length and of all."""
-    return (*(sold.accepted if sold else ()), *(cable.accepted if cable else ()))
-
-
-def _fixed(run: Run, wiring: Wiring, cabling: CablingBook) -> BillItem:
-    """Cables with fixed plugs of a run: one for all the links that it carries."""
-    cable = cabling.cable(run.cable)
-    sold = sold_at(cable.sold, run.length_m) if cable else None
-    words = {
-        "dac": "passive copper",
-        "acc": "amplified copper",
-        "aec": "retimed copper",
-        "aoc": "active optical, both plugs",
-    }
-    quantity = run.plugs_at(0, wiring.bank(run.ends[0]).devices)
-    return BillItem(
-        category="cables",
-        item=f"{run.cable}, {run.length_m:g} m",
-        specification=_cable_words(run, words[run.medium]),
+        item=f"{name}, {run.length_m:g} m",
+        specification=f"{words}; {'length from the hall' if run.measured else length}",
         quantity=quantity,
         unit="each",
         part=CABLE_PARTS[run.medium],
         speed_gbps=run.plugs[0].speed_gbps,
-        price_units=max(plug.links for plug in run.plugs),
-        kinds=(run.medium,),
+        price_units=units,
+        kinds=(kind,),
         kind=run.kind,
         length_m=sold.length_m if sold else run.length_m,
-        notes=(f"{quantity:,} {_run_words(run)}",),
-        part_number=_number(cable, sold),
-        accepted=_accepted(cable, sold),
+        notes=(f"{quantity:,} {links}",),
+        part_number=sold.part_number if sold else cable.part_number if cable else "",
+        accepted=(*(sold.accepted if sold else ()), *(cable.accepted if cable else ())),
     )
-
-
-def _cable_words(run: Run, text: str) -> str:
-    if run.measured:
-        return f"{text}; length from the hall"
-    return (
-        f"{text}; {run.length_m:g} m is the length class of {_run_words(run)} links, not measured"
-    )
-
-
-def _run_words(run: Run) -> str:
-    """What links a cable is for, without the medium that the fabric planned for them."""
-    return re.sub("^(ring .*) (copper|optical)$", r"\1", run.name)
 
 
 def _cards(fabric: Fabric, hardware: Hardware) -> Iterator[BillItem]:

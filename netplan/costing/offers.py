@@ -32,6 +32,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats
 from netplan.costing.materials import BillItem, Category
+from netplan.records import asdict
 from netplan.reports.escape import strip_control
 
 if TYPE_CHECKING:
@@ -137,16 +138,10 @@ class Request(Struct, frozen=True):
     @property
     def fingerprint(self) -> str:
         """A hash of what is asked; sixteen hexadecimal digits."""
-        asked = [[*_cells(line)] for line in self.lines]
+        rows = (asdict(line) | {"accepted": BETWEEN.join(line.accepted)} for line in self.lines)
+        asked = [[*row.values()] for row in rows]
         text = json.dumps([self.title, asked], ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
-
-
-def _cells(line: RequestLine) -> tuple[str | int, ...]:
-    return (
-        *(line.id, line.lot, line.part_number, BETWEEN.join(line.accepted)),
-        *(line.description, line.unit, line.quantity, line.spares),
-    )
 
 
 def request_of(title: str, lines: Sequence[BillItem], lots: Collection[Category]) -> Request:
@@ -356,7 +351,10 @@ class Market(Struct, frozen=True):
                 if (lines := self.lot_lines(lot)) and set(lines) <= set(rows)
             )
             goods, lots, delivery = goods + here, lots + off, delivery + offer.delivery
-            if self.discounts and self._reached(offer, here, len(rows)):
+            reached = len(rows) == len(self.request.lines)
+            if offer.discount_from is not None:
+                reached = here >= offer.discount_from * (1 - SAME)
+            if self.discounts and reached:
                 orders += offer.discount * (here - off)
         weeks = [
             self.weeks[row, offer_number]
@@ -373,12 +371,6 @@ class Market(Struct, frozen=True):
             if offer_number >= 0 and row[offer_number] == most
         )
         return Bought(tuple(chosen), goods, lots, orders, delivery, longest, binding)
-
-    def _reached(self, offer: Offer, goods: float, lines: int) -> bool:
-        """Whether an order is large enough for the discount on all of it."""
-        if offer.discount_from is None:
-            return lines == len(self.request.lines)
-        return goods >= offer.discount_from * (1 - SAME)
 
     def whole(self, offer: int) -> Bought:
         """All lines that one offer has."""

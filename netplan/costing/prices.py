@@ -151,11 +151,7 @@ class PerMetre(Entry, frozen=True, kw_only=True):
     @property
     def range(self) -> Range:
         """Price of a metre [currency]."""
-        return _ends(self.low, self.base, self.high)
-
-
-def _ends(low: float | None, base: float, high: float | None) -> Range:
-    return Range(base if low is None else low, base, base if high is None else high)
+        return Range.around(self.low, self.base, self.high)
 
 
 class Quotation(Entry, frozen=True, kw_only=True):
@@ -239,8 +235,7 @@ class Price(Entry, frozen=True, kw_only=True):
             texts = dict.fromkeys(row.source for row in self.sources)
             structs.force_setattr(self, "source", "; ".join(texts))
         for row in (self, *([self.per_metre] if self.per_metre else ())):
-            ends = _ends(row.low, row.base, row.high)
-            if not ends.low <= ends.base <= ends.high:
+            if not Range.around(row.low, row.base, row.high).rising:
                 raise ValueError(
                     f"prices run low <= base <= high, got {row.low}, {row.base}, {row.high}"
                 )
@@ -326,7 +321,7 @@ class Price(Entry, frozen=True, kw_only=True):
         >>> cable.range_at(1, 15)
         Range(low=40, base=40, high=50)
         """
-        full = _ends(self.low, self.base, self.high)
+        full = Range.around(self.low, self.base, self.high)
         if self.per_metre is not None:
             full += length_m * self.per_metre.range
         reached = [step.price for step in self.breaks if quantity >= step.quantity]
@@ -546,7 +541,7 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
 PRICE_BOOKS = Catalog("prices", "costing/prices", PriceBook)
 
 
-class Draw(Sourced, frozen=True, kw_only=True):
+class PartPower(Sourced, frozen=True, kw_only=True):
     """Power of one part at one speed, typical and at most [W]."""
 
     part: Part
@@ -580,7 +575,7 @@ class ServerPower(Entry, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse ends out of order."""
-        if not self.rest.low <= self.base_w <= self.rest.high:
+        if not self.rest.rising:
             raise ValueError(
                 f"power runs low_w <= base_w <= high_w, got {self.low_w}, {self.base_w},"
                 f" {self.high_w}"
@@ -589,8 +584,7 @@ class ServerPower(Entry, frozen=True, kw_only=True):
     @property
     def rest(self) -> Range:
         """The power as a range; a missing end is the base [W]."""
-        low = self.base_w if self.low_w is None else self.low_w
-        return Range(low, self.base_w, self.base_w if self.high_w is None else self.high_w)
+        return Range.around(self.low_w, self.base_w, self.high_w)
 
 
 class PowerBook(Record, frozen=True, kw_only=True):
@@ -600,12 +594,12 @@ class PowerBook(Record, frozen=True, kw_only=True):
     ``servers`` has no row of the GPU.
     """
 
-    draws: tuple[Draw, ...]
+    draws: tuple[PartPower, ...]
     servers: tuple[ServerPower, ...] = ()
     other_servers: Estimate | None = None
     notes: tuple[str, ...] = ()
 
-    def draw(self, part: str, speed_gbps: float) -> Draw | None:
+    def draw(self, part: str, speed_gbps: float) -> PartPower | None:
         """Power of a part at exactly this speed, or None if the book does not have it.
 
         Parameters
@@ -617,7 +611,7 @@ class PowerBook(Record, frozen=True, kw_only=True):
 
         Returns
         -------
-        Draw | None
+        PartPower | None
             Power of the part, typical and at most [W].
         """
         key = part, speed_gbps

@@ -38,6 +38,16 @@ class Range(Struct, frozen=True):
         """
         return cls(value, value, value)
 
+    @classmethod
+    def around(cls, low: float | None, base: float, high: float | None) -> "Range":
+        """A value whose ends are given or are the value itself."""
+        return cls(base if low is None else low, base, base if high is None else high)
+
+    @property
+    def rising(self) -> bool:
+        """Whether its ends are on either side of its base."""
+        return self.low <= self.base <= self.high
+
     def __add__(self, other: "Range") -> "Range":
         """Sum of two amounts: all low, all base, all high together."""
         return Range(self.low + other.low, self.base + other.base, self.high + other.high)
@@ -97,7 +107,7 @@ class Estimate(Sourced, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse ends out of order."""
-        if not self.range.low <= self.base <= self.range.high:
+        if not self.range.rising:
             raise ValueError(
                 f"values run low <= base <= high, got {self.low}, {self.base}, {self.high}"
             )
@@ -105,5 +115,4 @@ class Estimate(Sourced, frozen=True, kw_only=True):
     @property
     def range(self) -> Range:
         """The value as a range; a missing end is the base."""
-        low = self.base if self.low is None else self.low
-        return Range(low, self.base, self.base if self.high is None else self.high)
+        return Range.around(self.low, self.base, self.high)

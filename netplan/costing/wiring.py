@@ -326,18 +326,12 @@ def wire(fabric: Fabric, hardware: Hardware) -> Wiring:
         # The design is published in this medium, not with these plugs: either form of cable serves.
         run = connect(group, ends, banks, replace(link, straight=None))
         runs.append(run)
-        notes += copper_note(group, [run])
+        if group.medium == "copper" and run.medium in ("fibre", "aoc"):
+            notes.append(
+                f"{group.title}: planned in copper by the fabric, but no copper cable of"
+                f" {run.length_m:g} m fits these cages link by link: optics instead."
+            )
     return checked(fabric, Wiring(tuple(banks.values()), tuple(runs), tuple(notes)))
-
-
-def copper_note(group: LinkGroup, runs: Sequence[Run]) -> Iterator[str]:
-    """Say where a fabric plans copper and optics take its place."""
-    optics = [run for run in runs if run.medium in ("fibre", "aoc")]
-    if group.medium == "copper" and optics:
-        yield (
-            f"{group.title}: planned in copper by the fabric, but no copper"
-            f" cable of {optics[0].length_m:g} m fits these cages link by link: optics instead."
-        )
 
 
 BETWEEN_GPUS: tuple[Role, ...] = ("ring", "mesh", "direct", "board")

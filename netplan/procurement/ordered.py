@@ -14,7 +14,7 @@ from itertools import groupby
 from netplan.answers.cost_answer import bill_table, inside_words
 from netplan.answers.memory_answer import MemoryAnswer
 from netplan.costing.cabling import CablingBook
-from netplan.costing.elevations import RackKind, Slot
+from netplan.costing.elevations import RackKind
 from netplan.costing.lifetime import WATTS_PER_KILOWATT
 from netplan.costing.materials import BillItem, SwitchRacks
 from netplan.inputs.choices import AS_PUBLISHED
@@ -30,7 +30,7 @@ from netplan.setup.money.step_cost import step_columns
 from netplan.setup.money.token_cost import LEGEND, token_columns
 from netplan.setup.served_plan import serving_words
 from netplan.topologies.drawings.layers import fabric_drawing
-from netplan.topologies.drawings.racks import Elevation, elevation_drawing, hall_drawing
+from netplan.topologies.drawings.racks import Elevation, Slot, elevation_drawing, hall_drawing
 from netplan.units import counted
 
 CLOCKS = (" ms)", " s)", "µs)")

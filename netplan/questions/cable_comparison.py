@@ -31,15 +31,15 @@ from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.cabling import rehearsal
 from netplan.topologies.cabling.as_built import (
     Cable,
-    CableList,
     Difference,
+    Hall,
     cables_of,
     differences,
     named_alike,
     require_free_ports,
 )
 from netplan.topologies.cabling.device_names import node_of_guid
-from netplan.topologies.cabling.halls import Hall, hall_of, read_node_names
+from netplan.topologies.cabling.halls import hall_of, read_node_names
 from netplan.topologies.cabling.matching import MatchedPorts, match_halls
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.switched import SwitchTrees
@@ -84,8 +84,8 @@ def read_hall(path: Path, names: Mapping[str, str] | None = None) -> Hall:
     if kind in FOUND_BY:
         return hall_of(FOUND_BY[kind](path), names)
     if kind == XLSX or (kind == CSV and not _is_edge_list(path)):
-        return Hall(str(path), read_cable_table(path), {})
-    return Hall(str(path), list(cables_of(read_graph(path))), {})
+        return Hall(str(path), read_cable_table(path))
+    return Hall(str(path), list(cables_of(read_graph(path))))
 
 
 FOUND_BY: Mapping[str, Callable[[Path], Subnet]] = {
@@ -218,9 +218,7 @@ def compare_cables(
     notes = match.notes
     if known and not hall_built.renamed:
         notes += (f"no device of {hall_built.path} stands in {names.node_names}",)
-    alike = named_alike(
-        CableList(wanted.path, wanted.cables), CableList(hall_built.path, match.cables), links
-    )
+    alike = named_alike(wanted, replace(hall_built, cables=match.cables), links)
     return CableComparison(
         str(plan),
         str(as_built),

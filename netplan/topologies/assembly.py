@@ -12,13 +12,12 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain, product
 from math import prod
-from typing import overload
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import AnyInts, Codes, Indices
-from netplan.topologies.graph import FabricGraph, LinkType
+from netplan.topologies.graph import FabricGraph, LazyNames, LinkType
 
 
 class NameBlock(Struct, frozen=True):
@@ -63,7 +62,7 @@ class NameBlock(Struct, frozen=True):
         return self.pattern.format(index + self.first, *reversed(place))
 
 
-class StructuralNames(Sequence[str]):
+class StructuralNames(LazyNames):
     """Names of all nodes of a graph, made when read.
 
     Examples
@@ -86,15 +85,8 @@ class StructuralNames(Sequence[str]):
         """Names in order."""
         return chain.from_iterable(self._blocks)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        """One name, or some."""
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        place = range(len(self))[index]
+    def name(self, place: int) -> str:
+        """Name at a place from 0 on."""
         block = bisect_right(self._starts, place) - 1
         return self._blocks[block].name(place - self._starts[block])
 

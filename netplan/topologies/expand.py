@@ -17,7 +17,7 @@ from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired, assemble
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.families.mixed_domains import mixed_link_count, wire_mixed
+from netplan.topologies.families.mixed_domains import FilledDomains, fill_domains
 from netplan.topologies.families.product import direct_links
 from netplan.topologies.graph import (
     GPU,
@@ -28,6 +28,7 @@ from netplan.topologies.graph import (
     FabricGraph,
     network_only,
 )
+from netplan.topologies.parts import DomainKind
 from netplan.topologies.specs import FabricSpec
 
 HYBRID_CUBE_MESH = (
@@ -42,14 +43,18 @@ Interconnect, IEEE TPDS 31, 2020, arXiv:1903.04611)."""
 
 
 def domain_link_count(spec: FabricSpec, sizing: Sizing) -> int:
-    """Links of all HB domains when all are full, an upper limit for the last one partly filled."""
-    if spec.domains:
-        return mixed_link_count(spec, sizing.gpus)
-    ends = spec.hb_ports(sizing.hb_size) * sizing.domains * sizing.hb_size
-    if spec.hb_kind != "switch":
-        return ends // 2
+    """Links of all HB domains; an upper limit where the last one is partly filled.
+
+    Links from GPU to GPU, and those above the lower of two tiers, are counted for full domains.
+    """
+    links = 0
+    for filled in fill_domains(spec, sizing.gpus, sizing.hb_size):
+        ports = spec.hb_ports(filled.kind.size) if spec.hb_scheme else filled.kind.ports
+        switched = filled.kind.kind == "switch"
+        places = filled.gpus if switched else filled.domains * filled.kind.size
+        links += places * ports if switched else places * ports // 2
     leaves, spines = hb_tiers(spec, sizing.hb_size)
-    return ends + sizing.domains * spec.hb_planes * leaves * spines
+    return links + sizing.domains * spec.hb_planes * leaves * spines
 
 
 def hb_tiers(spec: FabricSpec, hb_size: int) -> tuple[int, int]:
@@ -72,30 +77,43 @@ def wire_domains(spec: FabricSpec, sizing: Sizing) -> Wired:
 
     Links to switches are ordered by GPU, then plane; direct links by domain, then pair.
     """
-    if spec.domains:
-        return wire_mixed(spec, sizing)
-    ports = spec.hb_ports(sizing.hb_size)
-    if ports == 0:
-        return Wired()
-    rate = sizing.hb_bytes_per_s / ports
-    if spec.hb_kind != "switch":
-        return Wired(links=(_direct(spec, sizing, rate),))
     if hb_tiers(spec, sizing.hb_size)[1]:
-        return _wire_two_tiers(spec, sizing, rate)
-    gpu = np.repeat(np.arange(sizing.gpus, dtype=np.int32), ports)
-    plane = np.tile(np.arange(ports, dtype=np.int32), sizing.gpus)
-    switch = sizing.gpus + gpu // sizing.hb_size * ports + plane
-    names = NameBlock("domain-{}/nvswitch-{}", (sizing.domains, ports))
-    links = Links(HB_LINKS, gpu, switch, plane, gpu % sizing.hb_size, rate, INSIDE)
-    return Wired((Nodes(HB_SWITCH, -1, names),), (links,))
+        return _wire_two_tiers(spec, sizing)
+    nodes: list[Nodes] = []
+    links: list[Links] = []
+    number, switch = 0, sizing.gpus
+    for filled in fill_domains(spec, sizing.gpus, sizing.hb_size):
+        if filled.kind.size > 1 and filled.kind.kind == "switch":
+            planes = filled.kind.planes
+            names = NameBlock("domain-{}/nvswitch-{}", (filled.domains, planes), first=number)
+            nodes.append(Nodes(HB_SWITCH, -1, names))
+            links.append(_switched(filled, sizing, switch))
+            switch += len(names)
+        elif filled.kind.size > 1:
+            links.append(_direct(spec, filled, sizing))
+        number += filled.domains
+    return Wired(tuple(nodes), tuple(links))
 
 
-def _wire_two_tiers(spec: FabricSpec, sizing: Sizing, rate: float) -> Wired:
+def _switched(filled: FilledDomains, sizing: Sizing, first: int) -> Links:
+    """A link of every GPU to each switch of its domain, by GPU, then switch."""
+    planes = filled.kind.planes
+    local = np.repeat(np.arange(filled.gpus, dtype=np.int32), planes)
+    plane = np.tile(np.arange(planes, dtype=np.int32), filled.gpus)
+    domain, rank = np.divmod(local, np.int32(min(filled.kind.size, filled.gpus)))
+    rate = sizing.hb_bytes_per_s / planes
+    return Links(
+        HB_LINKS, filled.first + local, first + domain * planes + plane, plane, rank, rate, INSIDE
+    )
+
+
+def _wire_two_tiers(spec: FabricSpec, sizing: Sizing) -> Wired:
     """HB planes of two tiers: links by GPU, then plane; above by domain, plane, switch and spine.
 
     A lower switch has the bandwidth of its GPUs upwards, shared evenly by the spines.
     """
     planes, (leaves, spines) = spec.hb_planes, hb_tiers(spec, sizing.hb_size)
+    rate = sizing.hb_bytes_per_s / planes
     held = ceil_div(sizing.hb_size, leaves) if spec.hb_leaf_gpus is None else spec.hb_leaf_gpus
     gpu = np.repeat(np.arange(sizing.gpus, dtype=np.int32), planes)
     plane = np.tile(np.arange(planes, dtype=np.int32), sizing.gpus)
@@ -124,23 +142,22 @@ def _wire_two_tiers(spec: FabricSpec, sizing: Sizing, rate: float) -> Wired:
     return Wired(nodes, (lower, upper))
 
 
-def _direct(spec: FabricSpec, sizing: Sizing, rate: float) -> Links:
-    """Direct links: one domain's pattern, repeated; pairs that miss a GPU are left out."""
-    first, second, first_port, second_port = _pattern(spec, sizing.hb_size)
-    base = np.arange(0, sizing.domains * sizing.hb_size, sizing.hb_size, dtype=np.int32)
-    source, target = (np.add.outer(base, end).ravel() for end in (first, second))
-    there = (source < sizing.gpus) & (target < sizing.gpus)
-    source_port, target_port = (
-        np.add.outer(0 * base, port).ravel() for port in (first_port, second_port)
-    )
-    ports = source_port[there], target_port[there]
-    return Links(HB_LINKS, source[there], target[there], *ports, rate, INSIDE)
+def _direct(spec: FabricSpec, filled: FilledDomains, sizing: Sizing) -> Links:
+    """Links from GPU to GPU, one domain's pattern repeated; pairs that miss a GPU are left out."""
+    pattern = _pattern(spec, filled.kind)
+    base = filled.kind.size * np.arange(filled.domains, dtype=np.int32)
+    source, target = (np.add.outer(base, end).ravel() for end in pattern[:2])
+    there = (source < filled.gpus) & (target < filled.gpus)
+    port, peer_port = (np.add.outer(0 * base, port).ravel()[there] for port in pattern[2:])
+    near, far = (filled.first + end[there] for end in (source, target))
+    rate = sizing.hb_bytes_per_s / (2 * len(pattern[0]) / filled.kind.size)
+    return Links(HB_LINKS, near, far, port, peer_port, rate, INSIDE)
 
 
-def _pattern(spec: FabricSpec, size: int) -> tuple[AnyInts, AnyInts, AnyInts, AnyInts]:
+def _pattern(spec: FabricSpec, kind: DomainKind) -> tuple[AnyInts, AnyInts, AnyInts, AnyInts]:
     """Direct links of one domain: first and second GPU, and the ports they use."""
     if not spec.hb_scheme:
-        return direct_links(spec.hb_kind, size)
+        return direct_links(kind.kind, kind.size)
     table = np.array(HYBRID_CUBE_MESH, np.int32)
     first, second = (np.repeat(table[:, end], table[:, 2]) for end in (0, 1))
     ends = np.stack((first, second), axis=1).ravel()

@@ -253,25 +253,9 @@ class Growth(Struct, frozen=True, eq=False):
 
         If ``new``, it has the links alone that the phase before lacks.
         """
-        part, graph = self.phases[phase], self.graph
-        if new and phase:
-            part = replace(part, links=part.links & ~self.phases[phase - 1].links)
-        number = np.cumsum(part.nodes, dtype=np.int32) - np.int32(1)
-        kept = np.flatnonzero(part.nodes).tolist()
-        return replace(
-            graph,
-            gpus=part.fabric.sizing.gpus,
-            node_kind=graph.node_kind[part.nodes],
-            node_tier=graph.node_tier[part.nodes],
-            names=tuple(graph.names[node] for node in kept),
-            source=number[graph.source[part.links]],
-            target=number[graph.target[part.links]],
-            source_port=graph.source_port[part.links],
-            target_port=graph.target_port[part.links],
-            bytes_per_s=graph.bytes_per_s[part.links],
-            length_class=graph.length_class[part.links],
-            group=graph.group[part.links],
-        )
+        part = self.phases[phase]
+        before = self.phases[phase - 1].links if new and phase else np.zeros(1, bool)
+        return self.graph.part(part.nodes, part.links & ~before)
 
 
 def plan_growth(
@@ -540,11 +524,11 @@ def _phase(
         count = int(mine.sum())
         if count:
             tiers.append(SwitchTier(tier.name, count, count, int(degree[mine].sum())))
-    counts = dict(zip(graph.group_names, _counts(graph, links), strict=True))
+    counts = replace(graph, group=graph.group[links]).links_per_group()
     groups = [
         LinkGroup.of(group.kind, counts[group.name])
         for group in fabric.links
-        if counts.get(group.name)
+        if group.name in counts
     ]
     part = replace(
         fabric,
@@ -559,12 +543,6 @@ def _phase(
     leaves = (graph.node_kind == SWITCH) & (graph.node_tier == 1)
     most = [int(count[leaves].max(initial=0)) for count in (below, above)]
     return Phase(part, nodes, links, blocking(graph, links), *most)
-
-
-def _counts(graph: FabricGraph, links: Bools) -> list[int]:
-    """Links of each group [1]."""
-    counts: list[int] = np.bincount(graph.group[links], minlength=len(graph.group_names)).tolist()
-    return counts
 
 
 def blocking(graph: FabricGraph, links: Bools) -> float:

@@ -8,7 +8,7 @@ uplinks of another rate into the in-band network.
 """
 
 from math import ceil
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -160,14 +160,7 @@ def build_site_network(
     return _counted(fabric, counts, network, note)
 
 
-class Dealt(NamedTuple):
-    """Two tiers whose leaves deal their uplinks out over the spines, and what to know of it."""
-
-    counts: ClosCounts
-    note: str
-
-
-def dealt_out(ports: int, radix: int, oversubscription: float = 1.0) -> Dealt:
+def dealt_out(ports: int, radix: int, oversubscription: float = 1.0) -> tuple[ClosCounts, str]:
     """Leaves that are full, and as many spines as their uplinks fill.
 
     A leaf of u uplinks has floor(u / s) or one more to each of s spines. Where leaf i takes the
@@ -179,10 +172,10 @@ def dealt_out(ports: int, radix: int, oversubscription: float = 1.0) -> Dealt:
     1,280 ports: 40 leaves of 32 + 32, whose 1,280 uplinks fill 20 spines; an equal number of links
     from each leaf to each spine takes 32 spines.
 
-    >>> found = dealt_out(1280, 64)
-    >>> found.counts.switches_per_tier, found.counts.links_per_tier
+    >>> counts, note = dealt_out(1280, 64)
+    >>> counts.switches_per_tier, counts.links_per_tier
     ((40, 20), (1280, 1280))
-    >>> found.note
+    >>> note
     'A leaf has 1 or 2 links to each of the 20 spines: equal ones would need more spines.'
     """
     split = leaf_ports(radix, oversubscription)
@@ -193,7 +186,7 @@ def dealt_out(ports: int, radix: int, oversubscription: float = 1.0) -> Dealt:
     links = f"{least} or {least + 1} links" if more else f"{least} link{'s' * (least > 1)}"
     equal = ": equal ones would need more spines" if more else ""
     note = f"A leaf has {links} to each of the {spines} spines{equal}."
-    return Dealt(ClosCounts(radix, (leaves, spines), (ports, leaves * uplinks)), note)
+    return ClosCounts(radix, (leaves, spines), (ports, leaves * uplinks)), note
 
 
 def _counted(fabric: Fabric, counts: ClosCounts, network: SiteNetwork, note: str) -> Fabric:

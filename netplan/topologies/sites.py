@@ -21,7 +21,7 @@ from functools import cached_property
 from heapq import heappop, heappush
 from itertools import combinations
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -37,16 +37,15 @@ from netplan.records import (
     replace,
 )
 
-LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 MOST_SITES = 16
 PAIR = 2
 
 
-class Site(Struct, frozen=True):
+class Site(Entry, frozen=True):
     """One site: its name and GPUs [1]."""
 
     name: str
-    gpus: int
+    gpus: PositiveInt
 
 
 class Pair(Struct, frozen=True):
@@ -119,8 +118,15 @@ class Sites(Struct, frozen=True, dict=True):
             If there are too few or many sites, or a length or ratio is none.
         """
         _check_count(len(sites))
-        _check_km(km)
-        _check_ratio(ratio)
+        if not 0 <= km <= LONGEST_KM:
+            raise InputError(
+                f"--km {km:g}: give the length of the fibre, 0 to {LONGEST_KM:,.0f} km"
+            )
+        if not LEAST_RATIO <= ratio <= MOST_RATIO:
+            raise InputError(
+                f"--ratio {ratio:g}: give the rate of a site's GPUs over what leaves it,"
+                f" {LEAST_RATIO:g} to {MOST_RATIO:,.0f}"
+            )
         joined = list(_joined(len(sites), layout))
         degree = [sum(number in ends for ends in joined) for number in range(len(sites))]
         egress = tuple(site.gpus * gpu_rate / ratio for site in sites)
@@ -249,21 +255,6 @@ class Sites(Struct, frozen=True, dict=True):
         both = (((pair.a, pair.b), (pair.b, pair.a)) for pair in self.pairs)
         return {ends: pair for pair, ways in zip(self.pairs, both, strict=True) for ends in ways}
 
-    def way_km(self, a: int, b: int) -> float:
-        """Length of the shortest way between two sites [km].
-
-        Parameters
-        ----------
-        a, b
-            Their numbers.
-
-        Returns
-        -------
-        float
-            Over all fibre between them [km].
-        """
-        return sum(self.fibres[ends].km for ends in self.paths[a, b] or ())
-
     def carried_bytes(
         self, sent_bytes: Mapping[tuple[int, int], float]
     ) -> dict[tuple[int, int], float]:
@@ -345,19 +336,6 @@ def _check_count(sites: int) -> None:
         raise InputError(f"--sites {sites:,}: give {PAIR} to {MOST_SITES} sites")
 
 
-def _check_km(km: float) -> None:
-    if not 0 <= km <= LONGEST_KM:
-        raise InputError(f"--km {km:g}: give the length of the fibre, 0 to {LONGEST_KM:,.0f} km")
-
-
-def _check_ratio(ratio: float) -> None:
-    if not LEAST_RATIO <= ratio <= MOST_RATIO:
-        raise InputError(
-            f"--ratio {ratio:g}: give the rate of a site's GPUs over what leaves it,"
-            f" {LEAST_RATIO:g} to {MOST_RATIO:,.0f}"
-        )
-
-
 def _joined(sites: int, layout: Layout) -> Iterator[tuple[int, int]]:
     """Which sites have fibre to which."""
     if layout == "mesh" or sites == PAIR:
@@ -368,13 +346,6 @@ def _joined(sites: int, layout: Layout) -> Iterator[tuple[int, int]]:
         yield from ((number, number + 1) for number in range(sites - 1))
         if layout == "ring":
             yield 0, sites - 1
-
-
-class SiteEntry(Entry, frozen=True, kw_only=True):
-    """A site of a file."""
-
-    name: str
-    gpus: PositiveInt
 
 
 class PairEntry(Entry, frozen=True, kw_only=True):
@@ -389,7 +360,7 @@ class PairEntry(Entry, frozen=True, kw_only=True):
 class SitesFile(Entry, frozen=True, kw_only=True):
     """A file of sites."""
 
-    sites: tuple[SiteEntry, ...]
+    sites: tuple[Site, ...]
     pairs: tuple[PairEntry, ...] = field(default_factory=tuple)
 
 
@@ -446,12 +417,12 @@ def read_sites(path: Path, gpu_rate: float) -> Sites:
         sum(pair.bytes_per_s for ends, pair in pairs.items() if index in ends)
         for index in range(len(read.sites))
     )
-    sites = tuple(Site(site.name, site.gpus) for site in read.sites)
-    whole = Sites(sites, tuple(pairs.values()), egress, "file")
+    whole = Sites(read.sites, tuple(pairs.values()), egress, "file")
     if lost := next((ends for ends, way in whole.paths.items() if way is None), None):
         line = document.line(["pairs"])
         raise CatalogError(
-            f"{path}:{line}: no fibre leads from {sites[lost[0]].name} to {sites[lost[1]].name}:"
+            f"{path}:{line}: no fibre leads from {read.sites[lost[0]].name} to"
+            f" {read.sites[lost[1]].name}:"
             " give a pair that joins them"
         )
     return whole

@@ -167,6 +167,32 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     rails_alike: ClassVar[bool] = False  # whether it is so of one rail
     source_media: ClassVar[Mapping[str, Medium]] = {}  # of its paper, by role; else optical
 
+    # Keys of some families, as the others have them: no fields of this one.
+    domains = cast("tuple[DomainKind, ...]", ())
+    """HB domains of several sizes or kinds."""
+    planes = 1
+    """Parts of each GPU's port, each in a network of its own [1]."""
+    oversubscription = 1.0
+    """Ports down over ports up of a leaf [1]."""
+    management_links = 0
+    """Hosts beside the GPUs [1]."""
+    trunk_width = 1
+    """Rate of a link above the leaves over that of a port [1]."""
+    rail_wiring = True
+    """Whether endpoints come rail by rail."""
+    even_pods = True
+    """Whether every pod is alike, as fat-tree routing asks."""
+    even_trunks = False
+    """Whether all trunks of a switch are alike, as fat-tree routing asks without its roots."""
+    host_medium = cast("Medium | None", None)
+    """What cables from GPUs to switches are made of, if the file says it."""
+    local_medium = cast("Medium | None", None)
+    """What cables inside groups of switches are made of, if the file says it."""
+    circuit_switch = cast("str | None", None)
+    """Model of circuit switch that joins the faces of cubes, or GPUs and rails."""
+    tile = cast("Tile | None", None)
+    """One tile of a mesh of cores."""
+
     def build(self, sizing: Sizing) -> Fabric:
         """Counts, levels and notes; the HB domain and rates of the sizing are those in force.
 
@@ -214,47 +240,6 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         """Network ports of a GPU that lie under different switches, in planes or levels [1]."""
         return self.planes
 
-    # Keys of some families, as the others have them.
-    @property
-    def domains(self) -> tuple[DomainKind, ...]:
-        """HB domains of several sizes or kinds."""
-        return ()
-
-    @property
-    def planes(self) -> int:
-        """Parts of each GPU's port, each in a network of its own [1]."""
-        return 1
-
-    @property
-    def oversubscription(self) -> float:
-        """Ports down over ports up of a leaf [1]."""
-        return 1.0
-
-    @property
-    def management_links(self) -> int:
-        """Hosts beside the GPUs [1]."""
-        return 0
-
-    @property
-    def trunk_width(self) -> int:
-        """Rate of a link above the leaves over that of a port [1]."""
-        return 1
-
-    @property
-    def rail_wiring(self) -> bool:
-        """Whether endpoints come rail by rail."""
-        return True
-
-    @property
-    def host_medium(self) -> Medium | None:
-        """What cables from GPUs to switches are made of, if the file says it."""
-        return None
-
-    @property
-    def local_medium(self) -> Medium | None:
-        """What cables inside groups of switches are made of, if the file says it."""
-        return None
-
     def medium_of(self, role: Literal["host", "local"], sizing: Sizing) -> Medium:
         """What links are called before a hall says it: as the file names it, else as published."""
         named = self.host_medium if role == "host" else self.local_medium
@@ -282,21 +267,6 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         return {role: medium for role, medium in named.items() if medium is not None}
 
     @property
-    def even_pods(self) -> bool:
-        """Whether every pod is alike, as fat-tree routing asks."""
-        return True
-
-    @property
-    def even_trunks(self) -> bool:
-        """Whether all trunks of a switch are alike, as fat-tree routing asks without its roots."""
-        return False
-
-    @property
-    def circuit_switch(self) -> str | None:
-        """Model of circuit switch that joins the faces of cubes, or GPUs and rails."""
-        return None
-
-    @property
     def takes_circuits(self) -> bool:
         """Whether circuit switches join it: those of any torus, of rails those that a file names.
 
@@ -307,11 +277,6 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         [True, False, True]
         """
         return self.reads("circuit_switch") and (self.switchless or bool(self.circuit_switch))
-
-    @property
-    def tile(self) -> Tile | None:
-        """One tile of a mesh of cores."""
-        return None
 
     @classmethod
     def read(cls, data: object) -> Self:
@@ -370,15 +335,14 @@ class FabricSpec(Record, frozen=True, kw_only=True):
 
     def hb_ports(self, hb_size: int) -> int:
         """Ports of a GPU that an HB domain of this size takes; those of the network follow [1]."""
-        if self.domains:
-            return max(domain.ports for domain in self.domains)
-        if hb_size == 1:
-            return 0
-        if self.hb_kind == "switch":
-            return self.hb_planes
         if self.hb_scheme:
             return HYBRID_LINKS_PER_GPU
-        return hb_size - 1 if self.hb_kind == "mesh" else min(2, hb_size - 1)
+        return max(kind.ports for kind in self.kinds(hb_size))
+
+    def kinds(self, hb_size: int) -> tuple[DomainKind, ...]:
+        """Kinds of its HB domains, of which one alone has a size of the question."""
+        alone = DomainKind(size=hb_size, kind=self.hb_kind, planes=self.hb_planes)
+        return self.domains or (alone,)
 
     def hb_level(self, sizing: Sizing) -> Level:
         """Level of the HB domain: a non-blocking switch, or direct links that share the rate."""

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from statistics import linear_regression, median
 from typing import get_args
 
 import pytest
@@ -12,9 +13,10 @@ from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook
 from netplan.costing.prices import (
     POWER_BOOKS,
     PRICE_BOOKS,
+    US_DOLLAR,
     Break,
-    Draw,
     Part,
+    PartPower,
     PerMetre,
     PowerBook,
     Price,
@@ -22,7 +24,7 @@ from netplan.costing.prices import (
     Quoted,
     Rate,
 )
-from netplan.costing.quotations import quotations, quotations_of, quoted_line, quoted_price
+from netplan.costing.quotations import QuotationRow, quotations
 from netplan.costing.switches import SWITCHES, Breakout, SwitchModel
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -37,7 +39,7 @@ SHELVES: tuple[Catalog[Record], ...] = (
 )
 FILES = [(shelf, path) for shelf in SHELVES for path in shelf.paths().values()]
 SCHEMAS = (
-    *(Price, PriceBook, PerMetre, Quoted, Rate, Break, Draw, PowerBook, SwitchModel, Breakout),
+    *(Price, PriceBook, PerMetre, Quoted, Rate, Break, PartPower, PowerBook, SwitchModel, Breakout),
     *(CablingBook, Cable, Card, Length, Module, Racks, EconomicsBook),
 )
 COMMON_PARTS: tuple[Part, ...] = ("switch_port", "transceiver", "copper_cable", "nic_port")
@@ -48,7 +50,7 @@ def price_id(value: object) -> str:
     """Name a row in the test report."""
     if isinstance(value, Price):
         return value.what
-    if isinstance(value, Draw):
+    if isinstance(value, PartPower):
         return f"{value.part}-{value.speed_gbps:g}"
     return str(value)
 
@@ -158,6 +160,32 @@ def test_cables_cost_by_their_length(
     assert price is not None
     offer = book.offer(price, length_m=length_m)
     assert (offer.low, offer.base, offer.high) == pytest.approx(expected, rel=1e-3)
+
+
+def quotations_of(part: str, quoted: Quoted) -> list[QuotationRow]:
+    """Quotations in US dollars that a price row is taken from, which may be planned with."""
+    return [
+        row
+        for row in quotations()
+        if (row.part, row.kind, row.currency) == (part, quoted.kind, US_DOLLAR)
+        and row.use == "plan"
+        and row.model in quoted.of
+        and row.speed_gbps == quoted.speed_gbps
+    ]
+
+
+def quoted_price(part: str, quoted: Quoted) -> float:
+    """Median price of one unit of a price row."""
+    prices = [row.price for row in quotations_of(part, quoted) if row.price is not None]
+    return median(prices) / quoted.units
+
+
+def quoted_line(part: str, quoted: Quoted) -> tuple[float, float]:
+    """Price at no length, and of every metre, by least squares."""
+    rows = quotations_of(part, quoted)
+    lengths = [row.length_m or 0.0 for row in rows]
+    fit = linear_regression(lengths, [row.price or 0.0 for row in rows])
+    return fit.intercept / quoted.units, fit.slope / quoted.units
 
 
 @pytest.mark.parametrize(
@@ -287,7 +315,7 @@ def test_power_of_2026(
 
 
 @pytest.mark.parametrize(("book", "draw"), DRAWS, ids=price_id)
-def test_power_has_a_source_and_a_date(book: str, draw: Draw) -> None:
+def test_power_has_a_source_and_a_date(book: str, draw: PartPower) -> None:
     assert draw.source, book
     assert re.fullmatch(r"20\d\d(-[01]\d)?", draw.date)
 

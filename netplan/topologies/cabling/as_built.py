@@ -30,6 +30,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from netplan.errors import CatalogError, InputError
+from netplan.records import replace
 from netplan.topologies.cabling.device_names import slashless
 from netplan.topologies.graph import FabricGraph, network_only
 from netplan.units import gbps
@@ -264,7 +265,11 @@ def _speeds_differ(plan: Cable, built: Cable) -> bool:
 
 def _wrong_speed(plan: Cable, built: Cable) -> Difference:
     """A link at another rate: too few lanes, or lanes of another speed."""
-    wanted = _lanes_wanted(plan, built)
+    wanted = plan.lanes
+    if built.lanes and not wanted:
+        # As many lanes of the speed as built, where the planned rate has so few.
+        lanes = plan.gbps / (built.gbps / built.lanes)
+        wanted = int(lanes) if lanes.is_integer() and lanes <= MAX_LANES else MAX_LANES
     if wanted > built.lanes > 0:
         lane, planned = built.gbps / built.lanes, plan.gbps / wanted
         also = "" if lane == planned else f", each at {lane:g} Gb/s, planned are {planned:g}"
@@ -284,29 +289,33 @@ def _wrong_speed(plan: Cable, built: Cable) -> Difference:
     )
 
 
-def _lanes_wanted(plan: Cable, built: Cable) -> int:
-    """Lanes that a planned rate needs: those of the plan, or as many of the speed as built [1].
+class Device(Struct, frozen=True):
+    """A device as found: its name in the list of cables, description, GUID, whether it switches.
 
-    Examples
-    --------
-    One lane of NDR where 400 Gb/s are planned; all four of HDR are not narrow but slow.
-
-    >>> here, there = End("a", "1"), End("b", "1")
-    >>> plan = Cable(here, there, 400.0)
-    >>> [_lanes_wanted(plan, Cable(here, there, g, 0, n)) for g, n in ((100.0, 1), (200.0, 4))]
-    [4, 4]
+    A ``relay`` switches, but is a host: a GPU that passes traffic on. ``shared`` says that other
+    devices have the same description, which then names none of them.
     """
-    if plan.lanes or not built.lanes:
-        return plan.lanes
-    lanes = plan.gbps / (built.gbps / built.lanes)
-    return int(lanes) if lanes.is_integer() and lanes <= MAX_LANES else MAX_LANES
+
+    name: str
+    description: str
+    guid: str
+    switch: bool
+    shared: bool
+    relay: bool = False
 
 
-class CableList(Struct, frozen=True):
-    """Cables of one file; its path is for errors."""
+class Hall(Struct, frozen=True):
+    """Cables of one file; its path is for errors. ``devices`` is empty where names are all it has.
+
+    ``inside`` counts links to aggregation nodes of switches, which are left out; ``renamed``
+    counts devices that a map of names has renamed [1].
+    """
 
     path: str
     cables: Sequence[Cable]
+    devices: Mapping[str, Device] = {}
+    inside: int = 0
+    renamed: int = 0
 
     def ends(self) -> Iterator[tuple[End, Cable]]:
         """Both ends of every cable."""
@@ -344,13 +353,13 @@ class CableList(Struct, frozen=True):
                 )
 
 
-def devices_alike(plan: CableList, built: CableList) -> CableList:
+def devices_alike(plan: Hall, built: Hall) -> Hall:
     """Name devices as built as the plan does, where a slash is all that differs.
 
     Examples
     --------
-    >>> plan = CableList("plan", [Cable(End("gpu-0", "1"), End("rail-0/leaf-0", "1"))])
-    >>> built = CableList("hall", [Cable(End("gpu-0", "1"), End("rail-0-leaf-0", "1"))])
+    >>> plan = Hall("plan", [Cable(End("gpu-0", "1"), End("rail-0/leaf-0", "1"))])
+    >>> built = Hall("hall", [Cable(End("gpu-0", "1"), End("rail-0-leaf-0", "1"))])
     >>> print(devices_alike(plan, built).cables[0])
     gpu-0/1 - rail-0/leaf-0/1
     """
@@ -367,7 +376,7 @@ def devices_alike(plan: CableList, built: CableList) -> CableList:
         return End(names.get(end.device, end.device), end.port)
 
     cables = [c._replace(a=named(c.a), z=named(c.z)) for c in built.cables]
-    return CableList(built.path, cables)
+    return replace(built, cables=cables)
 
 
 def cage_port(port: int, links: int) -> str:
@@ -385,7 +394,7 @@ def cage_port(port: int, links: int) -> str:
 
 
 def named_alike(
-    plan: CableList, built: CableList, links: int | None = None
+    plan: Hall, built: Hall, links: int | None = None
 ) -> tuple[Sequence[Cable], Sequence[Cable]]:
     """Name ports by cage in both lists where one of them does and the other has numbers.
 
@@ -401,8 +410,8 @@ def named_alike(
 
     Examples
     --------
-    >>> plan = CableList("plan", [Cable(End("gpu-0", "1"), End("sw01", "2/1"))])
-    >>> built = CableList("hall", [Cable(End("gpu-0", "1"), End("sw01", "3"))])
+    >>> plan = Hall("plan", [Cable(End("gpu-0", "1"), End("sw01", "2/1"))])
+    >>> built = Hall("hall", [Cable(End("gpu-0", "1"), End("sw01", "3"))])
     >>> _, found = named_alike(plan, built, 2)
     >>> print(found[0])
     gpu-0/1 - sw01:2/1

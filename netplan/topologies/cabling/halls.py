@@ -18,14 +18,12 @@ description, or with the name of a host or switch as built, in quotes if it has 
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-
-from msgspec import Struct
 
 from netplan.errors import CatalogError
 from netplan.files import read_lines
-from netplan.topologies.cabling.as_built import Cable, End
+from netplan.topologies.cabling.as_built import Device, Hall
 from netplan.topologies.cabling.device_names import adapter_name, switch_name, switch_unit
 from netplan.topologies.formats.infiniband import Subnet, SubnetNode
 from netplan.topologies.graph import MANAGER, SWITCH
@@ -84,35 +82,6 @@ def read_node_names(path: Path) -> Mapping[str, str]:
     return names
 
 
-class Device(Struct, frozen=True):
-    """A device as found: its name in the list of cables, description, GUID, whether it switches.
-
-    A ``relay`` switches, but is a host: a GPU that passes traffic on. ``shared`` says that other
-    devices have the same description, which then names none of them.
-    """
-
-    name: str
-    description: str
-    guid: str
-    switch: bool
-    shared: bool
-    relay: bool = False
-
-
-class Hall(Struct, frozen=True):
-    """Cables of one file; its path is for errors. ``devices`` is empty where names are all it has.
-
-    ``inside`` counts links to aggregation nodes of switches, which are left out; ``renamed``
-    counts devices that a map of names has renamed [1].
-    """
-
-    path: str
-    cables: Sequence[Cable]
-    devices: Mapping[str, Device]
-    inside: int = 0
-    renamed: int = 0
-
-
 def hall_of(subnet: Subnet, names: Mapping[str, str] | None = None) -> Hall:
     """Cables of a subnet, by names of devices.
 
@@ -140,15 +109,9 @@ def hall_of(subnet: Subnet, names: Mapping[str, str] | None = None) -> Hall:
         for id_, node in nodes.items()
     }
     cables = [
-        Cable(
-            End(called[link.here.node], link.here.port),
-            End(called[link.there.node], link.there.port),
-            link.gbps,
-            link.line,
-            link.lanes,
-        )
+        link._replace(a=link.a._replace(device=called[a]), z=link.z._replace(device=called[z]))
         for link in subnet.links
-        if link.here.node in nodes and link.there.node in nodes
+        if (a := link.a.device) in nodes and (z := link.z.device) in nodes
     ]
     renamed = sum(names_of[id_] != node.description for id_, node in nodes.items())
     inside = len(subnet.links) - len(cables)

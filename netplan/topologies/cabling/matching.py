@@ -22,8 +22,7 @@ from msgspec import Struct
 
 from netplan.errors import InputError
 from netplan.topologies.cabling import device_names
-from netplan.topologies.cabling.as_built import CAGE_PORT, Cable, CableList, End, devices_alike
-from netplan.topologies.cabling.halls import Hall
+from netplan.topologies.cabling.as_built import CAGE_PORT, Cable, End, Hall, devices_alike
 from netplan.topologies.cabling.switch_matching import Matching, MatchSide, side_of
 
 GPU_NAME = re.compile(r"gpu-(\d{1,9})")
@@ -236,8 +235,7 @@ def match_halls(
         {end.device for cable in hall.cables for end in cable[:2]} for hall in (built, plan)
     )
     if not built.devices and 2 * len(listed & planned) >= len(listed):
-        lists = (CableList(hall.path, hall.cables) for hall in (plan, built))
-        return Match(devices_alike(*lists).cables)
+        return Match(devices_alike(plan, built).cables)
     hosts = hosts_in(plan), hosts_in(built)
     sides = _sides(plan, built, hosts, cage_links)
     host_ports = found_ports(built, hosts[1])

@@ -133,10 +133,10 @@ def parts_of(text: str) -> list[Part]:
         [
             [
                 vertices.setdefault(
-                    (end.node, "" if subnet.nodes[end.node].kind == SWITCH else end.port),
+                    (end.device, "" if subnet.nodes[end.device].kind == SWITCH else end.port),
                     len(vertices),
                 )
-                for end in (link.here, link.there)
+                for end in link[:2]
             ]
             for link in subnet.links
         ]
@@ -146,14 +146,13 @@ def parts_of(text: str) -> list[Part]:
     for (id_, _), number in zip(vertices, part.tolist(), strict=True):
         parts[number].append(subnet.nodes[id_])
     cables = np.bincount(part[pairs[:, 0]], minlength=len(parts)).tolist()
-    return [_part(nodes, many) for nodes, many in zip(parts, cables, strict=True)]
-
-
-def _part(nodes: list[SubnetNode], cables: int) -> Part:
-    """A subnet of these nodes; its manager runs on the first switch, or an adapter without one."""
-    inner = [node for node in nodes if node.kind == SWITCH]
-    first = min(inner or nodes, key=lambda node: node.id)
-    return Part(first.id, first.description, len(inner), len(nodes) - len(inner), cables)
+    found = []
+    for nodes, many in zip(parts, cables, strict=True):
+        # A subnet's manager runs on its first switch, or an adapter without one.
+        inner = [node for node in nodes if node.kind == SWITCH]
+        first = min(inner or nodes, key=lambda node: node.id)
+        found.append(Part(first.id, first.description, len(inner), len(nodes) - len(inner), many))
+    return found
 
 
 def lowered(text: str) -> tuple[str, dict[str, str]]:

@@ -256,7 +256,8 @@ def _row_words(graph: FabricGraph, spots: NetworkMap, y: Floats) -> Iterator[Mar
         here = np.flatnonzero(spots.tier == tier)
         high, gpus = float(y[here[0]]), int(spots.gpus[here].sum())
         name = graph.node_name(int(spots.first[here[0]])).rpartition("/")[2].rpartition("-")[0]
-        words = counted(gpus, "GPU") if gpus else _switches(len(here), name)
+        word = name if name == "switch" else f"{short(name, 12)} switch".lstrip()
+        words = counted(gpus, "GPU") if gpus else counted(len(here), word, f"{word}es")
         yield text(MARGIN, high + 4, words, "label")
         if gpus and graph.hb_size > 1:
             yield text(MARGIN, high + 20, f"in {counted(graph.domains, 'HB domain')}", "sub")
@@ -265,12 +266,6 @@ def _row_words(graph: FabricGraph, spots: NetworkMap, y: Floats) -> Iterator[Mar
         lower = spots.links[(spots.tier[spots.ends] == tier).any(axis=0)][below].sum()
         if lower:
             yield text(MARGIN, high + 62, counted(int(lower), "link"), "sub")
-
-
-def _switches(count: int, name: str) -> str:
-    """So many switches of one tier."""
-    word = f"{short(name, 12)} switch".lstrip() if name != "switch" else name
-    return counted(count, word, f"{word}es")
 
 
 def _legend(coloured: Coloured) -> Iterator[Markup]:

@@ -8,7 +8,6 @@ which counts rows and columns alike.
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 from markupsafe import Markup
@@ -27,24 +26,13 @@ RACKS_IN_A_LINE, MAX_RACKS = 4, 8
 NAME_LENGTH, TITLE_LENGTH = 22, 30
 
 
-class Held(Protocol):
-    """A device in a rack."""
+class Slot(Struct, frozen=True):
+    """A device in a rack: its name, whether it is a switch, lowest unit and height [U]."""
 
-    @property
-    def name(self) -> str:
-        """Its name."""
-
-    @property
-    def switch(self) -> bool:
-        """Whether it is a switch."""
-
-    @property
-    def unit(self) -> int:
-        """Lowest unit that it takes."""
-
-    @property
-    def units(self) -> int:
-        """Its height [U]."""
+    name: str
+    switch: bool
+    unit: int
+    units: int
 
 
 class Elevation(Struct, frozen=True):
@@ -53,7 +41,7 @@ class Elevation(Struct, frozen=True):
     title: str
     lines: tuple[str, ...]
     units: int
-    slots: tuple[Held, ...]
+    slots: tuple[Slot, ...]
 
 
 def elevation_drawing(racks: Sequence[Elevation]) -> Markup:

@@ -77,7 +77,10 @@ class BCube(FabricSpec, frozen=True, kw_only=True):
         """BCube over all GPUs, one network port a level on each; the last places may be idle."""
         side, gpus = bcube_ports(self, sizing), sizing.gpus
         numbers = range(self.dimensions)
-        counts = [_switches(gpus, side, i) for i in numbers]
+        counts = []  # switches of each level that have a GPU: the first ones
+        for step in (side**i for i in numbers):
+            blocks, rest = divmod(gpus, step * side)
+            counts.append(blocks * step + min(rest, step))
         levels: tuple[Level, ...] = ()
         if side % sizing.hb_size == 0:  # else domains do not fill the switches of level 0
             sizes = (side // sizing.hb_size, *[side] * (self.dimensions - 1))
@@ -131,18 +134,3 @@ class BCube(FabricSpec, frozen=True, kw_only=True):
             names = NameBlock(f"level-{level}/switch-{{}}", (switches,))
             nodes.append(Nodes(SWITCH, level + 1, names))
         return Wired(tuple(nodes), tuple(links))
-
-
-def _switches(gpus: int, side: int, level: int) -> int:
-    """Switches of a level that have a GPU: the first ones [1].
-
-    Examples
-    --------
-    Ten GPUs and switches of 4: three at level 0, four above, of which two have three GPUs.
-
-    >>> _switches(10, 4, 0), _switches(10, 4, 1)
-    (3, 4)
-    """
-    step: int = side**level
-    blocks, rest = divmod(gpus, step * side)
-    return blocks * step + min(rest, step)

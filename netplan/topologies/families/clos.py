@@ -762,13 +762,9 @@ def unit_tree(units: int, rails: int, radix: int) -> FatTree:
         tree = search.over(ends, leaves) if over_leaves else fat_tree(ends, radix)
         if tree is not None and (tiers == 1 or tree.leaves == leaves):
             return tree
-    return _a_plane_an_uplink(units * rails, radix)
-
-
-def _a_plane_an_uplink(leaves: int, radix: int) -> FatTree:
-    """Full leaves, each uplink to a plane of its own, whose pods may be of unequal size."""
-    plane = fat_tree(leaves, radix, even=False)
-    first, *above = plane.tiers
+    # Full leaves, each uplink to a plane of its own, whose pods may be of unequal size.
+    leaves = units * rails
+    first, *above = fat_tree(leaves, radix, even=False).tiers
     planes = TreeTier(radix // 2, first.switches, radix // 2)
     return FatTree(leaves * (radix // 2), radix, (TreeTier(1, leaves, 1), planes, *above))
 
@@ -808,73 +804,6 @@ def equal_uplinks(leaves: int, uplinks: int, radix: int, ports_free: int) -> tup
         if spines * links_each <= ports_free:
             options.append((spines, links_each))
     return min(options, key=lambda option: (option[0], option[0] * option[1]))
-
-
-def rail_only_counts(
-    gpus: int,
-    radix: int,
-    hb_size: int,
-    *,
-    oversubscription: float = 1.0,
-    wireable: bool = False,
-    even: bool = True,
-) -> ClosCounts:
-    """Separate networks, one a rail: GPUs of equal rank in all HB domains.
-
-    Rails of n = ceil(N/K) hosts that fit a switch share it, floor(r/n) to a switch; a rail is never
-    split. Larger rails each have a Clos network of their own. HB domains of K GPUs make K rails.
-
-    Parameters
-    ----------
-    gpus
-        GPUs of the cluster, N [1].
-    radix
-        Ports per switch, r, even [1].
-    hb_size
-        GPUs of an HB domain, K [1].
-    oversubscription
-        Bandwidth down over bandwidth up at the leaves, of rails with two tiers or more [1].
-    wireable
-        Whether each rail is a :func:`fat_tree`, not the port lower bound.
-    even
-        Whether the pods of such a tree have as many leaves each.
-
-    Returns
-    -------
-    ClosCounts
-        Switches and links of all rails together, from the leaves up [1].
-
-    Raises
-    ------
-    InputError
-        If the radix or the oversubscription cannot be built.
-
-    References
-    ----------
-    Wang et al., arXiv:2307.12169, section 4 and Table 2.
-
-    Examples
-    --------
-    >>> rail_only_counts(32_768, 64, 256).switches, rail_only_counts(32_768, 128, 256).switches
-    (1536, 256)
-    """
-    check_radix(radix)
-    hosts = ceil_div(gpus, hb_size)
-    if hosts <= 1:
-        return ClosCounts(radix)
-    if hosts <= radix:
-        return ClosCounts(radix, (ceil_div(hb_size, radix // hosts),), (gpus,))
-
-    def counted(ends: int) -> ClosCounts:
-        if wireable:
-            return fat_tree(ends, radix, oversubscription=oversubscription, even=even).counts
-        return clos_counts(ends, radix, oversubscription=oversubscription)
-
-    long_rails = gpus - (hosts - 1) * hb_size
-    long = counted(hosts).times(long_rails)
-    if long_rails == hb_size:
-        return long
-    return long + counted(hosts - 1).times(hb_size - long_rails)
 
 
 @lru_cache(maxsize=1024)

@@ -690,12 +690,17 @@ def _global(
     low, high = np.triu_indices(shape.groups, 1)
     low, high = np.repeat(low, len(copies)), np.repeat(high, len(copies))
     copy = np.tile(copies, len(low) // max(1, len(copies)))
-    ends = [
-        _end(shape, group, copy * (shape.groups - 1) + slot(arrangement, shape.groups, group, peer))
-        for group, peer in ((low, high), (high, low))
-    ]
+    total, starts = shape.links_per_pair * (shape.groups - 1), shape.starts
+    ends = []
+    for group, peer in ((low, high), (high, low)):
+        # The number of an end in its group says on which switch it is.
+        end = copy * (shape.groups - 1) + slot(arrangement, shape.groups, group, peer)
+        size = np.diff(starts)[group]
+        switch = end * size // total
+        port = shape.hosts_per_switch + size - 1 + end - -(-switch * total // size)
+        ends.append(((first + starts[group] + switch).astype(np.int32), port.astype(np.int32)))
     (source, source_port), (target, target_port) = ends
-    return source + first, target + first, source_port, target_port
+    return source, target, source_port, target_port
 
 
 def slot(arrangement: Arrangement, groups: int, group: AnyInts, peer: AnyInts) -> AnyInts:
@@ -738,14 +743,3 @@ def slot(arrangement: Arrangement, groups: int, group: AnyInts, peer: AnyInts) -
     behind = groups - ahead
     # With an even number of groups the opposite group is its own mirror: the last position.
     return np.where(ahead <= behind, 2 * (ahead - 1), 2 * behind - 1)
-
-
-def _end(shape: DragonflyShape, group: AnyInts, end: AnyInts) -> tuple[AnyInts, AnyInts]:
-    """Switch and port of a global end, by its number in its group."""
-    total = shape.links_per_pair * (shape.groups - 1)
-    size = np.diff(shape.starts)[group]
-    switch = end * size // total
-    start = -(-switch * total // size)  # first end on that switch
-    port = shape.hosts_per_switch + size - 1 + end - start
-    node = shape.starts[group] + switch
-    return node.astype(np.int32), port.astype(np.int32)

@@ -41,9 +41,9 @@ from netplan.topologies.fabric import (
 )
 from netplan.topologies.families.clos import ClosCounts, FatTree, ceil_div, clos_counts, fat_tree
 from netplan.topologies.families.switched import (
-    Attachment,
     ClosWiring,
     Network,
+    Stage,
     wire_networks,
     wire_tree,
 )
@@ -191,7 +191,7 @@ class HammingMesh(FabricSpec, frozen=True, kw_only=True):
             fabric, links=tuple(group for group in fabric.links if group.role != "board")
         )
         wired = wire_networks(
-            trees, [networks[axis] for axis in axes], Attachment(*columns), (first, port)
+            trees, [networks[axis] for axis in axes], Stage(*columns), (first, port)
         )
         return Wired(wired.nodes, (*wired.links, *boards))
 
@@ -300,7 +300,7 @@ def _network(axis: int, shape: MeshShape, sizing: Sizing) -> Network:
 def _attached(
     axis: int, shape: MeshShape, sizing: Sizing, wiring: ClosWiring, leaves: int
 ) -> tuple[Ints, Ints, Ints, Ints]:
-    """Ends of lines along one axis: GPU and its port, leaf and its port; leaves come after some."""
+    """Ends of lines along one axis: GPUs, leaves, and their ports; leaves come after some."""
     gpu = np.arange(sizing.gpus)
     domain, rail = np.divmod(gpu, sizing.hb_size)
     place = np.unravel_index(domain, shape.sizes, order="F")
@@ -318,7 +318,7 @@ def _attached(
     else:
         leaf, place_on = np.divmod(line, sizing.radix // ports)
         leaf_port = place_on * ports + end
-    return host, _port(axis, shape) + side, leaves + leaf, leaf_port
+    return host, leaves + leaf, _port(axis, shape) + side, leaf_port
 
 
 def _board_links(axis: int, sizing: Sizing) -> LinkType:

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from netplan.arrays import AnyInts, Bools, Ints
+from netplan.arrays import AnyInts, Ints
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES
 from netplan.topologies.families.regular import LEAST_DEGREE, Regular, Shape
@@ -78,7 +78,10 @@ def _drawn(switches: int, degree: int, generator: "np.random.Generator") -> Ints
     ends = generator.permutation(np.repeat(np.arange(switches), degree)).reshape(-1, 2)
     ends.sort(axis=1)
     code: Ints = ends[:, 0] * np.int64(switches) + ends[:, 1]
-    waiting = np.flatnonzero((ends[:, 0] == ends[:, 1]) | _repeated(code)).tolist()
+    spoils = ends[:, 0] == ends[:, 1]
+    order = np.argsort(code, kind="stable")
+    spoils[order[1:]] |= code[order[1:]] == code[order[:-1]]  # a link that is there before
+    waiting = np.flatnonzero(spoils).tolist()
     spoilt, links = set(waiting), _Links(code)
     while waiting:
         link, other = waiting[-1], int(generator.integers(len(code)))
@@ -97,14 +100,6 @@ def _drawn(switches: int, degree: int, generator: "np.random.Generator") -> Ints
         ends[[link, other]], code[[link, other]] = new, codes
         spoilt.discard(waiting.pop())
     return code
-
-
-def _repeated(code: Ints) -> Bools:
-    """Whether a link is there before, shape (links,)."""
-    order = np.argsort(code, kind="stable")
-    repeated = np.zeros(len(code), bool)
-    repeated[order[1:]] = code[order[1:]] == code[order[:-1]]
-    return repeated
 
 
 class _Links:

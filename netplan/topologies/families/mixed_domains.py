@@ -15,11 +15,8 @@ from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
-from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.families.product import direct_links
-from netplan.topologies.graph import HB_LINKS, HB_SWITCH, INSIDE
 from netplan.topologies.parts import DomainKind
 from netplan.topologies.specs import FabricSpec
 
@@ -37,8 +34,8 @@ class FilledDomains(Struct, frozen=True):
         return ceil_div(self.gpus, self.kind.size)
 
 
-def fill_domains(spec: FabricSpec, gpus: int) -> tuple[FilledDomains, ...]:
-    """The kinds of domains that so many GPUs fill, in order.
+def fill_domains(spec: FabricSpec, gpus: int, hb_size: int = 1) -> tuple[FilledDomains, ...]:
+    """The kinds of domains that so many GPUs fill, in order; where there is one, of a size.
 
     Raises
     ------
@@ -52,7 +49,7 @@ def fill_domains(spec: FabricSpec, gpus: int) -> tuple[FilledDomains, ...]:
     [(8, 576), (53, 424)]
     """
     filled, first = [], 0
-    for kind in spec.domains:
+    for kind in spec.kinds(hb_size):
         held = int(min(gpus - first, inf if kind.count is None else kind.size * kind.count))
         if held:
             filled.append(FilledDomains(kind, first, held))
@@ -93,10 +90,8 @@ def domain_of_gpu(spec: FabricSpec, sizing: Sizing) -> Ints:
     >>> np.unique(domain_of_gpu(FABRICS.load("mixed-domains"), asked), return_counts=True)[1]
     array([72, 72, 72, 72, 72, 72, 72, 72,  8,  8,  8])
     """
-    if not spec.domains:
-        return np.arange(sizing.gpus) // sizing.hb_size
     domains, number = [], 0
-    for filled in fill_domains(spec, sizing.gpus):
+    for filled in fill_domains(spec, sizing.gpus, sizing.hb_size):
         domains.append(number + np.arange(filled.gpus) // filled.kind.size)
         number += filled.domains
     return np.concatenate(domains)
@@ -113,56 +108,3 @@ def domains_note(spec: FabricSpec, gpus: int) -> str:
         f"HB domains: {kinds}. Plans and loads count groups of {spec.hb_size}: between these"
         " traffic takes the network, also inside a larger domain."
     )
-
-
-def mixed_link_count(spec: FabricSpec, gpus: int) -> int:
-    """Links inside all domains; where GPUs are joined directly, those of full ones [1]."""
-    return sum(
-        filled.gpus * filled.kind.ports
-        if filled.kind.kind == "switch"
-        else filled.domains * filled.kind.size * filled.kind.ports // 2
-        for filled in fill_domains(spec, gpus)
-    )
-
-
-def wire_mixed(spec: FabricSpec, sizing: Sizing) -> Wired:
-    """HB switches, numbered after the GPUs kind by kind, and all links inside HB domains."""
-    nodes: list[Nodes] = []
-    links: list[Links] = []
-    number, switch = 0, sizing.gpus
-    for filled in fill_domains(spec, sizing.gpus):
-        if filled.kind.size > 1 and filled.kind.kind == "switch":
-            names = NameBlock(
-                "domain-{}/nvswitch-{}", (filled.domains, filled.kind.planes), first=number
-            )
-            nodes.append(Nodes(HB_SWITCH, -1, names))
-            links.append(_switched(filled, sizing, switch))
-            switch += len(names)
-        elif filled.kind.size > 1:
-            links.append(_direct(filled, sizing))
-        number += filled.domains
-    return Wired(tuple(nodes), tuple(links))
-
-
-def _switched(filled: FilledDomains, sizing: Sizing, first: int) -> Links:
-    """A link of every GPU to each switch of its domain, by GPU, then switch."""
-    planes = filled.kind.planes
-    local = np.repeat(np.arange(filled.gpus, dtype=np.int32), planes)
-    plane = np.tile(np.arange(planes, dtype=np.int32), filled.gpus)
-    domain, rank = np.divmod(local, np.int32(min(filled.kind.size, filled.gpus)))
-    rate = sizing.hb_bytes_per_s / planes
-    return Links(
-        HB_LINKS, filled.first + local, first + domain * planes + plane, plane, rank, rate, INSIDE
-    )
-
-
-def _direct(filled: FilledDomains, sizing: Sizing) -> Links:
-    """Links from GPU to GPU, one domain's pattern repeated; pairs that miss a GPU are left out."""
-    pattern = direct_links(filled.kind.kind, filled.kind.size)
-    base = filled.kind.size * np.arange(filled.domains, dtype=np.int32)
-    source, target = (np.add.outer(base, end).ravel() for end in pattern[:2])
-    ports = [np.add.outer(0 * base, port).ravel() for port in pattern[2:]]
-    there = (source < filled.gpus) & (target < filled.gpus)
-    near, far = (filled.first + end[there] for end in (source, target))
-    rate = sizing.hb_bytes_per_s / filled.kind.ports
-    return Links(HB_LINKS, near, far, ports[0][there], ports[1][there], rate, INSIDE)

@@ -190,8 +190,14 @@ def _links(order: int) -> tuple[tuple[AnyInts, AnyInts], tuple[AnyInts, AnyInts]
     powers = primitive_powers(order)
     sums = addition(order)
     field = np.arange(order)
+    # Powers of the primitive element in X and in X'.
+    even, odd = [*range(0, order - 1, 2)], [*range(1, order, 2)]
+    if order % 4 == 3:  # noqa: PLR2004 - 4w - 1
+        w = (order + 1) // 4
+        even = [*range(0, 2 * w, 2), *range(2 * w - 1, 4 * w - 2, 2)]
+        odd = [exponent + 1 for exponent in even]
     sources, targets = [], []
-    for subgraph, exponents in enumerate(_exponents(order)):
+    for subgraph, exponents in enumerate((even, odd)):
         steps = powers[np.array(exponents) % (order - 1)]
         low = np.repeat(field, len(steps))
         high = sums[low, np.tile(steps, order)]
@@ -206,15 +212,6 @@ def _links(order: int) -> tuple[tuple[AnyInts, AnyInts], tuple[AnyInts, AnyInts]
     y = sums[np.where((m == 0) | (x == 0), 0, products), c]
     across = x * order + y, (order + m) * order + c
     return (np.concatenate(sources), np.concatenate(targets)), across
-
-
-def _exponents(order: int) -> tuple[range | list[int], range | list[int]]:
-    """Powers of the primitive element in X and in X'."""
-    if order % 4 != 3:  # noqa: PLR2004 - 4w - 1
-        return range(0, order - 1, 2), range(1, order, 2)
-    w = (order + 1) // 4
-    low = [*range(0, 2 * w, 2), *range(2 * w - 1, 4 * w - 2, 2)]
-    return low, [exponent + 1 for exponent in low]
 
 
 def addition(order: int) -> Ints:

@@ -135,13 +135,8 @@ class SwitchTrees(FabricSpec, frozen=True, kw_only=True):
         wiring = wire_tree(self.tree(sizing))
         end = self.endpoints(sizing, hosts)
         bottom, leaves = wiring.stages[0], wiring.switches_per_tier[0]
-        plane = np.repeat(np.arange(self.planes), len(hosts))
-        attachment = Attachment(
-            host=np.tile(hosts, self.planes),
-            host_port=plane,
-            leaf=plane * leaves + np.tile(bottom.upper[end], self.planes),
-            leaf_port=np.tile(bottom.upper_port[end], self.planes),
-        )
+        places = bottom.upper[end], bottom.upper_port[end]
+        attachment = _attached(hosts, places, leaves, self.planes)
         names = self.leaf_names(sizing, leaves)
         network = Network(wiring, leaf_names=names)
         if self.planes > 1:
@@ -361,15 +356,8 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
         if not groups:
             return Wired()
         gpu = np.arange(sizing.gpus)
-        leaf, leaf_port = self._places(sizing, gpu)
         leaves = sum(group.copies * group.tree.leaves for group in groups)
-        plane = np.repeat(np.arange(self.planes), sizing.gpus)
-        attachment = Attachment(
-            host=np.tile(gpu, self.planes),
-            host_port=plane,
-            leaf=plane * leaves + np.tile(leaf, self.planes),
-            leaf_port=np.tile(leaf_port, self.planes),
-        )
+        attachment = _attached(gpu, self._places(sizing, gpu), leaves, self.planes)
         networks: list[Network] = []
         for number in range(self.planes):
             start = f"plane-{number}/" if self.planes > 1 else ""
@@ -792,20 +780,15 @@ class Network(Struct, frozen=True):
         return NameBlock(pattern, shape)
 
 
-class Attachment(Struct, frozen=True, eq=False):
-    """Host links, shape (links,): the host and its network port, the leaf and the leaf's port.
-
-    Hosts are GPUs, then managers; leaves are counted over all networks.
-    """
-
-    host: Ints
-    host_port: Ints
-    leaf: Ints
-    leaf_port: Ints
+def _attached(hosts: Ints, places: tuple[AnyInts, AnyInts], leaves: int, planes: int) -> "Stage":
+    """Host links at the same leaf and port of every plane, which has so many leaves."""
+    plane, every = np.divmod(np.arange(planes * len(hosts)), len(hosts))
+    leaf, leaf_port = (place[every] for place in places)
+    return Stage(hosts[every], plane * leaves + leaf, plane, leaf_port)
 
 
 def wire_networks(
-    fabric: Fabric, networks: list[Network], attachment: Attachment, begin: tuple[int, int]
+    fabric: Fabric, networks: list[Network], attachment: Stage, begin: tuple[int, int]
 ) -> Wired:
     """Number all switches tier by tier, and translate every stage to node numbers.
 
@@ -822,15 +805,15 @@ def wire_networks(
             if network.switches(tier):
                 nodes.append(Nodes(SWITCH, tier + 1, network.names(tier)))
                 first += network.switches(tier)
-    managers = max(0, int(attachment.host.max()) + 1 - sizing.gpus)
+    managers = max(0, int(attachment.lower.max()) + 1 - sizing.gpus)
     if managers:
         nodes.append(Nodes(MANAGER, 0, NameBlock("manager-{}", (managers,))))
-    is_gpu = attachment.host < sizing.gpus
-    source = np.where(is_gpu, attachment.host, attachment.host - sizing.gpus + first)
-    source_port = attachment.host_port + port * is_gpu
-    leaf = bases[0][0] + attachment.leaf
+    is_gpu = attachment.lower < sizing.gpus
+    source = np.where(is_gpu, attachment.lower, attachment.lower - sizing.gpus + first)
+    source_port = attachment.lower_port + port * is_gpu
+    leaf = bases[0][0] + attachment.upper
     rate = sizing.network_bytes_per_s
-    kind, leaf_port = fabric.links[0].kind, attachment.leaf_port
+    kind, leaf_port = fabric.links[0].kind, attachment.upper_port
     links = [Links(kind, source, leaf, source_port, leaf_port, rate, ROW)]
     for tier, group in enumerate(fabric.links[1:], start=1):
         for number, network in enumerate(networks):

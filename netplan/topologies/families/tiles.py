@@ -183,16 +183,7 @@ def mesh_of(spec: FabricSpec, gpus: int) -> Mesh:
     return Mesh((tiles[0], tiles[1]), tile.cores, tile.channels)
 
 
-class _Lines(Struct, frozen=True, eq=False):
-    """Links along one axis that have one rate: what they are, and the cores at their ends."""
-
-    kind: LinkType
-    source: Ints
-    target: Ints
-    bytes_per_s: float
-
-
-def _lines(mesh: Mesh, tile: Tile, border_bytes_per_s: float) -> Iterator[_Lines]:
+def _lines(mesh: Mesh, tile: Tile, border_bytes_per_s: float) -> Iterator[Links]:
     """Links along rows, then along columns; inside tiles, then across borders."""
     core = mesh.grid.ravel()
     position = np.arange(len(core))
@@ -205,7 +196,9 @@ def _lines(mesh: Mesh, tile: Tile, border_bytes_per_s: float) -> Iterator[_Lines
             if len(here):
                 name = f"ring {axis + 1} {'border' if border else 'tile'}"
                 kind = LinkType(name, "ring", axis=axis + 1, medium="on-chip", crosses=border)
-                yield _Lines(kind, core[here], core[here + stride], rate)
+                ports = np.full_like(here, 2 * axis)
+                ends = core[here], core[here + stride]
+                yield Links(kind, *ends, ports, ports + 1, rate, INSIDE)
 
 
 class Tiles(FabricSpec, frozen=True, kw_only=True):
@@ -228,7 +221,7 @@ class Tiles(FabricSpec, frozen=True, kw_only=True):
         """Mesh of tiles, whose levels are open lines."""
         mesh, tile = mesh_of(self, sizing.gpus), self.tile
         assert tile is not None  # noqa: S101 - such a record is refused
-        lines = list(_lines(mesh, tile, sizing.network_bytes_per_s))
+        lines = _lines(mesh, tile, sizing.network_bytes_per_s)
         counts = [(line.kind, len(line.source)) for line in lines]
         channels = len(mesh.channels) * prod(mesh.tiles)
         counts += [(MEMORY_LINKS, channels)] if channels else []
@@ -261,11 +254,7 @@ class Tiles(FabricSpec, frozen=True, kw_only=True):
         """
         mesh, tile = mesh_of(self, fabric.sizing.gpus), self.tile
         assert tile is not None  # noqa: S101 - such a record is refused
-        links = []
-        for line in _lines(mesh, tile, fabric.sizing.network_bytes_per_s):
-            ports = np.full_like(line.source, 0 if line.kind.axis == 1 else 2)
-            rate = line.bytes_per_s
-            links.append(Links(line.kind, line.source, line.target, ports, ports + 1, rate, INSIDE))
+        links = [*_lines(mesh, tile, fabric.sizing.network_bytes_per_s)]
         if tile.channel_bytes_per_s is None or not mesh.channels:
             return Wired(links=tuple(links))
         shape = (mesh.tiles[1], mesh.tiles[0], len(mesh.channels))

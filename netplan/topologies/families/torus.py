@@ -406,7 +406,12 @@ def _axis_links(
             copper += count * (
                 per_line if size <= block else per_line - (members - 1) // block - around
             )
-    counts: dict[Medium, int] = {"copper": copper, "optical": links - copper}
+    return _by_medium(axis, copper, links - copper)
+
+
+def _by_medium(axis: int, copper: int, optical: int) -> list[LinkGroup]:
+    """So many links along one axis, by their medium."""
+    counts: dict[Medium, int] = {"copper": copper, "optical": optical}
     return [
         LinkGroup.of(_ring_links(axis, medium), number)
         for medium, number in counts.items()
@@ -415,7 +420,7 @@ def _axis_links(
 
 
 @lru_cache(maxsize=256)
-def _listed_links(axis: int, spec: Torus, sizing: Sizing) -> tuple[LinkGroup, ...]:
+def _listed_links(axis: int, spec: Torus, sizing: Sizing) -> list[LinkGroup]:
     """Links along one axis of a torus that is twisted or made of cubes, as wired."""
     sizes, rails = torus_shape(spec, sizing), sizing.hb_size
     domain, following = _next_along(sizes, axis, closed=True, twist=spec.twist)
@@ -423,15 +428,7 @@ def _listed_links(axis: int, spec: Torus, sizing: Sizing) -> tuple[LinkGroup, ..
     later = np.maximum(domain, following).astype(np.int64)
     members = np.clip(sizing.gpus - later * rails, 0, rails)
     copper = _in_one_block(sizes, (domain, following), spec, rails)
-    counts: dict[Medium, int] = {
-        "copper": int(members[copper].sum()),
-        "optical": int(members[~copper].sum()),
-    }
-    return tuple(
-        LinkGroup.of(_ring_links(axis, medium), number)
-        for medium, number in counts.items()
-        if number
-    )
+    return _by_medium(axis, int(members[copper].sum()), int(members[~copper].sum()))
 
 
 def _notes(sizes: tuple[int, ...], sizing: Sizing, ports: int, spec: Torus) -> list[str]:

@@ -115,32 +115,28 @@ def pair_links(draft: Draft) -> None:
     A cable carries both ways.
     """
     waiting: dict[tuple[str, str, float], list[int]] = {}
-    links: list[DraftLink | None] = []
+    links: list[DraftLink] = []
     for link in draft.links:
         back = waiting.get((link.target, link.source, link.bytes_per_s))
         if back:
             place = back.pop()
             first = links[place]
-            if first is not None:
-                links[place] = replace(
-                    first,
-                    source_port=_either(first.source_port, link.target_port),
-                    target_port=_either(first.target_port, link.source_port),
-                )
+            links[place] = replace(
+                first,
+                source_port=_either(first.source_port, link.target_port),
+                target_port=_either(first.target_port, link.source_port),
+            )
             continue
         waiting.setdefault((link.source, link.target, link.bytes_per_s), []).append(len(links))
         links.append(link)
-    for places in waiting.values():
-        for place in places:
-            half = links[place]
-            if half is not None:
-                raise draft.error(
-                    half.line,
-                    f"a link leads from {half.source} to {half.target} and none back at"
-                    f" {gbps(half.bytes_per_s):g} Gb/s: a cable carries both ways, so give both, or"
-                    ' edgedefault="undirected"',
-                )
-    draft.links = [link for link in links if link is not None]
+    for half in (links[place] for places in waiting.values() for place in places):
+        raise draft.error(
+            half.line,
+            f"a link leads from {half.source} to {half.target} and none back at"
+            f" {gbps(half.bytes_per_s):g} Gb/s: a cable carries both ways, so give both, or"
+            ' edgedefault="undirected"',
+        )
+    draft.links = links
 
 
 def _either(first: int | None, second: int | None) -> int | None:
@@ -160,7 +156,10 @@ def number_draft(
     names = sorted(draft.nodes, key=natural)
     kind = np.array([draft.nodes[node].kind for node in names], np.int8)
     gpus = int(np.count_nonzero(kind == graph.GPU))
-    _check_size(draft, gpus, hb_size)
+    if not gpus or not draft.links:
+        raise draft.error(1, f"{gpus} GPUs and {len(draft.links)} links are no fabric")
+    if hb_size is not None and not 1 <= hb_size <= gpus:
+        raise draft.error(1, f"HB domains of {hb_size} GPUs: give 1 to {gpus:,}")
     ends = _ends(draft, names)
     if hb_size is None:
         alone = gpus == len(names) and not graph.connected_parts(gpus, *ends).any()
@@ -172,7 +171,11 @@ def number_draft(
     ends = source, target = number[ends[0]], number[ends[1]]
     names, kind, tier = [names[i] for i in order.tolist()], kind[order], tier[order]
     _check_connected(draft, names, ends, (gpus, hb_size))
-    kinds = _kinds(draft, kind, tier, ends)
+    columns = [values[end].tolist() for values in (kind, tier) for end in ends]
+    kinds = [
+        link_type(link.group, frozenset((kind_a, kind_b)), min(tier_a, tier_b), max(tier_a, tier_b))
+        for link, kind_a, kind_b, tier_a, tier_b in zip(draft.links, *columns, strict=True)
+    ]
     groups: dict[str, graph.LinkType] = {}
     for of_link in kinds:
         groups.setdefault(of_link.name, of_link)
@@ -199,14 +202,6 @@ def number_draft(
         groups=tuple(groups.values()),
     )
     return with_joined_group(made)
-
-
-def _check_size(draft: Draft, gpus: int, hb_size: int | None) -> None:
-    """Refuse a graph without GPUs or links, and HB domains that its GPUs cannot fill."""
-    if not gpus or not draft.links:
-        raise draft.error(1, f"{gpus} GPUs and {len(draft.links)} links are no fabric")
-    if hb_size is not None and not 1 <= hb_size <= gpus:
-        raise draft.error(1, f"HB domains of {hb_size} GPUs: give 1 to {gpus:,}")
 
 
 def _ends(draft: Draft, names: list[str]) -> tuple[Indices, Indices]:
@@ -280,17 +275,6 @@ def _ports(draft: Draft) -> tuple[Indices, Indices]:
         for name, port in ((link.source, link.source_port), (link.target, link.target_port))
     ]
     return np.array(ports[0::2], np.int32), np.array(ports[1::2], np.int32)
-
-
-def _kinds(
-    draft: Draft, kind: Codes, tier: Codes, ends: tuple[Indices, Indices]
-) -> list[graph.LinkType]:
-    """What every link is: by the label of its group, else by what it joins."""
-    columns = [values[end].tolist() for values in (kind, tier) for end in ends]
-    return [
-        link_type(link.group, frozenset((kind_a, kind_b)), min(tier_a, tier_b), max(tier_a, tier_b))
-        for link, kind_a, kind_b, tier_a, tier_b in zip(draft.links, *columns, strict=True)
-    ]
 
 
 LABELS: dict[str, graph.Role] = {

@@ -33,6 +33,7 @@ from msgspec import Struct
 from netplan.errors import CatalogError
 from netplan.files import read_lines
 from netplan.records import replace
+from netplan.topologies.cabling.as_built import Cable, End
 from netplan.topologies.cabling.device_names import ADAPTER, switch_name
 from netplan.topologies.formats.draft import Draft, DraftLink, number_draft
 from netplan.topologies.graph import GPU, MANAGER, SWITCH, FabricGraph
@@ -97,45 +98,12 @@ class SubnetNode(Struct, frozen=True):
     relay: bool = False
 
 
-class FoundEnd(Struct, frozen=True):
-    """A node's id, and one of its ports as the file names it."""
-
-    node: str
-    port: str
-
-
-class FoundLink(Struct, frozen=True):
-    """A link, once: its ends, lanes [1], rate of a lane [Gb/s] (0 and nan if unknown), line."""
-
-    here: FoundEnd
-    there: FoundEnd
-    lanes: int
-    lane_gbps: float
-    line: int
-
-    @property
-    def gbps(self) -> float:
-        """Rate, one direction [Gb/s]; nan if unknown."""
-        return self.lanes * self.lane_gbps if self.lanes else nan
-
-
 class Subnet(Struct, frozen=True):
-    """What was found: nodes by their ids, and links."""
+    """What was found: nodes by their ids, and links, whose ends are on nodes by these."""
 
     path: Path
     nodes: dict[str, SubnetNode]
-    links: list[FoundLink]
-
-
-class _Port(Struct, frozen=True):
-    """A line of a port: whose, its name, the peer and its port, lanes, rate, line, peer's words."""
-
-    here: FoundEnd
-    there: FoundEnd
-    lanes: int
-    lane_gbps: float
-    line: int
-    description: str = ""
+    links: list[Cable]
 
 
 def found_by_ibnetdiscover(path: Path) -> Subnet:
@@ -164,7 +132,7 @@ def subnet_of_text(text: str) -> Subnet:
 def _subnet(path: Path, text: Iterable[str]) -> Subnet:
     """Nodes and links of lines; errors as above."""
     nodes: dict[str, SubnetNode] = {}
-    ports: list[_Port] = []
+    ports: list[tuple[Cable, str]] = []  # each with what it says of its peer
     here = image = ""
     for number, raw in _numbered(path, text):
         line = raw.lstrip()
@@ -172,9 +140,9 @@ def _subnet(path: Path, text: Iterable[str]) -> Subnet:
             port = PORT_LINE.fullmatch(line)
             if not port or not here:
                 raise _error(path, number, 'expected a port: [1] "S-..."[2] # "name" lid 3 4xNDR')
-            ends = FoundEnd(here, str(int(port[1]))), FoundEnd(port[2], str(int(port[3])))
-            rate = _rate(path, number, port[6], port[7])
-            ports.append(_Port(*ends, *rate, number, port[5] or ""))
+            ends = End(here, str(int(port[1]))), End(port[2], str(int(port[3])))
+            gbps, lanes = _rate(path, number, port[6], port[7])
+            ports.append((Cable(*ends, gbps, number, lanes), port[5] or ""))
         elif system := IMAGE_LINE.match(line):
             image = system[1].lower()
         elif NODE_START.match(line):
@@ -189,14 +157,12 @@ def _subnet(path: Path, text: Iterable[str]) -> Subnet:
             kind = _kind(node[1], text)
             nodes[here] = SubnetNode(here, kind, int(node[2]), text, number, image=image)
             image = ""
-    for line_of in ports:
-        peer = line_of.there.node
+    for cable, words in ports:
+        peer = cable.z.device
         if peer not in nodes:
-            kind = SWITCH if peer.startswith("S-") else _kind("Ca", line_of.description)
-            nodes[peer] = SubnetNode(
-                peer, kind, 0, line_of.description or peer, line_of.line, listed=False
-            )
-    return Subnet(path, nodes, _once(path, ports))
+            kind = SWITCH if peer.startswith("S-") else _kind("Ca", words)
+            nodes[peer] = SubnetNode(peer, kind, 0, words or peer, cable.line, listed=False)
+    return Subnet(path, nodes, _once(path, (cable for cable, _ in ports)))
 
 
 def _numbered(path: Path, lines: Iterable[str]) -> Iterator[tuple[int, str]]:
@@ -226,9 +192,9 @@ def _with_relays(subnet: Subnet) -> Subnet:
         if node.kind == GPU and other:
             relay_of[node.id] = other
     for link in subnet.links:
-        for here, there in ((link.here, link.there), (link.there, link.here)):
-            if here.node in relay_of and there.node != relay_of[here.node]:
-                del relay_of[here.node]
+        for here, there in ((link.a, link.z), (link.z, link.a)):
+            if here.device in relay_of and there.device != relay_of[here.device]:
+                del relay_of[here.device]
     if not relay_of:
         return subnet
     relays = set(relay_of.values())
@@ -237,9 +203,7 @@ def _with_relays(subnet: Subnet) -> Subnet:
         for id_, node in subnet.nodes.items()
         if id_ not in relay_of
     }
-    left = [
-        link for link in subnet.links if not relay_of.keys() & {link.here.node, link.there.node}
-    ]
+    left = [link for link in subnet.links if not relay_of.keys() & {end.device for end in link[:2]}]
     return Subnet(subnet.path, nodes, left)
 
 
@@ -254,29 +218,28 @@ def _kind(word: str, description: str) -> int:
     return MANAGER if AGGREGATION in description else GPU
 
 
-def _rate(path: Path, line: int, width: str | None, speed: str | None) -> tuple[int, float]:
-    """Lanes of a link, and the rate of one [Gb/s]; 0 and nan where the line has none."""
+def _rate(path: Path, line: int, width: str | None, speed: str | None) -> tuple[float, int]:
+    """Rate of a link [Gb/s], and its lanes; nan and 0 where the line has none."""
     if width is None or speed is None:
-        return 0, nan
+        return nan, 0
     if speed not in LANE_GBPS:
         raise _error(path, line, f"unknown speed {speed}: known are {', '.join(LANE_GBPS)}")
-    return int(width), LANE_GBPS[speed]
+    return int(width) * LANE_GBPS[speed] or nan, int(width)
 
 
-def _once(path: Path, ports: Iterable[_Port]) -> list[FoundLink]:
+def _once(path: Path, ports: Iterable[Cable]) -> list[Cable]:
     """Links, each once, though it stands in the blocks of both its ends: as the slower one says."""
-    seen: dict[tuple[FoundEnd, FoundEnd], int] = {}
-    links: list[FoundLink] = []
-    for port in ports:
-        link = FoundLink(port.here, port.there, port.lanes, port.lane_gbps, port.line)
-        first = seen.get((port.there, port.here))
+    seen: dict[tuple[End, End], int] = {}
+    links: list[Cable] = []
+    for link in ports:
+        first = seen.get((link.z, link.a))
         if first is not None:
             if link.gbps < links[first].gbps:
                 links[first] = link
             continue
-        seen[port.here, port.there] = len(links)
+        seen[link.a, link.z] = len(links)
         if len(links) >= MAX_LINKS:
-            raise _error(path, port.line, f"more than {MAX_LINKS:,} links")
+            raise _error(path, link.line, f"more than {MAX_LINKS:,} links")
         links.append(link)
     return links
 
@@ -334,11 +297,12 @@ def _systems(
         ends = []
         for system, named in ((here, port[1]), (port[5], port[6])):
             node, place = _panel(system, named, is_switch=system in switches)
-            ends.append(FoundEnd(node, place))
+            ends.append(End(node, place))
             if node not in nodes:
                 nodes[node] = SubnetNode(node, GPU, 0, node, number, listed=system in blocks)
-        rate = (int(port[2]), float(port[3])) if port[2] else (0, nan)
-        ports.append(_Port(ends[0], ends[1], *rate, number))
+        lanes = int(port[2] or 0)
+        rate = lanes * float(port[3]) if lanes else nan
+        ports.append(Cable(ends[0], ends[1], rate, number, lanes))
     return Subnet(path, nodes, _once(path, ports))
 
 
@@ -384,31 +348,22 @@ def _graph(subnet: Subnet, hb_size: int | None, otherwise: int | None) -> Fabric
     for node in subnet.nodes.values():
         draft.add_node(names[node.id], node.kind, node.line)
     for link in subnet.links:
-        ends = [link.here, link.there]
-        if ends[0].node == ends[1].node:
+        if link.joins_itself:
             continue
-        if subnet.nodes[ends[1].node].kind != SWITCH:
-            ends.reverse()
-        (source, port), (target, peer_port) = ((names[end.node], _number(end)) for end in ends)
+        ends = (link.a, link.z) if subnet.nodes[link.z.device].kind == SWITCH else (link.z, link.a)
+        # Ports count from 0; there is none where a board's name goes before it.
+        source, target = (names[end.device] for end in ends)
+        port, peer_port = (int(end.port) - 1 if end.port.isdigit() else None for end in ends)
         rate = bytes_per_s(0.0 if isnan(link.gbps) else link.gbps)
         draft.add_link(DraftLink(source, target, rate, link.line, port, peer_port))
     return number_draft(draft, subnet.path.stem, hb_size, otherwise=otherwise)
 
 
-def _number(end: FoundEnd) -> int | None:
-    """Port of a node from 0; none where a board's name goes before it."""
-    return int(end.port) - 1 if end.port.isdigit() else None
-
-
 def _names(nodes: Iterable[SubnetNode]) -> dict[str, str]:
     """Name of every node: its description, made one word, and unique."""
-    words = {
-        node.id: re.sub(r"[^\w.:;,+/()\[\]-]+", "/", _called(node)).strip("/") for node in nodes
-    }
+    words = {}
+    for node in nodes:  # a switch by its name alone, any other node by its description
+        name = switch_name(node.description) if node.kind == SWITCH else node.description
+        words[node.id] = re.sub(r"[^\w.:;,+/()\[\]-]+", "/", name).strip("/")
     shared = Counter(words.values())
     return {id_: word if shared[word] == 1 else f"{word}/{id_}" for id_, word in words.items()}
-
-
-def _called(node: SubnetNode) -> str:
-    """A switch by its name alone, any other node by its description."""
-    return switch_name(node.description) if node.kind == SWITCH else node.description

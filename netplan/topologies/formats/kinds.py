@@ -43,14 +43,10 @@ def kind_of(path: Path) -> str:
         if not (S_ISREG(mode) or S_ISDIR(mode)):
             raise CatalogError(f"{path}: no regular file: write what it gives into a file first")
     content = read_bounded(path)
+    ending = path.suffix.lower() if path.suffix.lower() in KINDS else ""
     if content.startswith(ZIP):
         return XLSX
-    return _told(content.decode("utf-8-sig", "replace").split("\n")) or _named(path)
-
-
-def _named(path: Path) -> str:
-    ending = path.suffix.lower()
-    return ending if ending in KINDS else ""
+    return _told(content.decode("utf-8-sig", "replace").split("\n")) or ending
 
 
 def _told(lines: Sequence[str]) -> str:

@@ -68,8 +68,10 @@ def air_lines(
     network, hosts, names = _seen(graph, host_gpus)
     yield f'{{"format": "JSON", "name": {json.dumps(graph.name)}, "content": {{\n'
     yield '"nodes": {\n'
-    shown = _device_numbers(network, hosts)
-    for place, (number, name) in enumerate(zip(shown, _shown(network, hosts, names), strict=True)):
+    # Nodes that stand for devices: the first GPU of each host, then all else.
+    shown = [*range(0, network.gpus, hosts.gpus), *range(network.gpus, network.node_count)]
+    for place, number in enumerate(shown):
+        name = host_name(hosts.of(number)) if number < network.gpus else names[number]
         image = SWITCH_IMAGE if network.node_kind[number] == SWITCH else HOST_IMAGE
         yield f"{json.dumps(name)}: {json.dumps(image)}{',' * (place < len(shown) - 1)}\n"
     yield '},\n"links": [\n'
@@ -148,18 +150,6 @@ def _seen(graph: FabricGraph, host_gpus: int | None) -> tuple[FabricGraph, Hosts
     network = network_only(graph)
     hosts = hosts_of(network, graph.hb_size if host_gpus is None else host_gpus)
     return network, hosts, slashless_names(network.node_names())
-
-
-def _device_numbers(network: FabricGraph, hosts: Hosts) -> list[int]:
-    """Nodes that stand for devices: the first GPU of each host, then all else."""
-    return [*range(0, network.gpus, hosts.gpus), *range(network.gpus, network.node_count)]
-
-
-def _shown(network: FabricGraph, hosts: Hosts, names: list[str]) -> list[str]:
-    return [
-        host_name(hosts.of(number)) if number < network.gpus else names[number]
-        for number in _device_numbers(network, hosts)
-    ]
 
 
 def _air_end(

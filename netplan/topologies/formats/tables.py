@@ -145,7 +145,10 @@ def read_table(path: Path) -> Iterator[Row]:
     if path.suffix.lower() == XLSX or kind_of(path) == XLSX:
         return iter(read_first_sheet(path, LARGE))
     lines = read_lines(path)
-    _check_size(path, len(lines))
+    if len(lines) > MAX_CABLES + 2:  # a header, and the end of the last line
+        raise CatalogError(
+            f"{path}:{MAX_CABLES + 2}: more than {MAX_CABLES:,} rows: split the table"
+        )
     return _csv_rows(path, lines)
 
 
@@ -154,13 +157,6 @@ def is_cable_table(header: Sequence[str]) -> bool:
     return tuple(header) == INFINIBAND_COLUMNS or any(
         set(table.ends) <= set(header) for table in TABLES
     )
-
-
-def _check_size(path: Path, rows: int) -> None:
-    if rows > MAX_CABLES + 2:  # a header, and the end of the last line
-        raise CatalogError(
-            f"{path}:{MAX_CABLES + 2}: more than {MAX_CABLES:,} rows: split the table"
-        )
 
 
 def _csv_rows(path: Path, lines: list[str]) -> Iterator[Row]:

@@ -95,10 +95,15 @@ def parts_below(graph: "FabricGraph", tier: int, together: AnyInts) -> Ints:
     [8, 1]
     """
     used = np.maximum(graph.node_tier[graph.source], graph.node_tier[graph.target]) <= tier
+    return joined_gpus(graph, used, together)
+
+
+def joined_gpus(graph: "FabricGraph", links: Bools, together: AnyInts) -> Ints:
+    """Part of each GPU, shape (gpus,), of what some links join, as :func:`parts_below`."""
     gpu = np.arange(graph.gpus, dtype=np.int32)
     _, first, group = np.unique(together, return_index=True, return_inverse=True)
-    source = np.concatenate((graph.source[used], gpu))
-    target = np.concatenate((graph.target[used], first[group].astype(np.int32)))
+    source = np.concatenate((graph.source[links], gpu))
+    target = np.concatenate((graph.target[links], first[group].astype(np.int32)))
     part = connected_parts(graph.node_count, source, target)[: graph.gpus]
     return np.unique(part, return_inverse=True)[1].reshape(-1)
 
@@ -459,6 +464,29 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
                 strict=True,
             )
 
+    def part(self, nodes: Bools, links: Bools | Ints) -> "FabricGraph":
+        """Some nodes, numbered from 0 again, and some of the links between them.
+
+        Parameters
+        ----------
+        nodes
+            Which nodes are in it, shape (nodes,).
+        links
+            Which links are, or their numbers; both ends of each are in it.
+        """
+        number = np.cumsum(nodes, dtype=np.int32) - np.int32(1)
+        of_links = ("source_port", "target_port", "bytes_per_s", "length_class", "group")
+        return replace(
+            self,
+            gpus=int(np.count_nonzero(nodes[: self.gpus])),
+            node_kind=self.node_kind[nodes],
+            node_tier=self.node_tier[nodes],
+            names=self.names if nodes.all() else PickedNames(self.names, np.flatnonzero(nodes)),
+            source=number[self.source[links]],
+            target=number[self.target[links]],
+            **{name: getattr(self, name)[links] for name in of_links},
+        )
+
     def to_networkx(self) -> "nx.MultiGraph[str]":
         """Copy a small graph into networkx: an edge a link, with ports, rate, length and group.
 
@@ -497,7 +525,26 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
         return view
 
 
-class PickedNames(Sequence[str]):
+class LazyNames(Sequence[str]):
+    """Names that are made when read: of each place by :meth:`name`."""
+
+    def name(self, place: int) -> str:
+        """Name at a place from 0 on."""
+        raise NotImplementedError
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        """One name, or some."""
+        places = range(len(self))
+        if isinstance(index, slice):
+            return [self.name(place) for place in places[index]]
+        return self.name(places[index])
+
+
+class PickedNames(LazyNames):
     """Some of the names of a graph, made when read.
 
     Examples
@@ -519,15 +566,9 @@ class PickedNames(Sequence[str]):
         names = list(self._names)
         return (names[place] for place in self._picked.tolist())
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        """One name, or some."""
-        if isinstance(index, slice):
-            return [self._names[place] for place in self._picked[index].tolist()]
-        return self._names[int(self._picked[index])]
+    def name(self, place: int) -> str:
+        """Name at a place from 0 on."""
+        return self._names[int(self._picked[place])]
 
 
 def host_ends(graph: FabricGraph, links: Ints) -> tuple[Indices, Indices]:
@@ -582,26 +623,12 @@ def network_only(graph: FabricGraph) -> FabricGraph:
     """
     if not graph.has("hb"):
         return graph
-    keep = graph.node_kind != HB_SWITCH
-    number = np.cumsum(keep, dtype=np.int32) - np.int32(1)
     used = _outside_domains(graph)
-    names = graph.names
-    if not keep.all():
-        names = PickedNames(graph.names, np.flatnonzero(keep))
-    source, target = graph.source[used], graph.target[used]
-    first = _first_ports(graph, used)
+    part, first = graph.part(graph.node_kind != HB_SWITCH, used), _first_ports(graph, used)
     return replace(
-        graph,
-        node_kind=graph.node_kind[keep],
-        node_tier=graph.node_tier[keep],
-        names=names,
-        source=number[source],
-        target=number[target],
-        source_port=graph.source_port[used] - first[source],
-        target_port=graph.target_port[used] - first[target],
-        bytes_per_s=graph.bytes_per_s[used],
-        length_class=graph.length_class[used],
-        group=graph.group[used],
+        part,
+        source_port=part.source_port - first[graph.source[used]],
+        target_port=part.target_port - first[graph.target[used]],
     )
 
 

@@ -24,7 +24,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
-from msgspec import Struct
 
 from netplan.arrays import AnyInts, Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
@@ -52,6 +51,7 @@ from netplan.topologies.graph import (
     FabricGraph,
     LinkType,
     connected_parts,
+    joined_gpus,
     network_only,
 )
 from netplan.topologies.idle_places import idle_note
@@ -71,17 +71,9 @@ PAIR = 2
 """Members that one link joins, as a ring or as a mesh [1]."""
 
 
-class GridAxis(Struct, frozen=True):
-    """An axis of a grid: ring or mesh, members, and the rate of its links [B/s]."""
-
-    kind: LevelKind
-    size: int
-    bytes_per_s: float
-
-
 def grid_axes(
     source: AnyInts, target: AnyInts, bytes_per_s: Floats, members: int
-) -> tuple[GridAxis, ...] | None:
+) -> tuple[Level, ...] | None:
     """Axes of a grid that has exactly these links, each once, at one rate an axis; None if none.
 
     Examples
@@ -110,7 +102,7 @@ def grid_axes(
             rates = rate[np.searchsorted(code, axis_links)]
             if (rates != rates[0]).any():
                 return None
-            axes.append(GridAxis(kind, size, float(rates[0])))
+            axes.append(Level(kind, size, float(rates[0])))
         return tuple(axes)
     return None
 
@@ -399,20 +391,7 @@ def _domain_kind(graph: FabricGraph) -> tuple[LevelKind, float | None]:
     grid = grid_axes(source[here], target[here], rates, size)
     if grid is not None and len(grid) == 1:
         return grid[0].kind, None
-    domain = replace(
-        graph,
-        gpus=size,
-        node_kind=graph.node_kind[:size],
-        node_tier=graph.node_tier[:size],
-        names=tuple(graph.names[:size]),
-        source=source[here],
-        target=target[here],
-        source_port=graph.source_port[inside][here],
-        target_port=graph.target_port[inside][here],
-        bytes_per_s=rates,
-        length_class=graph.length_class[inside][here],
-        group=graph.group[inside][here],
-    )
+    domain = graph.part(np.arange(graph.node_count) < size, inside[here])
     hosts = host_groups(domain)
     everywhere = np.zeros(size, np.int64)
     patterns = [*level_patterns(hosts, everywhere, np.arange(size), ())]
@@ -426,11 +405,7 @@ def _levels(network: FabricGraph, sizing: Sizing) -> tuple[list[Level], list[str
         return [], []
     grid = _grid(network, domains)
     if grid is not None:
-        latency = sizing.network_latency_s
-        levels = [
-            Level(axis.kind, axis.size, axis.bytes_per_s, step_latency_s=latency) for axis in grid
-        ]
-        return levels, []
+        return [replace(axis, step_latency_s=sizing.network_latency_s) for axis in grid], []
     hosts = host_groups(network)
     of_node = np.zeros(network.node_count)
     for end in (network.source, network.target):
@@ -469,7 +444,7 @@ def _levels_of_rail(spec: FabricSpec, sizing: Sizing) -> tuple[list[Level], list
     return [replace(level, size=rest) for level in levels if rest > 1], measured
 
 
-def _grid(network: FabricGraph, domains: int) -> tuple[GridAxis, ...] | None:
+def _grid(network: FabricGraph, domains: int) -> tuple[Level, ...] | None:
     """Axes of the grid that every rail is; None if they are none, or not all the same one."""
     if (network.node_kind == SWITCH).any() or network.gpus % network.hb_size:
         return None
@@ -486,9 +461,9 @@ def _grid(network: FabricGraph, domains: int) -> tuple[GridAxis, ...] | None:
 def _part_sizes(network: FabricGraph, domains: int) -> Iterator[int]:
     """Domains in the parts that hang together below each tier, where they are alike; last, all."""
     size = network.hb_size
-    below = 1
+    of_domain, below = np.arange(network.gpus) // size, 1
     for joined in _joined_below(network):
-        part = _parts(network, joined)[: domains * size : size]
+        part = joined_gpus(network, joined, of_domain)[: domains * size : size]
         part_size = int(np.bincount(part).max())
         alike = domains % part_size == 0 and np.array_equal(part, np.arange(domains) // part_size)
         if alike and part_size % below == 0 and below < part_size < domains:
@@ -511,15 +486,6 @@ def _joined_below(network: FabricGraph) -> Iterator[Bools]:
             if joined.sum() > links:
                 links = joined.sum()
                 yield joined
-
-
-def _parts(network: FabricGraph, joined: Bools) -> Ints:
-    """Part of each GPU of what some links and HB domains join, numbered in order."""
-    gpus = np.arange(network.gpus)
-    source = np.concatenate([network.source[joined], gpus])
-    target = np.concatenate([network.target[joined], gpus // network.hb_size * network.hb_size])
-    part = connected_parts(network.node_count, source, target)[: network.gpus]
-    return np.unique(part, return_inverse=True)[1].reshape(-1)
 
 
 def _rate(hosts: HostGroups, sizing: Sizing, below: int, size: int) -> tuple[float, bool]:

@@ -11,21 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netplan.arrays import Bools, Ints
+from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.fabric import MIN_GPUS, Sizing
 from netplan.topologies.formats.draft import Draft, DraftLink, node_kind, number_draft
 from netplan.topologies.formats.edge_list import kind_of_name
 from netplan.topologies.formats.graph_files import read_graph
-from netplan.topologies.graph import (
-    HB_SWITCH,
-    MEMORY,
-    SWITCH,
-    FabricGraph,
-    PickedNames,
-    connected_parts,
-)
+from netplan.topologies.graph import HB_SWITCH, MEMORY, SWITCH, FabricGraph, connected_parts
 from netplan.topologies.own.functions import FUNCTIONS
 from netplan.topologies.specs import FabricSpec
 from netplan.units import bytes_per_s, counted
@@ -200,7 +193,7 @@ def _first_gpus(spec: FabricSpec, graph: FabricGraph, gpus: int) -> FabricGraph:
     used = np.bincount(graph.source[linked], minlength=graph.node_count)
     used += np.bincount(graph.target[linked], minlength=graph.node_count)
     kept &= ~domain_switch | (used > 0)
-    part_graph = _only(graph, kept, linked, gpus)
+    part_graph = graph.part(kept, linked)
     size = min(graph.hb_size, gpus)
     gpu = np.arange(gpus)
     joined = (
@@ -214,22 +207,3 @@ def _first_gpus(spec: FabricSpec, graph: FabricGraph, gpus: int) -> FabricGraph:
             f" --gpus {graph.gpus:,}, all of them"
         )
     return replace(part_graph, hb_size=size)
-
-
-def _only(graph: FabricGraph, kept: Bools, linked: Bools, gpus: int) -> FabricGraph:
-    """Some nodes of a graph and some links between them."""
-    number = np.cumsum(kept, dtype=np.int32) - np.int32(1)
-    links = {
-        name: getattr(graph, name)[linked]
-        for name in ("source_port", "target_port", "bytes_per_s", "length_class", "group")
-    }
-    return replace(
-        graph,
-        gpus=gpus,
-        node_kind=graph.node_kind[kept],
-        node_tier=graph.node_tier[kept],
-        names=PickedNames(graph.names, np.flatnonzero(kept)),
-        source=number[graph.source[linked]],
-        target=number[graph.target[linked]],
-        **links,
-    )

@@ -12,8 +12,8 @@ from netplan.questions.cable_comparison import compare_cables, read_cables
 from netplan.questions.cables import Cables, cables, sheet_csv, sheet_xlsx
 from netplan.topologies.cabling.as_built import (
     Cable,
-    CableList,
     End,
+    Hall,
     cables_of,
     cage_port,
     differences,
@@ -148,7 +148,7 @@ def test_faults_are_found_and_told_in_the_names_of_the_plan(seed: int) -> None:
         return re.sub(switch, lambda m: f"{m[1]}:{cage_port(int(m[2]), 2)}", text)
 
     wanted, found = named_alike(
-        CableList("plan", [in_cages(cable) for cable in NUMBERED]), CableList("hall", built), 2
+        Hall("plan", [in_cages(cable) for cable in NUMBERED]), Hall("hall", built), 2
     )
     assert sorted((d.kind, d.planned, d.built) for d in differences(wanted, found)) == sorted(
         (d.kind, named(d.planned), named(d.built)) for d in plain
@@ -187,8 +187,8 @@ def test_a_wrong_switch_does_not_compare(
 
 def test_a_half_that_no_cage_has_names_file_and_line() -> None:
     # With two halves, 1/3 would be port 3, which is 2/1: nothing may be guessed.
-    plan = CableList("plan.csv", [Cable(End("gpu-0", "1"), End("sw01", "1/3"), line=2)])
-    built = CableList("hall.csv", [Cable(End("gpu-0", "1"), End("sw01", "3"), line=2)])
+    plan = Hall("plan.csv", [Cable(End("gpu-0", "1"), End("sw01", "1/3"), line=2)])
+    built = Hall("hall.csv", [Cable(End("gpu-0", "1"), End("sw01", "3"), line=2)])
     with pytest.raises(CatalogError, match=r"plan.csv:2: port 1/3 of sw01: a cage .* has 2"):
         named_alike(plan, built, 2)
 
@@ -196,10 +196,8 @@ def test_a_half_that_no_cage_has_names_file_and_line() -> None:
 def test_what_a_number_means_beside_cages_is_not_guessed() -> None:
     # In one list 5 and 6/1 of one switch: 5 may be an unsplit cage. Names stay as they are.
     ends = [End("gpu-0", "1"), End("gpu-1", "1")]
-    mixed = CableList(
-        "hall.csv", [Cable(ends[0], End("sw01", "5")), Cable(ends[1], End("sw01", "6/1"))]
-    )
-    plan = CableList("plan.csv", [Cable(ends[0], End("sw01", "5/1")), *mixed.cables[1:]])
+    mixed = Hall("hall.csv", [Cable(ends[0], End("sw01", "5")), Cable(ends[1], End("sw01", "6/1"))])
+    plan = Hall("plan.csv", [Cable(ends[0], End("sw01", "5/1")), *mixed.cables[1:]])
     assert named_alike(plan, mixed, 2) == (plan.cables, mixed.cables)
     assert named_alike(plan, mixed) == (plan.cables, mixed.cables)
 

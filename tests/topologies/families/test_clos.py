@@ -11,34 +11,42 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
+from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.families.clos import (
     LINK_PORTS,
     clos_counts,
     equal_uplinks,
     fat_tree,
     leaf_ports,
-    rail_only_counts,
     unit_tree,
 )
 from netplan.topologies.families.switched import wire_tree
+from netplan.topologies.specs import FABRICS
 
 PUBLISHED = Path(__file__).parents[2] / "published"
 ROWS = list(csv.DictReader((PUBLISHED / "clos_counts.csv").read_text().splitlines()))
 
 
+def rail_only(gpus: int, radix: int, hb_size: int) -> Fabric:
+    """A network a rail, shared by rails only where one switch holds several."""
+    spec = FABRICS.load("rail-only").changed(shared_rails=False)
+    return spec.build(Sizing(gpus, radix, hb_size, 450e9, 50e9))
+
+
 @pytest.mark.parametrize("row", ROWS, ids=[f"{r['N']}-r{r['radix']}-K{r['K']}" for r in ROWS])
 def test_published_and_even_counts_are_exact(row: dict[str, str]) -> None:
     gpus, radix, hb_size = int(row["N"]), int(row["radix"]), int(row["K"])
-    rails = (rail_only_counts(gpus, radix, hb_size, wireable=wired) for wired in (False, True))
-    for name, counts in (
-        ("clos", clos_counts(gpus, radix)),
-        ("clos", fat_tree(gpus, radix).counts),
-        *(("rail", rail) for rail in rails),
+    rail = rail_only(gpus, radix, hb_size)
+    for name, got in (
+        *(
+            ("clos", (counts.tiers, counts.switches, counts.transceivers))
+            for counts in (clos_counts(gpus, radix), fat_tree(gpus, radix).counts)
+        ),
+        ("rail", (len(rail.tiers), rail.switches, rail.transceivers)),
     ):
-        got = (counts.tiers, counts.switches, counts.transceivers)
-        assert got == tuple(
-            int(row[f"{name}_{key}"]) for key in ("tiers", "switches", "transceivers")
-        )
+        expected = (int(row[f"{name}_{key}"]) for key in ("tiers", "switches", "transceivers"))
+        assert got == tuple(expected)
+    assert rail.exact
 
 
 def test_tiers_by_hand() -> None:
@@ -75,20 +83,20 @@ def test_oversubscription_that_does_not_divide_rounds_up() -> None:
 
 def test_rails_share_switches_but_are_never_split() -> None:
     # 1,000 GPUs in domains of 8: 125 hosts a rail; a switch of 256 ports takes 2 rails.
-    counts = rail_only_counts(1000, 256, 8)
-    assert (counts.switches_per_tier, counts.links_per_tier) == ((4,), (1000,))
+    fabric = rail_only(1000, 256, 8)
+    assert (len(fabric.tiers), fabric.switches, fabric.link_count) == (1, 4, 1000)
 
 
 def test_uneven_rails_are_summed() -> None:
     # N = 65, K = 8, r = 8: 9 hosts on one rail (two tiers), 8 on seven (one switch each).
-    counts = rail_only_counts(65, 8, 8)
+    fabric = rail_only(65, 8, 8)
     long = clos_counts(9, 8)
-    assert counts.switches == long.switches + 7
-    assert counts.links == long.links + 7 * 8
+    assert fabric.switches_lower_bound == long.switches + 7
+    assert fabric.link_count == long.links + 7 * 8
 
 
 def test_whole_cluster_in_one_domain_needs_no_rails() -> None:
-    assert rail_only_counts(256, 64, 256).switches == 0
+    assert rail_only(256, 64, 256).switches == 0
 
 
 @pytest.mark.parametrize("radix", [127, 2, 1026])
