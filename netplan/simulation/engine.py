@@ -13,7 +13,7 @@ is issued; events of one moment keep the order in which they were scheduled, so 
 bit for bit (PALM, Sec. IV-C, has an event for each request and release of a link).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Protocol
 
@@ -53,19 +53,22 @@ class EventCounts:
         counts.waited_s = dict(self.waited_s)
         return counts
 
-    def since(self, before: "EventCounts") -> "EventCounts":
-        """What came to it after an earlier copy."""
-        more = EventCounts()
-        more.bookings = self.bookings - before.bookings
-        earlier_s = before.waited_s
-        more.waited_s = {link: s - earlier_s.get(link, 0.0) for link, s in self.waited_s.items()}
-        return more
+    def repeat(self, before: "EventCounts", after: "EventCounts", times: int) -> None:
+        """Count what came between two copies again, so many times."""
+        self.bookings += times * (after.bookings - before.bookings)
+        for link, waited_s in after.waited_s.items():
+            more_s = times * (waited_s - before.waited_s.get(link, 0.0))
+            self.waited_s[link] = self.waited_s.get(link, 0.0) + more_s
 
-    def add(self, more: "EventCounts", times: int) -> None:
-        """Count the same again, so many times."""
-        self.bookings += times * more.bookings
-        for link, waited_s in more.waited_s.items():
-            self.waited_s[link] = self.waited_s.get(link, 0.0) + times * waited_s
+
+class Call:
+    """An actor that calls a function."""
+
+    __slots__ = ("go_on", "mark")
+
+    def __init__(self, go_on: Callable[[], None], mark: Callable[[], Mark]) -> None:
+        """What it calls, and what tells which of all actors it is."""
+        self.go_on, self.mark = go_on, mark
 
 
 class Engine:

@@ -19,7 +19,7 @@ from math import inf
 import numpy as np
 
 from netplan.arrays import Floats
-from netplan.simulation.engine import Actor, Engine, Mark
+from netplan.simulation.engine import Actor, Call, Engine, Mark
 from netplan.simulation.fair_rates import FlowLinks, filled_rates
 from netplan.simulation.fluid import followers_of
 from netplan.simulation.tasks import Burst, Message
@@ -46,21 +46,6 @@ class _Issued:
         self.after, self.burst, self.end_s = after, burst, 0.0
         self.left = len(burst.messages)
         self.waits = [len(others) for others in burst.after]
-
-
-class _Arrival:
-    """A message has arrived that others of its burst wait for."""
-
-    __slots__ = ("engine", "issued", "place")
-
-    def __init__(self, engine: "FluidEngine", issued: _Issued, place: int) -> None:
-        self.engine, self.issued, self.place = engine, issued, place
-
-    def mark(self) -> Mark:
-        return (self.place, *self.issued.after.mark())
-
-    def go_on(self) -> None:
-        self.engine.follow(self.issued, self.place)
 
 
 class _UnderWay:
@@ -257,7 +242,14 @@ class FluidEngine(Engine):
         latency_s = max(0.0, message.seconds - message.carried_s)
         issued.end_s = max(issued.end_s, self.now + latency_s)
         if issued.waits and self._followers_of(issued.burst)[sent.place]:
-            self.at(self.now + latency_s, _Arrival(self, issued, sent.place))
+            # A message has arrived that others of its burst wait for.
+            self.at(
+                self.now + latency_s,
+                Call(
+                    lambda: self.follow(issued, sent.place),
+                    mark=lambda: (sent.place, *issued.after.mark()),
+                ),
+            )
         if not issued.left:
             self.at(issued.end_s, issued.after)
 

@@ -98,26 +98,16 @@ class Stepped(Struct, frozen=True, eq=False):
         cuts = np.searchsorted(level.flow[waits], np.arange(flows + 1)).tolist()
         links, busy = place[waits].tolist(), level.seconds_per_byte[waits] * step_bytes
         weight = self.weight / (level.flow_bytes * step_bytes)
-        times = zip(carried.tolist(), weight.tolist(), strict=True)
-        messages = tuple(
-            self._message(links[begin:end], busy[begin:end].tolist(), *both, latency_s)
-            for begin, end, both in zip(cuts[:-1], cuts[1:], times, strict=True)
-        )
-        return tasks.Burst(messages * level.steps, tuple(_after(level)), lasts_s)
-
-    def _message(
-        self,
-        links: list[int],
-        busy_s: list[float],
-        carried_s: float,
-        weight: float,
-        latency_s: float,
-    ) -> tasks.Message:
-        """One step of one flow."""
-        busy = tuple(tasks.in_ticks(time_s, self.tick_s) for time_s in busy_s)
-        carried = max([tasks.in_ticks(carried_s, self.tick_s), *busy])
-        seconds = carried + tasks.in_ticks(latency_s, self.tick_s)
-        return tasks.Message(tuple(links), seconds, busy, carried, weight)
+        latency = tasks.in_ticks(latency_s, self.tick_s)
+        messages = []
+        rows = zip(cuts[:-1], cuts[1:], carried.tolist(), weight.tolist(), strict=True)
+        for begin, end, carried_s, share in rows:
+            parts = [tasks.in_ticks(time_s, self.tick_s) for time_s in busy[begin:end].tolist()]
+            longest_s = max([tasks.in_ticks(carried_s, self.tick_s), *parts])
+            taken = tuple(links[begin:end])
+            timed = longest_s + latency, tuple(parts), longest_s, share
+            messages.append(tasks.Message(taken, *timed))
+        return tasks.Burst(tuple(messages) * level.steps, tuple(_after(level)), lasts_s)
 
 
 def _after(level: PairLinks) -> Iterator[tuple[int, ...]]:
