@@ -27,8 +27,7 @@ from msgspec import Struct
 from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.records import replace
-from netplan.simulation.engine import Call, Engine, EventCounts
-from netplan.simulation.fluid_engine import FluidEngine
+from netplan.simulation.engine import Call, Engine, EventCounts, FluidEngine
 from netplan.simulation.schedule import BusyInterval, PipelineRun
 from netplan.simulation.tasks import Burst, LinkSharing, Pipeline, parts_of_pipeline
 
