@@ -18,7 +18,7 @@ from netplan.scenarios.bill_books import read_books
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup.money.run_cost import rates_of
 from netplan.setup.money.token_cost import COST_PARTS, Served
-from netplan.setup.question import Question
+from netplan.setup.question import AnyQuestion
 from netplan.setup.served_plan import ServedPlan
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS
@@ -64,7 +64,7 @@ class ServedPrice(Struct, frozen=True):
         )
 
 
-def served_price(asked: Question[Any], reader: CatalogReader, plan: ServedPlan) -> ServedPrice:
+def served_price(asked: AnyQuestion, reader: CatalogReader, plan: ServedPlan) -> ServedPrice:
     """The price of a plan on the fabric that is asked about.
 
     Parameters

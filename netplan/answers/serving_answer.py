@@ -24,7 +24,7 @@ from netplan.reports.quantities import Words, listed, quantity
 from netplan.reports.screen import Screen, columns_of, more_of, shares_of
 from netplan.setup.inputs import found_words, replaced_lines, short_inputs
 from netplan.setup.served_plan import ServedPlan, ServiceLevel
-from netplan.setup.served_rows import POOL_FIELDS
+from netplan.setup.serving_run import POOL_FIELDS
 from netplan.units import MILLI, PERCENT, counted, rounded, si
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ answers of two phases, the second of twice the GPUs.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import ceil
-from typing import Any
 
 from netplan.costing.fabric_bill import Bill, make_bill
 from netplan.costing.materials import SPARED, BillItem
@@ -22,7 +21,7 @@ from netplan.records import replace
 from netplan.reports.quantities import listed, short_money
 from netplan.scenarios.bill_books import read_books, read_hall
 from netplan.scenarios.reading import CatalogReader, sized
-from netplan.setup.question import Question
+from netplan.setup.question import AnyQuestion
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS, FloorPlan
 from netplan.topologies.specs import FabricSpec
 from netplan.units import PERCENT
@@ -35,7 +34,7 @@ WORTH_WORDS = 1.0
 
 
 def beyond_the_bill(
-    asked: Question[Any], book: PriceBook, names: Sequence[str]
+    asked: AnyQuestion, book: PriceBook, names: Sequence[str]
 ) -> Callable[[Bill], tuple[str, str]]:
     """What answers on spares and growth of a bill.
 
@@ -64,7 +63,7 @@ def beyond_the_bill(
 
 
 def hall_words(
-    asked: Question[Any], first: Bill, second: Bill, specs: Mapping[str, FabricSpec]
+    asked: AnyQuestion, first: Bill, second: Bill, specs: Mapping[str, FabricSpec]
 ) -> str:
     """In which of the shipped halls the cheaper of two fabrics is another one, or none.
 
@@ -170,7 +169,7 @@ def _spared(lines: Sequence[BillItem]) -> Iterator[str]:
             yield f"{count:,} {PART_WORDS[category][count != 1]}"
 
 
-def growth_words(asked: Question[Any], bill: Bill, names: Sequence[str]) -> str:
+def growth_words(asked: AnyQuestion, bill: Bill, names: Sequence[str]) -> str:
     """What twice as many GPUs need, in a sentence: what ``netplan grow`` says of two phases.
 
     Parameters

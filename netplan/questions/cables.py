@@ -7,7 +7,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -47,7 +47,6 @@ from netplan.reports.xlsx import CREATED, SAFE, WIDE, set_page
 from netplan.scenarios.bill_books import read_books, site_networks
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.asking import function_of
-from netplan.setup.footprint import Footprint, footprint_of
 from netplan.setup.inputs import short_inputs
 from netplan.setup.own_inputs import option_field
 from netplan.setup.question import NETWORK, WEIGHED, Question
@@ -328,10 +327,10 @@ class Cables(Question[Answer]):
         "Boot the plan, or AS_BUILT of --compare: OpenSM on a simulator.", "flag", default=False
     )
 
-    @cached_property
-    def footprint(self) -> Footprint | None:
-        """What it takes of the machine."""
-        return None if self.compare else footprint_of(self, [self.cluster.fabric])
+    @property
+    def weighed_fabrics(self) -> Sequence[str]:
+        """The fabric, but of files that are compared."""
+        return () if self.compare else (self.cluster.fabric,)
 
     def ask(self) -> Answer:
         """The table, or the comparison."""

@@ -376,7 +376,7 @@ class Compare(Question[Comparison | ComparisonCases]):
 
     def _with_fitting(self, rows: tuple[FabricRow, ...]) -> tuple[FabricRow, ...]:
         """Rows of which none trains the model, with the largest model that would fit."""
-        from netplan.setup.fitting import largest_fitting
+        from netplan.setup.runs import largest_fitting
 
         fabric = next((row.fabric for row in rows if row.fabric and row.fabric.levels), None)
         name = largest_fitting(self, fabric.levels) if fabric else None

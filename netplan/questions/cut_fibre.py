@@ -14,7 +14,7 @@ from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup.inputs import span_of
 from netplan.setup.over_sites import SitePlans, ends_of
 from netplan.setup.placed_run import PlacedRun
-from netplan.setup.spread_run import Asked
+from netplan.setup.question import AnyQuestion
 from netplan.workloads.accelerators import ACCELERATORS
 
 FIBRE, ROUTE = "fibre", "route"
@@ -23,7 +23,7 @@ FIBRE, ROUTE = "fibre", "route"
 NOTE = "long-haul rate of the poorest site"
 
 
-def parted(asked: Asked, fail: Sequence[str], sites: Sequence[str]) -> tuple[str, ...]:
+def parted(asked: AnyQuestion, fail: Sequence[str], sites: Sequence[str]) -> tuple[str, ...]:
     """Failures that are cuts of fibre between sites; none where all are parts of fabrics.
 
     Parameters
@@ -55,7 +55,7 @@ def parted(asked: Asked, fail: Sequence[str], sites: Sequence[str]) -> tuple[str
     return cuts
 
 
-def refuse_cuts(asked: Asked, fail: Sequence[str]) -> None:
+def refuse_cuts(asked: AnyQuestion, fail: Sequence[str]) -> None:
     """Refuse cuts of fibre where the links of one site are asked about.
 
     Raises
@@ -152,7 +152,7 @@ class FibreFailures(Struct, frozen=True, kw_only=True):
         return replace(impact, iteration_time_s=(1 + impact.slowdown) * self.time_s)
 
 
-def fibre_failures(asked: Asked, fabric: str, roles: frozenset[str]) -> FibreFailures | None:
+def fibre_failures(asked: AnyQuestion, fabric: str, roles: frozenset[str]) -> FibreFailures | None:
     """The run of a question over its sites, on one fabric; None in one site, or without a plan.
 
     Parameters

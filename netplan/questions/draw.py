@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -19,7 +18,6 @@ from netplan.reports.sections import Heading, Inset, Notes, Section, Table, colu
 from netplan.reports.svg import standalone
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup.asking import function_of
-from netplan.setup.footprint import Footprint, footprint_of
 from netplan.setup.inputs import refuse_two_networks
 from netplan.setup.own_inputs import default_field, list_field, option_field
 from netplan.setup.question import FOUND, RUNS, WEIGHED, Question
@@ -176,11 +174,6 @@ class Draw(Question[DrawAnswer]):
     fail: Sequence[str] = list_field(
         "What has failed, as netplan faults has it: leaf=1, rail-0/leaf-3.", metavar="FAULT"
     )
-
-    @cached_property
-    def footprint(self) -> Footprint | None:
-        """What it takes of the machine."""
-        return footprint_of(self, [self.cluster.fabric])
 
     def ask(self) -> DrawAnswer:
         """Make the graph, find what its colours say, place its nodes."""

@@ -19,7 +19,7 @@ from netplan.setup.asking import function_of
 from netplan.setup.footprint import Footprint, footprint_of
 from netplan.setup.inputs import refuse_two_networks
 from netplan.setup.own_inputs import list_field, required_field
-from netplan.setup.question import NETWORK, WEIGHED, Question
+from netplan.setup.question import NETWORK, WEIGHED, AnyQuestion, Question
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
@@ -75,7 +75,7 @@ CIRCUITS = "circuits"
 FORMATS = (*WRITERS, *NAMES_HOSTS, ASTRA_SIM, CIRCUITS, *added("netplan.formats"))
 
 
-def fabric_asked(asked: Question[Any], reader: CatalogReader) -> tuple[FabricSpec, Sizing]:
+def fabric_asked(asked: AnyQuestion, reader: CatalogReader) -> tuple[FabricSpec, Sizing]:
     """The fabric's spec, and the size that is asked for, at the rates that are bought."""
     cluster = replace(asked.cluster, as_found=1.0)
     on = reader.load(ACCELERATORS, cluster.accelerator)

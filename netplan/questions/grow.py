@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import ClassVar, Literal, NamedTuple
 
@@ -23,7 +23,6 @@ from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books, gear_counted, site_networks, spares_of
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup.asking import function_of
-from netplan.setup.footprint import Footprint, footprint_of
 from netplan.setup.inputs import fabrics_asked
 from netplan.setup.money.pricing import MONEY, cooling_kind, running_costs, running_inputs
 from netplan.setup.own_inputs import list_field, option_field
@@ -136,10 +135,10 @@ class Grow(Question[GrowthAnswer]):
             )
         return given if len(given) == steps else given * steps
 
-    @cached_property
-    def footprint(self) -> Footprint | None:
-        """What it takes of the machine."""
-        return footprint_of(self, fabrics_asked(self, DEFAULT_FABRICS))
+    @property
+    def weighed_fabrics(self) -> Sequence[str]:
+        """Fabrics that are asked for."""
+        return fabrics_asked(self, DEFAULT_FABRICS)
 
     def ask(self) -> GrowthAnswer:
         """Size, grow, list and price every fabric."""

@@ -6,7 +6,6 @@ plan, or a saved matrix; the links are those of a fabric of the catalog, or of s
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 from math import prod
 from pathlib import Path
@@ -41,7 +40,6 @@ from netplan.questions.cut_fibre import refuse_cuts
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup.asking import function_of
-from netplan.setup.footprint import Footprint, footprint_of
 from netplan.setup.inputs import refuse_two_networks, require_least
 from netplan.setup.over_sites import largest_site, place_run
 from netplan.setup.own_inputs import default_field, list_field, option_field
@@ -138,11 +136,6 @@ class Loads(Question[LoadsAnswer]):
     bounds: bool = option_field(
         "With --matrix: least time of collectives over all GPUs.", "flag", default=False
     )
-
-    @cached_property
-    def footprint(self) -> Footprint | None:
-        """What it takes of the machine."""
-        return footprint_of(self, [self.cluster.fabric])
 
     def ask(self) -> LoadsAnswer:
         """Route the run's traffic, or that of the matrix."""

@@ -8,7 +8,7 @@ from netplan.errors import InputError, NetplanError, not_built
 from netplan.progress import each
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
-from netplan.setup.faults_inputs import DEFAULT_FABRICS, FaultsQuestion, sorted_out
+from netplan.setup.faults_inputs import DEFAULT_FABRICS, sorted_out
 from netplan.setup.faulty_steps import (
     DAY_S,
     PoolFailure,
@@ -21,8 +21,9 @@ from netplan.setup.faulty_steps import (
     trainer_years,
 )
 from netplan.setup.inputs import fabrics_asked
-from netplan.setup.post_training import Asked, Known, ServerPool
+from netplan.setup.post_training import Known, ServerPool
 from netplan.setup.post_training_step import PostTrained, post_train
+from netplan.setup.question import AnyQuestion
 
 if TYPE_CHECKING:
     from netplan.answers.faults_answer import FaultsAnswer
@@ -119,7 +120,7 @@ def _fabric(
     )
 
 
-def _alone(asked: FaultsQuestion[Any], fabric: str, pool: Asked, **others: Any) -> Any:  # noqa: ANN401
+def _alone(asked: FaultsQuestion[Any], fabric: str, pool: AnyQuestion, **others: Any) -> Any:  # noqa: ANN401
     """What a pool answers alone; failures that it has no parts for are left out, and why."""
     scenario = pool.scenario.replace(fabrics=(fabric,))
     question = replace(asked, scenario=scenario, overrides=pool.overrides, **others)

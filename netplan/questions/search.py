@@ -36,14 +36,16 @@ from netplan.reports.sections import (
     columns,
 )
 from netplan.setup.asking import function_of
-from netplan.setup.fitting import with_fitting
 from netplan.setup.inputs import found_words, replaced_lines, short_inputs
-from netplan.setup.instances import EVERY_SPREAD, check_instances, is_spread, least_notes
 from netplan.setup.over_sites import Elsewhere, beside_one_site
 from netplan.setup.own_inputs import default_field, option_field
 from netplan.setup.plan_notes import (
+    EVERY_SPREAD,
     PHASES,
+    check_instances,
     equal_to_best,
+    is_spread,
+    least_notes,
     mapped_note,
     not_searched,
     part_note,
@@ -52,7 +54,7 @@ from netplan.setup.plan_notes import (
     told_apart,
 )
 from netplan.setup.question import NETWORK, POST_TRAINED, SPAN, TRAINED, Question
-from netplan.setup.runs import PLACED
+from netplan.setup.runs import PLACED, with_fitting
 from netplan.setup.training import (
     TrainingCase,
     assumed,

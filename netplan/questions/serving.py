@@ -18,8 +18,7 @@ from netplan.setup.asking import function_of
 from netplan.setup.launch import Launch
 from netplan.setup.own_inputs import default_field, option_field
 from netplan.setup.question import FOUND, NETWORK, PRICES, SERVED, Question
-from netplan.setup.served_rows import served_plans
-from netplan.setup.serving_run import fixed_degrees, search_servers
+from netplan.setup.serving_run import fixed_degrees, search_servers, served_plans
 from netplan.workloads.published_skew import EXPERT_SKEWS, skew_family
 
 

@@ -16,28 +16,35 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import numpy as np
 
 from netplan.answers.congestion_answer import Design
-from netplan.answers.simulate_answer import SimulateAnswer
+from netplan.answers.simulate_answer import JobRow, SimulateAnswer
 from netplan.arrays import AnyInts, Ints
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.damage.degraded_links import check_degraded, round_note
+from netplan.performance.error_bars import bar_note
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Fixed
-from netplan.progress import share_done
+from netplan.progress import each, share_done
 from netplan.questions.cut_fibre import refuse_cuts
-from netplan.questions.simulating.contention import Simulated, contention_of, round_on, uncontended
+from netplan.questions.simulating.contention import (
+    Simulated,
+    contention_of,
+    contention_of_jobs,
+    round_on,
+    schedule_of,
+    uncontended,
+)
 from netplan.questions.simulating.inputs import SimulationQuestion
-from netplan.questions.simulating.jobs_together import jobs_answer
 from netplan.records import replace
 from netplan.reports.sections import Heading
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import require_least, span_of
+from netplan.setup.jobs_file import place_jobs
 from netplan.setup.over_sites import place_trained
 from netplan.setup.placed_run import PlacedRun
 from netplan.setup.plan_notes import bubble_note, model_notes, rates_note
 from netplan.setup.question import SPAN
 from netplan.setup.runs import place_serving
-from netplan.setup.schedules import schedule_of
 from netplan.setup.software import CALIBRATED
 from netplan.setup.training import plan_options, training_inputs
 from netplan.simulation.distance import Distance
@@ -46,7 +53,7 @@ from netplan.simulation.palm import PalmRun, simulate_palm
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL, PalmModel
 from netplan.simulation.program_work import check_simulated
 from netplan.simulation.ranks import by_stage, read_ranks, snake, strided
-from netplan.simulation.simulate import Conditions, simulate_training
+from netplan.simulation.simulate import Conditions, simulate_jobs, simulate_training
 from netplan.simulation.slow_gpus import who_waits
 from netplan.simulation.stage_map import PlacedStage, place_stages, read_map
 from netplan.topologies.build import build_fabric
@@ -210,6 +217,65 @@ def _places(question: SimulationQuestion, spec: FabricSpec, gpus: int, used: int
             raise InputError(f"--placement {asked} is for tiles, and {spec.name} has none")
         return tile_order(spec, gpus, "line" if asked == "line" else "snake")
     return read_ranks(Path(asked), used, gpus)
+
+
+REPEATED = (
+    "All jobs begin at the same moment. Those that share links repeat their iterations until each"
+    " has ended the one under way when the last of them ended its first: times are means."
+)
+UNWEIGHED = "Weights of jobs mean nothing where links are booked: --sharing fluid shares by them."
+
+
+def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
+    """Simulate each job of a file alone, then all of them together.
+
+    Raises
+    ------
+    NetplanError
+        If the file is wrong, or a job cannot be planned: which, and what of it.
+    """
+    placed = place_jobs(asked, path, asked.algorithm)
+    jobs, fabric, names = placed.jobs, placed.fabric, placed.names
+    graph, notes = asked.graph_of(placed.spec, fabric.sizing)
+    conditions = asked.conditions(graph, placed.gpus)
+    apart = replace(conditions, spans=False)
+    alone_s = [
+        simulate_jobs([job], graph, apart).times_s[0]
+        for _, job in each([*zip(names, jobs, strict=True)], lambda row: f"{row[0]} alone")
+    ]
+    tick = share_done("microbatches of the job with the most simulated")
+    outcome = simulate_jobs(jobs, graph, conditions, tick=tick)
+    intact_s: tuple[float | None, ...] = (None,) * len(jobs)
+    if asked.slow or asked.fail:
+        intact_s = simulate_jobs(jobs, graph, conditions.on_whole_links).times_s
+    means = zip(outcome.times_s, outcome.iterations, intact_s, strict=True)
+    rows = tuple(
+        JobRow(row.name, row.entry.model, job.timed.plan, time_s, *mean, job.timed.error)
+        for row, job, time_s, mean in zip(placed.placed, jobs, alone_s, means, strict=True)
+    )
+    design = None
+    if asked.sharing == "fluid":
+        shared = contention_of_jobs(names, jobs, outcome, graph, conditions)
+        design = asked.design(shared, graph, conditions)
+    links = f"fabric {placed.spec.name}"
+    if asked.cluster.graph is not None:
+        links = f"links of {asked.cluster.graph}"
+    used = len(placed.gpus)
+    reader = CatalogReader(asked.catalog, asked.overrides)
+    heading = Heading(
+        f"{counted(len(rows), 'job')} on {used:,} of {asked.cluster.gpus:,}"
+        f" {reader.load(ACCELERATORS, asked.cluster.accelerator).name}",
+        (f"HB domains of {graph.hb_size:,}, {links}; routing {asked.routing}",),
+    )
+    inputs = asked.inputs(model=None, hb_size=graph.hb_size, set=reader.replaced())
+    weighed = any(row.entry.weight != 1 for row in placed.placed)
+    further_notes = (
+        *dict.fromkeys(sentence for job in jobs for sentence in bar_note(job.timed.error)),
+        *round_note(asked.fail, graph, asked.routing),
+        *((UNWEIGHED,) if weighed and design is None else ()),
+    )
+    notes = (*fabric.notes, *notes, *outcome.whole.notes, REPEATED, *further_notes)
+    return SimulateAnswer(inputs, heading, outcome.whole, jobs=rows, notes=notes, design=design)
 
 
 @dataclass(frozen=True, kw_only=True)

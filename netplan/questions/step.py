@@ -1,19 +1,17 @@
 """What a step of post-training takes at least: what ``netplan search`` asks about such a job."""
 
-from typing import Any
-
 from netplan.answers.post_training_answer import PostTrainingAnswer
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.money.step_cost import step_price
 from netplan.setup.post_training_step import post_train
-from netplan.setup.question import Question
+from netplan.setup.question import AnyQuestion
 from netplan.setup.schedules_beside import schedules_beside
 
 OF_PLANS = {"execution", "instances", "collective_algorithm", "explain", "top", "published"}
 """What a search for plans is asked that a step has no plan list for."""
 
 
-def answer_step(asked: Question[Any]) -> PostTrainingAnswer:
+def answer_step(asked: AnyQuestion) -> PostTrainingAnswer:
     """The step on the fabric of the scenario: both pools, by the best split where none is given.
 
     Parameters

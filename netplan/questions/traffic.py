@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
@@ -18,7 +17,6 @@ from netplan.reports.quantities import quantity
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heat, Notes, Paragraph, Section, Table, columns
 from netplan.setup.asking import function_of
-from netplan.setup.footprint import Footprint, footprint_of
 from netplan.setup.over_sites import place_run
 from netplan.setup.own_inputs import default_field
 from netplan.setup.placed_run import PlacedRun
@@ -218,11 +216,6 @@ class Traffic(Question[TrafficAnswer]):
     reads: ClassVar[frozenset[str]] = NETWORK | RUNS | PLACED | SPAN
     reads_from: ClassVar[frozenset[str]] = WEIGHED
     algorithm: Pattern = default_field(PATTERN, "choice", choices=get_args(Pattern))
-
-    @cached_property
-    def footprint(self) -> Footprint | None:
-        """What it takes of the machine."""
-        return footprint_of(self, [self.cluster.fabric])
 
     def ask(self) -> TrafficAnswer:
         """Place the run and sum up its matrix."""

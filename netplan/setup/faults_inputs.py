@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, get_args
@@ -44,7 +43,6 @@ from netplan.progress import each
 from netplan.records import replace
 from netplan.scenarios.bill_books import read_books, site_networks
 from netplan.scenarios.reading import CatalogReader, sized
-from netplan.setup.footprint import Footprint, footprint_of
 from netplan.setup.inputs import fabrics_asked
 from netplan.setup.own_inputs import list_field, option_field
 from netplan.setup.question import (
@@ -169,10 +167,10 @@ class FaultsQuestion(Question[AnswerT_co]):
         "Leave the iteration times out.", "flag", flag="--no-timing", default=True
     )
 
-    @cached_property
-    def footprint(self) -> Footprint | None:
-        """What it takes of the machine."""
-        return footprint_of(self, fabrics_asked(self, DEFAULT_FABRICS))
+    @property
+    def weighed_fabrics(self) -> Sequence[str]:
+        """Fabrics that are asked for."""
+        return fabrics_asked(self, DEFAULT_FABRICS)
 
 
 def read_shared(asked: FaultsQuestion[Any]) -> Shared:

@@ -234,7 +234,7 @@ def footprint_of(question: Weighed, fabrics: Sequence[str], command: str = "") -
     cluster, command = question.cluster, command or question.command
     small = cluster.gpus < LARGE_GPUS and question.max_memory is None
     rows = [row for row in measured_footprints() if row.command == command and row.links]
-    if small or cluster.graph is not None or not rows:
+    if small or cluster.graph is not None or not rows or not fabrics:
         return None
     taken = []
     for name in fabrics:

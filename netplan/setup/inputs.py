@@ -14,7 +14,7 @@ from netplan.scenarios.inner_parts import SiteSpan
 from netplan.scenarios.parts import FABRICS as SCENARIO_FABRICS
 from netplan.scenarios.reading import CatalogReader
 from netplan.scenarios.scenario import OF_FABRICS
-from netplan.setup.question import SPAN, Question
+from netplan.setup.question import SPAN, AnyQuestion
 from netplan.topologies.specs import FABRICS
 from netplan.units import PERCENT, si
 from netplan.workloads.accelerators import ACCELERATORS
@@ -28,7 +28,7 @@ def require_least(option: str, value: int, least: int = 0) -> None:
         raise InputError(f"--{option} {value}: give {least} or more")
 
 
-def only_hb_gear(asked: Question[Any]) -> None:
+def only_hb_gear(asked: AnyQuestion) -> None:
     """Refuse networks beside, where only the gear inside HB domains may count.
 
     Raises
@@ -44,7 +44,7 @@ def only_hb_gear(asked: Question[Any]) -> None:
         )
 
 
-def span_of(asked: Question[Any]) -> SiteSpan | None:
+def span_of(asked: AnyQuestion) -> SiteSpan | None:
     """The sites that the cluster of a question lies in; None of one site.
 
     Parameters
@@ -210,7 +210,7 @@ OF_THE_PAPER = ("rail-optimized", "rail-only")
 """Of what bills are made that stand as published, or whose accelerator nobody says to sell."""
 
 
-def fabrics_asked(asked: Question[Any], usual: Sequence[str] = ()) -> tuple[str, ...]:
+def fabrics_asked(asked: AnyQuestion, usual: Sequence[str] = ()) -> tuple[str, ...]:
     """Names of the fabrics that a question is about.
 
     Parameters
@@ -238,7 +238,7 @@ def fabrics_asked(asked: Question[Any], usual: Sequence[str] = ()) -> tuple[str,
     return tuple(name for name in usual if name in named) or named[:2]
 
 
-def fabrics_bought(asked: Question[Any]) -> tuple[str, ...]:
+def fabrics_bought(asked: AnyQuestion) -> tuple[str, ...]:
     """Names of the fabrics that bills are made of: those that ``netplan compare`` may recommend.
 
     Parameters
@@ -262,6 +262,6 @@ def fabrics_bought(asked: Question[Any]) -> tuple[str, ...]:
     return sold or named
 
 
-def refuse_two_networks(asked: Question[Any]) -> None:
+def refuse_two_networks(asked: AnyQuestion) -> None:
     """Refuse inputs that ask for a fabric beside ``--graph``, which is one; InputError."""
     asked.refuse(OF_FABRICS, "--graph, which has its own (--fabric FILE --gpus N takes a part)")

@@ -14,7 +14,6 @@ counts them (words of `netplan.simulation.ranks`).
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
@@ -26,7 +25,7 @@ from netplan.progress import each
 from netplan.records import Entry, PositiveFloat, PositiveInt, RecordError
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup.placed_run import PlacedRun
-from netplan.setup.question import Question
+from netplan.setup.question import AnyQuestion
 from netplan.setup.runs import place_training
 from netplan.simulation.ranks import gpu_range
 from netplan.simulation.simulate import Job
@@ -214,7 +213,7 @@ class PlacedJobs(Struct, frozen=True, eq=False):
         return np.concatenate([job.gpus for job in self.placed])
 
 
-def place_jobs(asked: Question[Any], path: Path, algorithm: Pattern) -> PlacedJobs:
+def place_jobs(asked: AnyQuestion, path: Path, algorithm: Pattern) -> PlacedJobs:
     """Plan each job of a file.
 
     Parameters
@@ -249,7 +248,7 @@ def place_jobs(asked: Question[Any], path: Path, algorithm: Pattern) -> PlacedJo
     return PlacedJobs(placed, tuple(jobs), spec, fabric)
 
 
-def _run_of(asked: Question[Any], path: Path, job: PlacedJob, algorithm: Pattern) -> PlacedRun:
+def _run_of(asked: AnyQuestion, path: Path, job: PlacedJob, algorithm: Pattern) -> PlacedRun:
     """A job by its best plan on a fabric of its own size."""
     entry = job.entry
     given = {"model": entry.model, "batch": entry.batch, "fixed": entry.fix}

@@ -27,8 +27,9 @@ from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup.inputs import sites_words, span_of
 from netplan.setup.placed_run import PlacedRun
+from netplan.setup.question import AnyQuestion
 from netplan.setup.runs import place_serving, place_training
-from netplan.setup.spread_run import ACROSS, PATTERN, Asked, ChosenPlan, choose_plan, refuse_wider
+from netplan.setup.spread_run import ACROSS, PATTERN, ChosenPlan, choose_plan, refuse_wider
 from netplan.topologies.sites import Sites
 from netplan.traffic.patterns import Pattern
 from netplan.units import counted
@@ -82,7 +83,9 @@ class HaulOptions(Struct, frozen=True, kw_only=True):
         )
 
 
-def place_run(asked: Asked, algorithm: Pattern | str) -> "PlacedRun | ServedRun | PostTrainedRun":
+def place_run(
+    asked: AnyQuestion, algorithm: Pattern | str
+) -> "PlacedRun | ServedRun | PostTrainedRun":
     """The run by its best plan, whatever its workload; training over sites by the faster way.
 
     Parameters
@@ -112,7 +115,7 @@ def place_run(asked: Asked, algorithm: Pattern | str) -> "PlacedRun | ServedRun 
     return place_serving(asked, algorithm)
 
 
-def place_trained(asked: Asked, algorithm: Pattern | str) -> PlacedRun:
+def place_trained(asked: AnyQuestion, algorithm: Pattern | str) -> PlacedRun:
     """A training run; as of :func:`place_run`."""
     if span_of(asked) is None:
         return place_training(asked, algorithm)
@@ -146,7 +149,7 @@ class SitePlans(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(
         cls,
-        asked: Asked,
+        asked: AnyQuestion,
         *,
         options: HaulOptions = HaulOptions(),  # noqa: B008 - frozen
         roles: Collection[str] = HAUL_ROLE,
@@ -229,7 +232,7 @@ class Elsewhere(NamedTuple):
     sentence: str
 
 
-def beside_one_site(asked: Asked, one_site_s: float) -> Elsewhere | None:
+def beside_one_site(asked: AnyQuestion, one_site_s: float) -> Elsewhere | None:
     """What the best plan of one site becomes where the scenario lies in several.
 
     Parameters
@@ -264,7 +267,9 @@ def beside_one_site(asked: Asked, one_site_s: float) -> Elsewhere | None:
     )
 
 
-def largest_site(asked: Asked, run: PlacedRun, roles: Collection[str] = HAUL_ROLE) -> PlacedRun:
+def largest_site(
+    asked: AnyQuestion, run: PlacedRun, roles: Collection[str] = HAUL_ROLE
+) -> PlacedRun:
     """What of a run over sites lies in the first of the largest ones, on that site's own fabric.
 
     Parameters
@@ -310,7 +315,7 @@ def largest_site(asked: Asked, run: PlacedRun, roles: Collection[str] = HAUL_ROL
     return place_training(plain.with_values(**values), run.algorithm)
 
 
-def replaced_of(asked: Asked, roles: Collection[str]) -> dict[str, object]:
+def replaced_of(asked: AnyQuestion, roles: Collection[str]) -> dict[str, object]:
     """Values that were replaced in some records."""
     given = (asked.overrides or {}).items()
     return {key: read_yaml_value(text) for key, text in given if key.partition(".")[0] in roles}
@@ -417,7 +422,7 @@ def ends_of(cut: str) -> list[str]:
     return [name.strip() for name in cut.partition("=")[0].split(":")]
 
 
-def _without(asked: Asked, roles: Collection[str]) -> Asked:
+def _without(asked: AnyQuestion, roles: Collection[str]) -> AnyQuestion:
     """The question without values of records that no plan is read from."""
     given = (asked.overrides or {}).items()
     plain = {key: text for key, text in given if key.partition(".")[0] not in roles}
@@ -425,7 +430,7 @@ def _without(asked: Asked, roles: Collection[str]) -> Asked:
 
 
 def chosen_plans(
-    asked: Asked, cases: Sequence[Sites], haul: Haul, roles: Collection[str]
+    asked: AnyQuestion, cases: Sequence[Sites], haul: Haul, roles: Collection[str]
 ) -> tuple[list[ChosenPlan], tuple[str, ...], PlacedRun]:
     """The plan of each way that is asked for, what is said of others, the best of one site.
 

@@ -1,11 +1,10 @@
 """Graphs of somebody's own whose files leave HB domains out."""
 
 from pathlib import Path
-from typing import Any
 
 from netplan.errors import InputError
 from netplan.scenarios.reading import CatalogReader
-from netplan.setup.question import Question
+from netplan.setup.question import AnyQuestion
 from netplan.topologies.expand import expand, lacks_domains, switched_domain_size, with_domains
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
@@ -37,7 +36,7 @@ def with_own_domains(
 
 
 def graph_of_run(
-    asked: Question[Any], spec: FabricSpec, sizing: Sizing
+    asked: AnyQuestion, spec: FabricSpec, sizing: Sizing
 ) -> tuple[FabricGraph, tuple[str, ...]]:
     """The links of a run that is planned on a fabric: its own, or those of a file; notes.
 

@@ -4,6 +4,16 @@ And which plans cannot be told apart (`netplan.performance.error_bars` has the r
 """
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from netplan.errors import InputError
+from netplan.performance.plan import Instances, PlanTime, SearchResult, least_gpus
+from netplan.units import counted, si
+from netplan.workloads.models import Model
+
+if TYPE_CHECKING:
+    from netplan.workloads.families import OtherModel
+
 from math import inf, prod
 from typing import TYPE_CHECKING
 
@@ -13,16 +23,13 @@ from netplan.inputs.choices import Execution
 from netplan.levels import Level, gpu_count
 from netplan.performance.error_bars import bar_note, own_times
 from netplan.performance.memory_verdict import NEVER_COMPARED
-from netplan.performance.plan import Plan, PlanTime, SearchResult
+from netplan.performance.plan import Plan
 from netplan.performance.search import PlanSearch, evaluate_plan
 from netplan.performance.setting import Setting, Training
 from netplan.records import replace
 from netplan.reports.quantities import listed
-from netplan.setup.instances import instances_note
 from netplan.traffic.gpu_group import beyond_note
-from netplan.units import counted, si
 from netplan.workloads.accelerators import Accelerator
-from netplan.workloads.models import Model
 from netplan.workloads.program import stage_layers
 
 if TYPE_CHECKING:
@@ -396,4 +403,76 @@ def mapped_note(execution: Execution, chip: Accelerator) -> str:
     return (
         f"A layer takes as long as its kernels {RUN[execution]} on the chip (netplan map), {by};"
         " collectives, memory, overlap and bubble are the iteration model's."
+    )
+
+
+EVERY_SPREAD = 1 << 20
+"""More plans than a model that lies on all GPUs alike has [1]."""
+
+
+def is_spread(model: "Model | OtherModel") -> bool:
+    """Whether a model lies on all GPUs alike, so that only their number and grid are open."""
+    return not isinstance(model, Model) and model.family != "graph"
+
+
+def check_instances(count: int, model: "Model | OtherModel") -> None:
+    """Refuse fewer instances than one, and those of models whose degrees are many.
+
+    Raises
+    ------
+    InputError
+        If there are none, or the model does not lie on all GPUs alike.
+    """
+    if count < 1:
+        raise InputError(f"instances side by side are at least 1, got {count}")
+    if not is_spread(model):
+        raise InputError(
+            f"--instances asks how many GPUs an instance best has, and {model.name} does not lie on"
+            " all of them alike, as recommendation models do: leave it out"
+        )
+
+
+def instances_note(instances: Instances, used: int, gpus: int) -> str:
+    """How instances of so many GPUs each run on all of them.
+
+    Examples
+    --------
+    >>> instances_note(Instances(8, 4, 2, 0.05), 12, 64)
+    '8 instances of 12 GPUs each, 4 at once, 16 GPUs idle: 2 rounds, 50 ms until all are done.'
+    """
+    idle = gpus - instances.at_once * used
+    return (
+        f"{counted(instances.count, 'instance')} of {counted(used, 'GPU')} each,"
+        f" {instances.at_once:,} at once{f', {idle:,} GPUs idle' if idle else ''}:"
+        f" {counted(instances.rounds, 'round')}, {si(instances.turnaround_s, 's', 4)} until all are"
+        " done."
+    )
+
+
+def least_notes(result: SearchResult, plans: Sequence[PlanTime]) -> Iterator[str]:
+    """How few GPUs hold a recommendation model, if a search could choose, and where it lies.
+
+    Parameters
+    ----------
+    result, plans
+        The answer, and all plans that it was chosen from.
+    """
+    setting = result.settings[0]
+    training, model = setting.training, setting.spread_model
+    if model is None or model.family != "recommendation" or setting.given:
+        return
+    if not (setting.free or setting.powers_of_two):
+        return
+    local = least_gpus(plans, training.memory_bytes)
+    least = least_gpus(plans, training.tiers_bytes)
+    if least is None:
+        return
+    needs = f"An instance needs at least {counted(least.plan.gpus, 'GPU')}"
+    if local is least:
+        yield f"{needs}."
+        return
+    alone = f"at least {local.plan.gpus:,}" if local else "more than there are"
+    yield (
+        f"{needs}, {si(least.spilled_bytes, 'B')} on each in the expanded memory; with the local"
+        f" memory alone {alone}."
     )

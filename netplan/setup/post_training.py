@@ -32,7 +32,7 @@ from netplan.scenarios.parts import Serving, Training
 from netplan.scenarios.post_training import PostTraining
 from netplan.scenarios.reading import CatalogReader
 from netplan.scenarios.scenario import Scenario
-from netplan.setup.question import NETWORK, SERVED, TRAINED, Question
+from netplan.setup.question import NETWORK, SERVED, TRAINED, AnyQuestion, Question
 from netplan.setup.runs import PLACED
 from netplan.setup.serving_run import Searched, search_servers
 from netplan.setup.training import TrainingCase, plan_search, training_case
@@ -40,7 +40,6 @@ from netplan.units import counted, si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS, Model
 
-Asked = Question[Any]
 TRAIN, ROLLOUT = "train.", "rollout."
 """What degrees of either pool begin with in --fix."""
 SEQUENCE = "model.sequence_length"
@@ -87,7 +86,7 @@ class Trainer(NamedTuple):
         All updates of a step, and one forward pass over its answers [s].
     """
 
-    asked: Asked
+    asked: AnyQuestion
     case: TrainingCase
     setting: Setting
     timed: PlanTime
@@ -110,7 +109,7 @@ class Trainer(NamedTuple):
 class ServerPool(NamedTuple):
     """The pool of servers: the question about it alone, what it serves, its plan and rollouts."""
 
-    asked: Asked
+    asked: AnyQuestion
     searched: Searched
     case: ServingCase
     rolled: RolledOut
@@ -156,7 +155,7 @@ class PostRun(Struct, frozen=True, dict=True):
         Pools that were searched before, on this fabric or on others of equal levels.
     """
 
-    asked: Asked
+    asked: AnyQuestion
     reader: CatalogReader
     fabric: str
     known: Known
@@ -309,7 +308,7 @@ class PostRun(Struct, frozen=True, dict=True):
         train_s = updates * timed.iteration_time_s
         return Trainer(asked, case, setting, timed, scored, train_s, sum(passes.values()))
 
-    def trainer_question(self, gpus: int, model: str = "") -> Asked:
+    def trainer_question(self, gpus: int, model: str = "") -> AnyQuestion:
         """What ``netplan search`` is asked about the trainer alone.
 
         Equal sequences stand in for prompts and answers.
@@ -368,7 +367,7 @@ class PostRun(Struct, frozen=True, dict=True):
             )
         return left
 
-    def server_question(self, gpus: int) -> Asked:
+    def server_question(self, gpus: int) -> AnyQuestion:
         """What ``netplan serving`` is asked about the servers alone: all answers in flight."""
         job, work = self.job, self.work
         serving = Serving(

@@ -50,14 +50,12 @@ from netplan.setup.post_training_links import (
 )
 from netplan.setup.post_training_step import PostTrained, post_train
 from netplan.setup.post_training_words import job_words, least, pool_words, sync_words
-from netplan.setup.question import Question
+from netplan.setup.question import AnyQuestion
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
 from netplan.traffic.matrix import TRAINING_OF_A_STEP, TrafficMatrix, combine, no_traffic
 from netplan.traffic.patterns import Pattern
-
-Asked = Question[Any]
 
 
 class PoolTraffic(NamedTuple):
@@ -342,7 +340,7 @@ def _served_uses(case: ServingCase, batch: Round) -> Iterator[TimedUse]:
             yield TimedUse(use, pool.placement, float(seconds[0]))
 
 
-def place_post_training(asked: Asked, algorithm: Pattern | str) -> PostTrainedRun:
+def place_post_training(asked: AnyQuestion, algorithm: Pattern | str) -> PostTrainedRun:
     """A step of post-training, by the best plans of its pools.
 
     Parameters

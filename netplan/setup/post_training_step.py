@@ -35,7 +35,7 @@ from netplan.scenarios.reading import CatalogReader
 from netplan.setup.inputs import span_of
 from netplan.setup.measured_run import SPREAD, MeasuredRuns, Modelled, measured_runs
 from netplan.setup.post_training import Known, PostRun, ServerPool, Trainer
-from netplan.setup.question import Question
+from netplan.setup.question import AnyQuestion
 from netplan.topologies.fabric import MIN_GPUS
 from netplan.units import counted, si
 from netplan.workloads.parameters import expert_parameters, parameter_count
@@ -43,7 +43,6 @@ from netplan.workloads.parameters import expert_parameters, parameter_count
 if TYPE_CHECKING:
     from netplan.setup.post_training_links import SyncOnLinks
 
-Asked = Question[Any]
 Basis = Literal["bound", "measured"]
 MOST_SIZES = 48
 """Splits that are tried one by one; of more, every so many first [1]."""
@@ -255,7 +254,7 @@ class PostTrained(Struct, frozen=True, kw_only=True):
 
 
 def post_train(
-    asked: Asked, reader: CatalogReader, fabric: str, known: Known | None = None
+    asked: AnyQuestion, reader: CatalogReader, fabric: str, known: Known | None = None
 ) -> PostTrained:
     """The step of a job on a fabric, by the best split where none is given.
 

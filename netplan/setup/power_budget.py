@@ -20,7 +20,8 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.records import replace
 from netplan.scenarios.parts import LARGEST_CLUSTER
 from netplan.scenarios.reading import CatalogReader
-from netplan.setup.money.pricing import Asked, facility_pue
+from netplan.setup.money.pricing import facility_pue
+from netplan.setup.question import AnyQuestion
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FabricSpec
 from netplan.units import si
@@ -65,7 +66,7 @@ class Holding(Struct, frozen=True):
         return int(low * self.gpus) // unit * unit, int(high * self.gpus) // unit * unit
 
 
-def hall_of(asked: Asked, reader: CatalogReader, chip: Accelerator) -> Facility:
+def hall_of(asked: AnyQuestion, reader: CatalogReader, chip: Accelerator) -> Facility:
     """The hall of a question's GPUs: their servers and its PUE."""
     book: EconomicsBook = reader.load(ECONOMICS_BOOKS, asked.books.economics)
     pue = facility_pue(asked, reader, book)

@@ -32,12 +32,12 @@ from netplan.scenarios.scenario import (
 )
 from netplan.setup import own_inputs
 from netplan.setup.cautions import cautions, knows_boxes, meant_switch
-from netplan.setup.footprint import Footprint
+from netplan.setup.footprint import Footprint, footprint_of
 from netplan.topologies.own.functions import register_fabric
 from netplan.workloads.accelerators import ACCELERATORS
 
 AnswerT_co = TypeVar("AnswerT_co", bound=Answer, covariant=True)
-QuestionT = TypeVar("QuestionT", bound="Question[Any]")
+QuestionT = TypeVar("QuestionT", bound="AnyQuestion")
 
 TAKES_FUNCTIONS = ("fabric", "fabrics")
 """Inputs that take a function of Python: a fabric whose graph it makes."""
@@ -180,7 +180,14 @@ class Question(Generic[AnswerT_co]):
     @cached_property
     def footprint(self) -> Footprint | None:
         """What it takes of the machine; None where that is little."""
-        return None
+        if "max_memory" not in self.reads_from:
+            return None
+        return footprint_of(self, self.weighed_fabrics)
+
+    @property
+    def weighed_fabrics(self) -> Sequence[str]:
+        """Fabrics whose graphs it makes one after the other, if it is weighed."""
+        return (self.cluster.fabric,)
 
     @property
     def cluster(self) -> Cluster:
@@ -457,8 +464,12 @@ class Question(Generic[AnswerT_co]):
         return replace(self, scenario=self.scenario.changed(cluster=cluster), overrides=overrides)
 
 
+AnyQuestion = Question[Any]
+"""A question, whatever its answer."""
+
+
 def _placed(
-    question: type[Question[Any]], arguments: Sequence[object], given: Mapping[str, object]
+    question: type[AnyQuestion], arguments: Sequence[object], given: Mapping[str, object]
 ) -> dict[str, Any]:
     """What is given by its place and by its name: the question's arguments, then the scenario.
 
@@ -480,7 +491,7 @@ def _placed(
     return {**given, **placed}
 
 
-def _check_needed(question: type[Question[Any]], given: Collection[str]) -> None:
+def _check_needed(question: type[AnyQuestion], given: Collection[str]) -> None:
     """Refuse a question without what it cannot do without."""
     for field_, option in own_inputs.own_options(question):
         if field_.default is MISSING and field_.name not in given:
@@ -505,7 +516,7 @@ def _registered(given: Any) -> Any:  # noqa: ANN401 - names, or functions
 
 
 def _renamed(
-    question: type[Question[Any]], kind: str, given: dict[str, Any], own_names: set[str]
+    question: type[AnyQuestion], kind: str, given: dict[str, Any], own_names: set[str]
 ) -> dict[str, Any]:
     """What is given under the names of today; entries of mappings are put into them.
 
@@ -533,7 +544,7 @@ def _renamed(
     return renamed
 
 
-def _name_of_today(question: type[Question[Any]], kind: str, name: str) -> str:
+def _name_of_today(question: type[AnyQuestion], kind: str, name: str) -> str:
     """The name of an input that is called by one of before, or with its part in front."""
     aliases = dict(question.older)
     for known, place in every_place().items():
@@ -547,7 +558,7 @@ def _name_of_today(question: type[Question[Any]], kind: str, name: str) -> str:
 
 
 def _known(
-    question: type[Question[Any]], kind: str, given: dict[str, Any], own_names: Collection[str]
+    question: type[AnyQuestion], kind: str, given: dict[str, Any], own_names: Collection[str]
 ) -> dict[str, Any]:
     """What is given, without flags of another workload that are off.
 
@@ -599,7 +610,7 @@ def read_of(
 
 
 @cache
-def _inputs_known(question: type[Question[Any]]) -> tuple[own_inputs.Input, ...]:
+def _inputs_known(question: type[AnyQuestion]) -> tuple[own_inputs.Input, ...]:
     """Inputs of the scenario that a question reads, then its own, then sources."""
     trained, served, reinforced = (places(kind) for kind in WORKLOADS)
     scenario_inputs: dict[str, own_inputs.Input] = {}
@@ -637,7 +648,7 @@ def _read_later(place: Place, other: Place) -> Place:
     return place._replace(option=replace(option, kind="text", choices=(), help=help_))
 
 
-def _as_asked(question: type[Question[Any]], name: str, place: Place) -> Option:
+def _as_asked(question: type[AnyQuestion], name: str, place: Place) -> Option:
     """The option of an input, several times where the question lets it vary."""
     option = place.option
     older = tuple(old for old, now in question.older.items() if now == name)

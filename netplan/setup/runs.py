@@ -1,31 +1,41 @@
 """The run whose traffic a question is about, training or serving, placed on one fabric."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netplan.errors import InfeasibleError
+from netplan.catalog import user_roots
+from netplan.errors import InfeasibleError, NetplanError, NoPlanError, NoRoomError
+from netplan.levels import Level
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
-from netplan.setup.fitting import with_fitting
 from netplan.setup.placed_run import PlacedRun
-from netplan.setup.question import FOUND, Question
-from netplan.setup.training import plan_inputs, plan_options, plan_search, training_case
+from netplan.setup.question import FOUND, AnyQuestion
+from netplan.setup.training import (
+    plan_inputs,
+    plan_options,
+    plan_search,
+    read_chip,
+    read_training,
+    training_case,
+)
 from netplan.topologies.build import build_fabric
 from netplan.traffic.patterns import Pattern
 from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.models import MODELS, Model
+from netplan.workloads.parameters import stack_of
 
 if TYPE_CHECKING:
     from netplan.setup.served_run import ServedRun
 
-Asked = Question[Any]
 PLACED = FOUND | {"fabric", "expanded_memory"}
 """Inputs of a scenario, beside those of networks and runs, that say where a run lies."""
 PATTERN = "Pattern of the collectives."
 """Help of the input that says which pairs of a group talk."""
 
 
-def place_training(asked: Asked, algorithm: Pattern | str) -> PlacedRun:
+def place_training(asked: AnyQuestion, algorithm: Pattern | str) -> PlacedRun:
     """A training run by its best plan; if values are given, and none fits, by the fastest."""
     case, given = training_case(asked), plan_options(asked).fixed.given
     try:
@@ -41,7 +51,7 @@ def place_training(asked: Asked, algorithm: Pattern | str) -> PlacedRun:
     return PlacedRun(inputs, case.spec, case.fabric, setting, timed, algorithm)
 
 
-def place_serving(asked: Asked, algorithm: Pattern | str) -> "ServedRun":
+def place_serving(asked: AnyQuestion, algorithm: Pattern | str) -> "ServedRun":
     """A served model by its best plan.
 
     Raises
@@ -77,3 +87,82 @@ def place_serving(asked: Asked, algorithm: Pattern | str) -> "ServedRun":
         plan=best.plan,
         told=best.searched.notes,
     )
+
+
+def with_fitting(
+    error: InfeasibleError, asked: AnyQuestion, levels: Sequence[Level]
+) -> InfeasibleError:
+    """The error with the largest model that would fit; as it is where there is none.
+
+    Parameters
+    ----------
+    error
+        What the search for plans said.
+    asked
+        The question, about training.
+    levels
+        Bandwidth levels of the fabric.
+
+    Returns
+    -------
+    InfeasibleError
+        One of the same kind.
+    """
+    if isinstance(error, NoPlanError | NoRoomError):
+        return error
+    name = largest_fitting(asked, levels)
+    return type(error)(f"{error}; of our models {name} fits") if name else error
+
+
+def largest_fitting(asked: AnyQuestion, levels: Sequence[Level]) -> str | None:
+    """Name of the largest model of the catalogs that has a plan on a fabric.
+
+    Parameters
+    ----------
+    asked
+        The question, about training.
+    levels
+        Bandwidth levels of the fabric.
+
+    Returns
+    -------
+    str or None
+        The transformer with the most parameters, of those smaller than the one that is asked for;
+        None where none has a plan, or the question is about no transformer.
+    """
+    reader = CatalogReader(asked.catalog, asked.overrides)
+    try:
+        wanted = MODELS.load(asked.training.model, reader.roots)
+    except NetplanError:
+        return None
+    size = _size(wanted)
+    known = [model for model in _models(asked) if _size(model) < size]
+    for model in sorted(known, key=lambda model: -_size(model)):
+        smaller = asked.with_values(model=model.name)
+        try:
+            training = read_training(
+                smaller, reader, read_chip(smaller, reader), asked.cluster.gpus
+            )
+            if plan_search(smaller, training).fits_on_all(levels):
+                return model.name
+        except NetplanError:
+            continue
+    return None
+
+
+def _size(model: Model) -> float:
+    """Parameters of the layers of a model, all experts included [1]."""
+    stack = stack_of(model)
+    return float(stack.attention + stack.feed_forward)
+
+
+def _models(asked: AnyQuestion) -> Iterator[Model]:
+    """Transformers of the catalogs, those of a user first."""
+    roots = user_roots(asked.catalog)
+    for name in MODELS.paths(roots):
+        try:
+            model = MODELS.load(name, roots)
+        except NetplanError:
+            continue
+        if isinstance(model, Model):
+            yield model

@@ -1,11 +1,15 @@
 """What serving asks for, read from catalogs, and the search for the servers that do it best."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from netplan.errors import InputError
 from netplan.levels import Level
-from netplan.performance.serving.bars import months_older
+from netplan.performance.serving.arrivals import read_requests
+from netplan.performance.serving.bars import bar_of, months_older
 from netplan.performance.serving.cases import (
     Drafts,
     Software,
@@ -14,19 +18,27 @@ from netplan.performance.serving.cases import (
     formats_of,
     serving_case,
 )
-from netplan.performance.serving.disaggregated import POOLS, pool_degrees
+from netplan.performance.serving.disaggregated import POOLS, Pools, cache_sent, pool_degrees
 from netplan.performance.serving.load import Arrivals
-from netplan.performance.serving.outcomes import USUAL_TPOT_S, USUAL_TTFT_S, Goal, ServingCase
-from netplan.performance.serving.serving_search import ServingFound, best_servers
+from netplan.performance.serving.outcomes import (
+    USUAL_TPOT_S,
+    USUAL_TTFT_S,
+    Goal,
+    Requests,
+    ServingCase,
+    ServingResult,
+    prefills,
+)
+from netplan.performance.serving.plans import ServingPlans
+from netplan.performance.serving.serving_search import ServingFound, best_servers, binding
 from netplan.performance.serving.speculation import check_window
+from netplan.performance.serving.tiers import KvTier, read_tiers
 from netplan.performance.stacks import DATAFLOW_SERVING_STACK, DEFAULT_SERVING_STACK, SERVING_STACKS
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, in_planes, sized, variants
 from netplan.setup.expert_routing import with_expert_load
-from netplan.setup.question import Question
-from netplan.setup.served_plan import ServedPlan
-from netplan.setup.served_rows import served_plans
-from netplan.setup.serving_load import load_of, longest, requests_of, tiers_of
+from netplan.setup.question import AnyQuestion
+from netplan.setup.served_plan import LevelSource, ServedPlan, ServedPool, ServiceLevel, TierLoad
 from netplan.topologies.build import build_fabric, own_rates
 from netplan.topologies.fabric import MIN_GPUS
 from netplan.topologies.specs import FABRICS
@@ -37,7 +49,6 @@ from netplan.workloads.measured_links import Links
 from netplan.workloads.models import MODELS, Model
 from netplan.workloads.precision import published_precision, serving_precision
 
-Asked = Question[Any]
 Known = dict[tuple[Level, ...], ServingFound]
 """What searches of one question found, by the levels of the fabric."""
 
@@ -59,7 +70,7 @@ class ServedBest(NamedTuple):
 
 
 def serve_best(
-    asked: Asked, reader: CatalogReader, fabric: str, known: Known | None = None
+    asked: AnyQuestion, reader: CatalogReader, fabric: str, known: Known | None = None
 ) -> ServedBest:
     """The best plan on a fabric, as `netplan serving` has it for these inputs.
 
@@ -74,7 +85,7 @@ def serve_best(
 
 
 def search_servers(
-    asked: Asked, reader: CatalogReader, fabric: str, known: Known | None = None
+    asked: AnyQuestion, reader: CatalogReader, fabric: str, known: Known | None = None
 ) -> Searched:
     """Read the files, and search; levels that are ``known`` were searched before."""
     cluster, serving = asked.cluster, asked.serving
@@ -106,14 +117,14 @@ def _missed(searched: ServingFound) -> Iterator[str]:
         yield f"No plan keeps {searched.goal.words}: the nearest to it is shown."
 
 
-def fixed_degrees(asked: Asked) -> Mapping[str, int]:
+def fixed_degrees(asked: AnyQuestion) -> Mapping[str, int]:
     """Degrees that are given, by the names of plans."""
     given = asked.serving.fixed or {}
     return {name.replace("-", "_"): value for name, value in given.items()}
 
 
 def _levels(
-    asked: Asked, fabric: str, reader: CatalogReader, chip: Accelerator
+    asked: AnyQuestion, fabric: str, reader: CatalogReader, chip: Accelerator
 ) -> tuple[Level, ...]:
     """Levels of the fabric, of HB domains that are all full; one domain needs no fabric."""
     members = asked.cluster.hb_size or chip.hb_size
@@ -135,7 +146,7 @@ def _levels(
     return domain, network.as_found(sizing.network_kind or spec.network_kind, sizing.as_found)
 
 
-def goal_of(asked: Asked, model: Model) -> Goal:
+def goal_of(asked: AnyQuestion, model: Model) -> Goal:
     """Requests in flight, and the service level: the usual one where none is given.
 
     A finite number of requests that comes at once waits: it has no usual level.
@@ -167,7 +178,7 @@ def goal_of(asked: Asked, model: Model) -> Goal:
     )
 
 
-def _all_fixed(asked: Asked, model: Model) -> bool:
+def _all_fixed(asked: AnyQuestion, model: Model) -> bool:
     """Whether every degree of a server is given, of both pools and with their numbers if apart."""
     fixed = fixed_degrees(asked)
     degrees = {"tensor", "pipeline"} | ({"expert", "attention_data"} if model.experts else set())
@@ -177,7 +188,7 @@ def _all_fixed(asked: Asked, model: Model) -> bool:
 
 
 def serving_case_on(
-    asked: Asked,
+    asked: AnyQuestion,
     reader: CatalogReader,
     chip: Accelerator,
     model: Model,
@@ -231,14 +242,14 @@ def serving_case_on(
     return case
 
 
-def _formats(asked: Asked, chip: Accelerator, model: Model, software: Software) -> Formats:
+def _formats(asked: AnyQuestion, chip: Accelerator, model: Model, software: Software) -> Formats:
     """Numbers of a model as they are asked for."""
     serving = asked.serving
     return formats_of(chip, model, serving.precision, serving.kv_precision, software)
 
 
 def _drafts(
-    asked: Asked, reader: CatalogReader, chip: Accelerator, software: Software
+    asked: AnyQuestion, reader: CatalogReader, chip: Accelerator, software: Software
 ) -> Drafts | None:
     """The model that drafts, if one is named."""
     if asked.serving.speculation == "mtp":
@@ -269,7 +280,9 @@ def _drafts(
     return Drafts(model, formats, asked.serving.window, asked.serving.acceptance, scheme)
 
 
-def _predicts(asked: Asked, reader: CatalogReader, chip: Accelerator, software: Software) -> Drafts:
+def _predicts(
+    asked: AnyQuestion, reader: CatalogReader, chip: Accelerator, software: Software
+) -> Drafts:
     """Layers of the model itself that draft: multi-token prediction."""
     serving = asked.serving
     for flag, value in (("--draft", serving.draft), ("--window", serving.window)):
@@ -326,3 +339,238 @@ def serving_notes(chip: Accelerator, model: Model, case: ServingCase, precision:
     if left:
         notes.append(f"Left out of {model.name}: {', '.join(left)}.")
     return notes
+
+
+def load_of(asked: AnyQuestion) -> Arrivals | None:
+    """How requests come, if anything says so.
+
+    Raises
+    ------
+    InputError
+        If inputs contradict each other, or a trace is none.
+    """
+    load, count = asked.serving.load, asked.serving.requests
+    if load.rate is None and load.trace is None:
+        if load.burstiness != 1.0:
+            raise InputError("--burstiness shapes the gaps of --rate: give that, too")
+        return None
+    flag = "--rate" if load.trace is None else "--trace"
+    if asked.serving.disaggregated:
+        raise InputError(
+            f"{flag} with --disaggregated is not modelled, arrivals at two pools: leave one out"
+        )
+    for name, value in (
+        ("--concurrency", asked.serving.concurrency),
+        ("--batch", asked.serving.batch),
+    ):
+        if value is not None:
+            raise InputError(
+                f"{flag} and {name} both say how many requests are in flight: give one"
+            )
+    if load.trace is None:
+        return Arrivals(load.rate or 0.0, load.burstiness, None, count)
+    given = [
+        f"--{name}" for name in ("rate", "burstiness", "prompt", "output") if name in asked.given
+    ]
+    if given:
+        raise InputError(f"--trace says it in place of {given[0]}: leave that out")
+    trace = read_requests(Path(load.trace))
+    if count is not None and count > len(trace.arrival_s):
+        raise InputError(
+            f"--requests {count:,} are more than the {len(trace.arrival_s):,} of"
+            f" {load.trace}: give fewer"
+        )
+    trace = trace.first(count)
+    rate = trace.rate
+    if rate == float("inf"):
+        raise InputError(
+            f"{load.trace}: all requests come at once, at no rate: give --requests without --trace"
+        )
+    return Arrivals(rate, load.burstiness, trace, len(trace.arrival_s))
+
+
+def requests_of(asked: AnyQuestion, load: Arrivals | None) -> Requests:
+    """Tokens of prompts and answers: those of a trace in the mean."""
+    if load is None or load.trace is None:
+        return Requests(asked.serving.prompt, asked.serving.output)
+    return Requests(round(load.trace.prompt.mean()), round(load.trace.output.mean()))
+
+
+def longest(asked: AnyQuestion, load: Arrivals | None) -> int:
+    """Tokens of the longest request [1]."""
+    if load is None or load.trace is None:
+        return asked.serving.prompt + asked.serving.output
+    return int((load.trace.prompt + load.trace.output).max())
+
+
+def tiers_of(asked: AnyQuestion) -> tuple[KvTier, ...]:
+    """Tiers of stored caches.
+
+    Raises
+    ------
+    InputError
+        If there is no share of prompts that they could hold.
+    """
+    load = asked.serving.load
+    if load.kv_tiers and not load.prefix_share:
+        raise InputError("--kv-tier holds a share of prompts: give --prefix-share, too")
+    if not 0 <= load.prefix_share < 1:
+        raise InputError(
+            f"--prefix-share {load.prefix_share:g}: give a share from 0 to below 1; the last token"
+            " of a prompt is always computed"
+        )
+    return read_tiers(load.kv_tiers)
+
+
+POOL_FIELDS = ("tensor", "pipeline", "expert", "attention_data", "expert_tensor", "replicas")
+
+
+def served_plans(
+    searched: ServingFound, case: ServingCase, gpus: int, most: int | None = None
+) -> tuple[ServedPlan, ...]:
+    """Rows of an answer, the first ``most`` of them."""
+    outcome, pools = searched.ranked, searched.pools
+    levels = _levels(searched.goal, outcome)
+    count = outcome.plans.count if most is None else min(most, outcome.plans.count)
+    binds, first = binding(outcome), binding(outcome, first=True)
+    sent = cache_sent(case, pools).gpu_bytes if pools is not None else None
+    origins = case.served.origins(case.decodes(np.ones(1)))
+    rows = []
+    for index in range(count):
+        barred = _barred(case, outcome, index, offered=searched.goal.rate is not None)
+        rate, centre = barred["tokens_per_s"], barred.pop("centre")
+        used = outcome.plans.gpus_used if pools is None else pools.gpus_used
+        rows.append(
+            ServedPlan(
+                rank=index + 1,
+                **_degrees(outcome.plans, index),
+                gpus_used=int(used[index]),
+                batch=_batch(outcome, index),
+                concurrency=round(float(outcome.concurrency[index])),
+                tokens_per_s_per_gpu=rate / gpus,
+                **barred,
+                memory_bytes=float(outcome.memory_bytes[index]),
+                binds=binds[index],
+                ttft_binds=first[index],
+                queue_s=float(outcome.queue_s[index]),
+                service_level=levels[index] if levels else None,
+                breakdown_s={
+                    name: centre * float(part[index]) for name, part in outcome.parts.items()
+                },
+                ttft_breakdown_s={
+                    name: float(part[index]) for name, part in outcome.prompt_parts.items()
+                },
+                kernel_source=origins,
+                prefill=_pool(pools.prefill, index) if pools is not None else None,
+                decode=_pool(pools.decode, index) if pools is not None else None,
+                kv_sent_bytes=float(sent[index]) if sent is not None else None,
+                kv_tiers=_tiers(case, outcome, pools, index),
+            )
+        )
+    return tuple(rows)
+
+
+def _levels(goal: Goal, outcome: ServingResult) -> list[ServiceLevel]:
+    """The level that is asked for, and whether outcomes keep it; nothing without one."""
+    if goal.ttft_s is None and goal.tpot_s is None:
+        return []
+    source: LevelSource = "default" if goal.usual else "given"
+    kept = goal.meets(outcome).tolist()
+    return [ServiceLevel(goal.ttft_s, goal.tpot_s, source, met) for met in kept]
+
+
+def _barred(
+    case: ServingCase, outcome: ServingResult, index: int, *, offered: bool
+) -> dict[str, Any]:
+    """Times and throughput with the ends of their error bars, by class of model if one is known.
+
+    Where the centre of a class is off, what is printed is the prediction times that ``centre``.
+    """
+    crowd = outcome.concurrency[index] / outcome.plans.gpus_used[index]
+    basis = "measured" if crowd <= case.stack.crowded_requests else "extrapolated"
+    basis = "transferred" if case.untried else basis
+    wider = 1.0 if basis == "measured" else case.stack.beyond
+    ttft_s, tpot_s = float(outcome.ttft_s[index]), float(outcome.tpot_s[index])
+    first, per_token = 1 + wider * case.stack.ttft_error, 1 + wider * case.stack.tpot_error
+    low_s, high_s, centre, kind = tpot_s / per_token, tpot_s * per_token, 1.0, None
+    held: float | None = None
+    output, predicted = float(case.requests.output), float(outcome.tokens_per_s[index])
+    if (bar := bar_of(case, "tpot")) is not None:
+        low_s, high_s = tpot_s * bar.low**wider, tpot_s * bar.high**wider
+        centre, kind, held = bar.shown_centre, f"TPOT, {bar.kind}", bar.held
+
+    def rate(first_s: float, each_s: float) -> float:
+        request_s = first_s + (output - 1) * each_s
+        if outcome.run_rate is None:
+            return float(outcome.concurrency[index]) * output / request_s
+        return predicted * float(outcome.request_s[index]) / request_s
+
+    ends = rate(ttft_s * first, high_s), rate(ttft_s / first, low_s)
+    shown = predicted if centre == 1.0 else rate(ttft_s, centre * tpot_s)
+    finite = bar_of(case, "offline") if outcome.run_rate is not None else None
+    whole = bar_of(case, "tokens/s", _batch(outcome, index)) or finite
+    if whole is not None:
+        ends, kind = (predicted * whole.low, predicted * whole.high), whole.words
+        held = whole.held
+        shown = predicted * whole.shown_centre
+    if offered:  # as many tokens as are asked for
+        shown, ends = predicted, (predicted, predicted)
+    return {
+        "ttft_s": ttft_s,
+        "ttft_low_s": ttft_s / first,
+        "ttft_high_s": ttft_s * first,
+        "tpot_s": centre * tpot_s,
+        "tpot_low_s": low_s,
+        "tpot_high_s": high_s,
+        "error_basis": basis,
+        "error_class": kind,
+        "error_held": held,
+        "tokens_per_s": shown,
+        "tokens_per_s_low": ends[0],
+        "tokens_per_s_high": ends[1],
+        "centre": centre,
+    }
+
+
+def _tiers(
+    case: ServingCase, outcome: ServingResult, pools: Pools | None, index: int
+) -> tuple[TierLoad, ...]:
+    """What tiers of caches have to give to one plan; GPUs that take prompts read them."""
+    plans = outcome.plans if pools is None else pools.prefill
+    place = np.array([index])
+    one_plan, rate = plans.take(place), float(outcome.tokens_per_s[index] / case.requests.output)
+    if not case.tiers:
+        return ()
+    prompt, stored = prefills(case, one_plan, np.ones(1)), case.stored_bytes
+    gpus, readers = int(one_plan.gpus_used[0]), one_plan.tensor * one_plan.pipeline
+    every = [rate * tier.hit * stored for tier in case.tiers]
+    return tuple(
+        TierLoad(
+            tier=tier.name,
+            hit=tier.hit,
+            request_bytes=stored,
+            bytes_per_s=read,
+            gpu_bytes_per_s=read / gpus,
+            round_bytes=read * float(outcome.tpot_s[index]),
+            utilisation=read / (gpus * tier.bytes_per_s),
+            added_s=float(tier.added_s(stored, readers, prompt.rest_s)[0]),
+            prefixes=gpus * tier.size_bytes / stored,
+        )
+        for tier, read in zip(case.tiers, every, strict=True)
+    )
+
+
+def _batch(outcome: ServingResult, index: int) -> int:
+    """Requests that one server decodes together, the fullest one."""
+    copies = int(outcome.plans.attention_data[index])
+    return max(1, round(float(outcome.running[index]) * copies))
+
+
+def _degrees(plans: ServingPlans, index: int) -> dict[str, Any]:
+    """Degrees and number of the servers of one plan."""
+    return {name: int(getattr(plans, name)[index]) for name in POOL_FIELDS}
+
+
+def _pool(plans: ServingPlans, index: int) -> ServedPool:
+    """Servers of one pool."""
+    return ServedPool(**_degrees(plans, index), gpus=int(plans.gpus_used[index]))

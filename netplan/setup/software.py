@@ -4,29 +4,33 @@ Iteration model ``calibrated`` alone times software, and by its date only where 
 accelerator have numbers of dates (`netplan.performance.dated`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from netplan.errors import InputError
 from netplan.inputs.choices import Precision
 from netplan.inputs.option import flag_text
 from netplan.inputs.readers import NEWEST_SCORED, UNDATED, software_month
-from netplan.performance.dated.recipe import Recipe, date_of
+from netplan.performance.calibrated_run import CalibrationPart
+from netplan.performance.dated.recipe import SERVER_GPUS, Recipe, date_of
+from netplan.performance.dated.run import DatedRun, TimedPrecision
 from netplan.performance.iteration_model import IterationModel
 from netplan.performance.setting import BUBBLE_SHARE
 from netplan.performance.stacks import DEFAULT_STACK, STACKS, Stack, default_stack
-from netplan.scenarios.reading import CatalogReader
+from netplan.scenarios.reading import CatalogReader, sized
 from netplan.scenarios.scenario import places
 from netplan.setup.inputs import found_words
-from netplan.setup.question import Question
+from netplan.setup.question import AnyQuestion
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+from netplan.workloads.models import Model
+from netplan.workloads.operations import Variant
 from netplan.workloads.precision import precision_named
+from netplan.workloads.transformer import experts_of
 
 if TYPE_CHECKING:
     from netplan.performance.dated.numbers import DatedNumbers
 
-Asked = Question[Any]
 OF_EXPERTS = ("dispatcher", "expert_overlap", "fused_experts")
 """What software does with experts, and with nothing else."""
 SWITCHES = (*OF_EXPERTS, "graphs")
@@ -38,7 +42,7 @@ CALIBRATED = (
 """Inputs that mean something under iteration model ``calibrated`` alone, or under few more."""
 
 
-def switches_asked(asked: Asked) -> Iterator[tuple[str, str]]:
+def switches_asked(asked: AnyQuestion) -> Iterator[tuple[str, str]]:
     """What of :data:`SWITCHES` is asked for, by name, as a command line has it."""
     options = {name: place.option for name, place in places("training").items()}
     for name in SWITCHES:
@@ -47,7 +51,7 @@ def switches_asked(asked: Asked) -> Iterator[tuple[str, str]]:
 
 
 def recipe_of(
-    asked: Asked, numbers: "DatedNumbers | None", stack: Stack, on: Accelerator
+    asked: AnyQuestion, numbers: "DatedNumbers | None", stack: Stack, on: Accelerator
 ) -> Recipe | None:
     """What software of the date that is asked for does with experts.
 
@@ -99,7 +103,7 @@ def without_dates(numbers: "DatedNumbers | None", stack: Stack, on: Accelerator)
     return "" if on.training and on.training.dated else on.name
 
 
-def timed_precision(asked: Asked, on: Accelerator, *, dated: bool) -> Precision:
+def timed_precision(asked: AnyQuestion, on: Accelerator, *, dated: bool) -> Precision:
     """The precision whose rates products have, before any factor of its scales.
 
     fp8 with delayed scaling takes as long as fp8, mxfp8 starts from its rates.
@@ -168,7 +172,7 @@ def _shares(on: Accelerator, *, dated: bool) -> Mapping[Precision, float]:
     return rates.dated.gemm if rates.dated else {}
 
 
-def software_inputs(asked: Asked, assumptions: IterationModel) -> dict[str, object]:
+def software_inputs(asked: AnyQuestion, assumptions: IterationModel) -> dict[str, object]:
     """Stack, numbers and date of software as the answer shows them, with what was filled in.
 
     A date that was moved, or that means nothing here, stands beside the one that is timed.
@@ -191,7 +195,9 @@ def software_inputs(asked: Asked, assumptions: IterationModel) -> dict[str, obje
     return shown
 
 
-def calibrated_alone(asked: Asked, assumptions: IterationModel, *, by_stack: bool) -> Iterator[str]:
+def calibrated_alone(
+    asked: AnyQuestion, assumptions: IterationModel, *, by_stack: bool
+) -> Iterator[str]:
     """What is asked for that only calibrated iteration models time, as a command line has it."""
     training = asked.training
     if training.recompute == "half" and not by_stack:
@@ -257,3 +263,122 @@ def software_words(inputs: Mapping[str, Any]) -> Iterator[str]:
             yield words if value else f"no {words}"
         elif value is not None:
             yield f"{words} {value}"
+
+
+MERGING = ("deepep", "hybridep")
+"""Dispatchers that send a token once to each place."""
+WITHOUT_DATE = (
+    *("training.gemm", "training.wave", "training.attention", "stack.vector"),
+    *("stack.tensor_visible", "stack.layer_s", "stack.dropout", "stack.gather_again", "stack.data"),
+    *("calibration.kernel_s", "calibration.contention", "calibration.iteration_s"),
+    "calibration.half_recompute",
+)
+"""Keys of values that software of a date has others of."""
+
+
+def dated_run(
+    asked: AnyQuestion,
+    on: Accelerator,
+    stack: Stack,
+    model: Model,
+    part: CalibrationPart,
+    recipe: Recipe,
+) -> DatedRun | None:
+    """What a run reaches under software of the date that is asked for.
+
+    Parameters
+    ----------
+    asked
+        The question.
+    on, stack, model, part
+        What the files say.
+    recipe
+        What of software is asked for.
+
+    Returns
+    -------
+    DatedRun or None
+        None where the iteration model has no numbers of dates.
+
+    Raises
+    ------
+    InputError
+        If something is asked for that software, chip or model does not have.
+    """
+    if part.dated is None:
+        return None
+    rates, training = on.training, asked.training
+    dated = rates.dated if rates else None
+    named = training.precision or "bf16"
+    precision = cast("TimedPrecision", {"fp8-delayed": "fp8"}.get(named, named))
+    variant = Variant(experts=training.experts, top_k=training.top_k)
+    experts = experts_of(model, variant)
+    if model.experts is None and experts is not None:
+        model = model.changed(experts=experts)
+    if dated is not None and dated.generation == "tpu" and recipe.dispatcher in MERGING:
+        raise InputError(
+            f"--dispatcher {recipe.dispatcher} is a library of GPUs, and {on.name} gathers its"
+            " experts: leave it out, or take fsdp or alltoall"
+        )
+    members = sized(asked.cluster, on).hb_size
+    recipe = recipe.on(
+        generation=dated.generation if dated else "hopper",
+        rack=max(members, on.hb_size) > SERVER_GPUS,
+        precision_detail=named,
+        gated=model.gated_ffn,
+        hybrid=model.mamba is not None,
+        sparse=experts is not None,
+    )
+    return DatedRun.of(
+        on,
+        stack,
+        part.dated,
+        model,
+        recipe,
+        precision=precision,
+        memory_bytes_per_s=on.memory_bytes_per_s * part.memory_efficiency,
+        attention_half_s=part.attention_half_s,
+        collective_s=part.collective_s,
+        tensor_overlap=training.tensor_overlap,
+    )
+
+
+def check_replaced(replaced: Iterable[str], *, dated: bool) -> None:
+    """Refuse values that mean nothing under software of a date, or without one.
+
+    Parameters
+    ----------
+    replaced
+        Keys of values that are given instead of those in the files.
+    dated
+        Whether software has a date.
+
+    Raises
+    ------
+    InputError
+        If one of them does not count.
+
+    Examples
+    --------
+    >>> check_replaced(["accelerator.training.gemm.bf16"], dated=False)
+    >>> check_replaced(["accelerator.training.dated.gemm.bf16"], dated=False)
+    Traceback (most recent call last):
+    netplan.errors.InputError: --set accelerator.training.dated.gemm.bf16 counts under software of \
+a date alone: leave --software-date none out
+    """
+    for key in replaced:
+        _, _, value = key.partition(".")
+        role = key.partition(".")[0]
+        named = value if role != "stack" else f"stack.{value}"
+        by_date = ".dated." in f".{value}."
+        if dated and not by_date and named.startswith(WITHOUT_DATE):
+            head, _, rest = value.partition(".")
+            other = f"{role}.{head}.dated.{rest}" if rest else f"{role}.dated.{head}"
+            raise InputError(
+                f"--set {key} counts without a date of software alone: give {other}, or"
+                " --software-date none"
+            )
+        if by_date and not dated:
+            raise InputError(
+                f"--set {key} counts under software of a date alone: leave --software-date none out"
+            )

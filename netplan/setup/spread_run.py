@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 
@@ -15,13 +15,12 @@ from netplan.performance.setting import Setting
 from netplan.performance.space import listed_plans
 from netplan.performance.spread import Across, SpreadRun
 from netplan.setup.placed_run import PlacedRun, TimedUse
-from netplan.setup.question import Question
+from netplan.setup.question import AnyQuestion
 from netplan.setup.runs import place_training
 from netplan.topologies.sites import Sites, deal_parts
 from netplan.traffic.patterns import Pattern
 from netplan.units import si
 
-Asked = Question[Any]
 ACROSS: tuple[Across, ...] = get_args(Across)
 PATTERN: Pattern = "ring"
 """Pattern of the collectives within a site."""
@@ -187,7 +186,7 @@ class ChosenPlan(NamedTuple):
     dealt: tuple[int, ...]
 
 
-def choose_plan(asked: Asked, across: Across, sites: Sites, best: PlacedRun) -> ChosenPlan:
+def choose_plan(asked: AnyQuestion, across: Across, sites: Sites, best: PlacedRun) -> ChosenPlan:
     """The plan of a question about several sites: the best of one site, if it can be dealt out.
 
     Where it cannot, and no degree was given, the fastest whose stages can; replicas that gather
@@ -232,7 +231,7 @@ def choose_plan(asked: Asked, across: Across, sites: Sites, best: PlacedRun) -> 
     return min(plans, key=lambda plan: plan.run.time_s)
 
 
-def _with_replicas(asked: Asked, sites: Sites, best: PlacedRun) -> ChosenPlan:
+def _with_replicas(asked: AnyQuestion, sites: Sites, best: PlacedRun) -> ChosenPlan:
     """Whole replicas in each site, without ZeRO 3 if nobody asked for it."""
     if best.timed.plan.zero == ZERO_3 and asked.training.zero_stage is None:
         with suppress(InfeasibleError, InputError):

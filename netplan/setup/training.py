@@ -28,15 +28,16 @@ from netplan.records import replace
 from netplan.scenarios.inner_parts import ExpertRouting
 from netplan.scenarios.reading import CatalogReader, sized, variants
 from netplan.scenarios.scenario import USUAL_TIMES, better_times
-from netplan.setup.dated_run import check_replaced, dated_run
 from netplan.setup.expert_routing import check_imbalance, expert_load, with_expert_load
 from netplan.setup.inputs import short_inputs
-from netplan.setup.question import Question
+from netplan.setup.question import AnyQuestion
 from netplan.setup.software import (
     CALIBRATED,
     OF_EXPERTS,
     SWITCHES,
     calibrated_alone,
+    check_replaced,
+    dated_run,
     recipe_of,
     software_inputs,
     stack_words,
@@ -57,7 +58,6 @@ from netplan.workloads.transformer import experts_of
 if TYPE_CHECKING:
     from netplan.workloads.families import OtherModel
 
-Asked = Question[Any]
 SHOWN_IF_GIVEN = (*CALIBRATED, "sequence_parallel", "schedule")
 """Inputs that answers of other iteration models leave out where nothing is asked for."""
 OF_TRANSFORMERS = (
@@ -76,7 +76,7 @@ OPTIMIZER_STATES = ".overlap.optimizer_bytes"
 
 
 def plan_options(
-    asked: Asked, fixed: Fixed | None = None, *, run: Training | None = None
+    asked: AnyQuestion, fixed: Fixed | None = None, *, run: Training | None = None
 ) -> Options:
     """What the search leaves open or not; refuses choices that do not fit each other.
 
@@ -116,7 +116,7 @@ def plan_options(
     )
 
 
-def _fixed(asked: Asked, run: Training | None = None) -> Fixed:
+def _fixed(asked: AnyQuestion, run: Training | None = None) -> Fixed:
     """Values that are given, and those that they imply.
 
     Experts are whole, or cut as the rest of a layer; whole ones alone only where a ``run`` folds
@@ -152,7 +152,7 @@ def _fixed(asked: Asked, run: Training | None = None) -> Fixed:
     return fixed
 
 
-def _stages_of_hybrid(asked: Asked, fixed: Fixed, run: Training) -> Fixed:
+def _stages_of_hybrid(asked: AnyQuestion, fixed: Fixed, run: Training) -> Fixed:
     """One stage of a hybrid, where calibrated: no run of one in a pipeline was scored.
 
     Raises
@@ -188,7 +188,7 @@ BY_STACK = ("calibrated", "measured")
 """Kernels of iteration models beside which memory is that of training software."""
 
 
-def by_stack(asked: Asked, assumptions: IterationModel) -> bool:
+def by_stack(asked: AnyQuestion, assumptions: IterationModel) -> bool:
     """Whether memory is as training software keeps it.
 
     Raises
@@ -226,7 +226,7 @@ def _recompute_by_model(text: str, assumptions: IterationModel) -> Recompute:
     return recompute.layers
 
 
-def offloaded(asked: Asked) -> tuple[int | None, float]:
+def offloaded(asked: AnyQuestion) -> tuple[int | None, float]:
     """Layers of activations, and the share of optimizer states, that lie in the host's memory.
 
     Raises
@@ -265,7 +265,7 @@ def offloaded(asked: Asked) -> tuple[int | None, float]:
     return layers, share
 
 
-def _batch(asked: Asked, model: "Model | OtherModel") -> int | None:
+def _batch(asked: AnyQuestion, model: "Model | OtherModel") -> int | None:
     """The global batch [1]; that of a scenario means nothing for a model that has none.
 
     So many sequences a GPU are at least the model's own batch where it has experts, of which each
@@ -280,13 +280,13 @@ def _batch(asked: Asked, model: "Model | OtherModel") -> int | None:
     return batch
 
 
-def check_training(asked: Asked) -> None:
+def check_training(asked: AnyQuestion) -> None:
     """Refuse unknown names and values out of range, even where nothing is timed."""
     check_setting(asked.training.strategy, asked.training.mode)
     plan_options(asked)
 
 
-def check_stack(asked: Asked, assumptions: IterationModel) -> None:
+def check_stack(asked: AnyQuestion, assumptions: IterationModel) -> None:
     """Refuse what the iteration model does not know.
 
     Raises
@@ -311,7 +311,7 @@ def check_stack(asked: Asked, assumptions: IterationModel) -> None:
 
 
 def calibrated_run(
-    asked: Asked,
+    asked: AnyQuestion,
     reader: CatalogReader,
     on: Accelerator,
     model: "Model | OtherModel",
@@ -361,7 +361,11 @@ def calibrated_run(
 
 
 def stack_memory(
-    asked: Asked, reader: CatalogReader, on: Accelerator, assumptions: IterationModel, model: Model
+    asked: AnyQuestion,
+    reader: CatalogReader,
+    on: Accelerator,
+    assumptions: IterationModel,
+    model: Model,
 ) -> StackMemory | None:
     """What training software holds of the model; None where the iteration model says it.
 
@@ -432,7 +436,7 @@ def stack_memory(
     )
 
 
-def stack_inputs(asked: Asked, assumptions: IterationModel) -> dict[str, object]:
+def stack_inputs(asked: AnyQuestion, assumptions: IterationModel) -> dict[str, object]:
     """Values that were filled in, as the answer shows them."""
     usual = "auto" if by_stack(asked, assumptions) else assumptions.compute.recompute
     given = asked.training.recompute
@@ -444,14 +448,16 @@ Workload = tuple["Model | OtherModel", IterationModel]
 """What is trained, and how it is timed."""
 
 
-def read_training(asked: Asked, reader: CatalogReader, on: Accelerator, gpus: int) -> Training:
+def read_training(
+    asked: AnyQuestion, reader: CatalogReader, on: Accelerator, gpus: int
+) -> Training:
     """What is trained on so many such GPUs."""
     check_training(asked)
     return training_on(asked, reader, on, gpus, workload=read_workload(asked, reader))
 
 
 def training_on(
-    asked: Asked, reader: CatalogReader, on: Accelerator, gpus: int, *, workload: Workload
+    asked: AnyQuestion, reader: CatalogReader, on: Accelerator, gpus: int, *, workload: Workload
 ) -> Training:
     """What is trained on so many such GPUs, of files that were read.
 
@@ -499,7 +505,7 @@ def training_on(
     )
 
 
-def _loaded(asked: Asked, model: "Model | OtherModel") -> "Model | OtherModel":
+def _loaded(asked: AnyQuestion, model: "Model | OtherModel") -> "Model | OtherModel":
     """What is trained, with its experts loaded as asked for."""
     routing, imbalance = asked.training.routing, asked.training.memory.imbalance
     if routing == ExpertRouting():
@@ -512,7 +518,7 @@ def _loaded(asked: Asked, model: "Model | OtherModel") -> "Model | OtherModel":
     return with_expert_load(model, routing, 1.0 if routing.expert_skew is None else imbalance)
 
 
-def _check_used(asked: Asked, on: Accelerator, assumptions: IterationModel) -> None:
+def _check_used(asked: AnyQuestion, on: Accelerator, assumptions: IterationModel) -> None:
     """Refuse more GPUs of each HB domain than it has, and fewer where plans use all there are."""
     used = asked.training.use_per_domain
     if not isinstance(used, int):
@@ -531,7 +537,7 @@ def _check_used(asked: Asked, on: Accelerator, assumptions: IterationModel) -> N
         )
 
 
-def _check_experts(asked: Asked, model: Model) -> None:
+def _check_experts(asked: AnyQuestion, model: Model) -> None:
     """Refuse experts that are cut as the model has none, or as many GPUs cannot share them."""
     options = plan_options(asked)
     experts = experts_of(model, options.variant)
@@ -547,13 +553,15 @@ def _check_experts(asked: Asked, model: Model) -> None:
         options.check_experts(experts.count, experts.load)
 
 
-def read_workload(asked: Asked, reader: CatalogReader) -> Workload:
+def read_workload(asked: AnyQuestion, reader: CatalogReader) -> Workload:
     """Files of the model and of the iteration model; errors as of :func:`workload_of`."""
     model = reader.load(WORKLOADS, asked.training.model)
     return workload_of(asked, model, reader.load(ITERATION_MODELS, asked.training.iteration_model))
 
 
-def workload_of(asked: Asked, model: "Model | OtherModel", assumptions: IterationModel) -> Workload:
+def workload_of(
+    asked: AnyQuestion, model: "Model | OtherModel", assumptions: IterationModel
+) -> Workload:
     """A model, and an iteration model as it is asked for, whose plans divide only if asked to.
 
     Raises
@@ -581,7 +589,7 @@ def workload_of(asked: Asked, model: "Model | OtherModel", assumptions: Iteratio
     return model, _tiered(asked, assumptions)
 
 
-def _tiered(asked: Asked, assumptions: IterationModel) -> IterationModel:
+def _tiered(asked: AnyQuestion, assumptions: IterationModel) -> IterationModel:
     """The iteration model with what is asked for in the expanded memory."""
     memory = assumptions.memory
     policy = asked.training.memory.memory_policy or memory.policy
@@ -595,7 +603,7 @@ def _tiered(asked: Asked, assumptions: IterationModel) -> IterationModel:
     return replace(assumptions, memory=changed)
 
 
-def check_tiers(asked: Asked, *chips: Accelerator) -> None:
+def check_tiers(asked: AnyQuestion, *chips: Accelerator) -> None:
     """Refuse to say what lies in an expanded memory where none of the GPUs has one.
 
     What lies in the host's is no part of it: `stack_memory` checks that.
@@ -616,7 +624,7 @@ def check_tiers(asked: Asked, *chips: Accelerator) -> None:
             )
 
 
-def _check_states(asked: Asked) -> None:
+def _check_states(asked: AnyQuestion) -> None:
     """Refuse an optimizer beside a number of its states."""
     for key in asked.overrides or {}:
         if key.endswith(OPTIMIZER_STATES):
@@ -626,7 +634,7 @@ def _check_states(asked: Asked) -> None:
             )
 
 
-def _check_inputs_of(asked: Asked, model: "OtherModel") -> None:
+def _check_inputs_of(asked: AnyQuestion, model: "OtherModel") -> None:
     """Refuse inputs that mean nothing for a model that is no transformer."""
     means_nothing = {*OF_TRANSFORMERS, *OF_PASSES} - set(model.takes)
     asked.refuse(means_nothing, f"{model.name}, of family {model.family}")
@@ -642,7 +650,7 @@ def _check_inputs_of(asked: Asked, model: "OtherModel") -> None:
             )
 
 
-def plan_search(asked: Asked, training: Training) -> PlanSearch:
+def plan_search(asked: AnyQuestion, training: Training) -> PlanSearch:
     """The search for the best plan of a training run."""
     options = plan_options(asked, run=training)
     return PlanSearch(
@@ -650,7 +658,7 @@ def plan_search(asked: Asked, training: Training) -> PlanSearch:
     )
 
 
-def training_inputs(asked: Asked, **resolved: object) -> dict[str, object]:
+def training_inputs(asked: AnyQuestion, **resolved: object) -> dict[str, object]:
     """The inputs as the answer shows them, with what the iteration model fills in."""
     shown = asked.inputs()
     assumptions = _assumptions(asked)
@@ -669,13 +677,13 @@ def training_inputs(asked: Asked, **resolved: object) -> dict[str, object]:
     return shown | resolved
 
 
-def _not_by_runs(asked: Asked) -> str:
+def _not_by_runs(asked: AnyQuestion) -> str:
     """Why the usual iteration model would refuse what another one has no times for, too."""
     other = better_times(asked.scenario, user_roots(asked.catalog))
     return _no_formulas(asked, USUAL_TIMES) if other else ""
 
 
-def _not_as_fitted(asked: Asked) -> str:
+def _not_as_fitted(asked: AnyQuestion) -> str:
     """Why a run is not timed as the scenario's iteration model would; empty where it is."""
     before = getattr(asked.before.workload, "iteration_model", "")
     if "iteration_model" in asked.given or before in ("", asked.training.iteration_model):
@@ -683,7 +691,7 @@ def _not_as_fitted(asked: Asked) -> str:
     return _no_formulas(asked, before)
 
 
-def _no_formulas(asked: Asked, before: str) -> str:
+def _no_formulas(asked: AnyQuestion, before: str) -> str:
     """Of what an iteration model that is fitted to runs has no formulas; empty if unknown."""
     try:
         model = CatalogReader(asked.catalog, asked.overrides).load(WORKLOADS, asked.training.model)
@@ -704,7 +712,7 @@ def _no_formulas(asked: Asked, before: str) -> str:
     return f"{before} has no formulas for {layers or asked.cluster.accelerator}"
 
 
-def _assumptions(asked: Asked) -> IterationModel | None:
+def _assumptions(asked: AnyQuestion) -> IterationModel | None:
     """The iteration model as its file has it; None of those that are simulated only."""
     try:
         reader = CatalogReader(asked.catalog, asked.overrides)
@@ -713,7 +721,7 @@ def _assumptions(asked: Asked) -> IterationModel | None:
         return None
 
 
-def strategy_under(asked: Asked, assumptions: IterationModel) -> AnyStrategy:
+def strategy_under(asked: AnyQuestion, assumptions: IterationModel) -> AnyStrategy:
     """Strategy of tensor parallelism; a fixed context degree implies that the sequence is cut."""
     cut = (asked.training.fixed or {}).get("context", 1) > 1
     if cut and asked.training.strategy == "1d" and assumptions.compute.operations == "detailed":
@@ -721,13 +729,13 @@ def strategy_under(asked: Asked, assumptions: IterationModel) -> AnyStrategy:
     return asked.training.strategy
 
 
-def read_chip(asked: Asked, reader: CatalogReader) -> Accelerator:
+def read_chip(asked: AnyQuestion, reader: CatalogReader) -> Accelerator:
     """The accelerator that runs the plans, with its expanded memory."""
     named = reader.load(ACCELERATORS, asked.cluster.accelerator)
     return variants(reader, named, (asked.cluster.expanded_memory,))[0].chip
 
 
-def training_case(asked: Asked) -> "TrainingCase":
+def training_case(asked: AnyQuestion) -> "TrainingCase":
     """Read the files, and build the fabric.
 
     Raises
@@ -762,7 +770,7 @@ def training_case(asked: Asked) -> "TrainingCase":
     return TrainingCase(spec, fabric, training, reader.replaced(), on)
 
 
-def plan_inputs(asked: Asked, case: "TrainingCase", setting: Setting) -> dict[str, object]:
+def plan_inputs(asked: AnyQuestion, case: "TrainingCase", setting: Setting) -> dict[str, object]:
     """The inputs as the answer shows them, with what the best plan's setting made of them."""
     tiered = case.training.expanded is not None
     return training_inputs(

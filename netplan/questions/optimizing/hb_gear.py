@@ -47,7 +47,7 @@ from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, c
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.money.pricing import book_running
 from netplan.setup.money.run_cost import gpu_hour
-from netplan.setup.question import Question
+from netplan.setup.question import AnyQuestion
 from netplan.units import HOURS_PER_YEAR, YEAR_S
 
 NOT_COUNTED = (
@@ -331,7 +331,7 @@ def _more_than(best: HbSize) -> Callable[[HbSize], str]:
     return more
 
 
-def gear_rates(asked: Question[Any], reader: CatalogReader, books: BillBooks) -> Rates | None:
+def gear_rates(asked: AnyQuestion, reader: CatalogReader, books: BillBooks) -> Rates | None:
     """What training is weighed by; None where a GPU hour or an exchange rate is not known.
 
     Raises

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -20,11 +20,11 @@ from msgspec import Struct
 from netplan.answers.congestion_answer import Design, JobShare, SharedLink
 from netplan.arrays import AnyInts, Floats, Ints
 from netplan.errors import InputError
+from netplan.performance.plan import PlanTime
 from netplan.records import replace
 from netplan.setup.jobs_file import PlacedJobs, place_jobs
-from netplan.setup.question import Question
+from netplan.setup.question import AnyQuestion
 from netplan.setup.runs import place_serving, place_training
-from netplan.setup.schedules import schedule_of
 from netplan.simulation.congestion import Contention, JobTimes, Transport, packet_bars, percentile
 from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.simulate import (
@@ -34,6 +34,7 @@ from netplan.simulation.simulate import (
     simulate_jobs,
     simulate_training,
 )
+from netplan.simulation.tasks import SimulatedSchedule
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
@@ -61,7 +62,7 @@ class SharedRun(NamedTuple):
     contention: Callable[[FabricGraph, Conditions], Contention]
 
 
-def shared_run(asked: Question[Any], algorithm: Pattern, jobs: Path | None = None) -> SharedRun:
+def shared_run(asked: AnyQuestion, algorithm: Pattern, jobs: Path | None = None) -> SharedRun:
     """The run of a question, training or serving, or the jobs of a file.
 
     Parameters
@@ -376,3 +377,61 @@ def bad_name(seeds: int, share: float) -> str:
         return "the only one"
     last = seeds < FEW_SEEDS and percentile([0.0] * (seeds - 1) + [1.0], share) > 0
     return f"max of {seeds} seeds" if last else f"p{share:g}"
+
+
+def asked_schedule(asked: AnyQuestion) -> SimulatedSchedule | None:
+    """The schedule that a question asks for, if any; servers have none.
+
+    Parameters
+    ----------
+    asked
+        The question.
+
+    Returns
+    -------
+    SimulatedSchedule or None
+        Its schedule.
+
+    Raises
+    ------
+    InputError
+        If closed forms alone know it.
+    """
+    wanted = asked.training.schedule if asked.trains else None
+    known = next((name for name in get_args(SimulatedSchedule) if name == wanted), None)
+    if wanted is not None and known is None:
+        raise InputError(
+            f"--schedule {wanted} has closed forms alone (netplan search): netplan {asked.command}"
+            f" runs {', '.join(get_args(SimulatedSchedule))}"
+        )
+    return known
+
+
+def schedule_of(asked: AnyQuestion, timed: PlanTime) -> SimulatedSchedule:
+    """The schedule that is asked for, or that of the plan.
+
+    Parameters
+    ----------
+    asked, timed
+        The question, and the plan.
+
+    Returns
+    -------
+    SimulatedSchedule
+        One that runs the plan.
+
+    Raises
+    ------
+    InputError
+        If the one that is asked for does not.
+    """
+    stages = timed.plan.interleave
+    usual: SimulatedSchedule = "interleaved" if stages > 1 else "1f1b"
+    schedule = asked_schedule(asked) or usual
+    if (schedule == "interleaved") != (stages > 1):
+        advice = "--fix interleave=1" if stages > 1 else "--fix interleave=2"
+        raise InputError(
+            f"--schedule {schedule} does not run a plan of {stages} stage{'s' * (stages > 1)} a"
+            f" GPU: leave it out, or give {advice}"
+        )
+    return schedule

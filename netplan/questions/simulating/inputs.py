@@ -1,7 +1,6 @@
 """Inputs of `netplan simulate`, and what each of its ways of asking makes of them."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, get_args
 
@@ -9,14 +8,17 @@ from netplan.answers.congestion_answer import Design
 from netplan.answers.simulate_answer import SimulateAnswer
 from netplan.arrays import AnyInts
 from netplan.faults.damage.degraded_links import routing_of_left, slow_parts, ways_round
-from netplan.questions.simulating.contention import MOST_CONNECTIONS, Told, design_of
+from netplan.questions.simulating.contention import (
+    MOST_CONNECTIONS,
+    Told,
+    asked_schedule,
+    design_of,
+)
 from netplan.records import replace
-from netplan.setup.footprint import Footprint, footprint_of
 from netplan.setup.own_domains import graph_of_run
 from netplan.setup.own_inputs import default_field, list_field, option_field
 from netplan.setup.question import NETWORK, RUNS, SPAN, WEIGHED, Question
 from netplan.setup.runs import PATTERN, PLACED
-from netplan.setup.schedules import asked_schedule
 from netplan.simulation.congestion import Contention
 from netplan.simulation.ranks import Groups
 from netplan.simulation.simulate import Conditions
@@ -91,11 +93,6 @@ class SimulationQuestion(Question[SimulateAnswer]):
     )
     jobs: str | Path | None = option_field("Several jobs on the fabric, of this YAML file.", "path")
     hot: int = default_field("Busiest links to name.", "whole", low=0)
-
-    @cached_property
-    def footprint(self) -> Footprint | None:
-        """What it takes of the machine."""
-        return footprint_of(self, [self.cluster.fabric])
 
     def __post_init__(self) -> None:
         """Take what the mode and the schedule need where nothing else is asked for."""

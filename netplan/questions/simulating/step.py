@@ -26,7 +26,7 @@ from netplan.performance.posttraining.step import Role, Step
 from netplan.performance.posttraining.synchronisation import anchored_bytes
 from netplan.performance.serving.outcomes import aggregated
 from netplan.questions.congestion import port_rate
-from netplan.questions.simulating.contention import rates_of, round_on
+from netplan.questions.simulating.contention import rates_of, round_on, schedule_of
 from netplan.questions.simulating.inputs import SimulationQuestion
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
@@ -44,7 +44,6 @@ from netplan.setup.post_training_links import (
     sync_scheme,
 )
 from netplan.setup.post_training_step import PostTrained, Sync, post_train
-from netplan.setup.schedules import schedule_of
 from netplan.setup.served_run import ServedRun
 from netplan.simulation.congestion import (
     MOST_FLOWS,

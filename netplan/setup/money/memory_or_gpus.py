@@ -28,8 +28,8 @@ from netplan.performance.search import PlanSearch, SearchResult
 from netplan.records import asdict, replace
 from netplan.reports.quantities import listed, money
 from netplan.scenarios.reading import Variant, with_memory
-from netplan.setup.instances import is_spread
 from netplan.setup.money.run_cost import Terms, run_cost
+from netplan.setup.plan_notes import is_spread
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FabricSpec

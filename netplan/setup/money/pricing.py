@@ -30,7 +30,7 @@ from netplan.records import asdict, replace
 from netplan.reports.quantities import DASH, listed
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
 from netplan.scenarios.reading import CatalogReader
-from netplan.setup.question import PRICES, Question
+from netplan.setup.question import PRICES, AnyQuestion
 from netplan.units import KILO
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -184,7 +184,6 @@ def _units(bill: FabricBill) -> dict[str, int]:
     return counts
 
 
-Asked = Question[Any]
 RUNNING = frozenset(
     {"economics", "years", "pue", "tariff", "interest", "cooling", "maintenance", "support"}
 ) | {"yearly_spares", "grid"}
@@ -199,7 +198,9 @@ CASES = ("low", "base", "high")
 """The amounts of a range."""
 
 
-def running_costs(asked: Asked, reader: CatalogReader, prices: PriceBook, currency: str) -> Running:
+def running_costs(
+    asked: AnyQuestion, reader: CatalogReader, prices: PriceBook, currency: str
+) -> Running:
     """PUE, tariff and interest as given, else the book's; its tariff in this currency."""
     book: EconomicsBook = reader.load(ECONOMICS_BOOKS, asked.books.economics)
     try:
@@ -221,7 +222,7 @@ def running_costs(asked: Asked, reader: CatalogReader, prices: PriceBook, curren
 
 
 def book_running(
-    asked: Asked, reader: CatalogReader, book: EconomicsBook, rate: float = 1.0
+    asked: AnyQuestion, reader: CatalogReader, book: EconomicsBook, rate: float = 1.0
 ) -> Running:
     """Values of a book, its tariff at a rate of exchange: at the PUE of the servers' cooling."""
     pue, grid = facility_pue(asked, reader, book), asked.books.terms.grid
@@ -241,7 +242,7 @@ def book_running(
     )
 
 
-def cooling_kind(asked: Asked, reader: CatalogReader) -> Cooling | None:
+def cooling_kind(asked: AnyQuestion, reader: CatalogReader) -> Cooling | None:
     """What cools the servers: as asked for, else the only way that they are sold with, if any.
 
     Raises
@@ -264,7 +265,7 @@ def cooling_kind(asked: Asked, reader: CatalogReader) -> Cooling | None:
     return sold[0] if len(sold) == 1 else None
 
 
-def facility_pue(asked: Asked, reader: CatalogReader, book: EconomicsBook) -> Range:
+def facility_pue(asked: AnyQuestion, reader: CatalogReader, book: EconomicsBook) -> Range:
     """PUE as given; else that of what cools, or the book's, with a given share of cooling in it."""
     kind = cooling_kind(asked, reader)
     if asked.books.terms.pue is not None:

@@ -18,7 +18,7 @@ from netplan.errors import CatalogError, InputError
 from netplan.records import asdict
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.money.pricing import book_running
-from netplan.setup.question import Question
+from netplan.setup.question import AnyQuestion
 from netplan.units import DAY_S, HOURS_PER_DAY, YEAR_S
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import Model
@@ -128,7 +128,7 @@ def run_cost(bill: Bill, time_s: float, terms: Terms) -> RunCost:
 
 
 def terms_of(
-    asked: Question[Any],
+    asked: AnyQuestion,
     rule: Rule,
     reader: CatalogReader,
     run: "tuple[Model | OtherModel, int]",
@@ -159,7 +159,7 @@ def terms_of(
 
 
 def rates_of(
-    asked: Question[Any],
+    asked: AnyQuestion,
     rule: Rule,
     reader: CatalogReader,
     iterations: int,
@@ -188,7 +188,7 @@ def rates_of(
 
 
 def gpu_hour(
-    asked: Question[Any], reader: CatalogReader, book: EconomicsBook
+    asked: AnyQuestion, reader: CatalogReader, book: EconomicsBook
 ) -> Estimate | float | None:
     """Price of a GPU hour as given, else as the book has it for the accelerator; None without."""
     given = asked.books.terms.gpu_hour
@@ -197,7 +197,7 @@ def gpu_hour(
     return book.hour_of(reader.load(ACCELERATORS, asked.cluster.accelerator))
 
 
-def check_weights(asked: Question[Any], within: float) -> None:
+def check_weights(asked: AnyQuestion, within: float) -> None:
     """Refuse what no network could be recommended by.
 
     Raises

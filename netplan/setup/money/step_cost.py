@@ -30,7 +30,7 @@ from netplan.scenarios.bill_books import read_books
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup.money.pricing import book_running
 from netplan.setup.money.run_cost import RunCost, Terms, run_cost
-from netplan.setup.question import Question
+from netplan.setup.question import AnyQuestion
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS
 
@@ -79,7 +79,7 @@ class StepTerms(Struct, frozen=True, kw_only=True):
 
 
 def step_terms(
-    asked: Question[Any],
+    asked: AnyQuestion,
     reader: CatalogReader,
     prices: PriceBook,
     currency: str,
@@ -118,7 +118,7 @@ def step_terms(
     return StepTerms(currency=currency, hours=hours, running=running, usd=usd)
 
 
-def _chip(asked: Question[Any], reader: CatalogReader, name: str) -> Any:  # noqa: ANN401
+def _chip(asked: AnyQuestion, reader: CatalogReader, name: str) -> Any:  # noqa: ANN401
     """An accelerator; values that are replaced in the trainer's are not those of another."""
     if name == asked.cluster.accelerator:
         return reader.load(ACCELERATORS, name)
@@ -309,7 +309,7 @@ def held_hours(gpus: Mapping[str, int], hours: Mapping[str, float]) -> float:
     return sum(count * hours[name] for name, count in gpus.items()) / sum(gpus.values())
 
 
-def step_price(asked: Question[Any], reader: CatalogReader, trained: "PostTrained") -> StepPrice:
+def step_price(asked: AnyQuestion, reader: CatalogReader, trained: "PostTrained") -> StepPrice:
     """The price of a step on its fabric, as ``netplan compare`` has it for these inputs.
 
     Parameters
