@@ -385,11 +385,6 @@ class Compare(Question[Comparison | ComparisonCases]):
         note = f"Of our models {name} is the largest that fits: --model {name}."
         return tuple(replace(row, notes=(*row.notes, note)) for row in rows)
 
-    @property
-    def _memories(self) -> tuple[str | None, ...]:
-        """Expanded memories that stand side by side."""
-        return self.varied.get("expanded_memory", (self.cluster.expanded_memory,))
-
     def _priced(
         self, reader: CatalogReader, on: Accelerator
     ) -> tuple[list[FabricSpec], Sizing, BillBooks]:
@@ -411,9 +406,17 @@ class Compare(Question[Comparison | ComparisonCases]):
         """Size, price and time every fabric."""
         reader = CatalogReader(self.catalog, self.overrides)
         on = reader.load(ACCELERATORS, self.cluster.accelerator)
-        chips = variants(reader, on, self._memories)
+        chips = variants(
+            reader, on, self.varied.get("expanded_memory", (self.cluster.expanded_memory,))
+        )
         check_tiers(self, *(variant.chip for variant in chips))
-        designs = [(variant, self._search(reader, variant)) for variant in chips]
+        designs = [
+            (
+                variant,
+                plan_search(self, read_training(self, reader, variant.chip, self.cluster.gpus)),
+            )
+            for variant in chips
+        ]
         training = designs[0][1].training
         specs, sizing, books = self._priced(reader, on)
         currency = books.prices.currency
@@ -442,10 +445,6 @@ class Compare(Question[Comparison | ComparisonCases]):
         weigh = partial(_weighing, chip=on, books=books, within=self.within, terms=terms)
         trades = _trades(comparison, designs, (specs, sizing), weigh)
         return replace(comparison, trades=tuple(trades))
-
-    def _search(self, reader: CatalogReader, variant: Variant) -> PlanSearch:
-        """The search for plans on an accelerator with an expanded memory."""
-        return plan_search(self, read_training(self, reader, variant.chip, self.cluster.gpus))
 
     def _times(self, spec: FabricSpec, variant: Variant) -> bool:
         """Whether a fabric is timed: a budget of gigawatts not on those that nobody sells."""

@@ -184,12 +184,16 @@ class Congestion(Question[CongestionAnswer]):
         rows = self._rows(networks[0].graph)
         designs = []
         for network in networks:
-            cost = self._cost(network, reader)
+            cost = LifeCost(unknown="A graph of a file has no bill: no cost.")
+            if network.spec is not None and network.sizing is not None:
+                cost = life_cost(self, self.cluster, network.spec, network.sizing, reader)
             for choice in self._choices(network.graph):
                 design, shown_notes = self._design(network, choice, rows)
                 designs.append(design.priced(cost.network_usd, cost.total_usd, cost.unknown))
                 notes = (*notes, *shown_notes)
-        if self.asks_for("draws") and all(design.routing != "hashed" for design in designs):
+        if "draws" in {name for name, _, _ in self.asked_for()} and all(
+            design.routing != "hashed" for design in designs
+        ):
             notes = (*notes, "Seeds change nothing where no path is hashed: solved once.")
         first = networks[0]
         placed = first.run.inputs if first.run else {}
@@ -351,16 +355,6 @@ class Congestion(Question[CongestionAnswer]):
         return lambda seed: share_pattern(
             fabric, pattern, amount, collectives=how, seed=seed, check=check
         )
-
-    def _cost(self, network: _Network, reader: CatalogReader) -> LifeCost:
-        """What the network costs over its years, or why that is not known."""
-        if network.spec is None or network.sizing is None:
-            return LifeCost(unknown="A graph of a file has no bill: no cost.")
-        return life_cost(self, self.cluster, network.spec, network.sizing, reader)
-
-    def asks_for(self, name: str) -> bool:
-        """Whether an input of its own is given and not at its default."""
-        return any(name == asked for asked, _, _ in self.asked_for())
 
 
 congestion = function_of(Congestion)

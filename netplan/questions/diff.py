@@ -153,7 +153,11 @@ class Diff(Question[DiffAnswer]):
         first = asked[0].laid()
         second = asked[1].laid(first.currency)
         priced = zip((first, second), scenarios, changes, strict=True)
-        named = [_labelled(side, scenario, changed) for side, scenario, changed in priced]
+        named = []
+        for side, scenario, changed in priced:  # called as its scenario with what is changed of it
+            values = (f"{name}={value}" for name, value in changed.items())
+            label = ", ".join([scenario.name, *values])
+            named.append(replace(side, label=label, short=label))
         if self.other is None:
             named = [
                 replace(side, short=question.in_short([*changes[0], *changes[1]], side))
@@ -399,12 +403,6 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
         else str(value)
         for name, value in values.items()
     }
-
-
-def _labelled(side: Side, scenario: Scenario, changed: Mapping[str, Any]) -> Side:
-    """One of the two, called as its scenario with what of it is changed."""
-    label = ", ".join([scenario.name, *(f"{name}={value}" for name, value in changed.items())])
-    return replace(side, label=label, short=label)
 
 
 def _unsaid(otherwise: str) -> str:

@@ -20,12 +20,7 @@ from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.rerouting import training_loads
 from netplan.faults.years.clusters import RECORD_OF_KIND, interruptions_by_record
 from netplan.faults.years.effects import FailureEffects, effect_of, effects_of, searched
-from netplan.faults.years.forecast import (
-    CheckpointPolicy,
-    ReliabilityForecast,
-    flaps_of,
-    reliability_forecast,
-)
+from netplan.faults.years.forecast import ReliabilityForecast, flaps_of, reliability_forecast
 from netplan.faults.years.group_failures import GroupFailures, group_failures
 from netplan.faults.years.policies import (
     GO_ON,
@@ -169,7 +164,12 @@ class Faults(FaultsQuestion[FaultsAnswer]):
             "set": shared.replaced | (reader.replaced() if not self.trains else {}),
         }
         if self.trains:
-            resolved |= _minutes(shared.options.checkpoints)
+            points = shared.options.checkpoints
+            resolved |= {
+                "checkpoint_write_minutes": MINUTES_PER_HOUR * points.write_h,
+                "restart_minutes": MINUTES_PER_HOUR * points.restart_h,
+                "remainder_minutes": MINUTES_PER_HOUR * points.remainder_h,
+            }
             model = self.training.model if search else None
             batch = search.training.batch if search else None
             years = shared.options.years
@@ -237,15 +237,6 @@ def _over_sites(
         over_sites=fibre.intact.over,
         notes=(*row.notes, *fibre.intact.told, OVER_SITES),
     )
-
-
-def _minutes(policy: CheckpointPolicy) -> dict[str, float]:
-    """Times of checkpoints and restarts, as the recovery has them [min]."""
-    return {
-        "checkpoint_write_minutes": MINUTES_PER_HOUR * policy.write_h,
-        "restart_minutes": MINUTES_PER_HOUR * policy.restart_h,
-        "remainder_minutes": MINUTES_PER_HOUR * policy.remainder_h,
-    }
 
 
 def fabric_faults(
@@ -359,7 +350,9 @@ def _years(
         effects=effects,
         groups=failing,
     )
-    slowdown = _without_a_link(singles) if rides else None
+    # How much longer an iteration takes while a GPU lacks one of its links.
+    longer = (single.impact.slowdown or 0.0 for single in singles if single.kind == "nic")
+    slowdown = max(longer, default=0.0) if rides else None
     flaps = flaps_of(book, units["host_fibre"], optics=optics, slowdown=slowdown)
     forecast = replace(forecast, flaps=flaps)
     cut_off = _cut_off_per_year((subject.fabric, laid), units, singles, failing, shared)
@@ -545,12 +538,6 @@ def _survived(
     if subject.sizing.domains == 1:
         survived |= {row.unit for row in book.rates if row.kind in NETWORK_KINDS}
     return survived
-
-
-def _without_a_link(singles: Sequence[Single[Impact]]) -> float:
-    """How much longer an iteration takes while a GPU lacks one of its links [1]."""
-    slowdowns = (single.impact.slowdown or 0.0 for single in singles if single.kind == "nic")
-    return max(slowdowns, default=0.0)
 
 
 def _cut_off_per_year(

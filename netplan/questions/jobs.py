@@ -306,7 +306,11 @@ class Jobs(Question[JobsAnswer]):
             notes += () if self._link_way() else (RINGS,)
         ran: list[JobStream] = []
         loads: list[float] = []
-        for seed in each(self._seeds(rules), lambda seed: f"seed {seed}"):
+        way = self._link_way()
+        draws = not self._from_file or rules.policy == "random" or self._start == "steady"
+        draws |= way is not None and way[0] == "hashed"
+        seeds = range(self.seed, self.seed + (self.draws if draws else 1))  # one of the same
+        for seed in each(seeds, lambda seed: f"seed {seed}"):
             drawn = replace(rules, seed=seed)
             cluster = self._shared(design, seed)
             trace, more = self._trace(design.trace, stream, drawn, cluster)
@@ -350,13 +354,6 @@ class Jobs(Question[JobsAnswer]):
         )
         return row, notes
 
-    def _seeds(self, rules: StreamRules) -> range:
-        """Seeds that change anything; one where nothing is drawn."""
-        way = self._link_way()
-        draws = not self._from_file or rules.policy == "random" or self._start == "steady"
-        draws |= way is not None and way[0] == "hashed"
-        return range(self.seed, self.seed + (self.draws if draws else 1))
-
     def _shared(self, design: _Design, seed: int) -> LeafTrunks:
         """The cluster with what jobs share on it."""
         trunks = replace(design.cluster.trunks, sharing=self._shares)
@@ -394,17 +391,12 @@ class Jobs(Question[JobsAnswer]):
                 notes.append(f"Dropped since they never fit: {counted(int(large.sum()), 'job')}.")
                 trace = trace.take(~large)
         count = len(trace.gpus)
-        if offered_load(trace, gpus) > 1 and self._overloaded and count > 1:
+        if offered_load(trace, gpus) > 1 and (self._from_file or self.load > 1) and count > 1:
             notes.append(
                 f"The load is over 1 and the queue grows: waits are those of {count:,} jobs, no"
                 " steady state."
             )
         return trace, notes
-
-    @property
-    def _overloaded(self) -> bool:
-        """Whether a load above 1 is asked for, and not by the chance of a draw."""
-        return self._from_file or self.load > 1
 
     def _with_comm(
         self, trace: JobTrace, stream: Stream, hb_size: int, design: Mapping[str, object]

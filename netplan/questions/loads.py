@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from netplan.answers.borders import border_loads, borders_words
 from netplan.answers.faults_rows import damage_colours
-from netplan.answers.kind_loads import KindLoad, kind_loads
+from netplan.answers.kind_loads import kind_loads
 from netplan.answers.loads_answer import (
     WHOLE_DRAWN,
     CollectiveLoad,
@@ -192,7 +192,7 @@ class Loads(Question[LoadsAnswer]):
             site=site,
             in_site=in_site,
             collectives=tuple(chain(*by_part)),
-            kinds=self._kinds(run, wired, send),
+            kinds=kind_loads(cast("PostTrainedRun", run), wired, send) if self.reinforces else (),
             whole=whole,
             notes=(
                 *run.notes(),
@@ -204,12 +204,6 @@ class Loads(Question[LoadsAnswer]):
                 ),
             ),
         )
-
-    def _kinds(self, run: Run, wired: TrafficMatrix, send: Send) -> tuple[KindLoad, ...]:
-        """What each kind of traffic of a step of post-training loads while it runs."""
-        if not self.reinforces:
-            return ()
-        return kind_loads(cast("PostTrainedRun", run), wired, send)
 
     def _in_a_site(self, run: Run) -> tuple[Run, tuple[str, ...], str]:
         """What of a run lies in its largest site, what goes over the borders, and which site."""
@@ -245,7 +239,10 @@ class Loads(Question[LoadsAnswer]):
 
     def _of_matrix(self, path: Path) -> LoadsAnswer:
         graph, replaced, notes = self._graph()
-        matrix = _load_matrix(path, graph.gpus)
+        readers = {".npz": load_npz, ".csv": load_csv}
+        if path.suffix not in readers:
+            raise InputError(f"--matrix {path}: name it .npz or .csv")
+        matrix = readers[path.suffix](path, graph.gpus)
         asked = self.inputs(
             hb_size=graph.hb_size,
             matrix=str(path),
@@ -304,14 +301,6 @@ def what_failed(graph: FabricGraph, fail: Sequence[str], seed: int) -> Coloured:
         return WHOLE_DRAWN
     damage = read_scenario(fail, Inventory(graph)).damage(np.random.default_rng(seed))
     return damage_colours(graph, damage)
-
-
-def _load_matrix(path: Path, gpus: int) -> TrafficMatrix:
-    """Read a saved matrix; refuse an unknown ending, or one for another number of GPUs."""
-    readers = {".npz": load_npz, ".csv": load_csv}
-    if path.suffix not in readers:
-        raise InputError(f"--matrix {path}: name it .npz or .csv")
-    return readers[path.suffix](path, gpus)
 
 
 def _bounds(graph: FabricGraph) -> dict[str, float]:

@@ -50,7 +50,7 @@ from netplan.questions.optimizing.front import (
 from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.scenarios.bill_books import read_books
-from netplan.scenarios.reading import NONE, CatalogReader, Variant, sizing_on, variants
+from netplan.scenarios.reading import NONE, CatalogReader, sizing_on, variants
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import only_hb_gear
 from netplan.setup.money.memory_or_gpus import MemoryTradeoff, TradeoffSolver
@@ -223,8 +223,29 @@ class Optimize(Question[Optimization]):
             variants=chips,
         )
         _check(axes, on, self.cluster.gpus)
-        searches = {variant.name: self._search_on(reader, variant) for variant in chips}
-        inputs = self._resolved(axes, searches[chips[0].name].training.batch, on, reader)
+        searches = {
+            variant.name: plan_search(
+                self, read_training(self, reader, variant.chip, self.cluster.gpus)
+            )
+            for variant in chips
+        }
+        inputs = training_inputs(
+            self,
+            budget=(self.limits or {}).get("price"),
+            max_power_w=(self.limits or {}).get("power_w"),
+            max_cables=_whole((self.limits or {}).get("cables")),
+            max_lead_time_weeks=(self.limits or {}).get("lead_time_weeks"),
+            batch=searches[chips[0].name].training.batch,
+            fabrics=[spec.name for spec in axes.specs],
+            networks=[HB_GEAR_TOO] if self._bill_books(reader).gear_counted else [],
+            hb_sizes=list(axes.hb_sizes),
+            radices=list(dict.fromkeys(switch.radix for switch in axes.switches)),
+            switches=[switch.model.name for switch in axes.switches if switch.model],
+            oversubscriptions=list(axes.oversubscriptions or DEFAULT_RATIOS),
+            expanded_memories=[variant.name for variant in axes.variants if variant.name],
+            link_gbps=on.card_gbps,
+            set=reader.replaced(),
+        )
         space = build_space(axes, self.cluster.gpus, books)
         rates = hb_gear.gear_rates(self, reader, books)
         wanted = Wanted(limits, self.objective, books, rates)
@@ -265,33 +286,17 @@ class Optimize(Question[Optimization]):
     def _domains(self, on: Accelerator, books: BillBooks) -> tuple[int, ...]:
         """HB domains where none are asked for: those that the accelerator is sold in [1].
 
-        Of a paper's cluster, whose hall is as published, the size of the domains is the question.
+        Of a paper's cluster, whose hall is as published, the size of the domains is the question:
+        powers of two from 8 to 1,024 and the accelerator's own domain, cut to the cluster; with
+        them a rack of HB switches, and those that the book prices, where they fill the cluster.
         """
         if books.hall is None:
-            return _default_domains(on, self.cluster.gpus, books)
+            gpus = self.cluster.gpus
+            powers = {2**power for power in range(3, 11) if 2**power <= gpus}
+            rack = books.gear.rack if books.gear and hb_gear.priced(books.prices) else 0
+            known = {size for size in (rack, *books.prices.hb_sizes) if size and gpus % size == 0}
+            return tuple(sorted(powers | known | {min(on.hb_size, max(gpus, 1))}))
         return (min(on.hb_size, max(self.cluster.gpus, 1)),)
-
-    def _resolved(
-        self, axes: Axes, batch: int, on: Accelerator, reader: CatalogReader
-    ) -> dict[str, Any]:
-        """The inputs, with what the axes make of them."""
-        return training_inputs(
-            self,
-            budget=(self.limits or {}).get("price"),
-            max_power_w=(self.limits or {}).get("power_w"),
-            max_cables=_whole((self.limits or {}).get("cables")),
-            max_lead_time_weeks=(self.limits or {}).get("lead_time_weeks"),
-            batch=batch,
-            fabrics=[spec.name for spec in axes.specs],
-            networks=[HB_GEAR_TOO] if self._bill_books(reader).gear_counted else [],
-            hb_sizes=list(axes.hb_sizes),
-            radices=list(dict.fromkeys(switch.radix for switch in axes.switches)),
-            switches=[switch.model.name for switch in axes.switches if switch.model],
-            oversubscriptions=list(axes.oversubscriptions or DEFAULT_RATIOS),
-            expanded_memories=[variant.name for variant in axes.variants if variant.name],
-            link_gbps=on.card_gbps,
-            set=reader.replaced(),
-        )
 
     @property
     def _wish(self) -> found_graphs.GraphWish | None:
@@ -323,10 +328,6 @@ class Optimize(Question[Optimization]):
         return self.varied.get(name) or (
             () if value is None or name in ("radix", "switch", "expanded_memory") else (value,)
         )
-
-    def _search_on(self, reader: CatalogReader, variant: Variant) -> PlanSearch:
-        """The search for plans on an accelerator with an expanded memory."""
-        return plan_search(self, read_training(self, reader, variant.chip, self.cluster.gpus))
 
     def _switches(
         self, reader: CatalogReader, speed_gbps: float, limits: Limits
@@ -410,17 +411,6 @@ def _place(fabric: str) -> tuple[int, str]:
     return FABRIC_ORDER.index(fabric) if known else len(FABRIC_ORDER), fabric
 
 
-def _default_domains(on: Accelerator, gpus: int, books: BillBooks) -> tuple[int, ...]:
-    """Powers of two from 8 to 1,024 and the accelerator's own domain, cut to the cluster [1].
-
-    With them a rack of HB switches, and those that the book prices, where they fill the cluster.
-    """
-    powers = {2**power for power in range(3, 11) if 2**power <= gpus}
-    rack = books.gear.rack if books.gear and hb_gear.priced(books.prices) else 0
-    known = {size for size in (rack, *books.prices.hb_sizes) if size and gpus % size == 0}
-    return tuple(sorted(powers | known | {min(on.hb_size, max(gpus, 1))}))
-
-
 def _check(axes: Axes, on: Accelerator, gpus: int) -> None:
     """Refuse sizes that no fabric can have; what single fabrics cannot is counted, not refused."""
     for switch in axes.switches:
@@ -449,7 +439,8 @@ def _front_of(
         raise InfeasibleError(f"no design can be built: {space.unbuildable[0][1]}")
     demands = constraints_of(wanted.limits, objective, books)
     feasible, counts = judge(space.designs, demands)
-    weigh = _weighs(feasible, wanted)
+    filled = [design for design in feasible if design.fabric.levels]
+    weigh = wanted.objective == "cost" and books.gear_counted and hb_gear.weighed(filled)
     times, effort = _timed(feasible, searches, objective, apart=weigh)
     rows = _front(feasible, times, objective)
     front = {id(design) for row in rows for design in (row.design, *row.equal)}
@@ -517,12 +508,6 @@ def _with_graphs(
 def _points(rows: Sequence[FrontRow]) -> list[tuple[int, found_graphs.Point]]:
     """Number, design and plans of each point of a front."""
     return [(row.number, (row.design, row.row.timed)) for row in rows if row.row.timed]
-
-
-def _weighs(feasible: Sequence[Design], wanted: Wanted) -> bool:
-    """Whether gear sets HB domains apart, of designs whose domains are filled."""
-    filled = [design for design in feasible if design.fabric.levels]
-    return wanted.objective == "cost" and wanted.books.gear_counted and hb_gear.weighed(filled)
 
 
 def _not_on_front(

@@ -1,20 +1,19 @@
 """Failures under post-training: both pools asked alone, and what is left of the steps."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from netplan.answers.post_training_faults_answer import PostTrainingFaultsAnswer, SteppedFabric
 from netplan.errors import InputError, NetplanError, not_built
 from netplan.progress import each
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
-from netplan.setup.faults_inputs import DEFAULT_FABRICS, sorted_out
+from netplan.setup.faults_inputs import DEFAULT_FABRICS, FaultsQuestion, sorted_out
 from netplan.setup.faulty_steps import (
     DAY_S,
     PoolFailure,
+    PoolFaults,
     PoolYears,
-    ServerFaults,
-    TrainerFaults,
     server_failures,
     server_years,
     trainer_failures,
@@ -22,12 +21,8 @@ from netplan.setup.faulty_steps import (
 )
 from netplan.setup.inputs import fabrics_asked
 from netplan.setup.post_training import Known, ServerPool
-from netplan.setup.post_training_step import PostTrained, post_train
+from netplan.setup.post_training_step import post_train
 from netplan.setup.question import AnyQuestion
-
-if TYPE_CHECKING:
-    from netplan.answers.faults_answer import FaultsAnswer
-    from netplan.answers.served_faults_answer import ServedFabric
 
 NOT_OF_POOLS = frozenset({"timing", "policy", "block_gpus", "spare_gpus", "ocs", "groups"})
 """Inputs that mean nothing where pools are asked one by one."""
@@ -79,7 +74,7 @@ def _fabric(
     spec = reader.fabric(name, asked.cluster)
     try:
         trained = post_train(asked, reader, name, known)
-        trainer = _of_trainer(asked, name, trained) if trained.trainer else None
+        trainer = _of_pool(asked, name, trained.trainer.asked) if trained.trainer else None
         servers = None
         if trained.servers and not trained.run.job.colocated:
             servers = _of_servers(asked, name, trained.servers)
@@ -91,18 +86,17 @@ def _fabric(
     together: list[PoolFailure] = []
     years: list[PoolYears] = []
     why = ""
-    if servers is not None:
-        rows, hit = server_failures(trained, servers)
-        failures += rows
-        together += [hit] if hit else []
-        years.append(server_years(trained, servers))
-        why = servers.asked if isinstance(servers.asked, str) else why
-    if trainer is not None:
-        rows, hit = trainer_failures(trained, trainer)
-        failures += rows
-        together += [hit] if hit else []
-        years.append(trainer_years(trained, trainer))
-        why = why or (trainer.asked if isinstance(trainer.asked, str) else "")
+    asked_pools: tuple[tuple[PoolFaults[Any, Any] | None, Any, Any], ...] = (
+        (servers, server_failures, server_years),
+        (trainer, trainer_failures, trainer_years),
+    )
+    for faults, failures_of, years_of in asked_pools:
+        if faults is not None:
+            rows, hit = failures_of(trained, faults)
+            failures += rows
+            together += [hit] if hit else []
+            years.append(years_of(trained, faults))
+            why = why or (faults.asked if isinstance(faults.asked, str) else "")
     share = 1.0
     for row in years:
         share *= row.steps_share
@@ -120,42 +114,32 @@ def _fabric(
     )
 
 
-def _alone(asked: FaultsQuestion[Any], fabric: str, pool: AnyQuestion, **others: Any) -> Any:  # noqa: ANN401
+def _of_pool(
+    asked: FaultsQuestion[Any],
+    fabric: str,
+    pool: AnyQuestion,
+    **others: Any,  # noqa: ANN401
+) -> PoolFaults[Any, Any]:
     """What a pool answers alone; failures that it has no parts for are left out, and why."""
-    scenario = pool.scenario.replace(fabrics=(fabric,))
+    scenario, why = pool.scenario.replace(fabrics=(fabric,)), ""
     question = replace(asked, scenario=scenario, overrides=pool.overrides, **others)
     try:
-        return question.ask(), None
+        answer = question.ask()
     except InputError as error:
         if not asked.fail:
             raise
-        return replace(question, fail=()).ask(), str(error)
+        answer, why = replace(question, fail=()).ask(), str(error)
+    row = answer.fabrics[0]
+    hit = row.scenario if isinstance(row.scenario, str | None) else row.scenario.impact
+    return PoolFaults(row.forecast, row.singles, why or hit)
 
 
-def _of_trainer(asked: FaultsQuestion[Any], fabric: str, trained: PostTrained) -> TrainerFaults:
-    """The trainer's pool under failures, as training is asked."""
-    if trained.trainer is None:
-        raise InputError("nothing is trained: no failure stops it")
-    answer, why = _alone(asked, fabric, trained.trainer.asked)
-    row = cast("FaultsAnswer", answer).fabrics[0]
-    scenario = row.scenario
-    if why is None and not isinstance(scenario, str | None):
-        return TrainerFaults(row.forecast, row.singles, scenario.impact)
-    return TrainerFaults(row.forecast, row.singles, why or cast("str | None", scenario))
-
-
-def _of_servers(asked: FaultsQuestion[Any], fabric: str, pool: ServerPool) -> ServerFaults:
+def _of_servers(asked: FaultsQuestion[Any], fabric: str, pool: ServerPool) -> PoolFaults[Any, Any]:
     """The servers' pool under failures, by the plan that rolls out."""
     plans = pool.rolled.plans
     degrees = ("tensor", "pipeline", "expert", "attention_data", "replicas")
     fixed = {name: int(getattr(plans, name)[0]) for name in degrees}
     if pool.case.served.model.experts is None:
         del fixed["expert"], fixed["attention_data"]
-    scenario = pool.asked.scenario.replace(fixed=fixed)
-    of_plan = replace(pool.asked, scenario=scenario)
-    answer, why = _alone(asked, fabric, of_plan, **OF_THE_TRAINER)
-    row = cast("ServedFabric", answer.fabrics[0])
-    scenario_hit = row.scenario
-    if why is None and not isinstance(scenario_hit, str | None):
-        return ServerFaults(row.forecast, row.singles, scenario_hit.impact)
-    return ServerFaults(row.forecast, row.singles, why or cast("str | None", scenario_hit))
+    of_plan = replace(pool.asked, scenario=pool.asked.scenario.replace(fixed=fixed))
+    return _of_pool(asked, fabric, of_plan, **OF_THE_TRAINER)

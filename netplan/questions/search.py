@@ -1,6 +1,6 @@
 """The best parallel plans of a model on one fabric, and why one plan or mode beats another."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -558,6 +558,7 @@ class Search(Question[SearchAnswer]):
         if self.instances is not None:
             result = side_by_side(result, self.instances)
         detail = self._detail(result, case.on)
+        ranks = _ranks(self.explain) if self.explain else ()
         # A last HB domain that is not full is bought too.
         share = gpu_count(result.levels) / self.cluster.gpus
         varied = result.best.memory is not None and result.best.instances is None
@@ -586,8 +587,8 @@ class Search(Question[SearchAnswer]):
             unusual=unusual,
             elsewhere=beside_one_site(self, result.best.iteration_time_s),
             forwarding=rails,
-            differences=_explained(result, self.explain) if self.explain else (),
-            compared=_compared(result, self.explain) if self.explain else (),
+            differences=_explained(result, self.explain, ranks) if self.explain else (),
+            compared=tuple(result.plans[rank - 1] for rank in ranks) if len(ranks) > 1 else (),
             detail=detail,
             published=runs,
             published_notes=published_notes,
@@ -717,8 +718,7 @@ def _ranks(text: str) -> tuple[int, ...]:
     )
 
 
-def _explained(result: SearchResult, text: str) -> tuple[Difference, ...]:
-    ranks = _ranks(text)
+def _explained(result: SearchResult, text: str, ranks: Sequence[int]) -> tuple[Difference, ...]:
     if text in DETAILS:
         return ()
     if max(ranks) > len(result.plans):
@@ -729,12 +729,6 @@ def _explained(result: SearchResult, text: str) -> tuple[Difference, ...]:
         return explain_modes(settings[0], result.levels, chosen[0].plan)
     first, second = ((setting, timed.plan) for setting, timed in zip(settings, chosen, strict=True))
     return explain(result.levels, first, second)
-
-
-def _compared(result: SearchResult, text: str) -> tuple[PlanTime, ...]:
-    """The two plans that are compared, if they are two."""
-    ranks = _ranks(text)
-    return tuple(result.plans[rank - 1] for rank in ranks) if len(ranks) > 1 else ()
 
 
 def _term(row: Difference) -> str:

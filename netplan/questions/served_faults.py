@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from statistics import mean
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,14 @@ from netplan.faults.years.rates import FailureBook, unit_counts
 from netplan.faults.years.served import ServedCluster, ServedImpact, served_forecast
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
-from netplan.setup.faults_inputs import Shared, fail_parts, inventory_of, names_cut_off, rate_note
+from netplan.setup.faults_inputs import (
+    FaultsQuestion,
+    Shared,
+    fail_parts,
+    inventory_of,
+    names_cut_off,
+    rate_note,
+)
 from netplan.setup.serving_run import Known, ServedBest, serve_best
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric

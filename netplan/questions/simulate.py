@@ -41,6 +41,7 @@ from netplan.setup.asking import function_of
 from netplan.setup.inputs import require_least, span_of
 from netplan.setup.jobs_file import place_jobs
 from netplan.setup.over_sites import place_trained
+from netplan.setup.own_domains import graph_of_run
 from netplan.setup.placed_run import PlacedRun
 from netplan.setup.plan_notes import bubble_note, model_notes, rates_note
 from netplan.setup.question import SPAN
@@ -236,7 +237,7 @@ def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
     """
     placed = place_jobs(asked, path, asked.algorithm)
     jobs, fabric, names = placed.jobs, placed.fabric, placed.names
-    graph, notes = asked.graph_of(placed.spec, fabric.sizing)
+    graph, notes = graph_of_run(asked, placed.spec, fabric.sizing)
     conditions = asked.conditions(graph, placed.gpus)
     apart = replace(conditions, spans=False)
     alone_s = [
@@ -373,7 +374,7 @@ class Simulate(SimulationQuestion):
     def _corrected(self) -> SimulateAnswer:
         """Simulate the plan that search finds."""
         run = place_trained(self, self.algorithm)
-        graph, notes = self.graph_of(run.spec, run.fabric.sizing)
+        graph, notes = graph_of_run(self, run.spec, run.fabric.sizing)
         schedule, gpus = schedule_of(self, run.timed), self._gpus(run, graph)
         ranks = run.placement.gpu_of_rank
         conditions = self.conditions(graph, ranks if gpus is None else gpus[ranks])
@@ -417,7 +418,7 @@ class Simulate(SimulationQuestion):
         self.refuse(left, "--workload serving")
         run = place_serving(self, self.algorithm)
         pool = run.round.pools[-1]
-        graph, notes = self.graph_of(run.spec, run.fabric.sizing)
+        graph, notes = graph_of_run(self, run.spec, run.fabric.sizing)
         conditions = self.conditions(graph, pool.placement.gpu_of_rank)
         on_links = round_on(run, graph)
         simulated = on_links(conditions)

@@ -196,7 +196,10 @@ def read_shared(asked: FaultsQuestion[Any]) -> Shared:
         specs=specs,
         sizing=sizing,
         search=plan_search(asked, training) if training and asked.timing else None,
-        hall=books.hall if asked.cluster.gpus_per_rack is None and _stated(asked, books) else None,
+        hall=books.hall
+        if asked.cluster.gpus_per_rack is None
+        and (books.hall is not None and ("hall" in asked.given or not books.hall.by_rule))
+        else None,
         recovery=recovery,
         options=_forecast(asked, recovery, _storage_s(asked, reader, training)),
         book=reader.load(FAILURE_BOOKS, asked.books.failures),
@@ -207,11 +210,6 @@ def read_shared(asked: FaultsQuestion[Any]) -> Shared:
         circuit=circuit,
         replaced=reader.replaced(),
     )
-
-
-def _stated(asked: FaultsQuestion[Any], books: BillBooks) -> bool:
-    """Whether somebody says in which hall racks stand: by a flag, or by one that has measures."""
-    return books.hall is not None and ("hall" in asked.given or not books.hall.by_rule)
 
 
 def risk_groups(

@@ -16,7 +16,7 @@ Colocated, all GPUs are one pool, and what stops it stops the step.
 """
 
 from math import exp
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -30,6 +30,8 @@ from netplan.performance.posttraining.step import Role, Rollouts, Step
 from netplan.records import replace
 from netplan.setup.post_training_step import PostTrained
 from netplan.units import HOURS_PER_YEAR, SECONDS_PER_HOUR
+
+ForecastT, ImpactT = TypeVar("ForecastT"), TypeVar("ImpactT")
 
 DAY_S = 24 * SECONDS_PER_HOUR
 YEAR_S = HOURS_PER_YEAR * SECONDS_PER_HOUR
@@ -102,20 +104,16 @@ class PoolYears(Struct, frozen=True, kw_only=True):
     restart_h: float | None = None
 
 
-class TrainerFaults(NamedTuple):
-    """What the trainer's pool answers about failures alone."""
+class PoolFaults(NamedTuple, Generic[ForecastT, ImpactT]):
+    """What a pool answers about failures alone; ``asked`` are those that were asked for."""
 
-    forecast: ReliabilityForecast
-    singles: tuple[Single[Impact], ...]
-    asked: Impact | str | None
+    forecast: ForecastT
+    singles: tuple[Single[ImpactT], ...]
+    asked: ImpactT | str | None
 
 
-class ServerFaults(NamedTuple):
-    """What the servers' pool answers about failures alone."""
-
-    forecast: ServedForecast
-    singles: tuple[Single[ServedImpact], ...]
-    asked: ServedImpact | str | None
+TrainerFaults = PoolFaults[ReliabilityForecast, Impact]
+ServerFaults = PoolFaults[ServedForecast, ServedImpact]
 
 
 def without_copies(trained: PostTrained, copies: int) -> Step | None:
@@ -177,7 +175,10 @@ def trainer_failures(
 ) -> tuple[tuple[PoolFailure, ...], PoolFailure | None]:
     """What one part of each kind of the trainer does, and what was asked for."""
     role: Role = "all" if trained.run.job.colocated else "trainer"
-    once_s = _trainer_stop_s(trained, faults.forecast)
+    stops, lost_h = faults.forecast.interruptions_per_year, faults.forecast.lost_h
+    again_h = lost_h.get("rework", 0.0) + lost_h.get("restart", 0.0)
+    again_s = again_h / stops * SECONDS_PER_HOUR if stops else 0.0
+    once_s = again_s + HALF * trained.step.seconds  # restart, rework, and half a step
 
     def failure(kind: str, part: str, parts: int | None, impact: Impact) -> PoolFailure:
         step: Step | None = trained.step
@@ -210,14 +211,6 @@ def _copies_in(trained: PostTrained, domains: int) -> int:
     if trained.servers is None:
         return 0
     return -(-domains * trained.domain // trained.servers.copy_gpus)
-
-
-def _trainer_stop_s(trained: PostTrained, forecast: ReliabilityForecast) -> float:
-    """What an interruption of the trainer loses: restart, rework, and half a step [s]."""
-    stops = forecast.interruptions_per_year
-    lost_h = forecast.lost_h.get("rework", 0.0) + forecast.lost_h.get("restart", 0.0)
-    again_s = lost_h / stops * SECONDS_PER_HOUR if stops else 0.0
-    return again_s + HALF * trained.step.seconds
 
 
 def server_failures(

@@ -24,7 +24,6 @@ from netplan.errors import CatalogError, InfeasibleError, InputError, UnknownNam
 from netplan.progress import each
 from netplan.records import Entry, PositiveFloat, PositiveInt, RecordError
 from netplan.scenarios.reading import CatalogReader, sized
-from netplan.setup.placed_run import PlacedRun
 from netplan.setup.question import AnyQuestion
 from netplan.setup.runs import place_training
 from netplan.simulation.ranks import gpu_range
@@ -104,7 +103,10 @@ def read_jobs(path: Path, gpus: int, hb_size: int) -> tuple[PlacedJob, ...]:
         raise CatalogError(*lines) from None
     if not 1 <= len(entries) <= MAX_JOBS:
         raise CatalogError(f"{path}: {len(entries):,} jobs: give 1 to {MAX_JOBS:,}")
-    names = _names(entries)
+    names = [
+        " ".join(entry.name.split()) or f"{entry.model} {number}"
+        for number, entry in enumerate(entries, 1)
+    ]
     for index, name in enumerate(names):
         if name in names[:index]:
             line = document.line(["jobs", index])
@@ -133,14 +135,6 @@ def read_jobs(path: Path, gpus: int, hb_size: int) -> tuple[PlacedJob, ...]:
         PlacedJob(job, name, np.array(gpus_of_job, dtype=np.int64))
         for job, name, gpus_of_job in zip(entries, names, taken, strict=True)
     )
-
-
-def _names(entries: Sequence[JobEntry]) -> list[str]:
-    """Name of each job: its own, in one line, else that of its model with its number."""
-    return [
-        " ".join(entry.name.split()) or f"{entry.model} {number}"
-        for number, entry in enumerate(entries, 1)
-    ]
 
 
 def _named(document: Document, index: int, entry: JobEntry, gpus: int) -> list[int]:
@@ -243,16 +237,11 @@ def place_jobs(asked: AnyQuestion, path: Path, algorithm: Pattern) -> PlacedJobs
     placed = read_jobs(path, fabric.sizing.gpus, fabric.sizing.hb_size)
     jobs = []
     for job in each(placed, lambda job: f"the plan of {job.name}"):
-        run = _run_of(asked, path, job, algorithm)
+        entry = job.entry
+        given = {"model": entry.model, "batch": entry.batch, "fixed": entry.fix}
+        try:
+            run = place_training(asked.with_values(gpus=len(job.gpus), **given), algorithm)
+        except (InputError, InfeasibleError, UnknownNameError) as error:
+            raise type(error)(f"{path}, job {job.name:.60}: {error}") from None
         jobs.append(Job(run.setting, run.timed, run.fabric, job.gpus, job.entry.weight))
     return PlacedJobs(placed, tuple(jobs), spec, fabric)
-
-
-def _run_of(asked: AnyQuestion, path: Path, job: PlacedJob, algorithm: Pattern) -> PlacedRun:
-    """A job by its best plan on a fabric of its own size."""
-    entry = job.entry
-    given = {"model": entry.model, "batch": entry.batch, "fixed": entry.fix}
-    try:
-        return place_training(asked.with_values(gpus=len(job.gpus), **given), algorithm)
-    except (InputError, InfeasibleError, UnknownNameError) as error:
-        raise type(error)(f"{path}, job {job.name:.60}: {error}") from None

@@ -142,9 +142,11 @@ class Launch(Struct, frozen=True):
     def _script(self, role: str, pool: ServedPool) -> str:
         """A script that starts one server, on whichever of its hosts it runs."""
         self._check(pool)
+        known = CHECKPOINT.search(self.model)
+        weights = f"-{known[1]}" if known else "?name or folder of the weights"
         commands = [*self._commands(role, pool)]
         lines = ["#!/bin/sh", *(f"# {line}" for line in self._readme(role, pool, len(commands)))]
-        lines += ["set -eu", f"MODEL=${{MODEL:{self._weights()}}}", f"PORT=${{PORT:-{PORT}}}"]
+        lines += ["set -eu", f"MODEL=${{MODEL:{weights}}}", f"PORT=${{PORT:-{PORT}}}"]
         if role != "serve":
             lines += [
                 f"export VLLM_NIXL_SIDE_CHANNEL_PORT=${{VLLM_NIXL_SIDE_CHANNEL_PORT:-{SIDE_PORT}}}",
@@ -232,11 +234,6 @@ class Launch(Struct, frozen=True):
             }
             words += ["--kv-transfer-config", json.dumps(connector, separators=(",", ":"))]
         return words
-
-    def _weights(self) -> str:
-        """Where weights are, for a shell variable that may say otherwise."""
-        known = CHECKPOINT.search(self.model)
-        return f"-{known[1]}" if known else "?name or folder of the weights"
 
     def _readme(self, role: str, pool: ServedPool, hosts: int) -> Iterator[str]:
         """What the script is, and what it leaves to whoever runs it."""

@@ -18,13 +18,13 @@ plans alone: printed trainers took 270, 157 and 113 s on 16, 32 and 64 GPUs. Two
 sizes give every phase c + d / g, and a split can be searched by them. Nothing else is fitted.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct, structs
 
-from netplan.documents import Document, read_yaml
+from netplan.documents import read_yaml
 from netplan.errors import CatalogError, InfeasibleError, InputError, NetplanError
 from netplan.performance.posttraining.schedules import of_two_sizes, scaled_phases
 from netplan.performance.posttraining.step import Pool, Step
@@ -121,18 +121,14 @@ def read_measured(path: Path) -> tuple[ReadRun, ...]:
             return (ReadRun(MeasuredRun.read(document.data), str(path)),)
         runs = MeasuredFile.read(document.data).runs
     except RecordError as error:
-        raise CatalogError(*_lines(path, document, error)) from None
+        lines = (f"{path}:{document.line(keys)}: {text}" for keys, text in error.faults)
+        raise CatalogError(*lines) from None
     if not 1 <= len(runs) <= ONE_OR_TWO:
         line = document.line(["runs"])
         raise CatalogError(f"{path}:{line}: {len(runs):,} runs: give one, or two of two sizes")
     return tuple(
         ReadRun(run, f"{path}:{document.line(['runs', index])}") for index, run in enumerate(runs)
     )
-
-
-def _lines(path: Path, document: Document, error: RecordError) -> Iterator[str]:
-    for keys, text in error.faults:
-        yield f"{path}:{document.line(keys)}: {text}"
 
 
 class Modelled(NamedTuple):

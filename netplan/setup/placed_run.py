@@ -225,20 +225,14 @@ class PlacedRun(Struct, frozen=True):
         if self.setting.spread_model is not None:
             totals = plan.placement.totals._asdict()
             how = self.setting.spread_model.laid_out(totals, training.batch)
+        lines = [where, how]
+        if self.over is not None:
+            lines.append(f"{sites_words(self.inputs)} {self.over.words}")
+        if self.timed.error:
+            takes = f"An iteration takes {self.timed_there.time_text}. " if timed else ""
+            lines.append(takes + " ".join(bar_note(self.timed.error)))
         return Heading(
             f"{what} of {inputs['model']}, batch {training.batch:,}, on"
             f" {self.fabric.sizing.gpus:,} {inputs['accelerator']}",
-            (where, how, *self._over_words, *self._barred(timed=timed)),
+            tuple(lines),
         )
-
-    @property
-    def _over_words(self) -> Iterator[str]:
-        """How it lies over sites, and what it loses to their distance."""
-        if self.over is not None:
-            yield f"{sites_words(self.inputs)} {self.over.words}"
-
-    def _barred(self, *, timed: bool) -> Iterator[str]:
-        """What error bars mean where there are any, and the time of the plan with its own."""
-        if self.timed.error:
-            takes = f"An iteration takes {self.timed_there.time_text}. " if timed else ""
-            yield takes + " ".join(bar_note(self.timed.error))

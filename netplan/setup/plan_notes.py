@@ -32,10 +32,6 @@ from netplan.traffic.gpu_group import beyond_note
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.program import stage_layers
 
-if TYPE_CHECKING:
-    from netplan.workloads.families import OtherModel
-
-
 RUN: dict[Execution, str] = {"fused": "kept together", "kernel-by-kernel": "one by one"}
 """How kernels run, in words."""
 LEAST_SCATTERING = 0.05
@@ -68,16 +64,9 @@ def plan_notes(result: SearchResult, gpus: int) -> Iterator[str]:
     yield from bubble_note(setting, result.levels, result.best)
     yield from scattering_note(setting, result.levels, result.best)
     yield from rates_note(setting.training)
-    yield from _beyond_notes(setting, plan)
-
-
-def _beyond_notes(setting: Setting, plan: Plan) -> Iterator[str]:
-    """What collectives of replicas on many racks rest on, where they are as measured."""
-    links = setting.training.links
-    if links is None:
-        return
-    inside, *outside = (level.data * level.context for level in plan.placement.levels)
-    yield from beyond_note(links.domain, inside, prod(outside))
+    if (links := setting.training.links) is not None:  # replicas on many racks, as measured
+        inside, *outside = (level.data * level.context for level in plan.placement.levels)
+        yield from beyond_note(links.domain, inside, prod(outside))
 
 
 PHASES = {

@@ -35,7 +35,7 @@ from netplan.records import replace
 from netplan.reports.sections import Heading
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup.inputs import short_inputs
-from netplan.setup.placed_run import PlacedRun, PoolRun, TimedUse, as_wired, is_uneven
+from netplan.setup.placed_run import PlacedRun, PoolRun, as_wired, is_uneven
 from netplan.setup.post_training import ServerPool, Trainer
 from netplan.setup.post_training_links import (
     PoolPlaces,
@@ -51,6 +51,7 @@ from netplan.setup.post_training_links import (
 from netplan.setup.post_training_step import PostTrained, post_train
 from netplan.setup.post_training_words import job_words, least, pool_words, sync_words
 from netplan.setup.question import AnyQuestion
+from netplan.setup.served_run import served_uses
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
@@ -126,31 +127,23 @@ class PostTrainedRun(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def parts(self) -> tuple[PoolRun, ...]:
         """Collectives of both pools: of all updates, and of all rollouts."""
-        trained, parts = self.trained, []
+        trained, where, parts = self.trained, (self.spec, self.fabric), []
         if trained.trainer:
             run = self._trainer_run(trained.trainer)
-            uses = tuple(_repeated(timed, self._updates) for timed in run.collectives())
+            uses = tuple(
+                timed._replace(use=replace(timed.use, times=timed.use.times * self._updates))
+                for timed in run.collectives()
+            )
             way = run.communication
-            parts.append(self._part("train-", run.levels, way, uses, self.places.trainer))
+            parts.append(PoolRun("train-", *where, run.levels, way, uses, self.places.trainer))
         if trained.servers:
             case = trained.servers.case
             links = case.served.network.communication.links
             way = ("ring" if links is None else "measured", 1.0)
-            uses = tuple(_served_uses(case, self._rollouts(trained.servers)))
+            uses = tuple(served_uses(case, self._rollouts(trained.servers)))
             levels = case.served.network.levels
-            parts.append(self._part("rollout-", levels, way, uses, self.places.rollout))
+            parts.append(PoolRun("rollout-", *where, levels, way, uses, self.places.rollout))
         return tuple(parts)
-
-    def _part(
-        self,
-        named: str,
-        levels: Sequence[Level],
-        way: tuple[str, float],
-        uses: tuple[TimedUse, ...],
-        places: Ints,
-    ) -> PoolRun:
-        """Collectives of one pool."""
-        return PoolRun(named, self.spec, self.fabric, levels, way, uses, places)
 
     @property
     def _updates(self) -> int:
@@ -194,24 +187,19 @@ class PostTrainedRun(Struct, frozen=True, eq=False, dict=True):
         """What GPUs of a pool send each other."""
         trained, places = self.trained, self.places
         if trained.trainer:
-            yield self._iterations(trained.trainer, places.trainer)
+            run = self._trainer_run(trained.trainer)
+            matrix, uneven = run.matrix().scaled(self._updates), is_uneven(run.collectives())
+            yield PoolTraffic(matrix, places.trainer, run.levels, uneven, TRAINING_OF_A_STEP)
         if trained.servers:
             rolled = self._rollouts(trained.servers)
             yield self._served(trained.servers.case, rolled, places.rollout, "rollout")
         if trained.trainer and trained.servers:
             yield from self._scored(trained.trainer)
 
-    def _iterations(self, trainer: Trainer, places: Ints) -> PoolTraffic:
-        """All updates of a step."""
-        run = self._trainer_run(trainer)
-        matrix = run.matrix().scaled(self._updates)
-        uneven = is_uneven(run.collectives())
-        return PoolTraffic(matrix, places, run.levels, uneven, TRAINING_OF_A_STEP)
-
     def _served(self, case: ServingCase, batch: Round, places: Ints, name: str) -> PoolTraffic:
         """All rounds of a batch."""
         matrix = batch.matrix(len(places), self.algorithm)
-        uneven = is_uneven(_served_uses(case, batch))
+        uneven = is_uneven(served_uses(case, batch))
         return PoolTraffic(matrix, places, case.served.network.levels, uneven, name)
 
     def _scored(self, trainer: Trainer) -> Iterator[PoolTraffic]:
@@ -322,22 +310,6 @@ class PostTrainedRun(Struct, frozen=True, eq=False, dict=True):
         if timed:
             lines.append(f"A step takes {least(trained)}.")
         return Heading(f"{what} of {title[0].lower()}{title[1:]}", tuple(lines))
-
-
-def _repeated(timed: TimedUse, times: float) -> TimedUse:
-    """A collective that runs so many times as often."""
-    return timed._replace(use=replace(timed.use, times=timed.use.times * times))
-
-
-def _served_uses(case: ServingCase, batch: Round) -> Iterator[TimedUse]:
-    """Collectives of servers that several GPUs take part in, with all that they wait for."""
-    for pool in batch.pools:
-        for use in pool.collectives:
-            message = np.array([use.busiest_bytes])
-            seconds = case.served.collective_s(
-                use.collective, message, use.dimensions, pool.plan.cut
-            )
-            yield TimedUse(use, pool.placement, float(seconds[0]))
 
 
 def place_post_training(asked: AnyQuestion, algorithm: Pattern | str) -> PostTrainedRun:

@@ -1,7 +1,7 @@
 """The step of a post-training job on one fabric: its pools, their split, the synchronisation."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from msgspec import Struct
@@ -39,9 +39,6 @@ from netplan.setup.question import AnyQuestion
 from netplan.topologies.fabric import MIN_GPUS
 from netplan.units import counted, si
 from netplan.workloads.parameters import expert_parameters, parameter_count
-
-if TYPE_CHECKING:
-    from netplan.setup.post_training_links import SyncOnLinks
 
 Basis = Literal["bound", "measured"]
 MOST_SIZES = 48
@@ -470,8 +467,9 @@ def synchronised(
         if on_links:
             from netplan.setup.post_training_links import reshard_on_links
 
-            laid = reshard_on_links(run, trainer, servers, sync.sent, weights.width_bytes)
-            sync = _on_links(sync, laid) if laid else sync
+            if laid := reshard_on_links(run, trainer, servers, sync.sent, weights.width_bytes):
+                sent = sync.sent._replace(network=laid.network_bytes)
+                sync = replace(sync, sent=sent, bound_s=laid.busiest_s, bound_by="links")
         return _timed(run, sync)
     sent = sync_bytes(weights, receivers, kind, changed)
     senders = _senders(run, kind, trainer)
@@ -541,12 +539,6 @@ def _bound_s(
             cards = min(cards, links.senders * links.nic_bytes_per_s)
         entering_s = sent.network / cards
     return sync_bound_s(sent, sync.receivers, links, entering_s)
-
-
-def _on_links(sync: Sync, laid: "SyncOnLinks") -> Sync:
-    """The same of GPUs that take turns, by the busiest link of their fabric."""
-    sent = sync.sent._replace(network=laid.network_bytes)
-    return replace(sync, sent=sent, bound_s=laid.busiest_s, bound_by="links")
 
 
 def _resharded(run: PostRun, sync: Sync, trainer: Trainer) -> Sync:

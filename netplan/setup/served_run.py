@@ -83,13 +83,7 @@ class ServedRun(Struct, frozen=True, eq=False):
 
     def collectives(self) -> Iterator[TimedUse]:
         """Collectives of a round that several GPUs take part in, with all that they wait for."""
-        for pool in self.round.pools:
-            for use in pool.collectives:
-                message = np.array([use.busiest_bytes])
-                seconds = self.case.served.collective_s(
-                    use.collective, message, use.dimensions, pool.plan.cut
-                )
-                yield TimedUse(use, pool.placement, float(seconds[0]))
+        return served_uses(self.case, self.round)
 
     def matrix(self) -> TrafficMatrix:
         """Traffic of a round."""
@@ -129,3 +123,14 @@ class ServedRun(Struct, frozen=True, eq=False):
         return Heading(
             f"{what} of {self.fabric.sizing.gpus:,} GPUs {serving_words(inputs)}", tuple(lines)
         )
+
+
+def served_uses(case: ServingCase, batch: Round) -> Iterator[TimedUse]:
+    """Collectives of servers that several GPUs take part in, with all that they wait for."""
+    for pool in batch.pools:
+        for use in pool.collectives:
+            message = np.array([use.busiest_bytes])
+            seconds = case.served.collective_s(
+                use.collective, message, use.dimensions, pool.plan.cut
+            )
+            yield TimedUse(use, pool.placement, float(seconds[0]))

@@ -1,6 +1,6 @@
 """What serving asks for, read from catalogs, and the search for the servers that do it best."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,13 +108,9 @@ def search_servers(
             runnable=None if serving.any_plan else case.runnable(serving.exchange),
         )
     notes = serving_notes(chip, model, case, serving.precision)
-    return Searched(case, known[levels], (*_missed(known[levels]), *notes), load)
-
-
-def _missed(searched: ServingFound) -> Iterator[str]:
-    """That no plan keeps the level, if none does."""
-    if not searched.feasible:
-        yield f"No plan keeps {searched.goal.words}: the nearest to it is shown."
+    if not known[levels].feasible:
+        notes.insert(0, f"No plan keeps {known[levels].goal.words}: the nearest to it is shown.")
+    return Searched(case, known[levels], tuple(notes), load)
 
 
 def fixed_degrees(asked: AnyQuestion) -> Mapping[str, int]:
@@ -430,7 +426,7 @@ def served_plans(
 ) -> tuple[ServedPlan, ...]:
     """Rows of an answer, the first ``most`` of them."""
     outcome, pools = searched.ranked, searched.pools
-    levels = _levels(searched.goal, outcome)
+    levels = _service_levels(searched.goal, outcome)
     count = outcome.plans.count if most is None else min(most, outcome.plans.count)
     binds, first = binding(outcome), binding(outcome, first=True)
     sent = cache_sent(case, pools).gpu_bytes if pools is not None else None
@@ -470,7 +466,7 @@ def served_plans(
     return tuple(rows)
 
 
-def _levels(goal: Goal, outcome: ServingResult) -> list[ServiceLevel]:
+def _service_levels(goal: Goal, outcome: ServingResult) -> list[ServiceLevel]:
     """The level that is asked for, and whether outcomes keep it; nothing without one."""
     if goal.ttft_s is None and goal.tpot_s is None:
         return []

@@ -7,7 +7,6 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from netplan.errors import InfeasibleError, InputError
-from netplan.inputs.choices import ScheduleName
 from netplan.levels import Level
 from netplan.performance.compute import LayerGroups, layer_table
 from netplan.performance.plan import PlanTime
@@ -64,12 +63,15 @@ def spread_run(run: PlacedRun) -> SpreadRun:
     boundary = float(np.ravel(np.asarray(program.layer.boundary_bytes))[0])
     stage_gpus = plan.gpus // plan.pipeline
     members = max((used.placement.degree(*used.use.dimensions) for used in data), default=1)
+    peaks = setting.training.peaks_bytes
+    within = next((peak for peak in peaks if peak >= timed.memory_bytes), timed.memory_bytes)
     return SpreadRun(
         time_s=timed.iteration_time_s,
         stages=plan.pipeline,
         chunks=plan.interleave,
         microbatches=plan.microbatches,
-        schedule=_schedule(setting, timed),
+        schedule=setting.options.schedule
+        or ("interleaved" if timed.plan.interleave > 1 else "1f1b"),
         forward_s=share * microbatch_s,
         backward_s=backward_s,
         gradient_bytes=sum(_crossing_bytes(used, plan.pipeline, stage_gpus) for used in data) / 2,
@@ -79,7 +81,7 @@ def spread_run(run: PlacedRun) -> SpreadRun:
         pieces=max(1, repeats * layers) if overlaps else 1,
         boundary_bytes=boundary * stage_gpus,
         ahead_bytes=_kept_bytes(timed),
-        room_bytes=_room_bytes(setting, timed),
+        room_bytes=within - timed.memory_bytes,
         members=members,
         rings=plan.gpus / members,
     )
@@ -123,11 +125,6 @@ def forward_share(setting: Setting, levels: Sequence[Level], timed: PlanTime) ->
     return ahead / (ahead + back)
 
 
-def _schedule(setting: Setting, timed: PlanTime) -> ScheduleName:
-    """Order of the passes of a plan."""
-    return setting.options.schedule or ("interleaved" if timed.plan.interleave > 1 else "1f1b")
-
-
 def _crossing_bytes(used: TimedUse, stages: int, stage_gpus: int) -> float:
     """What all groups of a collective over replicas send in an iteration, over the crossing share.
 
@@ -165,13 +162,6 @@ def _kept_bytes(timed: PlanTime) -> float:
     plan = timed.plan
     kept = min(plan.microbatches, plan.pipeline)
     return timed.memory_parts_bytes.get("activations", 0.0) / kept
-
-
-def _room_bytes(setting: Setting, timed: PlanTime) -> float:
-    """What the fullest GPU has free, by the verdict that the plan itself has [B]."""
-    peaks = setting.training.peaks_bytes
-    within = next((peak for peak in peaks if peak >= timed.memory_bytes), timed.memory_bytes)
-    return within - timed.memory_bytes
 
 
 class ChosenPlan(NamedTuple):
@@ -214,7 +204,11 @@ def choose_plan(asked: AnyQuestion, across: Across, sites: Sites, best: PlacedRu
         If no plan can be dealt out: which numbers would do.
     """
     if across == "data":
-        return _with_replicas(asked, sites, best)
+        if best.timed.plan.zero == ZERO_3 and asked.training.zero_stage is None:
+            with suppress(InfeasibleError, InputError):
+                lighter = place_training(asked.with_values(zero_stage=1), PATTERN)
+                return _dealt("data", lighter, sites)
+        return _dealt("data", best, sites)
     fixed = dict(asked.training.fixed or {})
     as_given = {"pipeline", "interleave"} & fixed.keys() or asked.training.schedule
     if as_given or (best.timed.plan.pipeline > 1 and best.timed.plan.interleave == 1):
@@ -229,15 +223,6 @@ def choose_plan(asked: AnyQuestion, across: Across, sites: Sites, best: PlacedRu
     if not plans:
         return _dealt("pipeline", best, sites)
     return min(plans, key=lambda plan: plan.run.time_s)
-
-
-def _with_replicas(asked: AnyQuestion, sites: Sites, best: PlacedRun) -> ChosenPlan:
-    """Whole replicas in each site, without ZeRO 3 if nobody asked for it."""
-    if best.timed.plan.zero == ZERO_3 and asked.training.zero_stage is None:
-        with suppress(InfeasibleError, InputError):
-            lighter = place_training(asked.with_values(zero_stage=1), PATTERN)
-            return _dealt("data", lighter, sites)
-    return _dealt("data", best, sites)
 
 
 def _dealt(across: Across, placed: PlacedRun, sites: Sites) -> ChosenPlan:

@@ -581,7 +581,12 @@ def workload_of(
         )
     check_stack(asked, assumptions)
     if asked.training.optimizer is not None:
-        _check_states(asked)
+        for key in asked.overrides or {}:
+            if key.endswith(OPTIMIZER_STATES):
+                raise InputError(
+                    f"--optimizer {asked.training.optimizer} and --set {key} both say what the"
+                    " optimizer holds: give one of them"
+                )
         assumptions = assumptions.under(asked.training.optimizer)
     if asked.training.space == "free" and DIVISIBILITY not in (asked.overrides or {}):
         space = replace(assumptions.space, divisibility="free")
@@ -621,16 +626,6 @@ def check_tiers(asked: AnyQuestion, *chips: Accelerator) -> None:
                 f"{flag_text(flag, given[0] if flag == '--offload' else given)} needs an"
                 f" expanded memory, and {chips[0].name} has none: give one, such as --set"
                 " accelerator.expanded_bytes=480e9 --set accelerator.expanded_bytes_per_s=64e9"
-            )
-
-
-def _check_states(asked: AnyQuestion) -> None:
-    """Refuse an optimizer beside a number of its states."""
-    for key in asked.overrides or {}:
-        if key.endswith(OPTIMIZER_STATES):
-            raise InputError(
-                f"--optimizer {asked.training.optimizer} and --set {key} both say what the"
-                " optimizer holds: give one of them"
             )
 
 

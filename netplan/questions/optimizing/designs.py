@@ -174,7 +174,11 @@ def build_space(axes: Axes, gpus: int, books: BillBooks) -> Space:
         sizing = _sizing(choice, gpus, axes.ports, books)
         try:
             fabric = build_fabric(choice.spec, sizing)
-            identity = _identity(choice, fabric)
+            model = choice.switch.model
+            switch = (choice.switch.radix, model.name if model else "") if fabric.tiers else None
+            parts = fabric.tiers, fabric.links, fabric.nic_ports, fabric.levels
+            name, hb_size = choice.spec.name, fabric.sizing.hb_size
+            identity = (name, hb_size, switch, choice.variant.name, *parts)
             if identity not in designs:
                 design = price_design(choice, sizing, fabric, books)
                 if design.row.media_given:  # which never decides what is best
@@ -219,14 +223,6 @@ def _sizing(choice: Choice, gpus: int, ports: Ports, books: BillBooks) -> Sizing
         ports=ports,
     )
     return replace(sizing, as_published=books.hall is None)
-
-
-def _identity(choice: Choice, fabric: Fabric) -> tuple[object, ...]:
-    """What is built: choices that change nothing of it are one design."""
-    model = choice.switch.model
-    switch = (choice.switch.radix, model.name if model else "") if fabric.tiers else None
-    parts = fabric.tiers, fabric.links, fabric.nic_ports, fabric.levels
-    return (choice.spec.name, fabric.sizing.hb_size, switch, choice.variant.name, *parts)
 
 
 def ratio(oversubscription: float | None) -> str:

@@ -20,7 +20,7 @@ each p_k is at its low or high. Times that the model cannot tell apart are taken
 Where the difference has no sign, which of the two to buy is undecided.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import fsum, inf
 from typing import Any
@@ -219,14 +219,11 @@ def least_more(first: HbSize, other: HbSize, rates: Rates) -> float:
                     units[what] = units.get(what, 0.0) + weight * item.units
                     offers[what] = item.offer
         ends = (
-            (due * count * price for price in _ends(offers[what])) for what, count in units.items()
+            (due * count * price for price in (offers[what].low, offers[what].high))
+            for what, count in units.items()
         )
         differences.append((theirs * bare[1] - ours * bare[0] + fsum(map(min, ends))) / YEAR_S)
     return min(differences)
-
-
-def _ends(offer: Range) -> tuple[float, float]:
-    return offer.low, offer.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +271,11 @@ class Sizes:
         cost = scale.of_money("cost_base")
         yield column(cost, lambda row: row.design.value("cost"), shown="wide")
         yield column("iteration_time_s", "best.iteration_time_s")
-        more = _more_than(best)
+
+        def more(row: HbSize) -> str:
+            share = 100 * (row.per_iteration / best.per_iteration - 1)
+            return f"{share:+.1f} %{' ?' if row.open else ''}"
+
         yield column("training_more", more)
         yield column("pays_below_per_gpu", "paying")
 
@@ -319,16 +320,6 @@ class Sizes:
         under = f"under {self._price(row.paying)} a GPU"
         has = f"the book has {row.gear.base:,.0f}, {row.trust}"
         return f"{row.name} pays off if its gear costs {under} ({has})."
-
-
-def _more_than(best: HbSize) -> Callable[[HbSize], str]:
-    """What training costs more than with the best size."""
-
-    def more(row: HbSize) -> str:
-        share = 100 * (row.per_iteration / best.per_iteration - 1)
-        return f"{share:+.1f} %{' ?' if row.open else ''}"
-
-    return more
 
 
 def gear_rates(asked: AnyQuestion, reader: CatalogReader, books: BillBooks) -> Rates | None:

@@ -15,7 +15,6 @@ from netplan.questions.simulating.contention import (
     design_of,
 )
 from netplan.records import replace
-from netplan.setup.own_domains import graph_of_run
 from netplan.setup.own_inputs import default_field, list_field, option_field
 from netplan.setup.question import NETWORK, RUNS, SPAN, WEIGHED, Question
 from netplan.setup.runs import PATTERN, PLACED
@@ -23,9 +22,7 @@ from netplan.simulation.congestion import Contention
 from netplan.simulation.ranks import Groups
 from netplan.simulation.simulate import Conditions
 from netplan.simulation.tasks import LinkSharing, SimulatedSchedule
-from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
-from netplan.topologies.specs import FabricSpec
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.routing import ROUTINGS, SYNONYMS, Routing
 
@@ -100,8 +97,11 @@ class SimulationQuestion(Question[SimulateAnswer]):
         if self.trains:
             if self.training.mode == "published-code" and "iteration_model" not in self.given:
                 self._otherwise(iteration_model=PUBLISHED)
-            if "mode" in self.given and self.training.iteration_model == PUBLISHED:
-                self._with_own_batch()
+            chosen = "mode" in self.given and self.training.iteration_model == PUBLISHED
+            if chosen and "batch" not in self.given:
+                # The model's own: a share a GPU is no rule of the paper.
+                workload = replace(self.training, batch=None)
+                object.__setattr__(self, "scenario", self.scenario.changed(workload=workload))
             if self.training.iteration_model == PUBLISHED and self.training.recompute is None:
                 self._otherwise(recompute="full")
             asked_schedule(self)
@@ -112,12 +112,6 @@ class SimulationQuestion(Question[SimulateAnswer]):
     def simulated(self) -> SimulatedSchedule | None:
         """The schedule that is asked for, if any."""
         return asked_schedule(self)
-
-    def _with_own_batch(self) -> None:
-        """The model's own batch where none is asked for: a share a GPU is no rule of the paper."""
-        if "batch" not in self.given:
-            training = replace(self.training, batch=None)
-            object.__setattr__(self, "scenario", self.scenario.changed(workload=training))
 
     def _otherwise(self, **values: str) -> None:
         """Another default than that of other questions."""
@@ -160,7 +154,3 @@ class SimulationQuestion(Question[SimulateAnswer]):
             connections=self.connections,
             asked=Told(hot=self.hot),
         )
-
-    def graph_of(self, spec: FabricSpec, sizing: Sizing) -> tuple[FabricGraph, tuple[str, ...]]:
-        """The fabric's own graph, or that of a file, and what was added to it."""
-        return graph_of_run(self, spec, sizing)

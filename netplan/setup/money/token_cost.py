@@ -126,11 +126,6 @@ LEGEND = (
 )
 
 
-def _share(cost: RunCost, bill: Bill | None) -> float:
-    """What a unit of money of a bill weighs in a million tokens [1]; energy weighs as it does."""
-    return cost.network.base / bill.capital.base if bill and bill.capital.base else 1.0
-
-
 def cheapest(rows: Sequence[tuple[str, Served | None, Bill | None]], money: str) -> Verdict | None:
     """Where a million tokens cost least, of fabrics whose price is whole.
 
@@ -147,7 +142,9 @@ def cheapest(rows: Sequence[tuple[str, Served | None, Bill | None]], money: str)
             lacking=not served.cost.complete,
             ends=f", {served.cost.network.base:,.3g} of it for the bill",
             bill=bill if bill and bill.capital.base else None,
-            share=_share(served.cost, bill),
+            share=served.cost.network.base / bill.capital.base
+            if bill and bill.capital.base
+            else 1.0,
         )
         for name, served, bill in rows
         if served and served.cost
