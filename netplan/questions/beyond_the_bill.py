@@ -81,7 +81,7 @@ def hall_words(
     str
         A sentence; empty where all halls agree, or nothing stands in a hall.
     """
-    reader = CatalogReader(asked.catalog, asked.overrides)
+    reader = asked.reader()
     books = replace(
         read_books(asked.cluster, asked.books, reader),
         switch=reader.named(SWITCHES, asked.cluster.switch),

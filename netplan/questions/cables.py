@@ -360,7 +360,7 @@ class Cables(Question[Answer]):
 
     def _subnet(self) -> GraphFile | Rehearsal:
         """The network as a subnet manager finds it, or what it finds."""
-        reader = CatalogReader(self.catalog, self.overrides)
+        reader = self.reader()
         spec, sizing = fabric_asked(self, reader)
         reader.replaced()
         what = "--rehearse" if self.rehearse else f"--to {self.to}"
@@ -379,7 +379,7 @@ class Cables(Question[Answer]):
         """The plan, as a table that can be made more than once."""
         if self.to not in TABLES:
             raise InputError(f"unknown table {self.to!r}: use one of {', '.join(TARGETS)}")
-        reader = CatalogReader(self.catalog, self.overrides)
+        reader = self.reader()
         spec, sizing = fabric_asked(self, reader)
         known = read_books(self.cluster, self.books, reader)
         model = reader.named(SWITCHES, self.cluster.switch)

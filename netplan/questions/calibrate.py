@@ -100,7 +100,7 @@ class Calibrate(Question[Calibrated]):
             raise InputError("nothing to fit: give --gemm, --collectives or --steps")
         if self.accelerator is None:
             raise InputError("on which GPU was measured? give --accelerator, such as h100-80gb")
-        reader = CatalogReader(self.catalog, self.overrides)
+        reader = self.reader()
         accelerator = reader.load(ACCELERATORS, self.accelerator)
         name = self.name or f"{accelerator.name}-own"
         if not NAME.fullmatch(name):

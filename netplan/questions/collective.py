@@ -22,7 +22,6 @@ from netplan.reports.quantities import Words
 from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column, columns
 from netplan.scenarios.parts import LARGEST_CLUSTER
-from netplan.scenarios.reading import CatalogReader
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import replaced_lines, short_inputs
 from netplan.setup.own_inputs import option_field, required_field
@@ -31,7 +30,7 @@ from netplan.topologies.specs import FABRICS
 from netplan.traffic.algorithms import COLLECTIVE_ALGORITHM
 from netplan.traffic.gpu_group import KINDS, GpuGroup, GroupKind, bus_factor
 from netplan.units import counted, si
-from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+from netplan.workloads.accelerators import Accelerator
 
 SWEEP = (2.0**10, 2.0**34)
 """Least and largest message where none is asked for [B]."""
@@ -303,8 +302,7 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
 
     def ask(self) -> CollectiveAnswer | OptimumAnswer:
         """Time every size."""
-        reader = CatalogReader(self.catalog, self.overrides)
-        chip = reader.load(ACCELERATORS, self.cluster.accelerator)
+        reader, chip = self.reader_and_chip()
         if self.cluster.graph is not None:
             return self._on_graph(Path(self.cluster.graph), chip, reader.replaced())
         cluster = self.cluster

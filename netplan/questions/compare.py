@@ -225,8 +225,7 @@ class Compare(Question[Comparison | ComparisonCases]):
                 f"--power-budget beside --sites {self.cluster.span.sites}: a budget is that of one"
                 " hall: leave one out, or ask about each site by itself"
             )
-        reader = CatalogReader(self.catalog, self.overrides)
-        chip = reader.load(ACCELERATORS, self.cluster.accelerator)
+        reader, chip = self.reader_and_chip()
         hall = hall_of(self, reader, chip)
         specs, sizing, books = self._priced(reader, chip)
         unit = lcm(sizing.hb_size, *domains)
@@ -244,7 +243,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         from netplan.setup.money.token_cost import Served
         from netplan.setup.serving_run import serve_best
 
-        reader = CatalogReader(self.catalog, self.overrides)
+        reader = self.reader()
         known: Known = {}
 
         def served(fabric: str, row: FabricRow, terms: Terms | None) -> FabricRow:
@@ -259,7 +258,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         from netplan.setup.money.step_cost import Stepped, StepPrice, step_terms
         from netplan.setup.post_training_step import post_train
 
-        reader = CatalogReader(self.catalog, self.overrides)
+        reader = self.reader()
         prices = read_books(self.cluster, self.books, reader).prices
         hours = step_terms(self, reader, prices, prices.currency)
         known: dict[object, Any] = {}
@@ -404,8 +403,7 @@ class Compare(Question[Comparison | ComparisonCases]):
 
     def _trained(self) -> Comparison:
         """Size, price and time every fabric."""
-        reader = CatalogReader(self.catalog, self.overrides)
-        on = reader.load(ACCELERATORS, self.cluster.accelerator)
+        reader, on = self.reader_and_chip()
         chips = variants(
             reader, on, self.varied.get("expanded_memory", (self.cluster.expanded_memory,))
         )

@@ -56,7 +56,7 @@ from netplan.topologies.specs import FabricSpec
 from netplan.traffic.flow_paths import PathRouter, Way, has_choices
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.routing import ROUTINGS, SYNONYMS, Routing
-from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+from netplan.workloads.accelerators import Accelerator
 
 STATIC = "static"
 ITERATION = "iteration"
@@ -178,8 +178,7 @@ class Congestion(Question[CongestionAnswer]):
         self.check_parts()
         self._check()
         started = time.perf_counter()
-        reader = CatalogReader(self.catalog, self.overrides)
-        on = reader.load(ACCELERATORS, self.cluster.accelerator)
+        reader, on = self.reader_and_chip()
         networks, notes = self._networks(reader, on)
         rows = self._rows(networks[0].graph)
         designs = []
@@ -191,9 +190,8 @@ class Congestion(Question[CongestionAnswer]):
                 design, shown_notes = self._design(network, choice, rows)
                 designs.append(design.priced(cost.network_usd, cost.total_usd, cost.unknown))
                 notes = (*notes, *shown_notes)
-        if "draws" in {name for name, _, _ in self.asked_for()} and all(
-            design.routing != "hashed" for design in designs
-        ):
+        drawn = "draws" in {name for name, _, _ in self.asked_for()}
+        if drawn and all(design.routing != "hashed" for design in designs):
             notes = (*notes, "Seeds change nothing where no path is hashed: solved once.")
         first = networks[0]
         placed = first.run.inputs if first.run else {}

@@ -25,7 +25,6 @@ from netplan.setup.money.token_cost import Served
 from netplan.setup.question import FOUND, NETWORK, POST_TRAINED, SERVED, SPAN, Question
 from netplan.topologies.cliffs import cliffs_of
 from netplan.topologies.specs import FabricSpec
-from netplan.workloads.accelerators import ACCELERATORS
 
 if TYPE_CHECKING:
     from netplan.setup.serving_run import Known
@@ -76,8 +75,7 @@ class Cost(Question[CostAnswer]):
         """The bills, with what a step of post-training costs on them where that is asked."""
         if self.trains:
             self.refuse(FOUND, "a bill without servers, on which nothing is timed")
-        reader = CatalogReader(self.catalog, self.overrides)
-        chosen = reader.load(ACCELERATORS, self.cluster.accelerator)
+        reader, chosen = self.reader_and_chip()
         books = whole_books(self.cluster, self.books, reader)
         money = self.books.currency or books.prices.currency
         books.prices.exchange(books.prices.currency, money)

@@ -10,7 +10,7 @@ from netplan.costing.long_haul import fibre_pairs_of
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.damage.impact import Impact, Single
 from netplan.records import replace
-from netplan.scenarios.reading import CatalogReader, sized
+from netplan.scenarios.reading import sized
 from netplan.setup.inputs import span_of
 from netplan.setup.over_sites import SitePlans, ends_of
 from netplan.setup.placed_run import PlacedRun
@@ -65,7 +65,7 @@ def refuse_cuts(asked: AnyQuestion, fail: Sequence[str]) -> None:
     """
     if not fail or (span := span_of(asked)) is None:
         return
-    reader = CatalogReader(asked.catalog, asked.overrides)
+    reader = asked.reader()
     sizing = sized(asked.cluster, reader.load(ACCELERATORS, asked.cluster.accelerator))
     if cuts := parted(asked, fail, [site.name for site in span.dealt(sizing).sites]):
         raise InputError(

@@ -258,8 +258,7 @@ class Diff(Question[DiffAnswer]):
         NetplanError
             If its network cannot be built, or nothing runs on it.
         """
-        reader = CatalogReader(self.catalog, self.overrides)
-        chip = reader.load(ACCELERATORS, self.cluster.accelerator)
+        reader, chip = self.reader_and_chip()
         books = whole_books(self.cluster, self.books, reader)
         (spec,) = reader.fabrics([self.cluster.fabric], self.cluster)
         sizing = sized(self.cluster, chip)

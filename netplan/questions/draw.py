@@ -16,7 +16,7 @@ from netplan.reports.page import drawing_style
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Inset, Notes, Section, Table, column, columns
 from netplan.reports.svg import standalone
-from netplan.scenarios.reading import CatalogReader, sized
+from netplan.scenarios.reading import sized
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import refuse_two_networks
 from netplan.setup.own_inputs import default_field, list_field, option_field
@@ -31,7 +31,6 @@ from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import SWITCH, FabricGraph
 from netplan.traffic.patterns import Pattern
 from netplan.units import counted, gbps
-from netplan.workloads.accelerators import ACCELERATORS
 
 Show = Literal["links", "loads"]
 
@@ -182,8 +181,7 @@ class Draw(Question[DrawAnswer]):
         if self.show == "loads" or self.matrix is not None:
             return self._loaded()
         self.refuse(OF_RUNS - ({"seed"} if self.fail else set()), "a drawing without --show loads")
-        reader = CatalogReader(self.catalog, self.overrides)
-        on = reader.load(ACCELERATORS, self.cluster.accelerator)
+        reader, on = self.reader_and_chip()
         fabric: Fabric | None = None
         notes: tuple[str, ...] = ()
         if self.cluster.graph is not None:
@@ -204,8 +202,7 @@ class Draw(Question[DrawAnswer]):
         NetplanError
             If it cannot be built.
         """
-        reader = CatalogReader(self.catalog, self.overrides)
-        on = reader.load(ACCELERATORS, self.cluster.accelerator)
+        reader, on = self.reader_and_chip()
         return build_fabric(
             reader.fabric(self.cluster.fabric, self.cluster), sized(self.cluster, on)
         )

@@ -211,7 +211,7 @@ class Export(Question[GraphFile]):
         if self.cluster.graph is not None:
             refuse_two_networks(self)
             return self._converted(Path(self.cluster.graph))
-        reader = CatalogReader(self.catalog, self.overrides)
+        reader = self.reader()
         spec, sizing = fabric_asked(self, reader)
         model = reader.named(SWITCHES, self.cluster.switch)
         inputs = self.inputs(hb_size=sizing.hb_size, set=reader.replaced())

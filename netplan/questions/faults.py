@@ -45,23 +45,8 @@ from netplan.progress import each
 from netplan.questions.cost import Cost
 from netplan.questions.cut_fibre import fibre_failures, parted
 from netplan.records import replace
-from netplan.scenarios.reading import CatalogReader
+from netplan.setup import faults_inputs
 from netplan.setup.asking import function_of
-from netplan.setup.faults_inputs import (
-    OF_TRAINING,
-    RECORD,
-    FaultsQuestion,
-    Shared,
-    check_fail,
-    check_faults,
-    fail_parts,
-    inventory_of,
-    names_cut_off,
-    rate_note,
-    read_shared,
-    sorted_out,
-    subject_of,
-)
 from netplan.setup.inputs import span_of
 from netplan.setup.over_sites import BOOKS
 from netplan.setup.plan_notes import rates_note
@@ -87,7 +72,7 @@ OVER_SITES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Faults(FaultsQuestion[FaultsAnswer]):
+class Faults(faults_inputs.FaultsQuestion[FaultsAnswer]):
     """Put fabrics under failures: what is cut off, how training goes on, what to keep in spare.
 
     Under --workload serving: which servers stop, and what tokens a second, TTFT and TPOT are left.
@@ -126,21 +111,21 @@ class Faults(FaultsQuestion[FaultsAnswer]):
 
     def ask(self) -> FaultsAnswer:
         """Fail single parts, those asked for, and years of them, fabric by fabric."""
-        check_faults(self)
+        faults_inputs.check_faults(self)
         if self.reinforces:  # who asks about steps knows what is answered
             from netplan.questions.post_training_faults import post_training_faults
 
             return cast("FaultsAnswer", post_training_faults(self))
         if not self.trains:
-            self.refuse(OF_TRAINING, "--workload serving")
-        span, shared = span_of(self), read_shared(self)
+            self.refuse(faults_inputs.OF_TRAINING, "--workload serving")
+        span, shared = span_of(self), faults_inputs.read_shared(self)
         names = [site.name for site in span.dealt(shared.sizing).sites] if span else []
         cuts = parted(self, self.fail, names)
         if self.fail and not cuts:
-            check_fail(self, shared)
+            faults_inputs.check_fail(self, shared)
         answer: type[FaultsAnswer] = FaultsAnswer
         fabric: Callable[..., Any] = partial(fabric_faults, question=self, shared=shared)
-        reader = CatalogReader(self.catalog, self.overrides)
+        reader = self.reader()
         if not self.trains:
             from netplan.answers.served_faults_answer import ServedFaultsAnswer
             from netplan.questions.served_faults import served_fabric
@@ -150,7 +135,7 @@ class Faults(FaultsQuestion[FaultsAnswer]):
         elif span is not None:
             fabric = partial(_over_sites, cuts=cuts, question=self, shared=shared)
         named_specs = each(shared.specs.items(), lambda item: item[1].name)
-        rows, refused = sorted_out(
+        rows, refused = faults_inputs.sorted_out(
             [fabric(spec, name) for name, spec in named_specs], asked=bool(self.fail)
         )
         sizing, prices, search = shared.sizing, shared.books.prices, shared.search
@@ -176,7 +161,11 @@ class Faults(FaultsQuestion[FaultsAnswer]):
             inputs = training_inputs(self, model=model, batch=batch, years=years, **resolved)
         else:
             inputs = self.inputs(**resolved)
-            inputs = {name: value for name, value in inputs.items() if name not in OF_TRAINING}
+            inputs = {
+                name: value
+                for name, value in inputs.items()
+                if name not in faults_inputs.OF_TRAINING
+            }
         if shared.recovery is None:
             return answer(inputs, prices.currency, rows, refused)
         return answer(inputs, prices.currency, rows, refused, shared.recovery)
@@ -206,7 +195,12 @@ faults = function_of(Faults)
 
 
 def _over_sites(
-    spec: FabricSpec, name: str, *, cuts: tuple[str, ...], question: Faults, shared: Shared
+    spec: FabricSpec,
+    name: str,
+    *,
+    cuts: tuple[str, ...],
+    question: Faults,
+    shared: faults_inputs.Shared,
 ) -> FabricFaults | tuple[str, str]:
     """One fabric under failures over several sites; or its name and why it cannot be built."""
     plain = replace(question, fail=()) if cuts else question
@@ -240,19 +234,19 @@ def _over_sites(
 
 
 def fabric_faults(
-    spec: FabricSpec, name: str, question: Faults, shared: Shared
+    spec: FabricSpec, name: str, question: Faults, shared: faults_inputs.Shared
 ) -> FabricFaults | tuple[str, str]:
     """One fabric, asked for by a name, under failures; or its name and why it cannot be built."""
     refused = _unswitched(spec, question, shared)
     if refused:
         return spec.name, refused
     try:
-        subject = subject_of(spec, question, shared)
+        subject = faults_inputs.subject_of(spec, question, shared)
         wiring = wiring_of(spec, shared.sizing, subject.fabric, shared.books)
     except NetplanError as error:
         return spec.name, not_built(spec.name, error)
     fabric = subject.fabric
-    inventory = inventory_of(subject, question, shared)
+    inventory = faults_inputs.inventory_of(subject, question, shared)
     options = shared.options
     if subject.intact:
         policy = options.checkpoints.of_iterations(subject.intact.time_s)
@@ -313,7 +307,7 @@ def _years(
     inventory: Inventory,
     singles: Sequence[Single[Impact]],
     *,
-    shared: Shared,
+    shared: faults_inputs.Shared,
     cost_per_year: float | None,
     optics: OpticsKind,
 ) -> Years:
@@ -356,7 +350,9 @@ def _years(
     flaps = flaps_of(book, units["host_fibre"], optics=optics, slowdown=slowdown)
     forecast = replace(forecast, flaps=flaps)
     cut_off = _cut_off_per_year((subject.fabric, laid), units, singles, failing, shared)
-    record = _beside_record(book, units, failing, shared) if book.name != RECORD else ()
+    record = (
+        _beside_record(book, units, failing, shared) if book.name != faults_inputs.RECORD else ()
+    )
     return Years(cut_off, forecast, failing, record, book, effects)
 
 
@@ -375,7 +371,7 @@ def _policies(
     years: Years,
     singles: Sequence[Single[Impact]],
     question: Faults,
-    shared: Shared,
+    shared: faults_inputs.Shared,
 ) -> tuple[Policy, ...]:
     """The job without circuit switches and with them, where that was asked for."""
     if question.policy == GO_ON:
@@ -386,7 +382,7 @@ def _policies(
     return policies(subject, shared.books, assumed, asked=asked, gpu=gpu)
 
 
-def _policy(subject: Subject, question: Faults, shared: Shared) -> Asked:
+def _policy(subject: Subject, question: Faults, shared: faults_inputs.Shared) -> Asked:
     """Policy after a failed GPU; a server's GPUs move as a whole, or all of a smaller domain."""
     hb_size, gear = subject.sizing.hb_size, shared.books.gear
     usual_gpus = gcd(hb_size, gear.board) if gear else hb_size
@@ -394,13 +390,13 @@ def _policy(subject: Subject, question: Faults, shared: Shared) -> Asked:
     return Asked(question.policy, shared.circuit, block_gpus, question.cluster.spare_gpus)
 
 
-def _unswitched(spec: FabricSpec, question: Faults, shared: Shared) -> str | None:
+def _unswitched(spec: FabricSpec, question: Faults, shared: faults_inputs.Shared) -> str | None:
     """Why circuit switches that were asked for cannot be, in words; None where they can."""
     if question.policy == GO_ON:
         return None
     try:
         check_rails(spec, question.policy)
-        subject = subject_of(spec, question, shared)
+        subject = faults_inputs.subject_of(spec, question, shared)
         circuits(subject, _policy(subject, question, shared))
     except NetplanError as error:
         return f"{error}."
@@ -408,7 +404,10 @@ def _unswitched(spec: FabricSpec, question: Faults, shared: Shared) -> str | Non
 
 
 def _beside_record(
-    book: FailureBook, units: Mapping[Unit, int], failing: Sequence[GroupFailures], shared: Shared
+    book: FailureBook,
+    units: Mapping[Unit, int],
+    failing: Sequence[GroupFailures],
+    shared: faults_inputs.Shared,
 ) -> tuple[BesideRecord, ...]:
     """Interruptions of a year by the causes of one cluster's record, beside its own."""
     stops = interruptions_by_record(book, units, end=shared.options.end, groups=failing)
@@ -443,7 +442,7 @@ def _notes(subject: Subject, years: Years, book: FailureBook) -> Iterator[str]:
             f"A GPU at half its rate stops nothing, and costs up to {PERCENT * lost:.2g} % of an"
             " iteration, for which all others wait: netplan simulate --slow gpu-5=0.5."
         )
-    yield from (rate_note(kind, book) for kind in years.failing)
+    yield from (faults_inputs.rate_note(kind, book) for kind in years.failing)
 
 
 def _failures(
@@ -453,7 +452,7 @@ def _failures(
 
     A text says why these cannot happen on this fabric, such as a failed leaf on a torus.
     """
-    parts, singles, asked, impacts, why = fail_parts(subject, inventory, question)
+    parts, singles, asked, impacts, why = faults_inputs.fail_parts(subject, inventory, question)
     scenario = _scenario(subject, asked, impacts, question) if asked else why
     worst: tuple[Damage, str] | None
     if asked:
@@ -486,7 +485,7 @@ def _scenario(
         mean_slowdown=_mean(impact.slowdown for impact in impacts),
         mean_worst_bandwidth_share=_mean(impact.bandwidth_share for impact in impacts),
         stopped=sum(impact.way == "stopped" for impact in impacts),
-        cut_off=names_cut_off(subject, damage),
+        cut_off=faults_inputs.names_cut_off(subject, damage),
         loads=loads,
     )
 
@@ -545,7 +544,7 @@ def _cut_off_per_year(
     units: Mapping[Unit, int],
     singles: Sequence[Single[Impact]],
     failing: Sequence[GroupFailures],
-    shared: Shared,
+    shared: faults_inputs.Shared,
 ) -> float:
     """GPUs that lose their port in a year: links, leaves and groups times whom each cuts off."""
     cut_off = _gpus_cut_off(built[0], singles)

@@ -21,7 +21,7 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.progress import each
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books, gear_counted, site_networks, spares_of
-from netplan.scenarios.reading import CatalogReader, sized
+from netplan.scenarios.reading import sized
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import fabrics_asked
 from netplan.setup.money.pricing import MONEY, cooling_kind, running_costs, running_inputs
@@ -38,7 +38,6 @@ from netplan.topologies.graph import FabricGraph, network_only
 from netplan.topologies.growth import GROWING, Growth, Phase, Weights, moved_cables, plan_growth
 from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
-from netplan.workloads.accelerators import ACCELERATORS
 
 MOST_PHASES, MOST_GAP, MOST_EARLY = 12, 20, 16
 DEFAULT_FABRICS = ("rail-optimized", "rail-only")
@@ -142,8 +141,7 @@ class Grow(Question[GrowthAnswer]):
 
     def ask(self) -> GrowthAnswer:
         """Size, grow, list and price every fabric."""
-        reader = CatalogReader(self.catalog, self.overrides)
-        chosen = reader.load(ACCELERATORS, self.cluster.accelerator)
+        reader, chosen = self.reader_and_chip()
         books = bill_books(self.cluster, self.books, reader)
         money = self.books.currency or books.prices.currency
         books.prices.exchange(books.prices.currency, money)

@@ -183,7 +183,7 @@ class Jobs(Question[JobsAnswer]):
     def ask(self) -> JobsAnswer:
         """Run the stream on every design by every placement, draw by draw."""
         self.check_parts()
-        reader = CatalogReader(self.catalog, self.overrides)
+        reader = self.reader()
         stream = reader.load(STREAMS, FILE if self._from_file else self.stream)
         if self._from_file:
             self.refuse({"count", "load"}, "a file, which has its jobs")

@@ -38,7 +38,7 @@ from netplan.faults.damage.scenario import read_scenario
 from netplan.progress import each
 from netplan.questions.cut_fibre import refuse_cuts
 from netplan.records import replace
-from netplan.scenarios.reading import CatalogReader, sized
+from netplan.scenarios.reading import sized
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import refuse_two_networks, require_least
 from netplan.setup.over_sites import largest_site, place_run
@@ -60,7 +60,6 @@ from netplan.traffic.patterns import Pattern, met
 from netplan.traffic.placement import Placement
 from netplan.traffic.routing import ROUTINGS, SYNONYMS, Router, Routing
 from netplan.units import si
-from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.operations import EXPERTS, CollectiveKind
 from netplan.workloads.program import CollectiveUse
 
@@ -279,8 +278,7 @@ class Loads(Question[LoadsAnswer]):
 
     def _graph(self) -> tuple[FabricGraph, dict[str, object], tuple[str, ...]]:
         """Somebody's graph, or that of a fabric of the catalog; values replaced, and notes."""
-        reader = CatalogReader(self.catalog, self.overrides)
-        on = reader.load(ACCELERATORS, self.cluster.accelerator)
+        reader, on = self.reader_and_chip()
         if self.cluster.graph is None:
             spec = reader.fabric(self.cluster.fabric, self.cluster)
             return expand(spec, sized(self.cluster, on)), reader.replaced(), ()

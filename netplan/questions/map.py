@@ -210,7 +210,7 @@ class Map(Question[MapAnswer]):
 
     def ask(self) -> MapAnswer:
         """Map, and multiply to the cluster."""
-        reader = CatalogReader(self.catalog, self.overrides)
+        reader = self.reader()
         model = reader.load(WORKLOADS, self.training.model)
         chip = refitted(
             reader.load(ACCELERATORS, self.cluster.accelerator),

@@ -60,7 +60,7 @@ from netplan.setup.power_budget import POWER_BUDGET, Holding, holding
 from netplan.setup.question import FOUND, NETWORK, PRICES, TRAINED, Question, Shorthand
 from netplan.setup.training import check_tiers, plan_search, read_training, training_inputs
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import Model
 
 LIMITS = ("price", "power_w", "cables", "lead_time_weeks")
@@ -206,8 +206,7 @@ class Optimize(Question[Optimization]):
         limits = self._limits
         if budget:
             limits = structs.replace(limits, power_budget_w=budget.budget_w, hall=budget.hall)
-        reader = CatalogReader(self.catalog, self.overrides)
-        on = reader.load(ACCELERATORS, self.cluster.accelerator)
+        reader, on = self.reader_and_chip()
         chips = variants(
             reader, on, self._several("expanded_memory") or (self.cluster.expanded_memory,)
         )

@@ -8,17 +8,8 @@ from netplan.errors import InputError, NetplanError, not_built
 from netplan.progress import each
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
+from netplan.setup import faulty_steps
 from netplan.setup.faults_inputs import DEFAULT_FABRICS, FaultsQuestion, sorted_out
-from netplan.setup.faulty_steps import (
-    DAY_S,
-    PoolFailure,
-    PoolFaults,
-    PoolYears,
-    server_failures,
-    server_years,
-    trainer_failures,
-    trainer_years,
-)
 from netplan.setup.inputs import fabrics_asked
 from netplan.setup.post_training import Known, ServerPool
 from netplan.setup.post_training_step import post_train
@@ -49,7 +40,7 @@ def post_training_faults(asked: FaultsQuestion[Any]) -> PostTrainingFaultsAnswer
         If an input means nothing here, or no fabric has the parts that are to fail.
     """
     asked.refuse(NOT_OF_POOLS | {"sites", "site_gpus"}, "--workload post-training")
-    reader = CatalogReader(asked.catalog, asked.overrides)
+    reader = asked.reader()
     known: Known = {}
     names = fabrics_asked(asked, DEFAULT_FABRICS)
     tried = [_fabric(name, asked, reader, known) for name in each(names, str)]
@@ -82,13 +73,13 @@ def _fabric(
         raise
     except NetplanError as error:
         return spec.name, not_built(spec.name, error)
-    failures: list[PoolFailure] = []
-    together: list[PoolFailure] = []
-    years: list[PoolYears] = []
+    failures: list[faulty_steps.PoolFailure] = []
+    together: list[faulty_steps.PoolFailure] = []
+    years: list[faulty_steps.PoolYears] = []
     why = ""
-    asked_pools: tuple[tuple[PoolFaults[Any, Any] | None, Any, Any], ...] = (
-        (servers, server_failures, server_years),
-        (trainer, trainer_failures, trainer_years),
+    asked_pools: tuple[tuple[faulty_steps.PoolFaults[Any, Any] | None, Any, Any], ...] = (
+        (servers, faulty_steps.server_failures, faulty_steps.server_years),
+        (trainer, faulty_steps.trainer_failures, faulty_steps.trainer_years),
     )
     for faults, failures_of, years_of in asked_pools:
         if faults is not None:
@@ -109,7 +100,9 @@ def _fabric(
         why_not=why,
         years=tuple(years),
         steps_share=share,
-        steps_per_day=share * DAY_S / trained.step.seconds if trained.step.seconds else 0.0,
+        steps_per_day=share * faulty_steps.DAY_S / trained.step.seconds
+        if trained.step.seconds
+        else 0.0,
         notes=tuple(dict.fromkeys((*trained.notes,))),
     )
 
@@ -119,7 +112,7 @@ def _of_pool(
     fabric: str,
     pool: AnyQuestion,
     **others: Any,  # noqa: ANN401
-) -> PoolFaults[Any, Any]:
+) -> faulty_steps.PoolFaults[Any, Any]:
     """What a pool answers alone; failures that it has no parts for are left out, and why."""
     scenario, why = pool.scenario.replace(fabrics=(fabric,)), ""
     question = replace(asked, scenario=scenario, overrides=pool.overrides, **others)
@@ -131,10 +124,12 @@ def _of_pool(
         answer, why = replace(question, fail=()).ask(), str(error)
     row = answer.fabrics[0]
     hit = row.scenario if isinstance(row.scenario, str | None) else row.scenario.impact
-    return PoolFaults(row.forecast, row.singles, why or hit)
+    return faulty_steps.PoolFaults(row.forecast, row.singles, why or hit)
 
 
-def _of_servers(asked: FaultsQuestion[Any], fabric: str, pool: ServerPool) -> PoolFaults[Any, Any]:
+def _of_servers(
+    asked: FaultsQuestion[Any], fabric: str, pool: ServerPool
+) -> faulty_steps.PoolFaults[Any, Any]:
     """The servers' pool under failures, by the plan that rolls out."""
     plans = pool.rolled.plans
     degrees = ("tensor", "pipeline", "expert", "attention_data", "replicas")

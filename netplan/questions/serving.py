@@ -74,7 +74,7 @@ class Serving(Question[ServingAnswer]):
         asked = self.serving.load
         if self.seed != 1 and asked.rate is None and asked.trace is None:
             raise InputError("--seed draws arrivals: give --rate, too")
-        reader = CatalogReader(self.catalog, self.overrides)
+        reader = self.reader()
         gpus = self.cluster.gpus
         case, servers_found, notes, arrivals = search_servers(self, reader, self.cluster.fabric)
         plans = served_plans(servers_found, case, gpus, self.top)

@@ -262,7 +262,7 @@ def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
     if asked.cluster.graph is not None:
         links = f"links of {asked.cluster.graph}"
     used = len(placed.gpus)
-    reader = CatalogReader(asked.catalog, asked.overrides)
+    reader = asked.reader()
     heading = Heading(
         f"{counted(len(rows), 'job')} on {used:,} of {asked.cluster.gpus:,}"
         f" {reader.load(ACCELERATORS, asked.cluster.accelerator).name}",
@@ -336,7 +336,7 @@ class Simulate(SimulationQuestion):
         refuse_cuts(self, self.fail)
         if not self.trains:
             return self._round()
-        reader = CatalogReader(self.catalog, self.overrides)
+        reader = self.reader()
         rules = reader.load(ANY_ITERATION_MODEL, self.training.iteration_model)
         if isinstance(rules, PalmModel):
             self.refuse({"sharing"}, "the published mode, whose messages book whole paths")
@@ -366,7 +366,7 @@ class Simulate(SimulationQuestion):
             self.refuse({"connections"}, "weights on paths that are not hashed")
         if self.sharing != "fluid":
             self.refuse({"check_classes"}, "links that are booked, without --sharing fluid")
-        reader = CatalogReader(self.catalog, self.overrides)
+        reader = self.reader()
         simulated = simulate_step(self, reader)
         inputs = self.inputs(hb_size=simulated.trained.domain, set=reader.replaced())
         return SimulatedStepAnswer(inputs, simulated)
@@ -492,9 +492,7 @@ class Simulate(SimulationQuestion):
         elif run.timed.memory is not None:  # what programs see of it is more than its name
             there = run.timed.memory.usable_bytes if run.timed.memory.verdict == "no" else inf
         if held > there:
-            on = CatalogReader(self.catalog, self.overrides).load(
-                ACCELERATORS, self.cluster.accelerator
-            )
+            on = self.reader().load(ACCELERATORS, self.cluster.accelerator)
             yield (
                 f"{who} {si(held, 'B')} of memory a GPU, and {on.name} has {si(there, 'B')}:"
                 " netplan search has none that do not fit."
@@ -529,7 +527,7 @@ class Simulate(SimulationQuestion):
     def _named(self, asked: str, run: PlacedRun, graph: FabricGraph) -> Ints:
         """GPUs of the ranks by a map of stages, or by a file of ranks."""
         ranks = len(run.placement.gpu_of_rank)
-        written = read_map(asked, CatalogReader(self.catalog, self.overrides).roots)
+        written = read_map(asked, self.reader().roots)
         if written is None:
             return read_ranks(Path(asked), ranks, graph.gpus)
         if any(stage.tensor or stage.layers for stage in written.stages):

@@ -29,18 +29,9 @@ from netplan.records import replace
 from netplan.scenarios.bill_books import in_sites, whole_books
 from netplan.scenarios.inner_parts import SiteSpan
 from netplan.scenarios.reading import CatalogReader, sized
+from netplan.setup import over_sites
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import span_of
-from netplan.setup.over_sites import (
-    BOOKS,
-    CHUNKS,
-    HaulOptions,
-    after_cuts,
-    chosen_plans,
-    read_cuts,
-    replaced_of,
-    spread_times,
-)
 from netplan.setup.own_inputs import list_field, option_field
 from netplan.setup.question import NETWORK, PRICES, SPAN, TRAINED, Question
 from netplan.setup.runs import PLACED
@@ -103,7 +94,7 @@ class SeveralSites(Question[SitesAnswer]):
     chunks: int = option_field(
         "Pieces in which sites exchange what is reduced within.",
         "whole",
-        default=CHUNKS,
+        default=over_sites.CHUNKS,
         low=1,
         high=10**6,
     )
@@ -129,12 +120,12 @@ class SeveralSites(Question[SitesAnswer]):
     def ask(self) -> SitesAnswer:
         """Place the plans, and let every distance and ratio delay them."""
         self._check()
-        reader = CatalogReader(self.catalog, self.overrides)
+        reader = self.reader()
         book = reader.load(LONG_HAUL_BOOKS, LONG_HAUL_BOOK)
         sizing = sized(self.cluster, reader.load(ACCELERATORS, self.cluster.accelerator))
         cases = self._cases(sizing, book)
         haul, left = self._options.haul(book, cases[0].left), [case.left for case in cases]
-        chosen, notes, best = chosen_plans(self, left, haul, BOOKS)
+        chosen, notes, best = over_sites.chosen_plans(self, left, haul, over_sites.BOOKS)
         best_s = best.timed.iteration_time_s
         grid = [row for plan in chosen for row in self._rows(plan, cases, haul, self.held)]
         case = self._shown(cases, grid, best_s)
@@ -149,7 +140,7 @@ class SeveralSites(Question[SitesAnswer]):
             "exchange": haul.exchange,
             "set": {
                 **cast("dict[str, object]", chosen[0].placed.inputs["set"]),
-                **replaced_of(self, BOOKS),
+                **over_sites.replaced_of(self, over_sites.BOOKS),
             },
         }
         gpu_rate = sizing.cards * sizing.network_bytes_per_s
@@ -193,10 +184,10 @@ class SeveralSites(Question[SitesAnswer]):
         return int(self.ahead)
 
     @property
-    def _options(self) -> HaulOptions:
+    def _options(self) -> over_sites.HaulOptions:
         """What is asked of the way between sites."""
         flying = inf if self.in_flight is None else self.in_flight
-        return HaulOptions(
+        return over_sites.HaulOptions(
             exchange=self.exchange, chunks=self.chunks, ahead=self.held, in_flight_bytes=flying
         )
 
@@ -220,7 +211,7 @@ class SeveralSites(Question[SitesAnswer]):
                 for km in self.values("km", KM)
             ]
         wholes = [span.dealt(sizing) for span in spans]
-        cuts = read_cuts(self.fail, wholes[0], book)
+        cuts = over_sites.read_cuts(self.fail, wholes[0], book)
         if any(cut.share < 1 for cut in cuts) and len({span.ratio for span in spans}) > 1:
             raise InputError(
                 f"--fail {' '.join(self.fail)}: so many fibre pairs are those of one ratio: give"
@@ -235,7 +226,7 @@ class SeveralSites(Question[SitesAnswer]):
         self, plan: ChosenPlan, cases: Sequence[Case], haul: Haul, ahead: int | None
     ) -> list[Spread]:
         """Times of a plan in all cases."""
-        times = spread_times(plan, [case.left for case in cases], haul, ahead)
+        times = over_sites.spread_times(plan, [case.left for case in cases], haul, ahead)
         return [Spread(case.km, case.ratio, time) for case, time in zip(cases, times, strict=True)]
 
     def _counts(self, plan: ChosenPlan) -> list[int | None]:
@@ -279,8 +270,10 @@ class SeveralSites(Question[SitesAnswer]):
         def losses(plan: ChosenPlan, ahead: int | None, km: Floats, ratio: Floats) -> Floats:
             points = zip(*np.broadcast_arrays(km, ratio), strict=True)
             spans = (replace(self._span, km=float(a), ratio=float(b)) for a, b in points)
-            made = [after_cuts(span.dealt(sizing), cases[0].cuts) for span in spans]
-            return np.array([time.loss for time in spread_times(plan, made, haul, ahead)])
+            made = [over_sites.after_cuts(span.dealt(sizing), cases[0].cuts) for span in spans]
+            return np.array(
+                [time.loss for time in over_sites.spread_times(plan, made, haul, ahead)]
+            )
 
         for plan in chosen:
             if plan.across == "data":

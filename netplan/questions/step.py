@@ -1,7 +1,6 @@
 """What a step of post-training takes at least: what ``netplan search`` asks about such a job."""
 
 from netplan.answers.post_training_answer import PostTrainingAnswer
-from netplan.scenarios.reading import CatalogReader
 from netplan.setup.money.step_cost import step_price
 from netplan.setup.post_training_step import post_train
 from netplan.setup.question import AnyQuestion
@@ -27,7 +26,7 @@ def answer_step(asked: AnyQuestion) -> PostTrainingAnswer:
         If a pool has no plan that fits; it is named.
     """
     asked.refuse(OF_PLANS, "--workload post-training")
-    reader = CatalogReader(asked.catalog, asked.overrides)
+    reader = asked.reader()
     trained = post_train(asked, reader, asked.cluster.fabric)
     inputs = asked.inputs(hb_size=trained.domain, fixed=asked.training.fixed, set=reader.replaced())
     price = step_price(asked, reader, trained)

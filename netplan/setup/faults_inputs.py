@@ -175,7 +175,7 @@ class FaultsQuestion(Question[AnswerT_co]):
 
 def read_shared(asked: FaultsQuestion[Any]) -> Shared:
     """Read the files, size the cluster, and set up the search for plans."""
-    reader = CatalogReader(asked.catalog, asked.overrides)
+    reader = asked.reader()
     on, training = read_chip(asked, reader), None
     if asked.trains:
         check_tiers(asked, on)

@@ -23,7 +23,7 @@ from netplan.documents import Document, read_yaml
 from netplan.errors import CatalogError, InfeasibleError, InputError, UnknownNameError
 from netplan.progress import each
 from netplan.records import Entry, PositiveFloat, PositiveInt, RecordError
-from netplan.scenarios.reading import CatalogReader, sized
+from netplan.scenarios.reading import sized
 from netplan.setup.question import AnyQuestion
 from netplan.setup.runs import place_training
 from netplan.simulation.ranks import gpu_range
@@ -32,7 +32,6 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
 from netplan.traffic.patterns import Pattern
-from netplan.workloads.accelerators import ACCELERATORS
 
 LINE, ALTERNATE = "line", "alternate"
 LEAST_GPUS = 8
@@ -230,8 +229,7 @@ def place_jobs(asked: AnyQuestion, path: Path, algorithm: Pattern) -> PlacedJobs
         If the file is wrong, or a job cannot be planned: which, and what of it.
     """
     asked.refuse(SAID_OF_EACH_JOB, f"{path}, which says it of each job")
-    reader = CatalogReader(asked.catalog, asked.overrides)
-    on = reader.load(ACCELERATORS, asked.cluster.accelerator)
+    reader, on = asked.reader_and_chip()
     spec = reader.fabric(asked.cluster.fabric, asked.cluster)
     fabric = build_fabric(spec, sized(asked.cluster, on))
     placed = read_jobs(path, fabric.sizing.gpus, fabric.sizing.hb_size)

@@ -24,7 +24,7 @@ from netplan.performance.spread import (
     pipeline_times,
 )
 from netplan.records import replace
-from netplan.scenarios.reading import CatalogReader, sized
+from netplan.scenarios.reading import sized
 from netplan.setup.inputs import sites_words, span_of
 from netplan.setup.placed_run import PlacedRun
 from netplan.setup.question import AnyQuestion
@@ -178,7 +178,7 @@ class SitePlans(Struct, frozen=True, kw_only=True):
         span = span_of(asked)
         if span is None:
             raise InputError(f"netplan {asked.command} over sites needs --sites: give 2 or more")
-        reader = CatalogReader(asked.catalog, asked.overrides)
+        reader = asked.reader()
         book = reader.load(LONG_HAUL_BOOKS, LONG_HAUL_BOOK)
         chip = reader.load(ACCELERATORS, asked.cluster.accelerator)
         sites = span.dealt(sized(asked.cluster, chip))
@@ -251,7 +251,7 @@ def beside_one_site(asked: AnyQuestion, one_site_s: float) -> Elsewhere | None:
     if span is None:
         return None
     # What is no input of sites is refused as everywhere; only a plan may be missing.
-    reader = CatalogReader(asked.catalog, asked.overrides)
+    reader = asked.reader()
     span.dealt(sized(asked.cluster, reader.load(ACCELERATORS, asked.cluster.accelerator)))
     try:
         run = SitePlans.of(asked).run()

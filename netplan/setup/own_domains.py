@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from netplan.errors import InputError
-from netplan.scenarios.reading import CatalogReader
 from netplan.setup.question import AnyQuestion
 from netplan.topologies.expand import expand, lacks_domains, switched_domain_size, with_domains
 from netplan.topologies.fabric import Sizing
@@ -65,6 +64,6 @@ def graph_of_run(
             f"--graph {path} has HB domains of {size:,} GPUs, and the run is planned on domains"
             f" of {sizing.hb_size:,}: give --hb-size {size}"
         )
-    on = CatalogReader(asked.catalog, asked.overrides).load(ACCELERATORS, asked.cluster.accelerator)
+    on = asked.reader().load(ACCELERATORS, asked.cluster.accelerator)
     graph, notes = with_own_domains(read, path, on)
     return graph.as_found(sizing.as_found), notes

@@ -33,21 +33,11 @@ from netplan.performance.serving.outcomes import ServingCase
 from netplan.performance.serving.rounds import Round, served_batch
 from netplan.records import replace
 from netplan.reports.sections import Heading
-from netplan.scenarios.reading import CatalogReader, sized
+from netplan.scenarios.reading import sized
+from netplan.setup import post_training_links
 from netplan.setup.inputs import short_inputs
 from netplan.setup.placed_run import PlacedRun, PoolRun, as_wired, is_uneven
 from netplan.setup.post_training import ServerPool, Trainer
-from netplan.setup.post_training_links import (
-    PoolPlaces,
-    SyncWay,
-    one_kind,
-    pool_places,
-    resharded_matrix,
-    server_placement,
-    sync_matrix,
-    sync_scheme,
-    trainer_placement,
-)
 from netplan.setup.post_training_step import PostTrained, post_train
 from netplan.setup.post_training_words import job_words, least, pool_words, sync_words
 from netplan.setup.question import AnyQuestion
@@ -108,7 +98,7 @@ class PostTrainedRun(Struct, frozen=True, eq=False, dict=True):
     spec: FabricSpec
     fabric: Fabric
     trained: PostTrained
-    places: PoolPlaces
+    places: post_training_links.PoolPlaces
     algorithm: Pattern | str
 
     each: ClassVar[str] = "a step"
@@ -238,19 +228,23 @@ class PostTrainedRun(Struct, frozen=True, eq=False, dict=True):
             return
         run, pools = trained.run, (trainer, servers)
         if run.job.colocated:
-            yield resharded_matrix(run, pools, places, sync.sent, sync.weights.width_bytes)
+            yield post_training_links.resharded_matrix(
+                run, pools, places, sync.sent, sync.weights.width_bytes
+            )
             return
-        way = SyncWay(
-            scheme=sync_scheme(run, servers, sync.kind, sync.changed),
+        way = post_training_links.SyncWay(
+            scheme=post_training_links.sync_scheme(run, servers, sync.kind, sync.changed),
             domain=self.fabric.sizing.hb_size,
             width_bytes=sync.weights.width_bytes,
         )
-        yield sync_matrix(run, pools, places, way)
+        yield post_training_links.sync_matrix(run, pools, places, way)
         # Both pools in one numbering, the servers first.
-        behind = replace(trainer_placement(trainer), first=len(places.rollout))
+        behind = replace(post_training_links.trainer_placement(trainer), first=len(places.rollout))
         both = np.concatenate([places.rollout, places.trainer]).astype(np.int32)
         tokens = trained.step.tokens
-        sent = trajectory_traffic(server_placement(servers), behind, tokens, len(both))
+        sent = trajectory_traffic(
+            post_training_links.server_placement(servers), behind, tokens, len(both)
+        )
         yield sent.relabelled(both, self.fabric.sizing.gpus)
 
     def phase_of(self, kind: str) -> tuple[str, float]:
@@ -329,10 +323,10 @@ def place_post_training(asked: AnyQuestion, algorithm: Pattern | str) -> PostTra
     InfeasibleError
         If a pool has no plan that fits; it is named.
     """
-    reader, cluster = CatalogReader(asked.catalog, asked.overrides), asked.cluster
+    reader, cluster = asked.reader(), asked.cluster
     trained = post_train(asked, reader, cluster.fabric)
     run = trained.run
-    if not one_kind(run):
+    if not post_training_links.one_kind(run):
         raise InputError(
             f"--rollout-accelerator {run.server_name} beside {cluster.accelerator}: links of a"
             " fabric are those of GPUs with equal HB domains and cards, so ask about each pool by"
@@ -342,5 +336,5 @@ def place_post_training(asked: AnyQuestion, algorithm: Pattern | str) -> PostTra
     fabric = build_fabric(spec, sized(cluster, run.chip))
     domain = fabric.sizing.hb_size
     inputs = asked.inputs(hb_size=domain, fixed=run.job.fixed, set=reader.replaced())
-    places = pool_places(run, trained.trainer, trained.servers, domain)
+    places = post_training_links.pool_places(run, trained.trainer, trained.servers, domain)
     return PostTrainedRun(inputs, spec, fabric, trained, places, algorithm)

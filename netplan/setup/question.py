@@ -18,7 +18,7 @@ from netplan.inputs.readers import read_pairs
 from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.scenarios.parts import Books, Cluster, Serving, Training
-from netplan.scenarios.reading import with_cards, with_ports
+from netplan.scenarios.reading import CatalogReader, with_cards, with_ports
 from netplan.scenarios.scenario import (
     DEFAULT,
     PARTS,
@@ -34,7 +34,7 @@ from netplan.setup import own_inputs
 from netplan.setup.cautions import cautions, knows_boxes, meant_switch
 from netplan.setup.footprint import Footprint, footprint_of
 from netplan.topologies.own.functions import register_fabric
-from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 
 AnswerT_co = TypeVar("AnswerT_co", bound=Answer, covariant=True)
 QuestionT = TypeVar("QuestionT", bound="AnyQuestion")
@@ -218,6 +218,15 @@ class Question(Generic[AnswerT_co]):
     def trains(self) -> bool:
         """Whether it is asked about training."""
         return self.scenario.kind == "training"
+
+    def reader(self) -> CatalogReader:
+        """What reads its files, with its values replaced."""
+        return CatalogReader(self.catalog, self.overrides)
+
+    def reader_and_chip(self) -> tuple[CatalogReader, Accelerator]:
+        """What reads its files, and the accelerator of its cluster."""
+        reader = self.reader()
+        return reader, reader.load(ACCELERATORS, self.cluster.accelerator)
 
     @classmethod
     def on(cls, *arguments: Any, **given: Any) -> Self:  # noqa: ANN401 - inputs of any type

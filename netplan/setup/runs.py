@@ -9,7 +9,7 @@ from netplan.catalog import user_roots
 from netplan.errors import InfeasibleError, NetplanError, NoPlanError, NoRoomError
 from netplan.levels import Level
 from netplan.records import replace
-from netplan.scenarios.reading import CatalogReader, sized
+from netplan.scenarios.reading import sized
 from netplan.setup.placed_run import PlacedRun
 from netplan.setup.question import FOUND, AnyQuestion
 from netplan.setup.training import (
@@ -64,7 +64,7 @@ def place_serving(asked: AnyQuestion, algorithm: Pattern | str) -> "ServedRun":
 
     drafted = {"draft", "window", "acceptance", "speculation"}
     asked.refuse(drafted, "a round of servers, in which every request gets one token")
-    reader, cluster = CatalogReader(asked.catalog, asked.overrides), asked.cluster
+    reader, cluster = asked.reader(), asked.cluster
     on = reader.load(ACCELERATORS, cluster.accelerator)
     spec = reader.fabric(cluster.fabric, cluster)
     best = serve_best(asked, reader, cluster.fabric)
@@ -130,7 +130,7 @@ def largest_fitting(asked: AnyQuestion, levels: Sequence[Level]) -> str | None:
         The transformer with the most parameters, of those smaller than the one that is asked for;
         None where none has a plan, or the question is about no transformer.
     """
-    reader = CatalogReader(asked.catalog, asked.overrides)
+    reader = asked.reader()
     try:
         wanted = MODELS.load(asked.training.model, reader.roots)
     except NetplanError:

@@ -18,7 +18,7 @@ from netplan.performance.dated.run import DatedRun, TimedPrecision
 from netplan.performance.iteration_model import IterationModel
 from netplan.performance.setting import BUBBLE_SHARE
 from netplan.performance.stacks import DEFAULT_STACK, STACKS, Stack, default_stack
-from netplan.scenarios.reading import CatalogReader, sized
+from netplan.scenarios.reading import sized
 from netplan.scenarios.scenario import places
 from netplan.setup.inputs import found_words
 from netplan.setup.question import AnyQuestion
@@ -179,8 +179,7 @@ def software_inputs(asked: AnyQuestion, assumptions: IterationModel) -> dict[str
     """
     if assumptions.calibration is None:
         return {}
-    reader = CatalogReader(asked.catalog, asked.overrides)
-    on = reader.load(ACCELERATORS, asked.cluster.accelerator)
+    reader, on = asked.reader_and_chip()
     stack = reader.load(STACKS, asked.training.stack or default_stack(on))
     training, lacking = asked.training, without_dates(assumptions.calibration.dated, stack, on)
     given = training.software.software_date

@@ -28,23 +28,10 @@ from netplan.records import replace
 from netplan.scenarios.inner_parts import ExpertRouting
 from netplan.scenarios.reading import CatalogReader, sized, variants
 from netplan.scenarios.scenario import USUAL_TIMES, better_times
+from netplan.setup import software
 from netplan.setup.expert_routing import check_imbalance, expert_load, with_expert_load
 from netplan.setup.inputs import short_inputs
 from netplan.setup.question import AnyQuestion
-from netplan.setup.software import (
-    CALIBRATED,
-    OF_EXPERTS,
-    SWITCHES,
-    calibrated_alone,
-    check_replaced,
-    dated_run,
-    recipe_of,
-    software_inputs,
-    stack_words,
-    switches_asked,
-    timed_precision,
-    without_dates,
-)
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
@@ -58,13 +45,13 @@ from netplan.workloads.transformer import experts_of
 if TYPE_CHECKING:
     from netplan.workloads.families import OtherModel
 
-SHOWN_IF_GIVEN = (*CALIBRATED, "sequence_parallel", "schedule")
+SHOWN_IF_GIVEN = (*software.CALIBRATED, "sequence_parallel", "schedule")
 """Inputs that answers of other iteration models leave out where nothing is asked for."""
 OF_TRANSFORMERS = (
     *("batch", "strategy", "mode", "recompute", "experts", "top_k", "expert_degree", "zero_stage"),
     *("embedding", "lm_head", "interleave", "execution", "imbalance", "use_per_domain"),
     *("optimizer", "offload", "memory_policy", "schedule", "sequence_parallel"),
-    *CALIBRATED,
+    *software.CALIBRATED,
 )
 """Inputs that say how a transformer is trained; other models take few of them."""
 OF_PASSES = ("schedule", "inference")
@@ -303,7 +290,9 @@ def check_stack(asked: AnyQuestion, assumptions: IterationModel) -> None:
         )
     if kernels == "calibrated":
         return
-    for words in calibrated_alone(asked, assumptions, by_stack=by_stack(asked, assumptions)):
+    for words in software.calibrated_alone(
+        asked, assumptions, by_stack=by_stack(asked, assumptions)
+    ):
         # Where the scenario's model of times gave way, it does not know what is trained either.
         why = _not_as_fitted(asked) or _not_by_runs(asked)
         other = f" ({why})" if why else f", or take --iteration-model {USUAL_TIMES}"
@@ -326,9 +315,9 @@ def calibrated_run(
             f" head, and {model.name} is none: take --iteration-model 4d"
         )
     stack = reader.load(STACKS, asked.training.stack or default_stack(on))
-    recipe = recipe_of(asked, assumptions.calibration.dated, stack, on)
+    recipe = software.recipe_of(asked, assumptions.calibration.dated, stack, on)
     unlike = model.unlike or ("experts" if asked.training.experts > 1 else "")
-    lacking = without_dates(assumptions.calibration.dated, stack, on)
+    lacking = software.without_dates(assumptions.calibration.dated, stack, on)
     undated = asked.training.software.software_date == UNDATED
     if unlike and lacking and not (undated or model.unknown):
         raise InputError(
@@ -343,11 +332,11 @@ def calibrated_run(
         stack = replace(stack, zero3_gradient_bytes=None)
     if "gather_bytes" in replaced:
         stack = replace(stack, zero3_gather_bytes=None, zero3_narrow_gather_bytes=None)
-    precision = timed_precision(asked, on, dated=recipe is not None)
+    precision = software.timed_precision(asked, on, dated=recipe is not None)
     dated = None
     if recipe is not None:
-        dated = dated_run(asked, on, stack, model, assumptions.calibration, recipe)
-    check_replaced(reader.overrides, dated=dated is not None)
+        dated = software.dated_run(asked, on, stack, model, assumptions.calibration, recipe)
+    software.check_replaced(reader.overrides, dated=dated is not None)
     run = CalibratedRun.of(
         on,
         stack,
@@ -441,7 +430,7 @@ def stack_inputs(asked: AnyQuestion, assumptions: IterationModel) -> dict[str, o
     usual = "auto" if by_stack(asked, assumptions) else assumptions.compute.recompute
     given = asked.training.recompute
     filled: dict[str, object] = {"recompute": usual if given in (None, "auto") else given}
-    return filled | software_inputs(asked, assumptions)
+    return filled | software.software_inputs(asked, assumptions)
 
 
 Workload = tuple["Model | OtherModel", IterationModel]
@@ -541,8 +530,8 @@ def _check_experts(asked: AnyQuestion, model: Model) -> None:
     """Refuse experts that are cut as the model has none, or as many GPUs cannot share them."""
     options = plan_options(asked)
     experts = experts_of(model, options.variant)
-    for name, text in switches_asked(asked):
-        if name in OF_EXPERTS and experts is None:
+    for name, text in software.switches_asked(asked):
+        if name in software.OF_EXPERTS and experts is None:
             raise InputError(f"{text}: {model.name} has no experts: leave it out")
     if options.fixed.expert_tensor and experts is None:
         raise InputError(
@@ -666,7 +655,7 @@ def training_inputs(asked: AnyQuestion, **resolved: object) -> dict[str, object]
         for name in SHOWN_IF_GIVEN:
             if shown.get(name, 0) in (None, True, UNDATED):
                 del shown[name]
-    given = {name: shown.pop(name, None) for name in (*SWITCHES, "hybrid_stages")}
+    given = {name: shown.pop(name, None) for name in (*software.SWITCHES, "hybrid_stages")}
     given["hybrid_stages"] = given["hybrid_stages"] or None
     shown |= {name: value for name, value in given.items() if value is not None}
     return shown | resolved
@@ -689,7 +678,7 @@ def _not_as_fitted(asked: AnyQuestion) -> str:
 def _no_formulas(asked: AnyQuestion, before: str) -> str:
     """Of what an iteration model that is fitted to runs has no formulas; empty if unknown."""
     try:
-        model = CatalogReader(asked.catalog, asked.overrides).load(WORKLOADS, asked.training.model)
+        model = asked.reader().load(WORKLOADS, asked.training.model)
     except CatalogError:
         return ""
     layers = f"models of family {model.family}"
@@ -710,7 +699,7 @@ def _no_formulas(asked: AnyQuestion, before: str) -> str:
 def _assumptions(asked: AnyQuestion) -> IterationModel | None:
     """The iteration model as its file has it; None of those that are simulated only."""
     try:
-        reader = CatalogReader(asked.catalog, asked.overrides)
+        reader = asked.reader()
         return reader.load(ITERATION_MODELS, asked.training.iteration_model)
     except CatalogError:
         return None
@@ -738,7 +727,7 @@ def training_case(asked: AnyQuestion) -> "TrainingCase":
     InputError
         If plans or rings need full HB domains, and the GPUs leave one partly filled.
     """
-    reader = CatalogReader(asked.catalog, asked.overrides)
+    reader = asked.reader()
     on, spec = read_chip(asked, reader), reader.fabric(asked.cluster.fabric, asked.cluster)
     check_tiers(asked, on)
     training = read_training(asked, reader, on, asked.cluster.gpus)
@@ -799,7 +788,7 @@ def assumed(inputs: Mapping[str, Any]) -> str:
     asked, why = inputs.get("optimizer"), inputs.get("not_calibrated")
     optimizer = [f"optimizer {asked}"] if asked else []
     model = f"iteration model {inputs['iteration_model']}" + (f" ({why})" if why else "")
-    return ", ".join([model, *stack_words(inputs), *optimizer])
+    return ", ".join([model, *software.stack_words(inputs), *optimizer])
 
 
 class TrainingCase(Struct, frozen=True):

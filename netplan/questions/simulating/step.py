@@ -30,19 +30,8 @@ from netplan.questions.simulating.contention import rates_of, round_on, schedule
 from netplan.questions.simulating.inputs import SimulationQuestion
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
+from netplan.setup import post_training_links
 from netplan.setup.post_training import ServerPool, Trainer
-from netplan.setup.post_training_links import (
-    SAME,
-    PoolPlaces,
-    SyncWay,
-    network_sizing,
-    one_kind,
-    pool_places,
-    resharded_matrix,
-    server_placement,
-    sync_matrix,
-    sync_scheme,
-)
 from netplan.setup.post_training_step import PostTrained, Sync, post_train
 from netplan.setup.served_run import ServedRun
 from netplan.simulation.congestion import (
@@ -88,8 +77,8 @@ def simulate_step(asked: SimulationQuestion, reader: CatalogReader) -> Simulated
     """
     trained = post_train(asked, reader, asked.cluster.fabric)
     run, step = trained.run, trained.step
-    graph = expand(*network_sizing(run))
-    places = pool_places(run, trained.trainer, trained.servers, graph.hb_size)
+    graph = expand(*post_training_links.network_sizing(run))
+    places = post_training_links.pool_places(run, trained.trainer, trained.servers, graph.hb_size)
     rates, shares = slow_parts(asked.slow, graph, np.arange(graph.gpus))
     sent, notes = _sent(asked, trained, (graph, rates), places)
     paces = None
@@ -152,7 +141,9 @@ def _drawn(
     )
 
 
-def _slow(shares: Floats | None, places: PoolPlaces, *, colocated: bool) -> dict[Role, int]:
+def _slow(
+    shares: Floats | None, places: post_training_links.PoolPlaces, *, colocated: bool
+) -> dict[Role, int]:
     """Slow GPUs of each pool [1]."""
     if shares is None:
         return {}
@@ -177,7 +168,9 @@ def _paces(servers: ServerPool | None, shares: Floats) -> Floats | None:
     if servers is None or shares.min() >= 1:
         return None
     axes = ("data", "expert"), ("pipeline", "context", "tensor")
-    homes = by_dimensions(server_placement(servers), *axes)  # copies of attention, GPUs of each
+    homes = by_dimensions(
+        post_training_links.server_placement(servers), *axes
+    )  # copies of attention, GPUs of each
     return np.asarray(1 / shares[homes].min(axis=1))
 
 
@@ -188,7 +181,7 @@ def _sent(
     asked: SimulationQuestion,
     trained: PostTrained,
     links: tuple[FabricGraph, Floats | None],
-    places: PoolPlaces,
+    places: post_training_links.PoolPlaces,
 ) -> Sent:
     """Weights on the links of the whole cluster; None where these say nothing of their time."""
     sync, run = trained.sync, trained.run
@@ -198,11 +191,11 @@ def _sent(
         return None, ["No weights are sent: servers have the shards of the trainer."]
     if sync.over == "storage":
         return None, ["Weights go through storage, by its rates: none is sent over links."]
-    if not one_kind(run):
+    if not post_training_links.one_kind(run):
         return None, ["Pools are of two kinds of GPU: weights take their least time, on no links."]
     graph, rates = links
     way: Way = "hashed" if asked.routing == "hashed" else "split"
-    sizing = network_sizing(run)[1]
+    sizing = post_training_links.network_sizing(run)[1]
     fabric = FabricLinks(
         PathRouter(graph, "ecmp" if asked.routing == "hashed" else asked.routing),
         rates_of(graph, rates),
@@ -224,7 +217,10 @@ def _sent(
     domain = graph.hb_size
     matrix = _matrix(trained, sync, places, domain)
     crossing = crossing_bytes(matrix, domain)
-    if run.job.colocated and abs(crossing - sync.sent.network) > SAME * sync.sent.total:
+    if (
+        run.job.colocated
+        and abs(crossing - sync.sent.network) > post_training_links.SAME * sync.sent.total
+    ):
         return None, ["Which GPUs hand weights on is not known: these take their least time."]
     contention = send(matrix)
     wire_s, alone_s = contention.time_s, contention.alone_s
@@ -258,17 +254,21 @@ def _hot(
     )
 
 
-def _matrix(trained: PostTrained, sync: Sync, places: PoolPlaces, domain: int) -> TrafficMatrix:
+def _matrix(
+    trained: PostTrained, sync: Sync, places: post_training_links.PoolPlaces, domain: int
+) -> TrafficMatrix:
     """Who sends new weights to whom, and what senders gather first."""
     run, trainer, servers = trained.run, trained.trainer, trained.servers
     if trainer is None or servers is None:
         raise InputError("weights go from a trainer to servers: one of them has no work")
     width = sync.weights.width_bytes
     if run.job.colocated:
-        return resharded_matrix(run, (trainer, servers), places, sync.sent, width)
-    scheme = sync_scheme(run, servers, sync.kind, sync.changed)
-    way = SyncWay(scheme=scheme, width_bytes=width, domain=domain)
-    matrix = sync_matrix(run, (trainer, servers), places, way)
+        return post_training_links.resharded_matrix(
+            run, (trainer, servers), places, sync.sent, width
+        )
+    scheme = post_training_links.sync_scheme(run, servers, sync.kind, sync.changed)
+    way = post_training_links.SyncWay(scheme=scheme, width_bytes=width, domain=domain)
+    matrix = post_training_links.sync_matrix(run, (trainer, servers), places, way)
     return combine([matrix.of_kind("sync"), matrix.of_kind("sync-gather")])
 
 

@@ -170,7 +170,7 @@ class StepPrice(Struct, frozen=True, kw_only=True):
         >>> from netplan.questions.compare import Compare
         >>> from netplan.setup.post_training_step import post_train
         >>> asked = Compare.on("grpo-70b-h100")
-        >>> reader = CatalogReader(asked.catalog, asked.overrides)
+        >>> reader = asked.reader()
         >>> trained = post_train(asked, reader, "rail-optimized")
         >>> price = step_price(asked, reader, trained)
         >>> hours = 64 * trained.step.seconds / 3600
