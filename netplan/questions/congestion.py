@@ -32,7 +32,7 @@ from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import refuse_two_networks, require_least
-from netplan.setup.own_domains import graph_of_run, with_own_domains
+from netplan.setup.own_domains import graph_of_run, own_graph
 from netplan.setup.own_inputs import default_field, list_field, option_field
 from netplan.setup.question import NETWORK, PRICES, RUNS, Question
 from netplan.setup.runs import PLACED
@@ -231,14 +231,9 @@ class Congestion(Question[CongestionAnswer]):
     ) -> tuple[tuple[_Network, ...], tuple[str, ...]]:
         """The fabric of each oversubscription, or somebody's own graph; notes."""
         if self.cluster.graph is not None and self.traffic != ITERATION:
-            from netplan.topologies.formats.graph_files import read_graph
-
             refuse_two_networks(self)
-            path = Path(self.cluster.graph)
-            graph, notes = with_own_domains(
-                read_graph(path, hb_size=self.cluster.hb_size), path, on
-            )
-            return (_Network(None, graph.as_found(self.cluster.as_found)),), notes
+            graph, notes = own_graph(self, on)
+            return (_Network(None, graph),), notes
         ratios = self.varied.get("oversubscription", (self.cluster.oversubscription,))
         networks: list[_Network] = []
         notes = ()

@@ -9,16 +9,14 @@ from netplan.answers.cost_answer import CostAnswer, FabricSteps, FabricTokens
 from netplan.answers.sites_bill import SitesBill
 from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill, Unbuildable, make_bill
 from netplan.costing.lifetime import Running, lifetime
-from netplan.costing.materials import ACCELERATORS_TOO
 from netplan.costing.prices import PriceBook
-from netplan.costing.switches import require_switch
 from netplan.errors import InfeasibleError, InputError, not_built
 from netplan.records import replace
-from netplan.scenarios.bill_books import gear_counted, in_sites, spares_of, whole_books
-from netplan.scenarios.reading import CatalogReader, sized
+from netplan.scenarios.bill_books import in_sites, spares_of, whole_books
+from netplan.scenarios.reading import CatalogReader
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import fabrics_bought, span_of
-from netplan.setup.money.pricing import MONEY, running_costs, running_inputs
+from netplan.setup.money.pricing import MONEY, BillCase
 from netplan.setup.money.run_cost import Terms, rates_of
 from netplan.setup.money.step_cost import Stepped, StepPrice, step_terms
 from netplan.setup.money.token_cost import Served
@@ -75,14 +73,8 @@ class Cost(Question[CostAnswer]):
         """The bills, with what a step of post-training costs on them where that is asked."""
         if self.trains:
             self.refuse(FOUND, "a bill without servers, on which nothing is timed")
-        reader, chosen = self.reader_and_chip()
-        books = whole_books(self.cluster, self.books, reader)
-        money = self.books.currency or books.prices.currency
-        books.prices.exchange(books.prices.currency, money)
-        running = running_costs(self, reader, books.prices, money)
-        specs = reader.fabrics(fabrics_bought(self), self.cluster)
-        sizing = sized(self.cluster, chosen)
-        require_switch(books.switch, specs, sizing, reader.roots)
+        case = BillCase.of(self, whole_books, fabrics_bought)
+        reader, chosen, books, money, running, specs, sizing = case
         alone = _with_circuits(self, books, specs)
         span, kept = span_of(self), spares_of(self.books, reader)
         if span is not None:
@@ -99,22 +91,8 @@ class Cost(Question[CostAnswer]):
         served, notes = self._served(reader, bills, specs, terms)
         priced = reader, (bills, specs), books.prices, running
         stepped, step_notes = self._stepped(*priced) if steps else ((), ())
-        inputs = self.inputs(
-            hb_size=sizing.hb_size,
-            fabrics=[spec.name for spec in specs],
-            spares=list(self.books.spares),
-            networks=[
-                *(network.name for network, _ in books.networks),
-                *([ACCELERATORS_TOO] if books.compute.accelerator else []),
-                *gear_counted(self.cluster),
-            ],
-            expanded_memory=memory.name if (memory := books.compute.memory) else None,
-            currency=money,
-            discount=books.prices.discount,
-            **running_inputs(running),
-            link_gbps=sizing.speed_gbps,
-            set=reader.replaced(),
-        )
+        memory = books.compute.memory
+        inputs = case.inputs(self, expanded_memory=memory.name if memory else None)
         by_name = {spec.name: spec for spec in specs}
         one_site = {
             bill.name: known

@@ -232,7 +232,9 @@ class Diff(Question[DiffAnswer]):
                 values[words[plain]] = None
             elif plain in known:
                 value = self.scenario.value(plain)
-                value = _unsaid(known[plain].option.otherwise) if value is None else value
+                if value is None:
+                    usual = known[plain].option.otherwise
+                    value = "the book's" if usual in ("the same", "") else usual
                 value = " ".join(map(str, value)) or "none" if isinstance(value, tuple) else value
                 values[str(value) if plain in NAMED else f"{_spelt(plain)} {value}"] = None
             else:
@@ -402,11 +404,6 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
         else str(value)
         for name, value in values.items()
     }
-
-
-def _unsaid(otherwise: str) -> str:
-    """What holds where an input says nothing."""
-    return "the book's" if otherwise in ("the same", "") else otherwise
 
 
 def _spelt(name: str) -> str:

@@ -12,19 +12,18 @@ from netplan.answers.budget_answer import Budget
 from netplan.answers.grow_answer import Grown, GrowthAnswer, GrowthPath, GrowthPhase, Plan
 from netplan.costing.fabric_bill import Bill, Unbuildable, make_bill
 from netplan.costing.lifetime import UPKEEP, Running, discount_factor
-from netplan.costing.materials import ACCELERATORS_TOO, BillItem
+from netplan.costing.materials import BillItem
 from netplan.costing.phases import Course, Order, order, present_value, yearly_factor
 from netplan.costing.prices import PriceBook
 from netplan.costing.ranges import Range
-from netplan.costing.switches import cage_links, require_switch
+from netplan.costing.switches import cage_links
 from netplan.errors import InfeasibleError, InputError
 from netplan.progress import each
 from netplan.records import replace
-from netplan.scenarios.bill_books import bill_books, gear_counted, site_networks, spares_of
-from netplan.scenarios.reading import sized
+from netplan.scenarios.bill_books import bill_books, site_networks, spares_of
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import fabrics_asked
-from netplan.setup.money.pricing import MONEY, cooling_kind, running_costs, running_inputs
+from netplan.setup.money.pricing import MONEY, BillCase, cooling_kind
 from netplan.setup.own_inputs import list_field, option_field
 from netplan.setup.power_budget import common_size, hall_of, holdings
 from netplan.setup.question import NETWORK, WEIGHED, Question
@@ -141,14 +140,9 @@ class Grow(Question[GrowthAnswer]):
 
     def ask(self) -> GrowthAnswer:
         """Size, grow, list and price every fabric."""
-        reader, chosen = self.reader_and_chip()
-        books = bill_books(self.cluster, self.books, reader)
-        money = self.books.currency or books.prices.currency
-        books.prices.exchange(books.prices.currency, money)
-        running = running_costs(self, reader, books.prices, money)
-        specs = reader.fabrics(fabrics_asked(self, DEFAULT_FABRICS), self.cluster)
-        sizing = sized(self.cluster, chosen)
-        require_switch(books.switch, specs, sizing, reader.roots)
+        fabrics_of = partial(fabrics_asked, usual=DEFAULT_FABRICS)
+        priced = BillCase.of(self, bill_books, fabrics_of)
+        reader, chosen, books, money, running, specs, sizing = priced
         begins = tuple(accumulate(self._gaps(), initial=0.0))
         case = _Case(
             self,
@@ -160,23 +154,8 @@ class Grow(Question[GrowthAnswer]):
             cage_links(books.switch, self.cluster.switch_radix) if books.switch else 1,
         )
         grown, refused = case.all(specs)
-        inputs = self.inputs(
-            gpus=self.cluster.gpus,
-            hb_size=sizing.hb_size,
-            fabrics=[spec.name for spec in specs],
-            spares=list(self.books.spares),
-            years_between=list(self._gaps()),
-            networks=[
-                *(network.name for network, _ in books.networks),
-                *([ACCELERATORS_TOO] if books.compute.accelerator else []),
-                *gear_counted(self.cluster),
-            ],
-            currency=money,
-            discount=books.prices.discount,
-            **running_inputs(running),
-            link_gbps=sizing.speed_gbps,
-            set=reader.replaced(),
-        )
+        gaps = list(self._gaps())
+        inputs = priced.inputs(self, gpus=self.cluster.gpus, years_between=gaps)
         answer = GrowthAnswer(inputs, money, grown, refused)
         if self.power_budget is None:
             return answer

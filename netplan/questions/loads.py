@@ -282,12 +282,10 @@ class Loads(Question[LoadsAnswer]):
         if self.cluster.graph is None:
             spec = reader.fabric(self.cluster.fabric, self.cluster)
             return expand(spec, sized(self.cluster, on)), reader.replaced(), ()
-        from netplan.setup.own_domains import with_own_domains
-        from netplan.topologies.formats.graph_files import read_graph
+        from netplan.setup.own_domains import own_graph
 
-        path = Path(self.cluster.graph)
-        graph, notes = with_own_domains(read_graph(path, hb_size=self.cluster.hb_size), path, on)
-        return graph.as_found(self.cluster.as_found), reader.replaced(), notes
+        graph, notes = own_graph(self, on)
+        return graph, reader.replaced(), notes
 
 
 loads = function_of(Loads)
@@ -341,6 +339,9 @@ class _AloneLoads(Struct, frozen=True, eq=False):
 def _collectives(run: PoolRun, alone: _AloneLoads) -> Iterator[CollectiveLoad]:
     """Every collective of the iteration, alone on the fabric."""
     levels, words = run.levels, lambda row: f"{row.use.kind} {row.use.collective}"
+    # What one GPU sends over the network if all others rest, all ports of it or one.
+    sizing, one_port = run.fabric.sizing, run.spec.own_graph and not run.spec.several_ports
+    port_bytes_per_s = run.fabric.gpu_bytes_per_s if one_port else sizing.network_bytes_per_s
     for use, placement, model_s in each(run.uses, words):
         members = placement.splits(*use.dimensions)
         data_bytes = use.data_bytes
@@ -354,7 +355,7 @@ def _collectives(run: PoolRun, alone: _AloneLoads) -> Iterator[CollectiveLoad]:
             members[: len(levels)],
             data_bytes=data_bytes,
             any_to_any=run.fabric.network == "any-to-any",
-            port_bytes_per_s=_alone_bytes_per_s(run),
+            port_bytes_per_s=sizing.as_found * port_bytes_per_s,
         )
         yield CollectiveLoad(
             kind=f"{run.named}{use.kind}",
@@ -368,14 +369,6 @@ def _collectives(run: PoolRun, alone: _AloneLoads) -> Iterator[CollectiveLoad]:
             bound_s=bound.bound_s,
             binding=bound.binding,
         )
-
-
-def _alone_bytes_per_s(run: PoolRun) -> float:
-    """What one GPU sends over the network if all others rest [B/s], all ports of it or one."""
-    sizing = run.fabric.sizing
-    if run.spec.own_graph and not run.spec.several_ports:
-        return sizing.as_found * run.fabric.gpu_bytes_per_s
-    return sizing.as_found * sizing.network_bytes_per_s
 
 
 _BOUNDED_AS: dict[CollectiveKind, Collective] = {

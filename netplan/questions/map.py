@@ -260,7 +260,8 @@ class Map(Question[MapAnswer]):
         self, model: Model | OtherModel, chip: Accelerator, network: ChipNetwork
     ) -> ChipSystem:
         """The chips and their degrees: as asked for, or the fastest on free dimensions."""
-        tensor = self.tensor or _usual_tensor(model)
+        usual = 8 if isinstance(model, Model) else 1
+        tensor = self.tensor or (model.chips if isinstance(model, GraphModel) else usual)
         if self.chips is None and not isinstance(model, Model | GraphModel):
             raise InputError(
                 f"--model {self.training.model} lies on all chips: say how many with --gpus"
@@ -489,13 +490,6 @@ NO_OPTIMIZER = "No optimizer step; gradients of replicas are summed behind the b
 def _ring_bytes_per_s(chip: Accelerator) -> float:
     """Rate of the links that make a ring of chips: of its HB domain, if it has one [B/s]."""
     return chip.hb_bytes_per_s if chip.hb_size > 1 else chip.network_bytes_per_s
-
-
-def _usual_tensor(model: Model | OtherModel) -> int:
-    """Chips that share a layer where none are asked for [1]."""
-    if isinstance(model, GraphModel):
-        return model.chips
-    return 8 if isinstance(model, Model) else 1
 
 
 def _room_note(needed: float, layers: int, system: ChipSystem) -> str:

@@ -54,7 +54,7 @@ from netplan.scenarios.reading import NONE, CatalogReader, sizing_on, variants
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import only_hb_gear
 from netplan.setup.money.memory_or_gpus import MemoryTradeoff, TradeoffSolver
-from netplan.setup.money.run_cost import WITHIN, check_within
+from netplan.setup.money.run_cost import WITHIN, Terms, check_within
 from netplan.setup.own_inputs import check_ranges, default_field, option_field
 from netplan.setup.power_budget import POWER_BUDGET, Holding, holding
 from netplan.setup.question import FOUND, NETWORK, PRICES, TRAINED, Question, Shorthand
@@ -393,7 +393,10 @@ def _specs(
         return tuple(reader.fabrics(asked.cluster.fabrics, asked.cluster)), ()
     every = reader.fabrics(FABRICS.paths(reader.roots), asked.cluster)
     known = [spec for spec in every if not spec.only_named]
-    known.sort(key=lambda spec: (bool(spec.accelerators), *_place(spec.name)))
+    # By the order of a comparison; others come last, by name.
+    order = {name: place for place, name in enumerate(FABRIC_ORDER)}
+    usual = len(order)
+    known.sort(key=lambda spec: (bool(spec.accelerators), order.get(spec.name, usual), spec.name))
     apart = [
         spec
         for spec in known
@@ -402,12 +405,6 @@ def _specs(
         or spec.support_for(on).unsold
     ]
     return tuple(spec for spec in known if spec not in apart), tuple(apart)
-
-
-def _place(fabric: str) -> tuple[int, str]:
-    """Place of a fabric in the order of a comparison; others come last, by name."""
-    known = fabric in FABRIC_ORDER
-    return FABRIC_ORDER.index(fabric) if known else len(FABRIC_ORDER), fabric
 
 
 def _check(axes: Axes, on: Accelerator, gpus: int) -> None:
@@ -426,7 +423,7 @@ class Wanted(Struct, frozen=True):
     limits: Limits
     objective: Objective
     books: BillBooks
-    rates: hb_gear.Rates | None
+    rates: Terms | None
 
 
 def _front_of(
@@ -451,7 +448,13 @@ def _front_of(
     if not rows:
         lost = {design.memory for design in space.designs} - {design.memory for design in feasible}
         advice = f"; no design with {listed(sorted(lost))} meets the demands: ask for it alone"
-        raise InfeasibleError(_why_no_time(times) + (advice if lost else ""))
+        none = (
+            "no design has an iteration time: their rings are open or their HB domains not full:"
+            " change the number of GPUs or the HB domain"
+        )
+        reasons = (reason for by_levels in times.values() for reason in by_levels.values())
+        why = str(next(reasons, none)).rstrip(".")  # of the cheapest
+        raise InfeasibleError(why + (advice if lost else ""))
     tally = DesignCounts(
         size=space.size,
         built=len(space.designs),
@@ -593,13 +596,3 @@ def _front(designs: Sequence[Design], times: FoundBy, objective: Objective) -> t
         same = tuple(timed[index][0] for index in equal)
         rows.append(FrontRow(len(rows) + 1, design, row, result.best, loss, same))
     return tuple(rows)
-
-
-def _why_no_time(timings: FoundBy) -> str:
-    """Why no design can be timed: the reason of the cheapest."""
-    none = (
-        "no design has an iteration time: their rings are open or their HB domains not full: change"
-        " the number of GPUs or the HB domain"
-    )
-    reasons = (reason for by_levels in timings.values() for reason in by_levels.values())
-    return str(next(reasons, none)).rstrip(".")

@@ -385,11 +385,9 @@ class Simulate(SimulationQuestion):
         simulated = simulate_training(*job, conditions, tick=tick)
         if run.over is not None:
             simulated = replace(simulated, analytic_time_s=run.over.time.time_s)
-        design = self._shared(simulated, partial(simulate_training, *job), graph, conditions)
-        if self.slow or self.fail:
-            intact = simulate_training(*job, conditions.on_whole_links)
-            places = run.placement, conditions.gpu_of(ranks)
-            simulated = self._beside(simulated, intact, conditions, *places)
+        places = run.placement, conditions.gpu_of(ranks)
+        on_links = partial(simulate_training, *job)
+        simulated, design = self._compared(simulated, on_links, (graph, conditions), places)
         heading = run.heading("Simulation", timed=False)
         orders = "inference" if self.inference else f"schedule {schedule}"
         orders = "" if run.setting.spread_model and not self.inference else f"{orders}, "
@@ -422,11 +420,9 @@ class Simulate(SimulationQuestion):
         conditions = self.conditions(graph, pool.placement.gpu_of_rank)
         on_links = round_on(run, graph)
         simulated = on_links(conditions)
-        design = self._shared(simulated, on_links, graph, conditions)
-        if self.slow or self.fail:
-            intact = on_links(conditions.on_whole_links)
-            places = pool.placement, pool.placement.gpu_of_rank
-            simulated = self._beside(simulated, intact, conditions, *places, apart=True)
+        places = pool.placement, pool.placement.gpu_of_rank
+        links = graph, conditions
+        simulated, design = self._compared(simulated, on_links, links, places, apart=True)
         if run.pools is not None:
             notes = (*notes, "Only the servers that decode are simulated; prompts and caches not.")
         heading = run.heading("Simulation", timed=False)
@@ -446,36 +442,33 @@ class Simulate(SimulationQuestion):
             ),
         )
 
-    def _beside(
-        self,
-        simulated: SimulationOutcome,
-        intact: SimulationOutcome,
-        conditions: Conditions,
-        placement: Placement,
-        gpu_of_rank: AnyInts,
-        *,
-        apart: bool = False,
-    ) -> SimulationOutcome:
-        """A run, with its time on parts that are all whole, and what slow GPUs cost."""
-        simulated = replace(simulated, intact_time_s=intact.iteration_time_s)
-        if conditions.shares is None:
-            return simulated
-        times_s = simulated.iteration_time_s, intact.iteration_time_s
-        slow = who_waits(conditions.shares, placement, gpu_of_rank, times_s, apart=apart)
-        return replace(simulated, slow=slow)
-
-    def _shared(
+    def _compared(
         self,
         simulated: SimulationOutcome,
         on_links: Simulated,
-        graph: FabricGraph,
-        conditions: Conditions,
-    ) -> Design | None:
-        """What contention makes of the time; None where links are booked, or not looked at."""
-        if simulated.fluid is None:
-            return None
-        alone_s = on_links(uncontended(conditions)).iteration_time_s
-        return self.design(contention_of(simulated, alone_s, graph, conditions), graph, conditions)
+        links: tuple[FabricGraph, Conditions],
+        places: tuple[Placement, AnyInts],
+        *,
+        apart: bool = False,
+    ) -> tuple[SimulationOutcome, Design | None]:
+        """A run beside its time on parts that are all whole, with what slow GPUs cost.
+
+        And what contention makes of the time; None where links are booked, or not looked at.
+        """
+        design, (graph, conditions) = None, links
+        if simulated.fluid is not None:
+            alone_s = on_links(uncontended(conditions)).iteration_time_s
+            contention = contention_of(simulated, alone_s, graph, conditions)
+            design = self.design(contention, graph, conditions)
+        if not (self.slow or self.fail):
+            return simulated, design
+        intact_s = on_links(conditions.on_whole_links).iteration_time_s
+        simulated = replace(simulated, intact_time_s=intact_s)
+        if conditions.shares is not None:
+            times_s = simulated.iteration_time_s, intact_s
+            slow = who_waits(conditions.shares, *places, times_s, apart=apart)
+            simulated = replace(simulated, slow=slow)
+        return simulated, design
 
     def _plan_notes(self, run: PlacedRun) -> Iterator[str]:
         """What of the model is left out, that a given plan does not fit, or has an ideal bubble."""

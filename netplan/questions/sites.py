@@ -119,7 +119,12 @@ class SeveralSites(Question[SitesAnswer]):
 
     def ask(self) -> SitesAnswer:
         """Place the plans, and let every distance and ratio delay them."""
-        self._check()
+        self.check_parts()
+        if isinstance(self.in_flight, tuple):
+            raise InputError("--in-flight is one size, such as 64MB, and no range")
+        if self.in_flight is not None and self.in_flight <= 0:
+            raise InputError("--in-flight 0: give a size of 1 B or more, or leave it out")
+        _ = self.held
         reader = self.reader()
         book = reader.load(LONG_HAUL_BOOKS, LONG_HAUL_BOOK)
         sizing = sized(self.cluster, reader.load(ACCELERATORS, self.cluster.accelerator))
@@ -163,15 +168,6 @@ class SeveralSites(Question[SitesAnswer]):
             gathered=gathered,
             notes=notes,
         )
-
-    def _check(self) -> None:
-        """Refuse what no sites could have."""
-        self.check_parts()
-        if isinstance(self.in_flight, tuple):
-            raise InputError("--in-flight is one size, such as 64MB, and no range")
-        if self.in_flight is not None and self.in_flight <= 0:
-            raise InputError("--in-flight 0: give a size of 1 B or more, or leave it out")
-        _ = self.held
 
     @cached_property
     def held(self) -> int | None:

@@ -31,7 +31,8 @@ from netplan.records import replace
 from netplan.setup.post_training_step import PostTrained
 from netplan.units import HOURS_PER_YEAR, SECONDS_PER_HOUR
 
-ForecastT, ImpactT = TypeVar("ForecastT"), TypeVar("ImpactT")
+ForecastT = TypeVar("ForecastT")
+ImpactT = TypeVar("ImpactT")
 
 DAY_S = 24 * SECONDS_PER_HOUR
 YEAR_S = HOURS_PER_YEAR * SECONDS_PER_HOUR

@@ -34,6 +34,16 @@ def with_own_domains(
     return with_domains(graph, on.hb_bytes_per_s), (note,)
 
 
+def own_graph(asked: AnyQuestion, on: Accelerator) -> tuple[FabricGraph, tuple[str, ...]]:
+    """Somebody's own graph, of the file that is asked for, at the rates that are found; notes."""
+    from netplan.topologies.formats.graph_files import read_graph
+
+    path = Path(str(asked.cluster.graph))
+    read = read_graph(path, hb_size=asked.cluster.hb_size)
+    graph, notes = with_own_domains(read, path, on)
+    return graph.as_found(asked.cluster.as_found), notes
+
+
 def graph_of_run(
     asked: AnyQuestion, spec: FabricSpec, sizing: Sizing
 ) -> tuple[FabricGraph, tuple[str, ...]]:

@@ -8,7 +8,7 @@ and one without training is serving.
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 from msgspec import Struct, structs
 
@@ -283,12 +283,8 @@ class PostRun(Struct, frozen=True, dict=True):
             If no plan fits: the pool is named.
         """
         key = ("trainer", self.fabric, gpus, model)
-        if key not in self.known:
-            self.known[key] = self._searched_trainer(gpus, model)
-        trainer: Trainer = self.known[key]
-        return trainer
-
-    def _searched_trainer(self, gpus: int, model: str) -> Trainer:
+        if key in self.known:
+            return cast("Trainer", self.known[key])
         asked = self.trainer_question(gpus, model)
         try:
             case = training_case(asked)
@@ -306,7 +302,9 @@ class PostRun(Struct, frozen=True, dict=True):
         scored = of_all_updates(setting, updates)
         passes = forward_pass(scored, case.fabric.levels, timed)
         train_s = updates * timed.iteration_time_s
-        return Trainer(asked, case, setting, timed, scored, train_s, sum(passes.values()))
+        times_s = (train_s, sum(passes.values()))
+        self.known[key] = trainer = Trainer(asked, case, setting, timed, scored, *times_s)
+        return trainer
 
     def trainer_question(self, gpus: int, model: str = "") -> AnyQuestion:
         """What ``netplan search`` is asked about the trainer alone.
@@ -335,12 +333,8 @@ class PostRun(Struct, frozen=True, dict=True):
             If no plan fits: the pool is named.
         """
         key = ("servers", self.fabric, gpus)
-        if key not in self.known:
-            self.known[key] = self._searched_servers(gpus)
-        pool: ServerPool = self.known[key]
-        return pool
-
-    def _searched_servers(self, gpus: int) -> ServerPool:
+        if key in self.known:
+            return cast("ServerPool", self.known[key])
         asked, job = self.server_question(gpus), self.job
         searches = self.known.setdefault(("servings", gpus), {})
         try:
@@ -354,7 +348,8 @@ class PostRun(Struct, frozen=True, dict=True):
                 remedies = "give more GPUs, or a narrower --rollout-precision or --kv-precision"
                 error = InfeasibleError(f"{str(error).partition(': give ')[0]}: {remedies}")
             raise named(error, f"the rollout pool has {counted(gpus, 'GPU')}") from None
-        return ServerPool(asked, searched, case, rolled)
+        self.known[key] = pool = ServerPool(asked, searched, case, rolled)
+        return pool
 
     def _left_bytes(self, case: ServingCase, gpus: int) -> float:
         """Memory of a GPU that servers may take beside the trainer [B]."""
@@ -386,17 +381,6 @@ class PostRun(Struct, frozen=True, dict=True):
         return self.asked.also(
             ServersQuestion, scenario=scenario, overrides=self._server_overrides, varied={}
         )
-
-    def judged_s(self, gpus: int, model: str, tokens: int) -> float:
-        """Seconds in which another model reads all answers, and writes so many tokens of each [s].
-
-        Raises
-        ------
-        InfeasibleError
-            If it does not fit: the pool is named.
-        """
-        searched = self.judge(gpus, model, tokens)
-        return float(self.work.answers * tokens / searched.found.ranked.tokens_per_s[0])
 
     def judge(self, gpus: int, model: str, tokens: int) -> Searched:
         """Servers of a model that reads all answers, and writes so many tokens of each.

@@ -426,7 +426,8 @@ def scores(run: PostRun, trainer: Trainer) -> tuple[float, float, float]:
         elif kind == "reward":
             other_s += run.trainer(gpus, model).forward_s
         elif kind == "judge":
-            other_s += run.judged_s(gpus, model, int(value))
+            served = run.judge(gpus, model, int(value)).found.ranked
+            other_s += float(run.work.answers * int(value) / served.tokens_per_s[0])
         else:
             rule_s += value
     if job.score_gpus:

@@ -294,7 +294,8 @@ def check_stack(asked: AnyQuestion, assumptions: IterationModel) -> None:
         asked, assumptions, by_stack=by_stack(asked, assumptions)
     ):
         # Where the scenario's model of times gave way, it does not know what is trained either.
-        why = _not_as_fitted(asked) or _not_by_runs(asked)
+        usual = better_times(asked.scenario, user_roots(asked.catalog))
+        why = _not_as_fitted(asked) or (_no_formulas(asked, USUAL_TIMES) if usual else "")
         other = f" ({why})" if why else f", or take --iteration-model {USUAL_TIMES}"
         raise InputError(f"iteration model {name} has no times for {words}: leave it out{other}")
 
@@ -659,12 +660,6 @@ def training_inputs(asked: AnyQuestion, **resolved: object) -> dict[str, object]
     given["hybrid_stages"] = given["hybrid_stages"] or None
     shown |= {name: value for name, value in given.items() if value is not None}
     return shown | resolved
-
-
-def _not_by_runs(asked: AnyQuestion) -> str:
-    """Why the usual iteration model would refuse what another one has no times for, too."""
-    other = better_times(asked.scenario, user_roots(asked.catalog))
-    return _no_formulas(asked, USUAL_TIMES) if other else ""
 
 
 def _not_as_fitted(asked: AnyQuestion) -> str:

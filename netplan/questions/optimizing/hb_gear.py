@@ -22,22 +22,15 @@ Where the difference has no sign, which of the two to buy is undecided.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import fsum, inf
+from math import fsum
 from typing import Any
 
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import BillBooks
-from netplan.costing.lifetime import (
-    ECONOMICS_BOOKS,
-    EconomicsBook,
-    Running,
-    annuity_factor,
-    lifetime,
-)
+from netplan.costing.lifetime import annuity_factor, lifetime
 from netplan.costing.prices import PriceBook
-from netplan.costing.ranges import Estimate, Range
-from netplan.errors import CatalogError, InputError
+from netplan.costing.ranges import Range
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import SearchResult
 from netplan.questions.optimizing.designs import Design
@@ -45,8 +38,7 @@ from netplan.records import asdict, replace
 from netplan.reports.quantities import Scale, listed
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
 from netplan.scenarios.reading import CatalogReader
-from netplan.setup.money.pricing import book_running
-from netplan.setup.money.run_cost import gpu_hour
+from netplan.setup.money.run_cost import Terms, check_gpu_hour, rates_of
 from netplan.setup.question import AnyQuestion
 from netplan.units import HOURS_PER_YEAR, YEAR_S
 
@@ -56,25 +48,11 @@ NOT_COUNTED = (
 )
 
 
-class Rates(Struct, frozen=True):
-    """What a GPU hour is worth, servers included, and what turns a price into a yearly cost."""
-
-    gpu_hour: float
-    running: Running
-
-    def of_year(self, design: Design) -> float:
-        """Annuity and energy of a design's network and gear, and the GPU hours of a year."""
-        capital = design.row.cost.base if design.row.cost else 0.0
-        life = lifetime(Range.point(capital), design.row.power_w or 0.0, self.running)
-        hours = self.gpu_hour * HOURS_PER_YEAR * design.fabric.sizing.gpus
-        return life.per_year.base + hours
-
-    def even(self, design: Design, time_s: float, rival_per_iteration: float) -> float:
-        """Price of gear for one GPU at which a design is even with another's iteration."""
-        running, gpus = self.running, design.fabric.sizing.gpus
-        due = annuity_factor(running.interest.base, running.years)
-        bare = self.of_year(design) - due * gear_price(design) * gpus
-        return (rival_per_iteration * YEAR_S / time_s - bare) / (due * gpus)
+def yearly_cost(design: Design, terms: Terms) -> float:
+    """Annuity and energy of a design's network and gear, and the GPU hours of a year."""
+    capital = design.row.cost.base if design.row.cost else 0.0
+    life = lifetime(Range.point(capital), design.row.power_w or 0.0, terms.running)
+    return life.per_year.base + terms.gpu_hour * HOURS_PER_YEAR * design.fabric.sizing.gpus
 
 
 def gear_price(design: Design) -> float:
@@ -158,12 +136,12 @@ class HbSize(Struct, frozen=True):
         }
 
 
-def by_size(timed: Sequence[tuple[Design, SearchResult]], rates: Rates) -> tuple[HbSize, ...]:
+def by_size(timed: Sequence[tuple[Design, SearchResult]], rates: Terms) -> tuple[HbSize, ...]:
     """The best design of each HB size, smallest first, and the price of gear that lets it win."""
     best_by_size: dict[int, HbSize] = {}
     for design, result in timed:
         best = result.best
-        cost = best.iteration_time_s * rates.of_year(design) / YEAR_S
+        cost = best.iteration_time_s * yearly_cost(design, rates) / YEAR_S
         candidate = HbSize(design, best, cost)
         before = best_by_size.get(candidate.hb_size)
         if before is None or cost < before.per_iteration:
@@ -180,21 +158,26 @@ def by_size(timed: Sequence[tuple[Design, SearchResult]], rates: Rates) -> tuple
 
 
 def _with_threshold(
-    row: HbSize, sizes: Sequence[HbSize], timed: Sequence[tuple[Design, SearchResult]], rates: Rates
+    row: HbSize, sizes: Sequence[HbSize], timed: Sequence[tuple[Design, SearchResult]], rates: Terms
 ) -> HbSize:
     rivals = [other.per_iteration for other in sizes if other is not row]
     bill = row.design.row.bill
     if not rivals or bill is None or not bill.inside.bought:
         return row
-    even = max(
-        rates.even(design, result.best.iteration_time_s, min(rivals))
-        for design, result in timed
-        if design.fabric.sizing.hb_size == row.hb_size
-    )
-    return replace(row, pays_below=even)
+    due = annuity_factor(rates.running.interest.base, rates.running.years)
+
+    def even(design: Design, time_s: float) -> float:
+        """Price of gear for one GPU at which it is even with the cheapest other iteration."""
+        gpus = design.fabric.sizing.gpus
+        bare = yearly_cost(design, rates) - due * gear_price(design) * gpus
+        return (min(rivals) * YEAR_S / time_s - bare) / (due * gpus)
+
+    alike = [pair for pair in timed if pair[0].fabric.sizing.hb_size == row.hb_size]
+    below = max(even(design, result.best.iteration_time_s) for design, result in alike)
+    return replace(row, pays_below=below)
 
 
-def least_more(first: HbSize, other: HbSize, rates: Rates) -> float:
+def least_more(first: HbSize, other: HbSize, rates: Terms) -> float:
     """What an iteration costs more with another size, at the prices of gear that are best for it.
 
     Parts that both have cost the same in both; times that cannot be told apart may be equal.
@@ -204,7 +187,8 @@ def least_more(first: HbSize, other: HbSize, rates: Rates) -> float:
     times = [side.best.iteration_time_s for side in sides]
     ways = [times, [min(times)] * 2] if first.best.as_fast_as(other.best) else [times]
     bare = [
-        rates.of_year(side.design) - due * gear_price(side.design) * side.design.fabric.sizing.gpus
+        yearly_cost(side.design, rates)
+        - due * gear_price(side.design) * side.design.fabric.sizing.gpus
         for side in sides
     ]
     differences = []
@@ -322,7 +306,7 @@ class Sizes:
         return f"{row.name} pays off if its gear costs {under} ({has})."
 
 
-def gear_rates(asked: AnyQuestion, reader: CatalogReader, books: BillBooks) -> Rates | None:
+def gear_rates(asked: AnyQuestion, reader: CatalogReader, books: BillBooks) -> Terms | None:
     """What training is weighed by; None where a GPU hour or an exchange rate is not known.
 
     Raises
@@ -330,14 +314,5 @@ def gear_rates(asked: AnyQuestion, reader: CatalogReader, books: BillBooks) -> R
     InputError
         If the price of a GPU hour is below 0, or no number.
     """
-    if asked.books.terms.gpu_hour is not None and not 0 <= asked.books.terms.gpu_hour < inf:
-        raise InputError(f"--gpu-hour {asked.books.terms.gpu_hour:g}: give a price of at least 0")
-    book: EconomicsBook = reader.load(ECONOMICS_BOOKS, asked.books.economics)
-    try:
-        rate = books.prices.exchange(book.currency, books.prices.currency)
-    except CatalogError:
-        return None
-    hour = gpu_hour(asked, reader, book)
-    if isinstance(hour, Estimate):
-        hour = rate * hour.base
-    return None if hour is None else Rates(hour, book_running(asked, reader, book, rate))
+    check_gpu_hour(asked)
+    return rates_of(asked, "cost", reader, 1, books.prices, books.prices.currency)

@@ -22,7 +22,7 @@ from netplan.faults.damage.degraded_links import slow_parts
 from netplan.performance.posttraining.placed_weights import by_dimensions
 from netplan.performance.posttraining.schedules import WARM
 from netplan.performance.posttraining.servers import round_table
-from netplan.performance.posttraining.step import Role, Step
+from netplan.performance.posttraining.step import Role
 from netplan.performance.posttraining.synchronisation import anchored_bytes
 from netplan.performance.serving.outcomes import aggregated
 from netplan.questions.congestion import port_rate
@@ -83,7 +83,10 @@ def simulate_step(asked: SimulationQuestion, reader: CatalogReader) -> Simulated
     sent, notes = _sent(asked, trained, (graph, rates), places)
     paces = None
     if shares is not None:
-        step = _slowed_trainer(step, trained.trainer, float(shares[places.trainer].min(initial=1)))
+        trainer, share = trained.trainer, float(shares[places.trainer].min(initial=1))
+        if trainer is not None and share < 1:  # all others wait for its slowest GPU
+            longer = trainer.timed.beside_slow_gpu_s(share) / trainer.timed.iteration_time_s
+            step = replace(step, score_s=longer * step.score_s, train_s=longer * step.train_s)
         paces = _paces(trained.servers, shares[places.rollout])
     if sent is not None and trained.sync is not None:
         step = replace(step, sync_s=max(trained.sync.seconds, sent.wire_s))
@@ -152,15 +155,6 @@ def _slow(
         pools = {"all": places.trainer}
     counts = {role: int((shares[gpus] < 1).sum()) for role, gpus in pools.items()}
     return {role: count for role, count in counts.items() if count}
-
-
-def _slowed_trainer(step: Step, trainer: Trainer | None, share: float) -> Step:
-    """The step where one GPU of the trainer has a share of its rate: all others wait for it."""
-    if trainer is None or share >= 1:
-        return step
-    timed = trainer.timed
-    longer = timed.beside_slow_gpu_s(share) / timed.iteration_time_s
-    return replace(step, score_s=longer * step.score_s, train_s=longer * step.train_s)
 
 
 def _paces(servers: ServerPool | None, shares: Floats) -> Floats | None:

@@ -6,13 +6,14 @@ The price that a part without one may have, where the ranking of two fabrics han
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self, get_args
 
 from msgspec import Struct
 
-from netplan.costing.fabric_bill import FabricBill
+from netplan.costing.fabric_bill import BillBooks, FabricBill
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, cooling_of
+from netplan.costing.materials import ACCELERATORS_TOO
 from netplan.costing.prices import (
     ASSUMPTION,
     COUNTS,
@@ -24,15 +25,20 @@ from netplan.costing.prices import (
     PriceBook,
 )
 from netplan.costing.ranges import Range
+from netplan.costing.switches import require_switch
 from netplan.errors import CatalogError, InputError
 from netplan.inputs.choices import Cooling, End
 from netplan.records import asdict, replace
 from netplan.reports.quantities import DASH, listed
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
-from netplan.scenarios.reading import CatalogReader
+from netplan.scenarios.bill_books import gear_counted
+from netplan.scenarios.parts import Books, Cluster
+from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup.question import PRICES, AnyQuestion
+from netplan.topologies.fabric import Sizing
+from netplan.topologies.specs import FabricSpec
 from netplan.units import KILO
-from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 
 WEAKEST_FIRST = (ASSUMPTION, DERIVED, OWN_FIGURE, *COUNTS.values())
 ONE_SOURCE = COUNTS[1]
@@ -341,3 +347,53 @@ def running_inputs(running: Running) -> dict[str, object]:
         "cooled_by": running.cooled_by or None,
         "running": {name: asdict(amount) for name, amount in ranges.items()},
     }
+
+
+class BillCase(NamedTuple):
+    """What all bills of a question are made from, of fabrics that a chosen switch fits."""
+
+    reader: CatalogReader
+    chip: Accelerator
+    books: BillBooks
+    currency: str
+    running: Running
+    specs: list[FabricSpec]
+    sizing: Sizing
+
+    @classmethod
+    def of(
+        cls,
+        asked: AnyQuestion,
+        books_of: Callable[[Cluster, Books, CatalogReader], BillBooks],
+        fabrics_of: Callable[[AnyQuestion], Sequence[str]],
+    ) -> Self:
+        """Of the fabrics that a question is about, by books of some kind."""
+        reader, chip = asked.reader_and_chip()
+        books = books_of(asked.cluster, asked.books, reader)
+        currency = asked.books.currency or books.prices.currency
+        books.prices.exchange(books.prices.currency, currency)
+        running = running_costs(asked, reader, books.prices, currency)
+        specs = reader.fabrics(fabrics_of(asked), asked.cluster)
+        sizing = sized(asked.cluster, chip)
+        require_switch(books.switch, specs, sizing, reader.roots)
+        return cls(reader, chip, books, currency, running, specs, sizing)
+
+    def inputs(self, asked: AnyQuestion, **resolved: object) -> dict[str, object]:
+        """Inputs of the answer; networks beside and accelerators as they are counted."""
+        books = self.books
+        return asked.inputs(
+            **resolved,
+            hb_size=self.sizing.hb_size,
+            fabrics=[spec.name for spec in self.specs],
+            spares=list(asked.books.spares),
+            networks=[
+                *(network.name for network, _ in books.networks),
+                *([ACCELERATORS_TOO] if books.compute.accelerator else []),
+                *gear_counted(asked.cluster),
+            ],
+            currency=self.currency,
+            discount=books.prices.discount,
+            **running_inputs(self.running),
+            link_gbps=self.sizing.speed_gbps,
+            set=self.reader.replaced(),
+        )

@@ -206,6 +206,11 @@ def check_weights(asked: AnyQuestion, within: float) -> None:
         If the tolerance of times is none, or the price of a GPU hour is below 0 or no number.
     """
     check_within(within)
+    check_gpu_hour(asked)
+
+
+def check_gpu_hour(asked: AnyQuestion) -> None:
+    """Refuse a price of a GPU hour that is below 0, or no number; InputError."""
     hour = asked.books.terms.gpu_hour
     if hour is not None and not 0 <= hour < inf:
         raise InputError(f"--gpu-hour {hour:g}: give a price of at least 0")
