@@ -187,9 +187,8 @@ def least_more(first: HbSize, other: HbSize, rates: Terms) -> float:
     times = [side.best.iteration_time_s for side in sides]
     ways = [times, [min(times)] * 2] if first.best.as_fast_as(other.best) else [times]
     bare = [
-        yearly_cost(side.design, rates)
-        - due * gear_price(side.design) * side.design.fabric.sizing.gpus
-        for side in sides
+        yearly_cost(design, rates) - due * gear_price(design) * design.fabric.sizing.gpus
+        for design in (first.design, other.design)
     ]
     differences = []
     for ours, theirs in ways:
@@ -315,4 +314,4 @@ def gear_rates(asked: AnyQuestion, reader: CatalogReader, books: BillBooks) -> T
         If the price of a GPU hour is below 0, or no number.
     """
     check_gpu_hour(asked)
-    return rates_of(asked, "cost", reader, 1, books.prices, books.prices.currency)
+    return rates_of(asked, "price", reader, 1, books.prices, books.prices.currency)
