@@ -21,8 +21,8 @@ from netplan.faults.damage.degraded_links import (
 from netplan.progress import each, share_done
 from netplan.questions.simulating.contention import (
     MOST_CONNECTIONS,
+    DrawOptions,
     SharedRun,
-    Told,
     design_of,
     rates_of,
     shared_run,
@@ -296,7 +296,7 @@ class Congestion(Question[CongestionAnswer]):
             rates,
             routing=choice,
             connections=self.connections,
-            asked=Told(percentile=self.percentile, transport=self.transport, hot=self.hot),
+            asked=DrawOptions(percentile=self.percentile, transport=self.transport, hot=self.hot),
         )
         if not design.flows:
             notes.append("No message is sent.")

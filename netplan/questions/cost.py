@@ -74,7 +74,7 @@ class Cost(Question[CostAnswer]):
         if self.trains:
             self.refuse(FOUND, "a bill without servers, on which nothing is timed")
         case = BillCase.of(self, whole_books, fabrics_bought)
-        reader, chosen, books, money, running, specs, sizing = case
+        reader, chosen, books, money, opex, specs, sizing = case
         alone = _with_circuits(self, books, specs)
         span, kept = span_of(self), spares_of(self.books, reader)
         if span is not None:
@@ -83,13 +83,13 @@ class Cost(Question[CostAnswer]):
         made = partial(make_bill, sizing=sizing, books=books, spares=kept, currency=money)
         built = [_bill_or_reason(spec, made) for spec in specs]
         refused = tuple(refusal for refusal in built if isinstance(refusal, Unbuildable))
-        bills = tuple(_run(bill, books, running) for bill in built if isinstance(bill, Bill))
+        bills = tuple(_run(bill, books, opex) for bill in built if isinstance(bill, Bill))
         if not bills:
             raise InfeasibleError(f"{refused[0].name}: {refused[0].reason}")
         terms = rates_of(self, "price", reader, 1, books.prices, money)
-        terms = replace(terms, running=running) if terms else None
+        terms = replace(terms, running=opex) if terms else None
         served, notes = self._served(reader, bills, specs, terms)
-        priced = reader, (bills, specs), books.prices, running
+        priced = reader, (bills, specs), books.prices, opex
         stepped, step_notes = self._stepped(*priced) if steps else ((), ())
         memory = books.compute.memory
         inputs = case.inputs(self, expanded_memory=memory.name if memory else None)
@@ -136,7 +136,7 @@ class Cost(Question[CostAnswer]):
         reader: CatalogReader,
         bought: tuple[Sequence[FabricBill], Sequence[FabricSpec]],
         prices: PriceBook,
-        running: Running,
+        opex: Running,
     ) -> tuple[tuple[FabricSteps, ...], tuple[str, ...]]:
         """How fabrics with a bill do a step of post-training, what it costs there, and notes.
 
@@ -148,7 +148,7 @@ class Cost(Question[CostAnswer]):
         from netplan.setup.post_training_step import post_train
 
         bills, specs = bought
-        terms = step_terms(self, reader, prices, self.books.currency or prices.currency, running)
+        terms = step_terms(self, reader, prices, self.books.currency or prices.currency, opex)
         asked = dict(zip([spec.name for spec in specs], fabrics_bought(self), strict=True))
         known: dict[object, Any] = {}
         rows: list[FabricSteps] = []
@@ -205,14 +205,14 @@ def _bill_or_reason(spec: FabricSpec, made: Callable[[FabricSpec], Bill]) -> Bil
         return Unbuildable(spec.name, not_built(spec.name, error))
 
 
-def _run(bill: Bill, books: BillBooks, running: Running) -> FabricBill:
+def _run(bill: Bill, books: BillBooks, opex: Running) -> FabricBill:
     """The bill with its years of use, and with all that is to be said about it."""
     notes = [*bill.fabric.notes, *bill.notes]
     if bill.draw.unknown:
         parts = ", ".join(f"{line.quantity:,} {line.title}" for line in bill.draw.unknown)
         notes.append(f"No power in {books.power.name} for {parts}.")
     notes += bill.inside.notes if bill.inside.known else ()
-    life = lifetime(bill.capital, bill.draw.typical_w, running)
+    life = lifetime(bill.capital, bill.draw.typical_w, opex)
     return FabricBill(
         *(bill.fabric, bill.quote, bill.draw, bill.racks, tuple(notes)),
         *(bill.site_racks, bill.hb_size, bill.inside, bill.hall, bill.media_given),

@@ -142,15 +142,15 @@ class Grow(Question[GrowthAnswer]):
         """Size, grow, list and price every fabric."""
         fabrics_of = partial(fabrics_asked, usual=DEFAULT_FABRICS)
         priced = BillCase.of(self, bill_books, fabrics_of)
-        reader, chosen, books, money, running, specs, sizing = priced
+        reader, chosen, books, money, opex, specs, sizing = priced
         begins = tuple(accumulate(self._gaps(), initial=0.0))
         case = _Case(
             self,
             sizing,
-            (*begins, begins[-1] + running.years),
+            (*begins, begins[-1] + opex.years),
             partial(make_bill, books=books, spares=spares_of(self.books, reader), currency=money),
             books.prices,
-            running,
+            opex,
             cage_links(books.switch, self.cluster.switch_radix) if books.switch else 1,
         )
         grown, refused = case.all(specs)
@@ -181,7 +181,7 @@ class _Case(NamedTuple):
     years: tuple[float, ...]
     bill: Callable[..., Bill]
     prices: PriceBook
-    running: Running
+    opex: Running
     cage_links: int
 
     def all(self, specs: Sequence[FabricSpec]) -> tuple[tuple[Grown, ...], tuple[Unbuildable, ...]]:
@@ -296,9 +296,7 @@ class _Case(NamedTuple):
         left = [sum((made_order.left.total for made_order in made), start=none) for made in orders]
         plans: tuple[Plan, ...] = ("growing", "all at once", "not planned")
         grown, once, unplanned = (
-            GrowthPath(
-                plan, course.capital, present_value(course, self.years, self.running), *facts
-            )
+            GrowthPath(plan, course.capital, present_value(course, self.years, self.opex), *facts)
             for plan, course, facts in zip(
                 plans, courses, ((left[0], moved[0]), (none, 0), (left[1], moved[1])), strict=True
             )
@@ -308,8 +306,8 @@ class _Case(NamedTuple):
     def _weights(self, final: Bill) -> Weights:
         """Price of a switch and of a link in the final design, and what paying early costs."""
         switches, links = final.cost_of("switches").base, final.cost_of("transceivers", "cables")
-        interest = self.running.interest.base
-        yearly = sum(getattr(self.running, name).base for name in UPKEEP)
+        interest = self.opex.interest.base
+        yearly = sum(getattr(self.opex, name).base for name in UPKEEP)
         early = [
             discount_factor(interest, begin)
             - discount_factor(interest, end)

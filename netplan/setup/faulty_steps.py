@@ -176,9 +176,9 @@ def trainer_failures(
 ) -> tuple[tuple[PoolFailure, ...], PoolFailure | None]:
     """What one part of each kind of the trainer does, and what was asked for."""
     role: Role = "all" if trained.run.job.colocated else "trainer"
-    stops, lost_h = faults.forecast.interruptions_per_year, faults.forecast.lost_h
+    interruptions, lost_h = faults.forecast.interruptions_per_year, faults.forecast.lost_h
     again_h = lost_h.get("rework", 0.0) + lost_h.get("restart", 0.0)
-    again_s = again_h / stops * SECONDS_PER_HOUR if stops else 0.0
+    again_s = again_h / interruptions * SECONDS_PER_HOUR if interruptions else 0.0
     once_s = again_s + HALF * trained.step.seconds  # restart, rework, and half a step
 
     def failure(kind: str, part: str, parts: int | None, impact: Impact) -> PoolFailure:

@@ -170,13 +170,6 @@ class Reference(NamedTuple):
         return scaled_phases(phases_of(modelled), measured, of_run)
 
 
-class Estimate(NamedTuple):
-    """A step by measured runs, and what is to be said of it; no step where they do not apply."""
-
-    step: Step | None
-    note: str
-
-
 class MeasuredRuns(Struct, frozen=True):
     """One run, or two of different sizes."""
 
@@ -187,8 +180,8 @@ class MeasuredRuns(Struct, frozen=True):
         """Whether they say how phases change with the size of their pools."""
         return len(self.references) == ONE_OR_TWO
 
-    def estimate(self, modelled: Modelled) -> Estimate:
-        """A step on given pools.
+    def estimate(self, modelled: Modelled) -> tuple[Step | None, str]:
+        """A step on given pools, and what is to be said of it; no step where runs do not apply.
 
         Parameters
         ----------
@@ -198,21 +191,21 @@ class MeasuredRuns(Struct, frozen=True):
         first = self.references[0]
         if self.of_sizes:
             if _in_turn(first.of_run) == _in_turn(modelled):
-                return Estimate(self.at_sizes(modelled.step, modelled.sizes), "")
-            return Estimate(
-                None,
+                return self.at_sizes(modelled.step, modelled.sizes), ""
+            why = (
                 "A bound again, since phases take turns on the same GPUs in this step or in the"
-                f" runs of {first.read.place}, and not in both.",
+                f" runs of {first.read.place}, and not in both."
             )
+            return None, why
         if first.of_run.pools == modelled.pools:
-            return Estimate(measured_step(modelled.step, first.times_s(modelled.step), first), "")
-        return Estimate(
-            None,
+            return measured_step(modelled.step, first.times_s(modelled.step), first), ""
+        why = (
             f"A bound again, since phases do not follow one over GPUs: {first.read.place} was"
             f" measured on {_words(first.of_run.pools)}, and this step has"
             f" {_words(modelled.pools)}. Give a second run of another size under runs:, or the"
-            " same pools and plans.",
+            " same pools and plans."
         )
+        return None, why
 
     def at_sizes(self, modelled: Step, sizes: tuple[int, int]) -> Step:
         """A step on pools of some sizes, by two runs: each phase is c + d / g.

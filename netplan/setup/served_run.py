@@ -78,8 +78,8 @@ class ServedRun(Struct, frozen=True, eq=False):
     def round(self) -> Round:
         """One round of all servers."""
         prefill = self.pools.prefill if self.pools is not None else None
-        running = float(self.outcome.running[0])
-        return serving_round(self.case, self.outcome.plans, running, prefill=prefill)
+        in_flight = float(self.outcome.running[0])
+        return serving_round(self.case, self.outcome.plans, in_flight, prefill=prefill)
 
     def collectives(self) -> Iterator[TimedUse]:
         """Collectives of a round that several GPUs take part in, with all that they wait for."""

@@ -222,7 +222,7 @@ def contention_of_jobs(
     return replace(whole, time_s=worst.time_s, carried_bytes=carried, jobs=times)
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class DrawOptions(Struct, frozen=True, kw_only=True):
     """What an answer makes of draws.
 
     Parameters
@@ -247,7 +247,7 @@ def design_of(
     *,
     routing: str,
     connections: int,
-    asked: Told,
+    asked: DrawOptions,
 ) -> Design:
     """One design by what contention makes of it on all draws of paths.
 

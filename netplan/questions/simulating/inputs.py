@@ -10,7 +10,7 @@ from netplan.arrays import AnyInts
 from netplan.faults.damage.degraded_links import routing_of_left, slow_parts, ways_round
 from netplan.questions.simulating.contention import (
     MOST_CONNECTIONS,
-    Told,
+    DrawOptions,
     asked_schedule,
     design_of,
 )
@@ -152,5 +152,5 @@ class SimulationQuestion(Question[SimulateAnswer]):
             conditions.rates,
             routing=self.routing,
             connections=self.connections,
-            asked=Told(hot=self.hot),
+            asked=DrawOptions(hot=self.hot),
         )

@@ -356,7 +356,7 @@ class BillCase(NamedTuple):
     chip: Accelerator
     books: BillBooks
     currency: str
-    running: Running
+    opex: Running
     specs: list[FabricSpec]
     sizing: Sizing
 
@@ -372,11 +372,11 @@ class BillCase(NamedTuple):
         books = books_of(asked.cluster, asked.books, reader)
         currency = asked.books.currency or books.prices.currency
         books.prices.exchange(books.prices.currency, currency)
-        running = running_costs(asked, reader, books.prices, currency)
+        opex = running_costs(asked, reader, books.prices, currency)
         specs = reader.fabrics(fabrics_of(asked), asked.cluster)
         sizing = sized(asked.cluster, chip)
         require_switch(books.switch, specs, sizing, reader.roots)
-        return cls(reader, chip, books, currency, running, specs, sizing)
+        return cls(reader, chip, books, currency, opex, specs, sizing)
 
     def inputs(self, asked: AnyQuestion, **resolved: object) -> dict[str, object]:
         """Inputs of the answer; networks beside and accelerators as they are counted."""
@@ -393,7 +393,7 @@ class BillCase(NamedTuple):
             ],
             currency=self.currency,
             discount=books.prices.discount,
-            **running_inputs(self.running),
+            **running_inputs(self.opex),
             link_gbps=self.sizing.speed_gbps,
             set=self.reader.replaced(),
         )
