@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -86,6 +86,20 @@ def decimal(text: str) -> float:
         return float(text)
     except ValueError:
         raise InputError(f"{text!r} is not a valid float") from None
+
+
+def number_or_nan(text: object) -> float:
+    """The number of a text; of what is none a number that lies in no range.
+
+    Examples
+    --------
+    >>> number_or_nan("0.5"), number_or_nan("half")
+    (0.5, nan)
+    """
+    try:
+        return float(text) if isinstance(text, (str, int, float)) else nan
+    except ValueError:
+        return nan
 
 
 _PER_GPU = re.compile(r"(.+?)\s*(?:/|\s+per\s+)\s*gpu", re.IGNORECASE)

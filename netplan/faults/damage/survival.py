@@ -251,12 +251,6 @@ def _survives_in_part(spec: FabricSpec, fabric: Fabric) -> bool:
     return True
 
 
-def _spread_over(end: Ints, ends: int, leaves: int) -> Ints:
-    """Leaf of each endpoint, where leaf l takes those from floor(l n / leaves) on."""
-    leaf: Ints = ((end + 1) * leaves - 1) // ends
-    return leaf
-
-
 def _joined_above(spec: FabricSpec, fabric: Fabric) -> bool:
     """Whether no failure above the leaves, or beside them in a dragonfly, parts the GPUs."""
     if isinstance(spec, Dragonfly):
@@ -294,7 +288,9 @@ def _clos_joined(spec: Clos | ScalableUnits, fabric: Fabric) -> bool:
     domain, leaf = _ends(spec, fabric)
     if len(tiers) == TWO_TIERS:
         return _joins(domain, leaf)
-    return _leads_out(domain, leaf, _spread_over(leaf, tiers[0].switches, tiers[1].switches))
+    # Leaf l of the upper network takes those from floor(l n / leaves) on.
+    above = ((leaf + 1) * tiers[1].switches - 1) // tiers[0].switches
+    return _leads_out(domain, leaf, above)
 
 
 def _dragonfly_joined(spec: FabricSpec, fabric: Fabric) -> bool:
