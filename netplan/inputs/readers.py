@@ -43,7 +43,10 @@ def integer(text: str) -> int:
     try:
         return int(text.replace(",", "_"))
     except ValueError:
-        raise InputError(f"{text!r} is not a whole number{_suggestion(text)}") from None
+        value = number_or_nan(text)
+        known = value.is_integer() and abs(value) < 1e15  # noqa: PLR2004
+        hint = f": write {int(value)}" if known else ""
+        raise InputError(f"{text!r} is not a whole number{hint}") from None
 
 
 MOST_DIGITS = 15
@@ -61,14 +64,6 @@ def digits(text: str) -> int | None:
     written = text.removeprefix("-")
     plain = written.isascii() and written.isdecimal() and len(written) <= MOST_DIGITS
     return int(text) if plain else None
-
-
-def _suggestion(text: str) -> str:
-    try:
-        value = float(text)
-    except ValueError:
-        return ""
-    return f": write {int(value)}" if value.is_integer() and abs(value) < 1e15 else ""  # noqa: PLR2004
 
 
 def decimal(text: str) -> float:

@@ -165,7 +165,7 @@ def routing_of_left(routing: Routing, graph: FabricGraph) -> Literal["auto", "ec
     return "auto" if routing != "ecmp" and has_joined_switches(graph) else "ecmp"
 
 
-def ways_round(
+def live_router(
     fail: Sequence[str],
     graph: FabricGraph,
     used: AnyInts,
@@ -198,7 +198,7 @@ def ways_round(
     >>> from netplan import Scenario
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16)
     >>> graph = scenario.fabric("rail-only").graph()
-    >>> ways_round(["gpu-5"], graph, np.arange(64))  # doctest: +ELLIPSIS
+    >>> live_router(["gpu-5"], graph, np.arange(64))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     netplan.errors.InputError: --fail: 1 GPU in use, gpu-5 first, would be down, and ...

@@ -288,9 +288,15 @@ def _clos_joined(spec: Clos | ScalableUnits, fabric: Fabric) -> bool:
     domain, leaf = _ends(spec, fabric)
     if len(tiers) == TWO_TIERS:
         return _joins(domain, leaf)
-    # Leaf l of the upper network takes those from floor(l n / leaves) on.
+    # Leaf l of the upper network takes those from floor(l n / leaves) on. Leaves and domains under
+    # one of its switches hang together in clusters; each needs a domain that also lies elsewhere.
     above = ((leaf + 1) * tiers[1].switches - 1) // tiers[0].switches
-    return _leads_out(domain, leaf, above)
+    width = int(above.max()) + 1
+    places, place = np.unique(domain * width + above, return_inverse=True)
+    elsewhere = np.bincount(places // width)[places // width] > 1
+    nodes = len(places) + int(leaf.max()) + 1
+    label = connected_parts(nodes, place, len(places) + leaf)[: len(places)]
+    return bool(np.isin(label, label[elsewhere]).all())
 
 
 def _dragonfly_joined(spec: FabricSpec, fabric: Fabric) -> bool:
@@ -320,17 +326,3 @@ def _joins(domain: Ints, part: Ints) -> bool:
     domains = int(domain.max()) + 1
     label = connected_parts(domains + int(part.max()) + 1, domain, domains + part)
     return bool((label[domain] == label[domain[0]]).all())
-
-
-def _leads_out(domain: Ints, leaf: Ints, above: Ints) -> bool:
-    """Whether HB domains lead out from under every switch, whose leaves are each alone if it fails.
-
-    Leaves and domains under one switch hang together in clusters; each needs a domain that also
-    lies elsewhere.
-    """
-    width = int(above.max()) + 1
-    places, place = np.unique(domain * width + above, return_inverse=True)
-    elsewhere = np.bincount(places // width)[places // width] > 1
-    nodes = len(places) + int(leaf.max()) + 1
-    label = connected_parts(nodes, place, len(places) + leaf)[: len(places)]
-    return bool(np.isin(label, label[elsewhere]).all())
