@@ -82,11 +82,7 @@ def equal_blocks(owner: Ints, value: Ints, count: int) -> Ints:
     >>> equal_blocks(np.array([0, 0, 1, 3, 3]), np.array([5, 7, 5, 7, 5]), 4).tolist()
     [2, 1, 0, 2]
     """
-    base = int(value.max(initial=0)) + 1
-    if value.min(initial=0) < 0 or count * base > np.iinfo(np.int64).max:
-        ordered = value[np.lexsort((value, owner))]
-    else:  # one number for both is sorted several times as fast as two columns
-        ordered = np.sort(owner * base + value) % base
+    ordered = _values_by_owner(owner, value, count)
     size = np.bincount(owner, minlength=count)
     begin = np.cumsum(size) - size
     number = np.zeros(count, np.int64)
@@ -101,6 +97,16 @@ def equal_blocks(owner: Ints, value: Ints, count: int) -> Ints:
         number[same] += numbers
         numbers = int(number[same].max()) + 1
     return number
+
+
+def _values_by_owner(owner: Ints, value: Ints, count: int) -> Ints:
+    """Values of the first owner in rising order, then those of the next, shape (values,)."""
+    base = int(value.max(initial=0)) + 1
+    if value.min(initial=0) < 0 or count * base > np.iinfo(np.int64).max:
+        return value[np.lexsort((value, owner))]
+    # One number for both is sorted several times as fast as two columns.
+    ordered: Ints = np.sort(owner * base + value) % base
+    return ordered
 
 
 def _ranks(value: Ints) -> tuple[int, Ints]:

@@ -31,16 +31,9 @@ from netplan.faults.damage.inventory import Inventory, Parts
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
+from netplan.topologies.families import joined_switches
 from netplan.topologies.families.bcube import BCube, bcube_ports
 from netplan.topologies.families.dragonfly import Dragonfly, dragonfly_shape
-from netplan.topologies.families.joined_switches import (
-    BETWEEN_SWITCHES,
-    JoinedSwitches,
-    SwitchGraph,
-    SwitchLinks,
-    cut_switches,
-    switch_graph,
-)
 from netplan.topologies.families.mixed_domains import domain_of_gpu
 from netplan.topologies.families.switched import Clos, ScalableUnits
 from netplan.topologies.graph import connected_parts, network_only
@@ -219,8 +212,10 @@ def _graph_survives(domains: int, source: Ints, target: Ints) -> bool:
     """Whether all HB domains stay joined, whichever switch of a graph fails."""
     nodes = int(max(source.max(), target.max())) + 1
     names = NameBlock("node-{}", (nodes,))
-    links = SwitchLinks(BETWEEN_SWITCHES, source, target)
-    for lost in cut_switches(SwitchGraph((("node", names),), 1, (links,), "")):
+    links = joined_switches.SwitchLinks(joined_switches.BETWEEN_SWITCHES, source, target)
+    for lost in joined_switches.cut_switches(
+        joined_switches.SwitchGraph((("node", names),), 1, (links,), "")
+    ):
         kept = (source != lost) & (target != lost)
         part = connected_parts(nodes, source[kept], target[kept])[:domains]
         if lost >= domains and (part != part[0]).any():
@@ -257,16 +252,16 @@ def _joined_above(spec: FabricSpec, fabric: Fabric) -> bool:
         return _dragonfly_joined(spec, fabric)
     if isinstance(spec, (Clos, ScalableUnits)):
         return _clos_joined(spec, fabric)
-    if not isinstance(spec, JoinedSwitches):
+    if not isinstance(spec, joined_switches.JoinedSwitches):
         # Of rails one stays whole, and every domain has ports on two switches of rails.
         return True
-    graph = switch_graph(spec, fabric.sizing)
+    graph = joined_switches.switch_graph(spec, fabric.sizing)
     source, target = (
         np.concatenate([getattr(links, end) for links in graph.links] or [NOTHING])
         for end in ("source", "target")
     )
     domain, switch = _ends(spec, fabric)
-    for lost in cut_switches(graph):
+    for lost in joined_switches.cut_switches(graph):
         there = (source != lost) & (target != lost)
         part = connected_parts(graph.switches, source[there], target[there])
         kept = switch != lost
