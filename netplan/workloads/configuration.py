@@ -255,11 +255,9 @@ class _Reader:
         if self.given("index_topk"):
             kinds = self.kinds("indexer_types")
             own_indexers = sum(layer_kind == "full" for layer_kind in kinds)
-            block = {
-                "tokens": self.number("index_topk"),
-                "heads": self.number("index_n_heads"),
-                "head_size": self.number("index_head_dim"),
-            }
+            block = self.numbers(
+                tokens="index_topk", heads="index_n_heads", head_size="index_head_dim"
+            )
             blocks["index_attention"] = block | ({"layers": own_indexers} if own_indexers else {})
         linear = self.linear(layers)
         if linear:
@@ -288,12 +286,10 @@ class _Reader:
     def latent(self) -> Found:
         """The block of latent attention."""
         query = self.given("q_lora_rank")
-        block: Found = {
-            "kv_rank": self.number("kv_lora_rank"),
-            "head_size": self.number("qk_nope_head_dim"),
-            "rotary_head_size": self.given("qk_rope_head_dim") or 0,
-            "value_head_size": self.number("v_head_dim"),
-        }
+        block = self.numbers(
+            kv_rank="kv_lora_rank", head_size="qk_nope_head_dim", value_head_size="v_head_dim"
+        )
+        block["rotary_head_size"] = self.given("qk_rope_head_dim") or 0
         return block | ({"query_rank": query} if query else {})
 
     def linear(self, layers: int) -> Found:
@@ -303,14 +299,11 @@ class _Reader:
         kinds = self.kinds("layer_types")
         interval = self.given("full_attention_interval") or 4
         count = sum(kind == "linear_attention" for kind in kinds) or layers - layers // interval
-        return {
-            "layers": count,
-            "key_heads": self.number("linear_num_key_heads"),
-            "value_heads": self.number("linear_num_value_heads"),
-            "key_head_size": self.number("linear_key_head_dim"),
-            "value_head_size": self.number("linear_value_head_dim"),
-            "convolution": self.given("linear_conv_kernel_dim") or 4,
-        }
+        heads = {"key_heads": "linear_num_key_heads", "value_heads": "linear_num_value_heads"}
+        block = self.numbers(
+            **heads, key_head_size="linear_key_head_dim", value_head_size="linear_value_head_dim"
+        )
+        return block | {"layers": count, "convolution": self.given("linear_conv_kernel_dim") or 4}
 
     def window(self, kind: str, layers: int) -> Found:
         """The block of windows, if some layers have them, and the heads of the others."""
@@ -397,10 +390,10 @@ class _Reader:
         record["attention_layers"] = count["attention"]
         record["mamba"] = {
             "layers": count["mamba"],
-            "heads": self.number("mamba_num_heads"),
-            "head_size": self.number("mamba_head_dim"),
-            "state": self.number("ssm_state_size"),
             "groups": self.given("n_groups") or 1,
+            **self.numbers(
+                heads="mamba_num_heads", head_size="mamba_head_dim", state="ssm_state_size"
+            ),
         }
         experts = cast("Found", record.pop("experts", {}))
         if not count["moe"]:  # sizes of experts stand in files of models without any
@@ -456,6 +449,10 @@ class _Reader:
         if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= MAX_COUNT:
             raise self.fault(key, value, f"a whole number from 1 to {MAX_COUNT:,}")
         return value
+
+    def numbers(self, **keys: str) -> Found:
+        """Numbers of a block by what a model file calls them."""
+        return {name: self.number(key) for name, key in keys.items()}
 
     def given(self, key: str) -> int | None:
         """The same, or None where it is absent, null or 0."""
