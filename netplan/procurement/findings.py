@@ -96,20 +96,36 @@ def recommend(
     if verdict is None:
         return _none(answer, times_s)
     aside = (f"{row.name}: {row.notes[-1]}" for row in rows if row.built_with)
-    rule = (f"Rule: {verdict.rule}.", *(change.sentence for change in verdict.changes), *aside)
-    if verdict.fabric is None:
-        return Recommendation(None, _undecided(answer, verdict), rule, verdict)
-    rule = (*verdict.caveats, *rule)
-    chosen = next(bill for bill in answer.bills if bill.name == verdict.fabric)
-    rivals = [bill for bill in answer.bills if bill.name in sold and bill is not chosen]
-    others = [bill for bill in rivals if bill.complete]
+    caveats = verdict.caveats if verdict.fabric else ()
+    rule = (
+        *caveats,
+        f"Rule: {verdict.rule}.",
+        *(change.sentence for change in verdict.changes),
+        *aside,
+    )
     slower = {name: time_s / min(times_s.values()) - 1 for name, time_s in times_s.items()}
     if basis.barred and times_s:
         fastest = sold[min(times_s, key=times_s.__getitem__)]
         slower |= {name: 0.0 for name in slower if basis.same_time(sold[name], fastest)}
-    sentence = _sentence(answer.scale, chosen, others, slower)
+    return _recommended(answer, verdict, sold, rule, slower)
+
+
+def _recommended(
+    answer: CostAnswer,
+    verdict: Verdict,
+    sold: Collection[str],
+    rule: tuple[str, ...],
+    slower: Mapping[str, float],
+) -> Recommendation:
+    """What a verdict says among the bills, and why."""
+    if verdict.fabric is None:
+        return Recommendation(None, _undecided(answer, verdict), rule, verdict)
+    chosen = next(bill for bill in answer.bills if bill.name == verdict.fabric)
+    rivals = [bill for bill in answer.bills if bill.name in sold and bill is not chosen]
+    others = [bill for bill in rivals if bill.complete]
     turned = {change.fabric for change in verdict.changes}
     untold = {name: late for name, late in slower.items() if name not in turned}
+    sentence = _sentence(answer.scale, chosen, others, slower)
     reasons = _reasons(answer, chosen, others, untold)
     return Recommendation(chosen.name, sentence, (*rule, *reasons), verdict)
 
@@ -172,15 +188,9 @@ def recommend_step(
         verdict = None
     if verdict is None:
         return _none(answer, {})
-    rule = (f"Rule: {verdict.rule}.",)
-    if verdict.fabric is None:
-        return Recommendation(None, _undecided(answer, verdict), rule, verdict)
-    chosen = next(bill for bill in answer.bills if bill.name == verdict.fabric)
-    rivals = [bill for bill in answer.bills if bill.name in bought and bill is not chosen]
-    others = [bill for bill in rivals if bill.complete]
-    sentence = f"{_sentence(answer.scale, chosen, others, {})} {verdict.sentence}"
-    reasons = _reasons(answer, chosen, others, {})
-    return Recommendation(chosen.name, sentence, (*rule, *reasons), verdict)
+    found = _recommended(answer, verdict, bought, (f"Rule: {verdict.rule}.",), {})
+    said = f"{found.sentence} {verdict.sentence}" if found.fabric else found.sentence
+    return replace(found, sentence=said)
 
 
 def _undecided(answer: CostAnswer, verdict: Verdict) -> str:

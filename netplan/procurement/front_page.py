@@ -3,7 +3,7 @@
 A fabric that costs as much, or trains as fast within the model's error, is called a tie.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from netplan.answers.bill_columns import open_above
@@ -12,11 +12,11 @@ from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.lifetime import WATTS_PER_KILOWATT
 from netplan.costing.materials import CABLE_PARTS, SWITCH_PARTS
 from netplan.decide.candidates import AS_FAST
-from netplan.decide.difference import PartDifference, difference_words, differences
+from netplan.decide.difference import difference_words, differences
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings, told_column
 from netplan.reports.quantities import DASH, Scale, listed
-from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table
+from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table, value_at
 from netplan.setup.money.pricing import carbon_text
 from netplan.setup.money.step_cost import Stepped
 from netplan.setup.money.token_cost import Served
@@ -50,20 +50,16 @@ def _in_use(findings: Findings) -> Iterator[str]:
     days = f" of {order.run.days:,.1f} days" if order.run and order.run.days else ""
     years = f"Over {order.bill.life.years} years, with energy and upkeep, present value"
     amounts = (
-        (years, findings.cost.scale, order.over_life, other and other.over_life),
-        (f"a training run{days}", findings.of_runs, order.run_cost, other and other.run_cost),
-        ("a useful PFLOP/s", findings.whole, order.useful, other and other.useful),
-        ("a million tokens", findings.cents, order.tokens_cost, other and other.tokens_cost),
-        (f"a step{order.bound}", findings.cents, order.step_cost, other and other.step_cost),
-        (
-            f"{order.steps_words}{order.bound}",
-            findings.whole,
-            order.steps_cost,
-            other and other.steps_cost,
-        ),
+        (years, findings.cost.scale, OVER_LIFE),
+        (f"a training run{days}", findings.of_runs, OF_A_RUN),
+        ("a useful PFLOP/s", findings.whole, USEFUL),
+        ("a million tokens", findings.cents, OF_TOKENS),
+        (f"a step{order.bound}", findings.cents, OF_A_STEP),
+        (f"{order.steps_words}{order.bound}", findings.whole, OF_STEPS),
     )
     parts = []
-    for what, scale, amount, rival_amount in amounts:
+    for what, scale, path in amounts:
+        amount, rival_amount = value_at(order, path), value_at(other, path)
         if amount is None:
             continue
         text = f"{what[0].upper()}{what[1:]}: {order.least}{scale.one(amount)} {scale.title}"
@@ -93,6 +89,13 @@ def _why(findings: Findings) -> Iterator[str]:
     yield f"{text}."
 
 
+OVER_LIFE, OF_A_RUN, OF_TOKENS = "over_life", "run.cost.base", "served.cost.total.base"
+USEFUL = "run.price_per_pflops.base"
+OF_A_STEP, OF_STEPS = "stepped.price.step.total.base", "stepped.price.run.total.base"
+"""Paths to amounts of a :class:`SupplierColumn`: the network over its years and for a training run,
+a million tokens, a useful 10^15 FLOP/s, a step of post-training and a run of them."""
+
+
 class SupplierColumn(NamedTuple):
     """One fabric of the two that are put side by side, with its run and its best plan."""
 
@@ -101,18 +104,6 @@ class SupplierColumn(NamedTuple):
     timed: PlanTime | None
     served: Served | None = None
     stepped: Stepped | None = None
-
-    @property
-    def step_cost(self) -> float | None:
-        """Price of a step of post-training."""
-        step = self.stepped.price.step if self.stepped else None
-        return step.total.base if step else None
-
-    @property
-    def steps_cost(self) -> float | None:
-        """Price of a run of steps."""
-        run = self.stepped.price.run if self.stepped else None
-        return run.total.base if run else None
 
     @property
     def steps_words(self) -> str:
@@ -132,11 +123,6 @@ class SupplierColumn(NamedTuple):
         return least(self.stepped.trained) if self.stepped else DASH
 
     @property
-    def step_s(self) -> float | None:
-        """A step of post-training [s]."""
-        return self.stepped.step_s if self.stepped else None
-
-    @property
     def least(self) -> str:
         """The sign before sums that leave parts out."""
         return "≥ " if self.bill.quote.unpriced else ""
@@ -147,29 +133,9 @@ class SupplierColumn(NamedTuple):
         return self.bill.life.present_value.base if self.bill.cost else None
 
     @property
-    def run_cost(self) -> float | None:
-        """What the network costs a training run."""
-        return self.run.cost.base if self.run and self.run.cost else None
-
-    @property
-    def useful(self) -> float | None:
-        """Price of the network for a useful 10^15 FLOP/s."""
-        return self.run.price_per_pflops.base if self.run else None
-
-    @property
-    def tokens_cost(self) -> float | None:
-        """Price of a million tokens."""
-        return self.served.cost.total.base if self.served and self.served.cost else None
-
-    @property
     def tokens_per_s(self) -> float | None:
         """Tokens of answers in a second [1/s]."""
         return self.served.plan.tokens_per_s if self.served else None
-
-    @property
-    def seconds(self) -> float | None:
-        """Iteration time [s]."""
-        return self.timed.iteration_time_s if self.timed else None
 
     def shown(self, amount: float | None, scale: Scale) -> str:
         """An amount that grows with the price."""
@@ -190,7 +156,8 @@ class SupplierColumn(NamedTuple):
         """The iteration for people."""
         if self.timed is None:
             return DASH
-        return self.timed.time_text if self.timed.error else f"{self.seconds:.3f} s"
+        timed = self.timed
+        return timed.time_text if timed.error else f"{timed.iteration_time_s:.3f} s"
 
     @property
     def rate_text(self) -> str:
@@ -288,15 +255,20 @@ def decision_chapter(findings: Findings) -> Iterator[Section]:
 
 def _parts(findings: Findings, chosen: FabricBill, runner_up: FabricBill) -> Iterator[Section]:
     """What the runner-up has more or less, part by part."""
+    scale = findings.cost.scale
     parts = [part for part in differences(chosen, runner_up) if part.changed]
     columns = [
         told_column("Part", "part", "item"),
         told_column(chosen.name, "order", "count_a", form="count"),
         told_column(runner_up.name, "runner_up", "count_b", form="count"),
         told_column(
-            f"difference, {findings.cost.scale.title}",
+            f"difference, {scale.title}",
             "difference",
-            lambda part: _money_apart(part, findings.cost.scale),
+            lambda part: (
+                "no price"
+                if part.unpriced_more
+                else f"{part.difference / scale.factor:+,.{scale.digits}f}"
+            ),
             form="code",
         ),
     ]
@@ -305,58 +277,42 @@ def _parts(findings: Findings, chosen: FabricBill, runner_up: FabricBill) -> Ite
         yield Table("parts", columns, parts, title, only="people")
 
 
-def _money_apart(part: PartDifference, scale: Scale) -> str:
-    """What the runner-up pays more for a part."""
-    if part.unpriced_more:
-        return "no price"
-    return f"{part.difference / scale.factor:+,.{scale.digits}f}"
-
-
 def _lines(
     findings: Findings, order: SupplierColumn, other: SupplierColumn | None
 ) -> Iterator[Line]:
     """Figures of the order."""
     scale, whole, of_runs = findings.cost.scale, findings.whole, findings.of_runs
-    years = f"Over {order.bill.life.years} years, energy and upkeep, {scale.title}"
     ends = f"low to high, {scale.title}"
-    amounts: tuple[tuple[str, Scale, Callable[[SupplierColumn], float | None]], ...] = (
-        (f"Price of the network, {scale.title}", scale, lambda side: side.bill.capital.base),
-        (f"Price for one GPU, {whole.title}", whole, lambda side: side.bill.per_gpu.base),
-        (years, scale, lambda side: side.over_life),
-        (f"Network for a training run, {of_runs.title}", of_runs, lambda side: side.run_cost),
-        (f"Price of a useful PFLOP/s, {whole.title}", whole, lambda side: side.useful),
-        (
-            f"A million tokens, {findings.cents.title}",
-            findings.cents,
-            lambda side: side.tokens_cost,
-        ),
-        (
-            f"A step{order.bound}, {findings.cents.title}",
-            findings.cents,
-            lambda side: side.step_cost,
-        ),
-        (f"A run of steps{order.bound}, {whole.title}", whole, lambda side: side.steps_cost),
+    amounts = (
+        ("Price of the network", scale, "bill.capital.base"),
+        ("Price for one GPU", whole, "bill.per_gpu.base"),
+        (f"Over {order.bill.life.years} years, energy and upkeep", scale, OVER_LIFE),
+        ("Network for a training run", of_runs, OF_A_RUN),
+        ("Price of a useful PFLOP/s", whole, USEFUL),
+        ("A million tokens", findings.cents, OF_TOKENS),
+        (f"A step{order.bound}", findings.cents, OF_A_STEP),
+        (f"A run of steps{order.bound}", whole, OF_STEPS),
     )
-    for number, (what, used, amount) in enumerate(amounts):
-        value, theirs = amount(order), amount(other) if other else None
+    for number, (words, used, path) in enumerate(amounts):
+        what = f"{words}, {used.title}"
+        value, theirs = value_at(order, path), value_at(other, path)
         shown = other.shown(theirs, used) if other else DASH
         yield Line(what, order.shown(value, used), shown, _more(value, theirs))
         if not number:
             yield Line(ends, order.ends(scale), other.ends(scale) if other else DASH)
-    texts: tuple[
-        tuple[str, Callable[[SupplierColumn], str], Callable[[SupplierColumn], float | None]], ...
-    ] = (
-        ("Power, kW", lambda side: side.power_text, lambda side: side.bill.power_w),
-        ("Carbon, t CO2e a year", lambda side: side.carbon_text, lambda side: side.carbon_kg),
-        ("One iteration", lambda side: side.time_text, lambda side: side.seconds),
-        ("One step", lambda side: side.step_text, lambda side: side.step_s),
-        ("Tokens a second", lambda side: side.rate_text, lambda side: side.tokens_per_s),
-        ("Days of a training run", lambda side: side.days_text, lambda _: None),
-        ("Switches / modules / cables, ordered", lambda side: side.counts_text, lambda _: None),
+    texts = (
+        ("Power, kW", "power_text", "bill.power_w"),
+        ("Carbon, t CO2e a year", "carbon_text", "carbon_kg"),
+        ("One iteration", "time_text", "timed.iteration_time_s"),
+        ("One step", "step_text", "stepped.step_s"),
+        ("Tokens a second", "rate_text", "tokens_per_s"),
+        ("Days of a training run", "days_text", ""),
+        ("Switches / modules / cables, ordered", "counts_text", ""),
     )
-    for what, text, amount in texts:
-        value, theirs = amount(order), amount(other) if other else None
-        yield Line(what, text(order), text(other) if other else DASH, _more(value, theirs))
+    for what, text, path in texts:
+        value, theirs = (value_at(side, path) if path else None for side in (order, other))
+        shown = getattr(other, text) if other else DASH
+        yield Line(what, getattr(order, text), shown, _more(value, theirs))
 
 
 def _more(value: float | None, other: float | None) -> str:

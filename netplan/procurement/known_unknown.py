@@ -26,7 +26,7 @@ from netplan.costing.fabric_bill import wiring_of
 from netplan.costing.lifetime import EconomicsBook
 from netplan.costing.materials import BillItem
 from netplan.costing.prices import ASSUMPTION, DERIVED, OWN_FIGURE, Price, PriceBook
-from netplan.costing.ranges import Estimate, Range
+from netplan.costing.ranges import Range
 from netplan.costing.switches import SwitchModel
 from netplan.costing.wiring import Wiring
 from netplan.errors import InputError
@@ -80,10 +80,11 @@ def sources_chapter(answer: Findings) -> Iterator[Section]:
     yield _prices(answer)
     yield from _rates(answer)
     book, inputs = answer.library.one(EconomicsBook), answer.cost.inputs
-    running = inputs["running"]
+    running, by_kind = inputs["running"], {str(k): pue for k, pue in book.pue_by_cooling.items()}
+    pue = by_kind.get(inputs["cooled_by"] or "", book.pue)  # by what cools, where that is said
     values = [("Years of use", *[str(inputs["years"])] * 3, book.date, book.years_source)]
     for key, name, estimate in (
-        ("pue", "PUE, facility over equipment power", _pue_of(book, inputs["cooled_by"])),
+        ("pue", "PUE, facility over equipment power", pue),
         ("tariff_per_kwh", "Price of one kWh", book.tariff),
         ("interest", "Interest a year", book.interest),
         ("cooling", "Cooling, its energy over equipment's", book.cooling),
@@ -111,12 +112,6 @@ def sources_chapter(answer: Findings) -> Iterator[Section]:
         told_column("Source", get="1.source", form="prose"),
     ]
     yield Table("files", files, answer.library.records, title="Files")
-
-
-def _pue_of(book: EconomicsBook, cooled_by: str | None) -> Estimate:
-    """The PUE of a book, by what cools where that is said."""
-    by_kind = {str(kind): pue for kind, pue in book.pue_by_cooling.items()}
-    return by_kind.get(cooled_by or "", book.pue)
 
 
 def _prices(answer: Findings) -> Table[Any]:
@@ -268,7 +263,12 @@ def risks_chapter(findings: Findings) -> Iterator[Section]:
         told_column("new part, weeks", "lead_weeks", _weeks, form="code"),
     ]
     yield Table("network parts that fail", columns, rows)
-    yield Paragraph(_lead_times(findings), "quiet")
+    book = findings.failures.name if findings.failures else ""
+    yield Paragraph(
+        f"Means of failure book {book}, low to high in brackets; weeks are those of single parts,"
+        f" many of them assumed. {order_lead_time(findings)}",
+        "quiet",
+    )
 
 
 def _risks(findings: Findings) -> list[Risk]:
@@ -310,15 +310,6 @@ def _weakest(findings: Findings, rows: Sequence[Risk]) -> str:
 
 def _named(risk: Risk) -> str:
     return f"{risk.part[0].lower()}{risk.part[1:]}" if risk.part[1:2].islower() else risk.part
-
-
-def _lead_times(findings: Findings) -> str:
-    """Where the numbers are from."""
-    book = findings.failures.name if findings.failures else ""
-    return (
-        f"Means of failure book {book}, low to high in brackets; weeks are those of single parts,"
-        f" many of them assumed. {order_lead_time(findings)}"
-    )
 
 
 def order_lead_time(findings: Findings) -> str:

@@ -52,7 +52,7 @@ from netplan.setup.question import FAILING, FOUND, NETWORK, RUNS, Question
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import WORKLOADS
 from netplan.workloads.technologies import MEMORIES
 
@@ -135,7 +135,13 @@ class Report(Question[Procurement]):
         texts = dict(self.overrides or {})
         reader = CatalogReader(self.catalog, texts)
         definition = reader.load(REPORTS, self.report)
-        return self._completed(definition).answered(definition, reader)
+        # About the fabrics of the report's definition, where none are named.
+        fabrics = fabrics_bought(self)
+        if definition.fabrics and "fabrics" not in self.given:
+            fabrics = definition.fabrics
+        scenario = self.scenario.replace(fabrics=fabrics)
+        about = replace(self, scenario=scenario, given=self.given | {"fabrics"})
+        return about.answered(definition, reader)
 
     def _of_cases(self) -> Procurement:
         """The report of the case that costs least all in, with all of them side by side.
@@ -171,7 +177,8 @@ class Report(Question[Procurement]):
         mine = of_cost if self.trains else of_cost | of_run
         # A step of post-training has the price that the comparison has of it, without spares.
         priced = self.also(Cost, overrides=mine, given=self.given - FOUND).priced(steps=False)
-        compared = self._compared(of_run)
+        compared, of_runs = self._compared(of_run), CatalogReader(self.catalog, of_run)
+        named = of_runs.load(ACCELERATORS, self.cluster.accelerator)
         report = Procurement(
             definition=definition,
             cost=priced,
@@ -183,7 +190,7 @@ class Report(Question[Procurement]):
             terms=self._terms(library, texts, compared, priced.currency),
             failures=library.one(FailureBook),
             books=bill_books(self.cluster, self.books, CatalogReader(self.catalog, of_cost)),
-            chip=self._chip(of_run),
+            chip=variants(of_runs, named, (self.cluster.expanded_memory,))[0].chip,
             halls=partial(
                 hall_words, self, specs={spec.name: spec for spec in library.all(FabricSpec)}
             ),
@@ -230,12 +237,6 @@ class Report(Question[Procurement]):
         reader = CatalogReader(self.catalog, library.only(texts, ECONOMICS_ROLES))
         return terms_of(self, self.rule, reader, run, library.one(PriceBook), currency)
 
-    def _chip(self, overrides: Mapping[str, str]) -> Accelerator:
-        """The accelerator, its expanded memory included."""
-        reader = CatalogReader(self.catalog, overrides)
-        named = reader.load(ACCELERATORS, self.cluster.accelerator)
-        return variants(reader, named, (self.cluster.expanded_memory,))[0].chip
-
     def _with_runs(
         self, report: Procurement, fabric: str, overrides: Mapping[str, str]
     ) -> Procurement:
@@ -260,14 +261,6 @@ class Report(Question[Procurement]):
         if simulation is None and serving is None and step is None:
             return report
         return replace(report, simulation=simulation, serving=serving, step=step)
-
-    def _completed(self, definition: ReportDefinition) -> "Report":
-        """The question about the fabrics of the report's definition, where none are named."""
-        fabrics = fabrics_bought(self)
-        if definition.fabrics and "fabrics" not in self.given:
-            fabrics = definition.fabrics
-        scenario = self.scenario.replace(fabrics=fabrics)
-        return replace(self, scenario=scenario, given=self.given | {"fabrics"})
 
     def files(self) -> Iterator[tuple[Catalog[Any], str | None]]:
         """Catalog files of the report, by shelf and name."""

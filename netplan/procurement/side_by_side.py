@@ -387,12 +387,18 @@ def running_chapter(answer: Findings) -> Iterator[Section]:
         text += f" A kWh emits {factor:.3g} kg CO2e (grid: {inputs['grid']})."
     yield Heading("Energy and yearly cost", (text,), "running")
     yield running_chart(answer.cost)
+    emitted, carbon = "carbon_kg_per_year", list[Column[FabricBill]]()
+    if answer.cost.inputs["carbon_kg_per_kwh"]:
+        carbon = [
+            amount_column(emitted, f"life.{emitted}.base", title="t CO2e a year", scale=KILO),
+            told_column("t CO2e, low to high", get=carbon_ends, form="code"),
+        ]
     used, energy = "energy_kwh_per_year", f"energy, {scale.title} a year"
     columns: list[Column[FabricBill]] = [
         column("fabric", "name"),
         amount_column("power_w", "power_w", title="power, kW"),
         amount_column(used, f"life.{used}.base", title="MWh a year", scale=KILO),
-        *_carbon_columns(answer),
+        *carbon,
         amount_column(money("energy_per_year", energy), "life.energy_per_year.base"),
         range_column("life.energy_per_year", scale, lambda _: False),
         amount_column(money("annuity_per_year", "annuity"), "life.annuity_per_year.base"),
@@ -404,14 +410,6 @@ def running_chapter(answer: Findings) -> Iterator[Section]:
     yield Table("yearly cost", columns, answer.cost.bills, chosen=lambda bill: bill.name == chosen)
     yield years_table(inputs, answer.cost.bills, scale)
     yield from () if answer.serves or answer.stepped else _training_run(answer)
-
-
-def _carbon_columns(answer: Findings) -> Iterator[Column[FabricBill]]:
-    """What the energy of a year emits, with its low and high, where the book says it."""
-    if answer.cost.inputs["carbon_kg_per_kwh"]:
-        emitted = "carbon_kg_per_year"
-        yield amount_column(emitted, f"life.{emitted}.base", title="t CO2e a year", scale=KILO)
-        yield told_column("t CO2e, low to high", get=carbon_ends, form="code")
 
 
 def _training_run(answer: Findings) -> Iterator[Section]:

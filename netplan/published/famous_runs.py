@@ -44,9 +44,6 @@ LEAST, MOST = 0.8, 1.08
 LEAST_SHARE, AIM = 3 / 4, 7 / 8
 """Share of the counted runs that are met at least, and that is aimed at [1]."""
 
-EXPERTS = "runs with experts have wider bars, and do not count"
-SHORT = "dated times of plans that teams do not run are the least of many, which are too small"
-OTHER_SOFTWARE = "the run had other software than is assumed where none is named"
 NO_PLAN = "no plan is found"
 
 
@@ -224,10 +221,9 @@ def choice_checks(choices: tuple[ChosenPlan, ...]) -> Iterator[Check]:
             f"{run.seconds:.4g}, {run.plan}",
             got,
         )
-        apart = "" if run.counts else OTHER_SOFTWARE if run.dense else EXPERTS
         gap = choice.ratio - 1 if choice.ratio else None
         # The plan of the run is among those searched, so that the best takes no longer.
-        yield check(*named, choice.reason or apart, met=gap is not None and gap <= CLOSE, gap=gap)
+        yield check(*named, choice.reason, met=gap is not None and gap <= CLOSE, gap=gap)
     counted = [choice for choice in choices if choice.run.counts]
     met = sum(choice.met for choice in counted)
     rule = (
@@ -235,7 +231,7 @@ def choice_checks(choices: tuple[ChosenPlan, ...]) -> Iterator[Check]:
         TITLE,
     )
     aim, least = (ceil(share * len(counted)) for share in (AIM, LEAST_SHARE))
-    yield check(*rule, f"at least {aim}", f"{met}", SHORT, met=met >= least, gap=met / aim - 1)
+    yield check(*rule, f"at least {aim}", f"{met}", met=met >= least, gap=met / aim - 1)
 
 
 def choice_sections(choices: tuple[ChosenPlan, ...]) -> Iterator[Section]:

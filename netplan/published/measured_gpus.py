@@ -65,16 +65,6 @@ MOST = {
 LARGE_FLOPS, WIDE, LONG, MANY_HEADS, FULL_HEAD = 1e11, 1024, 1024, 8, 128
 """Large products and their least size; usual attention: tokens, heads of all sequences, head."""
 
-WHY = {
-    "small attention": "fewer than 8 heads of all sequences leave most of a GPU idle, which the"
-    " form counts by whole waves alone",
-    "gb200, fp4 products": "between the sizes of the table the fastest of three frameworks changes",
-    "a100-80gb, bf16 fused": "another framework, with uneven loads of the experts; the fullest GPU"
-    " of those that they are divided over has nearly all tokens",
-    "fp8 fused": "kernels that nobody tuned, an eighth of the memory bandwidth, slower than bf16;"
-    " published times of whole models contradict them, and nothing is fitted to them",
-}
-"""Why errors are larger."""
 
 ATTENTION_SIZES = ("batch", "context", "heads", "kv_heads", "head_size")
 EXPERT_SHAPE = ("hidden", "inter", "top_k", "experts", "tensor", "expert", "products")
@@ -107,8 +97,7 @@ def kernel_checks() -> Iterator[Check]:
         most, mean = MOST[errors.kind], float(np.mean(np.abs(errors.off)))
         name = f"{errors.what}: mean error of {len(errors.off)}"
         expected, got = f"{100 * most:g} % or less", f"{100 * mean:.1f} %"
-        why = next((why for part, why in WHY.items() if part in errors.what), "")
-        yield check(name, SOURCE, expected, got, why, met=errors.in_order, gap=mean)
+        yield check(name, SOURCE, expected, got, met=errors.in_order, gap=mean)
 
 
 def _products() -> Iterator[Errors]:
@@ -204,14 +193,6 @@ HEADLINE = ("h100-80gb", "fp16", "8", "536870912")
 
 GITHUB = "https://github.com/"
 
-WHY_ACROSS = {
-    "144": "of two racks the form is up to a fifth too fast below 2 GB",
-    "1440": "step and efficiency of the ring on 20 racks are fitted to the smallest and the largest"
-    " of these six sizes; the four between fitted nothing",
-    "tree": "NCCL's tree beats its ring on three domains; only rings are timed",
-}
-"""Why times of runs over several domains differ."""
-
 
 def collective_checks() -> Iterator[Check]:
     """Errors of all measured points by accelerator, and every run over several domains."""
@@ -236,17 +217,12 @@ class Held(NamedTuple):
     largest: float
     from_large: float
     in_bars: float
-    why: str = ""
 
 
 LARGE_BYTES = 2**26
 BETWEEN_TWO: Mapping[str, Held] = {
     "efa": Held(0.081, 0.23, 0.06, 0.9),
-    "tcpxo": Held(
-        *(0.081, 0.23, 0.12, 0.9),
-        "nothing of TCPXO was fitted: start and ramp are those of EFA, and from 4 to 64 MiB its log"
-        " takes up to 2.8 times as long",
-    ),
+    "tcpxo": Held(0.081, 0.23, 0.12, 0.9),
 }
 """Errors that the 15 sizes of EFA have at most, mean and largest, and those from 64 MiB on; what
 lies in bars, which are half to twice the time of TCPXO."""
@@ -271,12 +247,12 @@ def _between_two(kind: str, rows: list[dict[str, str]]) -> Iterator[Check]:
         ("mean error from 64 MiB on", off[data >= LARGE_BYTES].mean(), held.from_large),
     ):
         expected, got = f"{100 * most:g} % or less", f"{100 * error:.1f} %"
-        yield check(f"{what}: {name}", source, expected, got, held.why, met=order, gap=error)
+        yield check(f"{what}: {name}", source, expected, got, met=order, gap=error)
     inside = float(((times.low_s <= taken_s) & (taken_s <= times.high_s)).mean())
     expected, got = f"{100 * held.in_bars:g} % or more", f"{100 * inside:.0f} %"
     short = inside / held.in_bars - 1 if inside < held.in_bars else None
     met = inside > 1 / 2  # bars that hold most sizes are the right order of width
-    yield check(f"{what}: sizes in bars", source, expected, got, held.why, met=met, gap=short)
+    yield check(f"{what}: sizes in bars", source, expected, got, met=met, gap=short)
 
 
 def _errors(accelerator: str, rows: list[dict[str, str]]) -> Iterator[Check]:
@@ -305,15 +281,11 @@ def _points(rows: list[dict[str, str]], source: str) -> Iterator[Check]:
         way = f" ({_way(row)})" if _way(row) else ""
         size = si(float(row["message_bytes"]), "B")
         name = f"{row['collective']}{way} of {size} on {row['gpus']} {row['accelerator']}"
-        why = next(
-            (why for part, why in WHY_ACROSS.items() if part in (row["gpus"], _way(row))), ""
-        )
         yield check(
             name,
             source,
             si(taken_s, "s", 4),
             si(found_s, "s", 4),
-            why,
             met=order,
             gap=found_s / taken_s - 1,
         )
@@ -394,8 +366,6 @@ def _table_points(name: str) -> Iterator[Check]:
         TABLES,
         f"{PERCENT * MOST_BETWEEN:g} % or less",
         f"{PERCENT * mean:.1f} %",
-        "between columns up to four times apart every second one is left out here: more than"
-        " interpolation adds",
         met=mean <= MOST_BETWEEN,
         gap=mean,
     )

@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from math import isqrt
+from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -201,18 +202,6 @@ ALL, RAN, LISTED, GUESSED = (
     "the same with degrees as listed",
     "pools of unknown size",
 )
-WHY = {
-    "deepseek-r1": "points of TensorRT-LLM that are alike in all that is said differ by 1.5 to 2"
-    " times: some probably propose several tokens a step, which the source does not say",
-    "gb200": "42 servers stand with all GPUs of their system as tensor degree (12 to 72, of 128"
-    " heads), many with more requests than their caches hold: they are systems of pools, whose"
-    " times they have",
-    "llama-3.1-8b": "prompts of vLLM's points alone would take up to 87 % of the peak, more than"
-    " kernels reach: much of them was probably cached; SGLang's wait for seconds where 256"
-    " and more are in flight",
-    GUESSED: "the source does not say how many servers they have; each pool is taken for one",
-}
-"""Why groups of points are off."""
 
 
 class MeasuredMethod(Struct, frozen=True):
@@ -480,59 +469,31 @@ def known_server_checks() -> Iterator[Check]:
         )
 
 
-class Outlier(Struct, frozen=True):
-    """Known servers that no constant explains, and why, as far as their source tells."""
-
-    model: str
-    accelerator: str
-    framework: str
-    precision: str
-    reason: str
-
-
 OUTLIERS = (
-    Outlier(
-        *("llama-3.1-8b", "h200", "vLLM", "fp8"),
-        "prompts alone would take up to 87 % of the peak: much of them was probably cached",
-    ),
-    Outlier(
-        *("qwen3-235b-a22b", "h200", "vLLM", "fp8"),
-        "the same model takes 1.15 times what is predicted under SGLang and 0.96 under"
-        " TensorRT-LLM; the source says nothing of how vLLM was set",
-    ),
-    Outlier(
-        *("deepseek-r1", "h200", "TensorRT-LLM", "fp8"),
-        "points that are alike in all that is said differ by 1.5 to 2 times: some probably"
-        " propose several tokens a step",
-    ),
-    Outlier(
-        *("deepseek-r1", "b200", "TensorRT-LLM", "fp8"),
-        "as on H200; measured latent attention and experts of the tables are slower than the"
-        " whole step of some points",
-    ),
+    ("llama-3.1-8b", "h200", "vLLM", "fp8"),
+    ("qwen3-235b-a22b", "h200", "vLLM", "fp8"),
+    ("deepseek-r1", "h200", "TensorRT-LLM", "fp8"),
+    ("deepseek-r1", "b200", "TensorRT-LLM", "fp8"),
 )
-"""Groups of known servers that are further off than others."""
+"""Groups of known servers that no constant explains: model, accelerator, software, precision."""
 
 
 def outlier_checks() -> Iterator[Check]:
     """Predicted over measured TPOT of groups that are known to be off."""
     points = known_servers()
     ratios = predicted(points, BY_SOFTWARE).tpot / measured(points).tpot
+    group_of = attrgetter("model", "accelerator", "framework", "precision")
+    groups = [group_of(point) for point in points]
     for outlier in OUTLIERS:
-        names = ("model", "accelerator", "framework", "precision")
-        same = [
-            all(getattr(point, name) == getattr(outlier, name) for name in names)
-            for point in points
-        ]
-        some = ratios[np.array(same)]
+        model, accelerator, framework, precision = outlier
+        some = ratios[np.array([group == outlier for group in groups])]
         mean = float(np.exp(np.log(some).mean()))
         yield check(
-            f"{outlier.model}, {outlier.precision} on {outlier.accelerator}, {outlier.framework}"
+            f"{model}, {precision} on {accelerator}, {framework}"
             f" ({len(some)} points): predicted over measured TPOT",
             f"{TITLE}, outliers",
             "1.00",
             f"{mean:.2f}",
-            outlier.reason,
             gap=mean - 1,
         )
 
@@ -554,9 +515,7 @@ def _checked(errors: PointErrors, method: MeasuredMethod, name: str, most: float
         f"at most {100 * most:.0f}",
         f"{100 * medians[method.name]:.1f} (roofline {100 * medians[ROOFLINE.name]:.1f})",
     )
-    return check(
-        *row, WHY.get(errors.group, ""), met=errors.in_order[name], gap=medians[method.name]
-    )
+    return check(*row, met=errors.in_order[name], gap=medians[method.name])
 
 
 def point_sections() -> Iterator[Section]:

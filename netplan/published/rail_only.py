@@ -121,10 +121,6 @@ PAPER = "arXiv:2307.12169"
 FLOPS_PER_S = 989e12
 MEMORY_BYTES = 80e9
 LATENCY_S = 1e-6
-WHY = (
-    "the paper leaves peak rate, latencies, memory limit, microbatches held and what gamma slows"
-    " open: netplan study run rail-only-figures goes through them"
-)
 
 
 @suite()
@@ -196,7 +192,6 @@ def _gaps(figures: Iterable[Figure], where: str) -> Iterator[Check]:
             f"{PAPER}, {where}",
             f"{figure.published:g}",
             got,
-            WHY,
             same=f"{figure.got:.{digits}f}" == f"{figure.published:g}",
             gap=figure.got / figure.published - 1,
         )

@@ -257,13 +257,6 @@ HOLDS = 0.85, 0.95
 MOST_ERROR: Mapping[str, float] = {"dense": 0.06, "gpt-oss": 0.14, "other experts": 0.14}
 """Median errors that a class is held to [1]."""
 
-WHY: Mapping[str, str] = {
-    "MI300X": "no kernel of MI300X was measured, and its only source is of unknown date: answers"
-    " print a bar of 0.5 to 1.1 on tokens a second from 32 requests on",
-    "TPU": "no kernel of TPUs was measured: answers print a bar of 0.65 to 1.15 on tokens a second",
-}
-"""Why points of chips without tables are off."""
-
 
 def printed_point_checks() -> Iterator[Check]:
     """Geometric means and median errors of classes, and points of chips without tables."""
@@ -309,7 +302,6 @@ def printed_point_checks() -> Iterator[Check]:
             f"{TITLE}, {chip}",
             f"{printed:.1f}",
             f"{rate:.1f}",
-            WHY[chip],
             gap=rate / printed - 1,
         )
 

@@ -29,9 +29,9 @@ from netplan.answers.loads_answer import (
 from netplan.errors import InputError, NetplanError
 from netplan.faults.damage.degraded_links import (
     check_degraded,
+    live_router,
     round_note,
     routing_of_left,
-    ways_round,
 )
 from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.rerouting import LiveRouter
@@ -247,7 +247,7 @@ class Loads(Question[LoadsAnswer]):
             return router.loads
         sent, received = split_demand(matrix, 1).network.ends(graph.gpus)
         used = np.flatnonzero(sent + received)
-        ways = ways_round(self.fail, graph, used, seed=self.seed, routing=self.routing)
+        ways = live_router(self.fail, graph, used, seed=self.seed, routing=self.routing)
         return cast("LiveRouter", ways).loads
 
     def _of_matrix(self, path: Path) -> LoadsAnswer:

@@ -306,10 +306,11 @@ def _ruler(axis: Any, extent: tuple[list[float], bool], ends: tuple[float, float
     from_zero = not log and low == 0 and zero
     room = (high - low) * ROOM or (0.5 if log else abs(high) * ROOM or 1.0)
     low, high = axis.get("range") or (low if from_zero else low - room, high + room)
-    ticks = [*_round_ticks(axis, low, high, log=log)]
     if named := axis.get("tickmode") == "array":  # with texts of their own
         pairs = zip(axis["tickvals"], axis["ticktext"], strict=True)
         ticks = [(float(value), words(str(text))) for value, text in pairs]
+    else:
+        ticks = [*_round_ticks(axis, low, high, log=log)]
     title = words(_title(axis))
     if title and not named and not log and low > 0 and not zero:
         step = 10.0 ** (floor(log10(high - low)) - 1)

@@ -423,7 +423,8 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
         for name, alias, meant in ALIASES:
             if getattr(self, name) == alias:
                 structs.force_setattr(self, name, meant)
-        _check_batch(self.batch)
+        if isinstance(self.batch, str):
+            read_with(batch, self.batch, "batch: ")
         if self.recompute not in (None, "auto"):
             read_with(Recomputation.read, self.recompute)
 
@@ -444,12 +445,6 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
         if share is None:
             return None if self.batch is None else int(self.batch)
         return min(max(1, round(share * gpus)), LARGEST_BATCH)
-
-
-def _check_batch(given: object) -> None:
-    """Refuse a text that is no batch."""
-    if isinstance(given, str):
-        read_with(batch, given, "batch: ")
 
 
 class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="serving"):

@@ -210,8 +210,6 @@ class CubeOccupancy(Occupancy):
     ([32, 33, 34, 35], None)
     """
 
-    __slots__ = ("_grid", "_joined", "_wraps")
-
     def __init__(
         self,
         grid: Box,

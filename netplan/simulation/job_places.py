@@ -73,21 +73,6 @@ class Occupancy:
     ([1, 2, 3], [0], None)
     """
 
-    __slots__ = (
-        "_absent",
-        "_pods",
-        "_policy",
-        "_random",
-        "broken",
-        "free",
-        "gpus",
-        "kind_of_node",
-        "kinds",
-        "nodes",
-        "used",
-        "whole",
-    )
-
     def __init__(  # noqa: PLR0913 - a cluster, and how jobs are put on it
         self,
         leaves: int,
@@ -396,8 +381,6 @@ class MixedOccupancy(Occupancy):
     >>> [cluster.place(gpus).nodes.tolist() for gpus in (8, 64, 128)]
     [[1], [0], [0, 3]]
     """
-
-    __slots__ = ()
 
     def __init__(
         self,

@@ -569,8 +569,8 @@ def simulate_palm(
     whole = stages.pipeline(run.microbatches, run.schedule)
     on_links_s = links_s(whole, graph, result, simulated)
     repeats = np.array([run.microbatches, run.microbatches, 1])
-    compute_s = np.array([repeats @ stage.compute_s for stage in stages.in_order])
-    alone_s = np.array([repeats @ [*map(tasks.alone_s, stage.works)] for stage in stages.in_order])
+    compute_s = np.array([repeats @ seconds for seconds in stages.compute_s])
+    alone_s = np.array([repeats @ [*map(tasks.alone_s, works)] for works in stages.works])
     return outcome_of(
         graph,
         result,
@@ -591,17 +591,14 @@ def simulate_palm(
     )
 
 
-class _Stage(Struct, frozen=True):
-    """The work of one stage: forward, backward, finish; and what of it no collective takes [s]."""
-
-    works: tuple[tasks.Work, ...]
-    compute_s: tuple[float, ...]
-
-
 class _Stages(Struct, frozen=True):
-    """All stages and what goes between them."""
+    """Work of all stages, and what goes between them.
 
-    in_order: tuple[_Stage, ...]
+    Work is forward, backward, finish; ``compute_s`` is what of it no collective takes [s].
+    """
+
+    works: tuple[tuple[tasks.Work, ...], ...]
+    compute_s: tuple[tuple[float, ...], ...]
     onward: tuple[tasks.Branch, ...]
     back: tuple[tasks.Branch, ...]
     handovers: tuple[HandoverOutcome, ...] = ()
@@ -609,13 +606,13 @@ class _Stages(Struct, frozen=True):
     def pipeline(self, microbatches: int, schedule: PalmSchedule) -> tasks.Pipeline:
         """As the simulator takes it."""
         return tasks.Pipeline(
-            len(self.in_order),
+            len(self.works),
             microbatches,
-            tuple(tasks.Pass(stage.works[FORWARD]) for stage in self.in_order),
-            tuple(tasks.Pass(stage.works[BACKWARD]) for stage in self.in_order),
+            tuple(tasks.Pass(work[FORWARD]) for work in self.works),
+            tuple(tasks.Pass(work[BACKWARD]) for work in self.works),
             self.onward,
             self.back,
-            finish=tuple(stage.works[FINISH] for stage in self.in_order),
+            finish=tuple(work[FINISH] for work in self.works),
             eager=True,
             finish_together=True,
             schedule=schedule,
@@ -654,22 +651,24 @@ def _stages(run: PalmRun, graph: FabricGraph, *, contention: bool) -> _Stages:
         network = TileNetwork(*given, tick_s=_tick_s(run), contention=contention)
     placed, rule = _placed(run, graph), run.rules.communication
     last, partial = len(placed) - 1, rule.handover == "adapters"
-    works = tuple(
+    made = [
         _stage(run, network, stage, (partial and number < last, partial and number > 0))
         for number, stage in enumerate(placed)
-    )
+    ]
+    works, compute_s = tuple(work for work, _ in made), tuple(seconds for _, seconds in made)
     pairs = [*pairwise(placed)]
     if rule.handover == "ends":
         sent = _layer(run, placed[0]).input_bytes
         members = [(here.gpus, there.gpus) for here, there in pairs]
         onward = tuple(network.transfer(here, there, sent) for here, there in members)
         back = tuple(network.transfer(there, here, sent) for here, there in members)
-        return _Stages(works, onward, back)
+        return _Stages(works, compute_s, onward, back)
     assert isinstance(network, TileNetwork)  # noqa: S101 - others are refused
     handed = [_hand_over(run, here, there) for here, there in pairs]
     returned = [_hand_over(run, there, here) for here, there in pairs]
     return _Stages(
         works,
+        compute_s,
         tuple(network.steps(handover.steps) for handover in handed),
         tuple(network.steps(handover.steps) for handover in returned),
         tuple(
@@ -703,8 +702,11 @@ def _groups(run: PalmRun, stage: PlacedStage) -> tuple[list[Members], list[Membe
 
 def _stage(
     run: PalmRun, network: PalmNetwork, stage: PlacedStage, partial: tuple[bool, bool]
-) -> _Stage:
-    """What the GPUs of one stage do; whether the last sum forward and backward is not its own."""
+) -> tuple[tuple[tasks.Work, ...], tuple[float, ...]]:
+    """What the GPUs of one stage do, and what of it no collective takes [s].
+
+    ``partial`` says whether the last sum forward, and backward, is not its own.
+    """
     layer, (ranks, replicas) = _layer(run, stage), _groups(run, stage)
     summed = network.all_reduce(ranks, layer.input_bytes)
     gradients = network.all_reduce(replicas, layer.gradient_bytes)
@@ -721,7 +723,7 @@ def _stage(
         whole = network.operation(compute_s, collective, accesses)
         works.append((*(whole,) * (stage.layers - 1), alone if unsummed else whole))
         computes_s.append(stage.layers * tasks.alone_s((alone,)))
-    return _Stage(tuple(works), tuple(computes_s))
+    return tuple(works), tuple(computes_s)
 
 
 def _hand_over(run: PalmRun, here: PlacedStage, there: PlacedStage) -> Handover:

@@ -621,17 +621,14 @@ class _EventBuilder:
         Of an operation that a share of the layers has, that much of both.
         """
         amount = collective.message_bytes / panels
-        seconds = self._alone_s(collective, amount) * share
+        alone_s = self.exchange_s
+        if collective.group != "expert" or alone_s is None:
+            alone_s = _total(self.groups.seconds(collective.kind, collective.group, amount))
         # An all_reduce is sent twice: reduced and scattered, then gathered.
         sent = share * _total(amount) * (2 if collective.kind == "all_reduce" else 1)
         over = self.program.repetition.dimensions(collective.group)
-        return self.sender.among(stage, collective.kind, over, collective.uneven), seconds, sent
-
-    def _alone_s(self, collective: Collective, amount: Amount) -> float:
-        """Time of a collective of an operation, with nothing beside it [s]."""
-        if collective.group == "expert" and self.exchange_s is not None:
-            return self.exchange_s
-        return _total(self.groups.seconds(collective.kind, collective.group, amount))
+        flows = self.sender.among(stage, collective.kind, over, collective.uneven)
+        return flows, alone_s * share, sent
 
 
 def _total(amount: Amount) -> float:

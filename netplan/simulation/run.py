@@ -27,8 +27,7 @@ from msgspec import Struct
 from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.records import replace
-from netplan.simulation.engine import Engine, EventCounts, Mark
-from netplan.simulation.fluid_engine import FluidEngine
+from netplan.simulation.engine import Call, Engine, EventCounts, FluidEngine
 from netplan.simulation.schedule import BusyInterval, PipelineRun
 from netplan.simulation.tasks import Burst, LinkSharing, Pipeline, parts_of_pipeline
 
@@ -68,7 +67,7 @@ class Repeats:
         """An iteration has ended; what follows waits for all that end in this moment."""
         if len(self.iterations[run.number]) == 1:
             self._first_ones -= 1
-        self.engine.at(self.engine.now, _Next(self, run))
+        self.engine.at(self.engine.now, Call(lambda: self.follow(run), mark=lambda: (run.number,)))
 
     def follow(self, run: PipelineRun) -> None:
         """Begin the next iteration, beside those that still count."""
@@ -94,36 +93,23 @@ class Repeats:
         return count, ones[-1].end_s / count, busy_s
 
 
-class _Next:
-    """What comes after an iteration, behind all else of its moment."""
-
-    def __init__(self, repeats: Repeats, run: PipelineRun) -> None:
-        self.repeats, self.run = repeats, run
-
-    def mark(self) -> Mark:
-        return (self.run.number,)
-
-    def go_on(self) -> None:
-        self.repeats.follow(self.run)
-
-
 def sharing(pipelines: Sequence[Pipeline]) -> list[list[int]]:
     """Numbers of the pipelines that share links, directly or through others, in sets."""
     sets: list[tuple[list[int], set[int]]] = []
     for number, pipeline in enumerate(pipelines):
-        numbers, links = [number], _links(pipeline)
+        numbers = [number]
+        links = {
+            link
+            for part, _ in parts_of_pipeline(pipeline)
+            if isinstance(part, Burst)
+            for message in part.messages
+            for link in message.links
+        }
         for touching in [other for other in sets if other[1] & links]:
             sets.remove(touching)
             numbers, links = touching[0] + numbers, touching[1] | links
         sets.append((sorted(numbers), links))
     return [numbers for numbers, _ in sets]
-
-
-def _links(pipeline: Pipeline) -> set[int]:
-    """Links that messages of a pipeline name."""
-    parts = (part for part, _ in parts_of_pipeline(pipeline))
-    bursts = (part for part in parts if isinstance(part, Burst))
-    return {link for burst in bursts for message in burst.messages for link in message.links}
 
 
 SAME = 1e-11
@@ -285,19 +271,16 @@ class _Watch:
         self.skipped_periods = 0
         self._before: _State | None = None
         self._at: _State | None = None
-        self._looks = not full and self._can_repeat()
+        # All pipelines take as many microbatches, in the order in which they come.
+        plain = all(run.pipeline.trains and run.pipeline.schedule != "gpipe" for run in runs)
+        alike = len({run.pipeline.microbatches for run in runs}) == 1
+        self._looks = not full and plain and alike
         if not self._looks:
             self._check_passes()
         looks_back = max(run.pipeline.stages for run in runs)
         if isinstance(engine, FluidEngine):
             looks_back = max(looks_back, MOST_BACK)
         self._known: deque[_State] = deque(maxlen=looks_back)
-
-    def _can_repeat(self) -> bool:
-        """Whether all pipelines take as many microbatches, in the order in which they come."""
-        counts = {run.pipeline.microbatches for run in self.runs}
-        plain = all(run.pipeline.trains and run.pipeline.schedule != "gpipe" for run in self.runs)
-        return plain and len(counts) == 1
 
     def _check_passes(self) -> None:
         """Refuse what would run for hours and fill the memory."""
@@ -383,4 +366,4 @@ class _Watch:
         for run, was, then in zip(self.runs, self._before.busy_s, self._at.busy_s, strict=True):
             run.end_s += more * period_s
             run.busy_s = (np.array(run.busy_s) + more * (then - was)).tolist()
-        tally.add(self._at.tally.since(self._before.tally), more)
+        tally.repeat(self._before.tally, self._at.tally, more)

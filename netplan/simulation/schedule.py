@@ -81,15 +81,12 @@ class _InFlight:
         self.run.passed(self)
 
 
-class _Sending:
+class _Sending(_InFlight):
     """What one virtual stage sends another for a microbatch."""
 
-    __slots__ = ("branch", "kind", "microbatch", "run", "start_s", "virtual")
+    __slots__ = ("branch",)
 
-    def __init__(self, run: "PipelineRun", kind: int, virtual: int, microbatch: int) -> None:
-        self.run, self.kind, self.virtual, self.microbatch = run, kind, virtual, microbatch
-        self.start_s = run.engine.now
-        self.branch: Branch = ()
+    branch: Branch
 
     def mark(self) -> Mark:
         run = self.run
@@ -326,7 +323,7 @@ class PipelineRun:
         self.at_end = None
         callback(self)
 
-    def keep(self, ended: "_InFlight | _Sending", kind: int, virtual: int, alone_s: float) -> None:
+    def keep(self, ended: _InFlight, kind: int, virtual: int, alone_s: float) -> None:
         """Note something that ends now, where spans are wanted."""
         if self.spans is not None:
             now, stage = self.engine.now, virtual % self.pipeline.stages

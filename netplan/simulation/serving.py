@@ -23,7 +23,6 @@ from netplan.records import replace
 from netplan.simulation import simulate, tasks
 from netplan.simulation.outcome import SimulationOutcome, StageOutcome
 from netplan.simulation.program_work import PlanWork
-from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD
 from netplan.simulation.slow_gpus import Jitter, jittered, replica_slowness
 from netplan.topologies.graph import FabricGraph
@@ -110,14 +109,8 @@ def _run(
     tick_s: float,
 ) -> tuple[simulate.Account, float]:
     """Simulate a server, and the time of its last round [s]."""
-    linked = simulate.LinkedWork.of([work], tick_s)
-    result = simulate_pipelines(
-        linked.pipelines,
-        links=len(linked.links),
-        link_sharing=conditions.sharing,
-        full=True,
-        spans=True,
-    )
+    account = simulate.Account.of_run([work], graph, conditions, tick_s, full=True, spans=True)
+    result = account.result
     last, round_s = maker.stages * maker.rounds - 1, result.iteration_time_s
     if maker.rounds > 1:
         ends_s = {
@@ -126,7 +119,7 @@ def _run(
             for place in [(FORWARD, virtual)]
         }
         round_s = ends_s[last] - ends_s[last - maker.stages]
-    return simulate.Account([work], linked, result, graph), round_s
+    return account, round_s
 
 
 def _drawn(

@@ -2,7 +2,7 @@
 
 Work, collectives and their times come from the plan (`netplan.simulation.program_work`), what they
 ask of each link from its traffic (`netplan.simulation.links`). Links that cannot make anything wait
-are left out (`netplan.simulation.reduction`), and the rest is simulated.
+are left out (`netplan.simulation.linked_work`), and the rest is simulated.
 
 Data parallel replicas do the same at the same time: one is simulated, and its messages stand for
 those of all.
@@ -10,7 +10,6 @@ those of all.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import chain
 from math import inf
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Floats, Ints
+from netplan.arrays import AnyInts, Floats
 from netplan.performance.plan import PlanTime
 from netplan.performance.plan_traffic import plan_placement
 from netplan.performance.setting import Setting
@@ -27,113 +26,19 @@ from netplan.simulation import tasks
 from netplan.simulation.congestion import ample_rates
 from netplan.simulation.distance import Distance, with_distance
 from netplan.simulation.fluid import Collectives
+from netplan.simulation.linked_work import LinkedWork
 from netplan.simulation.links import FlowRouter, LinkTimes, RunRouting, Transport
 from netplan.simulation.outcome import FluidRun, SimulationOutcome, outcome_of
 from netplan.simulation.program_work import PlanWork, Scope, plan_work
-from netplan.simulation.reduction import NO_THREAD, Issuer, Reduced, reduce_links, waited_links
 from netplan.simulation.run import SimulationResult, simulate_pipelines
 from netplan.simulation.schedule import FORWARD, BusyInterval
 from netplan.simulation.slow_gpus import Jitter, jittered, meeting_replicas, slowed, stage_slowness
-from netplan.simulation.steps import Stepped, check_steps
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.flow_paths import PathFinder
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.placement import Placement
 from netplan.units import si
-
-
-class LinkedWork(Struct, frozen=True, eq=False):
-    """Pipelines whose messages name the links that may make them wait; codes of these links.
-
-    Pipelines of all jobs follow each other, and share their links. Times are whole ticks.
-    """
-
-    pipelines: tuple[tasks.Pipeline, ...]
-    links: Ints
-
-    @classmethod
-    def of(cls, jobs: Sequence[PlanWork], tick_s: float) -> "LinkedWork":
-        """Put the messages on links; without columns they take as long as alone."""
-        columns = [column for job in jobs for column in job.columns]
-        if any(column.levels for column in columns):
-            return cls._by_steps(jobs, columns, tick_s)
-        reduced = Reduced(np.empty(0, np.int64), ())
-        if columns:
-            reduced = reduce_links(columns, list(_issuers(jobs)))
-        pipelines: list[tasks.Pipeline] = []
-        first = 0
-        for job in jobs:
-            linked = partial(_linked, job, reduced.times[first:], tick_s)
-            pipelines += [tasks.mapped_pipeline(pipeline, linked) for pipeline in job.pipelines]
-            first += len(job.columns)
-        return cls(tuple(pipelines), reduced.links)
-
-    @classmethod
-    def _by_steps(
-        cls, jobs: Sequence[PlanWork], columns: Sequence[LinkTimes], tick_s: float
-    ) -> "LinkedWork":
-        """The same with every step of every pair as a message."""
-        kept = waited_links(columns, list(_issuers(jobs)))
-        pipelines: list[tasks.Pipeline] = []
-        for job in jobs:
-            stepped = Stepped(kept, job.weight, tick_s, {})
-            linked = partial(_stepped, job, stepped)
-            pipelines += [tasks.mapped_pipeline(pipeline, linked) for pipeline in job.pipelines]
-        check_steps(pipelines)
-        return cls(tuple(pipelines), kept)
-
-
-def _linked(
-    job: PlanWork,
-    kept: Sequence[tuple[tuple[int, ...], tuple[float, ...]]],
-    tick_s: float,
-    part: tasks.Part,
-) -> tasks.Phase:
-    """A delay in whole ticks, or a message on its links; one without links left is a delay."""
-    if isinstance(part, tasks.Burst):
-        return part
-    if isinstance(part, float):
-        return tasks.in_ticks(part, tick_s)
-    columns = job.columns
-    delayed = columns[part.flows].delayed_s_per_byte if columns else 0.0
-    alone = tasks.in_ticks(part.alone_s + delayed * part.sent_bytes, tick_s)
-    links, times = kept[part.flows] if columns else ((), ())
-    busy = tuple(tasks.in_ticks(time_s * part.sent_bytes, tick_s) for time_s in times)
-    if not links:
-        return alone
-    longest_s = float(columns[part.flows].seconds_per_byte.max(initial=0.0)) * part.sent_bytes
-    carried_s = max(*busy, tasks.in_ticks(longest_s, tick_s))
-    weight = job.weight / (columns[part.flows].pair_bytes * part.sent_bytes)
-    return tasks.Burst((tasks.Message(links, alone, busy, carried_s, weight),))
-
-
-def _stepped(job: PlanWork, stepped: Stepped, part: tasks.Part) -> tasks.Phase:
-    """A delay in whole ticks, or the steps of a message."""
-    if isinstance(part, float):
-        return tasks.in_ticks(part, stepped.tick_s)
-    if isinstance(part, tasks.Burst):
-        return part
-    column = job.columns[part.flows]
-    if column.levels:
-        return stepped.phase(part, column)
-    return tasks.in_ticks(
-        part.alone_s + column.delayed_s_per_byte * part.sent_bytes, stepped.tick_s
-    )
-
-
-def _issuers(jobs: Sequence[PlanWork]) -> Iterator[Issuer]:
-    """Who issues the messages of each of the flows; stages are numbered on from job to job."""
-    first = 0
-    for job in jobs:
-        stages = job.pipelines[0].stages
-        for (flows, use), column in zip(job.uses.items(), job.columns, strict=True):
-            stage = NO_THREAD
-            if flows.to == flows.stage:
-                stage = first + flows.stage + stages * (flows.replica or 0)
-            threads = sum(1 << thread for thread in use.threads)
-            yield Issuer(stage, threads, use.seconds_per_byte + column.delayed_s_per_byte)
-        first += stages * len(job.pipelines)
 
 
 class Account:
@@ -175,6 +80,20 @@ class Account:
         np.minimum(self.busy_s, result.iteration_time_s if len(jobs) > 1 else inf, out=self.busy_s)
         for link, waited_s in result.tally.waited_s.items():
             self.waited_s[linked.links[link]] += waited_s
+
+    @classmethod
+    def of_run(
+        cls,
+        jobs: Sequence[PlanWork],
+        graph: FabricGraph,
+        conditions: "Conditions",
+        tick_s: float,
+        **how: Any,  # noqa: ANN401 - of :func:`simulate_pipelines`
+    ) -> "Account":
+        """Simulate work on its links."""
+        linked = LinkedWork.of(jobs, tick_s)
+        given = {"links": len(linked.links), "link_sharing": conditions.sharing, **how}
+        return cls(jobs, linked, simulate_pipelines(linked.pipelines, **given), graph)
 
     def _times(self) -> Iterator[float]:
         """How often each of several jobs iterates in the whole time, at its mean pace [1]."""
@@ -568,17 +487,17 @@ def _simulated(
         job.timed.iteration_time_s * min(1.0, tasks.TICKED / job.timed.plan.microbatches)
         for job in jobs
     )
-    linked = LinkedWork.of(works, tasks.tick_of(slowest * longest_s, TICK_DIGITS))
-    result = simulate_pipelines(
-        linked.pipelines,
-        links=len(linked.links),
-        link_sharing=conditions.sharing,
+    account = Account.of_run(
+        works,
+        graph,
+        conditions,
+        tasks.tick_of(slowest * longest_s, TICK_DIGITS),
         full=conditions.full or conditions.jitter > 0,
         spans=conditions.spans or conditions.jitter > 0,
         repeat=len(jobs) > 1,
         tick=tick,
     )
-    return Account(works, linked, result, graph), time.perf_counter() - began
+    return account, time.perf_counter() - began
 
 
 def _work_of(job: Job, graph: FabricGraph, conditions: Conditions) -> PlanWork:

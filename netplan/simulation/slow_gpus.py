@@ -29,7 +29,7 @@ than if all were as slow, which is at most 1/s times as long. Where a slow stage
 pipeline all of its work is on the longest way (`netplan.performance.plan.PlanTime`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import log1p, sqrt
 
@@ -309,13 +309,15 @@ def who_waits(
     )
 
 
-class LargestOf:
-    """The largest of n lognormal factors of mean 1, of a relative spread.
+def largest_of(rng: np.random.Generator, count: int, spread: float, members: int) -> Floats:
+    """So many times the largest of n lognormal factors of mean 1, of a relative spread [1].
 
     F(x)^n = u, so that the n-th root of one uniform number gives it.
 
     Parameters
     ----------
+    rng, count
+        Draws them; how many, shape (count,) [1].
     spread
         Standard deviation of each [1].
     members
@@ -326,23 +328,18 @@ class LargestOf:
     The mean of one is 1; the largest of two is 1 + v / sqrt(pi), to first order.
 
     >>> rng = np.random.default_rng(0)
-    >>> round(float(LargestOf(0.05, 1).draw(rng, 200_000).mean()), 3)
+    >>> round(float(largest_of(rng, 200_000, 0.05, 1).mean()), 3)
     1.0
-    >>> round(float(LargestOf(0.05, 2).draw(rng, 200_000).mean()), 3)
+    >>> round(float(largest_of(rng, 200_000, 0.05, 2).mean()), 3)
     1.028
     """
+    from scipy.special import ndtri  # noqa: PLC0415 - of draws alone
 
-    def __init__(self, spread: float, members: int) -> None:
-        self.sigma, self.members = sqrt(log1p(spread**2)), members
-
-    def draw(self, rng: np.random.Generator, count: int) -> Floats:
-        """So many of them, shape (count,) [1]."""
-        from scipy.special import ndtri  # noqa: PLC0415 - of draws alone
-
-        # Of the complement, which is small: the root of a number just below 1 has no digits left.
-        above = -np.expm1(np.log1p(-rng.random(count)) / self.members)
-        factors: Floats = np.exp(-self.sigma * ndtri(above) - self.sigma**2 / 2)
-        return factors
+    sigma = sqrt(log1p(spread**2))
+    # Of the complement, which is small: the root of a number just below 1 has no digits left.
+    above = -np.expm1(np.log1p(-rng.random(count)) / members)
+    factors: Floats = np.exp(-sigma * ndtri(above) - sigma**2 / 2)
+    return factors
 
 
 def jittered(
@@ -395,7 +392,8 @@ def jittered(
         raise InputError(f"jitter {spread:g}: give a relative spread above 0 and below 1")
     rng = np.random.default_rng(seed)
     draws = int(np.clip(DRAWN_REPLICAS // replicas, FEWEST_DRAWS, MOST_DRAWS))
-    ends_s = _Retimed(pipeline, LargestOf(spread, members), rng, (draws, replicas)).end_s(spans)
+    factors = partial(largest_of, rng, POOL, spread, members)
+    ends_s = _Retimed(pipeline, factors, rng, (draws, replicas)).end_s(spans)
     middle, bad = np.quantile(ends_s, (0.5, 0.95)).tolist()
     return Jitter(spread, draws, float(ends_s.mean()), middle, bad)
 
@@ -406,11 +404,11 @@ class _Retimed:
     def __init__(
         self,
         pipeline: tasks.Pipeline,
-        factor: LargestOf,
+        factors: Callable[[], Floats],
         rng: np.random.Generator,
         shape: tuple[int, int],
     ) -> None:
-        self.pipeline, self.factor, self.rng, self.shape = pipeline, factor, rng, shape
+        self.pipeline, self.factors, self.rng, self.shape = pipeline, factors, rng, shape
         self._pools: dict[int, tuple[Floats, float]] = {}
         self._arrived: dict[tuple[int, int, int], tuple[Floats, float]] = {}
         """When the input of a pass is there: drawn, and as it was without jitter [s]."""
@@ -464,21 +462,18 @@ class _Retimed:
 
     def _taken_s(self, span: schedule.BusyInterval) -> Floats:
         """How long a pass takes in each draw of each replica, shape (draws, replicas) [s]."""
-        work = self._work(span)
+        pipeline = self.pipeline
+        if span.kind in (schedule.BEGIN, schedule.FINISH):
+            edge = pipeline.begin if span.kind == schedule.BEGIN else pipeline.finish
+            work = edge[span.virtual]
+        else:
+            passes = (pipeline.forward, pipeline.backward)[span.kind][span.virtual]
+            work = passes.of(span.microbatch, pipeline.microbatches)
         if id(work) not in self._pools:
             self._pools[id(work)] = self._drawn(work), tasks.alone_s(work)
         pool, alone_s = self._pools[id(work)]
         waited_s = span.end_s - span.start_s - alone_s
         return pool[self.rng.integers(POOL, size=self.shape)] + waited_s
-
-    def _work(self, span: schedule.BusyInterval) -> tasks.Work:
-        pipeline = self.pipeline
-        if span.kind in (schedule.BEGIN, schedule.FINISH):
-            return (pipeline.begin if span.kind == schedule.BEGIN else pipeline.finish)[
-                span.virtual
-            ]
-        passes = (pipeline.forward, pipeline.backward)[span.kind]
-        return passes[span.virtual].of(span.microbatch, pipeline.microbatches)
 
     def _drawn(self, work: tasks.Work) -> Floats:
         """Times of a piece of work alone, shape (POOL,) [s]."""
@@ -491,7 +486,7 @@ class _Retimed:
         total = np.zeros(POOL)
         for phase in branch:
             if isinstance(phase, float):
-                total += phase * self.factor.draw(self.rng, POOL)
+                total += phase * self.factors()
             elif isinstance(phase, tuple):
                 total += self._drawn(phase)
             else:

@@ -107,7 +107,11 @@ def read_map(text: str, roots: Sequence[Path] = ()) -> ReadMap | None:
     True
     """
     if ";" in text:
-        return _inline(text)
+        written = [part.strip() for part in text.strip().removesuffix(";").split(";", MOST_STAGES)]
+        if len(written) > MOST_STAGES:
+            raise InputError(f"a map of stages has at most {MOST_STAGES:,} of them: give fewer")
+        places = tuple(f"stage {number} of the map: " for number in range(len(written)))
+        return ReadMap(tuple(map(_stage_of, written, places)), places)
     if not _names_map(text, roots):
         if "=" in text and not reachable(Path(text)).is_file():
             raise InputError(
@@ -147,15 +151,6 @@ def map_files(text: str, roots: Sequence[Path] = ()) -> list[Path]:
 def _names_map(text: str, roots: Sequence[Path]) -> bool:
     """Whether a text is the path of a YAML file, or a name of the catalog."""
     return text.endswith((".yaml", ".yml")) or text in STAGE_MAPS.paths(roots)
-
-
-def _inline(text: str) -> ReadMap:
-    """A map that stands in a text."""
-    written = [part.strip() for part in text.strip().removesuffix(";").split(";", MOST_STAGES)]
-    if len(written) > MOST_STAGES:
-        raise InputError(f"a map of stages has at most {MOST_STAGES:,} of them: give fewer")
-    places = tuple(f"stage {number} of the map: " for number in range(len(written)))
-    return ReadMap(tuple(map(_stage_of, written, places)), places)
 
 
 def _stage_of(text: str, place: str) -> MappedStage:

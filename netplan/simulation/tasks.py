@@ -23,6 +23,7 @@ iteration that rounding to it changes no digit that anybody reads.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from math import frexp
 from typing import Literal, TypeAlias
 
@@ -238,14 +239,7 @@ def parts_of(work: Work) -> Iterator[Part]:
     >>> list(parts_of((((1.0, (((2.0,), (3.0,)),)),), ((4.0,),))))
     [1.0, 2.0, 3.0, 4.0]
     """
-    for operation in work:
-        for branch in operation:
-            yield from parts_of_branch(branch)
-
-
-def parts_of_branch(branch: Branch) -> Iterator[Part]:
-    """The same of phases one after the other."""
-    for phase in branch:
+    for phase in chain.from_iterable(chain.from_iterable(work)):
         if isinstance(phase, tuple):
             yield from parts_of(phase)
         else:
@@ -420,12 +414,10 @@ def parts_of_pipeline(pipeline: Pipeline) -> Iterator[tuple[Part, int]]:
     for _, work, times in work_of_stages(pipeline):
         for part in parts_of(work):
             yield part, times
-    for work in (*pipeline.prepare, *pipeline.settle):
-        for part in parts_of(work):
-            yield part, 1
-    for branch in (*pipeline.send_forward, *pipeline.send_backward):
-        for part in parts_of_branch(branch):
-            yield part, pipeline.microbatches
+    for part in parts_of((*chain.from_iterable((*pipeline.prepare, *pipeline.settle)),)):
+        yield part, 1
+    for part in parts_of(((*pipeline.send_forward, *pipeline.send_backward),)):
+        yield part, pipeline.microbatches
 
 
 def mapped_pipeline(pipeline: Pipeline, change: Callable[[Part], Phase]) -> Pipeline:

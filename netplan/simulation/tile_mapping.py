@@ -282,9 +282,13 @@ def _mappings(
     for number in range(len(HELD_SHARES)):
         pieces = [known[operator.sizes][number] for operator in operators]
         times_s = np.array([[piece.alone_s for piece in row] for row in pieces])
-        kept = np.array([[_kept_bytes(piece, rates, under_way) for piece in row] for row in pieces])
+        # What a tile keeps of an operator from one sample to the next, if it keeps all.
+        weights = np.array([[piece.weight_bytes for piece in row] for row in pieces])
+        kept = (1 + rates.state_bytes) * weights
         most = np.zeros_like(kept)
-        if not rates.trains:
+        if rates.trains:
+            kept += under_way * np.array([[piece.input_bytes for piece in row] for row in pieces])
+        else:
             most = np.array([[piece.at_once_bytes for piece in row] for row in pieces])
         for limit_bytes in (rates.sram_bytes, inf):
             runs = stage_runs(times_s, stages, kept=(kept, most), limit=limit_bytes)
@@ -300,12 +304,6 @@ def _mappings(
                 waiting = float(len(runs) - place) if rates.trains else 1.0
                 made.append(TileStage(held, group, waiting, rates))
             yield TileMapping(tuple(made), microbatch, rates)
-
-
-def _kept_bytes(piece: TilePiece, rates: TileRates, under_way: float) -> float:
-    """What a tile keeps of an operator from one sample to the next, if it keeps all [B]."""
-    inputs = under_way * piece.input_bytes if rates.trains else 0.0
-    return (1 + rates.state_bytes) * piece.weight_bytes + inputs
 
 
 def _pieces(operator: TileOperator, tiles: int, samples: int, rates: TileRates) -> list[TilePiece]:

@@ -15,6 +15,8 @@ fewer layers and a replica with fewer microbatches send that much less, only gat
 weights take part in all microbatches. Left out: control messages.
 """
 
+from typing import Any
+
 import numpy as np
 from msgspec import Struct
 
@@ -78,46 +80,28 @@ def use_levels(
     """The same, level by level from the innermost out, and in how many steps each level goes."""
     if use.collective == "all_to_all" and placement.merged_copies and use.dimensions == EXPERTS:
         return [(use_traffic(use, placement, algorithm, gpus=gpus), 1)]
-    levels = patterns.collective_levels(
-        use.collective,
-        placement,
-        use.dimensions,
-        data_bytes=use.data_bytes,
-        kind=use.kind,
-        pattern=_pattern_of(use, algorithm),
-        uneven=_loads_of(use),
-    )
+    sent = _sent_as(use, algorithm)
+    levels = patterns.collective_levels(use.collective, placement, use.dimensions, **sent)
     return [(matrix.relabelled(placement.gpu_of_rank, gpus), steps) for matrix, steps in levels]
 
 
-def _pattern_of(use: CollectiveUse, algorithm: patterns.Pattern | str) -> patterns.Pattern | str:
-    """Who talks to whom: what goes to all, as tokens of experts, sends around no ring."""
-    return "direct" if use.collective == "all_to_all" and algorithm == "ring" else algorithm
-
-
-def _loads_of(use: CollectiveUse) -> patterns.Loads | None:
-    """Loads of the GPUs of a group, where experts are loaded unevenly."""
-    return patterns.Loads(np.array(use.weights), use.back) if use.weights else None
+def _sent_as(use: CollectiveUse, algorithm: patterns.Pattern | str) -> dict[str, Any]:
+    """What is sent: what goes to all, as tokens of experts, sends around no ring."""
+    direct = use.collective == "all_to_all" and algorithm == "ring"
+    uneven = patterns.Loads(np.array(use.weights), use.back) if use.weights else None
+    sent = {"data_bytes": use.data_bytes, "kind": use.kind, "uneven": uneven}
+    return {**sent, "pattern": "direct" if direct else algorithm}
 
 
 def _among_ranks(
     use: CollectiveUse, placement: Placement, algorithm: patterns.Pattern | str
 ) -> TrafficMatrix:
     """The same between ranks."""
-    to_all = use.collective == "all_to_all"
-    if to_all and placement.merged_copies and use.dimensions == EXPERTS:
-        return patterns.merged_traffic(
-            placement, data_bytes=use.data_bytes, kind=use.kind, uneven=_loads_of(use)
-        )
-    matrix = patterns.collective_traffic(
-        use.collective,
-        placement,
-        use.dimensions,
-        data_bytes=use.data_bytes,
-        kind=use.kind,
-        pattern=_pattern_of(use, algorithm),
-        uneven=_loads_of(use),
-    )
+    sent = _sent_as(use, algorithm)
+    if use.collective == "all_to_all" and placement.merged_copies and use.dimensions == EXPERTS:
+        del sent["pattern"]
+        return patterns.merged_traffic(placement, **sent)
+    matrix = patterns.collective_traffic(use.collective, placement, use.dimensions, **sent)
     if use.stage == "each":
         return matrix
     chain = placement.groups("pipeline", snake=True)

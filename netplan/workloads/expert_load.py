@@ -39,6 +39,7 @@ import numpy as np
 from netplan.arrays import Amount, Counts, Floats, Ints
 from netplan.errors import CatalogError, InputError
 from netplan.files import read_bounded, text_of
+from netplan.inputs.readers import number_or_nan
 from netplan.records import Entry, NonNegativeFloat, NonNegativeInt
 
 ExpertPlacement = Literal["shuffled", "eplb"]
@@ -221,7 +222,7 @@ def _row(place: str, line: int, header: tuple[str, ...], texts: tuple[str, ...])
     if len(texts) != len(header):
         raise CatalogError(f"{place}: expected {len(header)} fields, got {len(texts)}")
     values = dict(zip(header, texts, strict=True))
-    number, share = values["expert"], _number(values["share"])
+    number, share = values["expert"], number_or_nan(values["share"])
     if not (number.isascii() and number.isdigit() and len(number) <= len("999999999")):
         raise CatalogError(f"{place}: expert {number!r:.40}: give its number, a whole one from 0")
     if not 0 <= share <= 1 + SUM_WITHIN:
@@ -229,15 +230,6 @@ def _row(place: str, line: int, header: tuple[str, ...], texts: tuple[str, ...])
             f"{place}: share {values['share']!r:.40}: give the share of all tokens, 0 to 1"
         )
     return _Row(line, int(number), share)
-
-
-def _number(text: str) -> float:
-    """A number, infinite where the text is none."""
-    try:
-        value = float(text)
-    except ValueError:
-        return inf
-    return value if isfinite(value) else inf
 
 
 class PlacedExperts(NamedTuple):
@@ -543,7 +535,7 @@ def skew_of(text: str) -> Skew | Path:
     """
     kind, colon, value = text.partition(":")
     if colon and kind in SHARES:
-        number = _number(value)
+        number = number_or_nan(value)
         if not isfinite(number):
             raise InputError(f"--expert-skew {text!r:.60}: {value!r:.40} is no number: {FORMS}")
         try:

@@ -451,7 +451,7 @@ def test_steps_of_collectives_are_messages(monkeypatch: pytest.MonkeyPatch) -> N
                 one.uncontended_time_s, rel=within / 10
             )
             assert other.flows > 20 * one.flows
-    monkeypatch.setattr("netplan.simulation.steps.MOST_MESSAGES", 9_000)
+    monkeypatch.setattr("netplan.simulation.linked_work.MOST_MESSAGES", 9_000)
     with pytest.raises(NetplanError, match=r"makes 9,600 messages .* minutes a draw: take coupled"):
         congestion("hgx-h100", **ITERATION, routing="hashed", collectives="steps")
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from netplan.errors import InputError
 from netplan.questions.simulate import simulate
 from netplan.records import replace
-from netplan.simulation.engine import Mark
-from netplan.simulation.fluid_engine import FluidEngine
+from netplan.simulation.engine import FluidEngine, Mark
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.tasks import Burst, Message, Pass, Pipeline, delay
 from tests.oracles.fluid import Sent, deliver

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from netplan.records import replace
 from netplan.simulation.engine import Engine
+from netplan.simulation.linked_work import NO_THREAD, Issuer, _distinct, _Rows, reduce_links
 from netplan.simulation.links import FlowRouter, LinkTimes, Transport
-from netplan.simulation.reduction import NO_THREAD, Issuer, _distinct, _Rows, reduce_links
 from netplan.simulation.simulate import Conditions, simulate_training
 from netplan.simulation.tasks import Burst, Flows, Message
 from netplan.topologies.formats.graphml import graphml_lines, read_graphml
@@ -149,7 +149,7 @@ def test_of_links_that_are_alike_the_first_one_is_found(seed: int) -> None:
 def test_links_whose_hashes_are_equal_are_not_taken_for_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("netplan.simulation.reduction.hash64", np.zeros_like)
+    monkeypatch.setattr("netplan.simulation.linked_work.hash64", np.zeros_like)
     links = np.arange(4)
     rows = _Rows.of(
         [LinkTimes(links, np.array([1.0, 2.0, 1.0, 3.0])), LinkTimes(links[:3], np.ones(3))]

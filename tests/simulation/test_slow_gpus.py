@@ -13,8 +13,8 @@ from netplan.simulation import tasks
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.simulate import Conditions
 from netplan.simulation.slow_gpus import (
-    LargestOf,
     jittered,
+    largest_of,
     members_of,
     slowed,
     stage_slowness,
@@ -196,9 +196,7 @@ def test_jitter_is_what_single_gpus_make_of_it() -> None:
 @given(st.floats(0.001, 0.4), st.integers(1, 10_000))
 @settings(max_examples=20, deadline=None)
 def test_more_gpus_wait_longer(spread: float, members: int) -> None:
-    one, many = (
-        LargestOf(spread, count).draw(np.random.default_rng(1), 500) for count in (1, members)
-    )
+    one, many = (largest_of(np.random.default_rng(1), 500, spread, count) for count in (1, members))
     assert (many >= one * (1 - 1e-12)).all()
 
 

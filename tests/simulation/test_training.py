@@ -12,11 +12,10 @@ from netplan.inputs.choices import Recompute
 from netplan.questions.loads import Loads
 from netplan.records import replace
 from netplan.setup.runs import place_training
-from netplan.simulation import simulate
+from netplan.simulation.linked_work import Reduced
 from netplan.simulation.links import LinkTimes
 from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.program_work import Scope, plan_work
-from netplan.simulation.reduction import Reduced
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD, SEND_FORWARD
 from netplan.simulation.simulate import Conditions, simulate_training
@@ -353,7 +352,7 @@ def test_links_left_out_change_nothing(
     fabric: str, case: Case, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = simulated(**case, fabric=fabric)
-    monkeypatch.setattr(simulate, "reduce_links", _all_links)
+    monkeypatch.setattr("netplan.simulation.linked_work.reduce_links", _all_links)
     assert simulated(**case, fabric=fabric).iteration_time_s == short.iteration_time_s
 
 

@@ -412,9 +412,7 @@ def _parts_at_hand(
 
 def _meet(asked: Floats, lead: Floats, spares: int) -> Floats:
     """When each demand of a pool is met, first come, first served [h]."""
-    back = asked + lead
-    back.sort()
-    met = asked.copy()
+    back, met = np.sort(asked + lead), asked.copy()
     np.maximum(met[spares:], back[: max(0, len(back) - spares)], out=met[spares:])
     return met
 
@@ -476,9 +474,9 @@ class RepairQueue(Struct, frozen=True, eq=False):
         waited = np.minimum(self.wait_h[gap], past)
         ran = self._ran(gap, past)
         useful, saved = self._useful(gap, ran)
-        running = _before(self.run_h, gap) + ran
-        waiting = _before(self.wait_h, gap) + waited
-        columns = [useful, saved - useful, running - saved, moment_h - running - waiting, waiting]
+        run_h = _before(self.run_h, gap) + ran
+        wait_h = _before(self.wait_h, gap) + waited
+        columns = [useful, saved - useful, run_h - saved, moment_h - run_h - wait_h, wait_h]
         return np.stack(columns, axis=1)
 
     def useful_until(self, moment_h: Floats) -> Floats:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, get_args
 from netplan.answers.congestion_answer import Design
 from netplan.answers.simulate_answer import SimulateAnswer
 from netplan.arrays import AnyInts
-from netplan.faults.damage.degraded_links import routing_of_left, slow_parts, ways_round
+from netplan.faults.damage.degraded_links import live_router, routing_of_left, slow_parts
 from netplan.questions.simulating.contention import MOST_CONNECTIONS, Told, design_of
 from netplan.records import replace
 from netplan.setup.footprint import Footprint, footprint_of
@@ -146,7 +146,7 @@ class SimulationQuestion(Question[SimulateAnswer]):
             rates=rates,
             shares=shares,
             jitter=self.jitter,
-            routes=ways_round(self.fail, graph, used, seed=self.seed, routing=self.routing),
+            routes=live_router(self.fail, graph, used, seed=self.seed, routing=self.routing),
             trains=not self.inference,
             full=self.full,
             spans=True,
