@@ -343,8 +343,8 @@ class _Cages(Struct, frozen=True, eq=False):
         by_run = np.argsort(of_link, kind="stable")
         first = np.searchsorted(of_link[by_run], np.arange(len(runs) + 1))
         for number, run in enumerate(runs):
-            own = by_run[first[number] : first[number + 1]]
-            links, side = halves.get(number, (own, None))
+            usual = by_run[first[number] : first[number + 1]]
+            links, side = halves.get(number, (usual, None))
             counts = []
             for plug, cage in zip(run.plugs, self.number, strict=True):
                 if plug.item == BARE_FIBRE:
