@@ -381,8 +381,8 @@ class _Network(Struct, frozen=True, eq=False):
     @property
     def pod(self) -> Ints:
         """Pod of every leaf; all are of one where two tiers suffice, shape (leaves,)."""
-        pods = self.tree.tiers[1].switches if self.tree.tiers[1:] else 1
-        return _group(self.tree.leaves, pods)
+        pods = pods_of(self.tree)
+        return clos.spread_over(np.arange(self.tree.leaves), self.tree.leaves, pods)
 
     def taken(
         self, phases: Sequence[int], weights: Weights, early: float, *, full_leaves: bool
@@ -492,19 +492,13 @@ class _Network(Struct, frozen=True, eq=False):
             used = tier.planes if last else used * int(here.sum() > 1)
             planes.append(slice(used))
             grid = np.zeros(shape, bool)
-            group = _group(len(here), tier.switches)
+            group = clos.spread_over(np.arange(len(here)), len(here), tier.switches)
             hosts_at = np.bincount(group[here], minlength=tier.switches)
             here = hosts_at > 0
             grid[tuple([*planes, here] if tier.switches > 1 else planes)] = True
             present.append(np.tile(grid.ravel(), self.copies))
             need = int(hosts_at.max(initial=0)) * tier.links_each
         return np.concatenate(present)
-
-
-def _group(ends: int, groups: int) -> Ints:
-    """Group of every end, as the wiring spreads them: evenly, in order."""
-    starts = np.arange(groups + 1, dtype=np.int64) * ends // groups
-    return np.repeat(np.arange(groups), np.diff(starts))
 
 
 def _phase(

@@ -42,7 +42,7 @@ from netplan.errors import InputError
 from netplan.progress import through
 from netplan.records import replace
 from netplan.topologies.cabling.as_built import cage_port
-from netplan.topologies.cabling.device_names import HOST, host_name
+from netplan.topologies.cabling.device_names import HOST, host_name, require_host
 from netplan.topologies.cabling.floor_plan import Place
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.families.clos import ceil_div
@@ -242,8 +242,7 @@ def _gather(values: Sequence[str], index: NDArray[np.integer]) -> list[str]:
 def host_ports(plan: CablePlan, host_gpus: int) -> int:
     """Network ports of a host, its GPUs with the most that any has [1]."""
     gpus = _gpus(plan)
-    if not 1 <= host_gpus <= gpus:
-        raise InputError(f"a host of {host_gpus:,} GPUs is out of range: give 1 to {gpus:,}")
+    require_host(host_gpus, gpus)
     ends = ((plan.a, plan.a_port), (plan.z, plan.z_port))
     return host_gpus * max(int(port[device < gpus].max(initial=0)) for device, port in ends)
 

@@ -66,6 +66,25 @@ def ceil_div(numerator: int, denominator: int) -> int:
     return -(-numerator // denominator)
 
 
+def spread_over(member: AnyInts, members: int, groups: int) -> Ints:
+    """Group of each member where they are spread evenly in order, from floor(g N / G) on at g.
+
+    Parameters
+    ----------
+    member
+        Numbers of members, any shape [1].
+    members, groups
+        Members and groups, N and G [1].
+
+    Examples
+    --------
+    >>> spread_over(np.arange(9), 9, 4).tolist()
+    [0, 0, 1, 1, 2, 2, 3, 3, 3]
+    """
+    group: Ints = ((member + 1) * groups - 1) // members
+    return group
+
+
 class ClosCounts(Struct, frozen=True):
     """Switches and links of a folded Clos network, from the leaves up.
 

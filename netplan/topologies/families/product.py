@@ -29,8 +29,7 @@ from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, port_words
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import HALL, LinkType, Role
 from netplan.topologies.idle_places import grids_holding, idle_note, lines_along, whole_part
-from netplan.topologies.parts import Axis
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.specs import FabricAxis, FabricSpec
 
 
 class Product(FabricSpec, frozen=True, kw_only=True):
@@ -39,7 +38,7 @@ class Product(FabricSpec, frozen=True, kw_only=True):
     unread: ClassVar[tuple[str, ...]] = ("in_sets",)
     switchless: ClassVar[bool] = True
     several_ports: ClassVar[bool] = True
-    axes: tuple[Axis, ...] = ()
+    axes: tuple[FabricAxis, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse no axes, and rings and meshes that share what others leave."""

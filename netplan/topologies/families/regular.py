@@ -138,12 +138,17 @@ def _possible(name: str, shape: Shape) -> Shape:
             f"{name}: {switches} switches have at most {switches - 1} links each to others, got"
             f" degree {degree}: lower degree, or raise switches in the fabric file"
         )
-    if degree < min(LEAST_DEGREE, switches - 1):
+    refuse_rings(name, switches, degree)
+    return shape
+
+
+def refuse_rings(name: str, nodes: int, degree: int) -> None:
+    """Refuse fewer links of each node than make a graph that is no ring; InputError."""
+    if degree < min(LEAST_DEGREE, nodes - 1):
         raise InputError(
             f"{name}: a graph of degree {degree} does not hang together, or is a ring: give degree"
             f" {LEAST_DEGREE} or more"
         )
-    return shape
 
 
 def mean_distance(switches: int, degree: int) -> float:

@@ -43,6 +43,7 @@ from netplan.topologies.fabric import (
     Sizing,
     clos_parts,
     network_level,
+    tier_name,
 )
 from netplan.topologies.families.clos import (
     MAX_RADIX,
@@ -55,11 +56,11 @@ from netplan.topologies.families.clos import (
     fat_tree,
     leaf_ports,
     shared_rails,
+    spread_over,
     unit_tree,
 )
 from netplan.topologies.graph import HALL, MANAGER, ROW, SWITCH, Medium
-from netplan.topologies.parts import DomainKind
-from netplan.topologies.specs import CatalogName, FabricSpec
+from netplan.topologies.specs import CatalogName, DomainKind, FabricSpec
 
 Oversubscription = Annotated[float, Meta(ge=1)]
 
@@ -117,8 +118,7 @@ class SwitchTrees(FabricSpec, frozen=True, kw_only=True):
         """Under which leaf GPUs lie, in one of several planes."""
         tree = self.tree(sizing)
         # Leaf l takes the endpoints from floor(l n / leaves) on.
-        leaf: Ints = ((self.endpoints(sizing, gpu) + 1) * tree.leaves - 1) // tree.endpoints
-        return leaf
+        return spread_over(self.endpoints(sizing, gpu), tree.endpoints, tree.leaves)
 
     def leaf_names(self, sizing: Sizing, leaves: int) -> NameBlock | None:
         """Names that say which rail a leaf serves, where it serves one only."""
@@ -475,7 +475,7 @@ class ScalableUnits(SwitchTrees, frozen=True, kw_only=True):
         units = self.tree(sizing).endpoints // (sizing.hb_size * half)
         if units > ceil_div(nodes, half):
             # A unit without nodes has leaves without hosts, which fat-tree routing refuses.
-            unit: Ints = ((domain + 1) * units - 1) // nodes
+            unit = spread_over(domain, nodes, units)
             place = domain - unit * nodes // units
         else:
             unit, place = np.divmod(domain, half)
@@ -772,7 +772,7 @@ class Network(Struct, frozen=True):
         """Names of the switches of one tier."""
         if tier == 0 and self.leaf_names:
             return self.leaf_names
-        label = TIER_NAMES[tier] if tier < len(TIER_NAMES) else f"tier-{tier + 1}"
+        label = tier_name(tier + 1).replace(" ", "-")
         shape = self.wiring.shapes[tier]
         pattern = "plane-{}/" * (len(shape) - 1) + label + "-{}"
         if self.prefix:

@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from netplan.arrays import Ints, distinct_values
 from netplan.errors import InputError
-from netplan.topologies.cabling.device_names import host_name
+from netplan.topologies.cabling.device_names import host_name, require_host
 from netplan.topologies.graph import SWITCH, FabricGraph, parts_below
 
 NODES, SWITCHES = "Nodes", "Switches"
@@ -128,8 +128,7 @@ def named_hosts(graph: FabricGraph, host_gpus: int | None = None) -> NamedHosts:
         numbers = {name: number for number, name in enumerate(dict.fromkeys(prefixes))}
         return NamedHosts(np.array([numbers[name] for name in prefixes]), list(numbers))
     size = graph.hb_size if host_gpus is None else host_gpus
-    if not 1 <= size <= graph.gpus:
-        raise InputError(f"a host of {size:,} GPUs is out of range: give 1 to {graph.gpus:,}")
+    require_host(size, graph.gpus)
     if graph.hb_size % size and size % graph.hb_size:
         raise InputError(
             f"hosts of {size} GPUs and HB domains of {graph.hb_size} do not divide each other:"
