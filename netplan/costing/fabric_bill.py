@@ -230,11 +230,6 @@ class Bill(Struct, frozen=True):
         return self.cost_of("memory")
 
     @property
-    def beside(self) -> Range:
-        """Price of what is no network: expanded memory and accelerators."""
-        return self.cost_of("memory", "accelerators")
-
-    @property
     def networks(self) -> Range:
         """Price of the networks alone, in all sites: no gear, no memory, nothing between sites."""
         apart = ("hb-gear", "memory", "accelerators", "long-haul")
@@ -295,11 +290,6 @@ class Bill(Struct, frozen=True):
     def complete(self) -> bool:
         """Whether something has a price, and all that sets the fabric apart."""
         return self.cost is not None and not self.unpriced_apart
-
-    @property
-    def geared(self) -> bool:
-        """Whether the gear inside HB domains has a price, or comes inside the servers."""
-        return self.inside.known
 
     @property
     def gear(self) -> float:

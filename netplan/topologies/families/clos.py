@@ -66,7 +66,7 @@ def ceil_div(numerator: int, denominator: int) -> int:
     return -(-numerator // denominator)
 
 
-def spread_over(member: AnyInts, members: int, groups: int) -> Ints:
+def spread_over(member: Ints, members: int, groups: int) -> Ints:
     """Group of each member where they are spread evenly in order, from floor(g N / G) on at g.
 
     Parameters

@@ -11,6 +11,7 @@ WCMP, EuroSys 2014), or more of the shortest paths in Jellyfish.
 """
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -25,6 +26,13 @@ DENSE = 1024
 ROUNDS, SHARPNESS, WEIGHED_LOADS = 4, 4, 1_500_000
 """How often weights follow loads, with which power, and up to how many switches times links."""
 EVEN_ENOUGH = 1.02
+
+
+class Traffic(Protocol):
+    """What switches with hosts send to each other."""
+
+    def to(self, targets: AnyInts) -> Floats:
+        """What every switch sends to some of them, shape (switches with hosts, targets) [B]."""
 
 
 class Pairs(Struct, frozen=True, eq=False):
@@ -57,10 +65,6 @@ class Spread(Struct, frozen=True, eq=False):
         """What every switch sends to some of them, shape (switches with hosts, targets) [B]."""
         same = self.part[:, None] == self.part[None, targets]
         return np.where(same, self.sent[:, None] + self.received[None, targets], 0.0)
-
-
-Traffic = Pairs | Spread
-"""What switches with hosts send to each other."""
 
 
 class SwitchMesh(Struct, frozen=True, eq=False):
