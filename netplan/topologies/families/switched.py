@@ -399,7 +399,7 @@ def _sharing(networks: RailNetworks) -> str:
 
     Examples
     --------
-    >>> _sharing(RailNetworks(0, 3, 2, 9, fat_tree(27, 8)))
+    >>> _sharing(RailNetworks(0, 3, 2, 9, clos.fat_tree(27, 8)))
     '2 networks of 3 rails from rail 0 on'
     """
     many = f"{networks.copies:,} networks" if networks.copies > 1 else "one network"
@@ -559,7 +559,7 @@ def tree_notes(tree: clos.FatTree, other: clos.FatTree | None, copies: int = 1) 
 
     Examples
     --------
-    >>> print(*tree_notes(fat_tree(672, 64), None))
+    >>> print(*tree_notes(clos.fat_tree(672, 64), None))
     Trunks from a switch differ by a link (32 links to 11 switches): OpenSM's fat-tree routing
     (ftree) takes them with its root switches listed (-a), updn and minhop as they are.
     """
