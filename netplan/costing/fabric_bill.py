@@ -42,7 +42,7 @@ from netplan.costing.switches import (
     circuit_layer,
     rail_layer,
 )
-from netplan.costing.wiring import MANAGEMENT, Hardware, Run, Wiring, wire
+from netplan.costing.wiring import MANAGEMENT, CableRun, Hardware, Wiring, wire
 from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import AS_PUBLISHED, End
 from netplan.records import replace
@@ -706,7 +706,7 @@ def _several_halls(
     )
 
 
-def _scaled(sample: Wiring, counted: Wiring) -> Iterator[Run]:
+def _scaled(sample: Wiring, counted: Wiring) -> Iterator[CableRun]:
     """Runs of a large fabric in the shares of a smaller one, group by group."""
     by_cage = any(run.counted is not None for run in sample.runs)
     for whole in counted.runs:

@@ -136,7 +136,7 @@ def install(fabric: Fabric, site: Site, hardware: wiring.Hardware) -> Installati
     banks = {bank.name: bank for bank in wiring.port_banks(fabric, hardware)}
     cages = _Cages.of(site.network, hardware, fabric.sizing)
     of_link = np.full(site.network.link_count, -1, np.int32)
-    runs: list[wiring.Run] = []
+    runs: list[wiring.CableRun] = []
     halves: dict[int, tuple[Ints, int]] = {}  # links, and 0 from a switch or 1 from a card
     for group, ends in wiring.group_ends(fabric, hardware):
         links = _links_of(site.network, group, servers=wiring.SERVER in ends)
@@ -225,12 +225,12 @@ def _group_runs(
     banks: dict[str, wiring.PortBank],
     hardware: wiring.Hardware,
     batches: _Batches,
-) -> Iterator[tuple[wiring.Run, Ints]]:
+) -> Iterator[tuple[wiring.CableRun, Ints]]:
     """Runs of one link group with their links, as positions within the group."""
     group, ends = named
     near, far = (banks[end].cage for end in ends)
     left = np.ones(len(batches.own_m), bool)
-    runs: list[tuple[wiring.Run, Bools]] = []
+    runs: list[tuple[wiring.CableRun, Bools]] = []
     lengths, place_ = np.unique(batches.length_m, return_inverse=True)
     code = place_ * (1 + int(batches.parallel.max(initial=0))) + batches.parallel
     _, first = np.unique(code, return_index=True)
@@ -317,8 +317,8 @@ class _Cages(Struct, frozen=True, eq=False):
         return _Batches(longest[cage], own_m, np.where(whole, parallel, 0))
 
     def counted(
-        self, runs: list[wiring.Run], of_link: Indices, halves: Mapping[int, tuple[Ints, int]]
-    ) -> Iterator[wiring.Run]:
+        self, runs: list[wiring.CableRun], of_link: Indices, halves: Mapping[int, tuple[Ints, int]]
+    ) -> Iterator[wiring.CableRun]:
         """Runs with their plugs counted cage by cage; modules that share a cage count once.
 
         ``halves`` has the links of runs that end on circuit switches, each fibre in a port alone.

@@ -34,7 +34,7 @@ from msgspec import Meta, Struct, field
 
 from netplan.catalog import Catalog, Record, Sourced, unknown_name
 from netplan.costing.ranges import Estimate, Range
-from netplan.costing.wiring import BARE_FIBRE, CARD, Run, Wiring, plugs_needed
+from netplan.costing.wiring import BARE_FIBRE, CARD, CableRun, Wiring, plugs_needed
 from netplan.errors import InputError
 from netplan.inputs.choices import Confirmed, Evidence, OpticsKind
 from netplan.records import Entry, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
@@ -74,7 +74,7 @@ class LinkParts(Struct, frozen=True):
     cable_links: Mapping[WornKind, int] = field(default_factory=dict)
 
 
-def end_of(links: LinkType | Run) -> Place:
+def end_of(links: LinkType | CableRun) -> Place:
     """Place of links: every link of a BCube has a GPU at one end.
 
     Examples

@@ -125,9 +125,9 @@ class SwitchTrees(FabricSpec, frozen=True, kw_only=True):
         places = bottom.upper[end], bottom.upper_port[end]
         attachment = _attached(hosts, places, leaves, self.planes)
         names = self.leaf_names(sizing, leaves)
-        network = Network(wiring, leaf_names=names)
+        network = NetworkCopies(wiring, leaf_names=names)
         if self.planes > 1:
-            network = Network(wiring, self.planes, "plane-{}/")
+            network = NetworkCopies(wiring, self.planes, "plane-{}/")
         return wire_networks(fabric, [network], attachment, (first, port))
 
 
@@ -345,7 +345,7 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
         gpu = np.arange(sizing.gpus)
         leaves = sum(group.copies * group.tree.leaves for group in groups)
         attachment = _attached(gpu, self._places(sizing, gpu), leaves, self.planes)
-        networks: list[Network] = []
+        networks: list[NetworkCopies] = []
         for number in range(self.planes):
             start = f"plane-{number}/" if self.planes > 1 else ""
             networks += self._plane(groups, sizing, start)
@@ -353,13 +353,13 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
 
     def _plane(
         self, groups: Sequence[RailNetworks], sizing: Sizing, start: str
-    ) -> Iterator["Network"]:
+    ) -> Iterator["NetworkCopies"]:
         """Networks of one plane, whose names begin alike."""
         if not groups[0].tree.tiers[1:]:
             switches = sum(group.copies for group in groups)
             leaf = "rail-{}/leaf-0" if groups[0].rails == 1 else "leaf-{}"
             names = NameBlock(start + leaf, (switches,))
-            yield Network(ClosWiring(((switches,),), ()), leaf_names=names)
+            yield NetworkCopies(ClosWiring(((switches,),), ()), leaf_names=names)
             return
         number = 0
         for group in groups:
@@ -367,7 +367,7 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
             whole = group.rails == sizing.hb_size and kind != "rail"
             # A single network of all rails has a number in several planes alone.
             prefix = "" if whole and not start else f"{start}{kind}-{{}}/"
-            yield Network(wire_tree(group.tree), group.copies, prefix, begin)
+            yield NetworkCopies(wire_tree(group.tree), group.copies, prefix, begin)
             number += group.copies * (group.rails > 1)
 
     def _places(self, sizing: Sizing, gpu: Ints) -> tuple[Ints, Ints]:
@@ -740,7 +740,7 @@ def _planes(ends: int, tier: clos.TreeTier, outer: int, first_port: int) -> Stag
     )
 
 
-class Network(Struct, frozen=True):
+class NetworkCopies(Struct, frozen=True):
     """Equal copies of one Clos network.
 
     ``prefix`` is the pattern before a switch's own name, with ``{}`` for the copy from ``first``
@@ -779,7 +779,7 @@ def _attached(hosts: Ints, places: tuple[AnyInts, AnyInts], leaves: int, planes:
 
 
 def wire_networks(
-    fabric: Fabric, networks: list[Network], attachment: Stage, begin: tuple[int, int]
+    fabric: Fabric, networks: list[NetworkCopies], attachment: Stage, begin: tuple[int, int]
 ) -> Wired:
     """Number all switches tier by tier, and translate every stage to node numbers.
 
@@ -815,7 +815,7 @@ def wire_networks(
 
 
 def _stage(
-    network: Network, tier: int, base: tuple[int, int], group: LinkGroup, rate: float
+    network: NetworkCopies, tier: int, base: tuple[int, int], group: LinkGroup, rate: float
 ) -> Links:
     """Links below one tier, copy after copy."""
     stage = network.wiring.stages[tier]
