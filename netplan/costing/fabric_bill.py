@@ -634,14 +634,14 @@ def _circuit_layer(spec: FabricSpec, fabric: Fabric, books: BillBooks) -> Circui
 @lru_cache(maxsize=512)
 def _counted(fabric: Fabric, hardware: Hardware) -> _Materials:
     wiring = wire(fabric, hardware)
-    twin = "Twin-port modules: counted with cables spread evenly over the switches."
+    spread = "Twin-port modules: counted with cables spread evenly over the switches."
     lines = materials.bill_items(fabric, wiring, hardware)
     shared = any(line.price_units > 1 for line in lines if line.category == "transceivers")
     circuits = hardware.circuits.notes if hardware.circuits is not None else ()
     return _Materials(
         lines,
         materials.switch_racks(fabric, hardware),
-        (*wiring.notes, *circuits, *([twin] if shared else [])),
+        (*wiring.notes, *circuits, *([spread] if shared else [])),
         wiring,
     )
 

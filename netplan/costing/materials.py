@@ -415,7 +415,7 @@ def _transceivers(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
                 for bank, links in ends.items()
             }
         )
-        twin = f"{plug.links} links of" if plug.links > 1 else "1 link of"
+        carried = f"{plug.links} links of" if plug.links > 1 else "1 link of"
         module = cabling.module(plug.item)
         if module is not None and module.in_switch:
             continue
@@ -425,7 +425,7 @@ def _transceivers(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
         yield BillItem(
             category="transceivers",
             item=item,
-            specification=f"{form}, {twin} {plug.speed_gbps:.4g} Gb/s, {plug.fibre}",
+            specification=f"{form}, {carried} {plug.speed_gbps:.4g} Gb/s, {plug.fibre}",
             quantity=sum(where.values()),
             unit="each",
             part="transceiver",

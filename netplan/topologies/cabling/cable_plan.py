@@ -183,10 +183,12 @@ def cable_plan(
         Device(name, ROLES[kind], known.get(name, spot))
         for name, kind in zip(network.node_names(), network.node_kind.tolist(), strict=True)
     ]
-    if isinstance(media, Mapping):
-        media = _gather([media.get(name, "") for name in network.group_names], network.group)
-    if isinstance(kinds, Mapping):
-        kinds = _gather([kinds.get(name, "") for name in network.group_names], network.group)
+    media, kinds = (
+        _gather([of_group.get(name, "") for name in network.group_names], network.group)
+        if isinstance(of_group, Mapping)
+        else of_group
+        for of_group in (media, kinds)
+    )
     rates, which = np.unique(network.bytes_per_s, return_inverse=True)
     rate_gbps = np.array([gbps(rate) for rate in rates.tolist()])
     lengths = [""] * network.link_count

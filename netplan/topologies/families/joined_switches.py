@@ -34,7 +34,7 @@ from msgspec import Struct
 from netplan.arrays import AnyInts, Floats, Ints
 from netplan.errors import InputError
 from netplan.levels import Level, Tier
-from netplan.records import replace
+from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier, network_level
 from netplan.topologies.families.clos import ceil_div, spread_over
@@ -298,6 +298,8 @@ def one_switch(gpus: int) -> SwitchGraph:
 
 class JoinedSwitches(FabricSpec, frozen=True, kw_only=True):
     """Switches that are joined directly, each with hosts or below others with hosts."""
+
+    planes: PositiveInt = 1  # each GPU's port split into as many, one to each plane
 
     def plane_graph(self, sizing: Sizing) -> SwitchGraph:
         """Switches of one plane, of which the sizing is, and which are joined.

@@ -35,7 +35,6 @@ class Shape(Struct, frozen=True):
 class Regular(JoinedSwitches, frozen=True, kw_only=True):
     """Switches with equally many links each, as many as a file says."""
 
-    planes: PositiveInt = 1  # each GPU's port split into as many, one to each plane
     hosts_per_switch: PositiveInt | None = None
     host_medium: Medium | None = None
     degree: PositiveInt | None = None  # links of a switch to others

@@ -623,7 +623,7 @@ def _fabric(
         )
     if ratio > 1:
         ports = clos.leaf_ports(sizing.radix, ratio, spec.trunk_width)
-        notes.append(_thinned(ports, tiers=len(tiers), binds=bool(binding)))
+        notes.append(_thinned(ports, tiers=len(tiers), bottleneck=bool(binding)))
     rails = isinstance(spec, RailOnly)
     levels: tuple[Level, ...] = (
         spec.hb_level(sizing),
@@ -642,11 +642,11 @@ def _fabric(
     )
 
 
-def _thinned(ports: clos.LeafPorts, *, tiers: int, binds: bool) -> str:
+def _thinned(ports: clos.LeafPorts, *, tiers: int, bottleneck: bool) -> str:
     """What the oversubscription of leaves does."""
     if tiers == 1:
         return "One tier of switches: there is no uplink to oversubscribe."
-    if not binds:
+    if not bottleneck:
         return (
             f"Oversubscribed {ports.down}:{ports.up}, but rails lie under single leaves:"
             " traffic along rails keeps the full rate."
