@@ -322,7 +322,7 @@ class Congestion(Question[CongestionAnswer]):
             collectives=self.collectives or "coupled",
             rates=rates,
             routes=live_router(self.fail, graph, run.gpus, seed=self.seed, routing=left),
-            hot=self.hot,
+            busiest=self.hot,
         )
         return lambda seed: run.contention(graph, replace(conditions, seed=seed))
 

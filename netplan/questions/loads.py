@@ -58,7 +58,7 @@ from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.matrix_files import load_csv, load_npz
 from netplan.traffic.optimum import collective_bound_s
-from netplan.traffic.patterns import Pattern, met
+from netplan.traffic.patterns import Pattern, distinct_places
 from netplan.traffic.placement import Placement
 from netplan.traffic.routing import ROUTINGS, SYNONYMS, Router, Routing
 from netplan.units import si
@@ -367,7 +367,9 @@ def _collectives(run: PoolRun, alone: _AloneLoads) -> Iterator[CollectiveLoad]:
         if use.dimensions == EXPERTS and placement.merged_copies:
             # A row goes once to each domain at least, or to each GPU inside one.
             places = prod(members[1:]) if prod(members[1:]) > 1 else members[0]
-            data_bytes *= float(met(places, placement.merged_copies)) / placement.merged_copies
+            data_bytes *= (
+                float(distinct_places(places, placement.merged_copies)) / placement.merged_copies
+            )
         bound = group_bound(
             _BOUNDED_AS[use.collective],
             levels,

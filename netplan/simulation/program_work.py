@@ -114,7 +114,7 @@ class StageWeights:
             return ()
         members = group_over(plan.placement, *group)
         seconds = number(plan.network.collective(name, members).seconds(sent_bytes))
-        flows = self.sender.among(self.stage, name, group)
+        flows = self.sender.collective_flows(self.stage, name, group)
         sent_bytes *= min(1.0, share)
         return (self.sender.message(flows, share * seconds, sent_bytes, thread),)
 
@@ -626,7 +626,7 @@ class _EventBuilder:
         # An all_reduce is sent twice: reduced and scattered, then gathered.
         sent = share * _total(amount) * (2 if collective.kind == "all_reduce" else 1)
         over = self.program.repetition.dimensions(collective.group)
-        flows = self.sender.among(stage, collective.kind, over, collective.uneven)
+        flows = self.sender.collective_flows(stage, collective.kind, over, collective.uneven)
         return flows, alone_s * share, sent
 
 

@@ -150,7 +150,7 @@ class SimulationQuestion(Question[SimulateAnswer]):
             trains=not self.inference,
             full=self.full,
             spans=True,
-            hot=self.hot,
+            busiest=self.hot,
         )
 
     def design(self, shared: Contention, graph: FabricGraph, conditions: Conditions) -> Design:
