@@ -275,6 +275,14 @@ ALIASES = (
     ("precision", "nvfp4", "fp4"),
 )
 """Inputs, other names of values, and those."""
+CachePrecision = Annotated[
+    str | None,
+    Option(
+        "Numbers of the KV cache: bf16, fp8, fp4 or int4.",
+        metavar="NAME",
+        otherwise="fp8 with weights of fp8 or fp4, else bf16",
+    ),
+]
 FIX = Option(
     "Give a value, such as pipeline=64 (repeatable).",
     "numbers",
@@ -534,14 +542,7 @@ class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="servi
     any_plan: Annotated[
         bool, Typed("Plans that the serving software does not run, too.", quiet=True)
     ] = False
-    kv_precision: Annotated[
-        str | None,
-        Option(
-            "Numbers of the KV cache: bf16, fp8, fp4 or int4.",
-            metavar="NAME",
-            otherwise="fp8 with weights of fp8 or fp4, else bf16",
-        ),
-    ] = None
+    kv_precision: CachePrecision = None
     kernels: Annotated[
         choices.KernelSource | None,
         Typed(

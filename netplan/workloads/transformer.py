@@ -447,10 +447,11 @@ def _routed(local: ops.Local, experts: Experts, sharding: ops.Sharding) -> Seque
     visits, scattered = experts.per_token * together, experts.per_token * scattered
     copies = experts.held / sharding.experts_over.astype(np.float64)
     products = _two_products(local, visits, scattered, copies)
+    dispatch, combine = _exchange(local, experts, visits, sharding)
     inside = (
-        _dispatch(local, experts, visits, sharding),
+        dispatch,
         *(replace(operation, expert_weights=True) for operation in products),
-        _combine(local, experts, visits, sharding),
+        combine,
     )
     if np.any(shared_by < sharding.tensor):
         change = partial(_unshared, shared_by=shared_by)
@@ -491,63 +492,39 @@ def _router(local: ops.Local, experts: Experts) -> ops.Operation:
     )
 
 
-def _sent_bytes(local: ops.Local, experts: Experts) -> Floats:
-    """What one GPU sends to the experts: its scattered tokens, once for each of its experts [B]."""
-    return ops.ELEMENT_BYTES * experts.per_token * local.scattered_rows * local.hidden
-
-
-def _uneven(
-    experts: Experts, sharding: ops.Sharding
-) -> tuple[ops.Uneven | None, ops.Uneven | None]:
-    """How rows to experts, and results back, follow the load of these; None where all are alike."""
-    if experts.load is None:
-        return None, None
-    there = ops.Uneven(experts.load, sharding.experts_over)
-    return there, replace(there, back=True)
-
-
-def _dispatch(
+def _exchange(
     local: ops.Local, experts: Experts, visits: Floats, sharding: ops.Sharding
-) -> ops.Operation:
-    """Copy the tokens in the order of their experts, send them, gather them there."""
-    sent = _sent_bytes(local, experts)
-    there, back = _uneven(experts, sharding)
-    send = ops.Collective("all_to_all", sent, "expert", there)
-    # What the GPUs that share an expert have received together.
+) -> tuple[ops.Operation, ops.Operation]:
+    """Tokens to their experts, gathered there; results back, added up as the router weighs them.
+
+    A GPU sends its scattered tokens, once for each of their experts. Rows to experts, and results
+    back, follow the load of these, where it is known.
+    """
+    sent = ops.ELEMENT_BYTES * experts.per_token * local.scattered_rows * local.hidden
+    there = back = ops.Collective("all_to_all", sent, "expert")
+    if experts.load is not None:
+        uneven = ops.Uneven(experts.load, sharding.experts_over)
+        there = replace(there, uneven=uneven)
+        back = replace(back, uneven=replace(uneven, back=True))
+    # What the GPUs that share an expert have received together; the conjugate of the gather is the
+    # reduce_scatter of the first product's gradients.
     gather = ops.Collective("all_gather", ops.ELEMENT_BYTES * visits * local.hidden, "tensor")
-    # The conjugate of the gather is the reduce_scatter of the first product's gradients.
-    return ops.Operation(
-        "dispatch",
-        "mlp",
-        0.0,
-        0.0,
-        ops.OperationCost(moved_bytes=2 * sent, collectives=(send, gather)),
-        ops.OperationCost(moved_bytes=2 * sent, collectives=(replace(send, uneven=back),)),
+    dispatch = ops.Operation(
+        *("dispatch", "mlp", 0.0, 0.0),
+        ops.OperationCost(moved_bytes=2 * sent, collectives=(there, gather)),
+        ops.OperationCost(moved_bytes=2 * sent, collectives=(back,)),
         result=ops.Tensor(visits, local.hidden),
         inputs=(ops.INPUT, "router"),
     )
-
-
-def _combine(
-    local: ops.Local, experts: Experts, visits: Floats, sharding: ops.Sharding
-) -> ops.Operation:
-    """Send the results back and add them up, weighted by the router."""
-    sent = _sent_bytes(local, experts)
-    there, from_experts = _uneven(experts, sharding)
-    back = ops.Collective("all_to_all", sent, "expert", from_experts)
-    gather = ops.Collective("all_gather", ops.ELEMENT_BYTES * visits * local.hidden, "tensor")
     work = ops.OperationCost(
         vector_flops=2 * sent / ops.ELEMENT_BYTES,
         moved_bytes=sent + sent / experts.per_token,
         collectives=(back,),
     )
-    return ops.Operation(
-        "combine",
-        "mlp",
-        0.0,
-        sent,
-        work,
-        replace(work, collectives=(replace(back, uneven=there), gather)),
+    combine = ops.Operation(
+        *("combine", "mlp", 0.0, sent),
+        *(work, work.with_collectives((there, gather))),
         result=ops.Tensor(local.scattered_rows, local.hidden),
         inputs=("fc2-bias", "router"),
     )
+    return dispatch, combine
