@@ -378,12 +378,6 @@ class _Network(Struct, frozen=True, eq=False):
             spec.management_links,
         )
 
-    @property
-    def pod(self) -> Ints:
-        """Pod of every leaf; all are of one where two tiers suffice, shape (leaves,)."""
-        pods = pods_of(self.tree)
-        return clos.spread_over(np.arange(self.tree.leaves), self.tree.leaves, pods)
-
     def taken(
         self, phases: Sequence[int], weights: Weights, early: float, *, full_leaves: bool
     ) -> list[Ints]:
@@ -410,7 +404,8 @@ class _Network(Struct, frozen=True, eq=False):
 
     def _filled(self, had: Ints, count: int, fill: Fill) -> Ints:
         """So many endpoints spread evenly over the leaves of a fill; those that are there stay."""
-        pod = self.pod
+        leaves = self.tree.leaves
+        pod = clos.spread_over(np.arange(leaves), leaves, pods_of(self.tree))
         place = np.arange(len(pod)) - np.searchsorted(pod, pod)
         inside = place < fill.per_pod
         here = (had > 0) | (inside & (np.cumsum(inside) <= fill.leaves))

@@ -5,7 +5,7 @@ in its accelerator file, with the peaks that they are shares of. A GPU without o
 of those that have, and a wider error.
 """
 
-from typing import Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from msgspec import field
@@ -142,15 +142,14 @@ class MeasuredRates(records.Entry, frozen=True, kw_only=True):
 
     def slowed(self, speed: float) -> Self:
         """The same of a GPU that computes at a share of its speed [1]; memory keeps its rate."""
-        kernels = {
+        kernels: dict[str, Any] = {
             kind: {precision: _slowed(rates, speed) for precision, rates in known.items()}
             for kind, known in (("products", self.products), ("experts", self.experts))
         }
-        attention, generation, latent = (
-            rates and _slowed(rates, speed)
-            for rates in (self.attention, self.generation, self.latent)
-        )
-        return self.changed(**kernels, attention=attention, generation=generation, latent=latent)
+        for kind in ("attention", "generation", "latent"):
+            if alone := getattr(self, kind):
+                kernels[kind] = _slowed(alone, speed)
+        return self.changed(**kernels)
 
 
 class KernelTables(records.Entry, frozen=True, kw_only=True):

@@ -534,8 +534,8 @@ class ClassFlows(Struct, frozen=True, eq=False, dict=True):
 
     Parameters
     ----------
-    tree, blocks
-        Blocks of the fabric, and which of them are alike.
+    blocks
+        Blocks of the fabric that are alike.
     classes
         Pairs that stand for all.
     node, graph
@@ -545,7 +545,6 @@ class ClassFlows(Struct, frozen=True, eq=False, dict=True):
         What flows at least and at most in each class, in units, shape (classes,).
     """
 
-    tree: flows.BlockTree
     blocks: flows.BlockClasses
     classes: PairClasses
     node: Ints
@@ -558,18 +557,18 @@ class ClassFlows(Struct, frozen=True, eq=False, dict=True):
         cls, before: flows.FlowNetwork, after: flows.FlowNetwork, intact: "ClassFlows | None" = None
     ) -> "ClassFlows | None":
         """Bounds of flows after a damage; pairs of a class had equally much before, too."""
-        tried: list[tuple[int, flows.BlockTree, flows.BlockClasses, Floats, PairClasses]] = []
+        tried: list[tuple[int, flows.BlockClasses, Floats, PairClasses]] = []
         for tree, units in _trees(before, after):
             blocks = tree.equal_blocks(flows.row_codes(*units.astype(np.int64)))
-            classes = form_classes(tree, blocks)
+            classes = form_classes(blocks)
             if classes is not None:
-                tried.append((len(classes.first), tree, blocks, units[1], classes))
+                tried.append((len(classes.first), blocks, units[1], classes))
                 if len(classes.first) <= FEW_CLASSES:
                     break
         if not tried:
             return None
-        count, tree, blocks, left, classes = min(tried, key=itemgetter(0))
-        node, graph = _small_graph(tree, blocks, left)
+        count, blocks, left, classes = min(tried, key=itemgetter(0))
+        node, graph = _small_graph(blocks, left)
         pairs = node[classes.first], node[classes.second]
         least, most = graph.common_hubs(*pairs)
         if intact is not None:
@@ -578,7 +577,7 @@ class ClassFlows(Struct, frozen=True, eq=False, dict=True):
         if count > FEW_CLASSES and not np.array_equal(least, most):
             bounds = graph.flows(*pairs, intact.graph if intact else None)
             least, most = np.maximum(least, bounds[0]), np.minimum(most, bounds[1])
-        return cls(tree, blocks, classes, node, graph, least, most)
+        return cls(blocks, classes, node, graph, least, most)
 
     def compute_open_flows(self, had_least: Ints, had_most: Ints) -> None:
         """Compute flows that bounds leave open: all, or of too many those that may be the worst.
@@ -599,11 +598,11 @@ class ClassFlows(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def class_numbers(self) -> Ints:
         """Numbers of the classes, rising, shape (classes,)."""
-        return class_codes(self.tree, self.blocks, self.classes.first, self.classes.second)
+        return class_codes(self.blocks, self.classes.first, self.classes.second)
 
     def between(self, classes: PairClasses) -> tuple[Ints, Ints]:
         """What flows at least and at most between other pairs, in units."""
-        asked = class_codes(self.tree, self.blocks, classes.first, classes.second)
+        asked = class_codes(self.blocks, classes.first, classes.second)
         place = np.searchsorted(self.class_numbers, asked)
         return self.least[place], self.most[place]
 
@@ -640,7 +639,7 @@ def _trees(
     yield flows.BlockTree.of(joined, ends[:, apart]), units[:, apart]
 
 
-def form_classes(tree: flows.BlockTree, blocks: flows.BlockClasses) -> PairClasses | None:
+def form_classes(blocks: flows.BlockClasses) -> PairClasses | None:
     """Classes of all pairs of domains; None where too many domains stand for themselves.
 
     Examples
@@ -650,16 +649,16 @@ def form_classes(tree: flows.BlockTree, blocks: flows.BlockClasses) -> PairClass
     >>> domain, leaf = np.arange(8), 8 + np.arange(8) // 2
     >>> ends = np.stack((np.append(domain, np.arange(8, 12)), np.append(leaf, np.full(4, 12))))
     >>> tree = flows.BlockTree.of(np.repeat([0, 1, 2], [8, 4, 1]), ends)
-    >>> form_classes(tree, tree.equal_blocks(np.zeros(12, int))).pairs.tolist()
+    >>> form_classes(tree.equal_blocks(np.zeros(12, int))).pairs.tolist()
     [4, 24]
     """
     ends = np.flatnonzero(blocks.itself[0])
     if len(ends) > MAX_ENDS:
         return None
     first, second = (ends[place] for place in np.triu_indices(len(ends), 1))
-    chosen = np.unique(class_codes(tree, blocks, first, second), return_index=True)[1]
+    chosen = np.unique(class_codes(blocks, first, second), return_index=True)[1]
     first, second = first[chosen], second[chosen]
-    level, orbit = _smallest_block(tree, first, second), _orbits(tree, blocks)
+    level, orbit = _smallest_block(blocks.tree, first, second), blocks.of_domains
     sizes = [np.bincount(numbers) for numbers in blocks.orbit]
     size = np.stack([of[numbers] for of, numbers in zip(sizes, orbit, strict=True)])
     # Of `around` blocks like theirs, each has `inner` like the one that holds the first domain.
@@ -673,11 +672,9 @@ def form_classes(tree: flows.BlockTree, blocks: flows.BlockClasses) -> PairClass
     )
 
 
-def class_codes(
-    tree: flows.BlockTree, blocks: flows.BlockClasses, first: Ints, second: Ints
-) -> Ints:
+def class_codes(blocks: flows.BlockClasses, first: Ints, second: Ints) -> Ints:
     """Numbers of pairs of domains, equal for those of one class, shape (pairs,)."""
-    level, orbit = _smallest_block(tree, first, second), _orbits(tree, blocks)
+    level, orbit = _smallest_block(blocks.tree, first, second), blocks.of_domains
     base, places = (
         int(orbit.max(initial=0)) + 1,
         np.sort(orbit[0][np.stack((first, second))], axis=0),
@@ -692,19 +689,13 @@ def _smallest_block(tree: flows.BlockTree, first: Ints, second: Ints) -> Ints:
     return level
 
 
-def _orbits(tree: flows.BlockTree, blocks: flows.BlockClasses) -> Ints:
-    """Number of the block of each domain on every level, equal for like ones (levels, domains)."""
-    return np.stack([of[block] for of, block in zip(blocks.orbit, tree.block, strict=True)])
-
-
-def _small_graph(
-    tree: flows.BlockTree, blocks: flows.BlockClasses, units: Floats
-) -> tuple[Ints, PairGraph]:
+def _small_graph(blocks: flows.BlockClasses, units: Floats) -> tuple[Ints, PairGraph]:
     """Switches of a fabric, like ones put together, and the domains that stand for all.
 
     ``units`` are the capacities of its links, shape (links,). The number of each domain in the
     graph comes first, -1 for those that others stand for, shape (domains,).
     """
+    tree = blocks.tree
     weight = np.zeros(len(tree.tier), np.int64)
     for tier, stands_for in enumerate(blocks.stands_for[:-1]):
         there = tree.tier == tier

@@ -137,16 +137,12 @@ class ClosCounts(Struct, frozen=True):
 
     def __add__(self, other: "ClosCounts") -> "ClosCounts":
         """Two networks side by side, tier by tier."""
-
-        def total(mine: tuple[int, ...], theirs: tuple[int, ...]) -> tuple[int, ...]:
-            return tuple(a + b for a, b in zip_longest(mine, theirs, fillvalue=0))
-
-        return ClosCounts(
-            self.radix,
-            total(self.switches_per_tier, other.switches_per_tier),
-            total(self.links_per_tier, other.links_per_tier),
-            self.trunk_width,
+        pairs = (
+            (self.switches_per_tier, other.switches_per_tier),
+            (self.links_per_tier, other.links_per_tier),
         )
+        switches, links = (tuple(map(sum, zip_longest(*pair, fillvalue=0))) for pair in pairs)
+        return ClosCounts(self.radix, switches, links, self.trunk_width)
 
     def times(self, copies: int) -> "ClosCounts":
         """As many separate copies of this network.

@@ -169,11 +169,8 @@ def _shared(members: int, axes: int) -> tuple[int, ...]:
     if axes == 0:
         return ()
 
-    def worth(shape: tuple[int, ...]) -> tuple[int, int, int]:
-        links = sum(side - 1 for side in shape)
-        return links, prod(shape), max(shape)
-
-    best = min(grids_holding(members, axes), key=worth)
+    # Sides of one number of axes have the fewest links where their sum is least.
+    best = min(grids_holding(members, axes), key=lambda grid: (sum(grid), prod(grid), max(grid)))
     return best[::-1] if prod(best) == members else best
 
 
