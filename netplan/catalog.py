@@ -13,7 +13,6 @@ from contextlib import suppress
 from copy import deepcopy
 from functools import cache, lru_cache
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from msgspec import Struct
@@ -21,7 +20,7 @@ from msgspec import Struct
 from netplan.added import Group, added
 from netplan.documents import Document, lineless, read_yaml, read_yaml_value
 from netplan.errors import CatalogError, UnknownNameError
-from netplan.files import reachable
+from netplan.files import NO_VERSION, Version, reachable, version_of
 from netplan.inputs.choices import Evidence
 from netplan.records import Entry, RecordError, replace
 
@@ -174,18 +173,18 @@ class Catalog(Struct, Generic[RecordT], frozen=True):
         """File of a record, and its version: one look at the disk, which studies take often."""
         if name.endswith((SUFFIX, ".yml", *self.other_suffixes)) or os.sep in name:
             path = reachable(Path(name))
-            if (version := _version_of_file(path)) is None:
+            if (version := version_of(path)) is None:
                 raise UnknownNameError(f"no {self.role} file {name}")
             return path, version
         # The common case is one look, not a listing of every folder.
         for root in (*roots, shipped_root()):
             path = _place(root, self.folder, name)
-            if (version := _version_of_file(path)) is not None:
+            if (version := version_of(path)) is not None:
                 return path, version
         if self.group and name in added(self.group):
             return ADDED / name, NO_VERSION
         if (path_of_alias := self.find_alias(name, roots)) is not None:
-            return path_of_alias, _version(path_of_alias)
+            return path_of_alias, version_of(path_of_alias) or NO_VERSION
         raise unknown_name(self.role, name, self.paths(roots))
 
     def find_alias(self, name: str, roots: Sequence[Path] = ()) -> Path | None:
@@ -202,7 +201,7 @@ class Catalog(Struct, Generic[RecordT], frozen=True):
             # Nearly all files are passed over without being parsed; faults are of no concern here.
             with suppress(OSError, CatalogError):
                 if text in path.read_bytes():
-                    document = _read(self, path, _version(path))
+                    document = _read(self, path, version_of(path) or NO_VERSION)
                     if name in _aliases(document):
                         return path
         return None
@@ -221,27 +220,6 @@ def _aliases(document: Document) -> tuple[object, ...]:
     """Other names of a record, as far as its file lists any."""
     listed = document.data.get("aliases")
     return tuple(listed) if isinstance(listed, list) else ()
-
-
-Version = tuple[int, int]
-"""Time of the last change of a file [ns] and its size [bytes]."""
-
-
-NO_VERSION: Version = (0, 0)
-"""Of what is no file, or cannot be read: reading it says what is wrong."""
-
-
-def _version(path: Path) -> Version:
-    return _version_of_file(path) or NO_VERSION
-
-
-def _version_of_file(path: Path) -> Version | None:
-    """Version of a file; None of what is none, as where a name is too long for any."""
-    try:
-        status = os.stat(path)  # noqa: PTH116 - half the time of a path's own
-    except (OSError, ValueError):
-        return None
-    return (status.st_mtime_ns, status.st_size) if S_ISREG(status.st_mode) else None
 
 
 @lru_cache(maxsize=4096)

@@ -73,6 +73,22 @@ def reachable(path: Path) -> Path:
     return path
 
 
+Version = tuple[int, int]
+"""Time of the last change of a file [ns] and its size [bytes]."""
+
+NO_VERSION: Version = (0, 0)
+"""Of what is no file, or cannot be read: reading it says what is wrong."""
+
+
+def version_of(path: Path) -> Version | None:
+    """Version of a file; None of what is none, as where a name is too long for any."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - half the time of a path's own
+    except (OSError, ValueError):
+        return None
+    return (status.st_mtime_ns, status.st_size) if S_ISREG(status.st_mode) else None
+
+
 def read_bounded(path: Path, limit: int = MAX_BYTES, advice: str = "split the fabric") -> bytes:
     """Content of a file of at most so many bytes.
 

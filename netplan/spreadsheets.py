@@ -154,9 +154,10 @@ def read_workbook(path: Path, sheets: Collection[str]) -> dict[str, Sheet]:
         contents = {}
         for name, part in names.items():
             if name in sheets:
-                cells = _Cells(name, strings, FORM)
+                kept: dict[tuple[int, int], Cell] = {}
+                cells = _Cells(name, strings, FORM, kept.__setitem__)
                 _parse(archive, part, FORM, cells.start, cells.end, cells.data)
-                contents[name] = Sheet(name, cells.cells)
+                contents[name] = Sheet(name, kept)
         return contents
 
     return _read(path, find)
@@ -183,9 +184,18 @@ def read_first_sheet(path: Path, bounds: Bounds) -> list[Row]:
         name, part = next(iter(_names(archive).items()), ("", ""))
         if not part:
             raise ValueError("it holds no sheet")
-        rows = _Rows(name, _strings(archive, bounds), bounds)
-        _parse(archive, part, bounds, rows.start, rows.end, rows.data)
-        return [(row + 1, texts) for row, texts in sorted(rows.rows.items())]
+        rows: dict[int, list[str]] = {}
+
+        def keep(place: tuple[int, int], cell: Cell) -> None:  # a million rows fit
+            text = f"{cell.number:.15g}" if cell.kind in ("number", "truth") else cell.text
+            if text:  # numbers as a spreadsheet shows them
+                row = rows.setdefault(place[0], [])
+                row += [""] * (place[1] + 1 - len(row))
+                row[place[1]] = text
+
+        cells = _Cells(name, _strings(archive, bounds), bounds, keep)
+        _parse(archive, part, bounds, cells.start, cells.end, cells.data)
+        return [(row + 1, texts) for row, texts in sorted(rows.items())]
 
     return _read(path, find)
 
@@ -312,13 +322,16 @@ class _Strings:
             self.parts.append(text)
 
 
+Keep = Callable[[tuple[int, int], Cell], None]
+"""What is done with the cell of a row and column."""
+
+
 class _Cells:
     """Cells of one sheet, collected from the elements of its part."""
 
-    def __init__(self, name: str, strings: list[str], bounds: Bounds) -> None:
-        self.name, self.strings, self.bounds = name, strings, bounds
+    def __init__(self, name: str, strings: list[str], bounds: Bounds, keep: Keep) -> None:
+        self.name, self.strings, self.bounds, self.keep = name, strings, bounds, keep
         self.count = 0
-        self.cells: dict[tuple[int, int], Cell] = {}
         self.row = self.column = -1
         self.type = ""
         self.formula = self.open = self.valued = self.spoken = False
@@ -360,11 +373,7 @@ class _Cells:
                         f"sheet {self.name!r:.40}, cell {address(self.row, self.column)}: a table"
                         f" has at most {most.rows:,} rows and {most.columns} columns"
                     )
-                self.keep(cell)
-
-    def keep(self, cell: Cell) -> None:
-        """Keep the cell of this row and column."""
-        self.cells[self.row, self.column] = cell
+                self.keep((self.row, self.column), cell)
 
     def _cell(self, text: str) -> Cell | None:
         formula = self.formula
@@ -394,20 +403,3 @@ class _Cells:
 
     def _unsaved(self) -> Cell | None:
         return Cell("none", formula=True) if self.formula else None
-
-
-class _Rows(_Cells):
-    """Cells of one sheet as text, row by row: a million rows fit."""
-
-    def __init__(self, name: str, strings: list[str], bounds: Bounds) -> None:
-        super().__init__(name, strings, bounds)
-        self.rows: dict[int, list[str]] = {}
-
-    def keep(self, cell: Cell) -> None:
-        """Keep the cell as text; numbers as a spreadsheet shows them."""
-        text = f"{cell.number:.15g}" if cell.kind in ("number", "truth") else cell.text
-        if not text:
-            return
-        row = self.rows.setdefault(self.row, [])
-        row += [""] * (self.column + 1 - len(row))
-        row[self.column] = text

@@ -18,6 +18,7 @@ from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 from netplan.published.checks import Check
+from tests.long import TIMED, keep_time, mark_long, used_s, write_long
 
 HUNTED = "NETPLAN_EXAMPLES" in os.environ
 """Whether this run hunts faults, and says over how many examples."""
@@ -71,11 +72,31 @@ def pytest_collect_file(file_path: Path) -> Generator[None, list[object], list[o
     return [collector for collector in collectors if not isinstance(collector, DoctestModule)]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest, format, lint and types, so that no processor waits for them alone."""
+    if TIMED is None:
+        mark_long(items)
     items.sort(key=lambda item: "test_tool_finds_nothing" not in item.name)
     for item in items:
         few_examples(getattr(item, "obj", None))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Write down what a test takes, where a run is for that."""
+    before_s = used_s()
+    try:
+        return (yield)
+    finally:
+        if TIMED is not None:
+            keep_time(TIMED, item, used_s() - before_s)
+
+
+def pytest_sessionfinish() -> None:
+    """Write the list of long tests anew, once all processes have ended."""
+    if TIMED is not None and "PYTEST_XDIST_WORKER" not in os.environ:
+        write_long(TIMED)
 
 
 def few_examples(test: object) -> None:

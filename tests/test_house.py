@@ -12,6 +12,7 @@ import networkx as nx
 import pytest
 
 from docs.generators.rooms import MODULES, PACKAGE, ROOMS, imports, room_of, statements, syntax_of
+from tests.long import LIST
 
 ROOT = PACKAGE.parent
 MAX_MODULE_LINES = 600
@@ -149,6 +150,16 @@ def test_variables_say_what_they_are() -> None:
                 bad = node.id in UNSAYING and id(node) not in fields
                 unsaying += [f"{name}, line {node.lineno}"] if bad else []
     assert not unsaying
+
+
+def test_long_tests_that_are_listed_are_there() -> None:
+    gone = []
+    for line in LIST.read_text("utf-8").splitlines():
+        file, _, test = line.partition("::")
+        path, name = ROOT / file, test.rpartition(".")[2].rpartition("::")[2]
+        if not path.is_file() or not re.search(rf"\b{name}\b", path.read_text("utf-8")):
+            gone.append(line)
+    assert not gone
 
 
 def test_ci_runs_the_readme_test_command() -> None:

@@ -296,7 +296,7 @@ class Comparison(Answer):
         bills = [row.bill for row in self.rows if row.fabric and row.bill and row.cost]
         lacking = {line.part for bill in bills for line in bill.quote.unpriced}
         inside = [bill for bill in bills if bill.inside.bought]
-        if inside and not any(bill.geared for bill in inside):
+        if inside and not any(bill.inside.known for bill in inside):
             lacking.add("hb_gear")
         for part, words in SAME_ON_ALL.items():
             if part in lacking:

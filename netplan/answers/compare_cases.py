@@ -367,7 +367,7 @@ def _instead(first: Compared, other: Compared) -> str:
         return ""
     parts = differences(row_a.bill, row_b.bill)
     words = [money_words([part for part in parts if part.part != "hb-gear"], first.currency)]
-    if not (row_a.bill.geared and row_b.bill.geared):
+    if not (row_a.bill.inside.known and row_b.bill.inside.known):
         words.append("gear inside HB domains without a price")
     elif apart := row_b.bill.gear - row_a.bill.gear:
         words.append(f"gear {short_money(apart, sign=True)}")

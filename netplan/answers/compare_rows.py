@@ -162,7 +162,7 @@ class FabricRow(Struct, frozen=True):
     @property
     def gear_cost(self) -> Range | None:
         """That price from low to high, in the price of the network only where that is asked."""
-        known = self.bill is not None and self.bill.geared and not self.gear_in_server
+        known = self.bill is not None and self.bill.inside.known and not self.gear_in_server
         return self.bill.inside.quote.total if self.bill and known else None
 
     @property
@@ -224,7 +224,7 @@ class FabricRow(Struct, frozen=True):
             unsold=bool(self.unsold),
             timed=self.best,
             gear=bill.gear if bill and bill.gear_counted else 0.0,
-            geared=bill is None or bill.geared or not bill.gear_counted,
+            geared=bill is None or bill.inside.known or not bill.gear_counted,
             bill=bill,
         )
 

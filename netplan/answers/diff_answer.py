@@ -358,7 +358,7 @@ class DiffAnswer(Answer):
             "in server"
             if not bill.inside.bought
             else self.scale.one(bill.gear)
-            if bill.geared
+            if bill.inside.known
             else NO_PRICE
             for bill in bills
         ]

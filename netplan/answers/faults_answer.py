@@ -174,9 +174,9 @@ class FaultsAnswer(Answer):
         return tuple(
             faults_rows.RecoveryValue(
                 value.what,
-                value.on(gpus).low,
-                value.on(gpus).base,
-                value.on(gpus).high,
+                value.value_on(gpus).low,
+                value.value_on(gpus).base,
+                value.value_on(gpus).high,
                 value.evidence,
                 value.confirmed,
                 value.source,

@@ -267,7 +267,7 @@ def not_ranked(recovery: RecoveryPreset) -> Iterator[str]:
 def _preset(recovery: RecoveryPreset, gpus: int) -> Iterator[str]:
     """What else a recovery takes on so many GPUs."""
     if recovery.machines is not None:
-        machines = recovery.machines.on(gpus).base
+        machines = recovery.machines.value_on(gpus).base
         same = f" (the same as {listed(recovery.aliases)})" if recovery.aliases else ""
         yield (
             f"{recovery.name}{same}: {machines:.0f} {recovery.machines.what} beside these GPUs"

@@ -84,7 +84,7 @@ def whole_collectives(
     sizes = [level.size for level in run.levels]
     every = None
     if prod(sizes) == graph.gpus:
-        every = Placement(tuple(Degrees(data=size) for size in sizes)).on(run.fabric.levels)
+        every = Placement(tuple(Degrees(data=size) for size in sizes)).on_levels(run.fabric.levels)
     gather: Optimum | None = None
     for kind in each(SHOWN, lambda kind: f"{kind} of all GPUs"):
         optimum = collective_optimum(kind, network, gather=gather)

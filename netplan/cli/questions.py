@@ -3,7 +3,6 @@
 import re
 import sys
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,46 +12,12 @@ from netplan.cli.commands import PATH, Beside, PathName, command_of
 from netplan.cli.output import emit, emit_answer, emit_lines, form_of, say, say_file
 from netplan.errors import InputError
 from netplan.files import write_atomically
+from netplan.questions.homes import HOMES, question_class
 from netplan.reports.answer import FORMATS, Answer
 from netplan.units import counted
 
-QUESTIONS = {
-    "compare": "questions.compare:Compare",
-    "diff": "questions.diff:Diff",
-    "cost": "questions.cost:Cost",
-    "search": "questions.search:Search",
-    "serving": "questions.serving:Serving",
-    "optimize": "questions.optimize:Optimize",
-    "map": "questions.map:Map",
-    "traffic": "questions.traffic:Traffic",
-    "collective": "questions.collective:Collective",
-    "draw": "questions.draw:Draw",
-    "loads": "questions.loads:Loads",
-    "congestion": "questions.congestion:Congestion",
-    "jobs": "questions.jobs:Jobs",
-    "simulate": "questions.simulate:Simulate",
-    "faults": "questions.faults:Faults",
-    "grow": "questions.grow:Grow",
-    "sites": "questions.sites:SeveralSites",
-    "cables": "questions.cables:Cables",
-    "export": "questions.export:Export",
-    "offers": "procurement.offers:Offers",
-    "calibrate": "questions.calibrate:Calibrate",
-    "audit": "questions.audit:AuditFile",
-    "study_status": "studies.sessions:StatusOfStudy",
-    "study_show": "studies.sessions:ShowStudy",
-    "verify": "published.verify:Verify",
-    "catalog_list": "questions.shelves:ListRecords",
-    "catalog_check": "questions.shelves:CheckRecords",
-    "doctor": "cli.doctor:Doctor",
-}
-"""Questions and their classes; those in groups of commands have the names of tools."""
-
-
-def question_class(name: str) -> Any:  # noqa: ANN401 - the class of a question
-    """The class of a question, loaded when it is first asked."""
-    home, _, kind = QUESTIONS[name].partition(":")
-    return getattr(import_module(f"netplan.{home}"), kind)
+QUESTIONS = tuple(name for name in HOMES if name not in ("procurement", "rail-only-figures"))
+"""Questions that are a command, or a tool, as they are."""
 
 
 def make_command(name: str) -> click.Command:

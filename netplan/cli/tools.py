@@ -8,9 +8,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from netplan.cli.questions import QUESTIONS, question_class
+from netplan.cli.questions import QUESTIONS
 from netplan.errors import InputError
 from netplan.inputs.option import Option
+from netplan.questions.homes import question_class
 from netplan.reports.answer import Answer
 from netplan.scenarios.scenario import DEFAULT, PARTS, Part
 from netplan.setup.asking import facts_of
@@ -112,8 +113,7 @@ def question_of(tool: str) -> type[Question[Any]]:
     """
     if tool not in QUESTIONS:
         raise InputError(f"no tool {tool!r:.40}: known: {', '.join(QUESTIONS)}")
-    question: type[Question[Any]] = question_class(tool)
-    return question
+    return question_class(tool)
 
 
 def answered(tool: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

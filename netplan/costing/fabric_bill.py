@@ -42,7 +42,7 @@ from netplan.costing.switches import (
     circuit_layer,
     rail_layer,
 )
-from netplan.costing.wiring import MANAGEMENT, Hardware, Run, Wiring, wire
+from netplan.costing.wiring import MANAGEMENT, CableRun, Hardware, Wiring, wire
 from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import AS_PUBLISHED, End
 from netplan.records import replace
@@ -230,11 +230,6 @@ class Bill(Struct, frozen=True):
         return self.cost_of("memory")
 
     @property
-    def beside(self) -> Range:
-        """Price of what is no network: expanded memory and accelerators."""
-        return self.cost_of("memory", "accelerators")
-
-    @property
     def networks(self) -> Range:
         """Price of the networks alone, in all sites: no gear, no memory, nothing between sites."""
         apart = ("hb-gear", "memory", "accelerators", "long-haul")
@@ -295,11 +290,6 @@ class Bill(Struct, frozen=True):
     def complete(self) -> bool:
         """Whether something has a price, and all that sets the fabric apart."""
         return self.cost is not None and not self.unpriced_apart
-
-    @property
-    def geared(self) -> bool:
-        """Whether the gear inside HB domains has a price, or comes inside the servers."""
-        return self.inside.known
 
     @property
     def gear(self) -> float:
@@ -644,14 +634,14 @@ def _circuit_layer(spec: FabricSpec, fabric: Fabric, books: BillBooks) -> Circui
 @lru_cache(maxsize=512)
 def _counted(fabric: Fabric, hardware: Hardware) -> _Materials:
     wiring = wire(fabric, hardware)
-    twin = "Twin-port modules: counted with cables spread evenly over the switches."
+    spread = "Twin-port modules: counted with cables spread evenly over the switches."
     lines = materials.bill_items(fabric, wiring, hardware)
     shared = any(line.price_units > 1 for line in lines if line.category == "transceivers")
     circuits = hardware.circuits.notes if hardware.circuits is not None else ()
     return _Materials(
         lines,
         materials.switch_racks(fabric, hardware),
-        (*wiring.notes, *circuits, *([twin] if shared else [])),
+        (*wiring.notes, *circuits, *([spread] if shared else [])),
         wiring,
     )
 
@@ -716,7 +706,7 @@ def _several_halls(
     )
 
 
-def _scaled(sample: Wiring, counted: Wiring) -> Iterator[Run]:
+def _scaled(sample: Wiring, counted: Wiring) -> Iterator[CableRun]:
     """Runs of a large fabric in the shares of a smaller one, group by group."""
     by_cage = any(run.counted is not None for run in sample.runs)
     for whole in counted.runs:

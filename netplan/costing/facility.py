@@ -104,7 +104,10 @@ class Facility(Struct, frozen=True):
             Low, base and high [W].
         """
         network = network_w(bill)
-        apart = self.gpu_w + (0.0 if cards_known(bill) else self.cards_w)
+        # Cards count with the servers, where the bill has none of known power.
+        cards = any(item.line.part == "nic_port" for item in bill.quote.items)
+        known = cards and all(line.part != "nic_port" for line in bill.draw.unknown)
+        apart = self.gpu_w + (0.0 if known else self.cards_w)
         return bill.gpus * (self.rest + Range.point(apart)) + Range.point(network)
 
     def facility_w(self, bill: Bill) -> Range:
@@ -141,13 +144,6 @@ def network_w(bill: Bill) -> float:
         if item.line.category == ACCELERATORS
     )
     return bill.draw.typical_w - sum(gpus_w)
-
-
-def cards_known(bill: Bill) -> bool:
-    """Whether the power of network cards is in that of the bill."""
-    cards = [item.line for item in bill.quote.items if item.line.part == "nic_port"]
-    unknown = {line.part for line in bill.draw.unknown}
-    return bool(cards) and "nic_port" not in unknown
 
 
 def most_within(budget_w: float, draws_w: Callable[[int], float], unit: int, most: int) -> int:

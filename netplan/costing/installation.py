@@ -19,24 +19,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import AnyInts, Bools, Floats, Indices, Ints, distinct_values
-from netplan.costing.wiring import (
-    BARE_FIBRE,
-    CARD,
-    CIRCUITS,
-    SERVER,
-    Ends,
-    Hardware,
-    Link,
-    PortBank,
-    Run,
-    Wiring,
-    checked,
-    connect,
-    first_that_closes,
-    group_ends,
-    port_banks,
-    run_of,
-)
+from netplan.costing import wiring
 from netplan.errors import NetplanError
 from netplan.records import replace
 from netplan.topologies.cabling.floor_plan import FloorPlan, Layout, lay_out, places_sold
@@ -88,7 +71,7 @@ class Installation(Struct, frozen=True, eq=False):
     """
 
     site: Site
-    wiring: Wiring
+    wiring: wiring.Wiring
     run: Indices
 
     @property
@@ -107,7 +90,7 @@ class Installation(Struct, frozen=True, eq=False):
         return of_link
 
 
-def place(hall: FloorPlan, spec: FabricSpec, sizing: Sizing, hardware: Hardware) -> Site:
+def place(hall: FloorPlan, spec: FabricSpec, sizing: Sizing, hardware: wiring.Hardware) -> Site:
     """Put a fabric into a hall.
 
     Parameters
@@ -140,7 +123,7 @@ def place(hall: FloorPlan, spec: FabricSpec, sizing: Sizing, hardware: Hardware)
     return Site(network, layout, *layout.stock_of(network, sold))
 
 
-def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
+def install(fabric: Fabric, site: Site, hardware: wiring.Hardware) -> Installation:
     """Choose plugs and cables for every link, and check that the ports close.
 
     Raises
@@ -150,18 +133,18 @@ def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
     CatalogError
         If the cabling book lacks a card.
     """
-    banks = {bank.name: bank for bank in port_banks(fabric, hardware)}
+    banks = {bank.name: bank for bank in wiring.port_banks(fabric, hardware)}
     cages = _Cages.of(site.network, hardware, fabric.sizing)
     of_link = np.full(site.network.link_count, -1, np.int32)
-    runs: list[Run] = []
+    runs: list[wiring.CableRun] = []
     halves: dict[int, tuple[Ints, int]] = {}  # links, and 0 from a switch or 1 from a card
-    for group, ends in group_ends(fabric, hardware):
-        links = _links_of(site.network, group, servers=SERVER in ends)
-        if CIRCUITS in ends and len(links):
+    for group, ends in wiring.group_ends(fabric, hardware):
+        links = _links_of(site.network, group, servers=wiring.SERVER in ends)
+        if wiring.CIRCUITS in ends and len(links):
             both_m = _to_circuits(site, links, fabric, hardware)
             # Light passes both, so that the modules at either end are those of the longest.
-            needed = Link.of(group, hardware.cabling, float(both_m.max()), ())
-            run, side = connect(group, ends, banks, needed), int(CARD in ends)
+            needed = wiring.Link.of(group, hardware.cabling, float(both_m.max()), ())
+            run, side = wiring.connect(group, ends, banks, needed), int(wiring.CARD in ends)
             for half_m in distinct_values(both_m[side]).tolist():
                 members = links[both_m[side] == half_m]
                 of_link[members] = len(runs)
@@ -176,8 +159,8 @@ def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
                 if count:
                     of_length[place_] = len(runs)
                     length_m = float(site.lengths_m[place_])
-                    link = Link.of(group, hardware.cabling, length_m)
-                    run = run_of(connect(group, ends, banks, link), group, ends)
+                    link = wiring.Link.of(group, hardware.cabling, length_m)
+                    run = wiring.run_of(wiring.connect(group, ends, banks, link), group, ends)
                     runs.append(replace(run, links=count, measured=True))
             of_link[links] = of_length[stock]
             continue
@@ -185,11 +168,11 @@ def install(fabric: Fabric, site: Site, hardware: Hardware) -> Installation:
             of_link[links[members]] = len(runs)
             runs.append(run)
     counted = tuple(cages.counted(runs, of_link, halves))
-    wiring = checked(fabric, Wiring(tuple(banks.values()), counted, ()))
-    return Installation(site, wiring, of_link)
+    closed = wiring.checked(fabric, wiring.Wiring(tuple(banks.values()), counted, ()))
+    return Installation(site, closed, of_link)
 
 
-def _to_circuits(site: Site, links: Ints, fabric: Fabric, hardware: Hardware) -> Floats:
+def _to_circuits(site: Site, links: Ints, fabric: Fabric, hardware: wiring.Hardware) -> Floats:
     """Fibres from rail switches and from GPUs to circuit switches, as sold [m], shape (2, links).
 
     Each link crosses the circuit switch of its GPU's block, for its number among the block's.
@@ -238,34 +221,39 @@ class _Batches(Struct, frozen=True, eq=False):
 
 
 def _group_runs(
-    named: tuple[LinkGroup, Ends], banks: dict[str, PortBank], hardware: Hardware, batches: _Batches
-) -> Iterator[tuple[Run, Ints]]:
+    named: tuple[LinkGroup, wiring.Ends],
+    banks: dict[str, wiring.PortBank],
+    hardware: wiring.Hardware,
+    batches: _Batches,
+) -> Iterator[tuple[wiring.CableRun, Ints]]:
     """Runs of one link group with their links, as positions within the group."""
     group, ends = named
     near, far = (banks[end].cage for end in ends)
     left = np.ones(len(batches.own_m), bool)
-    runs: list[tuple[Run, Bools]] = []
+    runs: list[tuple[wiring.CableRun, Bools]] = []
     lengths, place_ = np.unique(batches.length_m, return_inverse=True)
     code = place_ * (1 + int(batches.parallel.max(initial=0))) + batches.parallel
     _, first = np.unique(code, return_index=True)
     for kind in first.tolist():
         parallel = int(batches.parallel[kind])
-        link = Link.of(group, hardware.cabling, float(lengths[place_[kind]]), parallel=parallel)
-        run = first_that_closes(near, far, link, optics=False) if parallel else None
+        link = wiring.Link.of(
+            group, hardware.cabling, float(lengths[place_[kind]]), parallel=parallel
+        )
+        run = wiring.first_that_closes(near, far, link, optics=False) if parallel else None
         if run is not None:
             members = code == code[kind]
             left &= ~members
             runs.append((run, members))
     longest = batches.own_m[left].max(initial=0.0)
     for length_m in distinct_values(batches.own_m[left]).tolist():
-        needed = Link.of(group, hardware.cabling, longest, ())
+        needed = wiring.Link.of(group, hardware.cabling, longest, ())
         members = left & (batches.own_m == length_m)
-        run = connect(group, ends, banks, needed)
+        run = wiring.connect(group, ends, banks, needed)
         runs.append((replace(run, length_m=length_m), members))
     runs.sort(key=lambda run_links: run_links[0].length_m)
     for run, members in runs:
         links = np.flatnonzero(members)
-        yield replace(run_of(run, group, ends), links=len(links), measured=True), links
+        yield replace(wiring.run_of(run, group, ends), links=len(links), measured=True), links
 
 
 class _Cages(Struct, frozen=True, eq=False):
@@ -280,7 +268,7 @@ class _Cages(Struct, frozen=True, eq=False):
     shared: bool = True
 
     @classmethod
-    def of(cls, network: FabricGraph, hardware: Hardware, sizing: Sizing) -> "_Cages":
+    def of(cls, network: FabricGraph, hardware: wiring.Hardware, sizing: Sizing) -> "_Cages":
         """Read the cages off the ports, as the cable plan numbers them."""
         model = hardware.switch
         split = sizing.port_split
@@ -329,8 +317,8 @@ class _Cages(Struct, frozen=True, eq=False):
         return _Batches(longest[cage], own_m, np.where(whole, parallel, 0))
 
     def counted(
-        self, runs: list[Run], of_link: Indices, halves: Mapping[int, tuple[Ints, int]]
-    ) -> Iterator[Run]:
+        self, runs: list[wiring.CableRun], of_link: Indices, halves: Mapping[int, tuple[Ints, int]]
+    ) -> Iterator[wiring.CableRun]:
         """Runs with their plugs counted cage by cage; modules that share a cage count once.
 
         ``halves`` has the links of runs that end on circuit switches, each fibre in a port alone.
@@ -343,11 +331,11 @@ class _Cages(Struct, frozen=True, eq=False):
         by_run = np.argsort(of_link, kind="stable")
         first = np.searchsorted(of_link[by_run], np.arange(len(runs) + 1))
         for number, run in enumerate(runs):
-            own = by_run[first[number] : first[number + 1]]
-            links, side = halves.get(number, (own, None))
+            usual = by_run[first[number] : first[number + 1]]
+            links, side = halves.get(number, (usual, None))
             counts = []
             for plug, cage in zip(run.plugs, self.number, strict=True):
-                if plug.item == BARE_FIBRE:
+                if plug.item == wiring.BARE_FIBRE:
                     counts.append(len(links))
                     continue
                 used = none.copy()

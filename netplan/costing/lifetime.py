@@ -468,7 +468,7 @@ def discount_factor(interest: float, years: float) -> float:
     return float((1 + interest) ** -years)
 
 
-def lifetime(capital: Range, power_w: float, running: Running) -> Lifetime:
+def lifetime(capital: Range, power_w: float, opex: Running) -> Lifetime:
     """Cost of a network over its life.
 
     Parameters
@@ -477,7 +477,7 @@ def lifetime(capital: Range, power_w: float, running: Running) -> Lifetime:
         Price of the network [currency].
     power_w
         Its typical power [W].
-    running
+    opex
         Years, PUE, interest and shares [1], and the tariff [currency/kWh].
 
     Returns
@@ -490,30 +490,30 @@ def lifetime(capital: Range, power_w: float, running: Running) -> Lifetime:
     1 MW for a year at PUE 1.5: 1000 kW x 1.5 x 8760 h = 13,140,000 kWh.
 
     >>> point = Range.point
-    >>> running = Running(5, point(1.5), point(0.10), point(0.0))
-    >>> life = lifetime(point(1e6), 1e6, running)
+    >>> opex = Running(5, point(1.5), point(0.10), point(0.0))
+    >>> life = lifetime(point(1e6), 1e6, opex)
     >>> life.energy_kwh_per_year.base, life.energy_per_year.base, life.annuity_per_year.base
     (13140000.0, 1314000.0, 200000.0)
     >>> life.present_value.base  # 1 M, and five years of energy, at no interest
     7570000.0
     """
-    kwh = (power_w / WATTS_PER_KILOWATT * HOURS_PER_YEAR) * running.pue
-    interest, years = running.interest, running.years
+    kwh = (power_w / WATTS_PER_KILOWATT * HOURS_PER_YEAR) * opex.pue
+    interest, years = opex.interest, opex.years
     factors = Range(
         *(annuity_factor(rate, years) for rate in (interest.low, interest.base, interest.high))
     )
-    cooled = (power_w / WATTS_PER_KILOWATT * HOURS_PER_YEAR) * running.cooling
+    cooled = (power_w / WATTS_PER_KILOWATT * HOURS_PER_YEAR) * opex.cooling
     return Lifetime(
         kwh,
-        kwh.product(running.tariff),
+        kwh.product(opex.tariff),
         capital.product(factors),
         years,
         capital,
-        cooled.product(running.tariff),
-        capital.product(running.maintenance),
-        capital.product(running.support),
-        capital.product(running.spares),
+        cooled.product(opex.tariff),
+        capital.product(opex.maintenance),
+        capital.product(opex.support),
+        capital.product(opex.spares),
         # The most interest makes later years count least.
         Range(1 / factors.high, 1 / factors.base, 1 / factors.low),
-        kwh.product(running.carbon),
+        kwh.product(opex.carbon),
     )

@@ -23,7 +23,7 @@ from msgspec import Struct
 from netplan.catalog import unknown_name
 from netplan.costing.cabling import Cable, CablingBook, FibreCable, sold_at
 from netplan.costing.prices import BESIDE, PART_NAMES, PER_GB_S, Part, hb_size_of
-from netplan.costing.wiring import BARE_FIBRE, GLASS, Hardware, Plug, Run, Wiring, plugs_needed
+from netplan.costing.wiring import BARE_FIBRE, GLASS, CableRun, Hardware, Plug, Wiring, plugs_needed
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric
@@ -415,7 +415,7 @@ def _transceivers(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
                 for bank, links in ends.items()
             }
         )
-        twin = f"{plug.links} links of" if plug.links > 1 else "1 link of"
+        carried = f"{plug.links} links of" if plug.links > 1 else "1 link of"
         module = cabling.module(plug.item)
         if module is not None and module.in_switch:
             continue
@@ -425,7 +425,7 @@ def _transceivers(wiring: Wiring, cabling: CablingBook) -> Iterator[BillItem]:
         yield BillItem(
             category="transceivers",
             item=item,
-            specification=f"{form}, {twin} {plug.speed_gbps:.4g} Gb/s, {plug.fibre}",
+            specification=f"{form}, {carried} {plug.speed_gbps:.4g} Gb/s, {plug.fibre}",
             quantity=sum(where.values()),
             unit="each",
             part="transceiver",
@@ -489,7 +489,7 @@ CABLE_WORDS = {
 }
 
 
-def _cable_line(run: Run, wiring: Wiring, cabling: CablingBook) -> BillItem:
+def _cable_line(run: CableRun, wiring: Wiring, cabling: CablingBook) -> BillItem:
     """Cables of a run: with fixed plugs one for all links that it carries.
 
     Of fibre between modules there are as many cables a link as these have connectors.

@@ -113,7 +113,7 @@ def yearly_factor(interest: float, begin: float, end: float) -> float:
     return (discount_factor(interest, begin) - discount_factor(interest, end)) / interest
 
 
-def present_value(course: Course, years: Sequence[float], running: Running) -> Range:
+def present_value(course: Course, years: Sequence[float], opex: Running) -> Range:
     """Present value of orders, energy and upkeep, from the start to the last of the times.
 
     Parameters
@@ -122,7 +122,7 @@ def present_value(course: Course, years: Sequence[float], running: Running) -> R
         What is bought and in use.
     years
         When each phase begins, and when the last one ends, from the first phase on.
-    running
+    opex
         PUE, tariff, interest and upkeep.
 
     Examples
@@ -130,17 +130,17 @@ def present_value(course: Course, years: Sequence[float], running: Running) -> R
     1 M at once and 1 M after a year at 25 %, without energy or upkeep: 1 + 0.8.
 
     >>> point, none = Range.point, Range.point(0.0)
-    >>> running = Running(5, point(1.0), none, point(0.25))
+    >>> opex = Running(5, point(1.0), none, point(0.25))
     >>> course = Course((point(1e6),) * 2, (point(1e6), point(2e6)), (0.0, 0.0))
-    >>> present_value(course, (0, 1, 6), running).base
+    >>> present_value(course, (0, 1, 6), opex).base
     1800000.0
     """
     yearly = [
-        lifetime(owned, power_w, running).running_per_year
+        lifetime(owned, power_w, opex).running_per_year
         for owned, power_w in zip(course.owned, course.power_w, strict=True)
     ]
     # The most interest makes what comes later cost least.
-    interest = Range(running.interest.high, running.interest.base, running.interest.low)
+    interest = Range(opex.interest.high, opex.interest.base, opex.interest.low)
     ends = [
         sum(
             spent.at(end) * discount_factor(interest.at(end), begin)

@@ -517,7 +517,8 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
                     f"prices {self.name}: no rate from {source} to {one_line(target)}: known:"
                     f" {known}; add {one_line(currency)} under rates, with per_usd, date and source"
                 )
-        return self._per_usd(target) / self._per_usd(source)
+        per_usd = {US_DOLLAR: 1.0} | {name: rate.per_usd for name, rate in self.rates.items()}
+        return per_usd[target] / per_usd[source]
 
     def knows(self, currency: str) -> bool:
         """Whether prices in a currency can be told in the book's own.
@@ -533,9 +534,6 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
             Dollars always, others by their rate.
         """
         return currency == US_DOLLAR or currency in self.rates
-
-    def _per_usd(self, currency: str) -> float:
-        return 1.0 if currency == US_DOLLAR else self.rates[currency].per_usd
 
 
 PRICE_BOOKS = Catalog("prices", "costing/prices", PriceBook)

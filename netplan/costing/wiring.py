@@ -73,7 +73,7 @@ class Plug(Struct, frozen=True):
     fibre: str | None = None
 
 
-class Run(Struct, frozen=True):
+class CableRun(Struct, frozen=True):
     """All links of one kind between two banks."""
 
     name: str  # link group of the fabric, such as ``leaf-spine``
@@ -133,7 +133,7 @@ def plugs_needed(ends: int, devices: int, links: int) -> int:
     return (devices - more) * ceil_div(per_device, links) + more * ceil_div(per_device + 1, links)
 
 
-def closure(banks: Sequence[PortBank], runs: Sequence[Run]) -> tuple[Violation, ...]:
+def closure(banks: Sequence[PortBank], runs: Sequence[CableRun]) -> tuple[Violation, ...]:
     """All cable ends that have no port to land on; none if the ports close.
 
     Examples
@@ -142,10 +142,10 @@ def closure(banks: Sequence[PortBank], runs: Sequence[Run]) -> tuple[Violation, 
     >>> card = PortBank("network card", 128, 1, Cage("osfp-flat", 400))
     >>> twin = Plug("2 x 400G, finned top", "osfp-finned", 400, 2)
     >>> single = Plug("400G, flat top", "osfp-flat", 400)
-    >>> closure([leaf, card], [Run("host", 128, ("leaf", "network card"), (twin, single),
+    >>> closure([leaf, card], [CableRun("host", 128, ("leaf", "network card"), (twin, single),
     ...                            "fibre", 15, 50)])
     ()
-    >>> wrong = Run("host", 128, ("leaf", "network card"), (twin, twin), "fibre", 15, 50)
+    >>> wrong = CableRun("host", 128, ("leaf", "network card"), (twin, twin), "fibre", 15, 50)
     >>> print(closure([leaf, card], [wrong])[0])
     host, network card to leaf: 2 x 400G, finned top (osfp-finned) does not fit a cage for osfp-flat
     """
@@ -156,7 +156,7 @@ def closure(banks: Sequence[PortBank], runs: Sequence[Run]) -> tuple[Violation, 
     return tuple(violations)
 
 
-def run_violations(run: Run, banks: Mapping[str, PortBank]) -> Iterator[Violation]:
+def run_violations(run: CableRun, banks: Mapping[str, PortBank]) -> Iterator[Violation]:
     """What is wrong with one run by itself, whether or not there is room for it."""
     for side in (0, 1):
         near, far = run.ends[side], run.ends[1 - side]
@@ -184,7 +184,7 @@ def _plug_faults(plug: Plug, cage: Cage) -> Iterator[tuple[Rule, str]]:
         yield "lanes", detail
 
 
-def _pair_faults(run: Run) -> Iterator[tuple[Rule, str]]:
+def _pair_faults(run: CableRun) -> Iterator[tuple[Rule, str]]:
     """The two ends of a link against each other: rate, lanes, fibre, pairs of devices, reach."""
     near, far = run.plugs
     if near.speed_gbps != far.speed_gbps:
@@ -208,7 +208,7 @@ def _differ(near: float | None, far: float | None) -> bool:
     return near is not None and far is not None and near != far
 
 
-def _room(bank: PortBank, runs: Sequence[Run]) -> Iterator[Violation]:
+def _room(bank: PortBank, runs: Sequence[CableRun]) -> Iterator[Violation]:
     """Cages of a bank against the plugs that land on it."""
     sides = [(run, side) for run in runs for side in (0, 1) if run.ends[side] == bank.name]
     if not sides:
@@ -232,7 +232,7 @@ def _room(bank: PortBank, runs: Sequence[Run]) -> Iterator[Violation]:
         yield Violation("room", "all links", bank.name, far, detail)
 
 
-def _cages_of_a_device(bank: PortBank, sides: Sequence[tuple[Run, int]]) -> int:
+def _cages_of_a_device(bank: PortBank, sides: Sequence[tuple[CableRun, int]]) -> int:
     """Cages that one device needs for its share of the links; equal modules share a cage [1]."""
     ends: Counter[tuple[str, int]] = Counter()
     for run, side in sides:
@@ -277,7 +277,7 @@ class Wiring(Struct, frozen=True):
     """Banks of ports, runs of cable between them, and what to know about the choice."""
 
     banks: tuple[PortBank, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[CableRun, ...]
     notes: tuple[str, ...]
 
     @property
@@ -316,7 +316,7 @@ def wire(fabric: Fabric, hardware: Hardware) -> Wiring:
     leaf-spine 1024 osfp-finned osfp-finned
     """
     banks = {bank.name: bank for bank in port_banks(fabric, hardware)}
-    runs: list[Run] = []
+    runs: list[CableRun] = []
     notes: list[str] = []
     for group, ends in group_ends(fabric, hardware):
         length_m = hardware.cabling.length(link_kind(group), group.medium).length_m
@@ -522,7 +522,7 @@ class Link(Struct, frozen=True):
         return cls(cabling, cables, length_m, parallel, straight=group.role != "host")
 
 
-def connect(group: LinkGroup, ends: Ends, banks: dict[str, PortBank], link: Link) -> Run:
+def connect(group: LinkGroup, ends: Ends, banks: dict[str, PortBank], link: Link) -> CableRun:
     """The first connection of a length that closes between two banks.
 
     Raises
@@ -559,7 +559,7 @@ def connect(group: LinkGroup, ends: Ends, banks: dict[str, PortBank], link: Link
     )
 
 
-def _too_far(runs: Sequence[Run], lane_gbps: float | None) -> str:
+def _too_far(runs: Sequence[CableRun], lane_gbps: float | None) -> str:
     """Why none of the connections that fit two cages spans a link, in words."""
     farthest = max(runs, key=lambda run: run.reach_m / run.hops)
     item = farthest.cable or " and ".join(dict.fromkeys(plug.item for plug in farthest.plugs))
@@ -571,7 +571,7 @@ def _too_far(runs: Sequence[Run], lane_gbps: float | None) -> str:
     )
 
 
-def run_of(run: Run, group: LinkGroup, ends: Ends) -> Run:
+def run_of(run: CableRun, group: LinkGroup, ends: Ends) -> CableRun:
     """A run of the links of a group between two banks."""
     name = f"{MANAGEMENT * (SERVER in ends)}{group.name}"
     return replace(run, name=name, role=group.role, links=group.links, ends=ends)
@@ -579,16 +579,16 @@ def run_of(run: Run, group: LinkGroup, ends: Ends) -> Run:
 
 # Designs by the thousand are joined by the same few connections.
 @lru_cache(maxsize=1024)
-def first_that_closes(near: Cage, far: Cage, link: Link, *, optics: bool = True) -> Run | None:
+def first_that_closes(near: Cage, far: Cage, link: Link, *, optics: bool = True) -> CableRun | None:
     """The first connection without a fault between two cages, its names still to be filled in."""
     banks = {"near": PortBank("near", 1, 1, near), "far": PortBank("far", 1, 1, far)}
     runs = _candidates(near, far, link, optics=optics)
     return next((run for run in runs if not any(run_violations(run, banks))), None)
 
 
-def _candidates(near: Cage, far: Cage, link: Link, *, optics: bool) -> Iterator[Run]:
+def _candidates(near: Cage, far: Cage, link: Link, *, optics: bool) -> Iterator[CableRun]:
     """All connections of the cabling book that fit both cages by form, the cheapest kind first."""
-    base = Run(
+    base = CableRun(
         name="",
         links=1,
         ends=("near", "far"),

@@ -12,14 +12,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from netplan.errors import InputError
-from netplan.inputs.readers import (
-    read_amounts,
-    read_changes,
-    read_pairs,
-    read_settings,
-    read_value,
-    split_names,
-)
+from netplan.inputs import readers
 from netplan.records import LARGEST as LARGEST_REAL
 from netplan.units import GIGA
 
@@ -159,24 +152,26 @@ def read_option(name: str, option: Option, value: Any) -> object:  # noqa: ANN40
     'ecmp'
     """
     if option.kind == "settings":
-        return read_settings(value)
+        return readers.read_settings(value)
     if option.kind == "numbers":
-        return read_pairs(option.flag_of(name), value)
+        return readers.read_pairs(option.flag_of(name), value)
     if option.kind == "amounts":
-        return read_amounts(option.flag_of(name), value, option.choices)
+        return readers.read_amounts(option.flag_of(name), value, option.choices)
     if option.kind == "changes":
-        return read_changes(option.flag_of(name), value)
+        return readers.read_changes(option.flag_of(name), value)
     several = option.many or option.values > 1
     alone = not several or isinstance(value, (str, Path)) or not isinstance(value, Iterable)
     values = (value,) if alone else value
     try:
-        read_values = tuple(read_value(option.kind, entry) for entry in values)
+        read_values = tuple(readers.read_value(option.kind, entry) for entry in values)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     if option.values > 1 and len(read_values) != option.values:
         raise InputError(f"{name}: give {option.values}, got {len(read_values)}")
     if option.many and option.kind == "text" and not option.metavar:
-        read_values = tuple(entry for words in read_values for entry in split_names(str(words)))
+        read_values = tuple(
+            entry for words in read_values for entry in readers.split_names(str(words))
+        )
     unknown = [entry for entry in read_values if entry not in option.choices]
     if option.choices and unknown:
         flag = option.flag_of(name)

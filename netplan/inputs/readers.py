@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -43,7 +43,10 @@ def integer(text: str) -> int:
     try:
         return int(text.replace(",", "_"))
     except ValueError:
-        raise InputError(f"{text!r} is not a whole number{_suggestion(text)}") from None
+        value = number_or_nan(text)
+        known = value.is_integer() and abs(value) < 1e15  # noqa: PLR2004
+        hint = f": write {int(value)}" if known else ""
+        raise InputError(f"{text!r} is not a whole number{hint}") from None
 
 
 MOST_DIGITS = 15
@@ -63,14 +66,6 @@ def digits(text: str) -> int | None:
     return int(text) if plain else None
 
 
-def _suggestion(text: str) -> str:
-    try:
-        value = float(text)
-    except ValueError:
-        return ""
-    return f": write {int(value)}" if value.is_integer() and abs(value) < 1e15 else ""  # noqa: PLR2004
-
-
 def decimal(text: str) -> float:
     """Read a number; thousands may be written k, M, Ki.
 
@@ -86,6 +81,20 @@ def decimal(text: str) -> float:
         return float(text)
     except ValueError:
         raise InputError(f"{text!r} is not a valid float") from None
+
+
+def number_or_nan(text: object) -> float:
+    """The number of a text; of what is none a number that lies in no range.
+
+    Examples
+    --------
+    >>> number_or_nan("0.5"), number_or_nan("half")
+    (0.5, nan)
+    """
+    try:
+        return float(text) if isinstance(text, (str, int, float)) else nan
+    except ValueError:
+        return nan
 
 
 _PER_GPU = re.compile(r"(.+?)\s*(?:/|\s+per\s+)\s*gpu", re.IGNORECASE)

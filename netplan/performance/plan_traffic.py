@@ -19,7 +19,7 @@ from netplan.traffic.training import training_traffic
 
 def plan_placement(setting: Setting, plan: Plan, levels: Sequence[Level]) -> Placement:
     """Where the ranks of a plan lie on the levels of a fabric, and its experts on these."""
-    placement = plan.placement.on(levels)
+    placement = plan.placement.on_levels(levels)
     if plan.folded is None:
         return placement
     over, shared_by = plan.folded

@@ -17,7 +17,6 @@ Digits count as they are printed: what ends in a zero stands in quotes (``"0.50"
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +28,7 @@ from netplan.documents import Document, read_yaml
 from netplan.errors import CatalogError, InfeasibleError, InputError, NetplanError, piece
 from netplan.inputs.option import Option, read_option
 from netplan.published.checks import CLOSE, GRADES, Check, Grade, printed_check
+from netplan.questions.homes import question_class
 from netplan.records import LARGEST, Entry, RecordError
 from netplan.setup.question import Question
 
@@ -37,22 +37,11 @@ Text = Annotated[str, Meta(min_length=1, max_length=200)]
 Printed = Annotated[str, Meta(min_length=1, max_length=60)] | int | float
 Tolerance = Annotated[float, Meta(gt=0, le=1)]
 
-ASKED: Mapping[str, str] = {
-    "collective": "collective:Collective",
-    "compare": "compare:Compare",
-    "cost": "cost:Cost",
-    "diff": "diff:Diff",
-    "faults": "faults:Faults",
-    "grow": "grow:Grow",
-    "loads": "loads:Loads",
-    "map": "map:Map",
-    "optimize": "optimize:Optimize",
-    "search": "search:Search",
-    "serving": "serving:Serving",
-    "simulate": "simulate:Simulate",
-    "traffic": "traffic:Traffic",
-}
-"""Questions whose answers are numbers, and their classes."""
+ASKED = (
+    *("collective", "compare", "cost", "diff", "faults", "grow", "loads", "map", "optimize"),
+    *("search", "serving", "simulate", "traffic"),
+)
+"""Questions whose answers are numbers."""
 
 
 class OwnRow(Entry, frozen=True, kw_only=True):
@@ -179,8 +168,7 @@ def _answer(command: str) -> Mapping[str, Any] | None:
     words = words[1:] if words[:1] == ["netplan"] else words
     if not words or words[0] not in ASKED:
         raise unknown_name("question", words[0] if words else "", list(ASKED))
-    home, _, name = ASKED[words[0]].partition(":")
-    question: type[Question[Any]] = getattr(import_module(f"netplan.questions.{home}"), name)
+    question = question_class(words[0])
     places, given = _inputs(question, words[1:])
     try:
         answer: Mapping[str, Any] = question.on(*places, **given).ask().to_dict()

@@ -18,7 +18,6 @@ from netplan.setup.question import Question
 from netplan.spreadsheets import Row
 from netplan.topologies.cabling.as_built import Cable, End
 from netplan.topologies.cabling.audit_cables import (
-    Claims,
     audit_cables,
     audit_simulator,
     is_simulator_topology,
@@ -137,24 +136,23 @@ class AuditFile(Question[Audit]):
 
     def ask(self) -> Audit:
         """Tell the kind of the file, and look for what does not add up."""
-        kind, findings = _findings(
-            Path(self.file), Claims(self.radix, self.oversubscription or 1.0)
-        )
+        claims = self.radix, self.oversubscription or 1.0
+        kind, findings = _findings(Path(self.file), claims)
         return Audit(str(self.file), kind, tuple(findings))
 
 
 audit = function_of(AuditFile)
 
 
-def _findings(path: Path, claims: Claims) -> tuple[str, Iterator[Finding]]:
+def _findings(path: Path, claims: tuple[int | None, float]) -> tuple[str, Iterator[Finding]]:
     """Kind of the file, and what is found in it."""
     kind = kind_of(path)
     if kind in FOUND_BY:
         hall = read_hall(path)
         hosts = {name for name, device in hall.devices.items() if device.relay or not device.switch}
-        return "subnet", audit_cables(str(path), hall.cables, claims, hosts)
+        return "subnet", audit_cables(str(path), hall.cables, *claims, hosts)
     if kind in READERS and kind != CSV:
-        return "graph", audit_cables(str(path), read_cables(path), claims)
+        return "graph", audit_cables(str(path), read_cables(path), *claims)
     if kind not in (CSV, XLSX):
         lines = read_lines(path)
         if is_simulator_topology(lines):
@@ -167,19 +165,19 @@ def _findings(path: Path, claims: Claims) -> tuple[str, Iterator[Finding]]:
     return _table_findings(path, claims)
 
 
-def _table_findings(path: Path, claims: Claims) -> tuple[str, Iterator[Finding]]:
+def _table_findings(path: Path, claims: tuple[int | None, float]) -> tuple[str, Iterator[Finding]]:
     """Kind of a table, and what is found in it."""
     rows = read_table(path)
     line, header = next(rows, (1, []))
     if is_cable_table(header):
-        return "table of cables", audit_cables(str(path), read_cables(path), claims)
+        return "table of cables", audit_cables(str(path), read_cables(path), *claims)
     if set(EDGE_ENDS) <= set(header):
         cables = list(_edges(path, header, rows))
-        return "edge list", audit_cables(str(path), cables, claims)
+        return "edge list", audit_cables(str(path), cables, *claims)
     if is_design_table(header):
         return "table of designs", audit_designs(str(path), header, rows)
     if "source" in header:
-        return "edge list", audit_cables(str(path), read_cables(path), claims)
+        return "edge list", audit_cables(str(path), read_cables(path), *claims)
     raise CatalogError(
         f"{path}:{line}: neither designs nor cables: give columns such as gpus, nodes,"
         " leaf_switches, links_endpoint, or those of a cable plan"

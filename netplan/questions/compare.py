@@ -552,7 +552,7 @@ def _row(
     row = replace(priced_row(spec, bill, books), memory=variant.name)
     alone = partial(make_bill, spec, sizing, replace(counted, haul=None))
     row = replace(row, in_sites=SitesBill.of(bill, alone))
-    network = row.cost.base - bill.beside.base if row.cost else 0.0
+    network = row.cost.base - bill.cost_of("memory", "accelerators").base if row.cost else 0.0
     saved = 1 - network / baseline if row.cost and baseline else None
     unsold = spec.support_for(variant.chip).unsold
     row = replace(complete(row), cost_reduction=saved, unsold=unsold)
@@ -645,7 +645,7 @@ def rail_only_domains(
             cost if known else None,
             saved if known else None,
             bill.inside.quote.total,
-            bill.geared,
+            bill.inside.known,
             not bill.inside.bought,
         )
         rows.append(row)

@@ -13,10 +13,10 @@ from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.faults.damage.degraded_links import (
     check_degraded,
+    live_router,
     round_note,
     routing_of_left,
     shares_left,
-    ways_round,
 )
 from netplan.progress import each, share_done
 from netplan.questions.simulating.contention import (
@@ -318,8 +318,8 @@ class Congestion(Question[CongestionAnswer]):
             connections=self.connections if choice == "hashed" else 1,
             collectives=self.collectives or "coupled",
             rates=rates,
-            routes=ways_round(self.fail, graph, run.gpus, seed=self.seed, routing=left),
-            hot=self.hot,
+            routes=live_router(self.fail, graph, run.gpus, seed=self.seed, routing=left),
+            busiest=self.hot,
         )
         return lambda seed: run.contention(graph, replace(conditions, seed=seed))
 
@@ -330,7 +330,7 @@ class Congestion(Question[CongestionAnswer]):
         graph, sizing = network.graph, network.sizing
         way: Way = "hashed" if choice == "hashed" else "static" if choice == STATIC else "split"
         routing = cast("Routing", "ecmp" if way == "static" else choice)
-        left = ways_round(self.fail, graph, NO_GPUS, seed=self.seed, routing=routing)
+        left = live_router(self.fail, graph, NO_GPUS, seed=self.seed, routing=routing)
         router = left or PathRouter(graph, routing)
         latency_s = (sizing.hb_latency_s, sizing.network_latency_s) if sizing else (0.0, 0.0)
         split = self.connections if way == "hashed" else 1

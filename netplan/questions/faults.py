@@ -24,9 +24,9 @@ from netplan.faults.years.forecast import ReliabilityForecast, flaps_of, reliabi
 from netplan.faults.years.group_failures import GroupFailures, group_failures
 from netplan.faults.years.policies import (
     GO_ON,
-    Asked,
-    Assumed,
     Policy,
+    PolicyCase,
+    SparesPolicy,
     check_rails,
     circuits,
     policies,
@@ -376,18 +376,18 @@ def _policies(
     """The job without circuit switches and with them, where that was asked for."""
     if question.policy == GO_ON:
         return ()
-    assumed = Assumed(shared.options, years.book, years.effects, years.failing, years.forecast)
+    known = years.book, years.effects, years.failing, years.forecast
+    case = PolicyCase(subject, shared.books, shared.options, *known)
     gpu = next(single.impact for single in singles if single.kind == "gpu")
-    asked = _policy(subject, question, shared)
-    return policies(subject, shared.books, assumed, asked=asked, gpu=gpu)
+    return policies(case, asked=_policy(subject, question, shared), gpu=gpu)
 
 
-def _policy(subject: Subject, question: Faults, shared: faults_inputs.Shared) -> Asked:
+def _policy(subject: Subject, question: Faults, shared: faults_inputs.Shared) -> SparesPolicy:
     """Policy after a failed GPU; a server's GPUs move as a whole, or all of a smaller domain."""
     hb_size, gear = subject.sizing.hb_size, shared.books.gear
     usual_gpus = gcd(hb_size, gear.board) if gear else hb_size
     block_gpus = question.block_gpus or usual_gpus
-    return Asked(question.policy, shared.circuit, block_gpus, question.cluster.spare_gpus)
+    return SparesPolicy(question.policy, shared.circuit, block_gpus, question.cluster.spare_gpus)
 
 
 def _unswitched(spec: FabricSpec, question: Faults, shared: faults_inputs.Shared) -> str | None:

@@ -28,9 +28,9 @@ from netplan.answers.loads_answer import (
 from netplan.errors import InputError, NetplanError
 from netplan.faults.damage.degraded_links import (
     check_degraded,
+    live_router,
     round_note,
     routing_of_left,
-    ways_round,
 )
 from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.rerouting import LiveRouter
@@ -56,7 +56,7 @@ from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.matrix_files import load_csv, load_npz
 from netplan.traffic.optimum import collective_bound_s
-from netplan.traffic.patterns import Pattern, met
+from netplan.traffic.patterns import Pattern, distinct_places
 from netplan.traffic.placement import Placement
 from netplan.traffic.routing import ROUTINGS, SYNONYMS, Router, Routing
 from netplan.units import si
@@ -233,7 +233,7 @@ class Loads(Question[LoadsAnswer]):
             return router.loads
         sent, received = split_demand(matrix, 1).network.ends(graph.gpus)
         used = np.flatnonzero(sent + received)
-        ways = ways_round(self.fail, graph, used, seed=self.seed, routing=self.routing)
+        ways = live_router(self.fail, graph, used, seed=self.seed, routing=self.routing)
         return cast("LiveRouter", ways).loads
 
     def _of_matrix(self, path: Path) -> LoadsAnswer:
@@ -348,7 +348,9 @@ def _collectives(run: PoolRun, alone: _AloneLoads) -> Iterator[CollectiveLoad]:
         if use.dimensions == EXPERTS and placement.merged_copies:
             # A row goes once to each domain at least, or to each GPU inside one.
             places = prod(members[1:]) if prod(members[1:]) > 1 else members[0]
-            data_bytes *= float(met(places, placement.merged_copies)) / placement.merged_copies
+            data_bytes *= (
+                float(distinct_places(places, placement.merged_copies)) / placement.merged_copies
+            )
         bound = group_bound(
             _BOUNDED_AS[use.collective],
             levels,

@@ -116,7 +116,7 @@ def published_answer(
         graph,
         contention=asked.contention,
         full=asked.full,
-        hot=asked.hot,
+        busiest=asked.hot,
         tick=share_done("microbatches simulated"),
     )
     inputs = training_inputs(

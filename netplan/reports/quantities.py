@@ -25,7 +25,7 @@ Scalar = Cell
 """One input or output of a question."""
 
 Form = Literal["text", "prose", "code", "count", "fixed", "general", "percent", "si", "money"]
-FILE = "reports/quantities.csv"
+FILE, WORDS_FILE = "reports/quantities.csv", "reports/words.csv"
 DASH = "-"
 MOST_WHOLE = 1e12
 """Numbers from here on are written as powers of ten [1]."""
@@ -287,55 +287,13 @@ class Words(Struct, frozen=True):
         return f"{self.quantity}, {self.unit}" if self.unit else self.quantity
 
 
-WORDS = {
-    "hb_size": Words("HB domain", "GPUs"),
-    "batch": Words("global batch", "sequences"),
-    "radix": Words("switch radix", "ports"),
-    "tokens": Words("training tokens"),
-    "space.feasible": Words("feasible plans"),
-    "space.enumerated": Words("enumerated plans"),
-    "sequences_per_s": Words("throughput", "sequences/s"),
-    "tokens_per_s": Words("throughput", "tokens/s"),
-    "throughput_per_s": Words("throughput", "1/s"),
-    "tokens_per_s_per_gpu": Words("throughput of a GPU", "tokens/s"),
-    "ttft_s": Words("TTFT", "s"),
-    "tpot_s": Words("TPOT", "s"),
-    "prompt": Words("prompt", "tokens"),
-    "output": Words("answer", "tokens"),
-    "concurrency": Words("requests in flight"),
-    "fixed.tensor": Words("tensor degree"),
-    "fixed.expert": Words("expert degree"),
-    "instances.turnaround_s": Words("turnaround", "s"),
-    "fixed.data": Words("data degree"),
-    "fixed.pipeline": Words("stages"),
-    "fixed.replicas": Words("servers"),
-    "fixed.attention_data": Words("copies of attention"),
-    "fixed.microbatch": Words("microbatch", "sequences"),
-    "accelerator.expanded_bytes": Words("expanded memory", "B"),
-    "accelerator.expanded_bytes_per_s": Words("expanded rate", "B/s"),
-    "iteration-model.communication.chunks": Words("chunks"),
-    "hb_to_network": Words("HB over network bandwidth"),
-    "flops_per_s_per_w": Words("power efficiency", "FLOP/s/W"),
-    "flops_per_s_per_usd": Words("cost efficiency", "FLOP/s/USD"),
-    "chip.flops_per_s": Words("rate of the chip", "FLOP/s"),
-    "bill.power_w": Words("power of the network", "W"),
-    "bill.unpriced": Words("without a price"),
-}
-MONEY = {
-    "capital": "price of the network",
-    "capital_per_gpu": "price of the network per GPU",
-    "cost": "cost",
-    "bill.cost": "price of the network",
-    "bill.capital": "price of the network",
-    "bill.cost_per_year": "cost of the network per year",
-    "training_run.gpus": "cost of GPU hours",
-    "training_run.memory": "cost of expanded memory",
-    "annuity_per_year": "annuity per year",
-    "energy_per_year": "price of energy per year",
-    "cost_per_year": "cost per year",
-    "cost_over_life": "cost over its life",
-}
-"""Amounts in the currency of the answer, which no name can say."""
+@cache
+def _told(kind: str) -> dict[str, Words]:
+    """What ``reports/words.csv`` has of values, of amounts without a unit, or of parts."""
+    with (shipped_root() / WORDS_FILE).open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["kind"] == kind]
+    return {row["name"]: Words(row["words"], row["unit"]) for row in rows}
+
 
 UNITS = {
     "_flops_per_s": ("FLOP/s", "rate"),
@@ -356,21 +314,6 @@ UNITS = {
 CASES = {"base": "", "low": " at its low", "high": " at its high"}
 PRICE_ROW = "prices.prices."
 EN_DASH = "\u2013"
-PARTS = {
-    "switch_port": "switch port",
-    "copper_cable": "copper cable (DAC)",
-    "active_copper_cable": "active copper cable",
-    "optical_cable": "optical cable (AOC)",
-    "fibre": "fibre cable",
-    "nic_port": "network card",
-    "ocs_port": "port of an optical circuit switch",
-    "hb_gear": "HB-domain gear of a GPU",
-    "memory": "GB of memory",
-    "coherent_module": "coherent module",
-    "lit_fibre": "fibre pair",
-}
-"""Parts of a price book in words, where their own name is none."""
-
 SPELT = {"gpu": "GPU", "gpus": "GPUs", "hb": "HB", "mfu": "MFU", "nic": "NIC", "ocs": "OCS"}
 SPELT |= {"pue": "PUE", "zero": "ZeRO", "pflops": "PFLOP/s", "lm": "LM"}
 PREFIXED = ("B", "B/s", "FLOP/s", "FLOP/s/W", "FLOP/s/USD", "W")
@@ -424,7 +367,8 @@ def part_words(part: str) -> str:
     'switch port at 400 Gb/s'
     """
     first, space, rest = part.partition(" ")
-    return PARTS.get(first, first) + space + rest
+    known = _told("part").get(first)
+    return (known.quantity if known else first) + space + rest
 
 
 def listed(names: Sequence[str], last: str = "and") -> str:
@@ -459,8 +403,8 @@ def words(name: str, currency: str = "") -> Words:
     >>> words("cost.base", "USD").title
     'cost, USD'
     """
-    if name in WORDS:
-        return WORDS[name]
+    if name in (known := _told("value")):
+        return known[name]
     path, _, last = name.rpartition(".")
     case = CASES.get(last) if path else None
     if case is None:
@@ -469,8 +413,8 @@ def words(name: str, currency: str = "") -> Words:
         part, sign, speed = path.removeprefix(PRICE_ROW).partition("@")
         row = part_words(f"{part} at {speed} Gb/s" if sign else part)
         return Words(f"price of {row}{case}", currency)
-    if path in MONEY:
-        return Words(MONEY[path] + case, currency)
+    if path in (amounts := _told("money")):
+        return Words(amounts[path].quantity + case, currency)
     parts = [_part(part) for part in path.split(".")]
     unit = next((wording.unit for wording in reversed(parts) if wording.unit), "")
     quantity = " ".join(wording.quantity for wording in parts if wording.quantity)

@@ -275,6 +275,14 @@ ALIASES = (
     ("precision", "nvfp4", "fp4"),
 )
 """Inputs, other names of values, and those."""
+CachePrecision = Annotated[
+    str | None,
+    Option(
+        "Numbers of the KV cache: bf16, fp8, fp4 or int4.",
+        metavar="NAME",
+        otherwise="fp8 with weights of fp8 or fp4, else bf16",
+    ),
+]
 FIX = Option(
     "Give a value, such as pipeline=64 (repeatable).",
     "numbers",
@@ -423,7 +431,8 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
         for name, alias, meant in ALIASES:
             if getattr(self, name) == alias:
                 structs.force_setattr(self, name, meant)
-        _check_batch(self.batch)
+        if isinstance(self.batch, str):
+            read_with(batch, self.batch, "batch: ")
         if self.recompute not in (None, "auto"):
             read_with(Recomputation.read, self.recompute)
 
@@ -444,12 +453,6 @@ class Training(Described, frozen=True, kw_only=True, tag_field="kind", tag="trai
         if share is None:
             return None if self.batch is None else int(self.batch)
         return min(max(1, round(share * gpus)), LARGEST_BATCH)
-
-
-def _check_batch(given: object) -> None:
-    """Refuse a text that is no batch."""
-    if isinstance(given, str):
-        read_with(batch, given, "batch: ")
 
 
 class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="serving"):
@@ -539,14 +542,7 @@ class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="servi
     any_plan: Annotated[
         bool, Typed("Plans that the serving software does not run, too.", quiet=True)
     ] = False
-    kv_precision: Annotated[
-        str | None,
-        Option(
-            "Numbers of the KV cache: bf16, fp8, fp4 or int4.",
-            metavar="NAME",
-            otherwise="fp8 with weights of fp8 or fp4, else bf16",
-        ),
-    ] = None
+    kv_precision: CachePrecision = None
     kernels: Annotated[
         choices.KernelSource | None,
         Typed(

@@ -15,7 +15,7 @@ from netplan.inputs.choices import SyncKind, SyncOver, WirePrecision
 from netplan.inputs.option import Option
 from netplan.inputs.readers import decimal
 from netplan.scenarios.described import Typed, read_with
-from netplan.scenarios.parts import LARGEST_CLUSTER, BatchSize, Training, Whole
+from netplan.scenarios.parts import LARGEST_CLUSTER, BatchSize, CachePrecision, Training, Whole
 
 LARGEST_GROUP = 10**6
 """Prompts, or answers to one, of a step [1]."""
@@ -189,14 +189,7 @@ class PostTraining(Training, frozen=True, kw_only=True, tag_field="kind", tag="p
     rollout_stack: Annotated[
         str | None, Option("Software of the servers.", metavar="NAME", otherwise="typical-server")
     ] = None
-    kv_precision: Annotated[
-        str | None,
-        Option(
-            "Numbers of the KV cache: bf16, fp8, fp4 or int4.",
-            metavar="NAME",
-            otherwise="fp8 with weights of fp8 or fp4, else bf16",
-        ),
-    ] = None
+    kv_precision: CachePrecision = None
     colocated: Annotated[bool, Typed("Both phases in turn on the same GPUs.", basic=True)] = False
     resident: Annotated[
         float,

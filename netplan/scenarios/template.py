@@ -79,13 +79,8 @@ def commented(scenario: Scenario, name: str = "") -> str:
 
 
 def _lines(scenario: Scenario, name: str) -> Iterator[str]:
-    for key, value in (
-        ("name", name),
-        ("title", scenario.title),
-        ("source", scenario.source),
-        ("date", scenario.date),
-        ("evidence", scenario.evidence or ""),
-    ):
+    for key in ("name", "title", "source", "date", "evidence"):
+        value = name if key == "name" else getattr(scenario, key) or ""
         if not value and key == "evidence":
             continue
         line = f"{key}: {written(value)}"

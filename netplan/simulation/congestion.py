@@ -361,11 +361,24 @@ def share_pattern(
     pattern = pattern if closed else pattern.listed(fabric.graph)
     if not (closed or len(pattern.source)) or not message_bytes:
         return _nothing_sent(fabric)
+    size, split = 2 * fabric.graph.link_count, fabric.way == "split"
     if closed:
         load = _all_to_all(fabric)
         sharing, flows, classes = (load > 0).astype(np.int64), 1, 1
     else:
-        load, sharing, flows, classes = _load_of_pairs(fabric, pattern, collectives, seed, check)
+        paths = fabric.paths(pattern.source, pattern.target, seed)
+        load = np.bincount(paths.code, paths.share, size) / fabric.connections
+        flow, flows = paths.flow, len(pattern.source) * fabric.connections
+        groups = int(pattern.group.max()) + 1
+        if coupled := collectives == "coupled" and groups < flows:
+            flow, flows = pattern.group[flow // fabric.connections], groups
+        links, classes = paths.code, flows
+        if coupled or split:
+            rows = _rows(flow, paths.code, paths.share)
+            links = rows.links
+        if split:  # hashed flows are no two alike
+            classes = len(flow_classes(rows, fabric.capacities, check=check).flows)
+        sharing = np.bincount(links, minlength=size)
     hb_size = fabric.graph.hb_size
     domains = pattern.source // hb_size != pattern.target // hb_size
     across = domains.any() or pattern.all_of > hb_size
@@ -384,34 +397,6 @@ def share_pattern(
 def _nothing_sent(fabric: FabricLinks) -> Contention:
     size = 2 * fabric.graph.link_count
     return Contention(0.0, 0.0, np.zeros(size), np.zeros(size, np.int64), 0, 0, 0)
-
-
-def _load_of_pairs(
-    fabric: FabricLinks,
-    pattern: PatternFlows,
-    collectives: fluid.Collectives,
-    seed: int,
-    check: bool,  # noqa: FBT001 - of its caller
-) -> tuple[Floats, Ints, int, int]:
-    """Of every link the bytes for a byte of each pair and its flows; flows, and their classes.
-
-    Hashed flows are no two alike.
-    """
-    size, split = 2 * fabric.graph.link_count, fabric.way == "split"
-    paths = fabric.paths(pattern.source, pattern.target, seed)
-    load = np.bincount(paths.code, paths.share, size) / fabric.connections
-    flow, flows = paths.flow, len(pattern.source) * fabric.connections
-    groups = int(pattern.group.max()) + 1
-    coupled = collectives == "coupled" and groups < flows
-    if coupled:
-        flow, flows = pattern.group[flow // fabric.connections], groups
-    if not (coupled or split):
-        return load, np.bincount(paths.code, minlength=size), flows, flows
-    rows = _rows(flow, paths.code, paths.share)
-    sharing, classes = np.bincount(rows.links, minlength=size), flows
-    if split:
-        classes = len(flow_classes(rows, fabric.capacities, check=check).flows)
-    return load, sharing, flows, classes
 
 
 def _all_to_all(fabric: FabricLinks) -> Floats:

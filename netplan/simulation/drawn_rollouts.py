@@ -103,22 +103,24 @@ def draw_rollouts(
     ([1.8, 1.8], (2, 1))
     """
     steps, draws = runs
-    pace = np.ones(servers.replicas) if paces is None else paces
+    slowness = np.ones(servers.replicas) if paces is None else paces
     waits = work.turns.count > 1 and work.turns.environment_s > 0
     events = waits or -(-work.started // servers.replicas) > servers.slots
     cost = work.started * (EVENTS_COST if events else 1)
     batches = min(steps * draws, max(draws, MOST_DRAWN // cost))
     rows = [
-        _drawn(work, servers, seed * batches + number, pace, None if events else table_s, events)
+        _drawn(
+            work, servers, seed * batches + number, slowness, None if events else table_s, events
+        )
         for number in range(batches)
     ]
     ends, half, tokens, longest = (np.array(column) for column in zip(*rows, strict=True))
     prefill_s = work.taken / servers.replicas * servers.prompt_s
     line, busy = servers.streamed or servers.rounds, servers.busy(work, ahead=work.staleness)
-    stream_s = prefill_s + _full_slots_s(tokens, pace, line, busy)
+    stream_s = prefill_s + _full_slots_s(tokens, slowness, line, busy)
     seconds = prefill_s + ends
     if work.partial and work.started > work.answers:  # slots stay full from one step to the next
-        seconds = prefill_s + _full_slots_s(tokens, pace, servers.rounds, servers.busy(work))
+        seconds = prefill_s + _full_slots_s(tokens, slowness, servers.rounds, servers.busy(work))
     if batches == steps * draws:
         batch = np.arange(batches).reshape(draws, steps).T
     else:

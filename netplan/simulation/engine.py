@@ -31,6 +31,7 @@ from math import inf
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
@@ -51,22 +52,15 @@ class Actor(Protocol):
         """Which of all actors this is, in numbers that tell states of a run apart."""
 
 
-class EventCounts:
+class EventCounts(Struct, eq=False):
     """What links have been through so far: bookings, and waiting by number of the link [s]."""
 
-    __slots__ = ("bookings", "waited_s")
-
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self.bookings = 0
-        self.waited_s: dict[int, float] = {}
+    bookings: int = 0
+    waited_s: dict[int, float] = {}
 
     def copy(self) -> "EventCounts":
         """The same, which stays as it is."""
-        counts = EventCounts()
-        counts.bookings = self.bookings
-        counts.waited_s = dict(self.waited_s)
-        return counts
+        return EventCounts(self.bookings, dict(self.waited_s))
 
     def repeat(self, before: "EventCounts", after: "EventCounts", times: int) -> None:
         """Count what came between two copies again, so many times."""
@@ -76,14 +70,11 @@ class EventCounts:
             self.waited_s[link] = self.waited_s.get(link, 0.0) + more_s
 
 
-class Call:
+class Call(Struct, eq=False):
     """An actor that calls a function."""
 
-    __slots__ = ("go_on", "mark")
-
-    def __init__(self, go_on: Callable[[], None], mark: Callable[[], Mark]) -> None:
-        """What it calls, and what tells which of all actors it is."""
-        self.go_on, self.mark = go_on, mark
+    go_on: Callable[[], None]
+    mark: Callable[[], Mark]
 
 
 class Engine:

@@ -211,14 +211,14 @@ def filled_rates(capacity: Floats, flows: FlowLinks, weight: Floats, limit: Floa
             # A link is not yet full at its level where a flow of it stops before that.
             waits = np.zeros(len(free), bool)
             waits[link[reached_here < level * (1 - SAME_LEVEL)]] = True
-            stops = ~np.logical_and.reduceat(waits[link], begins)
-            stops |= own_level <= reached * (1 + SAME_LEVEL)
-            rates[rows[stops]] = weight[rows[stops]] * reached[stops]
-            goes_on = ~stops
+            frozen = ~np.logical_and.reduceat(waits[link], begins)
+            frozen |= own_level <= reached * (1 + SAME_LEVEL)
+            rates[rows[frozen]] = weight[rows[frozen]] * reached[frozen]
+            goes_on = ~frozen
             rows, own_level = rows[goes_on], own_level[goes_on]
             if not len(rows):
                 break
-            gone = stops.repeat(counts)
+            gone = frozen.repeat(counts)
             free -= np.bincount(link[gone], (need * reached_here)[gone], len(free))
             np.maximum(free, 0.0, out=free)
             stays, counts = ~gone, counts[goes_on]

@@ -182,10 +182,10 @@ class _Run:
             self._event(now_s, now_s * (1 + SAME_TIME))
         stuck = np.flatnonzero(np.isnan(self.finish_s))
         if len(stuck):
-            running = stuck[~np.isnan(self.start_s[stuck])]
+            in_flight = stuck[~np.isnan(self.start_s[stuck])]
             raise InputError(
-                f"message {running[0]} never ends: a link on its way has no rate left"
-                if len(running)
+                f"message {in_flight[0]} never ends: a link on its way has no rate left"
+                if len(in_flight)
                 else f"message {stuck[0]} never starts: it waits for itself through others"
             )
         return Delivery(self.start_s, self.finish_s, self.solves)

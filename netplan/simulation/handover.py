@@ -39,7 +39,7 @@ Group = Sequence[int]
 """Tiles of a tensor group, in their order."""
 
 
-class Sent(NamedTuple):
+class SentBytes(NamedTuple):
     """What one tile sends another [B]."""
 
     sender: int
@@ -47,7 +47,7 @@ class Sent(NamedTuple):
     sent_bytes: float
 
 
-Step = tuple[Sent, ...]
+Step = tuple[SentBytes, ...]
 """Messages that are sent at once; the next step begins when the last has come."""
 
 
@@ -60,7 +60,7 @@ def ring_step(groups: Sequence[Group], size_bytes: float) -> Step:
     [(4, 5, 4.0), (5, 4, 4.0)]
     """
     return tuple(
-        Sent(sender, following, size_bytes / len(group))
+        SentBytes(sender, following, size_bytes / len(group))
         for group in groups
         for sender, following in zip(group, [*group[1:], group[0]], strict=True)
     )
@@ -120,8 +120,8 @@ def hand_over(
     >>> [tuple(sent) for sent in both.reduce[0]], [tuple(sent) for sent in both.between[0]]
     ([(1, 0, 8.0), (3, 2, 8.0)], [(0, 4, 8.0), (2, 6, 8.0)])
     >>> [tuple(sent) for sent in both.broadcast[0]], both.all_reduce[0], len(both.all_reduce)
-    ([(4, 5, 8.0), (6, 7, 8.0)], (Sent(sender=4, receiver=6, sent_bytes=4.0), \
-Sent(sender=6, receiver=4, sent_bytes=4.0)), 2)
+    ([(4, 5, 8.0), (6, 7, 8.0)], (SentBytes(sender=4, receiver=6, sent_bytes=4.0), \
+SentBytes(sender=6, receiver=4, sent_bytes=4.0)), 2)
     """
     count = min(adapters, *(len(group) for group in (*senders, *receivers)))
     source, destination = (
@@ -135,7 +135,7 @@ Sent(sender=6, receiver=4, sent_bytes=4.0)), 2)
     ring: tuple[Step, ...] = ()
     if not at_source:
         reduce = tuple(
-            Sent(tile, share[0], source_bytes)
+            SentBytes(tile, share[0], source_bytes)
             for shares in source
             for share in shares
             for tile in share[1:]
@@ -144,12 +144,12 @@ Sent(sender=6, receiver=4, sent_bytes=4.0)), 2)
         ring = (ring_step(firsts, received_bytes),) * (2 * (count - 1))
     shared = zip(*(part.tolist() for part in overlaps(len(senders), len(receivers))), strict=True)
     between = tuple(
-        Sent(sender[0], receiver[0], share * microbatch_bytes)
+        SentBytes(sender[0], receiver[0], share * microbatch_bytes)
         for first, second, share in shared
         for sender, receiver in zip(source[first], destination[second], strict=True)
     )
     broadcast = tuple(
-        Sent(share[0], tile, received_bytes)
+        SentBytes(share[0], tile, received_bytes)
         for shares in destination
         for share in shares
         for tile in share[1:]

@@ -186,23 +186,9 @@ class _Stream:
                 self.waiting = ranks
             self._start(now_s)
         next(started, None)
-        return self._outcome(
-            now_s,
-            (gpu_s, early_gpu_s, useful_gpu_s, broken_s, refused_s),
-            [*stretches, (now_s, 0, 0)],
-        )
-
-    def _outcome(
-        self,
-        now_s: float,
-        sums: tuple[float, float, float, float, float],
-        stretches: list[tuple[float, int, int]],
-    ) -> JobStream:
-        """What became of the jobs."""
-        count = len(self.trace.gpus)
         begun = slice(count, None)
         rests = (self.taken - self.gpus)[begun] * self.end_s[begun]
-        times, used, waiting = zip(*stretches, strict=True)
+        times, used, waiting = zip(*stretches, (now_s, 0, 0), strict=True)
         return JobStream(
             self.trace,
             self.start_s[:count],
@@ -211,7 +197,11 @@ class _Stream:
             self.first_node[:count],
             self.taken[:count],
             now_s,
-            *sums,
+            gpu_s,
+            early_gpu_s,
+            useful_gpu_s,
+            broken_s,
+            refused_s,
             float(rests.sum()),
             float((self.gpus * self.begun_s)[begun].sum()),
             self.fragments_most,

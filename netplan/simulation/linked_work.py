@@ -168,14 +168,14 @@ def _in_sequence(rows: _Rows, issuers: Sequence[Issuer]) -> Bools:
     """Whether one thread of one stage is all that uses a link, and never for long, (links,)."""
     if not len(rows.link):
         return np.empty(0, np.bool_)
-    stage, threads, pace = (
+    stage, threads, alone_s_per_byte = (
         np.array([getattr(issuer, name) for issuer in issuers])[rows.flow]
         for name in ("stage", "threads", "seconds_per_byte")
     )
     first = rows.start[:-1]
     lowest, highest = np.minimum.reduceat(stage, first), np.maximum.reduceat(stage, first)
     both = np.bitwise_or.reduceat(threads, first)
-    fits = np.logical_and.reduceat(rows.seconds <= pace * CLOSE, first)
+    fits = np.logical_and.reduceat(rows.seconds <= alone_s_per_byte * CLOSE, first)
     alone: Bools = (lowest == highest) & (lowest != NO_THREAD) & (both & (both - 1) == 0) & fits
     return alone
 
@@ -295,12 +295,12 @@ class _Stepped(Struct, frozen=True, eq=False):
         if column.in_phases:
             latency_s = max(0.0, alone_s - sum(carried)) / sum(steps)
             phases = (self._level(level, sent, latency_s) for level in levels)
-            return tasks.plain(tasks.one_after_the_other(*phases))
+            return tasks.as_phase(tasks.one_after_the_other(*phases))
         branches = tuple(
             (self._level(level, sent, max(0.0, alone_s - carried_s) / level.steps),)
             for level, carried_s in zip(levels, carried, strict=True)
         )
-        return tasks.plain((branches,))
+        return tasks.as_phase((branches,))
 
     def _level(self, level: PairLinks, sent_bytes: float, latency_s: float) -> tasks.Phase:
         """The steps of a level; a delay where no link makes them wait."""

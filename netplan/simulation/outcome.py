@@ -223,7 +223,7 @@ def outcome_of(
     stages_s: tuple[Floats, Floats, Floats],
     links_s: tuple[Floats, Floats],
     time_s: float,
-    hot: int,
+    count: int,
     **known: Any,  # noqa: ANN401 - other fields of the outcome
 ) -> SimulationOutcome:
     """What a run says: where the time of stages goes, which links are busy, and its bound.
@@ -238,7 +238,7 @@ def outcome_of(
         Busy time and waiting of each direction of links, shape (2 x links,) each [s].
     time_s
         Time of the iteration [s].
-    hot
+    count
         Busiest links that are named [1].
     known
         Fields that this does not find.
@@ -248,14 +248,14 @@ def outcome_of(
     SimulationOutcome
         All of it; groups of links where any of them is busy.
     """
-    busiest = busiest_links(graph, *links_s, time_s, max(1, hot))
+    busiest = busiest_links(graph, *links_s, time_s, max(1, count))
     bound_s, binding = lower_bound(stages_s[1], busiest, time_s)
     return SimulationOutcome(
         iteration_time_s=time_s,
         lower_bound_s=bound_s,
         binding=binding,
         stages=stage_outcomes(*stages_s, time_s),
-        links=busiest[:hot],
+        links=busiest[:count],
         groups=link_groups(graph, *links_s, time_s) if busiest else (),
         period=result.period,
         bookings=result.tally.bookings,

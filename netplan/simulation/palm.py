@@ -68,7 +68,7 @@ from msgspec import Struct
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.simulation import tasks
-from netplan.simulation.handover import Handover, Sent, Step, hand_over, ring_step
+from netplan.simulation.handover import Handover, SentBytes, Step, hand_over, ring_step
 from netplan.simulation.outcome import HandoverOutcome, SimulationOutcome, outcome_of
 from netplan.simulation.palm_model import Access, PalmModel
 from netplan.simulation.ranks import Groups
@@ -358,10 +358,12 @@ def _along_lines(groups: Sequence[Members], size_bytes: float) -> list[Step]:
     """Steps in which groups add up from member to member, then pass the sum back."""
     pairs = [list(pairwise(group)) for group in groups]
     onward = [
-        tuple(Sent(here, there, size_bytes) for here, there in step)
+        tuple(SentBytes(here, there, size_bytes) for here, there in step)
         for step in zip(*pairs, strict=True)
     ]
-    back = [tuple(Sent(sent.receiver, sent.sender, size_bytes) for sent in step) for step in onward]
+    back = [
+        tuple(SentBytes(sent.receiver, sent.sender, size_bytes) for sent in step) for step in onward
+    ]
     return onward + back[::-1]
 
 
@@ -509,7 +511,7 @@ def simulate_palm(
     *,
     contention: bool = True,
     full: bool = False,
-    hot: int = 5,
+    busiest: int = 5,
     tick: Callable[[int, int], None] | None = None,
 ) -> SimulationOutcome:
     """Simulate one iteration by the published rules.
@@ -524,7 +526,7 @@ def simulate_palm(
         Whether messages and accesses wait for each other.
     full
         Simulate every microbatch.
-    hot
+    busiest
         Directions of links that the answer has, the busiest first [1].
     tick
         Called with the microbatches that are through, and all of them.
@@ -577,7 +579,7 @@ def simulate_palm(
         (compute_s, alone_s, repeats @ mean_s),
         on_links_s,
         time_s,
-        hot,
+        busiest,
         analytic_time_s=None,
         sequences_per_s=run.microbatches * run.sequences / time_s,
         waiting_s=float(on_links_s[1].sum()),

@@ -114,7 +114,7 @@ class StageWeights:
             return ()
         members = group_over(plan.placement, *group)
         seconds = number(plan.network.collective(name, members).seconds(sent_bytes))
-        flows = self.sender.among(self.stage, name, group)
+        flows = self.sender.collective_flows(self.stage, name, group)
         sent_bytes *= min(1.0, share)
         return (self.sender.message(flows, share * seconds, sent_bytes, thread),)
 
@@ -471,10 +471,12 @@ class _EventBuilder:
         if (stage, ahead) not in self._layers:
             operations = self.program.layer.operations
             order = operations if ahead else operations[::-1]
-            made = self._mapped if self.setting.execution is not None else self._in_order
-            if self.calibrated is not None:
-                made = self._calibrated
-            self._layers[stage, ahead] = made(order, stage, ahead=ahead)
+            whole_s = self._whole_s(ahead=ahead)
+            if whole_s is None:
+                made = self._in_order(order, stage, ahead=ahead)
+            else:
+                made = self._beside(*whole_s, order, stage, ahead=ahead)
+            self._layers[stage, ahead] = made
         return self._layers[stage, ahead]
 
     def _in_order(
@@ -491,19 +493,23 @@ class _EventBuilder:
             phases.append((tuple(ways),))
         return tasks.joined(phases)
 
-    def _calibrated(
-        self, operations: Sequence[Operation], stage: int, *, ahead: bool
-    ) -> tasks.Branch:
-        """A pass through a layer as calibrated: collectives show a part, the rest goes beside."""
-        if self.calibrated is None:
-            return ()
-        times = self.calibrated.passes
-        busy_s, shown_s = times.forward_s, times.forward_comm_s
-        if not ahead:
-            busy_s = times.backward_s + times.again_s + times.layer_s
-            shown_s = times.backward_comm_s
-        both_s = self.growth * _total(busy_s), self.growth * _total(shown_s)
-        return self._beside(*both_s, operations, stage, ahead=ahead)
+    def _whole_s(self, *, ahead: bool) -> tuple[float, float] | None:
+        """Computing of a layer and what its collectives show, where known as a whole [s].
+
+        As calibrated, or as its kernels lie on the chip, which sends while it computes.
+        """
+        if self.calibrated is not None:
+            passes = self.calibrated.passes
+            busy_s, shown_s = passes.forward_s, passes.forward_comm_s
+            if not ahead:
+                busy_s = passes.backward_s + passes.again_s + passes.layer_s
+                shown_s = passes.backward_comm_s
+            return self.growth * _total(busy_s), self.growth * _total(shown_s)
+        if self.setting.execution is None:
+            return None
+        both = compute.layer_times(self.setting, self.plan.sharding, self.program, self.groups)
+        times = both[0 if ahead else 1]
+        return _total(times.compute_s) + _total(times.memory_s), _total(times.tensor_s)
 
     def _beside(
         self,
@@ -537,13 +543,6 @@ class _EventBuilder:
             for x in (max(0.0, 1 - share), share)
         )
         return tasks.joined(((((busy_s,), tasks.joined(hidden)),), *behind))
-
-    def _mapped(self, operations: Sequence[Operation], stage: int, *, ahead: bool) -> tasks.Branch:
-        """A pass through a layer as its kernels lie on the chip, which sends while it computes."""
-        both = compute.layer_times(self.setting, self.plan.sharding, self.program, self.groups)
-        times = both[0 if ahead else 1]
-        busy_s = _total(times.compute_s) + _total(times.memory_s)
-        return self._beside(busy_s, _total(times.tensor_s), operations, stage, ahead=ahead)
 
     def _ends(self, virtual: int, *, ahead: bool) -> tuple[tasks.Branch, tasks.Branch]:
         """What embedding and head do before and behind the layers of a virtual stage."""
@@ -627,7 +626,7 @@ class _EventBuilder:
         # An all_reduce is sent twice: reduced and scattered, then gathered.
         sent = share * _total(amount) * (2 if collective.kind == "all_reduce" else 1)
         over = self.program.repetition.dimensions(collective.group)
-        flows = self.sender.among(stage, collective.kind, over, collective.uneven)
+        flows = self.sender.collective_flows(stage, collective.kind, over, collective.uneven)
         return flows, alone_s * share, sent
 
 

@@ -91,7 +91,7 @@ def simulate_round(
         count / took_s for count, (_, took_s) in zip(counts.tolist(), runs, strict=True)
     )
     outcome = account.outcome(
-        conditions.hot,
+        conditions.busiest,
         clock() - began,
         jitter=_drawn(account, round_s, maker, conditions),
         analytic_time_s=tpot_s,
@@ -190,10 +190,10 @@ class _RoundBuilder:
         self.stages = int(self.plan.pipeline[0])
         self.rounds = 1 if self.stages == 1 else ROUNDS
         self.sender = tasks.FlowSender(self.pool.placement)
-        self.running = float(self.outcome.running[0])
+        self.in_flight = float(self.outcome.running[0])
         # Prompts of others that end in a round, and the steps that each is cut into.
         takes = bool(self.outcome.parts["prefill"].any())
-        self.prompts = takes * (self.running - 1) / float(np.ravel(self.outcome.output)[0])
+        self.prompts = takes * (self.in_flight - 1) / float(np.ravel(self.outcome.output)[0])
         self.chunks = float(np.ravel(self.case.chunks)[0])
         self.passes = [*self._passes()]
         served = self.served
@@ -206,7 +206,7 @@ class _RoundBuilder:
         case = self.case
         yield Passes(case.decodes(outcomes.decoded_at_once(self.plan, self.outcome.running)))
         if self.prompts:
-            together = float(np.clip(1 / self.chunks, 1.0, max(self.running, 1.0)))
+            together = float(np.clip(1 / self.chunks, 1.0, max(self.in_flight, 1.0)))
             yield Passes(case.prompts(together), self.prompts / together / self.stages)
 
     def pipeline(self) -> tasks.Pipeline:
@@ -219,7 +219,7 @@ class _RoundBuilder:
         sent = [self._transfer(stage, (stage + 1) % self.stages) for stage in range(self.stages)]
         return tasks.Pipeline(
             self.stages,
-            min(self.stages, max(1, round(self.running))),
+            min(self.stages, max(1, round(self.in_flight))),
             tuple(passes * self.rounds),
             (),
             tuple((sent * self.rounds)[:-1]),
@@ -270,7 +270,7 @@ class _RoundBuilder:
             # An all_reduce is sent twice: reduced and scattered, then gathered.
             sent = float(amount[0]) * (2 if collective.kind == "all_reduce" else 1)
             uneven = collective.uneven if amount[0] else None
-            flows = self.sender.among(stage, collective.kind, over, uneven)
+            flows = self.sender.collective_flows(stage, collective.kind, over, uneven)
             yield self.sender.message(
                 flows, operation.share * seconds, operation.share * sent, tasks.IN_PASS
             )

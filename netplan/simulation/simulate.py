@@ -103,8 +103,8 @@ class Account:
             yield whole_s / own_s if len(self.jobs) > 1 else 1.0
             first += len(job.pipelines)
 
-    def outcome(self, hot: int, seconds: float, **fields: Any) -> SimulationOutcome:  # noqa: ANN401 - its fields
-        """All of it, with the ``hot`` busiest links, and what only the asker knows."""
+    def outcome(self, busiest: int, seconds: float, **fields: Any) -> SimulationOutcome:  # noqa: ANN401 - its fields
+        """All of it, with so many of the busiest links, and what only the asker knows."""
         result = self.result
         fluid = None
         if result.solves is not None:
@@ -116,7 +116,7 @@ class Account:
             self._stages(),
             (self.busy_s, self.waited_s),
             result.iteration_time_s,
-            hot,
+            busiest,
             waiting_s=sum(result.tally.waited_s.values()),
             microbatches=slowest.microbatches,
             microbatches_simulated=slowest.simulated,
@@ -133,7 +133,7 @@ class Account:
         """
         columns: list[tuple[Floats, Floats, Floats]] = []
         first = 0
-        for job, pace in zip(self.jobs, self._times(), strict=True):
+        for job, iterations in zip(self.jobs, self._times(), strict=True):
             linked, given = self.linked.pipelines[first], job.pipelines[0]
             alone, compute = np.zeros(linked.stages), np.zeros(linked.stages)
             for stage, work, times in tasks.work_of_stages(linked):
@@ -141,7 +141,7 @@ class Account:
             for stage, work, times in tasks.work_of_stages(given):
                 compute[stage] += times * tasks.alone_s(work, messages=False)
             busy = self.result.pipelines[first].busy_s
-            columns.append((pace * compute, pace * alone, pace * busy))
+            columns.append((iterations * compute, iterations * alone, iterations * busy))
             first += len(job.pipelines)
         compute, alone, busy = (np.concatenate(column) for column in zip(*columns, strict=True))
         return compute, alone, busy
@@ -192,7 +192,7 @@ class Conditions(Struct, frozen=True, kw_only=True, eq=False):
         Simulate every microbatch.
     spans
         Keep every pass and transfer, for a timeline.
-    hot
+    busiest
         Links that the answer names [1].
     each_replica
         Simulate every data parallel replica by itself.
@@ -217,7 +217,7 @@ class Conditions(Struct, frozen=True, kw_only=True, eq=False):
     trains: bool = True
     full: bool = False
     spans: bool = False
-    hot: int = 10
+    busiest: int = 10
     each_replica: bool = False
     distance: Distance | None = None
 
@@ -295,7 +295,7 @@ def simulate_training(
     runs = [_simulated((job,), graph, conditions, tick, slow) for slow in classes]
     account, _ = max(runs, key=lambda run: run[0].result.iteration_time_s)
     return account.outcome(
-        conditions.hot,
+        conditions.busiest,
         sum(seconds for _, seconds in runs),
         jitter=_drawn(account, job, conditions),
         analytic_time_s=timed.iteration_time_s if conditions.trains else None,
@@ -324,7 +324,7 @@ def _drawn(account: Account, job: "Job", conditions: Conditions) -> Jitter | Non
 def _notes(account: Account, job: "Job", conditions: Conditions) -> Iterator[str]:
     """How fast inference is, and where memory traffic is counted if it is sent."""
     if not conditions.trains:
-        yield from _pace(account.result.spans, job)
+        yield from _inference_rate(account.result.spans, job)
     if any(flows.memory for work in account.jobs for flows in work.uses):
         yield (
             "Memory lies behind channels: what operations move goes there, and what of it FLOPs do"
@@ -332,7 +332,7 @@ def _notes(account: Account, job: "Job", conditions: Conditions) -> Iterator[str
         )
 
 
-def _pace(spans: Sequence[BusyInterval], job: "Job") -> Iterator[str]:
+def _inference_rate(spans: Sequence[BusyInterval], job: "Job") -> Iterator[str]:
     """How fast a full pipeline infers, by the later half of its microbatches."""
     plan, counts = job.timed.plan, job.setting.training.model.counts
     last = max((span.virtual for span in spans), default=0)
@@ -452,7 +452,7 @@ def simulate_jobs(
     times_s = tuple(run.iteration_time_s for run in account.result.pipelines)
     rates = (job.setting.training.batch / time_s for job, time_s in zip(jobs, times_s, strict=True))
     whole = account.outcome(
-        conditions.hot,
+        conditions.busiest,
         seconds,
         analytic_time_s=None,
         sequences_per_s=sum(rates),

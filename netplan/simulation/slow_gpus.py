@@ -398,20 +398,18 @@ def jittered(
     return Jitter(spread, draws, float(ends_s.mean()), middle, bad)
 
 
-class _Retimed:
-    """A run again, in the same order of passes, whose passes take random times."""
+class _Retimed(Struct, eq=False):
+    """A run again, in the same order of passes, whose passes take random times.
 
-    def __init__(
-        self,
-        pipeline: tasks.Pipeline,
-        factors: Callable[[], Floats],
-        rng: np.random.Generator,
-        shape: tuple[int, int],
-    ) -> None:
-        self.pipeline, self.factors, self.rng, self.shape = pipeline, factors, rng, shape
-        self._pools: dict[int, tuple[Floats, float]] = {}
-        self._arrived: dict[tuple[int, int, int], tuple[Floats, float]] = {}
-        """When the input of a pass is there: drawn, and as it was without jitter [s]."""
+    ``arrived`` says when the input of a pass is there: drawn, and as it was without jitter [s].
+    """
+
+    pipeline: tasks.Pipeline
+    factors: Callable[[], Floats]
+    rng: np.random.Generator
+    shape: tuple[int, int]
+    pools: dict[int, tuple[Floats, float]] = {}
+    arrived: dict[tuple[int, int, int], tuple[Floats, float]] = {}
 
     def end_s(self, spans: Sequence[schedule.BusyInterval]) -> Floats:
         """Ends of the iterations, shape (draws,) [s]."""
@@ -428,7 +426,7 @@ class _Retimed:
             if span.kind in (schedule.SEND_FORWARD, schedule.SEND_BACKWARD):
                 continue
             key = span.kind, span.virtual, span.microbatch
-            ready, was_ready = self._arrived.pop(key, (zero, 0.0))
+            ready, was_ready = self.arrived.pop(key, (zero, 0.0))
             idle, was_idle = free[span.stage]
             start = np.maximum(ready, idle)
             # Whatever else it waited for, such as weights beside passes, comes no earlier.
@@ -458,7 +456,7 @@ class _Retimed:
             took_s = sent_s.get((schedule.SEND_BACKWARD, virtual, microbatch), 0.0)
         else:
             return
-        self._arrived[to] = end + took_s, span.end_s + took_s
+        self.arrived[to] = end + took_s, span.end_s + took_s
 
     def _taken_s(self, span: schedule.BusyInterval) -> Floats:
         """How long a pass takes in each draw of each replica, shape (draws, replicas) [s]."""
@@ -469,9 +467,9 @@ class _Retimed:
         else:
             passes = (pipeline.forward, pipeline.backward)[span.kind][span.virtual]
             work = passes.of(span.microbatch, pipeline.microbatches)
-        if id(work) not in self._pools:
-            self._pools[id(work)] = self._drawn(work), tasks.alone_s(work)
-        pool, alone_s = self._pools[id(work)]
+        if id(work) not in self.pools:
+            self.pools[id(work)] = self._drawn(work), tasks.alone_s(work)
+        pool, alone_s = self.pools[id(work)]
         waited_s = span.end_s - span.start_s - alone_s
         return pool[self.rng.integers(POOL, size=self.shape)] + waited_s
 

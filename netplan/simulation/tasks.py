@@ -257,21 +257,21 @@ def mapped(work: Work, change: Callable[[Part], Phase]) -> Work:
         tuple(filter(None, (mapped_branch(branch, change) for branch in operation)))
         for operation in work
     )
-    return one_after_the_other(*(plain((branches,)) for branches in operations if branches))
+    return one_after_the_other(*(as_phase((branches,)) for branches in operations if branches))
 
 
 def mapped_branch(branch: Branch, change: Callable[[Part], Phase]) -> Branch:
     """The same of phases one after the other."""
     return joined(
-        plain(mapped(phase, change)) if isinstance(phase, tuple) else change(phase)
+        as_phase(mapped(phase, change)) if isinstance(phase, tuple) else change(phase)
         for phase in branch
     )
 
 
-def plain(work: Work) -> Phase:
+def as_phase(work: Work) -> Phase:
     """Work as one phase, a delay where it needs no link.
 
-    >>> plain((((1.0,), (2.0,)), ((0.5,),)))
+    >>> as_phase((((1.0,), (2.0,)), ((0.5,),)))
     2.5
     """
     delays = all(isinstance(part, float) for part in parts_of(work))
@@ -531,14 +531,14 @@ class FlowSender:
         members = self.placement.degree(*flows.dimensions) if flows.dimensions else 2
         if members == 1 or not sent_bytes:
             return seconds
-        pace = seconds / sent_bytes
-        use = self.uses.setdefault(flows, FlowUse(len(self.uses), set(), pace))
-        use.seconds_per_byte = min(pace, use.seconds_per_byte)
+        s_per_byte = seconds / sent_bytes
+        use = self.uses.setdefault(flows, FlowUse(len(self.uses), set(), s_per_byte))
+        use.seconds_per_byte = min(s_per_byte, use.seconds_per_byte)
         if thread is not None:
             use.threads.add(thread)
         return FlowMessage(use.number, sent_bytes, seconds)
 
-    def among(
+    def collective_flows(
         self,
         stage: int,
         kind: CollectiveKind,

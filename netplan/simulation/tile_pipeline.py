@@ -30,7 +30,7 @@ from msgspec import Struct
 from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.simulation import tasks
-from netplan.simulation.handover import Sent, ring_step
+from netplan.simulation.handover import SentBytes, ring_step
 from netplan.simulation.outcome import SimulationOutcome, outcome_of
 from netplan.simulation.palm import TICK_DIGITS, TileNetwork, links_s, passes_s
 from netplan.simulation.palm_model import Access, PalmModel, UnitsPart
@@ -120,7 +120,7 @@ def simulate_tiles(
     *,
     contention: bool = True,
     full: bool = False,
-    hot: int = 5,
+    busiest: int = 5,
     tick: Callable[[int, int], None] | None = None,
 ) -> SimulationOutcome:
     """Simulate an iteration, or a batch that is inferred.
@@ -135,7 +135,7 @@ def simulate_tiles(
         Whether messages and accesses wait for each other.
     full
         Simulate every microbatch.
-    hot
+    busiest
         Directions of links that the answer has, the busiest first [1].
     tick
         Called with the microbatches that are through, and all of them.
@@ -199,7 +199,7 @@ def simulate_tiles(
         (compute_s, alone_s, repeats @ passes_s(result, len(stages))),
         on_links_s,
         time_s,
-        hot,
+        busiest,
         analytic_time_s=None,
         sequences_per_s=samples / time_s if trains else run.mapping.microbatch / slot_s,
         waiting_s=float(on_links_s[1].sum()),
@@ -345,7 +345,7 @@ def _spread(
     """Hand so many bytes on at once, a piece from or to every core of the larger group."""
     pieces = max(len(sender), len(receiver))
     step = tuple(
-        Sent(
+        SentBytes(
             sender[piece * len(sender) // pieces],
             receiver[piece * len(receiver) // pieces],
             size_bytes / pieces,

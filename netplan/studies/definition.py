@@ -23,68 +23,38 @@ class StudyQuestion(NamedTuple):
 
     Parameters
     ----------
-    home
-        Its module and its class.
     says
         What each point does.
     rows
         Key of its JSON whose first or only row is the answer of a point, if there is one.
     """
 
-    home: str
     says: str
     rows: str = ""
 
 
 ASKED: Mapping[str, StudyQuestion] = {
-    "search": StudyQuestion(
-        "questions.search:Search", "asks for the fastest parallel plan.", "plans"
-    ),
+    "search": StudyQuestion("asks for the fastest parallel plan.", "plans"),
     "compare": StudyQuestion(
-        "questions.compare:Compare",
-        "asks what one fabric is made of, what it costs and how fast it trains.",
-        FABRICS,
+        "asks what one fabric is made of, what it costs and how fast it trains.", FABRICS
     ),
-    "cost": StudyQuestion(
-        "questions.cost:Cost", "asks what one fabric costs to buy and to run.", FABRICS
-    ),
-    "map": StudyQuestion(
-        "questions.map:Map", "asks how a model's kernels lie on one chip, and how fast they run."
-    ),
-    "simulate": StudyQuestion(
-        "questions.simulate:Simulate", "simulates one iteration on links that all of it shares."
-    ),
-    "serving": StudyQuestion(
-        "questions.serving:Serving", "asks for the best serving plan.", "plans"
-    ),
-    "faults": StudyQuestion(
-        "questions.faults:Faults", "asks what failures cost on one fabric.", FABRICS
-    ),
-    "loads": StudyQuestion("questions.loads:Loads", "asks what each link carries."),
-    "traffic": StudyQuestion("questions.traffic:Traffic", "asks who sends how much to whom."),
-    "congestion": StudyQuestion(
-        "questions.congestion:Congestion", "asks how much slower traffic is that shares links."
-    ),
-    "jobs": StudyQuestion(
-        "questions.jobs:Jobs", "asks how jobs that come and go fill a cluster.", "rows"
-    ),
-    "optimize": StudyQuestion("questions.optimize:Optimize", "asks for the best networks of all."),
-    "grow": StudyQuestion("questions.grow:Grow", "asks for the phases in which a cluster grows."),
-    "sites": StudyQuestion(
-        "questions.sites:SeveralSites", "asks what one job loses over several sites.", "grid"
-    ),
-    "collective": StudyQuestion(
-        "questions.collective:Collective", "asks how long a collective takes."
-    ),
-    "diff": StudyQuestion(
-        "questions.diff:Diff", "lays two clusters side by side: inputs of one are a.NAME, b.NAME."
-    ),
-    "draw": StudyQuestion("questions.draw:Draw", "counts nodes and links of one fabric."),
-    "rail-only-figures": StudyQuestion(
-        "published.rail_only_figures:RailOnlyFigures",
-        "asks how far Fig. 9 to 11 of the rail-only paper are off.",
-    ),
-    "procurement": StudyQuestion("procurement.report:Report", "recommends one of several fabrics."),
+    "cost": StudyQuestion("asks what one fabric costs to buy and to run.", FABRICS),
+    "map": StudyQuestion("asks how a model's kernels lie on one chip, and how fast they run."),
+    "simulate": StudyQuestion("simulates one iteration on links that all of it shares."),
+    "serving": StudyQuestion("asks for the best serving plan.", "plans"),
+    "faults": StudyQuestion("asks what failures cost on one fabric.", FABRICS),
+    "loads": StudyQuestion("asks what each link carries."),
+    "traffic": StudyQuestion("asks who sends how much to whom."),
+    "congestion": StudyQuestion("asks how much slower traffic is that shares links."),
+    "jobs": StudyQuestion("asks how jobs that come and go fill a cluster.", "rows"),
+    "optimize": StudyQuestion("asks for the best networks of all."),
+    "grow": StudyQuestion("asks for the phases in which a cluster grows."),
+    "sites": StudyQuestion("asks what one job loses over several sites.", "grid"),
+    "collective": StudyQuestion("asks how long a collective takes."),
+    "diff": StudyQuestion("lays two clusters side by side: inputs of one are a.NAME, b.NAME."),
+    "draw": StudyQuestion("counts nodes and links of one fabric."),
+    "rail-only-figures": StudyQuestion("asks how far Fig. 9 to 11 of the rail-only paper are off."),
+    "procurement": StudyQuestion("recommends one of several fabrics."),
 }
 """Questions by name, but for those about no scenario and those of :data:`FILES`."""
 

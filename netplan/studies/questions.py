@@ -31,10 +31,10 @@ from netplan.files import read_bounded
 from netplan.inputs.option import Option, read_option
 from netplan.inputs.readers import NUMBERS, per_gpu, split_names
 from netplan.performance.setting import Fixed
+from netplan.questions.homes import question_class
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import DEFAULT, PARTS, WORKLOADS, Scenario, every_place, places
 from netplan.setup.own_inputs import Input, default_of, usual_values
-from netplan.setup.question import Question
 from netplan.simulation.stage_map import map_files
 from netplan.studies.definition import ASKED, FABRICS, StudyDefinition
 
@@ -179,17 +179,9 @@ BILL = "cost"
 
 
 @cache
-def question_of(ask: str) -> type[Question[Any]]:
-    """The class of a question, loaded when a study first puts it."""
-    module, _, name = ASKED[ask].home.partition(":")
-    question: type[Question[Any]] = getattr(import_module(f"netplan.{module}"), name)
-    return question
-
-
-@cache
 def _opened(ask: str) -> frozenset[str]:
     """Inputs of a question that are mappings: studies name their entries, after a dot."""
-    inputs = question_of(ask).inputs_known()
+    inputs = question_class(ask).inputs_known()
     return frozenset(
         parameter.name
         for parameter in inputs
@@ -288,7 +280,7 @@ def known_inputs(ask: str) -> dict[str, Input]:
     >>> known["strategy"].group, known["rule"].group, "fabric" in known
     ('workload', 'question', True)
     """
-    inputs = question_of(ask).inputs_known()
+    inputs = question_class(ask).inputs_known()
     known = {parameter.name: parameter for parameter in inputs if parameter.option.role == "input"}
     for name in _opened(ask):
         known.pop(name, None)
@@ -306,7 +298,7 @@ def question_inputs(
     >>> known["strategy"], known["model"], known["top"]
     ('1d', 'gpt-1t', 5)
     """
-    base, command = usual_scenario(ask, scenario, catalog), question_of(ask).command
+    base, command = usual_scenario(ask, scenario, catalog), question_class(ask).command
     values: dict[str, Any] = {}
     for name, known in known_inputs(ask).items():
         if known.group != "question" and name in places(base.kind):
@@ -319,7 +311,7 @@ def question_inputs(
 
 def usual_scenario(ask: str, scenario: str | Scenario, catalog: str | None = None) -> Scenario:
     """The scenario that a question is about: of its kind of workload, with a user's defaults."""
-    question, base = question_of(ask), Scenario.load(scenario, catalog)
+    question, base = question_class(ask), Scenario.load(scenario, catalog)
     base = base.running(base.kind if question.takes(base.kind) else question.workload)
     usual = usual_values(question.command, [*places(base.kind)], catalog)
     replaced = {key: value for key, value in base.set.items() if key.partition(".")[0] in PARTS}
@@ -351,7 +343,7 @@ def check_inputs(ask: str, given: Collection[str], kind: str = "training") -> No
         if means and not means & others:
             raise InputError(f"{name} means nothing for {kind}: leave it out")
         if not dot and name not in known:
-            if FIXED.rstrip(".") in question_of(ask).reads and name in FIXED_NAMES:
+            if FIXED.rstrip(".") in question_class(ask).reads and name in FIXED_NAMES:
                 raise InputError(f"unknown input of {ask} {name!r}: write {FIXED}{name}")
             if name in every_place():
                 raise InputError(f"{name} means nothing for {ask}: leave it out")
@@ -506,7 +498,7 @@ def currency_of(
     Empty where they need none, or its points do not share one.
     """
     asks = (spec.ask, *spec.beside)
-    priced = spec.bill is not None or any(PRICES in question_of(ask).reads for ask in asks)
+    priced = spec.bill is not None or any(PRICES in question_class(ask).reads for ask in asks)
     if not priced or {CURRENCY, PRICES} & {*spec.axis_names}:
         return ""
     asked = {**question_inputs(BILL, base, catalog), **spec.inputs}
@@ -580,7 +572,7 @@ def _ask(
     several: bool = False,
 ) -> dict[str, Any]:
     """JSON of the answer to a question."""
-    question, base = question_of(ask), Scenario.load(scenario, catalog)
+    question, base = question_class(ask), Scenario.load(scenario, catalog)
     given = _given(ask, inputs, base)
     if ASKED[ask].rows == FABRICS and not several and FABRICS not in given:
         usual = usual_values(question.command, (FABRIC,), catalog)
@@ -613,7 +605,7 @@ def _given(ask: str, inputs: Mapping[str, Scalar], base: Scenario) -> dict[str, 
         given["overrides"] = overrides
     if BEST in known and base.kind != POST_TRAINING:
         given.setdefault(BEST, 1)
-    if FABRIC in given and FABRIC not in question_of(ask).reads:
+    if FABRIC in given and FABRIC not in question_class(ask).reads:
         given[FABRICS] = given.pop(FABRIC)
     return given
 

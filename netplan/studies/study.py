@@ -20,6 +20,7 @@ from netplan.catalog import unknown_name, user_roots
 from netplan.documents import read_yaml_value
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.inputs.readers import NUMBERS, read_value
+from netplan.questions.homes import question_class
 from netplan.records import RecordError
 from netplan.reports.expressions import key_of, parse_expression
 from netplan.reports.quantities import Scalar
@@ -67,7 +68,7 @@ def on_scenario(
     ([(('llama-3-405b',),), ((2048,),), ((16384,),)], 'hb_size', {'accelerator': 'h100-80gb'})
     """
     given = Scenario.load(scenario, catalog)
-    question = questions.question_of(spec.ask)
+    question = question_class(spec.ask)
     about = questions.usual_scenario(spec.ask, questions.base_of(spec, catalog), catalog).kind
     foreign = places(about).keys() - places(given.kind).keys()
     sets_other = not foreign.isdisjoint((*spec.inputs, *spec.axis_names))

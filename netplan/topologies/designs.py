@@ -26,6 +26,7 @@ from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
 from netplan.records import Entry, NonNegativeInt, PositiveFloat, PositiveInt
 from netplan.topologies.families.clos import ceil_div, check_radix
+from netplan.topologies.families.slim_fly import NO_ORDER, network_degree
 from netplan.topologies.specs import FAMILIES, FabricSpec
 from netplan.units import bytes_per_s
 
@@ -480,28 +481,19 @@ class SlimFly(CountedDesign, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse an order that is no 4w - 1, 4w or 4w + 1."""
-        if self.order % 4 == NO_SLIM_FLY:
+        if self.order % 4 == NO_ORDER:
             raise ValueError(f"order {self.order} is 4w + 2: give 4w - 1, 4w or 4w + 1")
-
-    @property
-    def links_per_switch(self) -> int:
-        """Links from a switch to others [1]."""
-        rest = {0: 0, 1: 1, 3: -1}[self.order % 4]
-        return (3 * self.order - rest) // 2
 
     def multiplied_out(self, size: DesignSize) -> Counts:  # noqa: ARG002 - the file says it all
         """Counts of all switches."""
-        switches = 2 * self.order**2
+        switches, links = 2 * self.order**2, network_degree(self.order)
         return {
             "gpus": switches * self.hosts_per_switch,
-            "radix": self.links_per_switch + self.hosts_per_switch,
+            "radix": links + self.hosts_per_switch,
             "total_switches": switches,
-            "links_between_switches": switches * self.links_per_switch // 2,
+            "links_between_switches": switches * links // 2,
         }
 
-
-NO_SLIM_FLY = 2
-"""Remainder by four of the orders that no Slim Fly has [1]."""
 
 Design = FabricSpec | CountedDesign
 COUNTED = (

@@ -28,8 +28,7 @@ from netplan.topologies.graph import (
     FabricGraph,
     network_only,
 )
-from netplan.topologies.parts import DomainKind
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.specs import DomainKind, FabricSpec
 
 HYBRID_CUBE_MESH = (
     *((0, 1, 1), (0, 2, 1), (0, 3, 2), (1, 2, 2), (1, 3, 1), (2, 3, 2)),

@@ -23,6 +23,17 @@ MIN_SIZED_RADIX = 8
 TIER_NAMES = ("leaf", "spine", "core")
 
 
+def tier_name(tier: int) -> str:
+    """Name of a tier, from 1.
+
+    Examples
+    --------
+    >>> tier_name(1), tier_name(4)
+    ('leaf', 'tier 4')
+    """
+    return TIER_NAMES[tier - 1] if 0 < tier <= len(TIER_NAMES) else f"tier {tier}"
+
+
 class Sizing(Struct, frozen=True):
     """The question put to a fabric spec.
 
@@ -375,8 +386,7 @@ def clos_parts(
     A build in whole units may have more tiers than the bound, whose missing ones count zero.
     """
     missing = (0,) * (built.tiers - bound.tiers)
-    numbered = (f"tier {number}" for number in range(len(TIER_NAMES) + 1, built.tiers + 1))
-    switch_names = (*TIER_NAMES[: built.tiers], *numbered)
+    switch_names = [tier_name(number) for number in range(1, built.tiers + 1)]
     names = enumerate(pairwise(switch_names), start=1)
     kinds = (
         replace(HOST_LINKS, medium=host_medium),

@@ -378,12 +378,6 @@ class _Network(Struct, frozen=True, eq=False):
             spec.management_links,
         )
 
-    @property
-    def pod(self) -> Ints:
-        """Pod of every leaf; all are of one where two tiers suffice, shape (leaves,)."""
-        pods = self.tree.tiers[1].switches if self.tree.tiers[1:] else 1
-        return _group(self.tree.leaves, pods)
-
     def taken(
         self, phases: Sequence[int], weights: Weights, early: float, *, full_leaves: bool
     ) -> list[Ints]:
@@ -410,7 +404,8 @@ class _Network(Struct, frozen=True, eq=False):
 
     def _filled(self, had: Ints, count: int, fill: Fill) -> Ints:
         """So many endpoints spread evenly over the leaves of a fill; those that are there stay."""
-        pod = self.pod
+        leaves = self.tree.leaves
+        pod = clos.spread_over(np.arange(leaves), leaves, pods_of(self.tree))
         place = np.arange(len(pod)) - np.searchsorted(pod, pod)
         inside = place < fill.per_pod
         here = (had > 0) | (inside & (np.cumsum(inside) <= fill.leaves))
@@ -492,19 +487,13 @@ class _Network(Struct, frozen=True, eq=False):
             used = tier.planes if last else used * int(here.sum() > 1)
             planes.append(slice(used))
             grid = np.zeros(shape, bool)
-            group = _group(len(here), tier.switches)
+            group = clos.spread_over(np.arange(len(here)), len(here), tier.switches)
             hosts_at = np.bincount(group[here], minlength=tier.switches)
             here = hosts_at > 0
             grid[tuple([*planes, here] if tier.switches > 1 else planes)] = True
             present.append(np.tile(grid.ravel(), self.copies))
             need = int(hosts_at.max(initial=0)) * tier.links_each
         return np.concatenate(present)
-
-
-def _group(ends: int, groups: int) -> Ints:
-    """Group of every end, as the wiring spreads them: evenly, in order."""
-    starts = np.arange(groups + 1, dtype=np.int64) * ends // groups
-    return np.repeat(np.arange(groups), np.diff(starts))
 
 
 def _phase(

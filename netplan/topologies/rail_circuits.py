@@ -33,7 +33,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Ints
-from netplan.topologies.families.clos import ceil_div
+from netplan.topologies.families.clos import ceil_div, spread_over
 
 ENDS = 2
 """Ports that a block takes with the place that it fills [1]."""
@@ -126,9 +126,7 @@ class CircuitPlan(Struct, frozen=True):
     @property
     def set_of(self) -> Ints:
         """Set of each block of a domain, shape (blocks,); the first sets have the smaller share."""
-        number = np.arange(self.blocks)
-        numbers: Ints = ((number + 1) * self.sets - 1) // self.blocks
-        return numbers
+        return spread_over(np.arange(self.blocks), self.blocks, self.sets)
 
     @property
     def set_sizes(self) -> Ints:

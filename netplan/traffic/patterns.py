@@ -284,10 +284,10 @@ def _sent_by_load(
     )
 
 
-def met(places: Amount, copies: Amount) -> Amount:
+def distinct_places(places: Amount, copies: Amount) -> Amount:
     """Distinct places among so many that copies of a row go to, expected [1].
 
-    >>> round(float(met(8.0, 8.0)), 3)
+    >>> round(float(distinct_places(8.0, 8.0)), 3)
     5.251
     """
     many: Amount = places * (1 - (1 - 1 / np.asarray(places, np.float64)) ** copies)
@@ -338,13 +338,15 @@ def merged_traffic(
     members, row_bytes = placement.groups(*EXPERTS), data_bytes / copies
     over = inside * domains
     if 1 in (inside, domains):
-        message = row_bytes * float(met(over, copies))
+        message = row_bytes * float(distinct_places(over, copies))
         if uneven is not None:
             return _sent_by_load(members, message, everywhere, uneven)
         return _flat("all_to_all", members, message, everywhere, "direct")
     by_place = members.reshape(-1, domains, inside)
-    across = row_bytes * float(met(domains, copies))
-    handed = row_bytes * float(met(over, copies)) * (over - 1) / over * inside / (inside - 1)
+    across = row_bytes * float(distinct_places(domains, copies))
+    handed = (
+        row_bytes * float(distinct_places(over, copies)) * (over - 1) / over * inside / (inside - 1)
+    )
     parts = (
         (by_place.swapaxes(1, 2).reshape(-1, domains), across),
         (by_place.reshape(-1, inside), handed),

@@ -210,7 +210,7 @@ class Placement(Struct, frozen=True):
     kinds: tuple[LevelKind, ...] = ()
     folded: Folding | None = None
 
-    def on(self, levels: Sequence[Level]) -> "Placement":
+    def on_levels(self, levels: Sequence[Level]) -> "Placement":
         """The same on the levels of a fabric, some of which may be no switches."""
         kinds = tuple(level.kind for level in levels)
         return replace(self, kinds=kinds) if {*kinds} != {"switch"} else self

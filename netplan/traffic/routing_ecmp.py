@@ -168,13 +168,11 @@ def ecmp_paths(
     number = np.arange(len(source))
     if not len(source):
         return number, number
-    single, above, code, back = _only_links(arcs)
     flows_on, arcs_taken, ends = [], [], []
-    for end, arc in ((source, code), (destination, back)):
-        lifts = single[end]
+    for lifts, taken, end in _lifts(arcs, source, destination):
         flows_on.append(number[lifts])
-        arcs_taken.append(arc[end[lifts]])
-        ends.append(np.where(lifts, above[end], end))
+        arcs_taken.append(taken)
+        ends.append(end)
     apart = ends[0] != ends[1]
     # What a flow carries is its number here, so that the walk says whose each arc is.
     carried = number[apart].astype(np.float64)
@@ -205,13 +203,11 @@ def ecmp_shares(
     number, nodes = np.arange(len(source)), np.int64(len(arcs.forwards))
     if not len(source):
         return
-    single, above, code, back = _only_links(arcs)
     ends = []
-    for end, arc in ((source, code), (destination, back)):
-        lifts = single[end]
-        if lifts.any():
-            yield number[lifts], arc[end[lifts]], np.ones(int(lifts.sum()))
-        ends.append(np.where(lifts, above[end], end))
+    for lifts, taken, end in _lifts(arcs, source, destination):
+        if len(taken):
+            yield number[lifts], taken, np.ones(len(taken))
+        ends.append(end)
     apart = np.flatnonzero(ends[0] != ends[1])
     pairs, which = np.unique(ends[0][apart] * nodes + ends[1][apart], return_inverse=True)
     order = np.argsort(which, kind="stable")
@@ -276,14 +272,17 @@ def flow_hashes(
     return hashes
 
 
-def _only_links(arcs: Arcs) -> tuple[Bools, AnyInts, Ints, Ints]:
-    """Of each node whether it has one link, where that leads, and its codes there and back."""
+def _lifts(
+    arcs: Arcs, source: AnyInts, destination: AnyInts
+) -> Iterator[tuple[Bools, Ints, AnyInts]]:
+    """Of both ends of flows: which have one link, its codes there or back, where all then are."""
     degree = np.diff(arcs.indptr)
     only = np.minimum(arcs.indptr[:-1], len(arcs.head) - 1)
-    above = arcs.head[only]
+    above, code = arcs.head[only], arcs.code[only]
     single = (degree == 1) & arcs.forwards[above] & (degree[above] > 1)
-    code = arcs.code[only]
-    return single, above, code, (code + arcs.size // 2) % arcs.size
+    for end, arc in ((source, code), (destination, (code + arcs.size // 2) % arcs.size)):
+        lifts = single[end]
+        yield lifts, arc[end[lifts]], np.where(lifts, above[end], end)
 
 
 def _lifted(arcs: Arcs, flows: _Flows, loads: Floats) -> _Flows:
@@ -292,14 +291,10 @@ def _lifted(arcs: Arcs, flows: _Flows, loads: Floats) -> _Flows:
     Thousands of hosts under one leaf then share one search.
     """
     source, destination, amount = flows.source, flows.destination, flows.amount
-    nodes = len(arcs.forwards)
-    single, above, code, back = _only_links(arcs)
     ends = []
-    for end, arc in ((source, code), (destination, back)):
-        lifts = single[end]
-        passed = sum_by(end[lifts], amount[lifts], nodes)
-        loads[arc[single]] += passed[single]
-        ends.append(np.where(lifts, above[end], end))
+    for lifts, taken, end in _lifts(arcs, source, destination):
+        loads += sum_by(taken, amount[lifts], arcs.size)
+        ends.append(end)
     apart = ends[0] != ends[1]
     hashes = None if flows.hashes is None else flows.hashes[apart]
     return _Flows(ends[0][apart], ends[1][apart], amount[apart], hashes)

@@ -17,17 +17,10 @@ from typing import Annotated, Literal
 import numpy as np
 from msgspec import Meta, field, structs
 
+from netplan import records
 from netplan.catalog import Catalog, Record, Sourced, shipped_root, user_roots
 from netplan.errors import CatalogError, InputError, one_line
 from netplan.inputs.choices import Evidence, Execution, Precision
-from netplan.records import (
-    Entry,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    PositiveShare,
-)
 from netplan.units import gbps
 from netplan.workloads.measured_rates import KernelTables, MeasuredRates
 
@@ -51,13 +44,13 @@ ModelClass = Literal["dense", "moe", "hybrid"]
 """Classes of models that have error bars of their own."""
 
 
-class CapPoint(Entry, frozen=True, kw_only=True):
+class CapPoint(records.Entry, frozen=True, kw_only=True):
     """Speed under a limit of the power [W], as a share of that without one, low to high [1]."""
 
-    watts: PositiveFloat
-    speed: PositiveShare
-    low: PositiveShare
-    high: PositiveShare
+    watts: records.PositiveFloat
+    speed: records.PositiveShare
+    low: records.PositiveShare
+    high: records.PositiveShare
 
     def __post_init__(self) -> None:
         """Refuse ends out of order."""
@@ -67,7 +60,7 @@ class CapPoint(Entry, frozen=True, kw_only=True):
             )
 
 
-class PowerCaps(Entry, frozen=True, kw_only=True):
+class PowerCaps(records.Entry, frozen=True, kw_only=True):
     """Points of a curve, rising in watts and in speed, and where they are from."""
 
     points: tuple[CapPoint, ...]
@@ -138,18 +131,18 @@ def no_cap(name: str, watts: float, power_w: float, known: Sequence[str]) -> Inp
     )
 
 
-class HeldOut(Entry, frozen=True, kw_only=True):
+class HeldOut(records.Entry, frozen=True, kw_only=True):
     """Measured over predicted times of ``runs`` of your own that were left out of the fit [1].
 
     ``low`` and ``high`` are their 5th and 95th percentile, the bar of times by these rates.
     """
 
-    runs: PositiveInt
-    low: PositiveShare
+    runs: records.PositiveInt
+    low: records.PositiveShare
     high: Annotated[float, Meta(ge=1)]
 
 
-class DatedRates(Entry, frozen=True, kw_only=True):
+class DatedRates(records.Entry, frozen=True, kw_only=True):
     """What runs reach under software of a date (`netplan.performance.dated`).
 
     ``gemm`` are the shares of the peak that products of each precision reach, ``generation`` says
@@ -160,12 +153,12 @@ class DatedRates(Entry, frozen=True, kw_only=True):
 
     generation: Generation
     host: Literal["x86", "grace", "tpu"] = "x86"
-    gemm: dict[Precision, PositiveFloat]
+    gemm: dict[Precision, records.PositiveFloat]
     scored: tuple[str, ...] = ()
     held_out: dict[ModelClass, HeldOut] = field(default_factory=dict)
 
 
-class TrainingRates(Entry, frozen=True, kw_only=True):
+class TrainingRates(records.Entry, frozen=True, kw_only=True):
     """What whole training runs reach of an accelerator's peaks, for iteration model ``calibrated``.
 
     ``gemm`` are the shares of the peak that products of each precision reach, ``wave`` the share of
@@ -180,11 +173,11 @@ class TrainingRates(Entry, frozen=True, kw_only=True):
     """
 
     fitted: bool = True
-    gemm: dict[Precision, PositiveShare]
-    wave: NonNegativeFloat
-    sms: PositiveInt
-    attention: dict[AttentionKernel, PositiveShare]
-    peaks: dict[Precision, PositiveFloat] = field(default_factory=dict)
+    gemm: dict[Precision, records.PositiveShare]
+    wave: records.NonNegativeFloat
+    sms: records.PositiveInt
+    attention: dict[AttentionKernel, records.PositiveShare]
+    peaks: dict[Precision, records.PositiveFloat] = field(default_factory=dict)
     scored: dict[str, tuple[Precision, ...]] = field(default_factory=dict)
     held_out: dict[ModelClass, HeldOut] = field(default_factory=dict)
     dated: DatedRates | None = None
@@ -197,8 +190,8 @@ class Housing(Sourced, frozen=True, kw_only=True):
     ``switched`` is false where they are joined by links of their own, without a switch.
     """
 
-    gpus: PositiveInt
-    units: PositiveInt | None = None
+    gpus: records.PositiveInt
+    units: records.PositiveInt | None = None
     switched: bool = True
 
 
@@ -249,40 +242,40 @@ class Accelerator(Record, frozen=True, kw_only=True):
     (64000000000.0, 1500000000000.0, 100000000000.0)
     """
 
-    tensor_flops_per_s: PositiveFloat
-    vector_flops_per_s: PositiveFloat
-    narrow_flops_per_s: dict[Precision, PositiveFloat] = field(default_factory=dict)
-    memory_bytes: PositiveFloat
-    usable_bytes: NonNegativeFloat = 0.0
+    tensor_flops_per_s: records.PositiveFloat
+    vector_flops_per_s: records.PositiveFloat
+    narrow_flops_per_s: dict[Precision, records.PositiveFloat] = field(default_factory=dict)
+    memory_bytes: records.PositiveFloat
+    usable_bytes: records.NonNegativeFloat = 0.0
     memory_software: str = ""
-    memory_bytes_per_s: PositiveFloat
-    hb_size: PositiveInt
-    hb_bytes_per_s: PositiveFloat
-    hb_latency_s: NonNegativeFloat
-    network_bytes_per_s: PositiveFloat
-    network_latency_s: NonNegativeFloat
-    power_w: PositiveFloat
+    memory_bytes_per_s: records.PositiveFloat
+    hb_size: records.PositiveInt
+    hb_bytes_per_s: records.PositiveFloat
+    hb_latency_s: records.NonNegativeFloat
+    network_bytes_per_s: records.PositiveFloat
+    network_latency_s: records.NonNegativeFloat
+    power_w: records.PositiveFloat
     power_caps: PowerCaps | None = None
-    power_cap_w: NonNegativeFloat = 0.0
-    power_cap_share: PositiveShare = 1.0
+    power_cap_w: records.NonNegativeFloat = 0.0
+    power_cap_share: records.PositiveShare = 1.0
     housing: Housing | None = None
     sold_in: str = ""
-    torus_dimensions: NonNegativeInt = 0
+    torus_dimensions: records.NonNegativeInt = 0
     sold_as: str = ""
-    chip_ports: NonNegativeInt = 0
-    network_cards: PositiveInt = 1
-    cage_cards: PositiveInt = 1
-    tiles: PositiveInt | None = None
-    vector_width: PositiveInt | None = None
-    stage_height: PositiveInt | None = None
-    clock_hz: PositiveFloat | None = None
-    compute_utilisation: PositiveShare | None = None
+    chip_ports: records.NonNegativeInt = 0
+    network_cards: records.PositiveInt = 1
+    cage_cards: records.PositiveInt = 1
+    tiles: records.PositiveInt | None = None
+    vector_width: records.PositiveInt | None = None
+    stage_height: records.PositiveInt | None = None
+    clock_hz: records.PositiveFloat | None = None
+    compute_utilisation: records.PositiveShare | None = None
     execution: Execution = "kernel-by-kernel"
-    sram_bytes: NonNegativeFloat = 0.0
-    expanded_bytes: NonNegativeFloat = 0.0
-    expanded_bytes_per_s: NonNegativeFloat = 0.0
-    expanded_latency_s: NonNegativeFloat = 0.0
-    host_bytes_per_s: NonNegativeFloat = 0.0
+    sram_bytes: records.NonNegativeFloat = 0.0
+    expanded_bytes: records.NonNegativeFloat = 0.0
+    expanded_bytes_per_s: records.NonNegativeFloat = 0.0
+    expanded_latency_s: records.NonNegativeFloat = 0.0
+    host_bytes_per_s: records.NonNegativeFloat = 0.0
     training: TrainingRates | None = None
     measured: MeasuredRates | None = None
     tables: KernelTables | None = None

@@ -25,14 +25,6 @@ class IterationFlops(Struct, frozen=True):
     hardware: float
 
 
-class _Sums(Struct, frozen=True):
-    """FLOPs of training on some sequences: feed-forward parts with logits, projections, scores."""
-
-    feed_forward: int
-    projections: int
-    scores: int
-
-
 def iteration_flops(model: Model, batch: int, variant: ops.Variant = ops.PLAIN) -> IterationFlops:
     """FLOPs of one iteration over the global batch, the numerators of MFU and HFU.
 
@@ -57,10 +49,10 @@ def iteration_flops(model: Model, batch: int, variant: ops.Variant = ops.PLAIN) 
     Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models
     (arXiv:2205.05198), Eq. 8 and appendix A; Wang et al., arXiv:2307.12169, Eq. 10.
     """
-    sums, tokens = _sums(model, batch), batch * model.sequence_length
-    training = float(sums.feed_forward + sums.projections + 6 * sums.scores)
+    (feed_forward, projections, scores), tokens = _sums(model, batch), batch * model.sequence_length
+    training = float(feed_forward + projections + 6 * scores)
     visits = variant.top_k - 1
-    selective = 2.0 * sums.scores
+    selective = 2.0 * scores
     useful = training + 3.0 * tokens * stack_of(model).other_flops
     if model.experts is None:
         useful += 6.0 * tokens * model.layers * _feed_forward_size(model) * visits
@@ -72,12 +64,12 @@ def iteration_flops(model: Model, batch: int, variant: ops.Variant = ops.PLAIN) 
     return IterationFlops(useful, useful + again[variant.recompute] + more)
 
 
-def _sums(model: Model, batch: int) -> _Sums:
+def _sums(model: Model, batch: int) -> tuple[int, int, int]:
+    """FLOPs of training on some sequences: feed-forward parts with logits, projections, scores."""
     tokens, stack = batch * model.sequence_length, stack_of(model)
     logits = model.hidden_size * model.vocabulary * (1 + model.prediction_layers)
-    return _Sums(
-        6 * tokens * (stack.visited + logits), 6 * tokens * stack.attention, tokens * stack.scores
-    )
+    feed_forward = 6 * tokens * (stack.visited + logits)
+    return feed_forward, 6 * tokens * stack.attention, tokens * stack.scores
 
 
 def layer_parameters(model: Model) -> int:
@@ -155,19 +147,19 @@ def counted_layer(
     refuse_unlike(model, "closed forms")
     b, t = sharding.microbatch.astype(np.float64), sharding.tensor.astype(np.float64)
     tokens = b * model.sequence_length
-    sums = _sums(model, 1)
+    feed_forward, projections, scores = _sums(model, 1)
     sequences = b / (t * model.layers)
     logits = 6.0 * model.sequence_length * model.hidden_size * model.vocabulary * sequences
-    score_flops = sums.scores * sequences  # of one of the two products, forward
+    score_flops = scores * sequences  # of one of the two products, forward
     again = 2 * score_flops if variant.recompute == "selective" else 0.0
     message = ops.ELEMENT_BYTES * tokens * model.hidden_size
     stored = _activation_bytes(model) * b / t
     if variant.recompute == "none":
         stored += SCORE_BYTES * b * model.heads * float(model.sequence_length) ** 2 / t
     parts = (
-        _operation("projections", sums.projections * sequences, 0.0, message),
+        _operation("projections", projections * sequences, 0.0, message),
         _operation("attention", 6 * score_flops, again, None),
-        _operation("feed-forward", sums.feed_forward * sequences - logits, 0.0, message),
+        _operation("feed-forward", feed_forward * sequences - logits, 0.0, message),
         _operation("logits", logits, 0.0, None),
     )
     boundary = message / t

@@ -193,7 +193,7 @@ class _Reader:
         kind, family = typed
         layers, hidden = self.number("num_hidden_layers"), self.number("hidden_size")
         heads = self.number("num_attention_heads")
-        longest = self.optional("max_position_embeddings")
+        longest = self.given("max_position_embeddings")
         length = min(longest or SEQUENCE_LENGTH, SEQUENCE_LENGTH)
         name = self.name()
         tied = self.data.get("tie_word_embeddings")
@@ -210,7 +210,7 @@ class _Reader:
             "biases": family.biases or bool(self.data.get("mlp_bias")),
             "sequence_length": length,
             "context_length": longest,
-            "vocabulary": self.optional("vocab_size") or 0,
+            "vocabulary": self.given("vocab_size") or 0,
             "batch": max(BATCH_TOKENS // length, 1),
             "tied_embeddings": tied if isinstance(tied, bool) else family.tied,
             "gated_attention": bool(self.data.get("attn_output_gate", family.gated_attention)),
@@ -240,26 +240,24 @@ class _Reader:
 
     def prediction_layers(self) -> int:
         """Layers that predict further tokens; their number stands in different keys."""
-        if self.data.get("use_mtp") and self.optional("num_mtp_modules"):
-            return self.number("num_mtp_modules") * (self.optional("mtp_transformer_layers") or 1)
+        if self.data.get("use_mtp") and self.given("num_mtp_modules"):
+            return self.number("num_mtp_modules") * (self.given("mtp_transformer_layers") or 1)
         keys = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
-        return next((number for key in keys if (number := self.optional(key))), 0)
+        return next((number for key in keys if (number := self.given(key))), 0)
 
     def attention(self, kind: str, layers: int, even: int) -> Found:
         """Heads of full attention, and blocks of other kinds."""
         blocks: Found = {}
-        if FAMILIES[kind].latent or self.optional("kv_lora_rank"):
+        if FAMILIES[kind].latent or self.given("kv_lora_rank"):
             blocks |= {"latent_attention": self.latent()}
         else:
             blocks |= self.heads(even)
-        if self.optional("index_topk"):
+        if self.given("index_topk"):
             kinds = self.kinds("indexer_types")
             own_indexers = sum(layer_kind == "full" for layer_kind in kinds)
-            block = {
-                "tokens": self.number("index_topk"),
-                "heads": self.number("index_n_heads"),
-                "head_size": self.number("index_head_dim"),
-            }
+            block = self.numbers(
+                tokens="index_topk", heads="index_n_heads", head_size="index_head_dim"
+            )
             blocks["index_attention"] = block | ({"layers": own_indexers} if own_indexers else {})
         linear = self.linear(layers)
         if linear:
@@ -272,49 +270,44 @@ class _Reader:
     def heads(self, even: int) -> Found:
         """Sizes of plain heads, as far as they are not what a model file takes for granted."""
         sizes: Found = {}
-        heads, size = self.number("num_attention_heads"), self.optional("head_dim")
-        key_heads = self.optional("num_global_key_value_heads")
-        key_heads = key_heads or self.optional("num_key_value_heads") or heads
-        size = self.optional("global_head_dim") or size
+        heads, size = self.number("num_attention_heads"), self.given("head_dim")
+        key_heads = self.given("num_global_key_value_heads")
+        key_heads = key_heads or self.given("num_key_value_heads") or heads
+        size = self.given("global_head_dim") or size
         if key_heads != heads:
             sizes["kv_heads"] = key_heads
         if size and size != even:
             sizes["head_size"] = size
-        value = self.optional("v_head_dim")
+        value = self.given("v_head_dim")
         if value and value != (size or even):
             sizes["value_head_size"] = value
         return sizes
 
     def latent(self) -> Found:
         """The block of latent attention."""
-        query = self.optional("q_lora_rank")
-        block: Found = {
-            "kv_rank": self.number("kv_lora_rank"),
-            "head_size": self.number("qk_nope_head_dim"),
-            "rotary_head_size": self.optional("qk_rope_head_dim") or 0,
-            "value_head_size": self.number("v_head_dim"),
-        }
+        query = self.given("q_lora_rank")
+        block = self.numbers(
+            kv_rank="kv_lora_rank", head_size="qk_nope_head_dim", value_head_size="v_head_dim"
+        )
+        block["rotary_head_size"] = self.given("qk_rope_head_dim") or 0
         return block | ({"query_rank": query} if query else {})
 
     def linear(self, layers: int) -> Found:
         """The block of gated delta nets, if some layers have them."""
-        if not self.optional("linear_num_value_heads"):
+        if not self.given("linear_num_value_heads"):
             return {}
         kinds = self.kinds("layer_types")
-        interval = self.optional("full_attention_interval") or 4
+        interval = self.given("full_attention_interval") or 4
         count = sum(kind == "linear_attention" for kind in kinds) or layers - layers // interval
-        return {
-            "layers": count,
-            "key_heads": self.number("linear_num_key_heads"),
-            "value_heads": self.number("linear_num_value_heads"),
-            "key_head_size": self.number("linear_key_head_dim"),
-            "value_head_size": self.number("linear_value_head_dim"),
-            "convolution": self.optional("linear_conv_kernel_dim") or 4,
-        }
+        heads = {"key_heads": "linear_num_key_heads", "value_heads": "linear_num_value_heads"}
+        block = self.numbers(
+            **heads, key_head_size="linear_key_head_dim", value_head_size="linear_value_head_dim"
+        )
+        return block | {"layers": count, "convolution": self.given("linear_conv_kernel_dim") or 4}
 
     def window(self, kind: str, layers: int) -> Found:
         """The block of windows, if some layers have them, and the heads of the others."""
-        tokens = self.optional("sliding_window") or self.optional("attention_chunk_size")
+        tokens = self.given("sliding_window") or self.given("attention_chunk_size")
         if not tokens or self.data.get("use_sliding_window") is False:
             return {}
         names = ("sliding_attention", "chunked_attention")
@@ -327,14 +320,14 @@ class _Reader:
         if not count:
             return {}
         block: Found = {"tokens": tokens, "layers": count}
-        full, head_size = self.optional("global_head_dim"), self.optional("head_dim")
+        full, head_size = self.given("global_head_dim"), self.given("head_dim")
         if full and head_size and full != head_size:
             block["head_size"] = head_size
         for key, ours in (("swa_head_dim", "head_size"), ("swa_v_head_dim", "value_head_size")):
-            if self.optional(key) and self.optional(key) != self.optional(key[4:]):
+            if self.given(key) and self.given(key) != self.given(key[4:]):
                 block[ours] = self.number(key)
-        other = self.optional("swa_num_key_value_heads")
-        if self.optional("num_global_key_value_heads"):
+        other = self.given("swa_num_key_value_heads")
+        if self.given("num_global_key_value_heads"):
             other = self.number("num_key_value_heads")
         if other:
             block["kv_heads"] = other
@@ -343,20 +336,20 @@ class _Reader:
     def windows_by_rule(self, kind: str, layers: int) -> int:
         """Layers with windows where no list says which: by the rule of the type [1]."""
         if kind == "llama4_text":
-            return layers - layers // (self.optional("no_rope_layer_interval") or 4)
+            return layers - layers // (self.given("no_rope_layer_interval") or 4)
         if kind == "gemma2":
             return -(-layers // 2)
         if kind == "gemma3_text":
-            return layers - layers // (self.optional("sliding_window_pattern") or 6)
+            return layers - layers // (self.given("sliding_window_pattern") or 6)
         if kind in ("qwen2", "qwen2_moe", "qwen3", "qwen3_moe"):
-            return max(layers - (self.optional("max_window_layers") or 0), 0)
+            return max(layers - (self.given("max_window_layers") or 0), 0)
         return layers
 
     def feed_forward(self, kind: str, layers: int) -> Found:
         """Width of dense layers, and the block of experts."""
         keys: tuple[str, ...] = ("n_routed_experts", "num_experts", "num_local_experts")
-        count = next((number for key in keys if (number := self.optional(key))), 1)
-        width = self.optional("intermediate_size")
+        count = next((number for key in keys if (number := self.given(key))), 1)
+        width = self.given("intermediate_size")
         if count == 1 and FAMILIES[kind].experts:
             raise CatalogError(
                 f"{self.path}:1: {kind} has experts, and {', '.join(keys)} give none: give how many"
@@ -364,13 +357,13 @@ class _Reader:
         if count == 1:
             return {"ffn_size": width} if width else {}
         keys = ("num_experts_per_tok", "top_k_experts", "experts_per_token")
-        visited = next((key for key in keys if self.optional(key)), keys[0])
-        expert_size = self.optional("moe_intermediate_size") or self.number("intermediate_size")
-        shared = (self.optional("n_shared_experts") or 0) * expert_size
-        shared = shared or self.optional("shared_expert_intermediate_size") or 0
+        visited = next((key for key in keys if self.given(key)), keys[0])
+        expert_size = self.given("moe_intermediate_size") or self.number("intermediate_size")
+        shared = (self.given("n_shared_experts") or 0) * expert_size
+        shared = shared or self.given("shared_expert_intermediate_size") or 0
         dense = width
         if kind == "llama4_text":
-            shared, dense = expert_size, self.optional("intermediate_size_mlp") or width
+            shared, dense = expert_size, self.given("intermediate_size_mlp") or width
         if kind == "gemma4_text":
             shared = width or 0
         block: Found = {
@@ -397,23 +390,23 @@ class _Reader:
         record["attention_layers"] = count["attention"]
         record["mamba"] = {
             "layers": count["mamba"],
-            "heads": self.number("mamba_num_heads"),
-            "head_size": self.number("mamba_head_dim"),
-            "state": self.number("ssm_state_size"),
-            "groups": self.optional("n_groups") or 1,
+            "groups": self.given("n_groups") or 1,
+            **self.numbers(
+                heads="mamba_num_heads", head_size="mamba_head_dim", state="ssm_state_size"
+            ),
         }
         experts = cast("Found", record.pop("experts", {}))
         if not count["moe"]:  # sizes of experts stand in files of models without any
             return
-        shared = self.optional("moe_shared_expert_intermediate_size")
-        latent = self.optional("moe_latent_size")
+        shared = self.given("moe_shared_expert_intermediate_size")
+        latent = self.given("moe_latent_size")
         experts |= {"shared_ffn_size": shared} if shared else {}
         experts |= {"latent_size": latent} if latent else {}
         record["experts"] = experts | {"dense_first_layers": count["mlp"]}
 
     def sparse_layers(self, layers: int) -> Found:
         """Which layers have experts."""
-        first = self.optional("first_k_dense_replace") or 0
+        first = self.given("first_k_dense_replace") or 0
         listed = self.data.get("moe_layer_freq")
         dense = sum(kind == "dense" for kind in self.kinds("mlp_layer_types"))
         if isinstance(listed, list):
@@ -433,14 +426,14 @@ class _Reader:
             yield "that full attention takes keys as values (counted as two matrices)"
         if kind == "gpt2":
             yield "embeddings of positions"
-        if self.optional("n_group") not in (None, 0, 1):
+        if self.given("n_group") not in (None, 0, 1):
             yield "the limit on groups of experts of a token"
         if self.data.get("attention_bias") or self.data.get("qkv_bias"):
             counted = FAMILIES[kind].biases or self.data.get("mlp_bias")
             yield f"biases of {'queries, keys and values' if counted else 'projections'}"
-        if self.optional("num_kv_shared_layers"):
+        if self.given("num_kv_shared_layers"):
             yield "keys and values that layers share"
-        if self.optional("hidden_size_per_layer_input"):
+        if self.given("hidden_size_per_layer_input"):
             yield "embeddings of single layers"
 
     def kinds(self, key: str) -> list[object]:
@@ -457,7 +450,11 @@ class _Reader:
             raise self.fault(key, value, f"a whole number from 1 to {MAX_COUNT:,}")
         return value
 
-    def optional(self, key: str) -> int | None:
+    def numbers(self, **keys: str) -> Found:
+        """Numbers of a block by what a model file calls them."""
+        return {name: self.number(key) for name, key in keys.items()}
+
+    def given(self, key: str) -> int | None:
         """The same, or None where it is absent, null or 0."""
         value = self.data.get(key)
         if value is None or value is False or (isinstance(value, int | float) and value == 0):

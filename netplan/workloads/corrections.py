@@ -20,7 +20,7 @@ import numpy as np
 
 from netplan.arrays import Amount, Floats, Ints
 from netplan.errors import CatalogError, InputError
-from netplan.files import reachable, read_bounded, text_of
+from netplan.files import NO_VERSION, Version, reachable, read_bounded, text_of, version_of
 from netplan.inputs.choices import Precision
 
 Sizes = tuple[str, ...]
@@ -95,11 +95,7 @@ def corrections_of(path: Path, sizes: Sizes = PRODUCT_SIZES) -> Mapping[str, Cor
     CatalogError
         If the file is missing, too large, or has a row that is none: with file and line.
     """
-    try:
-        status = reachable(path).stat()
-    except (OSError, ValueError):
-        return _tables(path, sizes, (0, 0))  # reading it says what is wrong
-    return _tables(path, sizes, (status.st_mtime_ns, status.st_size))
+    return _tables(path, sizes, version_of(reachable(path)) or NO_VERSION)
 
 
 def table_in(
@@ -135,7 +131,7 @@ def table_in(
 def _tables(
     path: Path,
     sizes: Sizes,
-    version: tuple[int, int],  # noqa: ARG001 - of the file
+    version: Version,  # noqa: ARG001 - of the file
 ) -> Mapping[str, Corrections]:
     """Tables of a file in one version; all of it is read before any of it is used."""
     rows: dict[str, list[list[float]]] = {}

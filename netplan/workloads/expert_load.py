@@ -39,6 +39,7 @@ import numpy as np
 from netplan.arrays import Amount, Counts, Floats, Ints
 from netplan.errors import CatalogError, InputError
 from netplan.files import read_bounded, text_of
+from netplan.inputs.readers import number_or_nan
 from netplan.records import Entry, NonNegativeFloat, NonNegativeInt
 
 ExpertPlacement = Literal["shuffled", "eplb"]
@@ -156,17 +157,14 @@ def read_shares(path: Path, experts: int) -> Floats:
     array([0.75, 0.25])
     """
     shares: dict[int, float] = {}
-    for row in _rows(path):
-        if row.expert in shares:
-            raise CatalogError(
-                f"{path}:{row.line}: expert {row.expert:,} stands twice: give each a row"
-            )
+    for place, expert, share in _rows(path):
+        if expert in shares:
+            raise CatalogError(f"{place}: expert {expert:,} stands twice: give each a row")
         if len(shares) == experts:
             raise CatalogError(
-                f"{path}:{row.line}: more rows than the model has experts, {experts:,}: give one"
-                " for each"
+                f"{place}: more rows than the model has experts, {experts:,}: give one for each"
             )
-        shares[row.expert] = row.share
+        shares[expert] = share
     if len(shares) < experts:
         raise CatalogError(
             f"{path}: {len(shares):,} rows, and the model has {experts:,} experts a layer: give one"
@@ -183,19 +181,11 @@ def read_shares(path: Path, experts: int) -> Floats:
     return normalised
 
 
-class _Row(NamedTuple):
-    """A row of a file of shares: where it stands, and what it says."""
-
-    line: int
-    expert: int
-    share: float
-
-
 COLUMNS = ("expert", "share")
 
 
-def _rows(path: Path) -> Iterator[_Row]:
-    """Rows of a file of shares; empty lines and lines that begin with # are left out."""
+def _rows(path: Path) -> Iterator[tuple[str, int, float]]:
+    """Place, expert and share of each row; empty lines and lines that begin with # are left out."""
     text = text_of(path, read_bounded(path, FILE_BYTES, "shares of experts take less"))
     reader = csv.reader(text.replace("\r\n", "\n").split("\n"), strict=True, skipinitialspace=True)
     header: tuple[str, ...] = ()
@@ -212,32 +202,25 @@ def _rows(path: Path) -> Iterator[_Row]:
                         f" shares has {' and '.join(COLUMNS)}, named in its first line"
                     )
                 continue
-            yield _row(f"{path}:{reader.line_num}", reader.line_num, header, texts)
+            place = f"{path}:{reader.line_num}"
+            yield place, *_row(place, header, texts)
     except csv.Error as error:
         raise CatalogError(f"{path}:{reader.line_num}: not CSV: {error}") from None
 
 
-def _row(place: str, line: int, header: tuple[str, ...], texts: tuple[str, ...]) -> _Row:
+def _row(place: str, header: tuple[str, ...], texts: tuple[str, ...]) -> tuple[int, float]:
+    """Expert and share of a row."""
     if len(texts) != len(header):
         raise CatalogError(f"{place}: expected {len(header)} fields, got {len(texts)}")
     values = dict(zip(header, texts, strict=True))
-    number, share = values["expert"], _number(values["share"])
+    number, share = values["expert"], number_or_nan(values["share"])
     if not (number.isascii() and number.isdigit() and len(number) <= len("999999999")):
         raise CatalogError(f"{place}: expert {number!r:.40}: give its number, a whole one from 0")
     if not 0 <= share <= 1 + SUM_WITHIN:
         raise CatalogError(
             f"{place}: share {values['share']!r:.40}: give the share of all tokens, 0 to 1"
         )
-    return _Row(line, int(number), share)
-
-
-def _number(text: str) -> float:
-    """A number, infinite where the text is none."""
-    try:
-        value = float(text)
-    except ValueError:
-        return inf
-    return value if isfinite(value) else inf
+    return int(number), share
 
 
 class PlacedExperts(NamedTuple):
@@ -543,7 +526,7 @@ def skew_of(text: str) -> Skew | Path:
     """
     kind, colon, value = text.partition(":")
     if colon and kind in SHARES:
-        number = _number(value)
+        number = number_or_nan(value)
         if not isfinite(number):
             raise InputError(f"--expert-skew {text!r:.60}: {value!r:.40} is no number: {FORMS}")
         try:

@@ -49,18 +49,9 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import fields
 
+from netplan import records
 from netplan.catalog import Record
 from netplan.errors import InputError
-from netplan.records import (
-    Entry,
-    Fault,
-    LayerCount,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveInt,
-    RecordError,
-    replace,
-)
 from netplan.workloads.graph_sharding import shared_graph
 from netplan.workloads.kernel_graph import Kernel, KernelGraph, KernelKind
 
@@ -208,7 +199,7 @@ class Window(Struct, frozen=True):
         return Kernel(name, "gemm", *sizes, output_bytes, weight_bytes, outside_bytes=outside_bytes)
 
 
-class GraphKernel(Entry, frozen=True, kw_only=True):
+class GraphKernel(records.Entry, frozen=True, kw_only=True):
     """One kernel of a file, on one of the chips that share it.
 
     ``k`` of a ``simd`` kernel is 1; see `netplan.workloads.kernel_graph.Kernel` for the other keys.
@@ -222,22 +213,22 @@ class GraphKernel(Entry, frozen=True, kw_only=True):
 
     name: Name
     kind: Literal[KernelKind, "conv", "pool"]
-    m: PositiveInt | None = None
-    k: PositiveInt = 1
-    n: PositiveInt | None = None
-    size: PositiveInt | tuple[PositiveInt, ...] | None = None
-    window: PositiveInt | tuple[PositiveInt, ...] | None = None
-    channels: PositiveInt | None = None
-    filters: PositiveInt | None = None
-    stride: PositiveInt = 1
-    padding: NonNegativeInt | None = None
-    filter_values: NonNegativeInt = 0
-    output_bytes: NonNegativeFloat = 0.0
-    weight_bytes: NonNegativeFloat = 0.0
-    all_reduce_bytes: NonNegativeFloat = 0.0
-    all_to_all_bytes: NonNegativeFloat = 0.0
-    outside_bytes: NonNegativeFloat = 0.0
-    read_bytes: NonNegativeFloat = 0.0
+    m: records.PositiveInt | None = None
+    k: records.PositiveInt = 1
+    n: records.PositiveInt | None = None
+    size: records.PositiveInt | tuple[records.PositiveInt, ...] | None = None
+    window: records.PositiveInt | tuple[records.PositiveInt, ...] | None = None
+    channels: records.PositiveInt | None = None
+    filters: records.PositiveInt | None = None
+    stride: records.PositiveInt = 1
+    padding: records.NonNegativeInt | None = None
+    filter_values: records.NonNegativeInt = 0
+    output_bytes: records.NonNegativeFloat = 0.0
+    weight_bytes: records.NonNegativeFloat = 0.0
+    all_reduce_bytes: records.NonNegativeFloat = 0.0
+    all_to_all_bytes: records.NonNegativeFloat = 0.0
+    outside_bytes: records.NonNegativeFloat = 0.0
+    read_bytes: records.NonNegativeFloat = 0.0
     backward: bool = False
     whole_rows: bool = False
     added_elsewhere: bool = False
@@ -318,7 +309,7 @@ class GraphKernel(Entry, frozen=True, kw_only=True):
             window = self.moving.kernel(
                 self.name, filter_values=self.filter_values, from_outside=from_outside
             )
-            return replace(window, **rest)
+            return records.replace(window, **rest)
         sizes = {key: getattr(self, key) for key in ("name", "kind", *OF_PRODUCTS)}
         return Kernel(**sizes, **rest)
 
@@ -350,8 +341,8 @@ class GraphModel(Record, frozen=True, kw_only=True):
 
     family: Literal["graph"]
     chips: Annotated[int, Meta(gt=0, le=MAX_CHIPS)] = 1
-    layers: LayerCount = 1
-    batch: PositiveInt = 1
+    layers: records.LayerCount = 1
+    batch: records.PositiveInt = 1
     kernels: Annotated[tuple[GraphKernel, ...], Meta(min_length=1, max_length=MAX_KERNELS)]
     edges: Annotated[tuple[tuple[str, str], ...], Meta(max_length=MAX_EDGES)] = ()
     notes: tuple[str, ...] = ()
@@ -362,11 +353,11 @@ class GraphModel(Record, frozen=True, kw_only=True):
         model = super().read(data)
         faults = [*_faults_of_kernels(model), *_faults_of_edges(model)]
         if faults:
-            raise RecordError(faults)
+            raise records.RecordError(faults)
         try:
             model.graph()
         except InputError as error:
-            raise RecordError([Fault(("edges",), str(error))]) from None
+            raise records.RecordError([records.Fault(("edges",), str(error))]) from None
         return model
 
     def graph(self, chips: int | None = None) -> KernelGraph:
@@ -408,21 +399,21 @@ class GraphModel(Record, frozen=True, kw_only=True):
         return float(self.graph().flops.sum()) * self.chips * self.layers * batch
 
 
-def _faults_of_kernels(model: GraphModel) -> Iterator[Fault]:
+def _faults_of_kernels(model: GraphModel) -> Iterator[records.Fault]:
     """Names that stand twice, and sizes that no kernel has."""
     count = Counter(kernel.name for kernel in model.kernels)
     for index, kernel in enumerate(model.kernels):
         fault = kernel.fault
         if fault:
-            yield Fault(("kernels", index, fault[0]), fault[1])
+            yield records.Fault(("kernels", index, fault[0]), fault[1])
         if count[kernel.name] > 1:
             text = (
                 f"{count[kernel.name]} kernels are called {kernel.name!r}: give each its own name"
             )
-            yield Fault(("kernels", index, "name"), text)
+            yield records.Fault(("kernels", index, "name"), text)
 
 
-def _faults_of_edges(model: GraphModel) -> Iterator[Fault]:
+def _faults_of_edges(model: GraphModel) -> Iterator[records.Fault]:
     """Ends that are no kernels, edges that stand twice, results that go backward in time."""
     late = {kernel.name: kernel.backward for kernel in model.kernels}
     count = Counter(model.edges)
@@ -430,9 +421,11 @@ def _faults_of_edges(model: GraphModel) -> Iterator[Fault]:
         for end, name in enumerate((source, target)):
             if name not in late:
                 text = f"edges: {name!r:.60} is no kernel of the graph"
-                yield Fault(("edges", index, end), text)
+                yield records.Fault(("edges", index, end), text)
         if late.get(source) and late.get(target) is False:
             text = f"edges: {target} runs forward and needs {source}, which runs backward"
-            yield Fault(("edges", index), text)
+            yield records.Fault(("edges", index), text)
         if count[source, target] > 1:
-            yield Fault(("edges", index), f"edges: {source} to {target} stands more than once")
+            yield records.Fault(
+                ("edges", index), f"edges: {source} to {target} stands more than once"
+            )

@@ -19,13 +19,12 @@ How long a graph takes on a chip its mapping says (`netplan.performance.mapping.
 roofline of each of these operations.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 import numpy as np
-from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Floats, real
 from netplan.workloads import operations as ops
 from netplan.workloads.graph_model import GraphModel
 from netplan.workloads.graph_sharding import even_shares
@@ -101,10 +100,19 @@ def graph_program(model: GraphModel, sharding: ops.Sharding, zero_stage: Zero = 
     ...     print(use.kind, use.collective, use.data_bytes, use.times)
     tensor all_reduce 67108864.0 8.0
     """
-    shares = _Shares.of(model, sharding)
-    graph, runs = shares.graph, shares.runs
+    distinct, case = np.unique(sharding.tensor, return_inverse=True)
+    chips = tuple(distinct.tolist()) or (model.chips,)  # where there are none, any stands for them
+    graphs = [graph_on(model, count) for count in chips]
+    graph, runs = graphs[0], real(sharding.microbatch)  # kernels and edges are the same in all
+
+    def of_all(columns: Iterable[Floats]) -> Floats:  # shape (kernels, shardings)
+        return np.stack(list(columns), axis=1)[:, case]
+
+    def sizes(column: str) -> Floats:
+        return of_all(graph.column(column) for graph in graphs)
+
     late = graph.backward | (graph.kind == UPDATE)
-    weights, results = shares.sizes("weight_bytes"), runs * shares.sizes("output_bytes")
+    weights, results = sizes("weight_bytes"), runs * sizes("output_bytes")
     # Kernels whose weights count: the forward ones, or all where those have none.
     held = graph.column("weight_bytes") > 0
     ahead: Bools = held & ~late
@@ -112,8 +120,13 @@ def graph_program(model: GraphModel, sharding: ops.Sharding, zero_stage: Zero = 
     kept = np.ones(graph.count, bool)
     if model.trains:  # what the backward pass or an update reads
         kept = np.isin(np.arange(graph.count), graph.source[late[graph.target]]) & ~late
+    pairs = zip(graphs, chips, strict=True)
+    messages = [kernel_messages(graph, count) for graph, count in pairs]
+    sent = {kind: runs * of_all(some[kind] for some in messages) for kind in SENT.values()}
     operations = []
-    for index, (kernel, work) in enumerate(zip(graph.kernels, shares.works(), strict=True)):
+    for index, (kernel, work) in enumerate(
+        zip(graph.kernels, _works(graph, runs, sizes, sent), strict=True)
+    ):
         before = graph.source[graph.target == index].tolist()
         operations.append(
             ops.Operation(
@@ -127,7 +140,7 @@ def graph_program(model: GraphModel, sharding: ops.Sharding, zero_stage: Zero = 
                 stored_bytes=0.0 if model.trains else weights[index],
             )
         )
-    handed_on = np.array([case_graph.handed_on_bytes for case_graph in shares.graphs])[shares.case]
+    handed_on = np.array([case_graph.handed_on_bytes for case_graph in graphs])[case]
     layer = ops.Layer(tuple(operations), boundary_bytes=runs * handed_on)
     # What only runs forward is laid out whole: it has no ZeRO stage.
     zero = zero_stage if model.trains else 0
@@ -135,54 +148,27 @@ def graph_program(model: GraphModel, sharding: ops.Sharding, zero_stage: Zero = 
     return Program(sharding, layer, None, None, repetition)
 
 
-class _Shares(Struct, frozen=True, eq=False):
-    """What one chip has of a graph, by the number of chips, and which number each sharding has."""
-
-    chips: tuple[int, ...]
-    graphs: tuple[KernelGraph, ...]
-    case: Ints
-    runs: Floats
-
-    @classmethod
-    def of(cls, model: GraphModel, sharding: ops.Sharding) -> "_Shares":
-        """The shares of all shardings; where there are none, any share stands for them."""
-        distinct, case = np.unique(sharding.tensor, return_inverse=True)
-        chips = tuple(distinct.tolist()) or (model.chips,)
-        graphs = tuple(graph_on(model, chip) for chip in chips)
-        return cls(chips, graphs, case, sharding.microbatch.astype(np.float64))
-
-    @property
-    def graph(self) -> KernelGraph:
-        """One of them: kernels and edges are the same in all."""
-        return self.graphs[0]
-
-    def sizes(self, column: str) -> Floats:
-        """Of one run of each kernel, shape (kernels, shardings)."""
-        return np.stack([graph.column(column) for graph in self.graphs], axis=1)[:, self.case]
-
-    def works(self) -> Iterator[ops.OperationCost]:
-        """What each kernel does for a micro-batch."""
-        results = self.runs * self.sizes("output_bytes")
-        moved = self.sizes("weight_bytes") + results
-        moved += self.runs * (self.sizes("outside_bytes") + self.sizes("read_bytes"))
-        np.add.at(moved, self.graph.target, results[self.graph.source])
-        flops = self.runs * self.sizes("flops")
-        pairs = zip(self.graphs, self.chips, strict=True)
-        messages_of_graphs = [kernel_messages(graph, chips) for graph, chips in pairs]
-        sent = {
-            kind: self.runs
-            * np.stack([messages[kind] for messages in messages_of_graphs], axis=1)[:, self.case]
-            for kind in SENT.values()
-        }
-        for index, kernel in enumerate(self.graph.kernels):
-            simd = kernel.kind == "simd"
-            yield ops.OperationCost(
-                tensor_flops=0.0 if simd else flops[index],
-                vector_flops=flops[index] if simd else 0.0,
-                moved_bytes=moved[index],
-                collectives=tuple(
-                    ops.Collective(kind, messages[index], "tensor")
-                    for kind, messages in sent.items()
-                    if messages[index].any()
-                ),
-            )
+def _works(
+    graph: KernelGraph,
+    runs: Floats,
+    sizes: Callable[[str], Floats],
+    sent: dict[ops.CollectiveKind, Floats],
+) -> Iterator[ops.OperationCost]:
+    """What each kernel does for a micro-batch, by its sizes and messages in all shardings."""
+    results = runs * sizes("output_bytes")
+    moved = sizes("weight_bytes") + results
+    moved += runs * (sizes("outside_bytes") + sizes("read_bytes"))
+    np.add.at(moved, graph.target, results[graph.source])
+    flops = runs * sizes("flops")
+    for index, kernel in enumerate(graph.kernels):
+        simd = kernel.kind == "simd"
+        yield ops.OperationCost(
+            tensor_flops=0.0 if simd else flops[index],
+            vector_flops=flops[index] if simd else 0.0,
+            moved_bytes=moved[index],
+            collectives=tuple(
+                ops.Collective(kind, messages[index], "tensor")
+                for kind, messages in sent.items()
+                if messages[index].any()
+            ),
+        )

@@ -44,7 +44,7 @@ import numpy as np
 
 from netplan.arrays import Amount, Floats, Ints
 from netplan.errors import CatalogError, InputError, one_line
-from netplan.files import reachable, read_bounded, text_of
+from netplan.files import Version, reachable, read_bounded, text_of, version_of
 from netplan.inputs.choices import Precision, TimeOrigin
 from netplan.records import replace
 from netplan.workloads import kernels
@@ -108,7 +108,7 @@ class File(NamedTuple):
     """A file and its version, which says whether it has changed."""
 
     path: Path
-    version: tuple[int, int]
+    version: Version
 
 
 class Residuals(NamedTuple):
@@ -525,17 +525,16 @@ def _check_key(file: File, what: str, key: str, known: Collection[str]) -> None:
 def _file_of(path: str) -> File:
     """A table's file as it is now."""
     place = reachable(Path(path))
-    try:
-        status = place.stat()
-    except (OSError, ValueError):
+    version = version_of(place)
+    if version is None:
         names = sorted(file.name.removesuffix(".gz") for file in place.parent.glob("*.csv*"))
         known = ", ".join(name.removesuffix(".csv") for name in names) or "none"
         name = place.name.removesuffix(".gz").removesuffix(".csv")
         raise CatalogError(
             f"no table of kernels {one_line(name)!r:.60} in {TABLES_FOLDER} (there are {known}):"
             " name one of them in the accelerator's tables, or take --kernels fitted"
-        ) from None
-    return File(place, (status.st_mtime_ns, status.st_size))
+        )
+    return File(place, version)
 
 
 class Lines(NamedTuple):

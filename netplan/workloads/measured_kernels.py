@@ -14,15 +14,9 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Floats
 from netplan.records import replace
+from netplan.workloads import kernels
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.kernel_graph import KernelGraph
-from netplan.workloads.kernels import (
-    attention_parts_s,
-    attention_rates,
-    kernel_error,
-    product_parts_s,
-    product_rates,
-)
 from netplan.workloads.measured_rates import (
     MeasuredAttention,
     MeasuredProduct,
@@ -72,11 +66,11 @@ class MeasuredKernels(Struct, frozen=True):
         return cls(
             name=accelerator.name,
             fitted="bf16" in rates.products and rates.attention is not None,
-            products=product_rates(accelerator, "bf16"),
-            attention=attention_rates(accelerator),
+            products=kernels.product_rates(accelerator, "bf16"),
+            attention=kernels.attention_rates(accelerator),
             vector_latency_s=pooled().vector_latency_s,
-            product_error=kernel_error(accelerator),
-            attention_error=kernel_error(accelerator, kernel="attention"),
+            product_error=kernels.kernel_error(accelerator),
+            attention_error=kernels.kernel_error(accelerator, kernel="attention"),
         )
 
     @property
@@ -121,7 +115,7 @@ class MeasuredKernels(Struct, frozen=True):
         )
         m, k, n = sizes.T
         moved_bytes = ELEMENT_BYTES * (m * k + k * n + m * n)
-        products_s = sum(product_parts_s(self.products, 2.0 * m * k * n, moved_bytes))
+        products_s = sum(kernels.product_parts_s(self.products, 2.0 * m * k * n, moved_bytes))
         rate = self.products.memory_efficiency * self.products.memory_bytes_per_s
         others_s = self.vector_latency_s + 2 * ELEMENT_BYTES * m * n / rate
         alike = np.array([kernel.kind == "simd" for kernel in graph.kernels])
@@ -139,9 +133,11 @@ class MeasuredKernels(Struct, frozen=True):
         if operation.attention is not None:
             spilled = moved_bytes - work.moved_bytes
             shape = operation.attention
-            return attention_parts_s(self.attention, shape, backward=backward, more_bytes=spilled)
+            return kernels.attention_parts_s(
+                self.attention, shape, backward=backward, more_bytes=spilled
+            )
         if isinstance(work.tensor_flops, float) and work.tensor_flops == 0:
             rate = self.products.memory_efficiency * self.products.memory_bytes_per_s
             return self.vector_latency_s, moved_bytes / rate
         both = backward and operation.weight_gradient is NO_WORK
-        return product_parts_s(self.products, work.tensor_flops, moved_bytes, 1.0 + both)
+        return kernels.product_parts_s(self.products, work.tensor_flops, moved_bytes, 1.0 + both)

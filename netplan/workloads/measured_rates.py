@@ -5,23 +5,16 @@ in its accelerator file, with the peaks that they are shares of. A GPU without o
 of those that have, and a wider error.
 """
 
-from typing import Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from msgspec import field
 
+from netplan import records
 from netplan.arrays import Amount
 from netplan.catalog import Catalog, Record, user_roots
 from netplan.errors import InputError
 from netplan.inputs.choices import Precision
-from netplan.records import (
-    Entry,
-    NonNegativeFloat,
-    PositiveFloat,
-    PositiveInt,
-    PositiveShare,
-    asdict,
-)
 
 AttentionKind = Literal["attention", "generation"]
 KernelKind = Literal["products", "experts", AttentionKind]
@@ -33,16 +26,16 @@ TABLES = {"corrections": "", "expert_corrections": "-experts", "generation_corre
 """Keys of tables of corrections, and how their files end after the accelerator's name."""
 
 
-MeasuredT = TypeVar("MeasuredT", bound=Entry)
+MeasuredT = TypeVar("MeasuredT", bound=records.Entry)
 KernelT = TypeVar("KernelT", "MeasuredProduct", "MeasuredExperts", "MeasuredAttention")
 
 
 def with_rates(
-    kind: type[MeasuredT], shares: Entry, peak_flops_per_s: float, memory_bytes_per_s: float
+    kind: type[MeasuredT], shares: records.Entry, peak_flops_per_s: float, memory_bytes_per_s: float
 ) -> MeasuredT:
     """Shares of a kernel with the rates that they are of [FLOP/s, B/s]."""
     rates = {"peak_flops_per_s": peak_flops_per_s, "memory_bytes_per_s": memory_bytes_per_s}
-    return kind(**asdict(shares) | rates)
+    return kind(**records.asdict(shares) | rates)
 
 
 def _slowed(rates: KernelT, speed: float) -> KernelT:
@@ -50,25 +43,25 @@ def _slowed(rates: KernelT, speed: float) -> KernelT:
     return rates.changed(peak_flops_per_s=speed * rates.peak_flops_per_s)
 
 
-class ProductShares(Entry, frozen=True, kw_only=True):
+class ProductShares(records.Entry, frozen=True, kw_only=True):
     """Matrix products of one precision, as shares of rates that stand elsewhere.
 
     FLOPs and bytes together take the ``hypot`` of both times, or their ``sum``. ``error`` is the
     mean error on large products that were not fitted, with corrections where there are some.
     """
 
-    kernel_latency_s: NonNegativeFloat
-    efficiency: PositiveShare
-    memory_efficiency: PositiveShare
+    kernel_latency_s: records.NonNegativeFloat
+    efficiency: records.PositiveShare
+    memory_efficiency: records.PositiveShare
     combine: Literal["hypot", "sum"] = "hypot"
-    error: NonNegativeFloat
+    error: records.NonNegativeFloat
 
 
 class MeasuredProduct(ProductShares, frozen=True, kw_only=True):
     """Matrix products of one precision as they were measured, with the rates of their shares."""
 
-    peak_flops_per_s: PositiveFloat
-    memory_bytes_per_s: PositiveFloat
+    peak_flops_per_s: records.PositiveFloat
+    memory_bytes_per_s: records.PositiveFloat
 
 
 class ExpertShares(ProductShares, frozen=True, kw_only=True):
@@ -78,16 +71,16 @@ class ExpertShares(ProductShares, frozen=True, kw_only=True):
     whichever of them computes a row.
     """
 
-    group_passes: NonNegativeFloat
+    group_passes: records.NonNegativeFloat
 
 
 class MeasuredExperts(MeasuredProduct, frozen=True, kw_only=True):
     """Fused experts of one precision as they were measured, with the rates of their shares."""
 
-    group_passes: NonNegativeFloat
+    group_passes: records.NonNegativeFloat
 
 
-class AttentionShares(Entry, frozen=True, kw_only=True):
+class AttentionShares(records.Entry, frozen=True, kw_only=True):
     """Attention in one kernel, as shares of rates that stand elsewhere.
 
     Blocks of 128 queries fill ``processors`` in waves, of which an unfilled one costs
@@ -96,26 +89,26 @@ class AttentionShares(Entry, frozen=True, kw_only=True):
     that are generated one by one has an ``efficiency`` above 1 where memory hides it.
     """
 
-    kernel_latency_s: NonNegativeFloat
-    efficiency: PositiveFloat
-    memory_efficiency: PositiveShare
-    sharpness: PositiveFloat
-    head_exponent: NonNegativeFloat
-    processors: PositiveInt = 1
-    wave_share: NonNegativeFloat
-    ramp_tokens: NonNegativeFloat = 0.0
-    backward_efficiency: PositiveShare = 0.8
-    error: NonNegativeFloat
+    kernel_latency_s: records.NonNegativeFloat
+    efficiency: records.PositiveFloat
+    memory_efficiency: records.PositiveShare
+    sharpness: records.PositiveFloat
+    head_exponent: records.NonNegativeFloat
+    processors: records.PositiveInt = 1
+    wave_share: records.NonNegativeFloat
+    ramp_tokens: records.NonNegativeFloat = 0.0
+    backward_efficiency: records.PositiveShare = 0.8
+    error: records.NonNegativeFloat
 
 
 class MeasuredAttention(AttentionShares, frozen=True, kw_only=True):
     """Attention as it was measured, with the rates of its shares."""
 
-    peak_flops_per_s: PositiveFloat
-    memory_bytes_per_s: PositiveFloat
+    peak_flops_per_s: records.PositiveFloat
+    memory_bytes_per_s: records.PositiveFloat
 
 
-class MeasuredRates(Entry, frozen=True, kw_only=True):
+class MeasuredRates(records.Entry, frozen=True, kw_only=True):
     """Kernels and links of an accelerator as they were measured one by one.
 
     ``attention`` is that of whole sequences, ``generation`` that of one new token each.
@@ -149,18 +142,17 @@ class MeasuredRates(Entry, frozen=True, kw_only=True):
 
     def slowed(self, speed: float) -> Self:
         """The same of a GPU that computes at a share of its speed [1]; memory keeps its rate."""
-        kernels = {
+        kernels: dict[str, Any] = {
             kind: {precision: _slowed(rates, speed) for precision, rates in known.items()}
             for kind, known in (("products", self.products), ("experts", self.experts))
         }
-        attention, generation, latent = (
-            rates and _slowed(rates, speed)
-            for rates in (self.attention, self.generation, self.latent)
-        )
-        return self.changed(**kernels, attention=attention, generation=generation, latent=latent)
+        for kind in ("attention", "generation", "latent"):
+            if alone := getattr(self, kind):
+                kernels[kind] = _slowed(alone, speed)
+        return self.changed(**kernels)
 
 
-class KernelTables(Entry, frozen=True, kw_only=True):
+class KernelTables(records.Entry, frozen=True, kw_only=True):
     """Tables of measured kernels of an accelerator, by their names in `traffic/kernel-tables`.
 
     ``speed`` is what the accelerator computes at of that which was measured, under a power cap [1];
@@ -170,7 +162,7 @@ class KernelTables(Entry, frozen=True, kw_only=True):
     products: str = ""
     experts: str = ""
     latent: str = ""
-    speed: PositiveShare = 1.0
+    speed: records.PositiveShare = 1.0
 
     @property
     def named(self) -> dict[str, str]:
@@ -179,13 +171,13 @@ class KernelTables(Entry, frozen=True, kw_only=True):
         return {kind: name for kind in kinds if (name := getattr(self, kind))}
 
 
-class ExchangeRates(Entry, frozen=True, kw_only=True):
+class ExchangeRates(records.Entry, frozen=True, kw_only=True):
     """One phase of an expert exchange: its latency, and shares of the bandwidths of a GPU."""
 
-    latency_s: NonNegativeFloat
-    network_efficiency: PositiveShare = 1.0
-    hb_efficiency: PositiveShare
-    error: NonNegativeFloat
+    latency_s: records.NonNegativeFloat
+    network_efficiency: records.PositiveShare = 1.0
+    hb_efficiency: records.PositiveShare
+    error: records.NonNegativeFloat
 
 
 class PooledRates(Record, frozen=True, kw_only=True):
@@ -203,9 +195,9 @@ class PooledRates(Record, frozen=True, kw_only=True):
     experts: ExpertShares
     attention: AttentionShares
     generation: AttentionShares
-    strangers: dict[KernelKind, NonNegativeFloat]
-    inner_product_share: PositiveShare
-    vector_latency_s: NonNegativeFloat
+    strangers: dict[KernelKind, records.NonNegativeFloat]
+    inner_product_share: records.PositiveShare
+    vector_latency_s: records.NonNegativeFloat
     expert_exchange: dict[ExchangeKind, dict[ExchangePhase, ExchangeRates]]
     notes: tuple[str, ...] = ()
 

@@ -39,19 +39,9 @@ from netplan.arrays import Amount, Floats, Ints
 from netplan.errors import InputError
 from netplan.inputs.choices import Mode, Strategy
 from netplan.records import replace
+from netplan.workloads import layer_kernels as kernels
 from netplan.workloads import operations as ops
 from netplan.workloads.attention import attention, attention_operations
-from netplan.workloads.layer_kernels import (
-    Product,
-    activation,
-    bias,
-    block_norm,
-    column_product,
-    dropout,
-    layer_norm,
-    row_product,
-    summa_product,
-)
 from netplan.workloads.models import Experts, Model
 from netplan.workloads.recomputation import is_routed
 
@@ -133,7 +123,7 @@ def _ring_layer(
     feed_forward = _feed_forward(local, strategy, mode)
     if experts is not None:
         feed_forward = tuple(expert_feed_forward(model, sharding, local, experts))
-    norm = layer_norm("ln1", local, gathers=model.latent_attention is None)
+    norm = kernels.layer_norm("ln1", local, gathers=model.latent_attention is None)
     mixing, forward = _blocks(model)
     if experts is None and model.mamba is not None:
         feed_forward = tuple(replace(operation, share=forward) for operation in feed_forward)
@@ -141,12 +131,12 @@ def _ring_layer(
     operations = (
         *_prediction(model, local),
         *feed_forward,
-        replace(dropout("drop2", local.dropped), share=forward),
+        replace(kernels.dropout("drop2", local.dropped), share=forward),
         replace(norm, share=mixing),
         *attention_operations(model, sharding, local, stores_scores=variant.stores_scores),
-        replace(bias("vproj-bias", *shape), share=mixing),
-        replace(dropout("drop_v", local.dropped), share=mixing),
-        replace(layer_norm("ln2", local, gathers=experts is None), share=forward),
+        replace(kernels.bias("vproj-bias", *shape), share=mixing),
+        replace(kernels.dropout("drop_v", local.dropped), share=mixing),
+        replace(kernels.layer_norm("ln2", local, gathers=experts is None), share=forward),
     )
     if not variant.sequence_parallel:
         # The next stage takes a share of the rows from each tensor GPU all the same
@@ -214,7 +204,9 @@ def _prediction(model: Model, local: ops.Local) -> Iterator[ops.Operation]:
     """
     if not model.prediction_layers:
         return
-    product = Product("mtp-proj", "mlp", local.rows, 2 * local.hidden, local.hidden / local.tensor)
+    product = kernels.Product(
+        "mtp-proj", "mlp", local.rows, 2 * local.hidden, local.hidden / local.tensor
+    )
     given = replace(local, hidden=2 * local.hidden).all_tokens("all_gather")
     back = ops.Collective("reduce_scatter", given.message_bytes, "tensor")
     made = product.operation(forward=(given,), backward=(back,))
@@ -224,7 +216,7 @@ def _prediction(model: Model, local: ops.Local) -> Iterator[ops.Operation]:
 def _feed_forward(local: ops.Local, strategy: Strategy, mode: Mode) -> tuple[ops.Operation, ...]:
     """The dense feed-forward part of 1D and 2D-context (Tables I and II)."""
     operations = _two_products(local, local.rows, local.scattered_rows)
-    return *operations[:-1], bias("fc2-bias", *_bias_shape(local, strategy, mode, "fc2"))
+    return *operations[:-1], kernels.bias("fc2-bias", *_bias_shape(local, strategy, mode, "fc2"))
 
 
 def _two_products(
@@ -232,14 +224,14 @@ def _two_products(
 ) -> tuple[ops.Operation, ...]:
     """A feed-forward part on some rows, whose results are scattered; of experts by the copy."""
     columns = (2 if local.gated else 1) * local.ffn_local
-    back = Product("fc2", "mlp", rows, local.ffn_local, local.hidden, copies)
+    back = kernels.Product("fc2", "mlp", rows, local.ffn_local, local.hidden, copies)
     return (
-        column_product(Product("fc1", "mlp", rows, local.hidden, columns, copies)),
-        bias("fc1-bias", rows, columns, copies),
-        activation(local, rows),
-        dropout("drop1", rows * local.ffn_local),
-        row_product(back, scattered),
-        bias("fc2-bias", scattered, local.hidden, copies),
+        kernels.column_product(kernels.Product("fc1", "mlp", rows, local.hidden, columns, copies)),
+        kernels.bias("fc1-bias", rows, columns, copies),
+        kernels.activation(local, rows),
+        kernels.dropout("drop1", rows * local.ffn_local),
+        kernels.row_product(back, scattered),
+        kernels.bias("fc2-bias", scattered, local.hidden, copies),
     )
 
 
@@ -271,22 +263,24 @@ def _summa_layer(
         width = (model.sequence_length // sharding.tensor).astype(np.float64)
     tokens = 2 * sharding.microbatch * model.sequence_length // sharding.context
     gradients = (2 * model.hidden_size // sharding.tensor + tokens).astype(np.float64)
-    norm = block_norm("ln1", local, width, gradients)
+    norm = kernels.block_norm("ln1", local, width, gradients)
     operations = (
-        summa_product("fc1", "mlp", local, e, columns),
-        bias("fc1-bias", rows, columns),
-        activation(local, rows),
-        dropout("drop1", rows * local.ffn_local),
-        summa_product("fc2", "mlp", local, local.ffn, local.hidden_local),
-        bias("fc2-bias", rows, local.hidden_local),
-        dropout("drop2", block),
+        kernels.summa_product("fc1", "mlp", local, e, columns),
+        kernels.bias("fc1-bias", rows, columns),
+        kernels.activation(local, rows),
+        kernels.dropout("drop1", rows * local.ffn_local),
+        kernels.summa_product("fc2", "mlp", local, local.ffn, local.hidden_local),
+        kernels.bias("fc2-bias", rows, local.hidden_local),
+        kernels.dropout("drop2", block),
         norm,
-        summa_product("qkv", "attention", local, e, local.qkv_local),
+        kernels.summa_product("qkv", "attention", local, e, local.qkv_local),
         attention(local, stores_scores=variant.stores_scores),
-        summa_product("vproj", "attention", local, float(model.query_size), local.hidden_local),
-        bias("vproj-bias", rows, local.hidden_local),
-        dropout("drop_v", block),
-        block_norm("ln2", local, width, gradients),
+        kernels.summa_product(
+            "vproj", "attention", local, float(model.query_size), local.hidden_local
+        ),
+        kernels.bias("vproj-bias", rows, local.hidden_local),
+        kernels.dropout("drop_v", block),
+        kernels.block_norm("ln2", local, width, gradients),
     )
     return ops.Layer(operations, norm.activation_bytes)
 
@@ -334,7 +328,7 @@ def lm_head(model: Model, sharding: ops.Sharding) -> ops.Operation:
     words = _local_words(model, sharding)
     logits = local.rows * words
     statistics = ops.Collective("all_reduce", 2 * STATISTIC_BYTES * local.rows, "tensor")
-    product = Product("lm-head", "head", local.rows, local.hidden, words)
+    product = kernels.Product("lm-head", "head", local.rows, local.hidden, words)
     whole = product.operation(
         forward=(local.all_tokens("all_gather"), statistics),
         backward=(local.all_tokens("reduce_scatter"),),
@@ -453,10 +447,11 @@ def _routed(local: ops.Local, experts: Experts, sharding: ops.Sharding) -> Seque
     visits, scattered = experts.per_token * together, experts.per_token * scattered
     copies = experts.held / sharding.experts_over.astype(np.float64)
     products = _two_products(local, visits, scattered, copies)
+    dispatch, combine = _exchange(local, experts, visits, sharding)
     inside = (
-        _dispatch(local, experts, visits, sharding),
+        dispatch,
         *(replace(operation, expert_weights=True) for operation in products),
-        _combine(local, experts, visits, sharding),
+        combine,
     )
     if np.any(shared_by < sharding.tensor):
         change = partial(_unshared, shared_by=shared_by)
@@ -464,8 +459,8 @@ def _routed(local: ops.Local, experts: Experts, sharding: ops.Sharding) -> Seque
     if not experts.latent_size:
         return router, *inside
     rows, width = local.scattered_rows, local.hidden
-    down = Product("expert-down", "mlp", rows, hidden, width).operation()
-    up = Product("expert-up", "mlp", rows, width, hidden).operation()
+    down = kernels.Product("expert-down", "mlp", rows, hidden, width).operation()
+    up = kernels.Product("expert-up", "mlp", rows, width, hidden).operation()
     send = replace(inside[0], inputs=(down.name, router.name))
     return router, replace(down, inputs=(ops.INPUT,)), send, *inside[1:], up
 
@@ -482,7 +477,9 @@ def _unshared(work: ops.OperationCost, shared_by: Ints) -> ops.OperationCost:
 
 def _router(local: ops.Local, experts: Experts) -> ops.Operation:
     """A product of the local tokens with one column an expert, and a softmax; not cut."""
-    product = Product("router", "mlp", local.scattered_rows, local.hidden, float(experts.count))
+    product = kernels.Product(
+        "router", "mlp", local.scattered_rows, local.hidden, float(experts.count)
+    )
     whole = product.operation()
     choices = local.scattered_rows * experts.count
     softmax = ROUTER_FLOPS * choices
@@ -495,63 +492,39 @@ def _router(local: ops.Local, experts: Experts) -> ops.Operation:
     )
 
 
-def _sent_bytes(local: ops.Local, experts: Experts) -> Floats:
-    """What one GPU sends to the experts: its scattered tokens, once for each of its experts [B]."""
-    return ops.ELEMENT_BYTES * experts.per_token * local.scattered_rows * local.hidden
-
-
-def _uneven(
-    experts: Experts, sharding: ops.Sharding
-) -> tuple[ops.Uneven | None, ops.Uneven | None]:
-    """How rows to experts, and results back, follow the load of these; None where all are alike."""
-    if experts.load is None:
-        return None, None
-    there = ops.Uneven(experts.load, sharding.experts_over)
-    return there, replace(there, back=True)
-
-
-def _dispatch(
+def _exchange(
     local: ops.Local, experts: Experts, visits: Floats, sharding: ops.Sharding
-) -> ops.Operation:
-    """Copy the tokens in the order of their experts, send them, gather them there."""
-    sent = _sent_bytes(local, experts)
-    there, back = _uneven(experts, sharding)
-    send = ops.Collective("all_to_all", sent, "expert", there)
-    # What the GPUs that share an expert have received together.
+) -> tuple[ops.Operation, ops.Operation]:
+    """Tokens to their experts, gathered there; results back, added up as the router weighs them.
+
+    A GPU sends its scattered tokens, once for each of their experts. Rows to experts, and results
+    back, follow the load of these, where it is known.
+    """
+    sent = ops.ELEMENT_BYTES * experts.per_token * local.scattered_rows * local.hidden
+    there = back = ops.Collective("all_to_all", sent, "expert")
+    if experts.load is not None:
+        uneven = ops.Uneven(experts.load, sharding.experts_over)
+        there = replace(there, uneven=uneven)
+        back = replace(back, uneven=replace(uneven, back=True))
+    # What the GPUs that share an expert have received together; the conjugate of the gather is the
+    # reduce_scatter of the first product's gradients.
     gather = ops.Collective("all_gather", ops.ELEMENT_BYTES * visits * local.hidden, "tensor")
-    # The conjugate of the gather is the reduce_scatter of the first product's gradients.
-    return ops.Operation(
-        "dispatch",
-        "mlp",
-        0.0,
-        0.0,
-        ops.OperationCost(moved_bytes=2 * sent, collectives=(send, gather)),
-        ops.OperationCost(moved_bytes=2 * sent, collectives=(replace(send, uneven=back),)),
+    dispatch = ops.Operation(
+        *("dispatch", "mlp", 0.0, 0.0),
+        ops.OperationCost(moved_bytes=2 * sent, collectives=(there, gather)),
+        ops.OperationCost(moved_bytes=2 * sent, collectives=(back,)),
         result=ops.Tensor(visits, local.hidden),
         inputs=(ops.INPUT, "router"),
     )
-
-
-def _combine(
-    local: ops.Local, experts: Experts, visits: Floats, sharding: ops.Sharding
-) -> ops.Operation:
-    """Send the results back and add them up, weighted by the router."""
-    sent = _sent_bytes(local, experts)
-    there, from_experts = _uneven(experts, sharding)
-    back = ops.Collective("all_to_all", sent, "expert", from_experts)
-    gather = ops.Collective("all_gather", ops.ELEMENT_BYTES * visits * local.hidden, "tensor")
     work = ops.OperationCost(
         vector_flops=2 * sent / ops.ELEMENT_BYTES,
         moved_bytes=sent + sent / experts.per_token,
         collectives=(back,),
     )
-    return ops.Operation(
-        "combine",
-        "mlp",
-        0.0,
-        sent,
-        work,
-        replace(work, collectives=(replace(back, uneven=there), gather)),
+    combine = ops.Operation(
+        *("combine", "mlp", 0.0, sent),
+        *(work, work.with_collectives((there, gather))),
         result=ops.Tensor(local.scattered_rows, local.hidden),
         inputs=("fc2-bias", "router"),
     )
+    return dispatch, combine

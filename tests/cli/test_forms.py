@@ -13,7 +13,8 @@ import yaml
 
 from netplan.cli.main import COMMANDS
 from netplan.cli.output import FORM_OF_ENDING
-from netplan.cli.questions import QUESTIONS, question_class
+from netplan.cli.questions import QUESTIONS
+from netplan.questions.homes import question_class
 from netplan.reports.answer import FORMATS
 from tests.cli.command import netplan, refused
 

@@ -52,8 +52,9 @@ def test_they_are_added_to_the_network_and_nothing_else_moves() -> None:
     (counted,) = whole.bills
     assert counted.quote.items[: len(alone.quote.items)] == alone.quote.items
     assert counted.memory.base == 480 * 1024 * 7.03
-    assert counted.beside.base == counted.memory.base + 1024 * 37_251
-    assert counted.capital.base == pytest.approx(alone.capital.base + counted.beside.base)
+    beside = counted.cost_of("memory", "accelerators").base
+    assert beside == counted.memory.base + 1024 * 37_251
+    assert counted.capital.base == pytest.approx(alone.capital.base + beside)
     # 700 W each; the power of the memory is not known, and said so.
     assert counted.draw.typical_w == pytest.approx(alone.draw.typical_w + 1024 * 700)
     assert [line.part for line in counted.unpowered_apart] == ["memory"]
@@ -79,7 +80,7 @@ def test_without_them_the_bill_is_what_it_was(
     books = BillBooks(book, POWER_BOOKS.load("2026"), CABLING)
     bill = make_bill(spec, sizing, books)
     assert bill.quote == make_bill(spec, sizing, replace(books, prices=before)).quote
-    assert bill.beside == Range.point(0.0)
+    assert bill.cost_of("memory", "accelerators") == Range.point(0.0)
     compute = Compute(memory=MEMORIES.load(memory))
     counted = make_bill(spec, sizing, replace(books, compute=compute))
     assert counted.quote.items[:-1] == bill.quote.items

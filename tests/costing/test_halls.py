@@ -23,10 +23,10 @@ from netplan.costing.wiring import (
     CIRCUITS,
     COPPER,
     MODULES,
+    CableRun,
     Cage,
     Hardware,
     Link,
-    Run,
     first_that_closes,
 )
 from netplan.errors import InfeasibleError, InputError, NetplanError
@@ -86,7 +86,7 @@ REACHES_M: dict[tuple[float, bool], tuple[tuple[str, float], ...]] = {
 }
 
 
-def grade(run: Run) -> str:
+def grade(run: CableRun) -> str:
     """Kind of its cable, or class of its modules."""
     if run.medium != "fibre":
         return run.medium
@@ -95,7 +95,7 @@ def grade(run: Run) -> str:
     return module.grade
 
 
-def taken(length_m: float, lane: float, *, straight: bool, known: bool = False) -> Run:
+def taken(length_m: float, lane: float, *, straight: bool, known: bool = False) -> CableRun:
     """What bills take between two cages whose plugs nobody has chosen, or of boxes on sale."""
     place = int(places_sold(np.array([length_m]), np.array(BOOK.stock_lengths_m))[0])
     sold_m = BOOK.stock_lengths_m[place]
@@ -199,7 +199,7 @@ def built(
     return made, install(made, place(books.hall, spec, sizing, hardware), hardware)
 
 
-def devices(run: Run) -> tuple[str, ...]:
+def devices(run: CableRun) -> tuple[str, ...]:
     """Kinds of the two devices that a run joins."""
     return tuple(sorted("card" if end == CARD else "switch" for end in run.ends))
 

@@ -151,7 +151,7 @@ def test_gear_without_a_price_marks_the_sum_that_it_is_asked_into() -> None:
     assert "≥" in paper.text()
     apart = netplan.cost("rail-only-paper", **asked)
     assert apart.bills[0].complete
-    assert not apart.bills[0].geared
+    assert not apart.bills[0].inside.known
 
 
 def test_rail_only_over_the_size_is_a_curve_whose_jumps_are_parts() -> None:

@@ -14,11 +14,11 @@ from netplan.costing.wiring import (
     CARD,
     CIRCUITS,
     TRUNKS,
+    CableRun,
     Cage,
     Hardware,
     Plug,
     PortBank,
-    Run,
     closure,
     plugs_needed,
     wire,
@@ -37,7 +37,7 @@ LEAF = PortBank("leaf", 4, 32, Cage("osfp-finned", 400, 2, 100))
 CARDS = PortBank("network card", 1, 256, Cage("osfp-flat", 400, 1, 100))
 BUILT_IN = ("on-chip", "on-board")
 """Links that nobody buys as cables: of a chip, and on a board."""
-HOST = Run("host", 256, ("leaf", "network card"), (FINNED, FLAT), "fibre", 15, 50)
+HOST = CableRun("host", 256, ("leaf", "network card"), (FINNED, FLAT), "fibre", 15, 50)
 
 
 # --- all fabrics ----------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_a_sound_run_has_no_fault() -> None:
         (replace(HOST, ends=("leaf", "spine")), "port", "cables end on spine, which"),
     ],
 )
-def test_a_fault_is_found_and_names_both_ends(run: Run, rule: str, words: str) -> None:
+def test_a_fault_is_found_and_names_both_ends(run: CableRun, rule: str, words: str) -> None:
     faults = [fault for fault in closure([LEAF, CARDS], [run]) if fault.rule == rule]
     assert faults
     assert words in str(faults[0])
@@ -146,7 +146,7 @@ def test_a_finned_module_does_not_fit_a_network_card() -> None:
 def test_straight_cables_need_parallel_links() -> None:
     spine = replace(LEAF, name="spine")
     plug = replace(FINNED, fibre=None)
-    run = Run("leaf-spine", 64, ("leaf", "spine"), (plug, plug), "dac", 2, 2, cable="straight")
+    run = CableRun("leaf-spine", 64, ("leaf", "spine"), (plug, plug), "dac", 2, 2, cable="straight")
     assert closure([LEAF, spine], [run])[0].rule == "pairs"
     assert closure([LEAF, spine], [replace(run, parallel=2)]) == ()
 
@@ -158,10 +158,12 @@ def test_odd_ends_of_two_kinds_can_fill_the_cages() -> None:
     copper = replace(FINNED, fibre=None, lane_gbps=None)
     cards = replace(CARDS, cage=Cage("osfp-flat", 400))
 
-    def runs(copper_ends: int, optical_ends: int) -> list[Run]:
+    def runs(copper_ends: int, optical_ends: int) -> list[CableRun]:
         single = replace(FLAT, fibre=None)
         return [
-            Run("a", copper_ends, ("leaf", CARD), (copper, single), "dac", 2, 3, cable="splitter"),
+            CableRun(
+                "a", copper_ends, ("leaf", CARD), (copper, single), "dac", 2, 3, cable="splitter"
+            ),
             replace(HOST, links=optical_ends),
         ]
 

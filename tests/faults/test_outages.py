@@ -111,7 +111,8 @@ def test_llama_3_is_one_of_its_runs(seed: int) -> None:
     # 419 +- 1.96 x sqrt(419) = 379 to 459.
     assert low == pytest.approx(379, abs=8)
     assert high == pytest.approx(459, abs=8)
-    assert found.mtbf_h == pytest.approx(3.093, rel=0.01)
+    mtbf_h = found.hours * found.years / found.interruptions.sum()
+    assert mtbf_h == pytest.approx(3.093, rel=0.01)
     for row in book.rates:
         assert row.observed is not None
         low, high = found.interruptions_interval(row.cause)
@@ -168,7 +169,8 @@ def test_more_failures_never_raise_goodput() -> None:
     ]
     assert ratios[0].value == pytest.approx(JOB.interval_h / JOB.cycle_h)
     for seldom, often in pairwise(ratios):
-        assert often.high < seldom.low
+        apart = seldom.value - often.value
+        assert apart > often.half_width + seldom.half_width
 
 
 @pytest.mark.parametrize("repair", ["fixed", "exponential"])
@@ -224,7 +226,7 @@ def test_a_failure_that_does_not_interrupt_slows() -> None:
 def test_nothing_fails() -> None:
     for exposure in (Exposure(()), Exposure((Cause("GPU", 0.0, 8),)), Exposure((GPUS,), share=0)):
         found = run(exposure, years=3)
-        assert found.mtbf_h == inf
+        assert not found.interruptions.any()
         assert found.effective_time_ratio.value == pytest.approx(0.5 / 0.52)
     assert found.failures.sum() > 0
 
@@ -233,7 +235,7 @@ def test_everything_is_always_down() -> None:
     # 100 failures a year of one part that takes 500 h to repair: never up.
     found = run(Exposure((Cause("part", 100.0, 50, lead_h=500.0, pool="p"),), {"p": 0}), years=3)
     assert found.effective_time_ratio.value == 0
-    assert found.time_of("waiting").value == pytest.approx(8760)
+    assert found.lost_h["waiting"].value == pytest.approx(8760)
     assert found.service_level("p").value == pytest.approx(0, abs=1e-9)
 
 
@@ -268,8 +270,7 @@ def test_mean_by_hand() -> None:
     mean = Mean.of(np.array([1.0, 2.0, 3.0, 4.0]))
     assert (mean.value, mean.years) == (2.5, 4)
     assert mean.half_width == pytest.approx(2.054, abs=1e-3)
-    assert 2.5 in mean
-    assert 5.0 not in mean
+    assert abs(mean.value - 2.5) <= mean.half_width < abs(mean.value - 5.0)
     assert str(mean) == "2.5 +- 2.1"
     # 2.054 / 2.5 = 82 %; 1 % takes 4 x 82^2 years.
     assert mean.years_for(0.01) == pytest.approx(4 * (2.054 / 0.025) ** 2, rel=1e-3)
@@ -294,10 +295,10 @@ def test_one_year_has_no_interval() -> None:
 def test_coverage_of_the_interval() -> None:
     # 95 % of the intervals hold the exact value: of 200, 181 to 198 at four standard errors.
     exact = exact_time_ratio(JOB, mtbf_h(0.17 * 4096))
-    hits = sum(
-        exact in run(Exposure((GPUS,)), years=20, seed=seed).effective_time_ratio
-        for seed in range(200)
-    )
+    means = [
+        run(Exposure((GPUS,)), years=20, seed=seed).effective_time_ratio for seed in range(200)
+    ]
+    hits = sum(abs(exact - mean.value) <= mean.half_width for mean in means)
     assert 178 <= hits <= 199
 
 
@@ -349,8 +350,6 @@ def test_unknown_names_offer_the_nearest() -> None:
     found = run(Exposure((GPUS, SERVER), {"servers": 1}), years=1)
     with pytest.raises(UnknownNameError, match="unknown cause 'serve': did you mean server"):
         found.interruptions_of("serve")
-    with pytest.raises(UnknownNameError, match=r"unknown reason 'wait'.*did you mean waiting"):
-        found.time_of("wait")
     with pytest.raises(UnknownNameError, match="unknown pool 'server'"):
         found.service_level("server")
     assert set(found.lost_h) == set(REASONS[1:])

@@ -306,7 +306,7 @@ def test_classes_hold_every_pair_once(name: str) -> None:
     for faults in ([], ["links=10"], ["leaf=2", "gpus=5"]):
         after = reduced.left(parse_faults(faults, graph))
         rates = row_codes(reduced.intact.ending.astype(int), after.ending.astype(int))
-        classes = form_classes(reduced.blocks, reduced.blocks.equal_blocks(rates))
+        classes = form_classes(reduced.blocks.equal_blocks(rates))
         assert classes is not None
         assert classes.pairs.sum() == 512 * 511 // 2
         assert np.all(classes.pairs > 0)

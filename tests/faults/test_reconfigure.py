@@ -13,7 +13,7 @@ from netplan.errors import InputError
 from netplan.faults.damage.impact import Subject
 from netplan.faults.years.effects import IdleGpus, idle_gpus
 from netplan.faults.years.outages import Cause
-from netplan.faults.years.policies import Asked, circuits, links_inside
+from netplan.faults.years.policies import SparesPolicy, circuits, links_inside
 from netplan.faults.years.rates import FAILURE_BOOKS
 from netplan.questions.faults import faults
 from netplan.records import replace
@@ -51,7 +51,7 @@ def test_circuit_switches_by_hand(
     spec, sizing = FABRICS.load("rail-only"), Sizing(gpus, 64, hb_size, 450e9, 50e9)
     subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
     switch = SWITCHES.load(model)
-    found = circuits(subject, Asked("reconfigure", switch))
+    found = circuits(subject, SparesPolicy("reconfigure", switch))
     assert (found.switches, found.ports, found.ports_used) == counts
     assert (switch.typical_w and found.switches * switch.typical_w) == power_w
 
@@ -195,15 +195,15 @@ def test_blocks_by_hand() -> None:
     # Trays of eight of domains of 256: 8 rails and 8 x 450 / 50 = 72 links into the core. Two
     # domains have 2 x 2 x 32 of 136 ports, and 8 are left for spare trays: 32 pairs x 80 fibres.
     subject = sized(16_384, 256)
-    plan = circuits(subject, Asked("replace", palomar, block_gpus=8, spare_gpus=64))
+    plan = circuits(subject, SparesPolicy("replace", palomar, block_gpus=8, spare_gpus=64))
     assert links_inside(subject, 8) == 72
     assert (plan.fibres, plan.domains_each, plan.switches) == (80, 2, 2560)
     assert (plan.spare_blocks, plan.ports_used) == (256, 80 * (2 * 64 * 32 + 256))
     # A ninth spare tray leaves room for one domain on a switch.
-    plan = circuits(subject, Asked("replace", palomar, block_gpus=8, spare_gpus=72))
+    plan = circuits(subject, SparesPolicy("replace", palomar, block_gpus=8, spare_gpus=72))
     assert (plan.domains_each, plan.switches, plan.spare_blocks) == (1, 5120, 64 * 9)
     # Whole servers of eight: 67 and a spare one on a switch, one for each of eight rails.
-    plan = circuits(sized(1024, 8), Asked("replace", palomar, block_gpus=8))
+    plan = circuits(sized(1024, 8), SparesPolicy("replace", palomar, block_gpus=8))
     assert (plan.fibres, plan.domains_each, plan.switches) == (8, 67, 16)
 
 

@@ -65,9 +65,9 @@ def test_times_printed_for_a_size_are_those_of_the_size(gpus: int, schedule_s: f
 def test_times_between_and_beyond_sizes() -> None:
     schedule = RECOVERY_PRESETS.load("cold-restart").restart[-1]
     between = 635 + (768 - 635) * log2(10_000 / 8192)
-    assert schedule.on(10_000).base == pytest.approx(between)
-    assert schedule.on(65_536).base == pytest.approx(768 + 2 * 103)
-    assert schedule.on(8).base == 454
+    assert schedule.value_on(10_000).base == pytest.approx(between)
+    assert schedule.value_on(65_536).base == pytest.approx(768 + 2 * 103)
+    assert schedule.value_on(8).base == 454
     # The fit of the reference, 446 + 103 log2(N / 2048), is within 2 % of all printed.
     for gpus, printed_s in schedule.by_gpus:
         assert 446 + 103 * log2(gpus / 2048) == pytest.approx(printed_s, rel=0.03)

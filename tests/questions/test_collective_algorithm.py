@@ -44,7 +44,7 @@ def test_both_trees_are_what_links_carry() -> None:
     assert sent.sum() == 2 * 3 * 8.0
     assert (sent == sent.T).all()
     # A ring level has no trees: 2 x 3/4 D to the next member.
-    ring = placement.on((Level("ring", 4, 50e9),))
+    ring = placement.on_levels((Level("ring", 4, 50e9),))
     matrix = collective_traffic(
         "all_reduce", ring, ("data",), data_bytes=8.0, kind="data", pattern="double_binary_tree"
     )

@@ -296,7 +296,7 @@ def test_interleaved_stages_take_what_the_search_says_for_any_microbatches(case:
 def test_links_are_as_busy_as_their_loads(case: Case) -> None:
     """Bytes of all messages together are those of the traffic matrix, where replicas are equal."""
     run, graph = placed(**case)
-    found = simulated(Conditions(hot=1), **case)
+    found = simulated(Conditions(busiest=1), **case)
     loads = link_loads(graph, run.matrix())
     share = run.setting.assumptions.communication.bandwidth_efficiency
     assert found.iteration_time_s >= loads.busiest_s
@@ -384,11 +384,11 @@ def test_one_replica_stands_for_all(fabric: str, case: Case) -> None:
 def test_a_link_at_half_rate_takes_twice_as_long() -> None:
     case: Case = {"fixed": {"pipeline": 4, "tensor": 4}, "fabric": "rail-only"}
     _, graph = placed(**case)
-    whole = simulated(Conditions(hot=2 * graph.link_count), **case)
+    whole = simulated(Conditions(busiest=2 * graph.link_count), **case)
     slow = int(graph.links_of("host")[3])
     rates = np.ones(graph.link_count)
     rates[slow] = 0.5
-    found = simulated(Conditions(hot=2 * graph.link_count, rates=rates), **case)
+    found = simulated(Conditions(busiest=2 * graph.link_count, rates=rates), **case)
     before = {one.link: one.busy_s for one in whole.links}
     after = {one.link: one.busy_s for one in found.links}
     assert before.keys() == after.keys()

@@ -9,11 +9,12 @@ import pytest
 import netplan
 from netplan.answers.outputs import NoRowError, output
 from netplan.errors import InputError, NetplanError, UnknownNameError
+from netplan.questions.homes import question_class
 from netplan.records import RecordError
 from netplan.setup.asking import signature_of
 from netplan.setup.question import Question
 from netplan.studies.definition import ASKED, FILES, StudyDefinition
-from netplan.studies.questions import answer, question_of
+from netplan.studies.questions import answer
 from netplan.studies.study import make_study
 
 ANSWER: dict[str, Any] = {
@@ -87,7 +88,7 @@ def test_studies_ask_every_question_about_a_scenario_or_say_which_has_its_counts
     with pytest.raises(RecordError, match="unknown question 'verify'"):
         made("verify", ["cost"], [{"input": "gpus", "values": [64]}])
     for ask in ASKED:
-        question = question_of(ask)
+        question = question_class(ask)
         assert question.command == ask
         assert question.ask.__annotations__["return"] is not None
         if ask != OF_A_PAPER:

@@ -17,8 +17,7 @@ from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.families.tiles import mesh_of
 from netplan.topologies.formats.writers import astra_sim_network
 from netplan.topologies.graph import FabricGraph
-from netplan.topologies.parts import Tile
-from netplan.topologies.specs import FABRICS
+from netplan.topologies.specs import FABRICS, Tile
 from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import group_bound, lower_bound
 from netplan.traffic.hierarchy import (

@@ -230,7 +230,7 @@ class _Part(PairGraph, frozen=True, eq=False):
         if np.array_equal(least, most):
             return np.stack((least, most)).astype(np.int64)
         for spread, part in self._tries(intact):
-            both = spread[a] + spread[b] - self.widest
+            both = spread[a] + spread[b] - self.most_egress
             both = np.maximum(both, most * (part[a] + part[b] - 1))
             whole = np.ceil((both - TOLERANCE) / self.step) * self.step
             least = np.clip(whole, least, most)
@@ -241,7 +241,7 @@ class _Part(PairGraph, frozen=True, eq=False):
     def _tries(self, intact: "_Part | None") -> Iterator[tuple[Floats, Floats]]:
         """What domains can spread of the widest one's most, and what part of their own."""
         height = self.tier.astype(float)
-        if intact is not None and intact.widest == self.widest:
+        if intact is not None and intact.most_egress == self.most_egress:
             share = self._share(height)
             spread = self._left(intact, share)
             if spread is not None:
@@ -249,7 +249,7 @@ class _Part(PairGraph, frozen=True, eq=False):
         for number in range(ROUNDS):
             share = self._share(height)
             sent = (
-                self._sent(np.arange(self.domains), share, self.widest * self.hubs)
+                self._sent(np.arange(self.domains), share, self.most_egress * self.hubs)
                 if number
                 else self.carried
             )
@@ -272,7 +272,7 @@ class _Part(PairGraph, frozen=True, eq=False):
         return sum_by(domain - size, leaving, self.domains)
 
     @property
-    def widest(self) -> float:
+    def most_egress(self) -> float:
         """The most that leaves any domain, in units."""
         return float(self.egress.max())
 
@@ -296,7 +296,7 @@ class _Part(PairGraph, frozen=True, eq=False):
         Nothing where that has fewer links than the widest domain.
         """
         hub, sent = int(self._degree.argmax()), self.egress.copy()
-        if self._degree[hub] < self.widest:
+        if self._degree[hub] < self.most_egress:
             return np.zeros(self.domains)
         # Who hangs on the hub alone needs no flow, nor who sends all that leaves straight up to it.
         switch, domain = self.ends[:, self._own]
@@ -305,7 +305,7 @@ class _Part(PairGraph, frozen=True, eq=False):
         straight[domain[switch == hub] - len(self.tier)] = 0.0
         asking = asking[straight[asking] < self.egress[asking]]
         taken = np.zeros(len(self.tier))
-        taken[hub] = self.widest
+        taken[hub] = self.most_egress
         sent[asking] = self._sent(asking, np.ones(self._ways.shape[1]), taken).units
         return sent
 
@@ -343,14 +343,14 @@ class _Part(PairGraph, frozen=True, eq=False):
     def carried(self) -> RoutedDemand:
         """What all domains send to the hubs by the tiers of switches."""
         share = self._share(self.tier.astype(float))
-        return self._sent(np.arange(self.domains), share, self.widest * self.hubs)
+        return self._sent(np.arange(self.domains), share, self.most_egress * self.hubs)
 
     def _left(self, intact: "_Part", share: Floats) -> Floats | None:
         """What domains send of what they did before the damage, in units.
 
         Those send anew that lost half of a step; None if they are most of all domains.
         """
-        taken = self.widest * intact.hubs
+        taken = self.most_egress * intact.hubs
         ways = self._limits(share, taken)
         # Flows lose what exceeds the limits of ways.
         carried, number = intact.carried, _numbers(ways)
@@ -374,8 +374,10 @@ class _Part(PairGraph, frozen=True, eq=False):
 
     def _part(self, spread: Floats, share: Floats, hubs: Floats) -> tuple[Floats, Bools]:
         """What part of their own most domains can spread; switches on which they lack links."""
-        part, short = spread / self.widest, np.zeros(len(self.tier), bool)
-        for asked in distinct_values(self.egress[(self.egress > 0) & (self.egress < self.widest)]):
+        part, short = spread / self.most_egress, np.zeros(len(self.tier), bool)
+        for asked in distinct_values(
+            self.egress[(self.egress > 0) & (self.egress < self.most_egress)]
+        ):
             those = np.flatnonzero(self.egress == asked)
             sent = self._sent(those, share, asked * hubs)
             part[those] = sent.units / asked
@@ -391,7 +393,7 @@ class _Part(PairGraph, frozen=True, eq=False):
     @property
     def _steps(self) -> float:
         """Steps of a unit: a power of two, so that sums of flows are exact."""
-        return float(2 ** np.floor(np.log2(STEPS / self.widest)))
+        return float(2 ** np.floor(np.log2(STEPS / self.most_egress)))
 
     def _limits(self, share: Floats, taken: Floats) -> csr_array:
         """What ways carry at the most, in steps: links, those of domains, and into hubs.
@@ -405,7 +407,7 @@ class _Part(PairGraph, frozen=True, eq=False):
         units = np.concatenate(
             [np.tile(self.units[~self._own], 2) * share, self.units[self._own], taken]
         )
-        units = np.floor(units.clip(max=self.widest) * self._steps).astype(np.int32)
+        units = np.floor(units.clip(max=self.most_egress) * self._steps).astype(np.int32)
         some = units > 0
         ways = csr_array((units[some], ends[:, some]), shape=(last + 1, last + 1))
         ways.sort_indices()  # once, not for every flow
@@ -523,7 +525,7 @@ def class_flows(before: flows.FlowNetwork, after: flows.FlowNetwork) -> PairFlow
     if intact is None or left is None:
         return None
     had = intact.between(left.classes)
-    left.settle(*had)
+    left.compute_open_flows(*had)
     return PairFlows(left.classes, *np.stack((had, (left.least, left.most)), axis=1))
 
 
@@ -532,8 +534,8 @@ class ClassFlows(Struct, frozen=True, eq=False, dict=True):
 
     Parameters
     ----------
-    tree, blocks
-        Blocks of the fabric, and which of them are alike.
+    blocks
+        Blocks of the fabric that are alike.
     classes
         Pairs that stand for all.
     node, graph
@@ -543,7 +545,6 @@ class ClassFlows(Struct, frozen=True, eq=False, dict=True):
         What flows at least and at most in each class, in units, shape (classes,).
     """
 
-    tree: flows.BlockTree
     blocks: flows.BlockClasses
     classes: PairClasses
     node: Ints
@@ -556,18 +557,18 @@ class ClassFlows(Struct, frozen=True, eq=False, dict=True):
         cls, before: flows.FlowNetwork, after: flows.FlowNetwork, intact: "ClassFlows | None" = None
     ) -> "ClassFlows | None":
         """Bounds of flows after a damage; pairs of a class had equally much before, too."""
-        tried: list[tuple[int, flows.BlockTree, flows.BlockClasses, Floats, PairClasses]] = []
+        tried: list[tuple[int, flows.BlockClasses, Floats, PairClasses]] = []
         for tree, units in _trees(before, after):
             blocks = tree.equal_blocks(flows.row_codes(*units.astype(np.int64)))
-            classes = form_classes(tree, blocks)
+            classes = form_classes(blocks)
             if classes is not None:
-                tried.append((len(classes.first), tree, blocks, units[1], classes))
+                tried.append((len(classes.first), blocks, units[1], classes))
                 if len(classes.first) <= FEW_CLASSES:
                     break
         if not tried:
             return None
-        count, tree, blocks, left, classes = min(tried, key=itemgetter(0))
-        node, graph = _small_graph(tree, blocks, left)
+        count, blocks, left, classes = min(tried, key=itemgetter(0))
+        node, graph = _small_graph(blocks, left)
         pairs = node[classes.first], node[classes.second]
         least, most = graph.common_hubs(*pairs)
         if intact is not None:
@@ -576,9 +577,9 @@ class ClassFlows(Struct, frozen=True, eq=False, dict=True):
         if count > FEW_CLASSES and not np.array_equal(least, most):
             bounds = graph.flows(*pairs, intact.graph if intact else None)
             least, most = np.maximum(least, bounds[0]), np.minimum(most, bounds[1])
-        return cls(tree, blocks, classes, node, graph, least, most)
+        return cls(blocks, classes, node, graph, least, most)
 
-    def settle(self, had_least: Ints, had_most: Ints) -> None:
+    def compute_open_flows(self, had_least: Ints, had_most: Ints) -> None:
         """Compute flows that bounds leave open: all, or of too many those that may be the worst.
 
         The worst is that which has the smallest share left of what it had, in units.
@@ -595,14 +596,14 @@ class ClassFlows(Struct, frozen=True, eq=False, dict=True):
             worst = min(worst, float(_share(self.most[row], had_least[row])))
 
     @cached_property
-    def codes(self) -> Ints:
+    def class_numbers(self) -> Ints:
         """Numbers of the classes, rising, shape (classes,)."""
-        return class_codes(self.tree, self.blocks, self.classes.first, self.classes.second)
+        return class_codes(self.blocks, self.classes.first, self.classes.second)
 
     def between(self, classes: PairClasses) -> tuple[Ints, Ints]:
         """What flows at least and at most between other pairs, in units."""
-        asked = class_codes(self.tree, self.blocks, classes.first, classes.second)
-        place = np.searchsorted(self.codes, asked)
+        asked = class_codes(self.blocks, classes.first, classes.second)
+        place = np.searchsorted(self.class_numbers, asked)
         return self.least[place], self.most[place]
 
 
@@ -611,7 +612,7 @@ def _intact_flows(before: flows.FlowNetwork) -> ClassFlows | None:
     """Flows of an intact fabric, which all of its damages are put beside."""
     intact = ClassFlows.of(before, before)
     if intact is not None:
-        intact.settle(intact.most.copy(), intact.most.copy())
+        intact.compute_open_flows(intact.most.copy(), intact.most.copy())
     return intact
 
 
@@ -638,7 +639,7 @@ def _trees(
     yield flows.BlockTree.of(joined, ends[:, apart]), units[:, apart]
 
 
-def form_classes(tree: flows.BlockTree, blocks: flows.BlockClasses) -> PairClasses | None:
+def form_classes(blocks: flows.BlockClasses) -> PairClasses | None:
     """Classes of all pairs of domains; None where too many domains stand for themselves.
 
     Examples
@@ -648,16 +649,16 @@ def form_classes(tree: flows.BlockTree, blocks: flows.BlockClasses) -> PairClass
     >>> domain, leaf = np.arange(8), 8 + np.arange(8) // 2
     >>> ends = np.stack((np.append(domain, np.arange(8, 12)), np.append(leaf, np.full(4, 12))))
     >>> tree = flows.BlockTree.of(np.repeat([0, 1, 2], [8, 4, 1]), ends)
-    >>> form_classes(tree, tree.equal_blocks(np.zeros(12, int))).pairs.tolist()
+    >>> form_classes(tree.equal_blocks(np.zeros(12, int))).pairs.tolist()
     [4, 24]
     """
     ends = np.flatnonzero(blocks.itself[0])
     if len(ends) > MAX_ENDS:
         return None
     first, second = (ends[place] for place in np.triu_indices(len(ends), 1))
-    chosen = np.unique(class_codes(tree, blocks, first, second), return_index=True)[1]
+    chosen = np.unique(class_codes(blocks, first, second), return_index=True)[1]
     first, second = first[chosen], second[chosen]
-    level, orbit = _smallest_block(tree, first, second), _orbits(tree, blocks)
+    level, orbit = _smallest_block(blocks.tree, first, second), blocks.of_domains
     sizes = [np.bincount(numbers) for numbers in blocks.orbit]
     size = np.stack([of[numbers] for of, numbers in zip(sizes, orbit, strict=True)])
     # Of `around` blocks like theirs, each has `inner` like the one that holds the first domain.
@@ -671,11 +672,9 @@ def form_classes(tree: flows.BlockTree, blocks: flows.BlockClasses) -> PairClass
     )
 
 
-def class_codes(
-    tree: flows.BlockTree, blocks: flows.BlockClasses, first: Ints, second: Ints
-) -> Ints:
+def class_codes(blocks: flows.BlockClasses, first: Ints, second: Ints) -> Ints:
     """Numbers of pairs of domains, equal for those of one class, shape (pairs,)."""
-    level, orbit = _smallest_block(tree, first, second), _orbits(tree, blocks)
+    level, orbit = _smallest_block(blocks.tree, first, second), blocks.of_domains
     base, places = (
         int(orbit.max(initial=0)) + 1,
         np.sort(orbit[0][np.stack((first, second))], axis=0),
@@ -690,19 +689,13 @@ def _smallest_block(tree: flows.BlockTree, first: Ints, second: Ints) -> Ints:
     return level
 
 
-def _orbits(tree: flows.BlockTree, blocks: flows.BlockClasses) -> Ints:
-    """Number of the block of each domain on every level, equal for like ones (levels, domains)."""
-    return np.stack([of[block] for of, block in zip(blocks.orbit, tree.block, strict=True)])
-
-
-def _small_graph(
-    tree: flows.BlockTree, blocks: flows.BlockClasses, units: Floats
-) -> tuple[Ints, PairGraph]:
+def _small_graph(blocks: flows.BlockClasses, units: Floats) -> tuple[Ints, PairGraph]:
     """Switches of a fabric, like ones put together, and the domains that stand for all.
 
     ``units`` are the capacities of its links, shape (links,). The number of each domain in the
     graph comes first, -1 for those that others stand for, shape (domains,).
     """
+    tree = blocks.tree
     weight = np.zeros(len(tree.tier), np.int64)
     for tier, stands_for in enumerate(blocks.stands_for[:-1]):
         there = tree.tier == tier

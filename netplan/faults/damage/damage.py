@@ -85,12 +85,6 @@ class Components(Struct, frozen=True, eq=False):
     gpus: Ints
     domains: Ints
 
-    @property
-    def sizes(self) -> Ints:
-        """Live GPUs of the components that have any, largest first [1]."""
-        sizes: Ints = -np.sort(-self.gpus[self.gpus > 0])
-        return sizes
-
 
 class Effects(Struct, frozen=True, eq=False):
     """What damage does to the GPUs.

@@ -16,6 +16,7 @@ from netplan.faults.damage.damage import Damage, find_effects
 from netplan.faults.damage.inventory import Inventory, PartNames, Parts
 from netplan.faults.damage.rerouting import LiveRouter
 from netplan.faults.damage.scenario import read_scenario
+from netplan.inputs.readers import number_or_nan
 from netplan.simulation.links import RunRouting, channels_of
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.routing import Routing
@@ -83,10 +84,10 @@ def _shares_left(slow: Sequence[str], graph: FabricGraph) -> tuple[Floats | None
     of_gpus = []
     for text in slow:
         name, equals, number = text.rpartition("=")
-        share = _share(number)
+        share = number_or_nan(number)
         if equals and number.strip() in NOTHING:
             raise InputError(f"--slow {text!r:.60}: a part of which nothing is left: use --fail")
-        if not equals or share is None:
+        if not (equals and 0 < share <= 1):
             raise InputError(
                 f"--slow {text!r:.60}: write LINK=SHARE or GPU=SHARE, above 0 and at most 1, such"
                 " as gpu-5--leaf-0=0.5, leaf-spine=0.5 or gpu-5=0.5"
@@ -164,7 +165,7 @@ def routing_of_left(routing: Routing, graph: FabricGraph) -> Literal["auto", "ec
     return "auto" if routing != "ecmp" and has_joined_switches(graph) else "ecmp"
 
 
-def ways_round(
+def live_router(
     fail: Sequence[str],
     graph: FabricGraph,
     used: AnyInts,
@@ -197,7 +198,7 @@ def ways_round(
     >>> from netplan import Scenario
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16)
     >>> graph = scenario.fabric("rail-only").graph()
-    >>> ways_round(["gpu-5"], graph, np.arange(64))  # doctest: +ELLIPSIS
+    >>> live_router(["gpu-5"], graph, np.arange(64))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
     netplan.errors.InputError: --fail: 1 GPU in use, gpu-5 first, would be down, and ...
@@ -274,15 +275,6 @@ def _check_memory(graph: FabricGraph, damage: Damage, used: AnyInts) -> None:
             f" {counted(int((needed == gone[0]).sum()), 'GPU')} in use, to which no route leads"
             " round: leave it out, or give --slow memory=0.5"
         )
-
-
-def _share(text: str) -> float | None:
-    """A share above 0 and at most 1; None if it is something else."""
-    try:
-        share = float(text)
-    except ValueError:
-        return None
-    return share if 0 < share <= 1 else None
 
 
 def _parts(name: str, inventory: Inventory, names: PartNames) -> tuple[bool, Ints]:

@@ -228,7 +228,7 @@ class BlockTree(Struct, frozen=True, eq=False):
             orbit.append(row_codes(orbit[-1][parent], kind))
             stands_for.append(stands_for[-1][parent] * here)
             itself.append(itself[-1][parent] & (place < KEPT))
-        return BlockClasses(orbit[::-1], stands_for[::-1], itself[::-1])
+        return BlockClasses(self, orbit[::-1], stands_for[::-1], itself[::-1])
 
 
 def _level(blocks: tuple[Ints, Ints], ends: Ints, link: Ints, where: tuple[Ints, Ints]) -> Level:
@@ -248,6 +248,8 @@ class BlockClasses(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
+    tree
+        All blocks.
     orbit
         Blocks that swaps take to one another have the same number, shape (blocks,) each.
     stands_for
@@ -257,9 +259,16 @@ class BlockClasses(Struct, frozen=True, eq=False):
         Whether a block, and every one around it, stands for itself alone, shape (blocks,) each.
     """
 
+    tree: BlockTree
     orbit: list[Ints]
     stands_for: list[Ints]
     itself: list[Bools]
+
+    @property
+    def of_domains(self) -> Ints:
+        """Number of the block of each domain on every level, equal for like ones."""
+        pairs = zip(self.orbit, self.tree.block, strict=True)
+        return np.stack([numbers[block] for numbers, block in pairs])
 
 
 MAX_FORESTS = 64

@@ -82,12 +82,7 @@ class Rerouted(Struct, frozen=True, eq=False):
 
 
 def reroute(
-    graph: FabricGraph,
-    damage: Damage,
-    demand: TrafficMatrix,
-    *,
-    forwarding: bool | None = None,
-    routing: LiveRouting = "auto",
+    graph: FabricGraph, damage: Damage, demand: TrafficMatrix, routing: LiveRouting = "auto"
 ) -> Rerouted:
     """Route a demand over what is left of a fabric.
 
@@ -97,9 +92,6 @@ def reroute(
         The fabric, and what has failed.
     demand
         Traffic between its GPUs.
-    forwarding
-        Whether HB domains forward between rails anyway; None says yes where the intact network
-        does not join all GPUs.
     routing
         "ecmp" takes shortest paths on switches that are joined directly, too.
 
@@ -126,7 +118,7 @@ def reroute(
     >>> found.detour_bytes, found.throughput
     (50000000000.0, 1.0)
     """
-    return LiveRouter(graph, damage, forwarding, routing).reroute(demand)
+    return LiveRouter(graph, damage, routing).reroute(demand)
 
 
 class _LiveLegs(Struct, frozen=True, eq=False):
@@ -149,7 +141,6 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
 
     graph: FabricGraph
     damage: Damage
-    forwarding: bool | None = None
     routing: LiveRouting = "auto"
 
     def reroute(self, demand: TrafficMatrix) -> Rerouted:
@@ -170,9 +161,8 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
     def _legs(self, flows: Leg) -> "_LiveLegs":
         """The ways that flows take over what is left."""
         graph, down = self.graph, self.damage.node_down
-        forwards = self.forwarding
-        if forwards is None:
-            forwards = graph.has("hb") and not joins_all(graph, np.flatnonzero(self._outer))
+        # HB domains forward between rails where the intact network does not join all GPUs.
+        forwards = graph.has("hb") and not joins_all(graph, np.flatnonzero(self._outer))
         lost: Bools = down[flows.source] | down[flows.destination]
         ends = flows.source.astype(np.int64), flows.destination.astype(np.int64)
         inner, outer = _ways(graph, *ends, forwarding=forwards)

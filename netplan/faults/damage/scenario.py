@@ -54,6 +54,7 @@ from netplan.faults.damage.damage import Damage
 from netplan.faults.damage.groups import RiskGroups, listed
 from netplan.faults.damage.inventory import Inventory, PartKind, PartNames, Parts, plain_link
 from netplan.files import read_lines
+from netplan.inputs.readers import number_or_nan
 from netplan.topologies.graph import FabricGraph
 
 CSV_HEADER = ("kind", "what")
@@ -531,10 +532,7 @@ def _membership(path: Path, line: int, group: str, member: str, weight: float | 
 
 def _weight(path: Path, line: int, value: object) -> float:
     """A weight: any number from 0 on."""
-    try:
-        weight = float(value) if isinstance(value, (str, int, float)) else -1.0
-    except ValueError:
-        weight = -1.0
+    weight = number_or_nan(value)
     if not (isfinite(weight) and weight >= 0):
         raise CatalogError(f"{path}:{line}: weight: got {value!r:.40}, give a number from 0 on")
     return weight

@@ -31,16 +31,9 @@ from netplan.faults.damage.inventory import Inventory, Parts
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
+from netplan.topologies.families import joined_switches
 from netplan.topologies.families.bcube import BCube, bcube_ports
 from netplan.topologies.families.dragonfly import Dragonfly, dragonfly_shape
-from netplan.topologies.families.joined_switches import (
-    BETWEEN_SWITCHES,
-    JoinedSwitches,
-    SwitchGraph,
-    SwitchLinks,
-    cut_switches,
-    switch_graph,
-)
 from netplan.topologies.families.mixed_domains import domain_of_gpu
 from netplan.topologies.families.switched import Clos, ScalableUnits
 from netplan.topologies.graph import connected_parts, network_only
@@ -219,8 +212,10 @@ def _graph_survives(domains: int, source: Ints, target: Ints) -> bool:
     """Whether all HB domains stay joined, whichever switch of a graph fails."""
     nodes = int(max(source.max(), target.max())) + 1
     names = NameBlock("node-{}", (nodes,))
-    links = SwitchLinks(BETWEEN_SWITCHES, source, target)
-    for lost in cut_switches(SwitchGraph((("node", names),), 1, (links,), "")):
+    links = joined_switches.SwitchLinks(joined_switches.BETWEEN_SWITCHES, source, target)
+    for lost in joined_switches.cut_switches(
+        joined_switches.SwitchGraph((("node", names),), 1, (links,), "")
+    ):
         kept = (source != lost) & (target != lost)
         part = connected_parts(nodes, source[kept], target[kept])[:domains]
         if lost >= domains and (part != part[0]).any():
@@ -251,28 +246,22 @@ def _survives_in_part(spec: FabricSpec, fabric: Fabric) -> bool:
     return True
 
 
-def _spread_over(end: Ints, ends: int, leaves: int) -> Ints:
-    """Leaf of each endpoint, where leaf l takes those from floor(l n / leaves) on."""
-    leaf: Ints = ((end + 1) * leaves - 1) // ends
-    return leaf
-
-
 def _joined_above(spec: FabricSpec, fabric: Fabric) -> bool:
     """Whether no failure above the leaves, or beside them in a dragonfly, parts the GPUs."""
     if isinstance(spec, Dragonfly):
         return _dragonfly_joined(spec, fabric)
     if isinstance(spec, (Clos, ScalableUnits)):
         return _clos_joined(spec, fabric)
-    if not isinstance(spec, JoinedSwitches):
+    if not isinstance(spec, joined_switches.JoinedSwitches):
         # Of rails one stays whole, and every domain has ports on two switches of rails.
         return True
-    graph = switch_graph(spec, fabric.sizing)
+    graph = joined_switches.switch_graph(spec, fabric.sizing)
     source, target = (
         np.concatenate([getattr(links, end) for links in graph.links] or [NOTHING])
         for end in ("source", "target")
     )
     domain, switch = _ends(spec, fabric)
-    for lost in cut_switches(graph):
+    for lost in joined_switches.cut_switches(graph):
         there = (source != lost) & (target != lost)
         part = connected_parts(graph.switches, source[there], target[there])
         kept = switch != lost
@@ -294,7 +283,15 @@ def _clos_joined(spec: Clos | ScalableUnits, fabric: Fabric) -> bool:
     domain, leaf = _ends(spec, fabric)
     if len(tiers) == TWO_TIERS:
         return _joins(domain, leaf)
-    return _leads_out(domain, leaf, _spread_over(leaf, tiers[0].switches, tiers[1].switches))
+    # Leaf l of the upper network takes those from floor(l n / leaves) on. Leaves and domains under
+    # one of its switches hang together in clusters; each needs a domain that also lies elsewhere.
+    above = ((leaf + 1) * tiers[1].switches - 1) // tiers[0].switches
+    width = int(above.max()) + 1
+    places, place = np.unique(domain * width + above, return_inverse=True)
+    elsewhere = np.bincount(places // width)[places // width] > 1
+    nodes = len(places) + int(leaf.max()) + 1
+    label = connected_parts(nodes, place, len(places) + leaf)[: len(places)]
+    return bool(np.isin(label, label[elsewhere]).all())
 
 
 def _dragonfly_joined(spec: FabricSpec, fabric: Fabric) -> bool:
@@ -324,17 +321,3 @@ def _joins(domain: Ints, part: Ints) -> bool:
     domains = int(domain.max()) + 1
     label = connected_parts(domains + int(part.max()) + 1, domain, domains + part)
     return bool((label[domain] == label[domain[0]]).all())
-
-
-def _leads_out(domain: Ints, leaf: Ints, above: Ints) -> bool:
-    """Whether HB domains lead out from under every switch, whose leaves are each alone if it fails.
-
-    Leaves and domains under one switch hang together in clusters; each needs a domain that also
-    lies elsewhere.
-    """
-    width = int(above.max()) + 1
-    places, place = np.unique(domain * width + above, return_inverse=True)
-    elsewhere = np.bincount(places // width)[places // width] > 1
-    nodes = len(places) + int(leaf.max()) + 1
-    label = connected_parts(nodes, place, len(places) + leaf)[: len(places)]
-    return bool(np.isin(label, label[elsewhere]).all())

@@ -197,7 +197,6 @@ def interruptions_by_record(
         name = RECORD_OF_KIND.get(row.kind)
         if name is not None:
             per_unit = row.rate_per_year.at(end) * row.interrupts
-            stops = whole.get(row.cause)
-            rates.setdefault(name, 0.0)
-            rates[name] += per_unit * row.count_in(units) if stops is None else stops
+            alone = per_unit * row.count_in(units) if row.cause not in whole else 0.0
+            rates[name] = rates.get(name, 0.0) + whole.get(row.cause, alone)
     return rates

@@ -38,16 +38,8 @@ from msgspec import Struct
 
 from netplan.faults.damage.cuts import Option
 from netplan.faults.damage.impact import Impact, Single, Subject
+from netplan.faults.years import rates
 from netplan.faults.years.outages import Cause, Effect, ThroughputTable
-from netplan.faults.years.rates import (
-    LAYOUT,
-    OF_LINKS,
-    FailureBook,
-    FailureRate,
-    Unit,
-    end_of,
-    unit_counts,
-)
 from netplan.inputs.choices import End
 from netplan.records import replace
 from netplan.topologies.fabric import TIER_NAMES, Fabric
@@ -55,7 +47,7 @@ from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.rail_circuits import CircuitPlan
 from netplan.units import HOURS_PER_YEAR
 
-REPLACED: frozenset[Unit] = frozenset({"gpu", "nic_port"})
+REPLACED: frozenset[rates.Unit] = frozenset({"gpu", "nic_port"})
 """Units that an idle GPU, which has a network card of its own, takes the place of."""
 
 
@@ -84,7 +76,7 @@ class IdleGpus(Struct, frozen=True):
     block_gpus: int = 1
     whole: bool = False
 
-    def split(self, row: FailureRate, parts: Iterable[Cause]) -> tuple[Cause, ...]:
+    def split(self, row: rates.FailureRate, parts: Iterable[Cause]) -> tuple[Cause, ...]:
         """The causes of a row of a book, told apart by whether an idle GPU takes over.
 
         Where one does, the job starts again and has lost nothing; a failed idle GPU stops nothing.
@@ -119,7 +111,7 @@ class IdleGpus(Struct, frozen=True):
         return tuple(causes)
 
 
-def is_replaced(row: FailureRate, block_gpus: int = 1, *, whole: bool = False) -> bool:
+def is_replaced(row: rates.FailureRate, block_gpus: int = 1, *, whole: bool = False) -> bool:
     """Whether a spare block takes the place of what a row of a book is about.
 
     Parameters
@@ -148,7 +140,12 @@ def is_replaced(row: FailureRate, block_gpus: int = 1, *, whole: bool = False) -
 
 
 def idle_gpus(
-    book: FailureBook, units: Mapping[Unit, int], *, plan: CircuitPlan, idle: int, end: End = "base"
+    book: rates.FailureBook,
+    units: Mapping[rates.Unit, int],
+    *,
+    plan: CircuitPlan,
+    idle: int,
+    end: End = "base",
 ) -> IdleGpus:
     """Chances that all spares are in use, by a book and the units of the job there are [1].
 
@@ -180,7 +177,7 @@ def idle_gpus(
     hours = sum(
         row.rate_per_year.at(end) * row.count_in(units) * book.repair_h(row.kind).at(end)
         for row in book.rates
-        if row.unit not in LAYOUT and is_replaced(row, block_gpus, whole=whole)
+        if row.unit not in rates.LAYOUT and is_replaced(row, block_gpus, whole=whole)
     )
     domains = plan.domains / plan.groups if plan.spares else 1.0
     mean = hours / HOURS_PER_YEAR / plan.domains * domains
@@ -235,14 +232,14 @@ class FailureEffects(Struct, frozen=True):
         Idle GPUs in its domains that take over within them; None if there are none.
     """
 
-    of_units: Mapping[Unit, tuple[tuple[int, Effect], ...]]
+    of_units: Mapping[rates.Unit, tuple[tuple[int, Effect], ...]]
     slowness: Slowness
-    units: Mapping[Unit, int]
+    units: Mapping[rates.Unit, int]
     domains: int
     hb_size: int
     idle: IdleGpus | None = None
 
-    def of(self, row: FailureRate) -> tuple[tuple[int, Effect], ...]:
+    def of(self, row: rates.FailureRate) -> tuple[tuple[int, Effect], ...]:
         """Kinds of parts that a row of a book is about, with their number and effect.
 
         Examples
@@ -311,12 +308,12 @@ class FailureEffects(Struct, frozen=True):
 
 def untimed_effects(fabric: Fabric) -> FailureEffects:
     """Effects where nothing else is known: a GPU or server takes its domain, no part slows."""
-    taken: dict[Unit, tuple[tuple[int, Effect], ...]] = {
+    taken: dict[rates.Unit, tuple[tuple[int, Effect], ...]] = {
         "gpu": ((1, Effect(domains=1)),),
         "hb_domain": ((1, Effect(domains=1, whole=True)),),
     }
     domains = fabric.sizing.domains
-    units = unit_counts(fabric)
+    units = rates.unit_counts(fabric)
     return FailureEffects(taken, proportional(domains), units, domains, fabric.sizing.hb_size)
 
 
@@ -407,7 +404,7 @@ def effect_of(impact: Impact, slowness: Slowness) -> Effect:
 
 def effects_of(
     fabric: Fabric,
-    units: Mapping[Unit, int],
+    units: Mapping[rates.Unit, int],
     *,
     singles: Sequence[Single[Impact]],
     slowness: Slowness,
@@ -440,7 +437,7 @@ def effects_of(
     >>> inventory = Inventory(subject.graph)
     >>> impacts = ((one, subject.impact(inventory.damage([one])))
     ...            for one in single_parts(inventory))
-    >>> found = effects_of(subject.fabric, unit_counts(subject.fabric),
+    >>> found = effects_of(subject.fabric, rates.unit_counts(subject.fabric),
     ...                    singles=tuple(single_failures(inventory, impacts)),
     ...                    slowness=searched(subject))
     >>> [(parts, effect.domains, effect.all_gpus)
@@ -464,7 +461,7 @@ def effects_of(
     )
 
 
-def kinds_of_units(fabric: Fabric, kinds: Iterable[str]) -> dict[Unit, list[str]]:
+def kinds_of_units(fabric: Fabric, kinds: Iterable[str]) -> dict[rates.Unit, list[str]]:
     """Kinds of parts that each unit of a placed book is about, as far as they are there.
 
     Examples
@@ -478,7 +475,7 @@ def kinds_of_units(fabric: Fabric, kinds: Iterable[str]) -> dict[Unit, list[str]
     (['host'], ['leaf-spine'], ['leaf'], ['spine'])
     """
     there = list(kinds)
-    places = {group.name: end_of(group) for group in fabric.links}
+    places = {group.name: rates.end_of(group) for group in fabric.links}
     hosts = [name for name in there if places.get(name) == "host"]
     trunks = [name for name in there if places.get(name) == "trunk"]
     tiers = [name for name in there if name in TIER_NAMES or name.startswith("tier-")]
@@ -486,8 +483,8 @@ def kinds_of_units(fabric: Fabric, kinds: Iterable[str]) -> dict[Unit, list[str]
         "gpu": [name for name in there if name == "gpu"],
         "nic_port": ["card"] if "card" in there else [name for name in there if name == "nic"],
         "hb_domain": [name for name in there if name == "domain"],
-        **dict.fromkeys(("host_link", *(near for _, near, _ in OF_LINKS)), hosts),
-        **dict.fromkeys(("trunk_link", *(far for _, _, far in OF_LINKS)), trunks),
+        **dict.fromkeys(("host_link", *(near for _, near, _ in rates.OF_LINKS)), hosts),
+        **dict.fromkeys(("trunk_link", *(far for _, _, far in rates.OF_LINKS)), trunks),
         "engine": [name for name in there if name == "engine"],
         "leaf_switch": tiers[: len(hosts)],
         "upper_switch": tiers[len(hosts) :],

@@ -705,11 +705,9 @@ def part_spares(
         lead_h = book.lead_h(parts[0].kind).at(options.end)
         if not sum(counts) or not lead_h:
             continue
-        rates = [row.rate_per_year.at(options.end) for row in parts]
-        failures = [rate * count for rate, count in zip(rates, counts, strict=True)]
-        replaced = sum(
-            row.replaced * per_year for row, per_year in zip(parts, failures, strict=True)
-        )
+        failures = [row.rate_per_year.at(options.end) * row.count_in(units) for row in parts]
+        pairs = zip(parts, failures, strict=True)
+        replaced = sum(row.replaced * per_year for row, per_year in pairs)
         waiting = reliability.outstanding(replaced, 1, lead_h)
         spares = reliability.spares_needed(waiting, options.level)
         spare_rows.append(

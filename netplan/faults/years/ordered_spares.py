@@ -15,6 +15,7 @@ from netplan.errors import InputError
 from netplan.faults.years.rates import FailureBook, Unit
 from netplan.faults.years.reliability import outstanding, spares_needed
 from netplan.inputs.choices import End
+from netplan.inputs.readers import number_or_nan
 from netplan.records import replace
 from netplan.units import PERCENT
 
@@ -107,10 +108,7 @@ def level_of(texts: Sequence[str]) -> float | None:
     if not texts or not texts[-1].startswith(LEVEL):
         return None
     amount = texts[-1].removeprefix(LEVEL).strip()
-    try:
-        level = float(amount.removesuffix("%")) / PERCENT
-    except ValueError:
-        level = -1.0
+    level = number_or_nan(amount.removesuffix("%")) / PERCENT
     if not amount.endswith("%") or not 0 < level < 1:
         raise InputError(
             f"--spares {texts[-1]!r} is no service level: write a percentage between 0 and 100,"

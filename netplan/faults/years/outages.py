@@ -412,9 +412,7 @@ def _parts_at_hand(
 
 def _meet(asked: Floats, lead: Floats, spares: int) -> Floats:
     """When each demand of a pool is met, first come, first served [h]."""
-    back = asked + lead
-    back.sort()
-    met = asked.copy()
+    back, met = np.sort(asked + lead), asked.copy()
     np.maximum(met[spares:], back[: max(0, len(back) - spares)], out=met[spares:])
     return met
 
@@ -476,9 +474,9 @@ class RepairQueue(Struct, frozen=True, eq=False):
         waited = np.minimum(self.wait_h[gap], past)
         ran = self._ran(gap, past)
         useful, saved = self._useful(gap, ran)
-        running = _before(self.run_h, gap) + ran
-        waiting = _before(self.wait_h, gap) + waited
-        columns = [useful, saved - useful, running - saved, moment_h - running - waiting, waiting]
+        run_h = _before(self.run_h, gap) + ran
+        wait_h = _before(self.wait_h, gap) + waited
+        columns = [useful, saved - useful, run_h - saved, moment_h - run_h - wait_h, wait_h]
         return np.stack(columns, axis=1)
 
     def useful_until(self, moment_h: Floats) -> Floats:
@@ -705,16 +703,6 @@ class Mean(Struct, frozen=True):
         return cls(float(values.mean()), t * float(means.std(ddof=1)) / sqrt(batches), years)
 
     @property
-    def low(self) -> float:
-        """Lower end of the interval."""
-        return self.value - self.half_width
-
-    @property
-    def high(self) -> float:
-        """Upper end of the interval."""
-        return self.value + self.half_width
-
-    @property
     def relative(self) -> float:
         """Half-width over the mean [1]."""
         if self.half_width == 0:
@@ -733,10 +721,6 @@ class Mean(Struct, frozen=True):
         """
         ratio = self.relative / relative
         return max(1, ceil(self.years * ratio * ratio - 1e-9)) if ratio < inf else inf
-
-    def __contains__(self, value: float) -> bool:
-        """Whether a value lies in the interval."""
-        return self.low <= value <= self.high
 
     def __str__(self) -> str:
         """The mean and its half-width, for people."""
@@ -799,24 +783,15 @@ class Outages(Struct, frozen=True):
         """Interruptions of one year, all causes [1]."""
         return Mean.of(self.interruptions.sum(axis=1))
 
-    @property
-    def mtbf_h(self) -> float:
-        """Mean time between interruptions [h]."""
-        total = int(self.interruptions.sum())
-        return self.hours * self.years / total if total else inf
-
     def interruptions_of(self, cause: str) -> Mean:
         """Interruptions of one year by one cause [1]."""
         return Mean.of(self.interruptions[:, _place(self.causes, cause, "cause")])
 
-    def time_of(self, reason: str) -> Mean:
-        """Hours of one year by reason: one of ``REASONS`` [h]."""
-        return Mean.of(self.time_h[:, _place(REASONS, reason, "reason")])
-
     @property
     def lost_h(self) -> dict[str, Mean]:
         """Hours of one year that do not count, by reason [h]."""
-        return {reason: self.time_of(reason) for reason in REASONS[1:]}
+        columns = zip(REASONS, self.time_h.T, strict=True)
+        return {reason: Mean.of(hours) for reason, hours in columns if reason != "useful"}
 
     def interruptions_interval(self, cause: str | None = None) -> tuple[float, float]:
         """Interval that holds the interruptions of 95 % of the years [1]."""

@@ -39,20 +39,12 @@ from netplan.costing.hb_gear import WHOLE
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InputError
 from netplan.faults.damage.impact import Impact, Subject
+from netplan.faults.years import recoveries
 from netplan.faults.years.effects import FailureEffects, idle_gpus
 from netplan.faults.years.forecast import ForecastOptions, ReliabilityForecast, reliability_forecast
 from netplan.faults.years.group_failures import GroupFailures
 from netplan.faults.years.outages import Effect
 from netplan.faults.years.rates import ENDS_OF_A_LINK, FailureBook, Unit
-from netplan.faults.years.recoveries import (
-    PAIR_OF_FIBRES,
-    SINGLE_MODE,
-    added_by_circuits,
-    behind_rails,
-    needs_circuits,
-    priced,
-    rail_plan,
-)
 from netplan.inputs.choices import AfterFailure
 from netplan.records import replace
 from netplan.topologies.families.switched import RailOnly
@@ -62,7 +54,7 @@ from netplan.topologies.specs import FabricSpec
 GO_ON, RECONFIGURE, REPLACE = "go-on", "reconfigure", "replace"
 
 
-class Asked(Struct, frozen=True):
+class SparesPolicy(Struct, frozen=True):
     """Which spares a policy has.
 
     ``spare_gpus`` stand by in every domain, or beside the domains that share circuit switches;
@@ -75,9 +67,11 @@ class Asked(Struct, frozen=True):
     spare_gpus: int | None = None
 
 
-class Assumed(Struct, frozen=True):
-    """What years of failures assume without circuit switches, and the years themselves."""
+class PolicyCase(Struct, frozen=True):
+    """A fabric, what its years of failures assume without circuit switches, and these years."""
 
+    subject: Subject
+    books: BillBooks
     options: ForecastOptions
     book: FailureBook
     effects: FailureEffects
@@ -172,7 +166,7 @@ def links_inside(subject: Subject, block_gpus: int) -> int:
     return ceil(block_gpus * sizing.hb_bytes_per_s / sizing.network_bytes_per_s - WHOLE)
 
 
-def circuits(subject: Subject, asked: Asked) -> CircuitPlan:
+def circuits(subject: Subject, asked: SparesPolicy) -> CircuitPlan:
     """Circuit switches of a policy.
 
     Parameters
@@ -200,18 +194,18 @@ def circuits(subject: Subject, asked: Asked) -> CircuitPlan:
     >>> spec, sizing = FABRICS.load("rail-only"), scenario.sizing
     >>> subject = Subject(spec, sizing, build_fabric(spec, sizing), None)
     >>> palomar = SWITCHES.load("palomar")
-    >>> circuits(subject, Asked("reconfigure", palomar)).switches
+    >>> circuits(subject, SparesPolicy("reconfigure", palomar)).switches
     16
 
     Whole domains take a port on each of their eight rails, 67 of them and a spare one on a switch.
 
-    >>> plan = circuits(subject, Asked("replace", palomar, block_gpus=8))
+    >>> plan = circuits(subject, SparesPolicy("replace", palomar, block_gpus=8))
     >>> plan.switches, plan.spare_blocks, plan.domains_each
     (16, 2, 67)
     """
     check_rails(subject.spec, asked.policy)
     sizing, flag = subject.sizing, f"--policy {asked.policy}"
-    if not needs_circuits(subject):
+    if not recoveries.needs_circuits(subject):
         raise InputError(
             f"{flag} on {subject.spec.name}: one HB domain has no rails to switch:"
             " give more --gpus or a smaller --hb-size"
@@ -224,10 +218,10 @@ def circuits(subject: Subject, asked: Asked) -> CircuitPlan:
             f"{flag} with --spare-gpus {idle:,} in HB domains of {sizing.hb_size:,}"
             f" leaves the job no GPU: give --hb-size {idle + 1:,} or more, or fewer --spare-gpus"
         )
-    return rail_plan(subject, asked.model)
+    return recoveries.rail_plan(subject, asked.model)
 
 
-def _of_blocks(subject: Subject, asked: Asked) -> CircuitPlan:
+def _of_blocks(subject: Subject, asked: SparesPolicy) -> CircuitPlan:
     """Circuit switches of all fibres of blocks, those into the core of their domain too."""
     sizing, block, model = subject.sizing, asked.block_gpus, asked.model
     if sizing.hb_size % block:
@@ -263,36 +257,33 @@ def _of_blocks(subject: Subject, asked: Asked) -> CircuitPlan:
     return plan
 
 
-def policies(
-    subject: Subject, books: BillBooks, assumed: Assumed, *, asked: Asked, gpu: Impact
-) -> tuple[Policy, ...]:
+def policies(case: PolicyCase, *, asked: SparesPolicy, gpu: Impact) -> tuple[Policy, ...]:
     """The job as it goes on without circuit switches, and with them.
 
     Parameters
     ----------
-    subject, books
-        A fabric of separate rails; prices and parts.
-    assumed
-        What the years assume without them.
+    case
+        A fabric of separate rails, prices, and what the years assume without them.
     asked
         Policy, spares, and model of the switches.
     gpu
         What one failed GPU does without them.
     """
+    subject, today = case.subject, case.today
     plan = circuits(subject, asked)
     before = Policy(
-        policy="wait" if assumed.options.wait else GO_ON,
-        forecast=assumed.today,
+        policy="wait" if case.options.wait else GO_ON,
+        forecast=today,
         bandwidth_share=gpu.bandwidth_share,
         iteration_time_s=gpu.iteration_time_s,
-        work_share=assumed.today.goodput,
+        work_share=today.goodput,
     )
     block_gpus = subject.sizing.hb_size // plan.blocks
     # The last domain may be filled in part.
     used = plan.ports_used if plan.spares else ENDS_OF_A_LINK * subject.fabric.nic_ports
     after = Policy(
         policy=asked.policy,
-        forecast=assumed.today,
+        forecast=today,
         circuit_switches=plan.switches,
         circuit_ports=plan.ports,
         circuit_ports_used=used,
@@ -302,23 +293,19 @@ def policies(
         set_domains=plan.domains_each if plan.spares else 1,
     )
     make = _replaced if plan.spares else _reconfigured
-    return before, make(subject, books, assumed, asked, plan, after)
+    return before, make(case, asked, plan, after)
 
 
 def _reconfigured(
-    subject: Subject,
-    books: BillBooks,
-    assumed: Assumed,
-    asked: Asked,
-    plan: CircuitPlan,
-    policy: Policy,
+    case: PolicyCase, asked: SparesPolicy, plan: CircuitPlan, policy: Policy
 ) -> Policy:
     """Idle GPUs in every domain, one a circuit switch if nothing else is said."""
+    subject, books = case.subject, case.books
     idle = asked.spare_gpus or min(plan.sets, subject.sizing.hb_size - 1)
-    bought = behind_rails(subject, None, books, asked.model, idle=idle)
-    added, known = added_by_circuits(subject, books, asked.model, plan)
-    effects = _behind(subject, plan, assumed, modules=bought.single_mode_modules, idle=idle)
-    years = _years(subject, assumed, effects)
+    bought = recoveries.behind_rails(subject, None, books, asked.model, idle=idle)
+    added, known = recoveries.added_by_circuits(subject, books, asked.model, plan)
+    effects = _behind(case, plan, modules=bought.single_mode_modules, idle=idle)
+    years = _years(case, effects)
     # The job has as many GPUs of each domain left as rails.
     left = (subject.sizing.hb_size - idle) / subject.sizing.hb_size
     work_share: float | None = years.goodput * left
@@ -339,37 +326,31 @@ def _reconfigured(
     )
 
 
-def _replaced(
-    subject: Subject,
-    books: BillBooks,
-    assumed: Assumed,
-    asked: Asked,
-    plan: CircuitPlan,
-    policy: Policy,
-) -> Policy:
+def _replaced(case: PolicyCase, asked: SparesPolicy, plan: CircuitPlan, policy: Policy) -> Policy:
     """Spare blocks beside domains that the job fills."""
+    subject, books = case.subject, case.books
     fabric, sizing = subject.fabric, subject.sizing
     block_gpus = policy.block_gpus
     extra, inside = plan.spare_blocks * block_gpus, links_inside(subject, block_gpus)
-    lit = asked.model.form == SINGLE_MODE
+    lit = asked.model.form == recoveries.SINGLE_MODE
     modules = ENDS_OF_A_LINK * fabric.nic_ports if lit else 0
     hosts = plan.domains * plan.blocks * block_gpus * fabric.ports_per_gpu
     through = plan.domains * plan.blocks * plan.fibres - hosts
     spare_fibres = plan.spare_blocks * plan.fibres
-    added, known = added_by_circuits(subject, books, asked.model, plan)
+    added, known = recoveries.added_by_circuits(subject, books, asked.model, plan)
     # A spare block has the card, the module at it, and its share of both for the core, too.
     prices = books.prices
     bought = [(spare_fibres, prices.price("transceiver", sizing.speed_gbps))] if lit else []
     # Links into the core of a domain are on no bill: each takes a second fibre.
-    fibre = prices.price("fibre", None, PAIR_OF_FIBRES)
+    fibre = prices.price("fibre", None, recoveries.PAIR_OF_FIBRES)
     if fibre is not None:
         bought.append((through + spare_fibres, fibre))
     if books.cards:
         cards = extra * fabric.cards // sizing.gpus
         bought.append((cards, prices.price("nic_port", sizing.card_gbps)))
-    more, all_known = priced(books, bought)
-    effects = _behind(subject, plan, assumed, modules=modules, idle=0, inside=inside / plan.fibres)
-    years = _years(subject, assumed, effects)
+    more, all_known = recoveries.priced(books, bought)
+    effects = _behind(case, plan, modules=modules, idle=0, inside=inside / plan.fibres)
+    years = _years(case, effects)
     intact = subject.intact
     return replace(
         policy,
@@ -386,29 +367,23 @@ def _replaced(
     )
 
 
-def _years(subject: Subject, assumed: Assumed, effects: FailureEffects) -> ReliabilityForecast:
+def _years(case: PolicyCase, effects: FailureEffects) -> ReliabilityForecast:
     """The years of the job with circuit switches."""
+    fabric = case.subject.fabric
     return reliability_forecast(
-        subject.fabric, assumed.book, assumed.options, effects=effects, groups=assumed.groups
+        fabric, case.book, case.options, effects=effects, groups=case.groups
     )
 
 
 def _behind(
-    subject: Subject,
-    plan: CircuitPlan,
-    assumed: Assumed,
-    *,
-    modules: int,
-    idle: int,
-    inside: float = 0.0,
+    case: PolicyCase, plan: CircuitPlan, *, modules: int, idle: int, inside: float = 0.0
 ) -> FailureEffects:
     """Effects of failures with circuit switches on the host links and spares behind them.
 
     ``inside`` is the share of the circuit switches that are inside HB domains [1].
     """
-    effects = assumed.effects
+    effects, links = case.effects, case.subject.fabric.nic_ports
     units = dict(effects.units)
-    links = subject.fabric.nic_ports
     # A link becomes two fibres, whatever it was.
     placed: tuple[tuple[Unit, Unit, int], ...] = (
         ("fibre", "host_fibre", ENDS_OF_A_LINK * links),
@@ -430,6 +405,6 @@ def _behind(
         for number, effect in ((plan.switches - in_domains, taken), (in_domains, slower))
         if number
     )
-    standing_by = idle_gpus(assumed.book, units, plan=plan, idle=idle, end=assumed.options.end)
+    standing_by = idle_gpus(case.book, units, plan=plan, idle=idle, end=case.options.end)
     of_units = {**effects.of_units, "circuit_switch": lost}
     return replace(effects, of_units=of_units, units=units, idle=standing_by)

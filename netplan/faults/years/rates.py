@@ -34,7 +34,7 @@ from msgspec import Meta, Struct, field
 
 from netplan.catalog import Catalog, Record, Sourced, unknown_name
 from netplan.costing.ranges import Estimate, Range
-from netplan.costing.wiring import BARE_FIBRE, CARD, Run, Wiring, plugs_needed
+from netplan.costing.wiring import BARE_FIBRE, CARD, CableRun, Wiring, plugs_needed
 from netplan.errors import InputError
 from netplan.inputs.choices import Confirmed, Evidence, OpticsKind
 from netplan.records import Entry, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
@@ -74,7 +74,7 @@ class LinkParts(Struct, frozen=True):
     cable_links: Mapping[WornKind, int] = field(default_factory=dict)
 
 
-def end_of(links: LinkType | Run) -> Place:
+def end_of(links: LinkType | CableRun) -> Place:
     """Place of links: every link of a BCube has a GPU at one end.
 
     Examples
@@ -629,36 +629,29 @@ def unit_counts(
     hosts = [group for group in fabric.links if end_of(group) == "host"]
     leaves = sum(tier.switches for tier in fabric.tiers[: len(hosts)])
     host_links = sum(group.links for group in hosts)
-    parts = link_parts(fabric, wiring)
-    host, trunk = parts["host"], parts["trunk"]
-    modules = (host.modules, trunk.modules)
-    if optics == "cpo":
-        modules = (host.card_modules, trunk.card_modules)
+    ends = tuple(link_parts(fabric, wiring)[place] for place in get_args(Place))
+
+    def placed(whole: Unit, near: int, far: int) -> dict[Unit, int]:
+        return dict(zip(PLACED[whole], (near + far, near, far), strict=True))
+
+    modules = [end.card_modules if optics == "cpo" else end.modules for end in ends]
     cables: dict[Unit, int] = {}
     for kind in CABLE_KINDS:
-        at_hosts, between = host.cables.get(kind, 0), trunk.cables.get(kind, 0)
-        whole, near, far = PLACED[kind]
-        cables |= {whole: at_hosts + between, near: at_hosts, far: between}
+        cables |= placed(kind, *(end.cables.get(kind, 0) for end in ends))
     copper = PLACED["copper_cable"]
     return {
         "gpu": fabric.sizing.gpus,
         "nic_port": fabric.cards,
         "host_link": host_links,
         "trunk_link": fabric.link_count - host_links,
-        "transceiver": sum(modules),
-        "host_transceiver": modules[0],
-        "trunk_transceiver": modules[1],
-        "fibre": host.fibres + trunk.fibres,
-        "host_fibre": host.fibres,
-        "trunk_fibre": trunk.fibres,
+        **placed("transceiver", *modules),
+        **placed("fibre", *(end.fibres for end in ends)),
         **{
             unit: cables[dac] + cables[aec]
             for unit, dac, aec in zip(copper, PLACED["dac"], PLACED["aec"], strict=True)
         },
         **cables,
-        "switch": fabric.switches,
-        "leaf_switch": leaves,
-        "upper_switch": fabric.switches - leaves,
+        **placed("switch", leaves, fabric.switches - leaves),
         "circuit_switch": 0,
         "engine": 0,
         "hb_domain": fabric.sizing.domains,

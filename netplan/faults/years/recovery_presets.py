@@ -42,14 +42,14 @@ class OnGpus(Entry, frozen=True, kw_only=True):
         sizes = [gpus for gpus, _ in self.by_gpus]
         if sizes != sorted(set(sizes)):
             raise ValueError(f"{self.what}: by_gpus runs from few GPUs to many, got {sizes}")
-        ends = self.on(sizes[0] if sizes else 1)
+        ends = self.value_on(sizes[0] if sizes else 1)
         if not ends.low <= ends.base <= ends.high:
             raise ValueError(
                 f"{self.what}: values run low <= base <= high, got {ends.low:g}, {ends.base:g},"
                 f" {ends.high:g}"
             )
 
-    def on(self, gpus: int) -> Range:
+    def value_on(self, gpus: int) -> Range:
         """The value on so many GPUs; a missing end is the base.
 
         Examples
@@ -57,7 +57,7 @@ class OnGpus(Entry, frozen=True, kw_only=True):
         Printed are 454, 545, 635 and 768 s; another doubling adds 103 s.
 
         >>> schedule = RECOVERY_PRESETS.load("cold-restart").restart[-1]
-        >>> [round(schedule.on(gpus).base) for gpus in (1024, 2048, 2896, 16_384, 32_768)]
+        >>> [round(schedule.value_on(gpus).base) for gpus in (1024, 2048, 2896, 16_384, 32_768)]
         [454, 454, 499, 768, 871]
         """
         if self.base is not None:
@@ -145,18 +145,18 @@ class RecoveryPreset(Record, frozen=True, kw_only=True):
         """
         # What the preset has between two checkpoints goes with its time to write one.
         best = write_s is not None and interval_s is None
-        writes_s = self.write.on(gpus)
+        writes_s = self.write.value_on(gpus)
         if write_s is not None:
             writes_s = Range.point(write_s)
         elif self.to_storage and storage_s is not None:
             writes_s = storage_s
         if restart_s is None:
-            restart_s = sum(step.on(gpus).base for step in self.restart)
+            restart_s = sum(step.value_on(gpus).base for step in self.restart)
         each_iteration = interval_s is None and self.each_iteration is not None and not best
         between = self.each_iteration if each_iteration else self.interval
         if interval_s is None and between is not None and not best:
-            interval_s = between.on(gpus).base
-        remainder_s = self.remainder.on(gpus).base if self.remainder else 0.0
+            interval_s = between.value_on(gpus).base
+        remainder_s = self.remainder.value_on(gpus).base if self.remainder else 0.0
         return CheckpointPolicy(
             write_h=writes_s.base / SECONDS_PER_HOUR,
             write_ends_h=(writes_s.low / SECONDS_PER_HOUR, writes_s.high / SECONDS_PER_HOUR),

@@ -290,15 +290,15 @@ def slowed(case: ServingCase, shares: Floats) -> ServingCase:
     if inside == outside == 1:
         return case
 
-    def on(served: ServingTimes) -> ServingTimes:
+    def with_shares(served: ServingTimes) -> ServingTimes:
         levels = scaled_levels(served.network.levels, Option(0, 0, outside, inside))
         return replace(served, network=replace(served.network, levels=levels))
 
     drafts = case.speculated
     return replace(
         case,
-        served=on(case.served),
-        speculated=replace(drafts, draft=on(drafts.draft)) if drafts is not None else None,
+        served=with_shares(case.served),
+        speculated=replace(drafts, draft=with_shares(drafts.draft)) if drafts is not None else None,
     )
 
 

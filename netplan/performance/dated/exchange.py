@@ -24,7 +24,7 @@ import numpy as np
 from netplan.arrays import Amount, Columns
 from netplan.performance.dated.part import Part
 from netplan.traffic.measured import forwarded
-from netplan.traffic.patterns import met
+from netplan.traffic.patterns import distinct_places
 from netplan.workloads.operations import ELEMENT_BYTES
 
 
@@ -97,8 +97,8 @@ def exchange_s(part: Part, group: ExpertGroups, shares: ExchangeShares) -> Amoun
     copies, outside = part.chosen, 1 - 1 / np.asarray(group.domains, np.float64)
     inside = 1 - 1 / np.asarray(group.over, np.float64)
     merged, forwards = np.asarray(group.merged) > 0, np.asarray(group.forwards) > 0
-    out = np.where(merged, met(group.domains, copies), copies) * outside
-    within = np.where(merged, met(group.over, copies), copies) * inside
+    out = np.where(merged, distinct_places(group.domains, copies), copies) * outside
+    within = np.where(merged, distinct_places(group.over, copies), copies) * inside
     follows = forwards & ~merged
     within = within + np.where(follows, out * (1 - 1 / np.asarray(group.domain, np.float64)), 0.0)
     out_s = out * group.network_s_per_byte / np.where(merged, shares.ep_network, shares.a2a_network)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, get_args
 from netplan.answers.congestion_answer import Design
 from netplan.answers.simulate_answer import SimulateAnswer
 from netplan.arrays import AnyInts
-from netplan.faults.damage.degraded_links import routing_of_left, slow_parts, ways_round
+from netplan.faults.damage.degraded_links import live_router, routing_of_left, slow_parts
 from netplan.questions.simulating.contention import (
     MOST_CONNECTIONS,
     DrawOptions,
@@ -137,11 +137,11 @@ class SimulationQuestion(Question[SimulateAnswer]):
             rates=rates,
             shares=shares,
             jitter=self.jitter,
-            routes=ways_round(self.fail, graph, used, seed=self.seed, routing=self.routing),
+            routes=live_router(self.fail, graph, used, seed=self.seed, routing=self.routing),
             trains=not self.inference,
             full=self.full,
             spans=True,
-            hot=self.hot,
+            busiest=self.hot,
         )
 
     def design(self, shared: Contention, graph: FabricGraph, conditions: Conditions) -> Design:

@@ -111,7 +111,7 @@ def simulate_step(asked: SimulationQuestion, reader: CatalogReader) -> Simulated
         seed=asked.seed,
         sharing=asked.sharing,
         connections=asked.connections,
-        hot=asked.hot,
+        busiest=asked.hot,
     )
     return SimulatedStep(
         trained=trained,

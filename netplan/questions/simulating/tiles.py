@@ -131,7 +131,7 @@ def tile_answer(
         network,
         contention=asked.contention,
         full=asked.full,
-        hot=asked.hot,
+        busiest=asked.hot,
         tick=share_done("microbatches simulated"),
     )
     rows = tuple(_rows(run.mapping.stages))

@@ -23,7 +23,6 @@ from math import isnan
 from typing import TypeVar
 
 import numpy as np
-from msgspec import Struct
 
 from netplan.topologies.cabling.as_built import Cable, ports_twice
 from netplan.topologies.cabling.audit_designs import Finding
@@ -41,15 +40,12 @@ FEW_HOSTS = 2
 """Hosts of a leaf are at least the usual number over this [1]."""
 
 
-class Claims(Struct, frozen=True):
-    """What is said about a file: ports of a switch, bandwidth below over above at most [1]."""
-
-    radix: int | None = None
-    oversubscription: float = 1.0
-
-
 def audit_cables(
-    path: str, cables: Sequence[Cable], claims: Claims, hosts: set[str] | None = None
+    path: str,
+    cables: Sequence[Cable],
+    radix: int | None = None,
+    oversubscription: float = 1.0,
+    hosts: set[str] | None = None,
 ) -> Iterator[Finding]:
     """Audit cables against each other and against what is claimed.
 
@@ -59,8 +55,8 @@ def audit_cables(
         File that they come from.
     cables
         What is audited.
-    claims
-        What is said about them.
+    radix, oversubscription
+        What is said about them: ports of a switch, bandwidth below over above at most [1].
     hosts
         Devices that are no switches; by their names, if absent.
 
@@ -68,7 +64,7 @@ def audit_cables(
     --------
     >>> from netplan.topologies.cabling.as_built import End
     >>> one = Cable(End("gpu-0", "1"), End("leaf-0", "9"), line=2)
-    >>> [(f.what, f.got) for f in audit_cables("plan.csv", [one], Claims(radix=8))]
+    >>> [(f.what, f.got) for f in audit_cables("plan.csv", [one], radix=8)]
     [('a port that does not exist', 'leaf-0/9')]
     """
     for end, first, cable in ports_twice(cables):
@@ -81,8 +77,8 @@ def audit_cables(
     if hosts is None:
         hosts = {end.device for cable in cables for end in cable[:2] if HOST.match(end.device)}
     cables = [cable for cable in cables if not cable.joins_itself]
-    if claims.radix is not None:
-        yield from _beyond(path, cables, hosts, claims.radix)
+    if radix is not None:
+        yield from _beyond(path, cables, hosts, radix)
     tier = _tiers(cables, hosts)
     yield from _slow(path, cables, tier)
     yield from _on_two_tiers(path, cables, tier)
@@ -98,7 +94,7 @@ def audit_cables(
         yield Finding("links within a tier", where, got, "one tier up or down", why)
         left = set(within)
         cables = [cable for cable in cables if cable not in left]
-    yield from _oversubscribed(path, cables, tier, claims.oversubscription)
+    yield from _oversubscribed(path, cables, tier, oversubscription)
     yield from _uneven(path, cables, tier)
     yield from _unequal(path, cables, tier)
     yield from _without_hosts(path, cables, tier)

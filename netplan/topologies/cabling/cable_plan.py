@@ -42,7 +42,7 @@ from netplan.errors import InputError
 from netplan.progress import through
 from netplan.records import replace
 from netplan.topologies.cabling.as_built import cage_port
-from netplan.topologies.cabling.device_names import HOST, host_name
+from netplan.topologies.cabling.device_names import HOST, host_name, require_host
 from netplan.topologies.cabling.floor_plan import Place
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.families.clos import ceil_div
@@ -183,10 +183,12 @@ def cable_plan(
         Device(name, ROLES[kind], known.get(name, spot))
         for name, kind in zip(network.node_names(), network.node_kind.tolist(), strict=True)
     ]
-    if isinstance(media, Mapping):
-        media = _gather([media.get(name, "") for name in network.group_names], network.group)
-    if isinstance(kinds, Mapping):
-        kinds = _gather([kinds.get(name, "") for name in network.group_names], network.group)
+    media, kinds = (
+        _gather([of_group.get(name, "") for name in network.group_names], network.group)
+        if isinstance(of_group, Mapping)
+        else of_group
+        for of_group in (media, kinds)
+    )
     rates, which = np.unique(network.bytes_per_s, return_inverse=True)
     rate_gbps = np.array([gbps(rate) for rate in rates.tolist()])
     lengths = [""] * network.link_count
@@ -242,8 +244,7 @@ def _gather(values: Sequence[str], index: NDArray[np.integer]) -> list[str]:
 def host_ports(plan: CablePlan, host_gpus: int) -> int:
     """Network ports of a host, its GPUs with the most that any has [1]."""
     gpus = _gpus(plan)
-    if not 1 <= host_gpus <= gpus:
-        raise InputError(f"a host of {host_gpus:,} GPUs is out of range: give 1 to {gpus:,}")
+    require_host(host_gpus, gpus)
     ends = ((plan.a, plan.a_port), (plan.z, plan.z_port))
     return host_gpus * max(int(port[device < gpus].max(initial=0)) for device, port in ends)
 

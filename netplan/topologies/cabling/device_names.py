@@ -260,6 +260,12 @@ class Hosts(Struct, frozen=True):
         return gpu % self.gpus * self.gpu_ports + port + 1
 
 
+def require_host(host_gpus: int, gpus: int) -> None:
+    """Refuse hosts of fewer GPUs than one, or more than there are; InputError."""
+    if not 1 <= host_gpus <= gpus:
+        raise InputError(f"a host of {host_gpus:,} GPUs is out of range: give 1 to {gpus:,}")
+
+
 def hosts_of(network: FabricGraph, host_gpus: int) -> Hosts:
     """Servers of so many GPUs; every GPU has as many ports as the one with the most.
 
@@ -268,10 +274,7 @@ def hosts_of(network: FabricGraph, host_gpus: int) -> Hosts:
     InputError
         If no host can have so many GPUs.
     """
-    if not 1 <= host_gpus <= network.gpus:
-        raise InputError(
-            f"a host of {host_gpus:,} GPUs is out of range: give 1 to {network.gpus:,}"
-        )
+    require_host(host_gpus, network.gpus)
     ends = ((network.source, network.source_port), (network.target, network.target_port))
     last = max(int(port[node < network.gpus].max(initial=-1)) for node, port in ends)
     return Hosts(host_gpus, last + 1)

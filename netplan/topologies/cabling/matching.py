@@ -335,7 +335,11 @@ class _Matcher:
         self._plug_in()
         self._say()
         host_of = {end.device: host for end, (host, _) in self.places.place.items()}
-        return Match(list(self._renamed()), tuple(self.notes), tuple(self._known()), host_of)
+        cables = [
+            cable._replace(a=self._named_end(cable.a), z=self._named_end(cable.z))
+            for cable in self.hall.cables
+        ]
+        return Match(cables, tuple(self.notes), tuple(self._known()), host_of)
 
     def _adapters(self) -> int:
         """Adapters of a planned host, the most that any has [1]."""
@@ -526,17 +530,10 @@ class _Matcher:
         for host, how in self.how.items():
             yield MatchedPorts(host, self.host[host], how)
 
-    def _renamed(self) -> Iterator[Cable]:
-        """Cables as built, in the names of the plan as far as they are known."""
-        planned, host_end = self.switches.planned, self.host_end
-        for cable in self.hall.cables:
-            a, z = (
-                End(planned[end.device], end.port)
-                if end.device in planned
-                else host_end.get(end, end)
-                for end in cable[:2]
-            )
-            yield cable._replace(a=a, z=z)
+    def _named_end(self, end: End) -> End:
+        """An end as built as the plan names it, as far as that is known."""
+        planned = self.switches.planned.get(end.device)
+        return self.host_end.get(end, end) if planned is None else End(planned, end.port)
 
 
 def _unique(names: Sequence[str]) -> dict[str, str]:

@@ -146,13 +146,13 @@ def parts_of(text: str) -> list[Part]:
     for (id_, _), number in zip(vertices, part.tolist(), strict=True):
         parts[number].append(subnet.nodes[id_])
     cables = np.bincount(part[pairs[:, 0]], minlength=len(parts)).tolist()
-    found = []
+    subnets = []
     for nodes, many in zip(parts, cables, strict=True):
         # A subnet's manager runs on its first switch, or an adapter without one.
         inner = [node for node in nodes if node.kind == SWITCH]
         first = min(inner or nodes, key=lambda node: node.id)
-        found.append(Part(first.id, first.description, len(inner), len(nodes) - len(inner), many))
-    return found
+        subnets.append(Part(first.id, first.description, len(inner), len(nodes) - len(inner), many))
+    return subnets
 
 
 def lowered(text: str) -> tuple[str, dict[str, str]]:

@@ -66,6 +66,25 @@ def ceil_div(numerator: int, denominator: int) -> int:
     return -(-numerator // denominator)
 
 
+def spread_over(member: Ints, members: int, groups: int) -> Ints:
+    """Group of each member where they are spread evenly in order, from floor(g N / G) on at g.
+
+    Parameters
+    ----------
+    member
+        Numbers of members, any shape [1].
+    members, groups
+        Members and groups, N and G [1].
+
+    Examples
+    --------
+    >>> spread_over(np.arange(9), 9, 4).tolist()
+    [0, 0, 1, 1, 2, 2, 3, 3, 3]
+    """
+    group: Ints = ((member + 1) * groups - 1) // members
+    return group
+
+
 class ClosCounts(Struct, frozen=True):
     """Switches and links of a folded Clos network, from the leaves up.
 
@@ -118,16 +137,12 @@ class ClosCounts(Struct, frozen=True):
 
     def __add__(self, other: "ClosCounts") -> "ClosCounts":
         """Two networks side by side, tier by tier."""
-
-        def total(mine: tuple[int, ...], theirs: tuple[int, ...]) -> tuple[int, ...]:
-            return tuple(a + b for a, b in zip_longest(mine, theirs, fillvalue=0))
-
-        return ClosCounts(
-            self.radix,
-            total(self.switches_per_tier, other.switches_per_tier),
-            total(self.links_per_tier, other.links_per_tier),
-            self.trunk_width,
+        pairs = (
+            (self.switches_per_tier, other.switches_per_tier),
+            (self.links_per_tier, other.links_per_tier),
         )
+        switches, links = (tuple(map(sum, zip_longest(*pair, fillvalue=0))) for pair in pairs)
+        return ClosCounts(self.radix, switches, links, self.trunk_width)
 
     def times(self, copies: int) -> "ClosCounts":
         """As many separate copies of this network.

@@ -52,13 +52,12 @@ from netplan.levels import Level
 from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
-from netplan.topologies.families.clos import ceil_div
+from netplan.topologies.families.clos import ceil_div, spread_over
 from netplan.topologies.families.joined_switches import (
     LEAST_NOTED,
     Groups,
     fewer_links_note,
     joined_network,
-    spread_over,
 )
 from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType, Medium
 from netplan.topologies.specs import FabricSpec
@@ -128,8 +127,7 @@ class DragonflyShape(Struct, frozen=True):
         Ints
             Numbers of their groups, of the same shape [1].
         """
-        group: Ints = ((switch + 1) * self.groups - 1) // self.switches
-        return group
+        return spread_over(switch, self.switches, self.groups)
 
     def switch_of(self, gpu: Ints, gpus: int) -> Ints:
         """Switch of each GPU.

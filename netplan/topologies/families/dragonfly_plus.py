@@ -52,7 +52,6 @@ class _Shape(Struct, frozen=True):
 class DragonflyPlus(JoinedSwitches, frozen=True, kw_only=True):
     """Groups of leaves and spines."""
 
-    planes: PositiveInt = 1  # each GPU's port split into as many, one to each plane
     hosts_per_switch: PositiveInt | None = None
     switches_per_group: PositiveInt | None = None
     global_links_per_switch: PositiveInt | None = None

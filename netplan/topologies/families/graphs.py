@@ -22,7 +22,7 @@ from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.families.circulant import circulant_links, circulant_strides, strides_degree
 from netplan.topologies.families.jellyfish import random_links
 from netplan.topologies.families.joined_switches import ports_in_order
-from netplan.topologies.families.regular import LEAST_DEGREE
+from netplan.topologies.families.regular import refuse_rings
 from netplan.topologies.graph import DIRECT_LINKS, GPU, HALL, FabricGraph
 from netplan.topologies.specs import HB_KEYS, FabricSpec
 
@@ -96,11 +96,8 @@ class DirectGraph(GraphFamily, frozen=True, kw_only=True):
                 f"{self.name}: {domains:,} HB domains cannot have {self.degree} links each to"
                 f" others: the nearest degree that works is {nearest}"
             )
-        if self.degree and self.degree < min(LEAST_DEGREE, domains - 1):
-            raise InputError(
-                f"{self.name}: a graph of degree {degree} does not hang together, or is a ring:"
-                f" give degree {LEAST_DEGREE} or more"
-            )
+        if self.degree:
+            refuse_rings(self.name, domains, degree)
         return degree - degree * domains % 2
 
     def ends(self, sizing: Sizing) -> tuple[AnyInts, AnyInts]:

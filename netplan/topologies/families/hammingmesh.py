@@ -42,7 +42,7 @@ from netplan.topologies.fabric import (
 from netplan.topologies.families.clos import ClosCounts, FatTree, ceil_div, clos_counts, fat_tree
 from netplan.topologies.families.switched import (
     ClosWiring,
-    Network,
+    NetworkCopies,
     Stage,
     wire_networks,
     wire_tree,
@@ -286,15 +286,15 @@ def _notes(shape: MeshShape, sizing: Sizing) -> list[str]:
     return notes
 
 
-def _network(axis: int, shape: MeshShape, sizing: Sizing) -> Network:
+def _network(axis: int, shape: MeshShape, sizing: Sizing) -> NetworkCopies:
     """Switches of all lines along one axis."""
     lines, ports, name = shape.lines(axis, sizing), 2 * shape.boards[axis], LINES[axis]
     if ports > sizing.radix:
-        return Network(wire_tree(line_tree(ports, sizing.radix)), lines, f"{name}-{{}}/")
+        return NetworkCopies(wire_tree(line_tree(ports, sizing.radix)), lines, f"{name}-{{}}/")
     shared = sizing.radix // ports
     switches = ceil_div(lines, shared)
     names = NameBlock(f"{name}-{{}}/leaf-0" if shared == 1 else f"{name}s/leaf-{{}}", (switches,))
-    return Network(ClosWiring(((switches,),), ()), leaf_names=names)
+    return NetworkCopies(ClosWiring(((switches,),), ()), leaf_names=names)
 
 
 def _attached(

@@ -50,7 +50,6 @@ AXES = {1: (), 2: ("row",), 3: ("layer", "row"), 4: ("cube", "layer", "row")}
 class HyperX(JoinedSwitches, frozen=True, kw_only=True):
     """Switches on a grid, of at most so many dimensions."""
 
-    planes: PositiveInt = 1  # each GPU's port split into as many, one to each plane
     dimensions: Dimensions = 3
     sizes: tuple[PositiveInt, ...] | None = None
     hosts_per_switch: PositiveInt | None = None

@@ -34,10 +34,10 @@ from msgspec import Struct
 from netplan.arrays import AnyInts, Floats, Ints
 from netplan.errors import InputError
 from netplan.levels import Level, Tier
-from netplan.records import replace
+from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier, network_level
-from netplan.topologies.families.clos import ceil_div
+from netplan.topologies.families.clos import ceil_div, spread_over
 from netplan.topologies.families.spreading import Pairs, Spread, SwitchMesh
 from netplan.topologies.families.switched import plane_sizing, planes_note
 from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType
@@ -299,6 +299,8 @@ def one_switch(gpus: int) -> SwitchGraph:
 class JoinedSwitches(FabricSpec, frozen=True, kw_only=True):
     """Switches that are joined directly, each with hosts or below others with hosts."""
 
+    planes: PositiveInt = 1  # each GPU's port split into as many, one to each plane
+
     def plane_graph(self, sizing: Sizing) -> SwitchGraph:
         """Switches of one plane, of which the sizing is, and which are joined.
 
@@ -381,25 +383,6 @@ class JoinedSwitches(FabricSpec, frozen=True, kw_only=True):
             ]
         nodes = [Nodes(SWITCH, number, names) for number, names in enumerate(tiers, start=1)]
         return Wired(tuple(nodes), tuple(links))
-
-
-def spread_over(gpu: Ints, gpus: int, switches: int) -> Ints:
-    """Switch of each GPU where they are spread evenly in order, from floor(s N / S) on at switch s.
-
-    Parameters
-    ----------
-    gpu
-        Numbers of GPUs, any shape [1].
-    gpus, switches
-        GPUs and switches, N and S [1].
-
-    Examples
-    --------
-    >>> spread_over(np.arange(9), 9, 4).tolist()
-    [0, 0, 1, 1, 2, 2, 3, 3, 3]
-    """
-    switch: Ints = ((gpu + 1) * switches - 1) // gpus
-    return switch
 
 
 def uniform_share(graph: SwitchGraph, gpus: int) -> float:

@@ -17,8 +17,7 @@ from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.parts import DomainKind
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.specs import DomainKind, FabricSpec
 
 
 class FilledDomains(Struct, frozen=True):

@@ -29,8 +29,7 @@ from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, port_words
 from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import HALL, LinkType, Role
 from netplan.topologies.idle_places import grids_holding, idle_note, lines_along, whole_part
-from netplan.topologies.parts import Axis
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.specs import FabricAxis, FabricSpec
 
 
 class Product(FabricSpec, frozen=True, kw_only=True):
@@ -39,7 +38,7 @@ class Product(FabricSpec, frozen=True, kw_only=True):
     unread: ClassVar[tuple[str, ...]] = ("in_sets",)
     switchless: ClassVar[bool] = True
     several_ports: ClassVar[bool] = True
-    axes: tuple[Axis, ...] = ()
+    axes: tuple[FabricAxis, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse no axes, and rings and meshes that share what others leave."""
@@ -170,11 +169,8 @@ def _shared(members: int, axes: int) -> tuple[int, ...]:
     if axes == 0:
         return ()
 
-    def worth(shape: tuple[int, ...]) -> tuple[int, int, int]:
-        links = sum(side - 1 for side in shape)
-        return links, prod(shape), max(shape)
-
-    best = min(grids_holding(members, axes), key=worth)
+    # Sides of one number of axes have the fewest links where their sum is least.
+    best = min(grids_holding(members, axes), key=lambda grid: (sum(grid), prod(grid), max(grid)))
     return best[::-1] if prod(best) == members else best
 
 

@@ -35,7 +35,6 @@ class Shape(Struct, frozen=True):
 class Regular(JoinedSwitches, frozen=True, kw_only=True):
     """Switches with equally many links each, as many as a file says."""
 
-    planes: PositiveInt = 1  # each GPU's port split into as many, one to each plane
     hosts_per_switch: PositiveInt | None = None
     host_medium: Medium | None = None
     degree: PositiveInt | None = None  # links of a switch to others
@@ -138,12 +137,17 @@ def _possible(name: str, shape: Shape) -> Shape:
             f"{name}: {switches} switches have at most {switches - 1} links each to others, got"
             f" degree {degree}: lower degree, or raise switches in the fabric file"
         )
-    if degree < min(LEAST_DEGREE, switches - 1):
+    refuse_rings(name, switches, degree)
+    return shape
+
+
+def refuse_rings(name: str, nodes: int, degree: int) -> None:
+    """Refuse fewer links of each node than make a graph that is no ring; InputError."""
+    if degree < min(LEAST_DEGREE, nodes - 1):
         raise InputError(
             f"{name}: a graph of degree {degree} does not hang together, or is a ring: give degree"
             f" {LEAST_DEGREE} or more"
         )
-    return shape
 
 
 def mean_distance(switches: int, degree: int) -> float:

@@ -47,7 +47,6 @@ NO_ORDER = 2
 class SlimFly(JoinedSwitches, frozen=True, kw_only=True):
     """Switches as a graph of McKay, Miller and Siran."""
 
-    planes: PositiveInt = 1  # each GPU's port split into as many, one to each plane
     hosts_per_switch: PositiveInt | None = None
     host_medium: Medium | None = None
     order: PositiveInt | None = None  # q of the paper

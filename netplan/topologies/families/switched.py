@@ -43,23 +43,11 @@ from netplan.topologies.fabric import (
     Sizing,
     clos_parts,
     network_level,
+    tier_name,
 )
-from netplan.topologies.families.clos import (
-    MAX_RADIX,
-    ClosCounts,
-    FatTree,
-    LeafPorts,
-    TreeTier,
-    ceil_div,
-    clos_counts,
-    fat_tree,
-    leaf_ports,
-    shared_rails,
-    unit_tree,
-)
+from netplan.topologies.families import clos
 from netplan.topologies.graph import HALL, MANAGER, ROW, SWITCH, Medium
-from netplan.topologies.parts import DomainKind
-from netplan.topologies.specs import CatalogName, FabricSpec
+from netplan.topologies.specs import CatalogName, DomainKind, FabricSpec
 
 Oversubscription = Annotated[float, Meta(ge=1)]
 
@@ -73,9 +61,9 @@ class SwitchTrees(FabricSpec, frozen=True, kw_only=True):
     even_trunks: bool = False
     host_medium: Medium | None = None
 
-    def tree(self, sizing: Sizing) -> FatTree:
+    def tree(self, sizing: Sizing) -> clos.FatTree:
         """Tree of the one Clos network, or of each plane, that joins all GPUs of this sizing."""
-        return fat_tree(
+        return clos.fat_tree(
             sizing.gpus + self.management_links,
             sizing.radix,
             oversubscription=_ratio(self, sizing),
@@ -84,7 +72,7 @@ class SwitchTrees(FabricSpec, frozen=True, kw_only=True):
             trunk_width=self.trunk_width,
         )
 
-    def trees(self, sizing: Sizing) -> tuple[FatTree, ...]:
+    def trees(self, sizing: Sizing) -> tuple[clos.FatTree, ...]:
         """Trees of all networks that are unlike, one for each kind.
 
         Parameters
@@ -117,8 +105,7 @@ class SwitchTrees(FabricSpec, frozen=True, kw_only=True):
         """Under which leaf GPUs lie, in one of several planes."""
         tree = self.tree(sizing)
         # Leaf l takes the endpoints from floor(l n / leaves) on.
-        leaf: Ints = ((self.endpoints(sizing, gpu) + 1) * tree.leaves - 1) // tree.endpoints
-        return leaf
+        return clos.spread_over(self.endpoints(sizing, gpu), tree.endpoints, tree.leaves)
 
     def leaf_names(self, sizing: Sizing, leaves: int) -> NameBlock | None:
         """Names that say which rail a leaf serves, where it serves one only."""
@@ -138,9 +125,9 @@ class SwitchTrees(FabricSpec, frozen=True, kw_only=True):
         places = bottom.upper[end], bottom.upper_port[end]
         attachment = _attached(hosts, places, leaves, self.planes)
         names = self.leaf_names(sizing, leaves)
-        network = Network(wiring, leaf_names=names)
+        network = NetworkCopies(wiring, leaf_names=names)
         if self.planes > 1:
-            network = Network(wiring, self.planes, "plane-{}/")
+            network = NetworkCopies(wiring, self.planes, "plane-{}/")
         return wire_networks(fabric, [network], attachment, (first, port))
 
 
@@ -191,7 +178,7 @@ class Clos(SwitchTrees, frozen=True, kw_only=True):
         tree = self.tree(plane)
         tiers = () if ratio == 1 else _tiers(tree, plane, plane.hb_size, by_rank=self.rail_wiring)
         built = tree.counts.times(self.planes)
-        bound = clos_counts(
+        bound = clos.clos_counts(
             ends, plane.radix, oversubscription=ratio, trunk_width=self.trunk_width
         ).times(self.planes)
         fabric = _fabric(self, plane, (built, bound), tiers, ratio)
@@ -209,7 +196,7 @@ class RailNetworks(Struct, frozen=True):
     rails: int
     copies: int
     hosts: int
-    tree: FatTree
+    tree: clos.FatTree
 
     @property
     def end(self) -> int:
@@ -263,8 +250,8 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
         elif ratio > 1 or not self.shared_rails:
             blocks = [(hosts, ((1, long),)), (hosts - 1, ((1, rails - long),))]
         else:
-            shares = shared_rails(rails, hosts, radix, **pods)
-            short = shared_rails(rails - long, hosts - 1, radix, **pods)
+            shares = clos.shared_rails(rails, hosts, radix, **pods)
+            short = clos.shared_rails(rails - long, hosts - 1, radix, **pods)
             long += int((shares.prices[long:] + short.prices[::-1]).argmin())
             parts = shares.networks(long), short.networks(rails - long)
             blocks = list(zip((hosts, hosts - 1), parts, strict=True))
@@ -272,12 +259,12 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
         for places, sizes in blocks:
             for size, copies in sizes:
                 if size * copies:
-                    tree = fat_tree(size * places, radix, oversubscription=ratio, **pods)
+                    tree = clos.fat_tree(size * places, radix, oversubscription=ratio, **pods)
                     first = networks[-1].end if networks else 0
                     networks.append(RailNetworks(first, size, copies, places, tree))
         return tuple(networks)
 
-    def trees(self, sizing: Sizing) -> tuple[FatTree, ...]:
+    def trees(self, sizing: Sizing) -> tuple[clos.FatTree, ...]:
         """Trees of all networks that are unlike."""
         return tuple(network.tree for network in self.networks(plane_sizing(self, sizing)))
 
@@ -285,7 +272,7 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
         """A network a rail, or for some together; other traffic is forwarded inside HB domains."""
         ratio, sizing = _ratio(self, sizing), plane_sizing(self, sizing)
         networks = self.networks(sizing)
-        built = bound = ClosCounts(sizing.radix)
+        built = bound = clos.ClosCounts(sizing.radix)
         long = sizing.gpus - (sizing.domains - 1) * sizing.hb_size
         for network in networks:
             built += network.tree.counts.times(network.copies)
@@ -293,11 +280,11 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
             full = np.clip(long - starts, 0, network.rails)
             ends = network.rails * (sizing.domains - 1) + full
             for size, copies in zip(*np.unique(ends, return_counts=True), strict=True):
-                least = clos_counts(int(size), sizing.radix, oversubscription=ratio)
+                least = clos.clos_counts(int(size), sizing.radix, oversubscription=ratio)
                 bound += least.times(int(copies))
         if networks:
             links = (sizing.gpus, *built.links_per_tier[1:])
-            built = ClosCounts(sizing.radix, built.switches_per_tier, links)
+            built = clos.ClosCounts(sizing.radix, built.switches_per_tier, links)
         tiers: tuple[Tier, ...] = ()
         if ratio > 1 and sizing.domains > sizing.radix:  # else rails share single switches
             tiers = _tiers(networks[0].tree, sizing, 1)
@@ -334,7 +321,7 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
                 f" uplinks of each {_tier_word(len(several) - 1)} below it, which {first.rails}"
                 " rails share."
             )
-        whole = fat_tree(
+        whole = clos.fat_tree(
             sizing.gpus,
             sizing.radix,
             oversubscription=_ratio(self, sizing),
@@ -358,7 +345,7 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
         gpu = np.arange(sizing.gpus)
         leaves = sum(group.copies * group.tree.leaves for group in groups)
         attachment = _attached(gpu, self._places(sizing, gpu), leaves, self.planes)
-        networks: list[Network] = []
+        networks: list[NetworkCopies] = []
         for number in range(self.planes):
             start = f"plane-{number}/" if self.planes > 1 else ""
             networks += self._plane(groups, sizing, start)
@@ -366,13 +353,13 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
 
     def _plane(
         self, groups: Sequence[RailNetworks], sizing: Sizing, start: str
-    ) -> Iterator["Network"]:
+    ) -> Iterator["NetworkCopies"]:
         """Networks of one plane, whose names begin alike."""
         if not groups[0].tree.tiers[1:]:
             switches = sum(group.copies for group in groups)
             leaf = "rail-{}/leaf-0" if groups[0].rails == 1 else "leaf-{}"
             names = NameBlock(start + leaf, (switches,))
-            yield Network(ClosWiring(((switches,),), ()), leaf_names=names)
+            yield NetworkCopies(ClosWiring(((switches,),), ()), leaf_names=names)
             return
         number = 0
         for group in groups:
@@ -380,7 +367,7 @@ class RailOnly(SwitchTrees, frozen=True, kw_only=True):
             whole = group.rails == sizing.hb_size and kind != "rail"
             # A single network of all rails has a number in several planes alone.
             prefix = "" if whole and not start else f"{start}{kind}-{{}}/"
-            yield Network(wire_tree(group.tree), group.copies, prefix, begin)
+            yield NetworkCopies(wire_tree(group.tree), group.copies, prefix, begin)
             number += group.copies * (group.rails > 1)
 
     def _places(self, sizing: Sizing, gpu: Ints) -> tuple[Ints, Ints]:
@@ -412,7 +399,7 @@ def _sharing(networks: RailNetworks) -> str:
 
     Examples
     --------
-    >>> _sharing(RailNetworks(0, 3, 2, 9, fat_tree(27, 8)))
+    >>> _sharing(RailNetworks(0, 3, 2, 9, clos.fat_tree(27, 8)))
     '2 networks of 3 rails from rail 0 on'
     """
     many = f"{networks.copies:,} networks" if networks.copies > 1 else "one network"
@@ -436,12 +423,14 @@ class ScalableUnits(SwitchTrees, frozen=True, kw_only=True):
         tree = self.tree(sizing)
         whole = tree.counts
         ends = sizing.gpus + self.management_links
-        built = ClosCounts(sizing.radix, whole.switches_per_tier, (ends, *whole.links_per_tier[1:]))
-        bound = clos_counts(ends, sizing.radix)
+        built = clos.ClosCounts(
+            sizing.radix, whole.switches_per_tier, (ends, *whole.links_per_tier[1:])
+        )
+        bound = clos.clos_counts(ends, sizing.radix)
         fabric = _fabric(self, sizing, (built, bound), (), 1.0)
         half = sizing.radix // 2
         nodes, part = divmod(ends, sizing.hb_size)
-        units, needed = tree.leaves // sizing.hb_size, ceil_div(nodes + (part > 0), half)
+        units, needed = tree.leaves // sizing.hb_size, clos.ceil_div(nodes + (part > 0), half)
         notes = []
         if built.tiers > 1 and units > needed:
             notes.append(
@@ -457,25 +446,25 @@ class ScalableUnits(SwitchTrees, frozen=True, kw_only=True):
             )
         return replace(fabric, notes=(*fabric.notes, *notes))
 
-    def tree(self, sizing: Sizing) -> FatTree:
+    def tree(self, sizing: Sizing) -> clos.FatTree:
         """Tree whose endpoints are those of whole units, dark ones included.
 
         More units are laid where their number cannot be wired evenly, and the nodes are spread
         over all.
         """
-        nodes = ceil_div(sizing.gpus + self.management_links, sizing.hb_size)
-        units = ceil_div(nodes, sizing.radix // 2)
-        return unit_tree(units, sizing.hb_size, sizing.radix)
+        nodes = clos.ceil_div(sizing.gpus + self.management_links, sizing.hb_size)
+        units = clos.ceil_div(nodes, sizing.radix // 2)
+        return clos.unit_tree(units, sizing.hb_size, sizing.radix)
 
     def endpoints(self, sizing: Sizing, hosts: Ints) -> Ints:
         """Endpoint of the network that each host takes, managers numbered on from the GPUs."""
         domain, rank = np.divmod(hosts, sizing.hb_size)
         half = sizing.radix // 2
-        nodes = ceil_div(sizing.gpus + self.management_links, sizing.hb_size)
+        nodes = clos.ceil_div(sizing.gpus + self.management_links, sizing.hb_size)
         units = self.tree(sizing).endpoints // (sizing.hb_size * half)
-        if units > ceil_div(nodes, half):
+        if units > clos.ceil_div(nodes, half):
             # A unit without nodes has leaves without hosts, which fat-tree routing refuses.
-            unit: Ints = ((domain + 1) * units - 1) // nodes
+            unit = clos.spread_over(domain, nodes, units)
             place = domain - unit * nodes // units
         else:
             unit, place = np.divmod(domain, half)
@@ -512,11 +501,11 @@ def plane_sizing(spec: FabricSpec, sizing: Sizing) -> Sizing:
     parts = spec.planes // (sizing.port_split * sizing.cards)
     if parts == 1:
         return sizing
-    if sizing.radix * parts > MAX_RADIX:
+    if sizing.radix * parts > clos.MAX_RADIX:
         raise InputError(
             f"{spec.name}: {spec.planes} planes split {sizing.radix} ports a switch into"
-            f" {sizing.radix * parts:,}, more than {MAX_RADIX:,}: --radix counts whole ports, of"
-            f" {sizing.speed_gbps:g} Gb/s; {_fewer_ports(sizing.radix, parts)}"
+            f" {sizing.radix * parts:,}, more than {clos.MAX_RADIX:,}: --radix counts whole ports,"
+            f" of {sizing.speed_gbps:g} Gb/s; {_fewer_ports(sizing.radix, parts)}"
         )
     return replace(
         sizing,
@@ -534,7 +523,7 @@ def _fewer_ports(radix: int, parts: int) -> str:
     >>> _fewer_ports(256, 8), _fewer_ports(1024, 600)
     ('give at most 128, or take 4 planes or fewer', 'leave planes out')
     """
-    planes, most = MAX_RADIX // radix, MAX_RADIX // parts // 2 * 2
+    planes, most = clos.MAX_RADIX // radix, clos.MAX_RADIX // parts // 2 * 2
     fewer = f"take {planes} planes or fewer" if planes > 1 else "leave planes out"
     return f"give at most {most}, or {fewer}" if most >= MIN_SIZED_RADIX else fewer
 
@@ -565,12 +554,12 @@ def planes_note(spec: FabricSpec, sizing: Sizing) -> str:
 REFUSED = "OpenSM's fat-tree routing refuses the network"
 
 
-def tree_notes(tree: FatTree, other: FatTree | None, copies: int = 1) -> Iterator[str]:
+def tree_notes(tree: clos.FatTree, other: clos.FatTree | None, copies: int = 1) -> Iterator[str]:
     """What of a tree is uneven, and what the same with pods of unequal size would save.
 
     Examples
     --------
-    >>> print(*tree_notes(fat_tree(672, 64), None))
+    >>> print(*tree_notes(clos.fat_tree(672, 64), None))
     Trunks from a switch differ by a link (32 links to 11 switches): OpenSM's fat-tree routing
     (ftree) takes them with its root switches listed (-a), updn and minhop as they are.
     """
@@ -594,7 +583,9 @@ def _ratio(spec: SwitchTrees, sizing: Sizing) -> float:
     return sizing.oversubscription or spec.oversubscription
 
 
-def _tiers(tree: FatTree, sizing: Sizing, ranks: int, *, by_rank: bool = False) -> tuple[Tier, ...]:
+def _tiers(
+    tree: clos.FatTree, sizing: Sizing, ranks: int, *, by_rank: bool = False
+) -> tuple[Tier, ...]:
     """Tiers of a network that may bind, from the leaves up; it joins so many ranks of a domain."""
     domains = max(1, sizing.full_domains)
     extra = sizing.gpus % sizing.hb_size if ranks > 1 else 0
@@ -609,7 +600,7 @@ def _tiers(tree: FatTree, sizing: Sizing, ranks: int, *, by_rank: bool = False) 
 def _fabric(
     spec: SwitchTrees,
     sizing: Sizing,
-    counts: tuple[ClosCounts, ClosCounts],
+    counts: tuple[clos.ClosCounts, clos.ClosCounts],
     binding: tuple[Tier, ...],
     ratio: float,
 ) -> Fabric:
@@ -631,8 +622,8 @@ def _fabric(
             " an HB domain takes the rail of a failed one on the same switches."
         )
     if ratio > 1:
-        ports = leaf_ports(sizing.radix, ratio, spec.trunk_width)
-        notes.append(_thinned(ports, tiers=len(tiers), binds=bool(binding)))
+        ports = clos.leaf_ports(sizing.radix, ratio, spec.trunk_width)
+        notes.append(_thinned(ports, tiers=len(tiers), bottleneck=bool(binding)))
     rails = isinstance(spec, RailOnly)
     levels: tuple[Level, ...] = (
         spec.hb_level(sizing),
@@ -651,11 +642,11 @@ def _fabric(
     )
 
 
-def _thinned(ports: LeafPorts, *, tiers: int, binds: bool) -> str:
+def _thinned(ports: clos.LeafPorts, *, tiers: int, bottleneck: bool) -> str:
     """What the oversubscription of leaves does."""
     if tiers == 1:
         return "One tier of switches: there is no uplink to oversubscribe."
-    if not binds:
+    if not bottleneck:
         return (
             f"Oversubscribed {ports.down}:{ports.up}, but rails lie under single leaves:"
             " traffic along rails keeps the full rate."
@@ -692,7 +683,7 @@ class ClosWiring(Struct, frozen=True):
         return tuple(int(np.prod(shape)) for shape in self.shapes)
 
 
-def wire_tree(tree: FatTree) -> ClosWiring:
+def wire_tree(tree: clos.FatTree) -> ClosWiring:
     """Wire one Clos network."""
     if not tree.tiers:
         return ClosWiring((), ())
@@ -701,7 +692,7 @@ def wire_tree(tree: FatTree) -> ClosWiring:
     shapes: list[tuple[int, ...]] = [(leaves,)]
     width = tree.trunk_width
     # A trunk of w ports has the number of the first of them, the next multiple of w.
-    planes, first_port = 1, ceil_div(ceil_div(tree.endpoints, leaves), width)
+    planes, first_port = 1, clos.ceil_div(clos.ceil_div(tree.endpoints, leaves), width)
     for lower, upper in pairwise(tree.tiers):
         stage = _planes(lower.switches, upper, planes, first_port)
         if width > 1:  # a link takes so many ports
@@ -711,7 +702,7 @@ def wire_tree(tree: FatTree) -> ClosWiring:
         shape = (*shapes[-1][:-1], upper.planes)
         shapes.append(shape if upper.switches == 1 else (*shape, upper.switches))
         planes *= upper.planes
-        first_port = ceil_div(lower.switches, upper.switches) * upper.links_each
+        first_port = clos.ceil_div(lower.switches, upper.switches) * upper.links_each
     return ClosWiring(tuple(shapes), tuple(stages))
 
 
@@ -724,7 +715,7 @@ def _spread(ends: AnyInts, leaves: int) -> Stage:
     return Stage(ends, leaf, np.zeros_like(ends), port)
 
 
-def _planes(ends: int, tier: TreeTier, outer: int, first_port: int) -> Stage:
+def _planes(ends: int, tier: clos.TreeTier, outer: int, first_port: int) -> Stage:
     """Links from ``ends`` switches in each of ``outer`` planes to the planes above them.
 
     Ordered by outer plane, plane, switch and link; below the top tier by switch before plane.
@@ -749,7 +740,7 @@ def _planes(ends: int, tier: TreeTier, outer: int, first_port: int) -> Stage:
     )
 
 
-class Network(Struct, frozen=True):
+class NetworkCopies(Struct, frozen=True):
     """Equal copies of one Clos network.
 
     ``prefix`` is the pattern before a switch's own name, with ``{}`` for the copy from ``first``
@@ -772,7 +763,7 @@ class Network(Struct, frozen=True):
         """Names of the switches of one tier."""
         if tier == 0 and self.leaf_names:
             return self.leaf_names
-        label = TIER_NAMES[tier] if tier < len(TIER_NAMES) else f"tier-{tier + 1}"
+        label = tier_name(tier + 1).replace(" ", "-")
         shape = self.wiring.shapes[tier]
         pattern = "plane-{}/" * (len(shape) - 1) + label + "-{}"
         if self.prefix:
@@ -788,7 +779,7 @@ def _attached(hosts: Ints, places: tuple[AnyInts, AnyInts], leaves: int, planes:
 
 
 def wire_networks(
-    fabric: Fabric, networks: list[Network], attachment: Stage, begin: tuple[int, int]
+    fabric: Fabric, networks: list[NetworkCopies], attachment: Stage, begin: tuple[int, int]
 ) -> Wired:
     """Number all switches tier by tier, and translate every stage to node numbers.
 
@@ -824,7 +815,7 @@ def wire_networks(
 
 
 def _stage(
-    network: Network, tier: int, base: tuple[int, int], group: LinkGroup, rate: float
+    network: NetworkCopies, tier: int, base: tuple[int, int], group: LinkGroup, rate: float
 ) -> Links:
     """Links below one tier, copy after copy."""
     stage = network.wiring.stages[tier]

@@ -32,8 +32,7 @@ from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import MIN_GPUS, Fabric, LinkGroup, Sizing
 from netplan.topologies.families.torus import near_cube
 from netplan.topologies.graph import INSIDE, MEMORY, MEMORY_LINKS, LinkType
-from netplan.topologies.parts import Tile
-from netplan.topologies.specs import HB_KEYS, MESH_AXES, FabricSpec
+from netplan.topologies.specs import HB_KEYS, MESH_AXES, FabricSpec, Tile
 from netplan.units import gbps
 
 TileOrder = Literal["snake", "line"]

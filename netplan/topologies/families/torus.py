@@ -341,11 +341,12 @@ def near_cube_holding(positions: int, dimensions: int) -> tuple[int, ...]:
     if dimensions == 1 or max(exact) < positions or positions <= LONGEST_RING:
         return exact
 
-    def worth(sizes: tuple[int, ...]) -> tuple[int, int, int]:
-        return -prod(whole_part(sizes, positions)), prod(sizes), sum(sizes)
-
     near = [sizes for sizes in grids_holding(positions, dimensions) if not is_long(sizes)]
-    return min(near, key=worth) if near else exact
+    return min(
+        near,
+        key=lambda sizes: (-prod(whole_part(sizes, positions)), prod(sizes), sum(sizes)),
+        default=exact,
+    )
 
 
 @cache
@@ -622,14 +623,10 @@ def nearest_twist(sizes: Sequence[int]) -> tuple[int, ...]:
     >>> nearest_twist((4, 4, 12)), nearest_twist((6, 6, 6)), nearest_twist((1, 9))
     ((4, 4, 8), (3, 6, 6), (4, 8))
     """
-
-    def away(candidate: tuple[int, ...]) -> int:
-        return sum(abs(size - other) for size, other in zip(sizes, candidate, strict=True))
-
     # The best k of each pattern is a median of what the sizes ask.
     shorts = {max(2, size // once + more) for size in sizes for once in (1, 2) for more in (0, 1)}
     patterns = [way for way in product((1, 2), repeat=len(sizes)) if len(set(way)) > 1]
     return min(
         (tuple(k * multiple for multiple in way) for k in sorted(shorts) for way in patterns),
-        key=away,
+        key=lambda near: sum(abs(a - b) for a, b in zip(sizes, near, strict=True)),
     )

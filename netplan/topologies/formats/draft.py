@@ -19,6 +19,7 @@ from netplan.errors import CatalogError
 from netplan.records import LARGEST, replace
 from netplan.topologies import graph
 from netplan.topologies.cabling.device_names import natural
+from netplan.topologies.fabric import tier_name
 from netplan.topologies.own.flat import with_joined_group
 from netplan.units import gbps
 
@@ -338,6 +339,4 @@ def _by_ends(kinds: frozenset[int], low: int, high: int) -> graph.LinkType:
         return graph.MEMORY_LINKS
     if graph.GPU in kinds or graph.MANAGER in kinds:
         return graph.LinkType("host", "host", tiers=(low, high))
-    labels = {1: "leaf", 2: "spine", 3: "core"}
-    ends = (labels.get(tier, f"tier {tier}") for tier in (low, high))
-    return graph.LinkType("-".join(ends), "up", tiers=(low, high))
+    return graph.LinkType(f"{tier_name(low)}-{tier_name(high)}", "up", tiers=(low, high))

@@ -344,7 +344,12 @@ def read_topo(
 def _graph(subnet: Subnet, hb_size: int | None, otherwise: int | None) -> FabricGraph:
     """Graph of a subnet; links that join a switch to itself are left out."""
     draft = Draft(subnet.path)
-    names = _names(subnet.nodes.values())
+    words = {}
+    for node in subnet.nodes.values():  # a switch by its name alone, others by their descriptions
+        name = switch_name(node.description) if node.kind == SWITCH else node.description
+        words[node.id] = re.sub(r"[^\w.:;,+/()\[\]-]+", "/", name).strip("/")
+    shared = Counter(words.values())
+    names = {id_: word if shared[word] == 1 else f"{word}/{id_}" for id_, word in words.items()}
     for node in subnet.nodes.values():
         draft.add_node(names[node.id], node.kind, node.line)
     for link in subnet.links:
@@ -357,13 +362,3 @@ def _graph(subnet: Subnet, hb_size: int | None, otherwise: int | None) -> Fabric
         rate = bytes_per_s(0.0 if isnan(link.gbps) else link.gbps)
         draft.add_link(DraftLink(source, target, rate, link.line, port, peer_port))
     return number_draft(draft, subnet.path.stem, hb_size, otherwise=otherwise)
-
-
-def _names(nodes: Iterable[SubnetNode]) -> dict[str, str]:
-    """Name of every node: its description, made one word, and unique."""
-    words = {}
-    for node in nodes:  # a switch by its name alone, any other node by its description
-        name = switch_name(node.description) if node.kind == SWITCH else node.description
-        words[node.id] = re.sub(r"[^\w.:;,+/()\[\]-]+", "/", name).strip("/")
-    shared = Counter(words.values())
-    return {id_: word if shared[word] == 1 else f"{word}/{id_}" for id_, word in words.items()}

@@ -77,9 +77,14 @@ def air_lines(
     yield '},\n"links": [\n'
     last = network.link_count - 1
     for link, (a, a_port, b, b_port, *_) in enumerate(network.link_rows()):
-        pair = [
-            _air_end(network, hosts, names, end, cage_links) for end in ((b, b_port), (a, a_port))
-        ]
+        pair = []
+        for node, port in ((b, b_port), (a, a_port)):
+            name, interface = names[node], f"eth{port + 1}"
+            if node < network.gpus:  # a host's ports are numbered through
+                name, interface = host_name(hosts.of(node)), f"eth{hosts.port(node, port)}"
+            elif network.node_kind[node] == SWITCH:
+                interface = _switch_port(port, cage_links)
+            pair.append({"node": name, "interface": interface})
         yield f"{json.dumps(pair)}{',' * (link < last)}\n"
     yield "]}}\n"
 
@@ -150,18 +155,6 @@ def _seen(graph: FabricGraph, host_gpus: int | None) -> tuple[FabricGraph, Hosts
     network = network_only(graph)
     hosts = hosts_of(network, graph.hb_size if host_gpus is None else host_gpus)
     return network, hosts, slashless_names(network.node_names())
-
-
-def _air_end(
-    network: FabricGraph, hosts: Hosts, names: list[str], end: tuple[int, int], cage_links: int
-) -> dict[str, str]:
-    """An end of a link: a host's ports are numbered through."""
-    node, port = end
-    if node < network.gpus:
-        return {"node": host_name(hosts.of(node)), "interface": f"eth{hosts.port(node, port)}"}
-    if network.node_kind[node] == SWITCH:
-        return {"node": names[node], "interface": _switch_port(port, cage_links)}
-    return {"node": names[node], "interface": f"eth{port + 1}"}
 
 
 def _switch_port(port: int, cage_links: int) -> str:

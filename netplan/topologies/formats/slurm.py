@@ -21,22 +21,19 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
-from msgspec import Struct
 
 from netplan.arrays import Ints, distinct_values
 from netplan.errors import InputError
-from netplan.topologies.cabling.device_names import host_name
+from netplan.topologies.cabling.device_names import host_name, require_host
 from netplan.topologies.graph import SWITCH, FabricGraph, parts_below
 
 NODES, SWITCHES = "Nodes", "Switches"
 
 
-class Branch(Struct, frozen=True):
-    """A line of the tree: its name, whether hosts or switches are below it, and which."""
-
-    name: str
-    below: str
-    members: str
+Branch = tuple[str, str, str]
+"""A line of the tree: its name, whether hosts or switches are below it, and which."""
+NamedHosts = tuple[Ints, Sequence[str]]
+"""Servers: the number of that of every GPU, shape (gpus,), and their names."""
 
 
 def slurm_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> Iterator[str]:
@@ -63,8 +60,8 @@ def slurm_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> Iterator
     SwitchName=s1-7 Nodes=host-[14-15]
     SwitchName=s2-0 Switches=s1-[0-7]
     """
-    for branch in _tree(graph, named_hosts(graph, host_gpus), _tiers(graph)):
-        yield f"SwitchName={branch.name} {branch.below}={branch.members}\n"
+    for name, below, members in _tree(graph, named_hosts(graph, host_gpus), _tiers(graph)):
+        yield f"SwitchName={name} {below}={members}\n"
 
 
 def slurm_block_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> Iterator[str]:
@@ -98,21 +95,14 @@ def slurm_yaml_lines(graph: FabricGraph, *, host_gpus: int | None = None) -> Ite
     hosts = named_hosts(graph, host_gpus)
     tree, (blocks, sizes) = _tree(graph, hosts, _tiers(graph)), _blocks(graph, hosts)
     yield "---\n- topology: tree\n  cluster_default: true\n  tree:\n    switches:\n"
-    for branch in tree:
-        below = "nodes" if branch.below == NODES else "children"
-        yield f"      - switch: {branch.name}\n        {below}: {branch.members}\n"
+    for name, kind, members in tree:
+        below = "nodes" if kind == NODES else "children"
+        yield f"      - switch: {name}\n        {below}: {members}\n"
     yield "- topology: block\n  cluster_default: false\n  block:\n    block_sizes:\n"
     yield from (f"      - {size}\n" for size in sizes)
     yield "    blocks:\n"
     for number, members in enumerate(blocks):
         yield f"      - block: block-{number}\n        nodes: {members}\n"
-
-
-class NamedHosts(Struct, frozen=True, eq=False):
-    """Servers: the number of that of every GPU, shape (gpus,), and their names."""
-
-    of_gpu: Ints
-    names: Sequence[str]
 
 
 def named_hosts(graph: FabricGraph, host_gpus: int | None = None) -> NamedHosts:
@@ -126,32 +116,32 @@ def named_hosts(graph: FabricGraph, host_gpus: int | None = None) -> NamedHosts:
     prefixes = [name.rpartition("/")[0] for name in graph.names[: graph.gpus]]
     if host_gpus is None and all(prefixes):
         numbers = {name: number for number, name in enumerate(dict.fromkeys(prefixes))}
-        return NamedHosts(np.array([numbers[name] for name in prefixes]), list(numbers))
+        return np.array([numbers[name] for name in prefixes]), list(numbers)
     size = graph.hb_size if host_gpus is None else host_gpus
-    if not 1 <= size <= graph.gpus:
-        raise InputError(f"a host of {size:,} GPUs is out of range: give 1 to {graph.gpus:,}")
+    require_host(size, graph.gpus)
     if graph.hb_size % size and size % graph.hb_size:
         raise InputError(
             f"hosts of {size} GPUs and HB domains of {graph.hb_size} do not divide each other:"
             " give a divisor of that as --host-gpus"
         )
     of_gpu = np.arange(graph.gpus) // size
-    return NamedHosts(of_gpu, [host_name(number) for number in range(int(of_gpu[-1]) + 1)])
+    return of_gpu, [host_name(number) for number in range(int(of_gpu[-1]) + 1)]
 
 
 def _tree(graph: FabricGraph, hosts: NamedHosts, tiers: Sequence[int]) -> Iterator[Branch]:
     """Lines of the tree, from the leaves up."""
-    below: Ints = np.arange(len(hosts.names))
-    names, kind = hosts.names, NODES
+    of_gpu, names = hosts
+    below: Ints = np.arange(len(names))
+    kind = NODES
     for tier in tiers:
-        part = _parts(graph, hosts.of_gpu, tier)
+        part = _parts(graph, of_gpu, tier)
         count = int(part.max()) + 1
         if count == len(names) and tier > tiers[0]:
             continue
         # One child of each kind: the numbers of the parts below, and the part each lies in.
         children, first = np.unique(below, return_index=True)
         for parent, members in enumerate(_members(part[first], children)):
-            yield Branch(f"s{tier}-{parent}", kind, hostlist([names[child] for child in members]))
+            yield f"s{tier}-{parent}", kind, hostlist([names[child] for child in members])
         below, names, kind = part, [f"s{tier}-{number}" for number in range(count)], SWITCHES
 
 
@@ -165,23 +155,24 @@ def _tiers(graph: FabricGraph) -> list[int]:
 
 def _blocks(graph: FabricGraph, hosts: NamedHosts) -> tuple[list[str], list[int]]:
     """Host lists of the blocks, and the sizes that jobs are planned by."""
+    of_gpu, names = hosts
     tiers = _tiers(graph)
-    every: Ints = np.arange(len(hosts.names))
+    every: Ints = np.arange(len(names))
     domain = np.arange(graph.gpus) // graph.hb_size
-    in_domain = domain[np.unique(hosts.of_gpu, return_index=True)[1]]
-    of_host = _parts(graph, hosts.of_gpu, tiers[0])
+    in_domain = domain[np.unique(of_gpu, return_index=True)[1]]
+    of_host = _parts(graph, of_gpu, tiers[0])
     if len(distinct_values(in_domain)) < len(every):
         of_host = in_domain
     blocks = _members(of_host, every)
     counts = [len(block) for block in blocks]
-    larger = [np.bincount(_parts(graph, hosts.of_gpu, tier)).tolist() for tier in tiers]
+    larger = [np.bincount(_parts(graph, of_gpu, tier)).tolist() for tier in tiers]
     sizes = [min(counts)]
     while len(set(counts)) == 1 and sizes[-1] * 2 <= len(every):
         size = sizes[-1] * 2
         if any(part % size for part in [len(every), *(n for ns in larger for n in ns if n > size)]):
             break
         sizes.append(size)
-    return [hostlist([hosts.names[host] for host in block]) for block in blocks], sizes
+    return [hostlist([names[host] for host in block]) for block in blocks], sizes
 
 
 def _parts(graph: FabricGraph, hosts: Ints, tier: int) -> Ints:

@@ -65,7 +65,7 @@ def ufm_ethernet(plan: CablePlan) -> Sheet:
 def ufm_infiniband(plan: CablePlan) -> Sheet:
     """Sheet for UFM cable validation on InfiniBand; racks and units as far as the plan has them."""
     rows = (
-        (*_place(a), a.name, a_port, *_place(z), z.name, z_port)
+        (a.place.rack, a.place.unit, a.name, a_port, z.place.rack, z.place.unit, z.name, z_port)
         for a, a_port, z, z_port in plan.ends()
     )
     return Sheet("P2P", INFINIBAND_COLUMNS, rows)
@@ -94,10 +94,6 @@ def ufm_racks(layout: Layout) -> Sheet:
 
 def _type(device: Device) -> str:
     return "Switch" if device.role == "switch" else "Host"
-
-
-def _place(device: Device) -> tuple[str, str]:
-    return device.place.rack, device.place.unit
 
 
 MAX_CABLES, MAX_COLUMNS = 1_000_000, 64

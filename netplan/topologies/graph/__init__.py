@@ -98,7 +98,7 @@ def parts_below(graph: "FabricGraph", tier: int, together: AnyInts) -> Ints:
     return joined_gpus(graph, used, together)
 
 
-def joined_gpus(graph: "FabricGraph", links: Bools, together: AnyInts) -> Ints:
+def joined_gpus(graph: "FabricGraph", links: Bools | slice, together: AnyInts) -> Ints:
     """Part of each GPU, shape (gpus,), of what some links join, as :func:`parts_below`."""
     gpu = np.arange(graph.gpus, dtype=np.int32)
     _, first, group = np.unique(together, return_index=True, return_inverse=True)

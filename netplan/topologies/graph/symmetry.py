@@ -27,10 +27,9 @@ from math import gcd, lcm
 import numpy as np
 from msgspec import Struct
 from scipy.sparse import coo_array, csr_array
-from scipy.sparse.csgraph import connected_components
 
 from netplan.arrays import AnyInts, Codes, Floats, Ints, Words, distinct_values, hash64
-from netplan.topologies.graph import MANAGER, MEMORY, FabricGraph
+from netplan.topologies.graph import MANAGER, MEMORY, FabricGraph, connected_parts
 
 SEED = 20_240_207
 WHOLE = 1 << 61
@@ -336,13 +335,10 @@ def _total(words: Words) -> int:
 
 def _joined(nodes: int, *pairs: tuple[Ints, Ints]) -> Ints:
     """First node of the part in which pairs put each node."""
-    ends = [np.concatenate(side) for side in zip(*pairs, strict=True)]
-    joined = coo_array((np.ones(len(ends[0]), np.int8), tuple(ends)), shape=(nodes, nodes))
-    part = connected_components(joined, directed=False)[1]
-    first = np.empty(nodes, np.int64)
-    first[part[::-1]] = np.arange(nodes)[::-1]  # of several the last one stays: the lowest
-    first_nodes: Ints = first[part]
-    return first_nodes
+    source, target = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    part = connected_parts(nodes, source, target)
+    first: Ints = np.unique(part, return_index=True)[1][part]
+    return first
 
 
 def _same_links(network: CapacityGraph) -> Ints:

@@ -31,13 +31,13 @@ from netplan.levels import Level, LevelKind
 from netplan.records import replace
 from netplan.topologies.fabric import (
     MIN_GPUS,
-    TIER_NAMES,
     Fabric,
     LinkGroup,
     Reach,
     Sizing,
     SwitchTier,
     network_level,
+    tier_name,
 )
 from netplan.topologies.families.joined_switches import joined_levels
 from netplan.topologies.graph import (
@@ -263,17 +263,6 @@ def tier_numbers(network: FabricGraph) -> Ints:
     heights = np.zeros(network.node_count, np.int64)
     heights[switch] = np.unique(network.node_tier[switch], return_inverse=True)[1].reshape(-1) + 1
     return heights
-
-
-def tier_name(tier: int) -> str:
-    """Name of a tier, from 1.
-
-    Examples
-    --------
-    >>> tier_name(1), tier_name(4)
-    ('leaf', 'tier 4')
-    """
-    return TIER_NAMES[tier - 1] if tier <= len(TIER_NAMES) else f"tier {tier}"
 
 
 def _grouped(graph: FabricGraph) -> FabricGraph:

@@ -18,7 +18,14 @@ from netplan.topologies.fabric import MIN_GPUS, Sizing
 from netplan.topologies.formats.draft import Draft, DraftLink, node_kind, number_draft
 from netplan.topologies.formats.edge_list import kind_of_name
 from netplan.topologies.formats.graph_files import read_graph
-from netplan.topologies.graph import HB_SWITCH, MEMORY, SWITCH, FabricGraph, connected_parts
+from netplan.topologies.graph import (
+    HB_SWITCH,
+    MEMORY,
+    SWITCH,
+    FabricGraph,
+    connected_parts,
+    joined_gpus,
+)
 from netplan.topologies.own.functions import FUNCTIONS
 from netplan.topologies.specs import FabricSpec
 from netplan.units import bytes_per_s, counted
@@ -195,13 +202,7 @@ def _first_gpus(spec: FabricSpec, graph: FabricGraph, gpus: int) -> FabricGraph:
     kept &= ~domain_switch | (used > 0)
     part_graph = graph.part(kept, linked)
     size = min(graph.hb_size, gpus)
-    gpu = np.arange(gpus)
-    joined = (
-        np.concatenate([part_graph.source, gpu]),
-        np.concatenate([part_graph.target, gpu // size * size]),
-    )
-    part = connected_parts(part_graph.node_count, *joined)[:gpus]
-    if part.any():
+    if joined_gpus(part_graph, slice(None), np.arange(gpus) // size).any():
         raise InputError(
             f"{spec.name}: its first {gpus:,} GPUs do not hang together without the others: give"
             f" --gpus {graph.gpus:,}, all of them"

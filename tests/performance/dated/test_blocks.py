@@ -9,7 +9,7 @@ from netplan.performance.dated.exchange import ExchangeShares, ExpertGroups, exc
 from netplan.performance.dated.layer import DatedLayer
 from netplan.performance.dated.part import Part
 from netplan.records import replace
-from netplan.traffic.patterns import met
+from netplan.traffic.patterns import distinct_places
 from netplan.workloads.models import MODELS, Experts, LatentAttention, Mamba, Model, WindowAttention
 from netplan.workloads.operations import Sharding
 from tests.performance.cases import small_model
@@ -131,7 +131,7 @@ def test_mamba_by_hand() -> None:
 def test_rows_meet_as_many_places_as_they_do_in_the_mean() -> None:
     draws = np.random.default_rng(1).integers(0, 8, size=(200_000, 6))
     distinct = np.mean([len({*draw}) for draw in draws[:20_000].tolist()])
-    assert float(met(8.0, 6.0)) == pytest.approx(distinct, rel=0.01)
+    assert float(distinct_places(8.0, 6.0)) == pytest.approx(distinct, rel=0.01)
 
 
 SHARES = ExchangeShares(0.5, 0.25, 0.8, 0.4, 1.0, 50e-6, 36e-6)

@@ -21,8 +21,7 @@ from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
-from netplan.topologies.parts import Axis
-from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.specs import FABRICS, FabricAxis, FabricSpec
 from netplan.traffic.bounds import lower_bound
 from netplan.traffic.hierarchy import group_time
 from netplan.traffic.loads import LinkLoads
@@ -41,7 +40,7 @@ MEMBERS = {"ring": nx.cycle_graph, "mesh": nx.complete_graph}
 def made(kinds: Sequence[str], sizes: Sequence[int | None]) -> FabricSpec:
     """A product with its first dimension inside HB domains."""
     axes = tuple(
-        Axis(kind=kind, size=size)  # type: ignore[arg-type]
+        FabricAxis(kind=kind, size=size)  # type: ignore[arg-type]
         for kind, size in zip(kinds[1:], sizes[1:], strict=True)
     )
     return ZION.changed(hb_kind=kinds[0], hb_size=sizes[0], axes=axes)

@@ -17,8 +17,7 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.tiles import mesh_of, tile_order
 from netplan.topologies.formats.graphml import graphml_lines, read_graphml
 from netplan.topologies.graph import MEMORY, FabricGraph
-from netplan.topologies.parts import Tile
-from netplan.topologies.specs import FABRICS, FabricSpec
+from netplan.topologies.specs import FABRICS, FabricSpec, Tile
 from netplan.traffic.matrix import flows_matrix
 from netplan.traffic.routing import link_loads
 from tests.cli.command import netplan

@@ -13,13 +13,14 @@ import netplan
 from netplan.cli.commands import command_of
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as netplan_cli
-from netplan.cli.questions import QUESTIONS, question_class
+from netplan.cli.questions import QUESTIONS
 from netplan.errors import CatalogError, InputError, NetplanError, UnknownNameError
 from netplan.inputs.option import read_option
 from netplan.questions.cables import Cables
 from netplan.questions.collective import Collective
 from netplan.questions.compare import Compare, compare
 from netplan.questions.export import Export
+from netplan.questions.homes import question_class
 from netplan.questions.search import Search
 from netplan.scenarios.scenario import places
 from netplan.setup.inputs import replaced_lines

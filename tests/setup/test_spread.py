@@ -11,7 +11,7 @@ from netplan.errors import InputError, NetplanError
 from netplan.setup.placed_run import PlacedRun
 from netplan.studies.questions import answer
 
-MIXER = str(Path(__file__).parents[3] / "examples" / "mixer.yaml")
+MIXER = str(Path(__file__).parents[2] / "examples" / "mixer.yaml")
 RUN: dict[str, Any] = {"model": "dlrm-793b", "gpus": 128, "radix": 64, "hb_size": 8}
 ON: dict[str, Any] = RUN | {"accelerator": "h100-80gb"}
 

@@ -15,7 +15,7 @@ from netplan.studies.questions import question_inputs
 SMALL: dict[str, Any] = {"gpus": 64, "hb_size": 8, "model": "gpt-22b", "batch": 64}
 # 48 layers of 12 x 6,144^2 weights in products; biases and norms are a thousandth of that.
 WEIGHTS = 48 * 12 * 6144**2
-MIXER = Path(__file__).parents[3] / "examples/mixer.yaml"
+MIXER = Path(__file__).parents[2] / "examples/mixer.yaml"
 
 
 def best(**inputs: Any) -> PlanTime:  # noqa: ANN401 - inputs of any type
