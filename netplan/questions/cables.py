@@ -51,16 +51,7 @@ from netplan.setup.inputs import short_inputs
 from netplan.setup.own_inputs import option_field
 from netplan.setup.question import NETWORK, WEIGHED, Question
 from netplan.topologies.build import build_fabric
-from netplan.topologies.cabling.cable_plan import (
-    ROLES,
-    CablePlan,
-    Sheet,
-    SiteCables,
-    cable_plan,
-    media_of,
-    plan_sheet,
-    with_hosts,
-)
+from netplan.topologies.cabling import cable_plan as plans
 from netplan.topologies.cabling.floor_plan import FloorPlan
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
@@ -100,7 +91,7 @@ def check_ending(path: Path) -> str:
     return ending
 
 
-def sheet_csv(sheet: Sheet) -> Iterator[str]:
+def sheet_csv(sheet: plans.Sheet) -> Iterator[str]:
     r"""Lines of a CSV file; text that a spreadsheet would take for a formula gets an apostrophe.
 
     Examples
@@ -113,7 +104,7 @@ def sheet_csv(sheet: Sheet) -> Iterator[str]:
         yield ",".join([_field(cell) if cell else "" for cell in row]) + "\n"
 
 
-def sheet_xlsx(sheet: Sheet) -> bytes:
+def sheet_xlsx(sheet: plans.Sheet) -> bytes:
     """Write the sheet as a workbook: rates and lengths are numbers, all else is text.
 
     Raises
@@ -134,7 +125,7 @@ def sheet_xlsx(sheet: Sheet) -> bytes:
     return buffer.getvalue()
 
 
-def _write_sheet(book: xlsxwriter.Workbook, sheet: Sheet) -> None:
+def _write_sheet(book: xlsxwriter.Workbook, sheet: plans.Sheet) -> None:
     """Write the rows, one by one, so that none stays in memory."""
     book.set_properties({"title": sheet.name, "created": CREATED})
     page = book.add_worksheet(sheet.name)
@@ -175,8 +166,8 @@ def _field(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-SHEETS: Mapping[str, Callable[[CablePlan], Sheet]] = {
-    "plan": plan_sheet,
+SHEETS: Mapping[str, Callable[[plans.CablePlan], plans.Sheet]] = {
+    "plan": plans.plan_sheet,
     "ufm-ethernet": ufm_ethernet,
     "ufm-infiniband": ufm_infiniband,
 }
@@ -198,7 +189,7 @@ class CableSheet(Answer):
     """The answer of :func:`cables`: one table, whose rows are made when they are read."""
 
     inputs: dict[str, object]
-    sheet: Callable[[], Sheet]
+    sheet: Callable[[], plans.Sheet]
 
     def csv(self) -> str:
         """The table in the columns of the tool that reads it."""
@@ -248,12 +239,12 @@ class CableSheet(Answer):
         yield Table(sheet.name, _sheet_columns(sheet), rows)
 
 
-def _named(sheet: Sheet) -> bool:
+def _named(sheet: plans.Sheet) -> bool:
     """Whether the rows are cables of groups, whose labels name both ends."""
     return {"label", "group", *ENDS} <= {*sheet.header}
 
 
-def _sheet_columns(sheet: Sheet) -> list[Column[tuple[str, ...]]]:
+def _sheet_columns(sheet: plans.Sheet) -> list[Column[tuple[str, ...]]]:
     """The columns of a sheet as it names them."""
     return [column(name, itemgetter(index), title=name) for index, name in enumerate(sheet.header)]
 
@@ -375,7 +366,7 @@ class Cables(Question[Answer]):
             return rehearse_plan(self.inputs(), subnet, spec, sizing_built)
         return GraphFile(self.inputs(), subnet.blocks, lambda: subnet.network)
 
-    def table(self) -> Callable[[], Sheet]:
+    def table(self) -> Callable[[], plans.Sheet]:
         """The plan, as a table that can be made more than once."""
         if self.to not in TABLES:
             raise InputError(f"unknown table {self.to!r}: use one of {', '.join(TARGETS)}")
@@ -394,8 +385,8 @@ class Cables(Question[Answer]):
         racks: tuple[str, ...] = ()
         if hall is None:
             kinds = _kinds(built, hardware) if self.to in NETBOX else ()
-            graph, media = expand(spec, sizing), media_of(built)
-            plan = cable_plan(graph, media=media, cage_links=cage, kinds=kinds)
+            graph, media = expand(spec, sizing), plans.media_of(built)
+            plan = plans.cable_plan(graph, media=media, cage_links=cage, kinds=kinds)
         else:
             site = place(hall, spec, sizing, hardware)
             hall = site.layout.plan
@@ -404,7 +395,7 @@ class Cables(Question[Answer]):
             ordered = length_m, sold_kinds = _ordered(built, site, hardware)
             if self.to in (LENGTHS, RACKS):
                 return partial(racks_sheet if self.to == RACKS else lengths_sheet, site, ordered)
-            plan = cable_plan(
+            plan = plans.cable_plan(
                 site.network,
                 media=[MEDIA.get(kind, "") for kind in sold_kinds],
                 places=site.layout.places(site.network),
@@ -418,7 +409,9 @@ class Cables(Question[Answer]):
             return partial(NETBOX[self.to], self._named(plan), devices)
         return self._written(plan, built, books)
 
-    def _written(self, plan: CablePlan, built: Fabric, books: SiteBooks) -> Callable[[], Sheet]:
+    def _written(
+        self, plan: plans.CablePlan, built: Fabric, books: SiteBooks
+    ) -> Callable[[], plans.Sheet]:
         """A plan in the columns of a table that needs no hall."""
         if self.to == UFM_HCA:
             members = (
@@ -429,10 +422,10 @@ class Cables(Question[Answer]):
             return partial(_with_networks, self._named(plan), books, built)
         return partial(SHEETS[self.to], self._named(plan))
 
-    def _named(self, plan: CablePlan) -> CablePlan:
+    def _named(self, plan: plans.CablePlan) -> plans.CablePlan:
         """The plan with servers for GPUs, where it is to name those."""
         hosts = self.cluster.host_gpus
-        return plan if hosts is None else with_hosts(plan, hosts)
+        return plan if hosts is None else plans.with_hosts(plan, hosts)
 
     def _beside(self, reader: CatalogReader, cabling: CablingBook) -> SiteBooks:
         """Networks beside that the plan holds, too."""
@@ -452,16 +445,18 @@ class Cables(Question[Answer]):
         )
 
 
-def _with_networks(plan: CablePlan, books: SiteBooks, built: Fabric) -> Sheet:
+def _with_networks(plan: plans.CablePlan, books: SiteBooks, built: Fabric) -> plans.Sheet:
     """The plan of the fabric, and after it those of the networks beside."""
-    sheet, fabrics = plan_sheet(plan), sized_networks(books, built)
+    sheet, fabrics = plans.plan_sheet(plan), sized_networks(books, built)
     gpus = built.sizing.gpus
-    kept: dict[str, SiteCables] = {}
+    kept: dict[str, plans.SiteCables] = {}
     for network, _, model in books.networks:
         links = model.links_per_cage(network.link_gbps) if model is not None else 1
-        kept[network.name] = SiteCables(network, fabrics[network.name], gpus, cage_links=links)
+        kept[network.name] = plans.SiteCables(
+            network, fabrics[network.name], gpus, cage_links=links
+        )
         kept[network.name].require_plan()
-    switches = [device.name for device in plan.devices if device.role == ROLES[SWITCH]]
+    switches = [device.name for device in plan.devices if device.role == plans.ROLES[SWITCH]]
     rows = [sheet.rows]
     for name, cabled in kept.items():
         others = [
@@ -475,7 +470,7 @@ def _with_networks(plan: CablePlan, books: SiteBooks, built: Fabric) -> Sheet:
         ]
         managed = (*switches, *others) if cabled.network.ports_per_switch else ()
         rows.append(replace(cabled, managed=managed, uplinks=ends).rows())
-    return Sheet(sheet.name, sheet.header, chain.from_iterable(rows))
+    return plans.Sheet(sheet.name, sheet.header, chain.from_iterable(rows))
 
 
 cables = function_of(Cables)
@@ -534,11 +529,11 @@ def _ordered(fabric: Fabric, site: Site, hardware: Hardware) -> Ordered:
     return installed.length_m, installed.kinds
 
 
-def racks_sheet(site: Site, cables: Ordered) -> Sheet:
+def racks_sheet(site: Site, cables: Ordered) -> plans.Sheet:
     """What stands in each rack, and the cables that begin there, by length: for installers."""
     network, places = site.network, site.layout.places(site.network)
     racks = [places[name].rack for name in network.node_names()]
-    kinds = [ROLES[kind] for kind in network.node_kind.tolist()]
+    kinds = [plans.ROLES[kind] for kind in network.node_kind.tolist()]
     devices = Counter(zip(racks, kinds, strict=True))
     begins = np.array(racks, object)[network.source].tolist()
     counts = Counter(zip(begins, cables[0].tolist(), strict=True))
@@ -546,10 +541,10 @@ def racks_sheet(site: Site, cables: Ordered) -> Sheet:
     lines += [(rack, 1, "cable", f"{length:g}", count) for (rack, length), count in counts.items()]
     lines.sort(key=lambda line: (line[0], line[1], line[2], float(line[3] or 0)))
     rows = ((rack, what, length, str(count)) for rack, _, what, length, count in lines)
-    return Sheet("Racks", RACK_COLUMNS, rows)
+    return plans.Sheet("Racks", RACK_COLUMNS, rows)
 
 
-def lengths_sheet(site: Site, cables: Ordered) -> Sheet:
+def lengths_sheet(site: Site, cables: Ordered) -> plans.Sheet:
     """Cables by link group, length and kind, as on the bill."""
     groups = np.array(site.network.group_names, object)[site.network.group].tolist()
     counts = Counter(zip(groups, cables[0].tolist(), cables[1], strict=True))
@@ -559,4 +554,4 @@ def lengths_sheet(site: Site, cables: Ordered) -> Sheet:
         (group, f"{length:g}", str(count), f"{count * length:g}", kind)
         for (group, length, kind), count in lines
     )
-    return Sheet("Cable lengths", LENGTH_COLUMNS, rows)
+    return plans.Sheet("Cable lengths", LENGTH_COLUMNS, rows)

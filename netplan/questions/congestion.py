@@ -36,16 +36,7 @@ from netplan.setup.own_domains import graph_of_run, own_graph
 from netplan.setup.own_inputs import default_field, list_field, option_field
 from netplan.setup.question import NETWORK, PRICES, RUNS, Question
 from netplan.setup.runs import PLACED
-from netplan.simulation.congestion import (
-    PATTERNS,
-    Contention,
-    FabricLinks,
-    Transport,
-    pattern_flows,
-    share_messages,
-    share_pattern,
-    with_connections,
-)
+from netplan.simulation import congestion as link_sharing
 from netplan.simulation.fluid import Collectives, Row, message_rows
 from netplan.simulation.links import RunRouting
 from netplan.simulation.simulate import Conditions
@@ -68,7 +59,7 @@ PATTERN: Pattern = "hierarchical"
 NO_GPUS = np.empty(0, np.int64)
 """Messages say themselves which GPUs they need."""
 
-Draw = Callable[[int], Contention]
+Draw = Callable[[int], link_sharing.Contention]
 """From the seed of paths to what traffic takes on them."""
 
 
@@ -121,7 +112,7 @@ class Congestion(Question[CongestionAnswer]):
     varies: ClassVar[tuple[str, ...]] = ("oversubscription",)
 
     traffic: str = option_field(
-        f"Who sends: {', '.join((ITERATION, *PATTERNS))}, or messages (.csv).",
+        f"Who sends: {', '.join((ITERATION, *link_sharing.PATTERNS))}, or messages (.csv).",
         metavar="PATTERN|FILE",
         default=ITERATION,
     )
@@ -149,8 +140,8 @@ class Congestion(Question[CongestionAnswer]):
     connections: int = option_field(
         "Queue pairs of each pair of GPUs.", "whole", default=1, low=1, high=MOST_CONNECTIONS
     )
-    transport: Transport = option_field(
-        "Queues behind the bar.", "choice", choices=get_args(Transport), default="ecn"
+    transport: link_sharing.Transport = option_field(
+        "Queues behind the bar.", "choice", choices=get_args(link_sharing.Transport), default="ecn"
     )
     collectives: Collectives | None = option_field(
         "Flows.", "choice", choices=("coupled", "steps"), otherwise="steps of files"
@@ -262,7 +253,7 @@ class Congestion(Question[CongestionAnswer]):
         if self.traffic == ITERATION:
             return None
         if Path(str(self.traffic)).suffix != ".csv":
-            pattern_flows(self.traffic, graph.gpus, graph.hb_size, self.seed)
+            link_sharing.pattern_flows(self.traffic, graph.gpus, graph.hb_size, self.seed)
             return None
         self.refuse({"message_bytes"}, "a file of messages, which have their bytes")
         return message_rows(Path(self.traffic), graph.gpus)
@@ -284,7 +275,7 @@ class Congestion(Question[CongestionAnswer]):
         network_links = np.tile(~graph.is_role("hb"), 2)
         crossing = []
 
-        def drawn() -> Iterator[Contention]:
+        def drawn() -> Iterator[link_sharing.Contention]:
             for seed in each(seeds, lambda seed: f"{choice}, seed {seed}"):
                 contention = draw(seed)
                 crossing.append(bool(contention.carried_bytes[network_links].any()))
@@ -335,17 +326,20 @@ class Congestion(Question[CongestionAnswer]):
         latency_s = (sizing.hb_latency_s, sizing.network_latency_s) if sizing else (0.0, 0.0)
         split = self.connections if way == "hashed" else 1
         capacity = rates_of(graph, rates)
-        fabric = FabricLinks(router, capacity, way, split, latency_s, port_rate(graph))
+        fabric = link_sharing.FabricLinks(router, capacity, way, split, latency_s, port_rate(graph))
         how: Collectives = self.collectives or ("coupled" if rows is None else "steps")
         check = self.check_classes
         if rows is not None:
-            parts, tick = with_connections(rows, split), share_done("messages have arrived")
-            return lambda seed: share_messages(
+            parts, tick = (
+                link_sharing.with_connections(rows, split),
+                share_done("messages have arrived"),
+            )
+            return lambda seed: link_sharing.share_messages(
                 fabric, parts, collectives=how, seed=seed, check=check, tick=tick
             )
-        pattern = pattern_flows(self.traffic, graph.gpus, graph.hb_size, self.seed)
+        pattern = link_sharing.pattern_flows(self.traffic, graph.gpus, graph.hb_size, self.seed)
         amount = self.message_bytes
-        return lambda seed: share_pattern(
+        return lambda seed: link_sharing.share_pattern(
             fabric, pattern, amount, collectives=how, seed=seed, check=check
         )
 

@@ -35,35 +35,14 @@ from netplan.reports.sections import (
     column,
     columns,
 )
+from netplan.setup import plan_notes as plan_words
+from netplan.setup import training as trained
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import found_words, replaced_lines, short_inputs
 from netplan.setup.over_sites import Elsewhere, beside_one_site
 from netplan.setup.own_inputs import default_field, option_field
-from netplan.setup.plan_notes import (
-    EVERY_SPREAD,
-    PHASES,
-    check_instances,
-    equal_to_best,
-    is_spread,
-    least_notes,
-    mapped_note,
-    not_searched,
-    part_note,
-    plan_notes,
-    room_notes,
-    told_apart,
-)
 from netplan.setup.question import NETWORK, POST_TRAINED, SPAN, TRAINED, Question
 from netplan.setup.runs import PLACED, with_fitting
-from netplan.setup.training import (
-    TrainingCase,
-    assumed,
-    plan_inputs,
-    plan_options,
-    plan_search,
-    strategy_under,
-    training_case,
-)
 from netplan.traffic.algorithms import COLLECTIVE_ALGORITHM, algorithm_of, named_note
 from netplan.traffic.placement import DIMENSIONS
 from netplan.units import si
@@ -242,9 +221,11 @@ class SearchAnswer(Answer):
         yield (f"Best plan: {self._named}: {took}, MFU {best['mfu']}, {self._room(best)}.")
         if self._barred:
             ranks = (f"plan {rank}" for rank in _ranks(self.inputs["explain"]))
-            yield told_apart(tuple(ranks), *self.compared)
+            yield plan_words.told_apart(tuple(ranks), *self.compared)
         elif result.best.error:
-            yield from (f"{text.partition(' (')[0]}." for text in equal_to_best(result.plans))
+            yield from (
+                f"{text.partition(' (')[0]}." for text in plan_words.equal_to_best(result.plans)
+            )
         elif len(result.plans) > 1:
             # Among plans within 1 % the one that recomputes and cuts less stands first.
             more = _ranked_s(result.plans[1]) / _ranked_s(result.best) - 1
@@ -278,7 +259,7 @@ class SearchAnswer(Answer):
         yield from filter(None, (usual_sentence(result.best, self.usual, self.unusual),))
         yield from (self.forwarding.sentence,) if self.forwarding else ()
         if result.best.memory and self.inputs["use_per_domain"] is None:
-            yield from part_note(self.inputs["gpus"], self.inputs["hb_size"])
+            yield from plan_words.part_note(self.inputs["gpus"], self.inputs["hb_size"])
 
     @property
     def _named(self) -> str:
@@ -320,7 +301,11 @@ class SearchAnswer(Answer):
         yield self._heading()
         yield Paragraph(next(self._verdict(texts_of(columns, (1, best)))), "strong")
         yield Table("plans", columns, list(enumerate(self.found.plans, start=1)))
-        sentences = (*equal_to_best(self.found.plans), *self._beside, *self.published_notes)
+        sentences = (
+            *plan_words.equal_to_best(self.found.plans),
+            *self._beside,
+            *self.published_notes,
+        )
         yield from (Paragraph(sentence) for sentence in sentences)
         yield self._time
         if best.phases_s:
@@ -328,7 +313,7 @@ class SearchAnswer(Answer):
                 "phases",
                 "Phases of plan 1, memory traffic and update with their computing",
                 quantity("seconds"),
-                tuple((PHASES[key], value) for key, value in best.phases_s.items()),
+                tuple((plan_words.PHASES[key], value) for key, value in best.phases_s.items()),
                 best.iteration_time_s,
             )
         yield from (Paragraph(self.utilisation.sentence()),) if self.utilisation else ()
@@ -362,7 +347,7 @@ class SearchAnswer(Answer):
         if result.settings[0].free and result.exchange is None:
             plans, done = "plans in any placement", "timed or ruled out"
         where = f"HB domains of {inputs['hb_size']:,}, fabric {inputs['fabric']}"
-        how = assumed(inputs)
+        how = trained.assumed(inputs)
         if result.exchange is None:
             how = f"strategy {inputs['strategy']}, {how}"
         space = (
@@ -445,7 +430,7 @@ class SearchAnswer(Answer):
         ]
         yield Table("explanation", [*names, *times], self.differences, only="programs")
         if self._barred:
-            yield Paragraph(told_apart((first, second), *self.compared), "strong")
+            yield Paragraph(plan_words.told_apart((first, second), *self.compared), "strong")
         changed = [row for row in self.differences if not row.is_rounding]
         if not changed:
             yield Paragraph(f"No term differs between {first} and {second}.")
@@ -549,7 +534,7 @@ class Search(Question[SearchAnswer]):
             from netplan.questions.step import answer_step
 
             return cast("SearchAnswer", answer_step(self))
-        case = training_case(self)
+        case = trained.training_case(self)
         execution = self.execution or case.training.mapped_as
         calibrated = case.training.calibrated is not None
         self._check_explained(execution, calibrated=calibrated)
@@ -566,22 +551,26 @@ class Search(Question[SearchAnswer]):
         unusual = unusual_of(result) if varied else ()
         runs, published_notes = _published(self._comparable(case), result)
         on_rails = case.fabric.network == "rail-only" and self.instances is None
-        rails = forwarding_of(plan_search(self, training), case.fabric.levels) if on_rails else None
+        rails = (
+            forwarding_of(trained.plan_search(self, training), case.fabric.levels)
+            if on_rails
+            else None
+        )
         best = (replace(row, mfu=share * row.mfu, hfu=share * row.hfu) for row in result.plans)
         return SearchAnswer(
-            inputs=plan_inputs(self, case, result.settings[0]) | {"execution": execution},
+            inputs=trained.plan_inputs(self, case, result.settings[0]) | {"execution": execution},
             found=replace(result, plans=tuple(best)[: self.top]),
             memory_bytes=training.memory_bytes,
             expanded_bytes=case.on.expanded_bytes,
             notes=(
                 *case.fabric.notes,
-                *room_notes(result, training),
-                *plan_notes(result, self.cluster.gpus),
-                *least_notes(result, listed),
-                *((mapped_note(execution, case.on),) if execution else ()),
+                *plan_words.room_notes(result, training),
+                *plan_words.plan_notes(result, self.cluster.gpus),
+                *plan_words.least_notes(result, listed),
+                *((plan_words.mapped_note(execution, case.on),) if execution else ()),
                 *((named_note(self.collective_algorithm),) if self.collective_algorithm else ()),
                 *(detail.notes if detail else ()),
-                *((not_searched(result),) if varied else ()),
+                *((plan_words.not_searched(result),) if varied else ()),
             ),
             usual=usual,
             unusual=unusual,
@@ -594,7 +583,7 @@ class Search(Question[SearchAnswer]):
             published_notes=published_notes,
         )
 
-    def _comparable(self, case: TrainingCase) -> AskedRun | None:
+    def _comparable(self, case: trained.TrainingCase) -> AskedRun | None:
         """What published runs are compared with, where times are meant to be those of such runs."""
         training = case.training
         calibrated, model = training.calibrated, training.model
@@ -606,13 +595,13 @@ class Search(Question[SearchAnswer]):
             model, case.on.name, self.cluster.gpus, training.batch, calibrated.precision
         )
 
-    def _plans(self, case: TrainingCase) -> SearchResult:
+    def _plans(self, case: trained.TrainingCase) -> SearchResult:
         """All plans, timed; where none fits, the message names the largest model that would."""
         try:
             return search_plans(
                 case.training,
                 case.fabric.levels,
-                strategy=strategy_under(self, case.training.assumptions),
+                strategy=trained.strategy_under(self, case.training.assumptions),
                 mode=self.training.mode,
                 options=self._mapped(case),
                 top=self._wanted(case.training),
@@ -623,11 +612,13 @@ class Search(Question[SearchAnswer]):
     def _wanted(self, training: Training) -> int:
         """Plans to find: those to show or to explain, or all that there are few of."""
         if self.instances is not None:
-            check_instances(self.instances, training.model)
+            plan_words.check_instances(self.instances, training.model)
         if self.top < 1:
             return self.top
         shown = max(self.top, *_ranks(self.explain)) if self.explain else self.top
-        return max(shown, EVERY_SPREAD) if is_spread(training.model) else shown
+        return (
+            max(shown, plan_words.EVERY_SPREAD) if plan_words.is_spread(training.model) else shown
+        )
 
     def _check_explained(self, execution: Execution | None, *, calibrated: bool) -> None:
         """Refuse partitions of layers that are not mapped, and operations of those that are."""
@@ -662,9 +653,9 @@ class Search(Question[SearchAnswer]):
 
         return LayerAnswer.of(result, self.explain, chip)
 
-    def _mapped(self, case: TrainingCase) -> Options:
+    def _mapped(self, case: trained.TrainingCase) -> Options:
         """What the search leaves open, and how layers lie on the chip."""
-        options = plan_options(self, run=case.training)
+        options = trained.plan_options(self, run=case.training)
         if self.execution is None:
             return options
         from netplan.performance.mapping.layers import LayerExecution

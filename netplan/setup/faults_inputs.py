@@ -16,16 +16,8 @@ from netplan.costing.long_haul import LONG_HAUL_BOOK, LONG_HAUL_BOOKS
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, SwitchModel, check_circuit, require_switch
 from netplan.errors import InputError, NetplanError
+from netplan.faults.damage import groups as risks
 from netplan.faults.damage.damage import Damage, find_effects
-from netplan.faults.damage.groups import (
-    RiskGroups,
-    card_groups,
-    engine_groups,
-    hall_risk_groups,
-    racks_by_count,
-    racks_of_layout,
-    transceiver_batches,
-)
 from netplan.faults.damage.impact import Single, Subject, single_failures, single_parts
 from netplan.faults.damage.inventory import Inventory, Parts
 from netplan.faults.damage.scenario import read_risk_groups, read_scenario
@@ -214,21 +206,23 @@ def read_shared(asked: FaultsQuestion[Any]) -> Shared:
 
 def risk_groups(
     asked: FaultsQuestion[Any], graph: FabricGraph, shared: Shared
-) -> tuple[RiskGroups, ...]:
+) -> tuple[risks.RiskGroups, ...]:
     """Racks, batches of optics and the user's own: groups that the fabric does not show."""
-    groups: tuple[RiskGroups, ...] = ()
+    groups: tuple[risks.RiskGroups, ...] = ()
     if shared.hall is not None:
-        groups = hall_risk_groups(graph, racks_of_layout(lay_out(shared.hall, graph), graph))
+        groups = risks.hall_risk_groups(
+            graph, risks.racks_of_layout(lay_out(shared.hall, graph), graph)
+        )
     elif asked.cluster.gpus_per_rack is not None:
-        racking = racks_by_count(
+        racking = risks.racks_by_count(
             graph,
             gpus_per_rack=asked.cluster.gpus_per_rack,
             switches_per_rack=shared.switches_per_rack,
         )
-        groups = hall_risk_groups(graph, racking)
+        groups = risks.hall_risk_groups(graph, racking)
     if asked.optics_batch is not None:
         rng = np.random.default_rng(asked.seed)
-        groups = (*groups, transceiver_batches(graph, asked.optics_batch, rng))
+        groups = (*groups, risks.transceiver_batches(graph, asked.optics_batch, rng))
     if asked.groups:
         groups = (*groups, read_risk_groups(Path(asked.groups), Inventory(graph, groups)))
     return groups
@@ -352,11 +346,11 @@ def inventory_of(subject: Subject, question: FaultsQuestion[Any], shared: Shared
     """Parts of a fabric that fail, with the groups that it does not show."""
     switch, groups = shared.books.switch, risk_groups(question, subject.graph, shared)
     if subject.fabric.sizing.port_split > 1:
-        groups = (card_groups(subject.graph), *groups)
+        groups = (risks.card_groups(subject.graph), *groups)
     cage = switch.links_per_cage(subject.fabric.sizing.speed_gbps) if switch else 2
     engine = next((row for row in shared.book.rates if row.ports_each), None)
     if question.cluster.optics == "cpo" and engine and engine.ports_each and subject.fabric.tiers:
-        groups = (*groups, engine_groups(subject.graph, engine.ports_each))
+        groups = (*groups, risks.engine_groups(subject.graph, engine.ports_each))
     return Inventory(subject.graph, groups, cage)
 
 

@@ -34,21 +34,12 @@ from netplan.questions.optimizing.designs import (
 from netplan.questions.optimizing.found_graphs import FoundGraphs
 from netplan.questions.optimizing.hb_gear import Sizes
 from netplan.records import asdict, replace
+from netplan.reports import sections as report
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.charts import Chart
 from netplan.reports.front_chart import FrontPoint, front_chart
 from netplan.reports.quantities import Scale, money, quantity
 from netplan.reports.screen import Screen, columns_of, more_of
-from netplan.reports.sections import (
-    Column,
-    Heading,
-    Notes,
-    Paragraph,
-    Section,
-    Table,
-    column,
-    columns,
-)
 from netplan.setup.inputs import hall_words, replaced_lines
 from netplan.setup.money.memory_or_gpus import MemoryTradeoff
 from netplan.setup.training import training_words
@@ -237,25 +228,27 @@ class Optimization(Answer):
             **({"power_budget": self.budget.to_dict(self.rows)} if self.budget else {}),
         )
 
-    def summary(self) -> Iterator[Section]:
+    def summary(self) -> Iterator[report.Section]:
         """Where the front bends, its designs, which HB domains to buy, what is left out."""
         heading = self._heading()
         (books, training, *replaced), inputs = heading.lines, self.inputs
         words = {"radix": inputs["radices"][0] if len(inputs["radices"]) == 1 else None}
         hb_size = inputs["hb_sizes"][0] if len(inputs["hb_sizes"]) == 1 else None
         where = network_words(inputs | words | {"hb_size": hb_size})
-        table = Table("front", [*self._network(), *self._timed_columns()], self.rows)
+        table = report.Table("front", [*self._network(), *self._timed_columns()], self.rows)
         paid = ("cost_base", "range") if self.objective == "cost" else ("power_w",)
         shown = columns_of(table, *paid, "iteration_time_s", "mfu")
         bend = (self.knee or 0) + 1
         same, labels = short_labels([row.design for row in self.rows])
         title = f"design ({same})" if same else "design"
-        design: Column[FrontRow] = column("label", lambda row: labels[row.number - 1], title=title)
+        design: report.Column[FrontRow] = report.column(
+            "label", lambda row: labels[row.number - 1], title=title
+        )
         paid_for = (
             f"{self.objective}{', gear inside HB domains too,' if inputs['networks'] else ''}"
         )
         yield from Screen(
-            Heading(
+            report.Heading(
                 titled(inputs, f"{paid_for} against iteration time of {where}"),
                 (f"{training}; {books.partition('; ')[2]}", *replaced),
             ),
@@ -295,7 +288,7 @@ class Optimization(Answer):
         )
         yield from self.notes
 
-    def _timed_columns(self) -> list[Column[Any]]:
+    def _timed_columns(self) -> list[report.Column[Any]]:
         """Iteration times and plans."""
         several = any(row.best.plan.interleave > 1 for row in self.rows)
         timed = next((row.row.timed for row in self.rows if row.row.timed), None)
@@ -308,38 +301,38 @@ class Optimization(Answer):
             row.row.cost and row.row.cost.spread and no_high(row.row) for row in self.rows
         )
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[report.Section]:
         """Heading, networks, training runs, the knee, the proof, notes."""
         yield self._heading()
         legend = (NO_HIGH,) if self._open else ()
-        yield Table("front", list(self._network()), self.rows, legend=legend)
+        yield report.Table("front", list(self._network()), self.rows, legend=legend)
         training = self._timed_columns()
         if self.inputs["survives_switch"]:
-            training.append(column("worst_switch_share", "loss.share"))
-        yield Table("front", training, self.rows, legend=tuple(self._training_legend()))
-        yield Table("front", FOR_PROGRAMS, self.rows, only="programs")
+            training.append(report.column("worst_switch_share", "loss.share"))
+        yield report.Table("front", training, self.rows, legend=tuple(self._training_legend()))
+        yield report.Table("front", FOR_PROGRAMS, self.rows, only="programs")
         yield self._chart()
-        yield Paragraph(" ".join(self._sentences()), "strong")
+        yield report.Paragraph(" ".join(self._sentences()), "strong")
         if self.budget:
             sentences = self.budget.sentences(self.rows[self.knee or 0])
-            yield Paragraph(" ".join(sentences), "strong")
+            yield report.Paragraph(" ".join(sentences), "strong")
             yield self.budget.table(self.rows)
-        yield from (Paragraph(trade.sentence, "strong") for trade in self.trades)
+        yield from (report.Paragraph(trade.sentence, "strong") for trade in self.trades)
         yield from self.sizes.sections()
         if self.graphs:
             yield from self.graphs.sections()
-        yield Notes(tuple(("", text) for text in self._proof()))
-        named = Notes.of((str(row.number), row.row.notes) for row in self.rows)
-        yield Notes((*(("", note) for note in self.notes), *named.groups))
+        yield report.Notes(tuple(("", text) for text in self._proof()))
+        named = report.Notes.of((str(row.number), row.row.notes) for row in self.rows)
+        yield report.Notes((*(("", note) for note in self.notes), *named.groups))
 
-    def _heading(self) -> Heading:
+    def _heading(self) -> report.Heading:
         inputs = self.inputs
         switches = " or ".join(f"{radix:,}" for radix in inputs["radices"])
         books = (
             f"switches of {switches} ports, {inputs['link_gbps']:g} Gb/s; prices"
             f" {inputs['prices']}, power {inputs['power']}{hall_words(inputs)}"
         )
-        return Heading(
+        return report.Heading(
             f"Networks for {inputs['gpus']:,} GPUs: {self.objective} against iteration time",
             (books, training_words(inputs), *replaced_lines(inputs, self.currency)),
         )
@@ -366,32 +359,32 @@ class Optimization(Answer):
         axis = f"{'price' if cost else 'power'}, {unit.title}"
         return front_chart(drawn, self.knee or 0, axis, beaten, self.spared)
 
-    def _network(self) -> Iterator[Column[FrontRow]]:
+    def _network(self) -> Iterator[report.Column[FrontRow]]:
         """Columns of the networks, with cost or power as the objective asks."""
         title = "switch" if self.inputs["switches"] else "radix"
         yield NUMBER
-        yield column("fabric", "row.name", title="fabric")
+        yield report.column("fabric", "row.name", title="fabric")
         if self.inputs["expanded_memories"]:
-            yield column("expanded_memory", "design.memory")
-        yield column("hb_size", "row.fabric.sizing.hb_size")
-        yield column("ports", lambda row: ports(row.design), title=title, data=False)
-        yield from columns("radix", "switch=switch.name", of="design", shown="never")
-        yield column("oversub", lambda row: ratio(row.design.oversubscription), data=False)
-        yield column("oversubscription", "design.oversubscription", shown="never")
-        yield column("switches", "row.fabric.switches")
+            yield report.column("expanded_memory", "design.memory")
+        yield report.column("hb_size", "row.fabric.sizing.hb_size")
+        yield report.column("ports", lambda row: ports(row.design), title=title, data=False)
+        yield from report.columns("radix", "switch=switch.name", of="design", shown="never")
+        yield report.column("oversub", lambda row: ratio(row.design.oversubscription), data=False)
+        yield report.column("oversubscription", "design.oversubscription", shown="never")
+        yield report.column("switches", "row.fabric.switches")
         cost = self.objective == "cost"
         costs = [row.row.cost for row in self.rows if row.row.cost]
         scale = Scale.of(max((cost_range.base for cost_range in costs), default=0.0), self.currency)
-        yield column("currency", lambda _: self.currency, shown="never")
+        yield report.column("currency", lambda _: self.currency, shown="never")
         base = scale.of_money("cost_base")
-        yield column(base, "row.cost.base", shown="always" if cost else "never")
+        yield report.column(base, "row.cost.base", shown="always" if cost else "never")
         if cost and any(cost_range.spread for cost_range in costs):
             yield span_column(
                 "row.cost", replace(scale, digits=0), unbound=lambda row: no_high(row.row)
             )
-        yield from columns("cost_low=low", "cost_high=high", of="row.cost", shown="never")
+        yield from report.columns("cost_low=low", "cost_high=high", of="row.cost", shown="never")
         yield from dollar_columns(self.currency, "row.")
-        yield column("power_w", "row.power_w", digits=1, shown="never" if cost else "always")
+        yield report.column("power_w", "row.power_w", digits=1, shown="never" if cost else "always")
 
     def _training_legend(self) -> Iterator[str]:
         """What a column means; designs that are exactly as good as one of the front."""
@@ -492,15 +485,17 @@ class Optimization(Answer):
         )
 
 
-NUMBER: Column[FrontRow] = column("design", "number", title="")
-FOR_PROGRAMS: tuple[Column[FrontRow], ...] = (
-    column("tiers", lambda row: len(row.design.fabric.tiers)),
-    *columns("links=link_count", "transceivers", "copper_cables", "nic_ports", of="row.fabric"),
-    *columns("cost_complete=row.cost_complete", "survives_switch=loss.survives"),
-    *columns("worst_switch_share=loss.share", "tensor=best.plan.tensor"),
-    *columns("pipeline", "data", "microbatch", "microbatches", of="best.plan"),
-    column("equal", lambda row: "; ".join(label(design) for design in row.equal)),
-    column("notes", lambda row: " ".join(row.row.notes)),
+NUMBER: report.Column[FrontRow] = report.column("design", "number", title="")
+FOR_PROGRAMS: tuple[report.Column[FrontRow], ...] = (
+    report.column("tiers", lambda row: len(row.design.fabric.tiers)),
+    *report.columns(
+        "links=link_count", "transceivers", "copper_cables", "nic_ports", of="row.fabric"
+    ),
+    *report.columns("cost_complete=row.cost_complete", "survives_switch=loss.survives"),
+    *report.columns("worst_switch_share=loss.share", "tensor=best.plan.tensor"),
+    *report.columns("pipeline", "data", "microbatch", "microbatches", of="best.plan"),
+    report.column("equal", lambda row: "; ".join(label(design) for design in row.equal)),
+    report.column("notes", lambda row: " ".join(row.row.notes)),
 )
 
 
