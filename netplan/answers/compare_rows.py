@@ -31,7 +31,7 @@ from netplan.topologies.specs import FabricSpec
 if TYPE_CHECKING:
     from netplan.answers.budget_answer import Budget
     from netplan.setup.money.step_cost import Stepped
-    from netplan.setup.money.token_cost import Served
+    from netplan.setup.money.token_cost import TokenCost
     from netplan.workloads.accelerators import Accelerator
 
 BASELINE = "rail-optimized"
@@ -67,7 +67,7 @@ class FabricRow(Struct, frozen=True):
     unsold: str = ""
     """That nobody publishes it for the accelerator, in words; empty where somebody does."""
 
-    served: "Served | None" = None
+    served: "TokenCost | None" = None
     """How it serves, where that is asked."""
 
     stepped: "Stepped | None" = None

@@ -34,7 +34,7 @@ from netplan.setup.money.pricing import (
 )
 from netplan.setup.money.step_cost import LEGEND as STEP_LEGEND
 from netplan.setup.money.step_cost import Stepped, step_columns
-from netplan.setup.money.token_cost import LEGEND, Served, token_columns
+from netplan.setup.money.token_cost import LEGEND, TokenCost, token_columns
 from netplan.setup.served_plan import serving_words
 from netplan.topologies.cliffs import Cliff
 from netplan.topologies.fabric import Fabric
@@ -85,7 +85,7 @@ class FabricTokens(NamedTuple):
     """A fabric of the answer, and how it serves."""
 
     fabric: str
-    served: Served
+    served: TokenCost
 
 
 class FabricSteps(NamedTuple):

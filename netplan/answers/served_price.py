@@ -17,7 +17,7 @@ from netplan.records import replace
 from netplan.scenarios.bill_books import read_books
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup.money.run_cost import rates_of
-from netplan.setup.money.token_cost import COST_PARTS, Served
+from netplan.setup.money.token_cost import COST_PARTS, TokenCost
 from netplan.setup.question import AnyQuestion
 from netplan.setup.served_plan import ServedPlan
 from netplan.units import si
@@ -96,5 +96,5 @@ def served_price(asked: AnyQuestion, reader: CatalogReader, plan: ServedPlan) ->
     except NetplanError as error:
         return ServedPrice(currency, why=not_built(spec.name, error).rstrip("."))
     terms = rates_of(asked, "price", reader, 1, books.prices, currency)
-    row = replace(priced_row(spec, bill, books), served=Served.of(plan, bill, terms))
+    row = replace(priced_row(spec, bill, books), served=TokenCost.of(plan, bill, terms))
     return ServedPrice(currency, row)

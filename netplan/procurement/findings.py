@@ -40,7 +40,7 @@ from netplan.records import replace
 from netplan.reports.quantities import Cell, Form, Quantity, Scale, listed
 from netplan.reports.sections import Column, column
 from netplan.setup.money.run_cost import Terms, run_tokens
-from netplan.setup.money.token_cost import Served, cheapest
+from netplan.setup.money.token_cost import TokenCost, cheapest
 from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import WORKLOADS, Model
@@ -156,7 +156,7 @@ def recommend_server(answer: CostAnswer, bought: Collection[str]) -> Recommendat
     ('rail-only', 'Order rail-only: its network for 64 GPUs')
     """
     bills = {bill.name: bill for bill in answer.bills}
-    served: list[tuple[str, Served | None, Bill | None]] = [
+    served: list[tuple[str, TokenCost | None, Bill | None]] = [
         (row.fabric, row.served, bills.get(row.fabric))
         for row in answer.served
         if row.fabric in bought

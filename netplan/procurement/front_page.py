@@ -19,7 +19,7 @@ from netplan.reports.quantities import DASH, Scale, listed
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table, value_at
 from netplan.setup.money.pricing import carbon_text
 from netplan.setup.money.step_cost import Stepped
-from netplan.setup.money.token_cost import Served
+from netplan.setup.money.token_cost import TokenCost
 from netplan.units import PERCENT
 
 
@@ -102,7 +102,7 @@ class SupplierColumn(NamedTuple):
     bill: FabricBill
     run: TrainingRun | None
     timed: PlanTime | None
-    served: Served | None = None
+    served: TokenCost | None = None
     stepped: Stepped | None = None
 
     @property

@@ -240,7 +240,7 @@ class Compare(Question[Comparison | ComparisonCases]):
 
     def _served(self) -> Comparison:
         """Size and price every fabric, and serve on it."""
-        from netplan.setup.money.token_cost import Served
+        from netplan.setup.money.token_cost import TokenCost
         from netplan.setup.serving_run import serve_best
 
         reader = self.reader()
@@ -248,7 +248,7 @@ class Compare(Question[Comparison | ComparisonCases]):
 
         def served(fabric: str, row: FabricRow, terms: Terms | None) -> FabricRow:
             best = serve_best(self, reader, fabric, known)
-            tokens_served = Served.of(best.plan, row.bill, terms)
+            tokens_served = TokenCost.of(best.plan, row.bill, terms)
             return replace(row, served=tokens_served, notes=(*row.notes, *best.searched.notes))
 
         return self._running(reader, served, UNSERVED)

@@ -19,7 +19,7 @@ from netplan.setup.inputs import fabrics_bought, span_of
 from netplan.setup.money.pricing import MONEY, BillCase
 from netplan.setup.money.run_cost import Terms, rates_of
 from netplan.setup.money.step_cost import Stepped, StepPrice, step_terms
-from netplan.setup.money.token_cost import Served
+from netplan.setup.money.token_cost import TokenCost
 from netplan.setup.question import FOUND, NETWORK, POST_TRAINED, SERVED, SPAN, Question
 from netplan.topologies.cliffs import cliffs_of
 from netplan.topologies.specs import FabricSpec
@@ -127,7 +127,7 @@ class Cost(Question[CostAnswer]):
         notes: dict[str, None] = {}
         for bill in bills:
             best = serve_best(self, reader, asked[bill.name], known)
-            rows.append(FabricTokens(bill.name, Served.of(best.plan, bill, terms)))
+            rows.append(FabricTokens(bill.name, TokenCost.of(best.plan, bill, terms)))
             notes |= dict.fromkeys(best.searched.notes)
         return tuple(rows), tuple(notes)
 

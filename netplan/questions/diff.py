@@ -342,12 +342,12 @@ class Diff(Question[DiffAnswer]):
 
     def _served(self, side: Side, reader: CatalogReader, books: BillBooks) -> Side:
         """How it serves by its best plan."""
-        from netplan.setup.money.token_cost import Served
+        from netplan.setup.money.token_cost import TokenCost
         from netplan.setup.serving_run import serve_best
 
         terms = rates_of(self, "price", reader, 1, books.prices, side.currency)
         best = serve_best(self, reader, self.cluster.fabric)
-        served = Served.of(best.plan, side.bill, terms)
+        served = TokenCost.of(best.plan, side.bill, terms)
         row = replace(side.row, served=served, notes=(*side.row.notes, *best.searched.notes))
         return replace(side, row=row, model=reader.load(MODELS, self.serving.model).title)
 

@@ -42,7 +42,7 @@ from netplan.scenarios.scenario import USUAL_TIMES
 from netplan.setup.asking import function_of
 from netplan.setup.own_inputs import option_field
 from netplan.setup.question import Question
-from netplan.setup.serving_run import served_model, serving_case_on
+from netplan.setup.serving_run import serving_case_on
 from netplan.setup.training import plan_search, training_on, workload_of
 from netplan.simulation.program_work import check_simulated
 from netplan.traffic.placement import Degrees, Placement
@@ -50,7 +50,7 @@ from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.families import OtherModel
 from netplan.workloads.graph_model import GraphModel
 from netplan.workloads.inference import Cut, ServingStep, inference_layer
-from netplan.workloads.models import WORKLOADS, Model
+from netplan.workloads.models import MODELS, WORKLOADS, Model
 from netplan.workloads.operations import Sharding
 from netplan.workloads.precision import SERVING_ALIASES
 
@@ -180,7 +180,7 @@ class _Serving(Struct, frozen=True):
     def verdicts(self, name: str, chips: Sequence[Accelerator]) -> Iterator[Verdict]:
         """Of one model, by its name, on every accelerator."""
         try:
-            model = served_model(self.reader, name)
+            model = self.reader.load(MODELS, name)
         except NetplanError as error:
             yield from [_refused(error)] * len(chips)
             return

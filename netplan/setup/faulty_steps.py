@@ -26,7 +26,7 @@ from netplan.faults.damage.impact import Impact, Single
 from netplan.faults.years.forecast import ReliabilityForecast, Spares
 from netplan.faults.years.served import ServedForecast, ServedImpact
 from netplan.performance.posttraining.servers import roll_out
-from netplan.performance.posttraining.step import Role, Rollouts, Step
+from netplan.performance.posttraining.step import Role, Step
 from netplan.records import replace
 from netplan.setup.post_training_step import PostTrained
 from netplan.units import HOURS_PER_YEAR, SECONDS_PER_HOUR
@@ -144,14 +144,7 @@ def without_copies(trained: PostTrained, copies: int) -> Step | None:
         rolled = roll_out(servers.case, fewer, trained.run.work)
     except InfeasibleError:
         return None
-    return replace(trained.step, rollouts=_measured(trained, rolled.rollouts))
-
-
-def _measured(trained: PostTrained, rollouts: Rollouts) -> Rollouts:
-    """Rollouts as modelled, times measured over modelled ones where there are any."""
-    modelled_s = trained.servers.rolled.rollouts.seconds if trained.servers else 0.0
-    scale = trained.step.rollouts.seconds / modelled_s if modelled_s else 1.0
-    return rollouts._replace(seconds=scale * rollouts.seconds, stream_s=scale * rollouts.stream_s)
+    return replace(trained.step, rollouts=trained.as_measured(rolled.rollouts))
 
 
 def slowed_servers(step: Step, share: float) -> Step:

@@ -312,7 +312,7 @@ class PostRun(Struct, frozen=True, dict=True):
         Equal sequences stand in for prompts and answers.
         """
         job, overrides = self.job, dict(self.asked.overrides or {})
-        values = {name: getattr(job, name) for name in structs_of(Training)}
+        values = {name: getattr(job, name) for name in Training.__struct_fields__}
         values |= {"model": model or job.model, "fixed": self.fixed(TRAIN)}
         if model:  # degrees that are given are the policy's; what scores keeps weights alone
             memory = structs.replace(job.memory, ignore_memory=True)
@@ -471,8 +471,3 @@ def power_of_two(value: float) -> int:
     [1, 1, 4, 64]
     """
     return 1 << max(0, int(value).bit_length() - 1)
-
-
-def structs_of(kind: type[Struct]) -> tuple[str, ...]:
-    """Names of the fields of a struct."""
-    return kind.__struct_fields__

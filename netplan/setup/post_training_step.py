@@ -187,17 +187,20 @@ class PostTrained(Struct, frozen=True, kw_only=True):
         if self.servers is None:
             return None
         plans, servers = self.servers.rolled.plans, self.servers.rolled.servers
-        return {
-            "tensor": int(plans.tensor[0]),
-            "attention_data": int(plans.attention_data[0]),
-            "expert": int(plans.expert[0]),
-            "pipeline": int(plans.pipeline[0]),
-            "replicas": int(plans.replicas[0]),
+        degrees = ("tensor", "attention_data", "expert", "pipeline", "replicas")
+        return {name: int(getattr(plans, name)[0]) for name in degrees} | {
             "slots": servers.slots,
             "round_s": servers.rounds.fixed_s,
             "request_s": servers.rounds.each_s,
             "prompt_s": servers.prompt_s,
         }
+
+    def as_measured(self, rollouts: Rollouts) -> Rollouts:
+        """Rollouts as modelled, times measured over modelled ones where there are any."""
+        modelled_s = self.servers.rolled.rollouts.seconds if self.servers else 0.0
+        scale = self.step.rollouts.seconds / modelled_s if modelled_s else 1.0
+        seconds, stream_s = scale * rollouts.seconds, scale * rollouts.stream_s
+        return rollouts._replace(seconds=seconds, stream_s=stream_s)
 
     @property
     def step_low_s(self) -> float:

@@ -108,9 +108,7 @@ def _step(trained: PostTrained, staleness: float) -> Step:
         return step
     work = replace(step.work, staleness=staleness)
     rolled = roll_out(servers.case, servers.rolled.plans, work).rollouts
-    measured = step.rollouts.seconds / servers.rolled.rollouts.seconds
-    rolled = rolled._replace(seconds=measured * rolled.seconds, stream_s=measured * rolled.stream_s)
-    return replace(step, work=work, rollouts=rolled)
+    return replace(step, work=work, rollouts=trained.as_measured(rolled))
 
 
 def fastest_mode(rows: Sequence[ScheduledStep], apart: tuple[float, float]) -> str:

@@ -91,7 +91,7 @@ def search_servers(
     cluster, serving = asked.cluster, asked.serving
     named = reader.load(ACCELERATORS, cluster.accelerator)
     chip = variants(reader, named, (cluster.expanded_memory,))[0].chip
-    model = served_model(reader, serving.model)
+    model = reader.load(MODELS, serving.model)
     model = with_expert_load(model, serving.routing, serving.imbalance)
     levels, known = _levels(asked, fabric, reader, chip), {} if known is None else known
     load = load_of(asked)
@@ -271,7 +271,7 @@ def _drafts(
         raise InputError(f"--draft {asked.serving.draft} needs {missing}: give it, too")
     scheme = asked.serving.speculation or "sequence"
     check_window(asked.serving.window, scheme)
-    model = served_model(reader, asked.serving.draft)
+    model = reader.load(MODELS, asked.serving.draft)
     formats = _formats(asked, chip, model, software)
     return Drafts(model, formats, asked.serving.window, asked.serving.acceptance, scheme)
 
@@ -289,15 +289,10 @@ def _predicts(
             )
     if serving.acceptance is None:
         raise InputError("--speculation mtp needs --acceptance: give it, too")
-    model = served_model(reader, serving.model)
+    model = reader.load(MODELS, serving.model)
     formats = _formats(asked, chip, model, software)
     tokens = serving.draft_tokens or max(1, model.prediction_layers)
     return Drafts(model, formats, tokens, serving.acceptance, own=True)
-
-
-def served_model(reader: CatalogReader, name: str) -> Model:
-    """The transformer that is served."""
-    return reader.load(MODELS, name)
 
 
 def serving_notes(chip: Accelerator, model: Model, case: ServingCase, precision: str) -> list[str]:

@@ -25,7 +25,7 @@ MILLION_TOKENS = 1e6
 """Tokens whose price is told [1]."""
 
 
-class Served(Struct, frozen=True):
+class TokenCost(Struct, frozen=True):
     """How a fabric serves by its best plan, and what a million tokens cost on it.
 
     The cost is None where no bill, or no price of a GPU hour, is known.
@@ -35,7 +35,7 @@ class Served(Struct, frozen=True):
     cost: RunCost | None
 
     @classmethod
-    def of(cls, plan: ServedPlan, bill: Bill | None, terms: Terms | None) -> "Served":
+    def of(cls, plan: ServedPlan, bill: Bill | None, terms: Terms | None) -> "TokenCost":
         """A plan on the bill of its fabric.
 
         Examples
@@ -50,7 +50,7 @@ class Served(Struct, frozen=True):
         >>> bill = cost("rail-only-paper", gpus=1024, radix=64, fabrics=("rail-only",)).bills[0]
         >>> best = serving("serving-70b-h200", gpus=8, model="llama-3.1-8b", top=1).best
         >>> free = Running(1, Range.point(1.0), Range.point(0.0), Range.point(0.0))
-        >>> found = Served.of(replace(best, tokens_per_s=1e6), bill, Terms(1, 3.6, free))
+        >>> found = TokenCost.of(replace(best, tokens_per_s=1e6), bill, Terms(1, 3.6, free))
         >>> round(found.cost.network.base * 365 * 24 * 3600 / bill.capital.base, 9)
         1.0
         >>> round(found.cost.gpus.base, 9)  # 1,024 GPUs for a second, at 3.6 an hour
@@ -126,7 +126,9 @@ LEGEND = (
 )
 
 
-def cheapest(rows: Sequence[tuple[str, Served | None, Bill | None]], money: str) -> Verdict | None:
+def cheapest(
+    rows: Sequence[tuple[str, TokenCost | None, Bill | None]], money: str
+) -> Verdict | None:
     """Where a million tokens cost least, of fabrics whose price is whole.
 
     The bill's share of a million tokens has the range of its prices, each the same on all fabrics.
