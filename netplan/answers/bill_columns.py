@@ -5,7 +5,9 @@ from typing import Any
 
 from netplan.costing.fabric_bill import Bill
 from netplan.costing.prices import Part
-from netplan.costing.pricing import Quote
+from netplan.costing.pricing import PricedItem, Quote
+from netplan.costing.ranges import Range
+from netplan.reports.answer import plain_at
 from netplan.reports.quantities import Cell, Scale
 from netplan.reports.sections import Column, Shown, column, value_at
 
@@ -21,6 +23,17 @@ def open_quote(quote: Quote) -> bool:
     """The same of a quote."""
     items = quote.items
     return any(item.price is None or item.price.high is None for item in items if item.line.order)
+
+
+def each_and_all(item: PricedItem) -> dict[str, Any]:
+    """Prices of one unit and of all as JSON; None without a price."""
+    prices = ("unit_price", "total")
+    return plain_at(item, *prices) if item.price else dict.fromkeys(prices)
+
+
+def span_of(scale: Scale, price: Range, bill: Bill) -> str:
+    """Low to high of a sum of a bill; open where a part has no price or its price no high."""
+    return scale.span(price.low, price.high, least=price.base if open_above(bill) else None)
 
 
 def no_high(row: Any) -> bool:  # noqa: ANN401 - a bill, or a row that has one

@@ -1,35 +1,16 @@
 """What a comparison answers: one row a fabric, the tables they make, the verdict."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from netplan.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
-from netplan.answers.budget_answer import Budget
-from netplan.answers.compare_rows import (
-    BASELINE,
-    DOLLAR,
-    ORDERED,
-    About,
-    Compared,
-    DomainRow,
-    FabricRow,
-    Paper,
-)
+from netplan.answers.compare_rows import BASELINE, DOLLAR, ORDERED, Compared, FabricRow
 from netplan.answers.compare_screen import screen
 from netplan.answers.given_media import GIVEN, given_mark
-from netplan.costing.fabric_bill import MINOR, Bill
-from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, left_out
-from netplan.costing.prices import PART_NAMES, PART_WORDS
 from netplan.costing.pricing import UNSURE
-from netplan.costing.switches import NO_BOX, NOT_AN_ORDER
-from netplan.decide.candidates import Basis
-from netplan.decide.record import Record
-from netplan.decide.ten_answers import Facts, hall_flip, ten_answers
-from netplan.decide.verdict import Probe, Verdict, decide
 from netplan.performance.barred import barred_columns
-from netplan.performance.forwarding import Forwarding
 from netplan.performance.search import SearchResult
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
@@ -37,72 +18,25 @@ from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Scale, listed, short_money
 from netplan.setup.inputs import hall_words, replaced_lines, sites_words
 from netplan.setup.money.pricing import CASES
-from netplan.setup.money.run_cost import Terms
 from netplan.setup.training import training_words
-from netplan.topologies.cliffs import Cliff
-from netplan.topologies.fabric import Fabric
-from netplan.topologies.specs import FabricSpec, not_sold
-from netplan.workloads.accelerators import Accelerator
+from netplan.topologies.specs import not_sold
+from netplan.units import MEGA
 
 if TYPE_CHECKING:
     from netplan.answers.compare_steps import StepPays
-    from netplan.setup.money.memory_or_gpus import MemoryTradeoff
-
-MILLION = 1e6
-SAME_ON_ALL = {
-    "nic_port": PART_WORDS["cards"][1],
-    "hb_gear": PART_WORDS["hb-gear"][1],
-    **{part: PART_NAMES[part] for part in sorted(MINOR)},
-    **{part: PART_NAMES[part] for part in ("coherent_module", "amplifier", "lit_fibre")},
-}
-"""Parts that may lack a price, since they set no fabric apart, in words."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Comparison(Answer):
+@dataclass(frozen=True, repr=False)
+class Comparison(Compared, Answer):
     """The answer of :func:`netplan.compare`."""
-
-    inputs: dict[str, Any]
-    rows: tuple[FabricRow, ...]
-    currency: str
-    terms: Terms | None = None
-    probe: Probe | None = None
-    trades: "tuple[MemoryTradeoff, ...]" = ()
-    domains: Callable[[], tuple[DomainRow, ...]] | None = None
-    """Rail-only by HB domain, counted and priced when somebody reads it."""
-
-    about: About = About()  # noqa: RUF009 - frozen
-    paper: Callable[[], Paper | None] | None = None
-    """Price of rail-only as its paper has it, and the share that it saves, worked out when read."""
-
-    specs: dict[str, FabricSpec] = field(default_factory=dict)
-    """Files of the fabrics, by their names."""
-
-    beyond: Callable[[Bill], tuple[str, str]] | None = None
-    """What answers on spares and growth of a bill."""
-
-    halls: Callable[[Bill, Bill], str] | None = None
-    """What answers in which other halls the order of two bills turns."""
-
-    chip: Accelerator | None = None
-    """The accelerator."""
-
-    cliffs: Callable[[Iterable[Fabric]], tuple[Cliff, ...]] | None = None
-    """Sizes beside that need far fewer switches, counted when somebody reads it."""
-
-    forwarding: Callable[[], Forwarding | None] | None = None
-    """What rails forward for experts and lose by it, worked out when read."""
 
     pays: Callable[[], "tuple[StepPays, ...]"] | None = None
     """Oversubscriptions and HB domains of a step of post-training, weighed when read."""
 
-    budget: Budget | None = None
-    """The power that the GPUs are sized by, if that was asked for."""
-
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan compare --format json``."""
         verdict, trades = self.verdict, [trade.to_dict() for trade in self.trades]
-        forwarded = self.forwarding() if self.forwarding else None
+        forwarded = self.forwarded
         return answer_dict(
             self.inputs,
             currency=self.currency,
@@ -118,33 +52,7 @@ class Comparison(Answer):
 
     def summary(self) -> Iterator[show.Section]:
         """Verdict, one table, why the plan has its MFU, rail-only by HB domain, what more."""
-        yield from screen(self.compared)
-
-    @property
-    def compared(self) -> Compared:
-        """What a screen shows of it."""
-        return Compared(
-            inputs=self.inputs,
-            about=self.about,
-            rows=self.rows,
-            currency=self.currency,
-            verdict=self.verdict,
-            left_out=tuple(self._left_out()),
-            domains=self.by_hb_size,
-            cliff=self.price_cliffs[0].sentence if self.price_cliffs else "",
-            paper=self.paper() if self.paper else None,
-            forwarding=self.forwarding() if self.forwarding else None,
-            budget=self.budget,
-            specs=self.specs,
-            terms=self.terms,
-            chip=self.chip,
-            hall=self._hall_flip(),
-        )
-
-    def _hall_flip(self) -> str:
-        """In which other halls the order and its runner-up change places."""
-        facts, verdict = self._facts, self.verdict
-        return hall_flip(verdict.decision, facts) if facts and verdict else ""
+        yield from screen(self)
 
     def in_a_line(self) -> str:
         """What to order, and for how much."""
@@ -167,11 +75,11 @@ class Comparison(Answer):
             changes = " ".join(change.sentence for change in verdict.changes)
             yield show.Paragraph(f"Rule: {verdict.rule}.{' ' if changes else ''}{changes}")
         yield from (show.Paragraph(trade.sentence, "strong") for trade in self.trades)
-        if forwarded := self.forwarding() if self.forwarding else None:
+        if forwarded := self.forwarded:
             yield show.Paragraph(forwarded.sentence)
         yield from (show.Paragraph(cliff.sentence) for cliff in self.price_cliffs)
         if self.budget:
-            yield show.Paragraph(" ".join(self.budget.sentences(self.compared.leading)), "strong")
+            yield show.Paragraph(" ".join(self.budget.sentences(self.leading)), "strong")
             yield self.budget.table(self.rows)
         best = verdict.fabric if verdict else None
         rows, chosen = self.rows, lambda row: row.label == best
@@ -204,27 +112,6 @@ class Comparison(Answer):
         for weighed in self.pays() if self.pays else ():
             yield weighed.table(self.currency)
             yield show.Paragraph(" ".join(weighed.sentences))
-
-    @property
-    def price_cliffs(self) -> tuple[Cliff, ...]:
-        """Fabrics that makers sell, of which a size beside needs far fewer switches."""
-        sold = [row.fabric for row in self.rows if row.sold and row.fabric]
-        return self.cliffs(sold) if self.cliffs else ()
-
-    @property
-    def by_hb_size(self) -> tuple[DomainRow, ...]:
-        """Rail-only with HB domains of other sizes: counted and priced, not timed."""
-        return self.domains() if self.domains else ()
-
-    @property
-    def serves(self) -> bool:
-        """Whether the fabrics serve."""
-        return self.inputs.get("workload") == "serving"
-
-    @property
-    def reinforces(self) -> bool:
-        """Whether steps of post-training are timed on them."""
-        return self.inputs.get("workload") == "post-training" and bool(self.inputs["timing"])
 
     def _heading(self) -> show.Heading:
         inputs = self.inputs
@@ -275,7 +162,7 @@ class Comparison(Answer):
             runs = {row.label: row.run(self.terms) for row in self.rows}
             costs = {label: run.total.base for label, run in runs.items() if run}
             partly = {label for label, run in runs.items() if run and not run.complete}
-            paid = Scale.of(max(costs.values(), default=MILLION), self.currency)
+            paid = Scale.of(max(costs.values(), default=MEGA), self.currency)
             yield show.column(
                 paid.of_money("training_run_cost", f"run, {paid.title}"),
                 lambda row: costs.get(row.label),
@@ -291,27 +178,14 @@ class Comparison(Answer):
         yield show.column("power_w", mark=_unpowered)
         yield show.column("power_complete", "bill.power_complete", shown="never")
 
-    def _left_out(self) -> Iterator[str]:
-        """What has no price, or is not bought, and so is in no price, in words."""
-        bills = [row.bill for row in self.rows if row.fabric and row.bill and row.cost]
-        lacking = {line.part for bill in bills for line in bill.quote.unpriced}
-        inside = [bill for bill in bills if bill.inside.bought]
-        if inside and not any(bill.inside.known for bill in inside):
-            lacking.add("hb_gear")
-        for part, words in SAME_ON_ALL.items():
-            if part in lacking:
-                yield words
-        if self.inputs.get("cards") == CARDS_INCLUDED:
-            yield CARDS_LEFT_OUT
-
     def _legend(self) -> Iterator[str]:
         """What the signs in the tables mean, those that occur."""
         rows = [row for row in self.rows if row.fabric]
         bills = [row.bill for row in rows if row.bill and row.cost]
-        apart = list(self._left_out())
+        apart = list(self.left_out)
         absent = f" Not in the prices: {listed(apart)}." if apart else ""
         yield f"saves: against {BASELINE}.{absent}"
-        leading = self.compared.leading
+        leading = self.leading
         if leading is not None and leading.in_sites is not None:
             yield leading.sites_words
         if not all(row.sold for row in self.rows):
@@ -326,81 +200,6 @@ class Comparison(Answer):
             yield "≥, ≤: parts without a price, or a power, are left out (see the notes)."
         if self.terms and (hour := self.terms.hour) and hour.evidence in UNSURE:
             yield f"A GPU hour at {self.terms.gpu_hour:,.2f} {self.currency} is {hour.evidence}."
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """What to buy, by the rule of the question; None where nothing can be compared."""
-        if self.serves:
-            from netplan.setup.money.token_cost import cheapest
-
-            served = [(row.label, row.served, row.bill) for row in self.bought]
-            return cheapest(served, self.currency)
-        if self.reinforces:
-            from netplan.setup.money.step_cost import cheapest_step
-
-            stepped = [(row.label, row.stepped, row.bill) for row in self.bought]
-            return cheapest_step(stepped, self.currency)
-        return decide([row.candidate(self.terms) for row in self.rows], self.basis, self.probe)
-
-    @property
-    def decision(self) -> Record | None:
-        """The verdict as data, with answers to a buyer's ten questions."""
-        verdict = self.verdict or Verdict(None, "lowest cost", NOTHING, ())
-        facts = self._facts
-        if facts is None:
-            return verdict.decision if self.verdict else None
-        answers = ten_answers(verdict.decision, verdict.sentence, facts)
-        caveats = verdict.decision.caveats
-        if answers is not None and self.no_box:
-            caveats = (NOT_AN_ORDER, *caveats)
-            answers = replace(answers, order=f"{NOT_AN_ORDER} {answers.order}")
-        return replace(verdict.decision, answers=answers, caveats=caveats)
-
-    @property
-    def _facts(self) -> Facts | None:
-        """What answers to a buyer's questions rest on."""
-        if self.beyond is None:
-            return None
-        built = [row for row in self.rows if row.bill is not None]
-        rows = [row for row in built if row.cost is not None] or built
-        return Facts(
-            {row.label: row.bill for row in rows if row.bill},
-            {row.label: self.specs[row.name] for row in rows if row.name in self.specs},
-            self.beyond,
-            left_out(
-                cards=str(self.inputs.get("cards", "")),
-                installed=all(row.bill.installed for row in rows if row.bill),
-            ),
-            self.chip,
-            self.halls,
-        )
-
-    @property
-    def no_box(self) -> bool:
-        """Whether no box has the ports of the switches that are planned with."""
-        return any(caution.startswith(NO_BOX) for caution in self.inputs.get("cautions", ()))
-
-    @property
-    def bought(self) -> list[FabricRow]:
-        """Rows of fabrics that somebody sells for the accelerator; all if nobody sells any."""
-        unbundled = [row for row in self.rows if not (row.built_with or row.media_given)]
-        return [row for row in unbundled if not row.unsold] or unbundled
-
-    @property
-    def basis(self) -> Basis:
-        """What the verdict is decided by."""
-        inputs = self.inputs
-        run = self.terms.run(inputs["gpus"]) if self.terms else None
-        bought = "network and memory" if any(inputs["expanded_memories"]) else "network"
-        barred = any(row.best.error for row in self.rows if row.best)
-        weighed = inputs["rule"], inputs["within"], run, self.scale
-        return Basis(*weighed, inputs["timing"], bought, barred=barred)
-
-    @property
-    def scale(self) -> Scale:
-        """Scale of all amounts, by the dearest fabric."""
-        costs = (row.cost.base for row in self.rows if row.cost)
-        return Scale.of(max(costs, default=MILLION), self.currency)
 
 
 def _incomplete(row: FabricRow, sign: str = "≥ ") -> tuple[str, str]:
@@ -431,7 +230,6 @@ def dollar_columns(currency: str, row: str = "") -> Iterator[show.Column[Any]]:
         yield show.column("cost_per_gpu_usd", f"{row}cost_per_gpu", shown="never")
 
 
-NOTHING = "Nothing is recommended: no fabric has a price for all that sets it apart."
 NAME: show.Column[FabricRow] = show.column("fabric", "name", mark=_unsold)
 COUNTS: tuple[show.Column[FabricRow], ...] = (
     *show.columns("sold", "gear", "gear_in_server", shown="never"),

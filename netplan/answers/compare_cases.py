@@ -422,12 +422,12 @@ class ComparisonCases(Answer):
         }
         inputs |= {"cautions": list(self.cautions)} if self.cautions else {}
         cases = []
-        for (values, comparison), (_, compared) in zip(self.cases, self.compared, strict=True):
+        for values, comparison in self.cases:
             data = comparison.to_dict()
             cases.append(
                 {
                     **dict(zip(self.names, values, strict=True)),
-                    "evidence": evidence_words(compared),
+                    "evidence": evidence_words(comparison),
                     "rows": data["fabrics"],
                     "verdict": data["verdict"],
                     "decision": data["decision"],
@@ -459,8 +459,8 @@ class ComparisonCases(Answer):
         scenario = self.cases[0][1].inputs["scenario"]
         yield show.Heading(f"{scenario}, by {self.flag}")
         yield show.Paragraph(" ".join(cases_verdict(self.flag, self.compared)), "strong")
-        for (label, compared), (_, comparison) in zip(self.compared, self.cases, strict=True):
-            yield show.Heading(f"{self.flag} {label}", (evidence_words(compared),))
+        for label, comparison in self.compared:
+            yield show.Heading(f"{self.flag} {label}", (evidence_words(comparison),))
             for section in comparison.sections():
                 if not isinstance(section, show.Table):
                     yield section
@@ -469,9 +469,9 @@ class ComparisonCases(Answer):
         yield self._as_one()
 
     @property
-    def compared(self) -> list[tuple[str, Compared]]:
-        """Labels of the cases, with what a screen shows of their comparisons."""
-        return [(self._label(values), case.compared) for values, case in self.cases]
+    def compared(self) -> list[tuple[str, Comparison]]:
+        """Comparisons by the labels of their cases."""
+        return [(self._label(values), case) for values, case in self.cases]
 
     def _label(self, values: tuple[Any, ...]) -> str:
         """The values of a case as people write them."""

@@ -1,6 +1,8 @@
 """Rows of a comparison: a fabric with its counts, its bill, and how it trains or serves."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -8,28 +10,36 @@ from msgspec import Struct
 
 from netplan.answers.bill_columns import ordered
 from netplan.answers.sites_bill import SitesBill
-from netplan.costing.fabric_bill import Bill, BillBooks
+from netplan.costing.fabric_bill import MINOR, Bill, BillBooks
 from netplan.costing.hb_gear import domains_of
 from netplan.costing.lifetime import lifetime
-from netplan.costing.materials import BillItem
+from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, BillItem, left_out
+from netplan.costing.prices import PART_NAMES, PART_WORDS
 from netplan.costing.pricing import NOTHING
 from netplan.costing.ranges import Range
-from netplan.decide.candidates import Candidate
-from netplan.decide.verdict import Verdict
+from netplan.costing.switches import NO_BOX, NOT_AN_ORDER
+from netplan.decide.candidates import Basis, Candidate
+from netplan.decide.record import Record
+from netplan.decide.ten_answers import Facts, hall_flip, ten_answers
+from netplan.decide.verdict import Probe, Verdict, decide
 from netplan.performance.forwarding import Forwarding
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import SearchResult
 from netplan.performance.spread import OverSites
 from netplan.records import asdict, replace
+from netplan.reports.quantities import Scale
 from netplan.reports.sections import value_at, values_at
 from netplan.scenarios.reading import with_memory
 from netplan.setup.money.run_cost import RunCost, Terms, run_cost
 from netplan.setup.plan_notes import plan_notes
+from netplan.topologies.cliffs import Cliff
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
+from netplan.units import MEGA
 
 if TYPE_CHECKING:
     from netplan.answers.budget_answer import Budget
+    from netplan.setup.money.memory_or_gpus import MemoryTradeoff
     from netplan.setup.money.step_cost import Stepped
     from netplan.setup.money.token_cost import TokenCost
     from netplan.workloads.accelerators import Accelerator
@@ -357,6 +367,17 @@ def _timing_notes(row: FabricRow, result: SearchResult | str | None) -> list[str
     return list(plan_notes(result, row.fabric.sizing.gpus))
 
 
+SAME_ON_ALL = {
+    "nic_port": PART_WORDS["cards"][1],
+    "hb_gear": PART_WORDS["hb-gear"][1],
+    **{part: PART_NAMES[part] for part in sorted(MINOR)},
+    **{part: PART_NAMES[part] for part in ("coherent_module", "amplifier", "lit_fibre")},
+}
+"""Parts that may lack a price, since they set no fabric apart, in words."""
+
+UNDECIDED = "Nothing is recommended: no fabric has a price for all that sets it apart."
+
+
 class About(Struct, frozen=True):
     """What is compared, as people call it.
 
@@ -431,24 +452,43 @@ class Paper(Struct, frozen=True):
     command: str
 
 
-class Compared(Struct, frozen=True):
-    """What the screen shows: a comparison's inputs, rows and verdict, and what belongs to them."""
+@dataclass(frozen=True, repr=False)
+class Compared:
+    """What is compared and decided: inputs, rows and verdict, and what belongs to them."""
 
     inputs: dict[str, Any]
-    about: About
     rows: tuple[FabricRow, ...]
     currency: str
-    verdict: Verdict | None
-    left_out: tuple[str, ...]
-    domains: tuple[DomainRow, ...]
-    paper: Paper | None
-    cliff: str = ""
-    hall: str = ""
-    forwarding: Forwarding | None = None
-    budget: "Budget | None" = None
-    specs: dict[str, FabricSpec] = {}
     terms: Terms | None = None
+    probe: Probe | None = None
+    trades: "tuple[MemoryTradeoff, ...]" = ()
+    domains: Callable[[], tuple[DomainRow, ...]] | None = None
+    """Rail-only by HB domain, counted and priced when somebody reads it."""
+
+    about: About = About()  # noqa: RUF009 - frozen
+    paper: Callable[[], Paper | None] | None = None
+    """Price of rail-only as its paper has it, and the share that it saves, worked out when read."""
+
+    specs: dict[str, FabricSpec] = field(default_factory=dict)
+    """Files of the fabrics, by their names."""
+
+    beyond: Callable[[Bill], tuple[str, str]] | None = None
+    """What answers on spares and growth of a bill."""
+
+    halls: Callable[[Bill, Bill], str] | None = None
+    """What answers in which other halls the order of two bills turns."""
+
     chip: "Accelerator | None" = None
+    """The accelerator."""
+
+    cliffs: Callable[[Iterable[Fabric]], tuple[Cliff, ...]] | None = None
+    """Sizes beside that need far fewer switches, counted when somebody reads it."""
+
+    forwarding: Callable[[], Forwarding | None] | None = None
+    """What rails forward for experts and lose by it, worked out when read."""
+
+    budget: "Budget | None" = None
+    """The power that the GPUs are sized by, if that was asked for."""
 
     @property
     def leading(self) -> FabricRow | None:
@@ -487,3 +527,113 @@ class Compared(Struct, frozen=True):
     def by_unit(self) -> bool:
         """Whether the verdict is by the price of tokens, or of a step."""
         return self.serves or self.reinforces
+
+    @property
+    def price_cliffs(self) -> tuple[Cliff, ...]:
+        """Fabrics that makers sell, of which a size beside needs far fewer switches."""
+        sold = [row.fabric for row in self.rows if row.sold and row.fabric]
+        return self.cliffs(sold) if self.cliffs else ()
+
+    @cached_property
+    def by_hb_size(self) -> tuple[DomainRow, ...]:
+        """Rail-only with HB domains of other sizes: counted and priced, not timed."""
+        return self.domains() if self.domains else ()
+
+    @property
+    def left_out(self) -> Iterator[str]:
+        """What has no price, or is not bought, and so is in no price, in words."""
+        bills = [row.bill for row in self.rows if row.fabric and row.bill and row.cost]
+        lacking = {line.part for bill in bills for line in bill.quote.unpriced}
+        inside = [bill for bill in bills if bill.inside.bought]
+        if inside and not any(bill.inside.known for bill in inside):
+            lacking.add("hb_gear")
+        for part, words in SAME_ON_ALL.items():
+            if part in lacking:
+                yield words
+        if self.inputs.get("cards") == CARDS_INCLUDED:
+            yield CARDS_LEFT_OUT
+
+    @property
+    def hall(self) -> str:
+        """In which other halls the order and its runner-up change places; empty where in none."""
+        return hall_flip(self.verdict.decision, self.facts) if self.facts and self.verdict else ""
+
+    @cached_property
+    def forwarded(self) -> Forwarding | None:
+        """What rails forward for experts and lose by it."""
+        return self.forwarding() if self.forwarding else None
+
+    @cached_property
+    def verdict(self) -> Verdict | None:
+        """What to buy, by the rule of the question; None where nothing can be compared."""
+        if self.serves:
+            from netplan.setup.money.token_cost import cheapest
+
+            served = [(row.label, row.served, row.bill) for row in self.bought]
+            return cheapest(served, self.currency)
+        if self.reinforces:
+            from netplan.setup.money.step_cost import cheapest_step
+
+            stepped = [(row.label, row.stepped, row.bill) for row in self.bought]
+            return cheapest_step(stepped, self.currency)
+        return decide([row.candidate(self.terms) for row in self.rows], self.basis, self.probe)
+
+    @property
+    def decision(self) -> Record | None:
+        """The verdict as data, with answers to a buyer's ten questions."""
+        verdict = self.verdict or Verdict(None, "lowest cost", UNDECIDED, ())
+        facts = self.facts
+        if facts is None:
+            return verdict.decision if self.verdict else None
+        answers = ten_answers(verdict.decision, verdict.sentence, facts)
+        caveats = verdict.decision.caveats
+        if answers is not None and self.no_box:
+            caveats = (NOT_AN_ORDER, *caveats)
+            answers = replace(answers, order=f"{NOT_AN_ORDER} {answers.order}")
+        return replace(verdict.decision, answers=answers, caveats=caveats)
+
+    @property
+    def facts(self) -> Facts | None:
+        """What answers to a buyer's questions rest on."""
+        if self.beyond is None:
+            return None
+        built = [row for row in self.rows if row.bill is not None]
+        rows = [row for row in built if row.cost is not None] or built
+        return Facts(
+            {row.label: row.bill for row in rows if row.bill},
+            {row.label: self.specs[row.name] for row in rows if row.name in self.specs},
+            self.beyond,
+            left_out(
+                cards=str(self.inputs.get("cards", "")),
+                installed=all(row.bill.installed for row in rows if row.bill),
+            ),
+            self.chip,
+            self.halls,
+        )
+
+    @property
+    def no_box(self) -> bool:
+        """Whether no box has the ports of the switches that are planned with."""
+        return any(caution.startswith(NO_BOX) for caution in self.inputs.get("cautions", ()))
+
+    @property
+    def bought(self) -> list[FabricRow]:
+        """Rows of fabrics that somebody sells for the accelerator; all if nobody sells any."""
+        unbundled = [row for row in self.rows if not (row.built_with or row.media_given)]
+        return [row for row in unbundled if not row.unsold] or unbundled
+
+    @property
+    def basis(self) -> Basis:
+        """What the verdict is decided by."""
+        inputs = self.inputs
+        run = self.terms.run(inputs["gpus"]) if self.terms else None
+        bought = "network and memory" if any(inputs["expanded_memories"]) else "network"
+        barred = any(row.best.error for row in self.rows if row.best)
+        weighed = inputs["rule"], inputs["within"], run, self.scale
+        return Basis(*weighed, inputs["timing"], bought, barred=barred)
+
+    @property
+    def scale(self) -> Scale:
+        """Scale of all amounts, by the dearest fabric."""
+        costs = (row.cost.base for row in self.rows if row.cost)
+        return Scale.of(max(costs, default=MEGA), self.currency)

@@ -33,12 +33,11 @@ from netplan.reports.screen import WIDTH, Screen
 from netplan.reports.sections import Column, Heading, Section, Table, Verbatim, column
 from netplan.setup.inputs import capped_words, found_words, hall_words
 from netplan.topologies.specs import not_sold
-from netplan.units import GIGA, KILO, power_scale, si
+from netplan.units import GIGA, KILO, MEGA, power_scale, si
 
 if TYPE_CHECKING:
     from netplan.setup.money.step_cost import Stepped
 
-MILLION = 1e6
 MOST_ROWS = 9
 """Networks that a screen shows; a comparison of a scenario has no more [1]."""
 WHOLE_FROM = 100.0
@@ -109,17 +108,18 @@ def screen(answer: Compared) -> Iterator[Section]:
         remarks.append(" ".join(answer.budget.sentences(answer.leading)))
     plan, loss = [*_plan(answer)], [*_loss_on_rails(answer)]
     # What is said of experts on rails, and rail-only by HB domain, stay where the plan gives way.
-    first, then = (loss, " ".join(plan)) if answer.forwarding else ([], " ".join((*plan, *loss)))
+    first, then = (loss, " ".join(plan)) if answer.forwarded else ([], " ".join((*plan, *loss)))
     domains, paper = _domains(answer), _paper(answer)
+    cliff = next((cliff.sentence for cliff in answer.price_cliffs), "")
     in_sites = answer.leading.sites_words if answer.leading else ""
     cooled = "" if in_sites else cooled  # one of them beside what is trained
-    remarks += filter(None, (in_sites, *step_remarks(answer), cooled, answer.cliff, *first))
+    remarks += filter(None, (in_sites, *step_remarks(answer), cooled, cliff, *first))
     remarks += [Verbatim(domains)] if domains else []
     remarks += filter(None, (then,))
     remarks += [Verbatim(paper)] if paper else []
     absent = [*gear_words([group.row for group in groups[:MOST_ROWS]])]
-    if answer.left_out:
-        absent.append(f"Not in the money: {listed(answer.left_out)}.")
+    if left_out := [*answer.left_out]:
+        absent.append(f"Not in the money: {listed(left_out)}.")
     if made_of := _evidence(answer):
         absent.append(f"Price: {made_of}.")
     shown = Screen(
@@ -133,7 +133,7 @@ def screen(answer: Compared) -> Iterator[Section]:
         most_rows=MOST_ROWS,
         # Above a capped GPU's screen stands what it computes, in the place of the cliff.
         firm_remarks=bool(answer.budget)
-        + bool(answer.cliff and "gpu_speed" not in answer.inputs)
+        + bool(cliff and "gpu_speed" not in answer.inputs)
         + bool(cooled)
         + bool(in_sites),
     )
@@ -538,7 +538,7 @@ def _plan(answer: Compared) -> Iterator[str]:
 
 def _loss_on_rails(answer: Compared) -> Iterator[str]:
     """What rails lose where they are chosen or have experts, and why, in a sentence."""
-    forwarding, baseline = answer.forwarding, answer.baseline
+    forwarding, baseline = answer.forwarded, answer.baseline
     row = answer.chosen or next((row for row in answer.rows if row.best), None)
     rails = [
         known
@@ -581,7 +581,7 @@ def _domains(answer: Compared) -> tuple[str, ...]:
 
     The table has what it saves, of domains of the cluster's size, against the runner-up.
     """
-    rows = answer.domains
+    rows = answer.by_hb_size
     counted = any(row.gear_counted for row in answer.rows)
     if len(rows) < 2:  # noqa: PLR2004 - nothing to compare
         return ()
@@ -621,8 +621,8 @@ def _domain_gear(row: DomainRow) -> str:
 
 def _paper(answer: Compared) -> tuple[str, ...]:
     """What the rail-only paper itself says, and how to ask for that."""
-    paper = answer.paper
-    if paper is None or paper.cost.base < MILLION or not answer.domains or answer.by_unit:
+    paper = answer.paper() if answer.paper else None
+    if paper is None or paper.cost.base < MEGA or not answer.by_hb_size or answer.by_unit:
         return ()
     price = f"{short_money(paper.cost.base)}, {100 * paper.saved:.0f} %"
     start = f"The paper ({paper.words}: {price}): "

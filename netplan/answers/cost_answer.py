@@ -8,10 +8,23 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple
 
-from netplan.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
+from netplan.answers.bill_columns import (
+    NO_HIGH,
+    each_and_all,
+    no_high,
+    open_above,
+    span_column,
+    span_of,
+)
 from netplan.answers.bill_comparison import Comparison, compare_bills
 from netplan.answers.given_media import GIVEN, given_mark, given_words
-from netplan.answers.screen_titles import network_words, titled
+from netplan.answers.screen_titles import (
+    bought_lines,
+    network_title,
+    network_words,
+    refused_notes,
+    titled,
+)
 from netplan.answers.sites_bill import SitesBill
 from netplan.costing.fabric_bill import Bill, FabricBill, Unbuildable
 from netplan.costing.materials import left_out
@@ -24,7 +37,7 @@ from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.quantities import DASH, Cell, Quantity, Scale, listed, money, part_words
 from netplan.reports.screen import Screen, more_of, shares_of
-from netplan.setup.inputs import hall_words, replaced_lines, sites_words
+from netplan.setup.inputs import hall_words, sites_words
 from netplan.setup.money.pricing import (
     CASES,
     carbon_words,
@@ -104,6 +117,8 @@ class CostAnswer(Answer):
     bills: tuple[FabricBill, ...]
     refused: tuple[Unbuildable, ...]
     served: tuple[FabricTokens, ...] = ()
+    """How fabrics serve, if that is asked."""
+
     told: tuple[str, ...] = ()
     unsold: Mapping[str, str] = field(default_factory=dict)
     """Fabrics that nobody sells for the accelerator, and why not, in words."""
@@ -195,15 +210,16 @@ class CostAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan cost --format json``."""
-        tokens = {row.fabric: row.served.to_dict(self.currency) for row in self.served}
-        tokens |= {row.fabric: row.stepped.to_dict() for row in self.stepped}
+        tokens = {name: served.to_dict(self.currency) for name, served in self.served}
+        tokens |= {name: stepped.to_dict() for name, stepped in self.stepped}
+        sites = {name: {"in_sites": bill.to_dict()} for name, bill in self.in_sites.items()}
         hour = {"gpu_hour": self.gpu_hour}
         verdict = self.verdict
         return answer_dict(
             self.inputs,
             currency=self.currency,
             fabrics=[
-                row.to_dict() | hour | tokens.get(row.name, {}) | self._sites_of(row.name)
+                row.to_dict() | hour | tokens.get(row.name, {}) | sites.get(row.name, {})
                 for row in self.rows
             ],
             comparisons=[comparison.to_dict() for comparison in self.comparisons],
@@ -216,17 +232,15 @@ class CostAnswer(Answer):
         """The sites of a fabric, what these cost, and what one larger site would."""
         return f"{sites_words(self.inputs)}: {self.in_sites[bill.name].whole_words()}"
 
-    def _sites_of(self, fabric: str) -> dict[str, Any]:
-        """Networks, long haul and one larger site as JSON; nothing of one site."""
-        known = self.in_sites.get(fabric)
-        return {"in_sites": known.to_dict()} if known else {}
-
     def summary(self) -> Iterator[show.Section]:
         """What costs least and why, totals of all fabrics or the bill of one, what is missing."""
         heading = self._heading()
         title = titled(self.inputs, f"the bill of {network_words(self.inputs)}")
         several = len(self.rows) > 1
-        table = self._short_totals() if several else self._short_bill()
+        table = self._short_totals() if several else bill_table(self.bills[0], self.scale, "")
+        if not several:  # what costs most first, since a screen shows but a few lines
+            rows = sorted(table.rows, key=lambda row: -row.total.base if row.total else 0.0)
+            table = replace(table, rows=rows)
         details = "bills, what drives them" if several else "what drives it, its years of use"
         yield from Screen(
             replace(heading, title=title),
@@ -235,12 +249,6 @@ class CostAnswer(Answer):
             tuple(self._remarks()),
             more_of(details, "-o bill.xlsx"),
         ).sections()
-
-    def _short_bill(self) -> "show.Table[BillRow]":
-        """The bill of one fabric, what costs most first, since a screen shows but a few lines."""
-        table = bill_table(self.bills[0], self.scale, "")
-        rows = sorted(table.rows, key=lambda row: -row.total.base if row.total else 0.0)
-        return replace(table, rows=rows)
 
     def in_a_line(self) -> str:
         """What costs least, and how much."""
@@ -258,12 +266,7 @@ class CostAnswer(Answer):
     def _verdict(self) -> Iterator[str]:
         """What costs least, how much less than the next, and what turns that round."""
         best, *others = self._ranked
-        scale, price = self.scale, self.scale.amount(best.capital.base)
-        span = scale.span(
-            best.capital.low,
-            best.capital.high,
-            least=best.capital.base if open_above(best) else None,
-        )
+        price, span = self.scale.amount(best.capital.base), span_of(self.scale, best.capital, best)
         least = "≥ " if best.quote.unpriced else ""
         priced = f"{least}{price}" + ("" if span == DASH else f" ({span})")
         if best.cost is None:
@@ -316,10 +319,9 @@ class CostAnswer(Answer):
         from netplan.setup.post_training_words import least
 
         best = self._ranked[0].name
-        rows = [row for row in self.stepped if row.fabric == best] or self.stepped[:1]
-        for row in rows:
-            taken = least(row.stepped.trained)
-            yield f"A step on {row.fabric} takes {taken}. {row.stepped.price.words}"
+        rows = [row for row in self.stepped if row[0] == best] or self.stepped[:1]
+        for name, stepped in rows:
+            yield f"A step on {name} takes {least(stepped.trained)}. {stepped.price.words}"
 
     def _short_totals(self) -> show.Table[Priced]:
         """Price, power and yearly cost of every fabric, the cheapest first."""
@@ -358,12 +360,12 @@ class CostAnswer(Answer):
             yield f"What moves it most: {part_words(first.part)}, {ends} {scale.title}."
         if len(self.rows) > 1 and (carbon := carbon_words(best, self.inputs)):
             yield f"{carbon}, by {best.name}."
-        for row in self.served:
-            yield f"{row.fabric}: {row.served.in_words(self.currency)}."
+        for name, served in self.served:
+            yield f"{name}: {served.in_words(self.currency)}."
         if self.stepped:
             from netplan.setup.post_training_words import basis_words
 
-            yield basis_words(self.stepped[0].stepped.trained)
+            yield basis_words(self.stepped[0][1].trained)
         if lacking := list(dict.fromkeys(line.title for line in best.quote.unpriced)):
             yield f"No price is known of: {listed(lacking)}."
         yield from (f"{row.name} has no bill: {row.reason}" for row in self.refused)
@@ -401,11 +403,9 @@ class CostAnswer(Answer):
         if carbon := carbon_words(self._ranked[0], self.inputs):
             yield show.Paragraph(f"{carbon}, by {self._ranked[0].name}.")
         yield show.Paragraph(f"Not on the bill: {'; '.join(self.left_out)}.")
-        notes = show.Notes.of(
-            ((bill.name, bill.notes) for bill in self.bills), "all fabrics"
-        ).groups
-        served = (("", note) for note in self.told)
-        yield show.Notes((*notes, *((row.name, row.reason) for row in self.refused), *served))
+        yield refused_notes(
+            ((bill.name, bill.notes) for bill in self.bills), self.refused, self.told
+        )
 
     def xlsx(
         self, tables: Sequence[show.Data] = (), order: tuple[str, tuple[str, ...]] | None = None
@@ -434,7 +434,6 @@ class CostAnswer(Answer):
 
     def _heading(self) -> show.Heading:
         inputs = self.inputs
-        switch = f"switches {inputs['switch']}" if inputs["switch"] else "switches"
         less = f" less {100 * inputs['discount']:g} %" if inputs["discount"] else ""
         prices = inputs["prices"]
         books = (
@@ -443,15 +442,9 @@ class CostAnswer(Answer):
             f" {inputs['years']} years, PUE {inputs['pue']:.4g}, {inputs['tariff_per_kwh']:.4g}"
             f" {self.currency}/kWh, {100 * inputs['interest']:.3g} % interest"
         )
-        spares = ", ".join(inputs["spares"])
-        spared = (f"with spares {spares}, rounded up line by line",) if spares else ()
-        sites = f" in {sites_words(inputs)}" if inputs.get("sites") else ""
-        return show.Heading(
-            f"Bill of materials for {inputs['gpus']:,} GPUs in HB domains of"
-            f" {inputs['hb_size']:,}{sites}: {switch} of {inputs['radix']} ports,"
-            f" {inputs['link_gbps']:g} Gb/s",
-            (books, *spared, *replaced_lines(inputs, "" if inputs["currency"] else self.currency)),
-        )
+        title = network_title(f"Bill of materials for {inputs['gpus']:,}", inputs)
+        lines = (books, *bought_lines(inputs, self.currency))
+        return show.Heading(f"{title}, {inputs['link_gbps']:g} Gb/s", lines)
 
     def _totals(self) -> show.Table[Priced]:
         """Price, power and yearly cost of every fabric."""
@@ -466,8 +459,7 @@ class CostAnswer(Answer):
             amount_column(scale.of_money("cost_base"), "capital.base"),
             span_column("bill.capital", scale, unbound=no_high),
             *show.columns("cost_complete=complete", "power_complete", of="bill", shown="never"),
-            *show.columns("cost_low=low", of="bill.cost", shown="never"),
-            *show.columns("cost_high=high", of="bill.cost", shown="never"),
+            *show.columns("cost_low=low", "cost_high=high", of="bill.cost", shown="never"),
             amount_column("cost_per_gpu", "per_gpu.base", title=per_gpu_title),
             amount_column("power_w", "power_w"),
             amount_column(year, "life.per_year.base"),
@@ -502,18 +494,14 @@ class CostAnswer(Answer):
             ),
             show.column(money("at_low", "total at low"), "1.at_low", mark=_unstated("low")),
             show.column(money("at_high", "at high"), "1.at_high", mark=_unstated("high")),
-            show.column(money("swing", "swing"), "1.swing"),
-            show.column("stated", "1.stated", shown="never"),
         ]
-        # People add up what they see: the swing of the rounded totals.
-        seen = [
-            *columns[:-2],
-            show.column(money("swing", "swing"), lambda row: _seen(row[1], scale)),
-        ]
+        swing, stated = money("swing", "swing"), show.columns("stated", of="1", shown="never")
+        data = [*columns, show.column(swing, "1.swing"), *stated]
+        seen = [*columns, show.column(swing, lambda row: _seen(row[1], scale))]
         rows = [(bill, driver) for bill in self.bills for driver in bill.drivers]
         first = [(bill, driver) for bill in self.bills for driver in bill.drivers[:DRIVERS_SHOWN]]
         title = f"What drives the price: one part at its low and high, in {self.scale.title}"
-        yield show.Table("drivers", columns, rows, only="programs")
+        yield show.Table("drivers", data, rows, only="programs")
         if any(driver.swing for _, driver in rows):
             legend = (NO_SPREAD,) if any(driver.stated != BOTH_ENDS for _, driver in first) else ()
             yield show.Table("drivers", seen, first, title, legend, only="people")
@@ -558,7 +546,7 @@ NO_SPREAD = "?: the book has no such price for this part, which stands at base."
 
 
 def _seen(driver: Driver, scale: Scale) -> float:
-    """Difference of the totals as they are rounded."""
+    """Difference of the totals as they are rounded: people add up what they see."""
     low, high = (round(end / scale.factor, scale.digits) for end in (driver.at_low, driver.at_high))
     return (high - low) * scale.factor
 
@@ -642,7 +630,10 @@ def bill_table(
         show.column("order", _line("order")),
         *([show.column("spares", _line("spares"))] if spared else []),
         show.column("unit", _line("unit"), form="code"),
-        show.column("unit_price_base", _each),
+        show.column(
+            "unit_price_base",
+            lambda row: row.each.base if row.each else "no price" if row.priced else "",
+        ),
         show.column(
             scale.of_money("total_base"),
             lambda row: row.total.base if row.total else "",
@@ -708,12 +699,6 @@ def _place(row: BillRow) -> Cell:
     return "; ".join([line.specification, *line.notes]) if line else ""
 
 
-def _each(row: BillRow) -> Cell:
-    if row.each:
-        return row.each.base
-    return "no price" if row.priced else ""
-
-
 ITEM_DATA: tuple[show.Column[BillRow], ...] = (
     *show.columns("fabric", "currency"),
     *show.columns("category", "item", "specification", "part_number", of="priced.line"),
@@ -733,11 +718,10 @@ ITEM_DATA: tuple[show.Column[BillRow], ...] = (
 
 
 def _item_dict(item: PricedItem) -> dict[str, Any]:
-    both = {name: asdict(getattr(item, name)) if item.price else None for name in EACH_AND_ALL}
     return {
         "network": item.line.network or TRAINING,
         **plain_at(item, *OF_LINES, "price_part=what", "price_units"),
-        **both,
+        **each_and_all(item),
         **plain_at(item, *(f"price_{key}=price.{key}" for key in ("date", "source", "confidence"))),
         "price_trust": item.trust or None,
         "price_evidence": item.price.evidence if item.price else None,
@@ -749,4 +733,3 @@ OF_LINES = (
     *("line.category", "line.item", "line.specification", "line.part_number", "line.accepted"),
     *("line.quantity", "line.spares", "line.order", "line.unit"),
 )
-EACH_AND_ALL = ("unit_price", "total")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import fsum
 from typing import Any, NamedTuple
 
-from netplan.answers.bill_columns import open_above
+from netplan.answers.bill_columns import span_of
 from netplan.answers.diff_sides import (
     Pace,
     Side,
@@ -341,7 +341,7 @@ class DiffAnswer(Answer):
             yield Shown(f"Network, {scale.title}", bases[0], bases[1])
             return
         yield Shown(f"Network, {scale.title}", bases[0], bases[1], more)
-        yield Shown("  low to high", _span(scale, bills[0]), _span(scale, bills[1]))
+        yield Shown("  low to high", *(span_of(scale, bill.capital, bill) for bill in bills))
         per_gpu = [bill.per_gpu.base for bill in bills]
         if bills[0].gpus != bills[1].gpus:
             texts = [f"{_least(bill)}{bill.per_gpu.base:,.0f}" for bill in bills]
@@ -495,12 +495,6 @@ def _bare(side: str) -> Callable[[PartDifference], tuple[str, str]]:
 def _least(bill: Bill) -> str:
     """The sign of a sum that leaves lines without a price out."""
     return "≥ " if bill.quote.unpriced else ""
-
-
-def _span(scale: Scale, bill: Bill) -> str:
-    """Low to high of a total."""
-    price = bill.capital
-    return scale.span(price.low, price.high, least=price.base if open_above(bill) else None)
 
 
 def _signed(scale: Scale, amount: float) -> str:

@@ -3,25 +3,29 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any
 
 from netplan.answers import faults_rows, faults_screen
-from netplan.answers.screen_titles import network_words, titled
-from netplan.faults.damage.impact import Impact
+from netplan.answers.screen_titles import network_title, network_words, titled
+from netplan.costing.ranges import Range
+from netplan.faults.damage.impact import Impact, Single
 from netplan.faults.damage.rerouting import TrainingLoads
-from netplan.faults.years.forecast import CauseShare, Flaps, ReliabilityForecast, Spares
+from netplan.faults.years.forecast import CauseShare, Flaps, Spares
 from netplan.faults.years.recoveries import Recovery
 from netplan.faults.years.recovery_presets import RecoveryPreset
 from netplan.performance.barred import barred_column, end_columns
 from netplan.performance.error_bars import bar_note
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
-from netplan.reports.quantities import Cell, quantity
+from netplan.reports.quantities import quantity
 from netplan.reports.screen import Screen, more_of
-from netplan.setup.inputs import replaced_lines, sites_words
+from netplan.setup.inputs import replaced_lines
 from netplan.setup.training import training_words
+
+Failure = tuple[str, faults_rows.ScenarioImpact | Single[Impact]]
+"""A fabric, and one of its failures, or all that were asked for together."""
 
 CAUSES_SHOWN = 8
 """Causes that people see, those that stop a job most often."""
@@ -45,32 +49,35 @@ class FaultsAnswer(Answer):
         parts["recovery"] = self.recovery and {
             "name": self.recovery.name,
             "is_upper_bound": self.recovery.is_upper_bound,
-            "values": [asdict(row) for row in self._came_back()],
+            "values": [plain_at(row, *CAME_BACK_JSON) for row in self._came_back()],
             "notes": [*faults_screen.not_ranked(self.recovery), *self.recovery.notes],
         }
         return answer_dict(self.inputs, **parts, refused=refused)
 
     @property
-    def failures(self) -> tuple[faults_rows.Failure, ...]:
+    def failures(self) -> list[Failure]:
         """One row a fabric and failure; the scenario first, where there is one."""
-        rows: list[faults_rows.Failure] = []
+        rows: list[Failure] = []
         for fabric in self.fabrics:
-            name, scenario = fabric.name, fabric.scenario
-            if isinstance(scenario, faults_rows.ScenarioImpact):
-                rows.append(
-                    faults_rows.Failure(
-                        name, "scenario", " ".join(scenario.text), None, scenario.impact
-                    )
-                )
-            rows += [
-                faults_rows.Failure(name, single.kind, single.part, single.parts, single.impact)
-                for single in fabric.singles
-            ]
-        return tuple(rows)
+            rows += faults_rows.together_of([fabric])
+            rows += [(fabric.name, single) for single in fabric.singles]
+        return rows
+
+    @property
+    def _short_heading(self) -> show.Heading:
+        """The heading of the screen."""
+        title = titled(self.inputs, f"failures on {network_words(self.inputs)}")
+        return replace(self._heading(), title=title)
+
+    @property
+    def _together_title(self) -> str:
+        """What failed together."""
+        draws = self.inputs["draws"]
+        worst = f", the worst of {draws:,} draws" if draws > 1 else ""
+        return f"Failed together: {' '.join(self.inputs['fail'])}{worst}"
 
     def summary(self) -> Iterator[show.Section]:
         """Five lines, a table by fabric or of the failures asked for, causes, idle domains."""
-        title = titled(self.inputs, f"failures on {network_words(self.inputs)}")
         asked = tuple(self._together())
         table = faults_screen.fabrics_table(self.inputs, self.currency, self.fabrics)
         kept = (
@@ -79,7 +86,7 @@ class FaultsAnswer(Answer):
             for text in faults_screen.no_gain(fabric.name, fabric.policies)
         )
         yield from Screen(
-            replace(self._heading(), title=title),
+            self._short_heading,
             (*asked, *kept, *faults_screen.five_lines(self.inputs, self.fabrics)),
             faults_screen.together_table(next(self._scenario())) if asked else table,
             tuple(
@@ -107,7 +114,7 @@ class FaultsAnswer(Answer):
         yield self._heading()
         for line in (*self._together(), *faults_screen.five_lines(self.inputs, self.fabrics)):
             yield show.Paragraph(line, "strong")
-        ends = end_columns(self.fabrics, attrgetter("fabric"), "impact.iteration_time_s")
+        ends = end_columns(self.fabrics, itemgetter(0), "1.impact.iteration_time_s")
         yield show.Table("failures", [*FAILURE, *ends], self.failures, only="programs")
         yield from self._scenario()
         yield from self._years()
@@ -120,11 +127,9 @@ class FaultsAnswer(Answer):
         yield from faults_rows.curves(shown)
         yield faults_rows.slowdowns([(fabric.name, fabric.singles) for fabric in self.fabrics])
         yield from faults_rows.drawings(shown)
-        explained = any(
-            isinstance(fabric.scenario, faults_rows.ScenarioImpact) for fabric in self.fabrics
-        )
+        explained = bool(faults_rows.together_of(self.fabrics))
         for fabric in self.fabrics:
-            alone = [row for row in self.failures if row.fabric == fabric.name and row.parts]
+            alone = [(fabric.name, single) for single in fabric.singles if single.parts]
             last = fabric is self.fabrics[-1] and not explained
             legend = self._impact_legend() if last else ()
             title = f"{fabric.name}: one part failed"
@@ -159,30 +164,19 @@ class FaultsAnswer(Answer):
 
     def _impact_legend(self) -> tuple[str, ...]:
         """What the columns of an impact mean, and why one may be empty."""
-        alone = any(row.impact.bandwidth_share is None for row in self.failures)
-        missing = any(row.impact.pod_share is None for row in self.failures)
-        chosen = any(_at_most("impact", row) != NO_MARK for row in self.failures)
+        alone = any(row.impact.bandwidth_share is None for _, row in self.failures)
+        missing = any(row.impact.pod_share is None for _, row in self.failures)
+        chosen = any(_at_most(row) != NO_MARK for row in self.failures)
         sentences = (*IMPACT_LEGEND, *[PAIRS_CHOSEN] * chosen, *[PAIRS_MISSING] * alone)
         return (*sentences, *[PODS_MISSING] * missing)
 
-    def _came_back(self) -> tuple[faults_rows.RecoveryValue, ...]:
-        """Values of the recovery on so many GPUs, with what they are made of."""
+    def _came_back(self) -> list[tuple[Any, Range]]:
+        """Values of the recovery, with what they are on so many GPUs [s]."""
         if self.recovery is None:
-            return ()
+            return []
         preset, gpus = self.recovery, self.inputs["gpus"]
         kept = (preset.write, preset.interval, preset.each_iteration, preset.remainder)
-        return tuple(
-            faults_rows.RecoveryValue(
-                value.what,
-                value.value_on(gpus).low,
-                value.value_on(gpus).base,
-                value.value_on(gpus).high,
-                value.evidence,
-                value.confirmed,
-                value.source,
-            )
-            for value in (*preset.restart, *filter(None, kept))
-        )
+        return [(value, value.value_on(gpus)) for value in (*preset.restart, *filter(None, kept))]
 
     def _flaps(self) -> Iterator[show.Table[Any]]:
         """How the job comes back, and links that go down for seconds, apart from failures."""
@@ -198,12 +192,9 @@ class FaultsAnswer(Answer):
         trained = f"; {training_words(inputs)}" if inputs["model"] else ""
         books = f"rates {inputs['failures']} ({inputs['rates']}{assumed})"
         books += f", prices {inputs['prices']}"
-        model = f" {inputs['switch']}" if inputs["switch"] else ""
         spent = faults_screen.recovery_words(inputs, self.fabrics[0].forecast, self.recovery)
-        sites = f" in {sites_words(inputs)}" if inputs.get("sites") else ""
         return show.Heading(
-            f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}{sites}:"
-            f" switches{model} of {inputs['radix']} ports",
+            network_title(f"Failures on {inputs['gpus']:,}", inputs),
             (
                 f"{books}, seed {inputs['seed']}{trained}; {spent}",
                 *_standing_by(inputs),
@@ -231,22 +222,16 @@ class FaultsAnswer(Answer):
 
     def _scenario(self) -> Iterator[show.Table[Any]]:
         """What the failures that were asked for do, and their training traffic."""
-        scenarios = [
-            (fabric.name, fabric.scenario)
-            for fabric in self.fabrics
-            if isinstance(fabric.scenario, faults_rows.ScenarioImpact)
-        ]
-        draws = self.inputs["draws"]
-        worst = f", the worst of {draws:,} draws" if draws > 1 else ""
-        title = f"Failed together: {' '.join(self.inputs['fail'])}{worst}"
+        scenarios = faults_rows.together_of(self.fabrics)
         spared = ", ".join(
             fabric.name for fabric in self.fabrics if isinstance(fabric.scenario, str)
         )
         missing = (f"Not failed: {spared} (see the notes).",) if spared else ()
         legend = (*self._impact_legend(), *missing)
+        title = self._together_title
         yield show.Table("scenario", SCENARIO, scenarios, title, legend, only="people")
         if any(impact.draws > 1 for _, impact in scenarios):
-            mean = f"Mean of the {draws:,} draws"
+            mean = f"Mean of the {self.inputs['draws']:,} draws"
             time = self._time_column("mean_iteration_time_s", "1.mean_iteration_time_s")
             drawn = [*DRAWN[:-1], *time, DRAWN[-1]]
             yield show.Table("scenario", drawn, scenarios, mean, DRAWN_LEGEND, only="people")
@@ -324,15 +309,18 @@ class FaultsAnswer(Answer):
         *,
         legend: tuple[str, ...] = (),
         extra_names: tuple[str, ...] = (),
-    ) -> show.Table[str]:
+    ) -> show.Table[Any]:
         """Texts of rows, others beside, and one column a fabric."""
         names = [*extra_names, *(fabric.name for fabric in self.fabrics)]
-        shown: list[show.Column[str]] = [show.column(first, str, form="text")]
-        shown += [
-            show.column(name, partial(_cell_of, cells, name), title=name, form="code")
-            for name in names
+        texts = [(row, *(cells.get((name, row)) for name in names)) for row in rows]
+        shown: list[show.Column[Any]] = [
+            show.column(first, "0", form="text"),
+            *(
+                show.column(name, f"{place}", title=name, form="code")
+                for place, name in enumerate(names, start=1)
+            ),
         ]
-        return show.Table(first, shown, rows, title, legend, only="people")
+        return show.Table(first, shown, texts, title, legend, only="people")
 
     def _notes(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Why a fabric is not there or did not fail; assumptions."""
@@ -340,7 +328,8 @@ class FaultsAnswer(Answer):
         for fabric in self.fabrics:
             missing = isinstance(fabric.scenario, str)
             missing_note = (f"Not failed there: {fabric.scenario}.",) if missing else ()
-            yield fabric.name, (*missing_note, *fabric.notes, *bar_note(fabric.error))
+            bar = bar_note(getattr(fabric, "error", None))
+            yield fabric.name, (*missing_note, *fabric.notes, *bar)
 
 
 def _standing_by(inputs: Mapping[str, Any]) -> Iterator[str]:
@@ -356,61 +345,41 @@ def _standing_by(inputs: Mapping[str, Any]) -> Iterator[str]:
         yield "; ".join(phrases)
 
 
-def _between(forecast: ReliabilityForecast) -> str:
-    """Interruptions that 95 % of the years have."""
-    return f"{forecast.interruptions_low:,.0f} to {forecast.interruptions_high:,.0f}"
-
-
 def _idle_part(key: str, fabric: faults_rows.FabricFaults) -> tuple[str, str]:
     """Mark of a price of idle domains of which parts are missing."""
     missing = getattr(fabric.idle_price, key) is None or fabric.idle_price.complete
     return ("", "") if missing else ("≥ ", "")
 
 
-def _cell_of(cells: Mapping[tuple[str, str], str], fabric: str, row: str) -> Cell:
-    """Text of a row in the column of a fabric."""
-    return cells.get((fabric, row))
-
-
 FABRIC: show.Column[Any] = show.column("fabric", "0")
 NO_MARK = ("", "")
 
 
-def _at_most(
-    path: str, row: faults_rows.Failure | tuple[str, faults_rows.ScenarioImpact]
-) -> tuple[str, str]:
+def _at_most(row: Failure) -> tuple[str, str]:
     """Mark of the worst pair where not all pairs were computed."""
-    impact: Impact = show.value_at(row, path)
+    impact = row[1].impact
     return NO_MARK if impact.bandwidth_share == impact.bandwidth_share_low else ("≤ ", "")
 
 
-def _impact_columns(path: str) -> list[show.Column[Any]]:
-    """What people see of the impact that stands somewhere in a row."""
-    pair = show.column("bandwidth_share", f"{path}.bandwidth_share", mark=partial(_at_most, path))
-    return [
-        *show.columns("gpus_down", "gpus_cut_off", of=path),
-        pair,
-        *show.columns("pod_share", "slowdown", "way", of=path),
-    ]
-
-
-FAILURE: tuple[show.Column[faults_rows.Failure], ...] = (
-    *show.columns("fabric", "kind", "part", "parts", "gpus_down=impact.gpus_down"),
-    *show.columns("gpus_cut_off", of="impact"),
-    *show.columns("gpus_partitioned", of="impact", shown="never"),
-    *show.columns("gpus_unreachable", "domains_hit", of="impact"),
-    *show.columns("bandwidth_share", "bandwidth_share_low", "mean_bandwidth_share", of="impact"),
-    *show.columns("pod_share", "iteration_time_s", "way", "slowdown", of="impact"),
+IMPACT: tuple[show.Column[Failure], ...] = (
+    *show.columns("gpus_down", "gpus_cut_off", of="1.impact"),
+    show.column("bandwidth_share", "1.impact.bandwidth_share", mark=_at_most),
+    *show.columns("pod_share", "slowdown", "way", of="1.impact"),
 )
-SINGLE: tuple[show.Column[faults_rows.Failure], ...] = (
-    show.column("kind", title="failed"),
-    show.column("parts"),
-    *_impact_columns("impact"),
+FAILURE: tuple[show.Column[Failure], ...] = (
+    *show.columns("fabric=0", "kind=1.kind", "part=1.part", "parts=1.parts"),
+    *show.columns("gpus_down", "gpus_cut_off", of="1.impact"),
+    *show.columns("gpus_partitioned", of="1.impact", shown="never"),
+    *show.columns("gpus_unreachable", "domains_hit", of="1.impact"),
+    *show.columns("bandwidth_share", "bandwidth_share_low", "mean_bandwidth_share", of="1.impact"),
+    *show.columns("pod_share", "iteration_time_s", "way", "slowdown", of="1.impact"),
 )
-SCENARIO: tuple[show.Column[tuple[str, faults_rows.ScenarioImpact]], ...] = (
-    FABRIC,
-    *_impact_columns("1.impact"),
+SINGLE: tuple[show.Column[Failure], ...] = (
+    show.column("kind", "1.kind", title="failed"),
+    show.column("parts", "1.parts"),
+    *IMPACT,
 )
+SCENARIO: tuple[show.Column[Failure], ...] = (FABRIC, *IMPACT)
 DRAWN: tuple[show.Column[tuple[str, faults_rows.ScenarioImpact]], ...] = (
     FABRIC,
     *show.columns("mean_worst_bandwidth_share", "mean_slowdown", of="1"),
@@ -426,7 +395,13 @@ YEARS: tuple[show.Column[faults_rows.FabricFaults], ...] = (
     show.column("interruptions_per_year", "forecast.interruptions_per_year", title="stops"),
     show.column("interruptions_half_width", "forecast.interruptions_half_width"),
     *show.columns(*MEANING, of="forecast", shown="never"),
-    show.column("interruptions_range", lambda row: _between(row.forecast), form="code"),
+    show.column(
+        "interruptions_range",
+        lambda row: (
+            f"{row.forecast.interruptions_low:,.0f} to {row.forecast.interruptions_high:,.0f}"
+        ),
+        form="code",
+    ),
     show.column(
         "network_interruptions_per_year", "forecast.network_interruptions_per_year", title="network"
     ),
@@ -518,10 +493,13 @@ IDLE_LEGEND = (
         " switches up: chance that no switch is down."
     ),
 )
-CAME_BACK: tuple[show.Column[faults_rows.RecoveryValue], ...] = (
-    show.column("what", "what", form="text"),
-    *(show.column(end, end, title=end, form="general") for end in ("low", "base", "high")),
-    *(show.column(name, name, form="text") for name in ("evidence", "confirmed")),
+CAME_BACK: tuple[show.Column[Any], ...] = (
+    show.column("what", "0.what", form="text"),
+    *(show.column(end, f"1.{end}", title=end, form="general") for end in ("low", "base", "high")),
+    *(show.column(name, f"0.{name}", form="text") for name in ("evidence", "confirmed")),
+)
+CAME_BACK_JSON = (
+    *("0.what", "1.low", "1.base", "1.high", "0.evidence", "0.confirmed", "0.source"),
 )
 CAME_BACK_LEGEND = (
     (

@@ -4,11 +4,11 @@ The drawing has the failures that were asked for, else the single network switch
 failure is worst.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import cycle
 from math import exp
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from msgspec import Struct
@@ -219,9 +219,7 @@ def _drawn(graph: FabricGraph, fabric: Fabric, coloured: Coloured) -> "Markup":
 
 def drawings(fabrics: Sequence[tuple[str, FaultsPage | None]]) -> Iterator[Section]:
     """Each fabric with its failures."""
-    for name, page in fabrics:
-        if page is not None:
-            yield Inset(f"{name}: {page.what}", page.draw)
+    yield from (Inset(f"{name}: {page.what}", page.draw) for name, page in fabrics if page)
 
 
 def curves(fabrics: Sequence[tuple[str, FaultsPage | None]]) -> Iterator[Section]:
@@ -257,17 +255,13 @@ class ScenarioImpact(Struct, frozen=True):
     cut_off: tuple[str, ...] = ()
     loads: TrainingLoads | None = None
 
+    kind: ClassVar[str] = "scenario"
+    parts: ClassVar[int | None] = None
 
-class RecoveryValue(Struct, frozen=True):
-    """A value of a recovery preset [s] on so many GPUs, what it is made of, and its source."""
-
-    what: str
-    low: float
-    base: float
-    high: float
-    evidence: str
-    confirmed: str
-    source: str
+    @property
+    def part(self) -> str:
+        """All that fails, as it was asked for."""
+        return " ".join(self.text)
 
 
 class BesideRecord(Struct, frozen=True):
@@ -288,7 +282,11 @@ class BesideRecord(Struct, frozen=True):
         return high >= QUARTER_MORE * low and high > 0
 
 
-class FabricFaults(Struct, frozen=True):
+CALLED = {"name": "fabric", "forecast": "outlook"}
+"""Names in JSON of fields that are called otherwise."""
+
+
+class FabricFaults(Struct, frozen=True, rename=CALLED):
     """One fabric under failures: without any, those asked for, one of each kind, years of them.
 
     The scenario is a text where the fabric has no such parts. ``gpus_cut_off_per_year`` counts GPUs
@@ -330,24 +328,17 @@ class FabricFaults(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The fabric as the command line prints it in JSON."""
-        called = {"name": "fabric", "forecast": "outlook"}
         plain = with_bars(asdict(replace(self, seen=None, over_sites=None)), self.error)
-        left = self.seen.rows if self.seen else []
-        shown = {
-            key: value
-            for key, value in plain.items()
-            if key not in ("error", "batch_slowdown", "seen", "over_sites")
-        }
-        if self.over_sites is not None:
-            shown["over_sites"] = self.over_sites.to_dict()
-        return {called.get(key, key): value for key, value in shown.items()} | {"capacity": left}
+        for name in ("error", "batch_slowdown", "seen", "over_sites"):
+            del plain[name]
+        known = {"over_sites": self.over_sites.to_dict()} if self.over_sites else {}
+        return {**plain, **known, "capacity": self.seen.rows if self.seen else []}
 
 
-class Failure(Struct, frozen=True):
-    """One failure of one fabric, a row of the tables."""
-
-    fabric: str
-    kind: str
-    part: str
-    parts: int | None
-    impact: Impact
+def together_of(fabrics: Iterable[Any]) -> list[tuple[str, Any]]:
+    """Names of the fabrics that the failures asked for happen on, and what these do there."""
+    return [
+        (fabric.name, fabric.scenario)
+        for fabric in fabrics
+        if not isinstance(fabric.scenario, str | None)
+    ]

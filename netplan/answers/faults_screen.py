@@ -6,7 +6,7 @@ Interruptions of a year, goodput, spares to keep, the worst single part, what wo
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from netplan.answers.faults_rows import FabricFaults, ScenarioImpact
+from netplan.answers.faults_rows import FabricFaults, together_of
 from netplan.costing.ranges import Range
 from netplan.faults.damage.impact import Impact, Single, Way
 from netplan.faults.years.forecast import Flaps, ReliabilityForecast, Spares
@@ -92,11 +92,7 @@ def five_lines(inputs: Mapping[str, Any], fabrics: Sequence[FabricFaults]) -> It
 
 def together_line(fabrics: Sequence[FabricFaults], asked: Sequence[str]) -> Iterator[str]:
     """What the failures that were asked for do together, at most, and which fabrics have none."""
-    impacts = {
-        fabric.name: fabric.scenario.impact
-        for fabric in fabrics
-        if isinstance(fabric.scenario, ScenarioImpact)
-    }
+    impacts = {name: scenario.impact for name, scenario in together_of(fabrics)}
     if not impacts:
         return
     stopped = [name for name, impact in impacts.items() if impact.way == "stopped"]

@@ -3,15 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
-from netplan.answers.bill_columns import open_above, span_column
+from netplan.answers.bill_columns import each_and_all, open_above, span_column, span_of
 from netplan.answers.budget_answer import Budget
 from netplan.answers.given_media import given_words
-from netplan.answers.screen_titles import screen_heading
+from netplan.answers.screen_titles import bought_lines, network_title, refused_notes, screen_heading
 from netplan.costing.fabric_bill import Bill, Unbuildable
 from netplan.costing.materials import left_out
 from netplan.costing.phases import Order, line_of
@@ -22,7 +23,7 @@ from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.quantities import DASH, Scale, money
 from netplan.reports.screen import Screen, more_of
-from netplan.setup.inputs import hall_words, replaced_lines
+from netplan.setup.inputs import hall_words
 from netplan.topologies.cabling.cable_plan import Sheet, cable_plan, media_of, plan_sheet
 from netplan.topologies.fabric import SwitchTier
 from netplan.topologies.growth import Growth, Phase
@@ -57,6 +58,12 @@ class GrowthPhase(NamedTuple):
         """Price of the order."""
         return self.order.bought.total
 
+    @property
+    def switches_bought(self) -> int:
+        """Switches of the order [1]."""
+        items = self.order.bought.items
+        return sum(item.line.order for item in items if item.line.category == "switches")
+
     def free_of(self, tier: SwitchTier) -> int:
         """Ports of a tier that are free [1]."""
         return tier.switches * self.bill.fabric.sizing.radix - tier.ports_used
@@ -84,15 +91,13 @@ class GrowthPhase(NamedTuple):
 
 
 def _line(item: PricedItem) -> dict[str, Any]:
-    both = {name: asdict(getattr(item, name)) if item.price else None for name in EACH_AND_ALL}
-    return plain_at(item.line, *OF_LINES) | both
+    return plain_at(item.line, *OF_LINES) | each_and_all(item)
 
 
 OF_LINES = (
     *("category", "item", "specification", "part_number"),
     *("quantity", "spares", "order", "unit", "network"),
 )
-EACH_AND_ALL = ("unit_price", "total")
 
 
 class GrowthPath(Struct, frozen=True):
@@ -188,17 +193,16 @@ class GrowthAnswer(Answer):
         """Exactly the JSON of ``netplan grow --format json``."""
         refused = [{"fabric": fabric.name, "reason": fabric.reason} for fabric in self.refused]
         parts = plain_at(self, "currency", "fabrics=grown"), plain_at(self, "verdicts", "left_out")
-        known = {"power_budget": self._power_dict(self.budget)} if self.budget else {}
+        known = {}
+        if budget := self.budget:
+            phases = [
+                {"fabric": fabric.name, "phase": step.number, **_drawn(budget, step)}
+                for fabric in self.grown
+                for step in fabric.steps
+            ]
+            power = {**budget.to_dict(()), "phases": phases, "sentences": self.power_words}
+            known = {"power_budget": power}
         return answer_dict(self.inputs, **parts[0], refused=refused, **parts[1], **known)
-
-    def _power_dict(self, budget: Budget) -> dict[str, Any]:
-        """Power of the hall in every phase as JSON, and what is said of it."""
-        phases = [
-            {"fabric": fabric.name, "phase": step.number, **_drawn(budget, step)}
-            for fabric in self.grown
-            for step in fabric.steps
-        ]
-        return {**budget.to_dict(()), "phases": phases, "sentences": self.power_words}
 
     @property
     def power_words(self) -> list[str]:
@@ -220,25 +224,22 @@ class GrowthAnswer(Answer):
         rows = sorted(phases.rows, key=lambda row: order.index(row[0]))
         refused = (f"{fabric.name} is not there: {fabric.reason}" for fabric in self.refused)
         powers = dict(zip([grown.name for grown in self.grown], self.power_words, strict=False))
+        span = span_of(self.scale, best.ways[0].present_value, best.final)
+        between = [f"By the book's low and high prices growing costs {span}."]
+        if span == DASH or best.final.cost is None:
+            between = []
         yield from Screen(
             screen_heading(self.inputs, replace(heading, title=title), *lines),
             (
                 f"Cheapest to grow is {first}" if several and not best.final.media_given else first,
                 *given_words(grown.final for grown in self.grown),
-                *self._between(best),
+                *between,
                 *filter(None, [powers.get(best.name)]),
             ),
             replace(phases, rows=rows, legend=(phases.legend[0], *phases.legend[3:])),
             (*verdicts.values(), *refused, f"Not on the orders: {'; '.join(self.left_out)}."),
             more_of("orders, ways, tiers", "--plans plans"),
         ).sections()
-
-    def _between(self, grown: Grown) -> Iterator[str]:
-        """Low and high of what growing costs."""
-        value, least = grown.ways[0].present_value, open_above(grown.final)
-        span = self.scale.span(value.low, value.high, least=value.base if least else None)
-        if span != DASH and grown.final.cost is not None:
-            yield f"By the book's low and high prices growing costs {span}."
 
     def in_a_line(self) -> str:
         """The fabric that costs least to grow, and its present value."""
@@ -273,45 +274,45 @@ class GrowthAnswer(Answer):
         for fabric in self.grown:
             yield _orders(fabric)
         yield show.Paragraph(f"Not on the orders: {'; '.join(self.left_out)}.")
-        notes = show.Notes.of(
-            ((fabric.name, fabric.notes) for fabric in self.grown), "all fabrics"
-        ).groups
-        yield show.Notes((*notes, *((fabric.name, fabric.reason) for fabric in self.refused)))
+        yield refused_notes(((fabric.name, fabric.notes) for fabric in self.grown), self.refused)
 
     def _heading(self) -> show.Heading:
         inputs = self.inputs
         sizes = " to ".join(f"{gpus:,}" for gpus in inputs["phases"])
-        switch = f"switches {inputs['switch']}" if inputs["switch"] else "switches"
-        prices = inputs["prices"]
-        begin, begins = 0.0, ["0"]
-        for gap in inputs["years_between"]:
-            begin += gap
-            begins.append(f"{begin:g}")
+        begins = (f"{year:g}" for year in accumulate(inputs["years_between"], initial=0.0))
         facts = (
-            f"prices {prices} in {self.currency}{hall_words(inputs)}; phases begin in years"
-            f" {', '.join(begins)}, the last is used for {inputs['years']};"
+            f"prices {inputs['prices']} in {self.currency}{hall_words(inputs)}; phases begin in"
+            f" years {', '.join(begins)}, the last is used for {inputs['years']};"
             f" {100 * inputs['interest']:.3g} % interest"
         )
-        spares = ", ".join(inputs["spares"])
-        spared = (f"with spares {spares}, rounded up line by line",) if spares else ()
-        return show.Heading(
-            f"Growth from {sizes} GPUs in HB domains of {inputs['hb_size']:,}: {switch} of"
-            f" {inputs['radix']} ports, {inputs['link_gbps']:g} Gb/s",
-            (facts, *spared, *replaced_lines(inputs, "" if inputs["currency"] else self.currency)),
-        )
+        title = network_title(f"Growth from {sizes}", inputs)
+        lines = (facts, *bought_lines(inputs, self.currency))
+        return show.Heading(f"{title}, {inputs['link_gbps']:g} Gb/s", lines)
 
     def _phases(self) -> show.Table[tuple[str, GrowthPhase]]:
         """What stands in every phase, what is bought for it, and what stays free."""
-        scale = self.scale
+        scale, power = self.scale, list[show.Column[tuple[str, GrowthPhase]]]()
+        if budget := self.budget:
+            facility = partial(_drawn, budget)
+            power = [
+                show.column(
+                    "facility_w", lambda row: facility(row[1])["facility_w"]["base"], shown="wide"
+                ),
+                show.column("left_w", lambda row: facility(row[1])["left_w"], shown="wide"),
+            ]
         shown: list[show.Column[tuple[str, GrowthPhase]]] = [
             show.column("phase", "1.number"),
             show.column("fabric", "0", shown="never"),
             *show.columns("gpus", "year", "switches=bill.fabric.switches", of="1"),
-            show.column("switches_bought", _switches_bought, shown="wide"),
+            show.column("switches_bought", "1.switches_bought", shown="wide"),
             *show.columns("ports_kept_free=bill.fabric.spare_ports", "cables_moved=moved", of="1"),
             *show.columns("down_over_up=oversubscription", of="1.part"),
-            show.column(scale.of_money("order_cost"), "1.cost.base", mark=_mark),
-            *self._power_columns(),
+            show.column(
+                scale.of_money("order_cost"),
+                "1.cost.base",
+                mark=lambda row: ("≥ " if row[1].order.bought.unpriced else "", ""),
+            ),
+            *power,
             show.column(scale.of_money("own_cost", "smallest"), "1.own.capital.base", shown="wide"),
             show.column("own_switches", "1.own.fabric.switches", shown="wide"),
         ]
@@ -324,14 +325,6 @@ class GrowthAnswer(Answer):
         if any(fabric.final.quote.unpriced for fabric in self.grown):
             legend.append("≥: lines without a price in the book are not in the sum.")
         return show.Table("phases", shown, rows, legend=tuple(legend), part=itemgetter(0))
-
-    def _power_columns(self) -> Iterator[show.Column[tuple[str, GrowthPhase]]]:
-        """Power of the hall in a phase, where it is held against a budget."""
-        if budget := self.budget:
-            yield show.column(
-                "facility_w", lambda row: budget.hall.facility_w(row[1].bill).base, shown="wide"
-            )
-            yield show.column("left_w", lambda row: _drawn(budget, row[1])["left_w"], shown="wide")
 
     def _tiers(self) -> show.Table[Any]:
         """Switches of every tier in every phase, and their free ports."""
@@ -401,15 +394,6 @@ def _power(budget: Budget, fabric: Grown) -> str:
     if over:
         return f"{fabric.name}: {phase}, {apart} more than {budget.words}{fits}."
     return f"{fabric.name}: every phase fits, {phase}, {apart} less than {budget.words}{fits}."
-
-
-def _switches_bought(row: tuple[str, GrowthPhase]) -> int:
-    items = row[1].order.bought.items
-    return sum(item.line.order for item in items if item.line.category == "switches")
-
-
-def _mark(row: tuple[str, GrowthPhase]) -> tuple[str, str]:
-    return ("≥ " if row[1].order.bought.unpriced else ""), ""
 
 
 def _orders(fabric: Grown) -> show.Table[Any]:

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct
 
 from netplan.answers.faults_screen import PARTS, between, spares_words
 from netplan.answers.screen_titles import network_words, titled
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.faulty_steps import DAY_S, PoolFailure, PoolYears
 from netplan.setup.post_training_step import PostTrained
@@ -88,63 +88,31 @@ class SteppedFabric(Struct, frozen=True, kw_only=True):
     def to_dict(self) -> dict[str, Any]:
         """The fabric in JSON."""
         return {
-            "fabric": self.name,
-            "title": self.title,
-            "step_s": self.step_s,
-            "basis": self.trained.basis,
+            **plain_at(self, "fabric=name", "title", "step_s", "trained.basis"),
             "pools": [self.trained.step.of_pool(pool) for pool in self.trained.pools],
-            "failures": [asdict(row) for row in self.failures],
-            "asked": [asdict(row) for row in self.asked],
+            **plain_at(self, "failures", "asked"),
             "not_failed": self.why_not or None,
-            "years": [asdict(row) for row in self.years],
-            "steps_share": self.steps_share,
-            "steps_per_day": self.steps_per_day,
+            **plain_at(self, "years", "steps_share", "steps_per_day"),
             "steps_per_year": self.steps_per_day * HOURS_PER_YEAR * SECONDS_PER_HOUR / DAY_S,
             "notes": list(self.notes),
         }
 
 
-class FailureRow(NamedTuple):
-    """A failure on a fabric."""
-
-    fabric: str
-    failure: PoolFailure
-
-
-class YearsRow(NamedTuple):
-    """Years of a pool on a fabric."""
-
-    fabric: str
-    years: PoolYears
-
-
-FABRICS: tuple[show.Column[SteppedFabric], ...] = (
-    *show.columns("fabric=name", "step_s"),
-    show.column("trainer_stops"),
-    show.column("copies_stopped"),
-    show.column("steps_share"),
-    show.column("steps_per_day"),
+FABRICS: list[show.Column[SteppedFabric]] = show.columns(
+    *("fabric=name", "step_s", "trainer_stops", "copies_stopped", "steps_share", "steps_per_day")
 )
-FAILURES: tuple[show.Column[FailureRow], ...] = (
-    show.column("fabric"),
-    show.column("pool_role", "failure.pool"),
-    show.column("kind", "failure.kind", title="failed"),
-    show.column("part", "failure.part", shown="never"),
-    show.column("parts", "failure.parts", shown="wide"),
-    show.column("pool_goes_on", lambda row: GOES_ON.get(row.failure.way, row.failure.way)),
-    show.column("copies_lost", "failure.copies_lost"),
-    show.column("step_meanwhile_s", "failure.step_s"),
-    show.column("lost_once_s", "failure.lost_s"),
+FAILURES: tuple[show.Column[tuple[str, PoolFailure]], ...] = (
+    *show.columns("fabric=0", "pool_role=1.pool"),
+    show.column("kind", "1.kind", title="failed"),
+    show.column("part", "1.part", shown="never"),
+    show.column("parts", "1.parts", shown="wide"),
+    show.column("pool_goes_on", lambda row: GOES_ON.get(row[1].way, row[1].way)),
+    *show.columns("copies_lost", "step_meanwhile_s=step_s", "lost_once_s=lost_s", of="1"),
 )
-YEARS: tuple[show.Column[YearsRow], ...] = (
-    show.column("fabric"),
-    show.column("pool_role", "years.pool"),
-    show.column("pool_gpus", "years.gpus"),
-    show.column("pool_stops_per_year", "years.stops_per_year"),
-    show.column("mtbf_h", "years.mtbf_h"),
-    show.column("copies_down", "years.copies_down"),
-    show.column("interval_h", "years.interval_h"),
-    show.column("steps_share", "years.steps_share"),
+YEARS: tuple[show.Column[tuple[str, PoolYears]], ...] = (
+    *show.columns("fabric=0", "pool_role=1.pool", "pool_gpus=1.gpus"),
+    *show.columns("pool_stops_per_year=stops_per_year", "mtbf_h", "copies_down", of="1"),
+    *show.columns("interval_h", "steps_share", of="1"),
 )
 
 
@@ -159,19 +127,17 @@ class PostTrainingFaultsAnswer(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan faults --format json``."""
         refused = [{"fabric": name, "reason": reason} for name, reason in self.refused]
-        fabrics = [fabric.to_dict() for fabric in self.fabrics]
-        return answer_dict(self.inputs, fabrics=fabrics, refused=refused)
+        return answer_dict(self.inputs, **plain_at(self, "fabrics"), refused=refused)
 
     def summary(self) -> Iterator[show.Section]:
         """Steps a day, what stops which pool, a table by fabric or of what was asked for."""
-        words = network_words(self.inputs)
-        heading = replace(self._heading(), title=titled(self.inputs, f"failures on {words}"))
+        title = titled(self.inputs, f"failures on {network_words(self.inputs)}")
         asked = self._asked_rows()
         table = show.Table("fabrics", FABRICS, self.fabrics)
         if asked:
             table = show.Table("asked", FAILURES, asked)  # type: ignore[arg-type]
         yield from Screen(
-            heading,
+            replace(self._heading(), title=title),
             tuple(self._lines()),
             table,
             tuple(self._remarks()),
@@ -189,16 +155,15 @@ class PostTrainingFaultsAnswer(Answer):
         yield self._heading()
         first, *others = self._lines()
         yield show.Paragraph(first, "strong")
-        for line in others:
-            yield show.Paragraph(line)
+        yield from map(show.Paragraph, others)
         yield show.Table("fabrics", FABRICS, self.fabrics, "Steps over the years", STEPS_LEGEND)
         title = f"Failed together: {' '.join(self.inputs['fail'])}"
         if asked := self._asked_rows():
             yield show.Table("asked", FAILURES, asked, title)
-        years = [YearsRow(fabric.name, row) for fabric in self.fabrics for row in fabric.years]
+        years = [(fabric.name, row) for fabric in self.fabrics for row in fabric.years]
         yield show.Table("years", YEARS, years, "A year of failures of each pool", YEARS_LEGEND)
         for fabric in self.fabrics:
-            rows = [FailureRow(fabric.name, failure) for failure in fabric.failures]
+            rows = [(fabric.name, failure) for failure in fabric.failures]
             legend = FAILURES_LEGEND if fabric is self.fabrics[-1] else ()
             yield show.Table("failures", FAILURES, rows, f"{fabric.name}: one part failed", legend)
         yield show.Notes.of(self._notes(), "all fabrics")
@@ -208,11 +173,9 @@ class PostTrainingFaultsAnswer(Answer):
         """What stands before the time of a step: a bound unless it was measured."""
         return "at least " if self.fabrics[0].trained.spread is None else ""
 
-    def _asked_rows(self) -> list[FailureRow]:
+    def _asked_rows(self) -> list[tuple[str, PoolFailure]]:
         """What the failures that were asked for do, by fabric and pool."""
-        return [
-            FailureRow(fabric.name, failure) for fabric in self.fabrics for failure in fabric.asked
-        ]
+        return [(fabric.name, failure) for fabric in self.fabrics for failure in fabric.asked]
 
     def _heading(self) -> show.Heading:
         """What is done, on which GPUs, with which books."""

@@ -1,12 +1,13 @@
 """Titles of screens: the scenario first, then what network is asked about."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from netplan.costing.fabric_bill import Unbuildable
 from netplan.records import replace
 from netplan.reports.screen import WIDTH
-from netplan.reports.sections import Heading
-from netplan.setup.inputs import sites_words
+from netplan.reports.sections import Heading, Notes
+from netplan.setup.inputs import replaced_lines, sites_words
 
 
 def titled(inputs: Mapping[str, Any], title: str) -> str:
@@ -96,6 +97,50 @@ def network_words(inputs: Mapping[str, Any]) -> str:
         speed = f"{inputs['link_gbps']:g}G " if inputs.get("link_gbps") else ""
         words += f", {inputs['radix']}-port {speed}switches{_model_words(inputs)}"
     return words
+
+
+def network_title(about: str, inputs: Mapping[str, Any]) -> str:
+    """Title of an answer about a network: of which GPUs, in which sites, of which switches.
+
+    Parameters
+    ----------
+    about
+        What the answer is about, with the number of GPUs.
+    inputs
+        Inputs of the answer.
+
+    Returns
+    -------
+    str
+        The title.
+
+    Examples
+    --------
+    >>> network_title("Failures on 1,024", {"hb_size": 8, "switch": None, "radix": 64})
+    'Failures on 1,024 GPUs in HB domains of 8: switches of 64 ports'
+    """
+    sites = f" in {sites_words(inputs)}" if inputs.get("sites") else ""
+    switches = f"switches {inputs['switch']}" if inputs["switch"] else "switches"
+    domains = f"HB domains of {inputs['hb_size']:,}{sites}"
+    return f"{about} GPUs in {domains}: {switches} of {inputs['radix']} ports"
+
+
+def bought_lines(inputs: Mapping[str, Any], currency: str) -> tuple[str, ...]:
+    """Lines of a heading on spares, and on the values that were replaced."""
+    spares = ", ".join(inputs["spares"])
+    spared = (f"with spares {spares}, rounded up line by line",) if spares else ()
+    return (*spared, *replaced_lines(inputs, "" if inputs["currency"] else currency))
+
+
+def refused_notes(
+    notes: Iterable[tuple[str, Iterable[str]]],
+    refused: Iterable[Unbuildable],
+    others: Iterable[str] = (),
+) -> Notes:
+    """Notes of fabrics, why others cannot be built, and what is of none."""
+    groups = Notes.of(notes, "all fabrics").groups
+    reasons = ((fabric.name, fabric.reason) for fabric in refused)
+    return Notes((*groups, *reasons, *(("", note) for note in others)))
 
 
 def _model_words(inputs: Mapping[str, Any]) -> str:

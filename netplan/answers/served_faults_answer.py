@@ -7,11 +7,12 @@ from typing import Any
 from msgspec import Struct
 
 from netplan.answers.faults_answer import FABRIC, FaultsAnswer
+from netplan.answers.faults_rows import CALLED, together_of
 from netplan.answers.faults_screen import PARTS, between, spares_words
-from netplan.answers.screen_titles import network_words, titled
+from netplan.answers.screen_titles import network_title
 from netplan.faults.damage.impact import Single
 from netplan.faults.years.served import ServedForecast, ServedImpact, ServerStops
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports import sections as show
 from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.setup.inputs import found_words, replaced_lines, short_inputs
@@ -35,7 +36,7 @@ class ServedScenario(Struct, frozen=True):
     cut_off: tuple[str, ...] = ()
 
 
-class ServedFabric(Struct, frozen=True):
+class ServedFabric(Struct, frozen=True, rename=CALLED):
     """One fabric that serves: without failures, under those asked for, one of each kind, years.
 
     The scenario is a text where the fabric has no such parts.
@@ -52,12 +53,6 @@ class ServedFabric(Struct, frozen=True):
     forecast: ServedForecast
     notes: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fabric as the command line prints it in JSON."""
-        plain = asdict(self)
-        called = {"name": "fabric", "forecast": "outlook"}
-        return {called.get(key, key): value for key, value in plain.items()}
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ServedFaultsAnswer(FaultsAnswer):
@@ -68,10 +63,8 @@ class ServedFaultsAnswer(FaultsAnswer):
 
     def summary(self) -> Iterator[show.Section]:
         """Five lines, a table by fabric or of the failures asked for, why failures stop servers."""
-        heading = self._heading()
-        title = titled(self.inputs, f"failures on {network_words(self.inputs)}")
         yield from Screen(
-            replace(heading, title=title),
+            self._short_heading,
             tuple(self._lines()),
             next(self._asked(), None) or self._short_years(),
             tuple(self._remarks()),
@@ -89,14 +82,9 @@ class ServedFaultsAnswer(FaultsAnswer):
     def _lines(self) -> Iterator[str]:
         """Servers that stop, tokens over the years, spares, the worst part, what would help."""
         forecasts = [fabric.forecast for fabric in self.fabrics]
-        together = [
-            (fabric.name, fabric.scenario.impact)
-            for fabric in self.fabrics
-            if isinstance(fabric.scenario, ServedScenario)
-        ]
-        if together:
-            name, hit = min(together, key=lambda row: row[1].throughput_share)
-            left = f"{PERCENT * hit.throughput_share:.1f} % of the tokens are left"
+        if together := together_of(self.fabrics):
+            name, hit = min(together, key=lambda row: row[1].impact.throughput_share)
+            left = f"{PERCENT * hit.impact.throughput_share:.1f} % of the tokens are left"
             yield f"{' '.join(self.inputs['fail'])} together: on {name} {left}."
         stops = between([forecast.server_stops_per_year for forecast in forecasts], ".3g")
         yield f"Interruptions: {stops} servers stop in a year, others answer on."
@@ -199,7 +187,6 @@ class ServedFaultsAnswer(FaultsAnswer):
 
     def _heading(self) -> show.Heading:
         inputs = short_inputs(self.inputs)
-        model = f" {inputs['switch']}" if inputs["switch"] else ""
         asked = (
             f"serving {inputs['model']} on {inputs['accelerator']}: prompts of"
             f" {inputs['prompt']:,} tokens, answers of {inputs['output']:,}"
@@ -208,8 +195,7 @@ class ServedFaultsAnswer(FaultsAnswer):
         spare = inputs["spare_domains"]
         idle_words = (f"idle HB domains that stand by: {spare:,}",) if spare else ()
         return show.Heading(
-            f"Failures on {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}:"
-            f" switches{model} of {inputs['radix']} ports",
+            network_title(f"Failures on {inputs['gpus']:,}", inputs),
             (
                 "; ".join(filter(None, (f"{asked}{level}", found_words(inputs)))),
                 f"rates {inputs['failures']} ({inputs['rates']})",
@@ -226,36 +212,24 @@ class ServedFaultsAnswer(FaultsAnswer):
 
     def _asked(self) -> Iterator[show.Table[Any]]:
         """What the failures that were asked for do."""
-        scenarios = [
-            (fabric.name, fabric.scenario)
-            for fabric in self.fabrics
-            if isinstance(fabric.scenario, ServedScenario)
-        ]
+        scenarios = together_of(self.fabrics)
         if not scenarios:
             return
-        draws = self.inputs["draws"]
-        worst = f", the worst of {draws:,} draws" if draws > 1 else ""
-        title = f"Failed together: {' '.join(self.inputs['fail'])}{worst}"
         shown = [FABRIC, *_impact_columns([impact.impact for _, impact in scenarios])]
-        yield show.Table("scenario", shown, scenarios, title)
+        yield show.Table("scenario", shown, scenarios, self._together_title)
         if any(impact.draws > 1 for _, impact in scenarios):
-            yield show.Table("scenario", DRAWN, scenarios, f"Mean of the {draws:,} draws")
-
-    def _notes(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Why a fabric is not there or did not fail; assumptions."""
-        yield from ((name, (reason,)) for name, reason in self.refused)
-        for fabric in self.fabrics:
-            missing = isinstance(fabric.scenario, str)
-            missing_note = (f"Not failed there: {fabric.scenario}.",) if missing else ()
-            yield fabric.name, (*missing_note, *fabric.notes)
+            title = f"Mean of the {self.inputs['draws']:,} draws"
+            yield show.Table("scenario", DRAWN, scenarios, title)
 
 
 def _impact_columns(impacts: Sequence[ServedImpact]) -> list[show.Column[Any]]:
     """Columns of the impact in a row, with a service level if one is asked for."""
     level = any(impact.keeps_level is not None for impact in impacts)
     slowed: show.Shown = "always" if any(impact.servers_slowed for impact in impacts) else "wide"
-    path = "1.impact"
-    kept: show.Column[Any] = show.column("level_kept", lambda row: _kept(row[1].impact), data=False)
+    path, words = "1.impact", {True: "kept", False: "missed"}
+    kept: show.Column[Any] = show.column(
+        "level_kept", lambda row: words.get(row[1].impact.keeps_level), data=False
+    )
     return [
         *show.columns("gpus_down", "gpus_cut_off", of=path, shown="wide"),
         *show.columns("gpus_unreachable", "bandwidth_share_low", of=path, shown="never"),
@@ -268,13 +242,6 @@ def _impact_columns(impacts: Sequence[ServedImpact]) -> list[show.Column[Any]]:
         *[kept] * level,
         show.column("way", f"{path}.way"),
     ]
-
-
-def _kept(impact: ServedImpact) -> str | None:
-    """Whether the service level holds, in a word."""
-    if impact.keeps_level is None:
-        return None
-    return "kept" if impact.keeps_level else "missed"
 
 
 PLANS: tuple[show.Column[ServedFabric], ...] = (

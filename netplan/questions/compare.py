@@ -16,7 +16,6 @@ from netplan.answers.compare_rows import (
     NO_STEP,
     UNSERVED,
     About,
-    Compared,
     DomainRow,
     FabricRow,
     Paper,
@@ -273,9 +272,9 @@ class Compare(Question[Comparison | ComparisonCases]):
         answer = self._running(reader, stepped, NO_STEP)
         if not self.timing or self.power_budget is not None:
             return answer
-        return replace(answer, pays=partial(self._pays, answer.compared))
+        return replace(answer, pays=partial(self._pays, answer))
 
-    def _pays(self, answer: Compared) -> tuple[StepPays, ...]:
+    def _pays(self, answer: Comparison) -> tuple[StepPays, ...]:
         """Which oversubscription and which HB domain pay for a step, on the fabric that leads."""
         row = leading(answer)
         if row is None:
@@ -292,7 +291,7 @@ class Compare(Question[Comparison | ComparisonCases]):
             for value in values:
                 given = {name.replace("-", "_"): value, "fabrics": (names[row.name],)}
                 try:
-                    cases.append((f"{value:g}", self.case(given).one().compared))
+                    cases.append((f"{value:g}", self.case(given).one()))
                 except (InputError, InfeasibleError):
                     continue  # no such network
             weighed.append(step_pays(name, cases))
