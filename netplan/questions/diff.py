@@ -236,7 +236,8 @@ class Diff(Question[DiffAnswer]):
                     usual = known[plain].option.otherwise
                     value = "the book's" if usual in ("the same", "") else usual
                 value = " ".join(map(str, value)) or "none" if isinstance(value, tuple) else value
-                values[str(value) if plain in NAMED else f"{_spelt(plain)} {value}"] = None
+                named = "" if plain in NAMED else f"{plain} ".replace("_", " ")
+                values[f"{named}{value}"] = None
             else:
                 text = (self.overrides or {}).get(name)
                 values["the file's value" if text is None else f"{name}={text}"] = None
@@ -286,8 +287,11 @@ class Diff(Question[DiffAnswer]):
             bill=bill,
             row=priced_row(spec, bill, books),
         )
-        if self.timing:
-            side = self._run(side, reader, books)
+        if self.timing and self.trains:
+            side = self._timed(side, reader)
+        elif self.timing:
+            run = self._stepped if self.reinforces else self._served
+            side = run(side, reader, books)
         if self.goodput:
             return replace(side, goodput=self._goodput(reader))
         self.refuse(FAILING | {"spare_domains"}, "a diff without --goodput")
@@ -320,14 +324,6 @@ class Diff(Question[DiffAnswer]):
                 self.training.precision or "bf16" if calibrated else "",
             ),
         )
-
-    def _run(self, side: Side, reader: CatalogReader, books: BillBooks) -> Side:
-        """How it trains, serves, or does a step of post-training."""
-        if self.trains:
-            return self._timed(side, reader)
-        if self.reinforces:
-            return self._stepped(side, reader, books)
-        return self._served(side, reader, books)
 
     def _stepped(self, side: Side, reader: CatalogReader, books: BillBooks) -> Side:
         """What a step of post-training takes and costs, by its best pools."""
@@ -404,8 +400,3 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
         else str(value)
         for name, value in values.items()
     }
-
-
-def _spelt(name: str) -> str:
-    """An input in words."""
-    return name.replace("_", " ")

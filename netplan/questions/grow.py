@@ -40,6 +40,10 @@ from netplan.units import counted
 
 MOST_PHASES, MOST_GAP, MOST_EARLY = 12, 20, 16
 DEFAULT_FABRICS = ("rail-optimized", "rail-only")
+BESIDE = (
+    "Networks beside are sized anew for each phase: their cables are not compared, and what a"
+    " larger one has no use for is left over."
+)
 LABOUR = "Labour of cabling, and the time that GPUs stand still meanwhile, have no price here."
 
 
@@ -241,22 +245,15 @@ class _Case(NamedTuple):
                 zip(self.years[:-1], bills, orders, moved, parts, alone, strict=True), start=1
             )
         )
+        notes_beside = (BESIDE,) if site_networks(self.asked.cluster) else ()
         return Grown(
             alone[-1],
             steps,
             self._ways(bills, alone, (orders, own_orders), (sum(moved), sum(own_moved))),
-            (*self._beside(), *_told(spec, steps), *alone[-1].fabric.notes),
+            (*notes_beside, *_told(spec, steps), *alone[-1].fabric.notes),
             growth,
             self.cage_links,
         )
-
-    def _beside(self) -> Iterator[str]:
-        """What is to be known of networks beside the one that trains."""
-        if site_networks(self.asked.cluster):
-            yield (
-                "Networks beside are sized anew for each phase: their cables are not compared, and"
-                " what a larger one has no use for is left over."
-            )
 
     def _growth(self, spec: FabricSpec, final: Bill) -> Growth | None:
         """Parts of the final design, if the family grows so."""

@@ -249,7 +249,11 @@ class Loads(Question[LoadsAnswer]):
             set=replaced,
         )
         routed = self._routed(asked, Router(graph, self.routing), matrix)
-        bounds_s = _bounds(graph) if self.bounds else {}
+        names: tuple[Collective, ...] = ("all_gather", "reduce_scatter", "all_reduce")
+        if graph.gpus <= MAX_ALL_TO_ALL_GPUS:  # its exact program is small
+            names += ("all_to_all",)
+        times = ((name, collective_bound_s(name, graph, BOUND_BYTES)) for name in names)
+        bounds_s = dict(times) if self.bounds else {}
         return replace(routed, bounds_s=bounds_s, notes=(*notes, *routed.notes))
 
     def _routed(
@@ -297,14 +301,6 @@ def what_failed(graph: FabricGraph, fail: Sequence[str], seed: int) -> Coloured:
         return WHOLE_DRAWN
     damage = read_scenario(fail, Inventory(graph)).damage(np.random.default_rng(seed))
     return damage_colours(graph, damage)
-
-
-def _bounds(graph: FabricGraph) -> dict[str, float]:
-    """Least time of collectives of 1 GB; an all_to_all only where its exact program is small."""
-    names: tuple[Collective, ...] = ("all_gather", "reduce_scatter", "all_reduce")
-    if graph.gpus <= MAX_ALL_TO_ALL_GPUS:
-        names += ("all_to_all",)
-    return {name: collective_bound_s(name, graph, BOUND_BYTES) for name in names}
 
 
 class _AloneLoads(Struct, frozen=True, eq=False):

@@ -45,6 +45,8 @@ TRAIN, ROLLOUT = "train.", "rollout."
 SEQUENCE = "model.sequence_length"
 MOST_PACKED = 200_000
 """Sequences that are packed one by one; of more a sample of so many [1]."""
+SAME = 1e-9
+"""Share that bytes of a matrix may be off those of the formula [1]."""
 PADDED = 2
 """Sequences of a microbatch that are padded to the longer one: the least that are padded [1]."""
 BATCH_STEPS, SEQUENCE_STEPS = 32, 128

@@ -30,7 +30,7 @@ from netplan.performance.posttraining.weight_owners import group_count, grouped_
 from netplan.performance.serving.plans import placed
 from netplan.records import replace
 from netplan.scenarios.reading import sized
-from netplan.setup.post_training import PostRun, ServerPool, Trainer
+from netplan.setup.post_training import SAME, PostRun, ServerPool, Trainer
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
@@ -249,10 +249,6 @@ def _laid_ranges(
     except InputError:
         return None
     return matrix if abs(matrix.total_bytes / sent.total - 1) < SAME else None
-
-
-SAME = 1e-9
-"""Share that bytes of a matrix may be off those of the formula [1]."""
 
 
 def sync_on_links(

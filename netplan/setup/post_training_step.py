@@ -34,7 +34,7 @@ from netplan.scenarios.post_training import SYNC_RATES, read_copy_rate, read_rat
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.inputs import span_of
 from netplan.setup.measured_run import SPREAD, MeasuredRuns, Modelled, measured_runs
-from netplan.setup.post_training import Known, PostRun, ServerPool, Trainer
+from netplan.setup.post_training import SAME, Known, PostRun, ServerPool, Trainer
 from netplan.setup.question import AnyQuestion
 from netplan.topologies.fabric import MIN_GPUS
 from netplan.units import counted, si
@@ -45,8 +45,6 @@ MOST_SIZES = 48
 """Splits that are tried one by one; of more, every so many first [1]."""
 SHOWN_SPLITS = 8
 """Splits that a finer search keeps of a coarser one [1]."""
-SAME = 1e-9
-"""Share that bytes of a matrix may be off those of the formula [1]."""
 PCIE5_BYTES_PER_S = 64e9
 """32 GT/s on 16 lanes, one way, before encoding (PCI-SIG, PCI Express 5.0, 2019) [B/s]."""
 

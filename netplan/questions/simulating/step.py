@@ -31,7 +31,7 @@ from netplan.questions.simulating.inputs import SimulationQuestion
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup import post_training_links
-from netplan.setup.post_training import ServerPool, Trainer
+from netplan.setup.post_training import SAME, Trainer
 from netplan.setup.post_training_step import PostTrained, Sync, post_train
 from netplan.setup.served_run import ServedRun
 from netplan.simulation.congestion import (
@@ -81,13 +81,19 @@ def simulate_step(asked: SimulationQuestion, reader: CatalogReader) -> Simulated
     places = post_training_links.pool_places(run, trained.trainer, trained.servers, graph.hb_size)
     rates, shares = slow_parts(asked.slow, graph, np.arange(graph.gpus))
     sent, notes = _sent(asked, trained, (graph, rates), places)
-    paces = None
+    paces: Floats | None = None
     if shares is not None:
         trainer, share = trained.trainer, float(shares[places.trainer].min(initial=1))
         if trainer is not None and share < 1:  # all others wait for its slowest GPU
             longer = trainer.timed.beside_slow_gpu_s(share) / trainer.timed.iteration_time_s
             step = replace(step, score_s=longer * step.score_s, train_s=longer * step.train_s)
-        paces = _paces(trained.servers, shares[places.rollout])
+        rolling = shares[places.rollout]
+        if trained.servers is not None and rolling.min() < 1:
+            # Rounds of each replica over those of one without a slow GPU, at most.
+            axes = ("data", "expert"), ("pipeline", "context", "tensor")
+            placement = post_training_links.server_placement(trained.servers)
+            homes = by_dimensions(placement, *axes)  # copies of attention, GPUs of each
+            paces = np.asarray(1 / rolling[homes].min(axis=1))
     if sent is not None and trained.sync is not None:
         step = replace(step, sync_s=max(trained.sync.seconds, sent.wire_s))
     drawn = _drawn(asked, trained, paces)
@@ -157,17 +163,6 @@ def _slow(
     return {role: count for role, count in counts.items() if count}
 
 
-def _paces(servers: ServerPool | None, shares: Floats) -> Floats | None:
-    """Rounds of each replica over those of one without a slow GPU, at most: 1 / share [1]."""
-    if servers is None or shares.min() >= 1:
-        return None
-    axes = ("data", "expert"), ("pipeline", "context", "tensor")
-    homes = by_dimensions(
-        post_training_links.server_placement(servers), *axes
-    )  # copies of attention, GPUs of each
-    return np.asarray(1 / shares[homes].min(axis=1))
-
-
 Sent = tuple[SentWeights | None, list[str]]
 
 
@@ -211,10 +206,7 @@ def _sent(
     domain = graph.hb_size
     matrix = _matrix(trained, sync, places, domain)
     crossing = crossing_bytes(matrix, domain)
-    if (
-        run.job.colocated
-        and abs(crossing - sync.sent.network) > post_training_links.SAME * sync.sent.total
-    ):
+    if run.job.colocated and abs(crossing - sync.sent.network) > SAME * sync.sent.total:
         return None, ["Which GPUs hand weights on is not known: these take their least time."]
     contention = send(matrix)
     wire_s, alone_s = contention.time_s, contention.alone_s
