@@ -1,5 +1,6 @@
 """Files: read up to a bound, as UTF-8; written so that they are complete or not there at all."""
 
+import csv
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -7,7 +8,7 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import ClassVar
 
-from netplan.errors import CatalogError, InputError
+from netplan.errors import CatalogError, InputError, NetplanError
 
 MAX_BYTES = 1 << 28
 MAX_NAME = 80
@@ -123,6 +124,22 @@ def read_lines(path: Path) -> list[str]:
     # Only line feeds end a line, so that the numbers agree with an editor's.
     text = text_of(path, read_bounded(path))
     return [line.removesuffix("\r") for line in text.split("\n")]
+
+
+def csv_rows(
+    path: Path,
+    lines: Iterable[str],
+    refusal: type[NetplanError] = CatalogError,
+    *,
+    skip_spaces: bool = False,
+) -> Iterator[tuple[int, list[str]]]:
+    """Number and cells of every line of a CSV file; what is none is refused, with file and line."""
+    reader = csv.reader(lines, strict=True, skipinitialspace=skip_spaces)
+    try:
+        for cells in reader:
+            yield reader.line_num, cells
+    except csv.Error as error:
+        raise refusal(f"{path}:{reader.line_num}: not CSV: {error}") from None
 
 
 @contextmanager

@@ -9,7 +9,6 @@ GPUs is that of the lines ``# Rank``, hosts are told by their names. Which colle
 the run itself (from nccl-tests 2.13 on), a command line in the file, or the file's name.
 """
 
-import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple
 
 from netplan.catalog import unknown_name
 from netplan.errors import CatalogError
-from netplan.files import read_bounded, text_of
+from netplan.files import csv_rows, read_bounded, text_of
 from netplan.traffic.gpu_group import bus_factor
 from netplan.workloads.operations import CollectiveKind
 
@@ -95,23 +94,20 @@ def read_rows(path: Path, columns: Sequence[Column], template: str) -> list[Line
     """
     content = read_bounded(path, MAX_BYTES, "measurements of one cluster take less")
     lines = text_of(path, content).replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    reader = csv.reader(lines, strict=True, skipinitialspace=True)
+    reader = csv_rows(path, lines, skip_spaces=True)
     header: list[str] = []
     rows: list[Line] = []
-    try:
-        for cells in reader:
-            texts = [cell.strip() for cell in cells]
-            if not any(texts) or texts[0].startswith("#"):
-                continue
-            place = f"{path}:{reader.line_num}"
-            if not header:
-                header = _header(place, texts, columns, template)
-                continue
-            if len(rows) == MAX_ROWS:
-                raise CatalogError(f"{place}: more than {MAX_ROWS:,} rows: take medians")
-            rows.append(Line(place, _values(place, header, texts, columns)))
-    except csv.Error as error:
-        raise CatalogError(f"{path}:{reader.line_num}: not CSV: {error}") from None
+    for line, cells in reader:
+        texts = [cell.strip() for cell in cells]
+        if not any(texts) or texts[0].startswith("#"):
+            continue
+        place = f"{path}:{line}"
+        if not header:
+            header = _header(place, texts, columns, template)
+            continue
+        if len(rows) == MAX_ROWS:
+            raise CatalogError(f"{place}: more than {MAX_ROWS:,} rows: take medians")
+        rows.append(Line(place, _values(place, header, texts, columns)))
     if not rows:
         raise CatalogError(
             f"{path}: holds no measurements: netplan calibrate --template {template}"

@@ -411,7 +411,9 @@ def _routing(
     """Engines that fit the subnets of a fabric."""
     if isinstance(spec, SwitchTrees):
         trees = spec.trees(sizing)
-        roots = () if all(tree.plain for tree in trees) else tuple(top_switches(network).tolist())
+        roots = (
+            () if all(tree.ftree_ready for tree in trees) else tuple(top_switches(network).tolist())
+        )
 
         def tree(part: rehearsal.Part) -> rehearsal.Routing:
             return replace(_trees(part), roots=roots if part.switches > 1 else ())

@@ -70,7 +70,10 @@ def gantt(outcome: SimulationOutcome, names: Sequence[str] = ()) -> Chart:
     spans, captions = _drawn(outcome)
     rows = sorted({(span.pipeline, span.stage) for span in outcome.spans})
     row_of = {row: index for index, row in enumerate(rows)}
-    labels = [_label(row, names) for row in rows]
+    labels = [
+        chart_label(f"{names[pipeline]} {stage}" if len(names) > 1 else f"stage {stage}", 18)
+        for pipeline, stage in rows
+    ]
     bars: dict[str, list[tuple[schedule.BusyInterval, float, float, float]]] = {}
     for span in spans:
         alone = span.end_s - span.waited_s
@@ -94,12 +97,6 @@ def gantt(outcome: SimulationOutcome, names: Sequence[str] = ()) -> Chart:
     }
     height = min(MOST_PX, max(LEAST_PX, ROW_PX * len(rows) + MARGIN_PX))
     return Chart("timeline", "Stages by time", height, tuple(data), layout, captions)
-
-
-def _label(row: tuple[int, int], names: Sequence[str]) -> str:
-    """Name of a stage, and of its pipeline where there are several."""
-    pipeline, stage = row
-    return chart_label(f"{names[pipeline]} {stage}" if len(names) > 1 else f"stage {stage}", 18)
 
 
 def _series(

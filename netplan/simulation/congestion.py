@@ -363,15 +363,18 @@ def share_pattern(
         return _nothing_sent(fabric)
     size, split = 2 * fabric.graph.link_count, fabric.way == "split"
     if closed:
-        load = _all_to_all(fabric)
+        gpus = fabric.graph.gpus  # a byte from every one to every other
+        groups = UniformGroups(np.arange(gpus, dtype=np.int32)[None], 1.0, KINDS.index("other"))
+        matrix = replace(no_traffic(gpus), groups=(groups,))
+        load = fabric.router.loads(matrix).link_bytes.ravel()
         sharing, flows, classes = (load > 0).astype(np.int64), 1, 1
     else:
         paths = fabric.paths(pattern.source, pattern.target, seed)
         load = np.bincount(paths.code, paths.share, size) / fabric.connections
         flow, flows = paths.flow, len(pattern.source) * fabric.connections
-        groups = int(pattern.group.max()) + 1
-        if coupled := collectives == "coupled" and groups < flows:
-            flow, flows = pattern.group[flow // fabric.connections], groups
+        collective_count = int(pattern.group.max()) + 1
+        if coupled := collectives == "coupled" and collective_count < flows:
+            flow, flows = pattern.group[flow // fabric.connections], collective_count
         links, classes = paths.code, flows
         if coupled or split:
             rows = _rows(flow, paths.code, paths.share)
@@ -397,15 +400,6 @@ def share_pattern(
 def _nothing_sent(fabric: FabricLinks) -> Contention:
     size = 2 * fabric.graph.link_count
     return Contention(0.0, 0.0, np.zeros(size), np.zeros(size, np.int64), 0, 0, 0)
-
-
-def _all_to_all(fabric: FabricLinks) -> Floats:
-    """A byte from every GPU to every other on every link [B]."""
-    gpus = fabric.graph.gpus
-    groups = UniformGroups(np.arange(gpus, dtype=np.int32)[None], 1.0, KINDS.index("other"))
-    matrix = replace(no_traffic(gpus), groups=(groups,))
-    loads: Floats = fabric.router.loads(matrix).link_bytes.ravel()
-    return loads
 
 
 def _rows(flow: Ints, code: Ints, share: Floats) -> FlowLinks:

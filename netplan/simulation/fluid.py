@@ -18,7 +18,6 @@ Sources: Bertsekas and Gallager, Data Networks, Sec. 6.5.2 (max-min fairness); f
 as in SimGrid (Casanova et al., JPDC 74, 2014).
 """
 
-import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import chain, count
@@ -31,7 +30,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints, distinct_values
 from netplan.errors import InputError, piece
-from netplan.files import read_lines
+from netplan.files import csv_rows, read_lines
 from netplan.records import replace
 from netplan.simulation.fair_rates import FlowLinks, filled_rates
 from netplan.simulation.flow_classes import FlowClasses, flow_classes, trunks
@@ -839,20 +838,17 @@ def message_rows(path: Path, gpus: int) -> list[Row]:
     InputError
         If it is no such table: file and line.
     """
-    reader = csv.reader(read_lines(path), strict=True)
+    reader = csv_rows(path, read_lines(path), InputError)
     rows, places = [], []
-    try:
-        header = [cell.strip() for cell in next(reader, [])]
-        needed = ("source", "bytes", "target" if "target" in header else "destination")
-        missing = [name for name in needed if name not in header]
-        if missing:
-            raise InputError(f"{path}:1: a file of messages has a column {missing[0]!r}: give it")
-        for cells in reader:
-            if any(cells):
-                rows.append(dict(zip(header, (cell.strip() for cell in cells), strict=False)))
-                places.append(f"{path}:{reader.line_num}")
-    except csv.Error as error:
-        raise InputError(f"{path}:{reader.line_num}: not CSV: {error}") from None
+    header = [cell.strip() for cell in next(reader, (1, []))[1]]
+    needed = ("source", "bytes", "target" if "target" in header else "destination")
+    missing = [name for name in needed if name not in header]
+    if missing:
+        raise InputError(f"{path}:1: a file of messages has a column {missing[0]!r}: give it")
+    for line, cells in reader:
+        if any(cells):
+            rows.append(dict(zip(header, (cell.strip() for cell in cells), strict=False)))
+            places.append(f"{path}:{line}")
     if not rows:
         raise InputError(f"{path}: no message in it: give a line for each")
     return read_rows(rows, gpus, places=places)

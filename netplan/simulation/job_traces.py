@@ -18,7 +18,6 @@ Tiresias            num_gpu, submit_time, duration (Gu et al., NSDI 2019)
 Of these, rows that never ran, or ask for no whole GPU, are left out and counted.
 """
 
-import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -31,7 +30,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError, piece
-from netplan.files import read_lines
+from netplan.files import csv_rows, read_lines
 from netplan.inputs.readers import digits
 from netplan.records import replace
 
@@ -172,20 +171,17 @@ def read_trace(path: Path) -> JobTrace:
         file, line, column, what is allowed.
     """
     lines = read_lines(path)
-    reader = csv.reader(lines, strict=True)
+    reader = csv_rows(path, lines, InputError)
     rows: list[_NumberedRow] = []
-    try:
-        header = [cell.strip() for cell in next(reader, [])]
-        missing = [name for name in NEEDED if name not in header]
-        known = next((names for names in PUBLISHED if {*names} <= {*header}), ())
-        if missing and not known:
-            raise InputError(f"{path}:1: a trace of jobs has a column {missing[0]!r}: give it")
-        for cells in reader:
-            if any(cells):
-                row = dict(zip(header, (cell.strip() for cell in cells), strict=False))
-                rows.append((reader.line_num, row))
-    except csv.Error as error:
-        raise InputError(f"{path}:{reader.line_num}: not CSV: {error}") from None
+    header = [cell.strip() for cell in next(reader, (1, []))[1]]
+    missing = [name for name in NEEDED if name not in header]
+    known = next((names for names in PUBLISHED if {*names} <= {*header}), ())
+    if missing and not known:
+        raise InputError(f"{path}:1: a trace of jobs has a column {missing[0]!r}: give it")
+    for line, cells in reader:
+        if any(cells):
+            row = dict(zip(header, (cell.strip() for cell in cells), strict=False))
+            rows.append((line, row))
     dropped: Mapping[str, int] = {}
     if missing and rows:
         rows, dropped = _published(path, rows, known)

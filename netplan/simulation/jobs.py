@@ -172,7 +172,8 @@ class _Stream:
             early_gpu_s += early_s * free.used
             useful_gpu_s += early_s * float(self.gpus[running] @ self.speed[running])
             broken_s += step_s * (free.broken / free.node_count)
-            if self._refuses():
+            # The head of the queue waits though enough GPUs are free.
+            if (free.total - free.used >= self.gpus[self.job_of_rank[self.waiting[:1]]]).any():
                 refused_s += step_s
             now_s += step_s
             self.left_s[running] -= step_s * self.speed[running]
@@ -219,13 +220,6 @@ class _Stream:
         moving = speed > 0
         step_s = float((self.left_s[running][moving] / speed[moving]).min(initial=inf))
         return min(step_s, float(still_s[~moving].min(initial=inf)))
-
-    def _refuses(self) -> bool:
-        """Whether the head of the queue waits though enough GPUs are free."""
-        if not len(self.waiting):
-            return False
-        head = int(self.job_of_rank[self.waiting[0]])
-        return bool(self.free.total - self.free.used >= self.gpus[head])
 
     def _end(self, now_s: float) -> None:
         """Let the jobs go that have no work left."""

@@ -275,7 +275,10 @@ class FlowRouter:
             slow, fast = (self._longest(*part).tolist() for part in (now, whole))
             delayed = max(0.0, sum(map(float.__sub__, slow, fast)))
         codes, times = now
-        return LinkTimes(codes, _rounded(times), delayed, _most_of_a_pair(traffic))
+        # Bytes of the pair that sends most; 1 where nothing is sent.
+        of_groups = max((groups.pair_bytes for groups in traffic.groups), default=0.0)
+        most = max(of_groups, float(traffic.flow_bytes.max(initial=0.0))) or 1.0
+        return LinkTimes(codes, _rounded(times), delayed, most)
 
     def by_pairs(self, flows: Flows) -> LinkTimes:
         """The same with every pair by itself.
@@ -324,7 +327,10 @@ class FlowRouter:
             ]
         before = []
         for turn, (here, there, _) in enumerate(ways):
-            sender = _sends_to(here, there, graph.gpus)
+            # The pair that sends to the source of each pair, where none else does.
+            senders, pair_to = np.bincount(there, minlength=graph.gpus), np.full(graph.gpus, -1)
+            pair_to[there] = np.arange(len(there))
+            sender = np.where(senders[here] == 1, pair_to[here], -1)
             before.append(np.where(sender < 0, -1, sender + turn * pairs))
         source, destination, amount = map(np.concatenate, zip(*ways, strict=True))
         count = transport.connections
@@ -481,20 +487,6 @@ class FlowRouter:
 def way_of(routing: RunRouting) -> Way:
     """Whether flows split by a routing, or take one link at every hop."""
     return routing if routing in ("hashed", "static") else "split"
-
-
-def _sends_to(source: Indices, destination: Indices, gpus: int) -> Ints:
-    """The pair that sends to the source of each pair; -1 where none or several do, (pairs,)."""
-    senders = np.bincount(destination, minlength=gpus)
-    pair_to = np.full(gpus, -1, np.int64)
-    pair_to[destination] = np.arange(len(destination))
-    return np.where(senders[source] == 1, pair_to[source], -1)
-
-
-def _most_of_a_pair(traffic: TrafficMatrix) -> float:
-    """Bytes of the pair that sends most; 1 where nothing is sent [B]."""
-    groups = max((groups.pair_bytes for groups in traffic.groups), default=0.0)
-    return max(groups, float(traffic.flow_bytes.max(initial=0.0))) or 1.0
 
 
 def _rounded(times: Floats) -> Floats:

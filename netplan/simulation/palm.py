@@ -621,15 +621,6 @@ class _Stages(Struct, frozen=True):
         )
 
 
-def _tick_s(run: PalmRun) -> float:
-    """Ticks of which an iteration, or its first microbatches, are 2^45 to 2^53 [s]."""
-    stages = run.mapped or (PlacedStage(tuple(range(run.tensor * run.data)), run.tensor, 1),)
-    flops = max(_layer(run, stage).flops for stage in stages)
-    once_s = flops / run.on.tensor_flops_per_s + run.rules.memory.access_latency_s
-    passes = 4 * min(run.microbatches, tasks.TICKED) * run.model.layers
-    return tasks.tick_of(passes * once_s, TICK_DIGITS)
-
-
 def _placed(run: PalmRun, graph: FabricGraph) -> tuple[PlacedStage, ...]:
     """The stages on their GPUs: as mapped, else as many each along the order."""
     if run.mapped:
@@ -650,7 +641,13 @@ def _stages(run: PalmRun, graph: FabricGraph, *, contention: bool) -> _Stages:
     network: PalmNetwork = GpuNetwork(run.rules, run.on, run.fabric)
     if run.spec.tile is not None:
         given = run.rules, run.on, run.spec, graph
-        network = TileNetwork(*given, tick_s=_tick_s(run), contention=contention)
+        # Ticks of which an iteration, or its first microbatches, are 2^45 to 2^53.
+        stages = run.mapped or (PlacedStage(tuple(range(run.tensor * run.data)), run.tensor, 1),)
+        flops = max(_layer(run, stage).flops for stage in stages)
+        once_s = flops / run.on.tensor_flops_per_s + run.rules.memory.access_latency_s
+        passes = 4 * min(run.microbatches, tasks.TICKED) * run.model.layers
+        tick_s = tasks.tick_of(passes * once_s, TICK_DIGITS)
+        network = TileNetwork(*given, tick_s=tick_s, contention=contention)
     placed, rule = _placed(run, graph), run.rules.communication
     last, partial = len(placed) - 1, rule.handover == "adapters"
     made = [

@@ -249,35 +249,15 @@ class PlanWork(Struct, frozen=True, eq=False):
     weight: float = 1.0
 
 
-class Scope(Struct, frozen=True, kw_only=True):
-    """What of an iteration is done, and what of that is sent.
-
-    Parameters
-    ----------
-    trains
-        Whether gradients go back; without, forward passes are all there is.
-    channels
-        Whether memory lies behind channels, so that what operations move are messages.
-    each_replica
-        Whether every data parallel replica is a pipeline of its own; else one carries the messages
-        of all.
-    """
-
-    trains: bool = True
-    channels: bool = False
-    each_replica: bool = False
-
-
-WHOLE = Scope()
-
-
-def plan_work(
+def plan_work(  # noqa: PLR0913 - a plan, and what of it is done and sent
     setting: Setting,
     timed: PlanTime,
     levels: Sequence[Level],
     *,
     schedule: tasks.SimulatedSchedule | None = None,
-    scope: Scope = WHOLE,
+    trains: bool = True,
+    channels: bool = False,
+    each_replica: bool = False,
 ) -> PlanWork:
     """The work of one iteration.
 
@@ -287,8 +267,13 @@ def plan_work(
         What is trained by which plan, and the levels of the fabric that say how long messages take.
     schedule
         Order of the passes; None takes that of the plan.
-    scope
-        What of it is done, and what of that is sent.
+    trains
+        Whether gradients go back; without, forward passes are all there is.
+    channels
+        Whether memory lies behind channels, so that what operations move are messages.
+    each_replica
+        Whether every data parallel replica is a pipeline of its own; else one carries the messages
+        of all.
 
     Raises
     ------
@@ -325,8 +310,9 @@ def plan_work(
         )
     if schedule == "interleaved" and plan.pipeline == 1:
         schedule = "1f1b"  # parts of a single stage follow each other: there are no turns to take
-    maker = _EventBuilder(setting, timed, levels, schedule, scope)
-    if not scope.each_replica:
+    sent = {"trains": trains, "channels": channels}
+    maker = _EventBuilder(setting, timed, levels, schedule, **sent)
+    if not each_replica:
         return PlanWork((maker.pipeline(plan.microbatches),), maker.sender.uses)
     runs = setting.microbatches(plan.microbatch, plan.placement.totals).tolist()
     pipelines = tuple(maker.pipeline(count, replica) for replica, count in enumerate(runs))
@@ -377,11 +363,13 @@ class _EventBuilder:
         timed: PlanTime,
         levels: Sequence[Level],
         schedule: tasks.SimulatedSchedule,
-        scope: Scope,
+        *,
+        trains: bool,
+        channels: bool,
     ) -> None:
         self.setting, self.plan = with_spill(setting, timed), timed.plan
-        self.schedule, self.channels = schedule, scope.channels
-        self.trains = scope.trains and setting.trains
+        self.schedule, self.channels = schedule, channels
+        self.trains = trains and setting.trains
         parts_s, plan = timed.breakdown_s, timed.plan
         self.chunks = chunks = plan.interleave if schedule == "interleaved" else 1
         self.placement = plan_placement(setting, plan, levels)

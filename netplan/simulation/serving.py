@@ -195,19 +195,17 @@ class _RoundBuilder:
         takes = bool(self.outcome.parts["prefill"].any())
         self.prompts = takes * (self.in_flight - 1) / float(np.ravel(self.outcome.output)[0])
         self.chunks = float(np.ravel(self.case.chunks)[0])
-        self.passes = [*self._passes()]
-        served = self.served
+        # What a microbatch does: decode, and the prompts of others that it waits for.
+        case, served = self.case, self.served
+        at_once = outcomes.decoded_at_once(self.plan, self.outcome.running)
+        self.passes = [Passes(case.decodes(at_once))]
+        if self.prompts:
+            together = float(np.clip(1 / self.chunks, 1.0, max(self.in_flight, 1.0)))
+            share = self.prompts / together / self.stages
+            self.passes.append(Passes(case.prompts(together), share))
         self.program: Program = serving_program(
             served.model, self.plan.cut, self.passes, served.formats
         )
-
-    def _passes(self) -> Iterator[Passes]:
-        """What a microbatch does: decode, and the prompts of others that it waits for."""
-        case = self.case
-        yield Passes(case.decodes(outcomes.decoded_at_once(self.plan, self.outcome.running)))
-        if self.prompts:
-            together = float(np.clip(1 / self.chunks, 1.0, max(self.in_flight, 1.0)))
-            yield Passes(case.prompts(together), self.prompts / together / self.stages)
 
     def pipeline(self) -> tasks.Pipeline:
         """Stages, and microbatches that go round."""

@@ -29,7 +29,7 @@ from netplan.simulation.fluid import Collectives
 from netplan.simulation.linked_work import LinkedWork
 from netplan.simulation.links import FlowRouter, LinkTimes, RunRouting, Transport
 from netplan.simulation.outcome import FluidRun, SimulationOutcome, outcome_of
-from netplan.simulation.program_work import PlanWork, Scope, plan_work
+from netplan.simulation.program_work import PlanWork, plan_work
 from netplan.simulation.run import SimulationResult, simulate_pipelines
 from netplan.simulation.schedule import FORWARD, BusyInterval
 from netplan.simulation.slow_gpus import Jitter, jittered, meeting_replicas, slowed, stage_slowness
@@ -503,10 +503,15 @@ def _simulated(
 def _work_of(job: Job, graph: FabricGraph, conditions: Conditions) -> PlanWork:
     """The work of a job, its flows sent over the links if these are shared."""
     setting, placement, levels = job.setting, job.placement, job.fabric.levels
-    scope = Scope(
-        trains=conditions.trains, channels=graph.has("memory"), each_replica=conditions.each_replica
+    work = plan_work(
+        setting,
+        job.timed,
+        levels,
+        schedule=conditions.schedule,
+        trains=conditions.trains,
+        channels=graph.has("memory"),
+        each_replica=conditions.each_replica,
     )
-    work = plan_work(setting, job.timed, levels, schedule=conditions.schedule, scope=scope)
     work = replace(work, weight=job.weight)
     if conditions.distance is not None:
         work = with_distance(work, conditions.distance)

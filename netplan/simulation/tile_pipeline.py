@@ -277,7 +277,9 @@ class _Made(Struct, frozen=True, dict=True):
     ) -> Iterator[tuple[tasks.Branch, ...]]:
         """The forward pass of an operator, or its backward pass."""
         held, sram_bytes = stage.held, stage.rates.sram_bytes
-        taken = _common(piece, members), piece.input_bytes
+        # Tiles that have the same inputs in common; of what has no weights none has.
+        common = _along(piece, members, OUTPUTS) if piece.weight_bytes else [[m] for m in members]
+        taken = common, piece.input_bytes
         given = _along(piece, members, INNER), piece.output_bytes
         passes, moved = 1.0, piece.forward_bytes(held, sram_bytes)
         if not ahead:
@@ -286,7 +288,9 @@ class _Made(Struct, frozen=True, dict=True):
             moved = piece.backward_bytes(held, sram_bytes)
         branch = (
             *_ring(self.network, *taken, rounds=1),
-            self._seconds(passes * piece.flops / stage.rates.flops_per_s(piece.operator)),
+            tasks.in_ticks(
+                passes * piece.flops / stage.rates.flops_per_s(piece.operator), self.network.tick_s
+            ),
             *_ring(self.network, *given, rounds=2),
         )
         written = min(moved, given[1] if held in ("weights", "nothing") else 0.0)
@@ -303,10 +307,6 @@ class _Made(Struct, frozen=True, dict=True):
         states = self.run.rules.memory.update.times(piece.weight_bytes / self.run.number_bytes)
         held = stage.held in ("all", "weights")
         return self._side_by_side(ring, Access(0.0, 0.0) if held else states, members)
-
-    def _seconds(self, seconds: float) -> float:
-        """A delay in ticks [s]."""
-        return tasks.in_ticks(seconds, self.network.tick_s)
 
     def pipeline(self, microbatches: int) -> tasks.Pipeline:
         """As the simulator takes it."""
@@ -363,13 +363,6 @@ def _along(piece: TilePiece, members: list[int], *axes: int) -> list[list[int]]:
     size = int(np.prod([piece.split[axis] for axis in axes]))
     groups: list[list[int]] = grid.reshape(size, -1).T.tolist()
     return groups
-
-
-def _common(piece: TilePiece, members: list[int]) -> list[list[int]]:
-    """Tiles that have the same inputs in common; of what has no weights none has."""
-    if piece.weight_bytes:
-        return _along(piece, members, OUTPUTS)
-    return [[member] for member in members]
 
 
 def _slot_s(result: SimulationResult, stages: int, *, trains: bool) -> float:

@@ -229,7 +229,12 @@ def joined_ways(joined: JoinedMap, leg: Leg, ways: Ways) -> tuple[Floats, Floats
     graph = joined.graph
     hosts, direct, detours = np.zeros((3, 2, graph.link_count))
     for plane, part in zip(joined.planes, joined.by_plane(leg), strict=True):
-        hosts += _host_loads(graph, plane, part)
+        loads = np.zeros((2, graph.link_count))  # each port of a GPU the same
+        for row, amount in enumerate(part.ends(plane.taken.shape[1])):
+            loads[row, plane.hosts] = plane.taken @ amount
+        turned = plane.hosts[graph.node_kind[graph.source[plane.hosts]] != GPU]
+        loads[:, turned] = loads[::-1, turned]
+        hosts += loads
         if len(plane.links):
             shortest, detour = ways(graph, plane, plane.demand(part))
             direct += shortest
@@ -237,24 +242,12 @@ def joined_ways(joined: JoinedMap, leg: Leg, ways: Ways) -> tuple[Floats, Floats
     return hosts, direct, detours
 
 
-def _host_loads(graph: FabricGraph, plane: Plane, leg: Leg) -> Floats:
-    """Load of the links of hosts of a plane [B], each port of a GPU the same, shape (2, links)."""
-    loads = np.zeros((2, graph.link_count))
-    for row, amount in enumerate(leg.ends(plane.taken.shape[1])):
-        loads[row, plane.hosts] = plane.taken @ amount
-    turned = plane.hosts[graph.node_kind[graph.source[plane.hosts]] != GPU]
-    loads[:, turned] = loads[::-1, turned]
-    return loads
-
-
 def switch_ways(graph: FabricGraph, plane: Plane, demand: Matrix) -> tuple[Floats, Floats]:
     """Shortest paths by weights, and detours over any switch with hosts."""
     loads = plane.mesh.each_loads(((Pairs(demand),), tuple(_spreads(plane, demand))))
     both = np.zeros((2, 2, graph.link_count))
     both[:, :, plane.links] = loads
-    if (
-        plane.hubs
-    ):  # what stays in groups with spines goes over all of these: shortest paths do that
+    if plane.hubs:  # what stays in groups with spines goes over all of these by shortest paths
         pairs = coo_array(demand)
         stays = plane.group[pairs.row] == plane.group[pairs.col]
         arcs = make_arcs(graph.source, graph.target, graph.node_kind != GPU, plane.links)

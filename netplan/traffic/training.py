@@ -18,7 +18,6 @@ weights take part in all microbatches. Left out: control messages.
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
@@ -110,28 +109,20 @@ def _among_ranks(
     return matrix.weighted(share)
 
 
-class _Shares(Struct, frozen=True, eq=False):
-    """What each rank does of what the busiest ones do, shape (ranks,) [1]."""
+def _shares(program: Program, placement: Placement, microbatches: Ints) -> tuple[Floats, Floats]:
+    """What each rank does of what the busiest do: layers and microbatches, (ranks,) each [1]."""
+    held = stage_layers(program.repetition.layers, placement.totals.pipeline)
+    layers, share = np.ones(placement.gpus), np.ones(placement.gpus)
+    layers[placement.groups("pipeline", snake=True)] = held / held.max()
+    # One row for each set of other coordinates, one column for each replica.
+    share[placement.groups("data")] = microbatches / microbatches.max()
+    return layers, share
 
-    layers: Floats
-    microbatches: Floats
 
-    @classmethod
-    def of(cls, program: Program, placement: Placement, microbatches: Ints) -> "_Shares":
-        """Layers by stage, microbatches by replica."""
-        totals = placement.totals
-        held = stage_layers(program.repetition.layers, totals.pipeline)
-        layers, share = np.ones(placement.gpus), np.ones(placement.gpus)
-        layers[placement.groups("pipeline", snake=True)] = held / held.max()
-        # One row for each set of other coordinates, one column for each replica.
-        share[placement.groups("data")] = microbatches / microbatches.max()
-        return cls(layers, share)
-
-    def of_use(self, use: CollectiveUse) -> Floats:
-        """Share of one collective: weights of a stage are in no microbatch, ends in no layer."""
-        if use.kind == "data":
-            return self.layers if use.stage == "each" else np.ones_like(self.layers)
-        return self.microbatches * self.layers if use.stage == "each" else self.microbatches
+def _share_of(use: CollectiveUse, layers: Floats, microbatches: Floats) -> Floats:
+    """Share of one collective: weights of a stage are in no microbatch, ends in no layer [1]."""
+    of_stage = layers if use.stage == "each" else np.ones_like(layers)
+    return of_stage if use.kind == "data" else microbatches * of_stage
 
 
 def training_traffic(
@@ -182,9 +173,9 @@ def training_traffic(
             f" x {interleave} interleaved parts: change the pipeline degree"
         )
     counts, most = np.atleast_1d(microbatches), int(np.max(microbatches))
-    shares = _Shares.of(program, placement, counts)
+    shares = _shares(program, placement, counts)
     parts = [
-        _among_ranks(use, placement, algorithm).scaled(use.times).weighted(shares.of_use(use))
+        _among_ranks(use, placement, algorithm).scaled(use.times).weighted(_share_of(use, *shares))
         for use in collectives_of(program, placement, most)
     ]
     boundary = float(np.max(program.layer.boundary_bytes))
@@ -193,5 +184,5 @@ def training_traffic(
     between = patterns.chain_traffic(
         *(chain, stage_bytes, placement.gpus), wraps=interleave - 1, back=program.repetition.trains
     )
-    whole = combine([*parts, between.weighted(shares.microbatches)])
+    whole = combine([*parts, between.weighted(shares[1])])
     return whole.relabelled(placement.gpu_of_rank, gpus)

@@ -91,7 +91,7 @@ def attention_operations(
 
 def _qkv(local: ops.Local) -> ops.Operation:
     """Projection of the gathered tokens to queries, keys and values of the local heads."""
-    columns = local.qkv_local + (local.values_local if local.gated_attention else 0.0)
+    columns = local.qkv_local + (local.values_local if local.model.gated_attention else 0.0)
     return column_product(Product("qkv", "attention", local.rows, local.hidden, columns))
 
 

@@ -26,7 +26,6 @@ Balancer (github.com/deepseek-ai/EPLB, 2025), its global policy; DeepSeek-V3 (ar
 Sec. 3.4) deploys redundant experts so.
 """
 
-import csv
 import heapq
 from collections.abc import Iterator
 from functools import lru_cache
@@ -38,7 +37,7 @@ import numpy as np
 
 from netplan.arrays import Amount, Counts, Floats, Ints
 from netplan.errors import CatalogError, InputError
-from netplan.files import read_bounded, text_of
+from netplan.files import csv_rows, read_bounded, text_of
 from netplan.inputs.readers import number_or_nan
 from netplan.records import Entry, NonNegativeFloat, NonNegativeInt
 
@@ -187,25 +186,22 @@ COLUMNS = ("expert", "share")
 def _rows(path: Path) -> Iterator[tuple[str, int, float]]:
     """Place, expert and share of each row; empty lines and lines that begin with # are left out."""
     text = text_of(path, read_bounded(path, FILE_BYTES, "shares of experts take less"))
-    reader = csv.reader(text.replace("\r\n", "\n").split("\n"), strict=True, skipinitialspace=True)
+    reader = csv_rows(path, text.replace("\r\n", "\n").split("\n"), skip_spaces=True)
     header: tuple[str, ...] = ()
-    try:
-        for cells in reader:
-            texts = tuple(cell.strip() for cell in cells)
-            if not any(texts) or texts[0].startswith("#"):
-                continue
-            if not header:
-                header = texts
-                if sorted(header) != sorted(COLUMNS):
-                    raise CatalogError(
-                        f"{path}:{reader.line_num}: columns {', '.join(header)!r:.60}: a file of"
-                        f" shares has {' and '.join(COLUMNS)}, named in its first line"
-                    )
-                continue
-            place = f"{path}:{reader.line_num}"
-            yield place, *_row(place, header, texts)
-    except csv.Error as error:
-        raise CatalogError(f"{path}:{reader.line_num}: not CSV: {error}") from None
+    for line, cells in reader:
+        texts = tuple(cell.strip() for cell in cells)
+        if not any(texts) or texts[0].startswith("#"):
+            continue
+        if not header:
+            header = texts
+            if sorted(header) != sorted(COLUMNS):
+                raise CatalogError(
+                    f"{path}:{line}: columns {', '.join(header)!r:.60}: a file of"
+                    f" shares has {' and '.join(COLUMNS)}, named in its first line"
+                )
+            continue
+        place = f"{path}:{line}"
+        yield place, *_row(place, header, texts)
 
 
 def _row(place: str, header: tuple[str, ...], texts: tuple[str, ...]) -> tuple[int, float]:

@@ -247,7 +247,7 @@ def activation(local: ops.Local, rows: Floats) -> ops.Operation:
     Published code of arXiv:2410.00273 for ``gelu``; ``swiglu`` is counted here.
     """
     count = rows * local.ffn_local
-    if local.gated:
+    if local.model.gated_ffn:
         name, forward, forward_moves, backward, backward_moves, stores = "swiglu", 5, 3, 10, 5, 2
     else:
         name, forward, forward_moves, backward, backward_moves, stores = "gelu", 8, 2, 13, 3, 1

@@ -590,9 +590,7 @@ class Local(Struct, frozen=True, eq=False):
     values_local: Floats
     keys: float
     dropped: Floats
-    gated: bool
-    gated_attention: bool
-    causal: bool
+    model: Model
 
     @property
     def attention(self) -> AttentionShape:
@@ -604,7 +602,7 @@ class Local(Struct, frozen=True, eq=False):
             self.queries,
             self.sequence,
             (self.head_size + self.value_size) / 2,
-            self.causal,
+            self.model.causal,
             self.keys,
         )
 
@@ -652,9 +650,7 @@ def local_sizes(model: Model, sharding: Sharding) -> Local:
         values_local=real(model.heads * values // n1),
         keys=float(l),
         dropped=real(b * (l // (n1 * n2))) * e,
-        gated=model.gated_ffn,
-        gated_attention=model.gated_attention,
-        causal=model.causal,
+        model=model,
     )
 
 

@@ -223,7 +223,7 @@ def _two_products(
     local: ops.Local, rows: Floats, scattered: Floats, copies: Amount = 1.0
 ) -> tuple[ops.Operation, ...]:
     """A feed-forward part on some rows, whose results are scattered; of experts by the copy."""
-    columns = (2 if local.gated else 1) * local.ffn_local
+    columns = (2 if local.model.gated_ffn else 1) * local.ffn_local
     back = kernels.Product("fc2", "mlp", rows, local.ffn_local, local.hidden, copies)
     return (
         kernels.column_product(kernels.Product("fc1", "mlp", rows, local.hidden, columns, copies)),
@@ -257,7 +257,7 @@ def _summa_layer(
     local = ops.local_sizes(model, sharding)
     e, rows = local.hidden, local.rows
     block = rows * local.hidden_local
-    columns = (2 if local.gated else 1) * local.ffn_local
+    columns = (2 if local.model.gated_ffn else 1) * local.ffn_local
     width = local.hidden_local
     if mode == "published-code":  # slip: the sequence in place of the embedding
         width = (model.sequence_length // sharding.tensor).astype(np.float64)

@@ -11,7 +11,7 @@ from netplan.errors import InputError
 from netplan.performance.compute import memory_traffic_s
 from netplan.records import replace
 from netplan.simulation.links import FlowRouter, Transport, channels_of
-from netplan.simulation.program_work import Scope, plan_work
+from netplan.simulation.program_work import plan_work
 from netplan.simulation.simulate import Conditions, simulate_training
 from netplan.simulation.tasks import FlowMessage, Flows, parts_of_pipeline
 from netplan.topologies.expand import expand
@@ -180,7 +180,7 @@ def test_memory_beside_panels_is_of_no_thread_alone() -> None:
     """Panels of SUMMA and memory traffic are under way at once: neither waits for its turn."""
     case = wafer_case(tensor=4, context=4, pipeline=4) | {"strategy": "summa"}
     run, _ = placed(**case)
-    work = plan_work(run.setting, run.timed, run.fabric.levels, scope=Scope(channels=True))
+    work = plan_work(run.setting, run.timed, run.fabric.levels, channels=True)
     uses = {flows: use for flows, use in work.uses.items() if flows.memory}
     assert {flows.stage for flows in uses} == set(range(4))
     assert all(use.threads == {0, 1} for use in uses.values())

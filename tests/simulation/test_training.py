@@ -15,7 +15,7 @@ from netplan.setup.runs import place_training
 from netplan.simulation.linked_work import Reduced
 from netplan.simulation.links import LinkTimes
 from netplan.simulation.outcome import SimulationOutcome
-from netplan.simulation.program_work import Scope, plan_work
+from netplan.simulation.program_work import plan_work
 from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD, SEND_FORWARD
 from netplan.simulation.simulate import Conditions, simulate_training
@@ -151,9 +151,7 @@ def test_inference_is_a_line_of_forward_passes(name: str, zero_stage: int) -> No
     case |= {"fixed": {"tensor": 1, "data": 4, "pipeline": 4, "microbatch": 2}}
     run, _ = placed(**case)
     found = simulated(Conditions(trains=False, spans=True), **case)
-    (pipeline,) = plan_work(
-        run.setting, run.timed, run.fabric.levels, scope=Scope(trains=False)
-    ).pipelines
+    (pipeline,) = plan_work(run.setting, run.timed, run.fabric.levels, trains=False).pipelines
     # Four equal stages, 64 microbatches of 2 sequences a replica; replicas share nothing.
     forward_s = alone_s(pipeline.forward[0].middle)
     hops_s = sum(map(branch_alone_s, pipeline.send_forward))

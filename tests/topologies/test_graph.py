@@ -168,7 +168,7 @@ def test_clos_wiring_agrees_with_the_closed_form(
         pairs = np.stack([stage.lower, stage.upper])
         joined, each = np.unique(pairs, axis=1, return_counts=True)
         assert {of.links_each} <= set(each.tolist()) <= {of.links_each, of.links_each - 1}
-        assert (len(set(each.tolist())) == 1) is of.alike
+        assert (len(set(each.tolist())) == 1) is of.even_links
         fewest, most = (np.zeros(joined[1].max() + 1, int) for _ in range(2))
         most[joined[1]] = each
         fewest[joined[1][::-1]] = each[::-1]

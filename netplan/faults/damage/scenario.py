@@ -38,7 +38,6 @@ A YAML file has modes of failure; each draw of the scenario takes one of them by
       server: {weight: 1, faults: [domain=1, "link=2"]}
 """
 
-import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from math import isfinite
@@ -53,7 +52,7 @@ from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.faults.damage.damage import Damage
 from netplan.faults.damage.groups import RiskGroups, listed
 from netplan.faults.damage.inventory import Inventory, PartKind, PartNames, Parts, plain_link
-from netplan.files import read_lines
+from netplan.files import csv_rows, read_lines
 from netplan.inputs.readers import number_or_nan
 from netplan.topologies.graph import FabricGraph
 
@@ -91,7 +90,7 @@ def read_fault_file(path: Path) -> tuple[FaultText, ...]:
     if len(lines) > MAX_LINES:
         raise CatalogError(f"{path}:{MAX_LINES + 1}: more than {MAX_LINES:,} lines: split the file")
     if path.suffix.lower() == ".csv":
-        rows = csv_rows(path, lines, CSV_HEADER)
+        rows = table_rows(path, lines, CSV_HEADER)
         faults = [(number, f"{kind}={what}" if kind else what) for number, (kind, what) in rows]
     else:
         texts = ((number, line.partition("#")[0].strip()) for number, line in enumerate(lines, 1))
@@ -111,7 +110,7 @@ def read_fault_file(path: Path) -> tuple[FaultText, ...]:
     return tuple(FaultText(text, f"{path}:{number}: ") for number, text in faults)
 
 
-def csv_rows(
+def table_rows(
     path: Path, lines: Sequence[str], *headers: tuple[str, ...]
 ) -> Iterator[tuple[int, list[str]]]:
     """Lines and cells of a CSV file; a second header leaves out the last column of the first.
@@ -121,25 +120,20 @@ def csv_rows(
     CatalogError
         If the header is none of these, or a line has other fields or is not CSV: file and line.
     """
-    reader = csv.reader(lines, strict=True)
-    try:
-        header = tuple(cell.strip() for cell in next(reader, []))
-        if header not in headers:
-            optional = ", the last one if needed" if len(headers) > 1 else ""
-            raise CatalogError(
-                f"{path}:1: the header is {','.join(headers[0])}{optional}, got"
-                f" {','.join(header)[:60]!r}"
-            )
-        for cells in reader:
-            if not any(cells):
-                continue
-            if len(cells) != len(header):
-                raise CatalogError(
-                    f"{path}:{reader.line_num}: expected {len(header)} fields, got {len(cells)}"
-                )
-            yield reader.line_num, [cell.strip() for cell in cells]
-    except csv.Error as error:
-        raise CatalogError(f"{path}:{reader.line_num}: not CSV: {error}") from None
+    reader = csv_rows(path, lines)
+    header = tuple(cell.strip() for cell in next(reader, (1, []))[1])
+    if header not in headers:
+        optional = ", the last one if needed" if len(headers) > 1 else ""
+        raise CatalogError(
+            f"{path}:1: the header is {','.join(headers[0])}{optional}, got"
+            f" {','.join(header)[:60]!r}"
+        )
+    for line, cells in reader:
+        if not any(cells):
+            continue
+        if len(cells) != len(header):
+            raise CatalogError(f"{path}:{line}: expected {len(header)} fields, got {len(cells)}")
+        yield line, [cell.strip() for cell in cells]
 
 
 COUNT = re.compile(r"[-+]?[0-9][0-9,_]*")
@@ -443,7 +437,7 @@ def read_risk_groups(path: Path, inventory: Inventory) -> RiskGroups:
     """
     if path.suffix.lower() == ".csv":
         kind, lines = path.stem, []
-        for line, cells in csv_rows(path, read_lines(path), GROUP_HEADER, GROUP_HEADER[:2]):
+        for line, cells in table_rows(path, read_lines(path), GROUP_HEADER, GROUP_HEADER[:2]):
             group, member, *rest = cells
             weight = _weight(path, line, rest[0]) if rest and rest[0] else None
             lines.append(_membership(path, line, group, member, weight))

@@ -52,10 +52,10 @@ def interruptions_per_year(
     >>> interruptions_per_year([148 * per_year, 271 * per_year], [16_384, 16_384]) * 54 / 365
     419.0
     """
-    stops = [1.0] * len(counts) if shares is None else shares
+    stopping = [1.0] * len(counts) if shares is None else shares
     return sum(
         rate * count * share
-        for rate, count, share in zip(rates_per_year, counts, stops, strict=True)
+        for rate, count, share in zip(rates_per_year, counts, stopping, strict=True)
     )
 
 

@@ -78,8 +78,8 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
     def round(self) -> Round:
         """One round of all servers."""
         prefill = self.pools.prefill if self.pools is not None else None
-        running = float(self.outcome.running[0])
-        return serving_round(self.case, self.outcome.plans, running, prefill=prefill)
+        in_flight = float(self.outcome.running[0])
+        return serving_round(self.case, self.outcome.plans, in_flight, prefill=prefill)
 
     @cached_property
     def traffic(self) -> TrafficMatrix:

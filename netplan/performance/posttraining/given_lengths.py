@@ -3,11 +3,10 @@
 A file has the columns ``length`` or ``length,count``, a line each.
 """
 
-import csv
 from pathlib import Path
 
 from netplan.errors import InputError, piece
-from netplan.files import read_bounded, text_of
+from netplan.files import csv_rows, read_bounded, text_of
 from netplan.inputs.readers import decimal
 from netplan.performance.posttraining.lengths import LONGEST_CAP, Lengths
 
@@ -99,28 +98,25 @@ def read_lengths(path: Path) -> Lengths:
         If it is no such table: file, line, what is allowed.
     """
     text = text_of(path, read_bounded(path, MAX_LENGTHS_BYTES, "give a sample of the lengths"))
-    reader = csv.reader(text.replace("\r\n", "\n").split("\n"), strict=True)
+    reader = csv_rows(path, text.replace("\r\n", "\n").split("\n"), InputError)
     lengths: list[int] = []
     counts: list[float] = []
-    try:
-        header = [cell.strip() for cell in next(reader, [])]
-        if header not in (["length"], ["length", "count"]):
-            raise InputError(
-                f"{path}:1: columns {piece(','.join(header))}: lengths of answers have the columns"
-                " length, or length,count"
-            )
-        for cells in reader:
-            if not any(cell.strip() for cell in cells):
-                continue
-            place = f"{path}:{reader.line_num}"
-            if len(lengths) == MAX_ROWS:
-                raise InputError(f"{place}: more than {MAX_ROWS:,} rows: give counts of lengths")
-            if len(cells) != len(header):
-                raise InputError(f"{place}: {len(cells)} cells: give {','.join(header)}")
-            lengths.append(_whole(place, "length", cells[0].strip(), 1))
-            counts.append(_whole(place, "count", cells[1].strip(), 0) if len(cells) > 1 else 1)
-    except csv.Error as error:
-        raise InputError(f"{path}:{reader.line_num}: not CSV: {error}") from None
+    header = [cell.strip() for cell in next(reader, (1, []))[1]]
+    if header not in (["length"], ["length", "count"]):
+        raise InputError(
+            f"{path}:1: columns {piece(','.join(header))}: lengths of answers have the columns"
+            " length, or length,count"
+        )
+    for line, cells in reader:
+        if not any(cell.strip() for cell in cells):
+            continue
+        place = f"{path}:{line}"
+        if len(lengths) == MAX_ROWS:
+            raise InputError(f"{place}: more than {MAX_ROWS:,} rows: give counts of lengths")
+        if len(cells) != len(header):
+            raise InputError(f"{place}: {len(cells)} cells: give {','.join(header)}")
+        lengths.append(_whole(place, "length", cells[0].strip(), 1))
+        counts.append(_whole(place, "count", cells[1].strip(), 0) if len(cells) > 1 else 1)
     if not lengths or not any(counts):
         raise InputError(f"{path}: no length in it: give a line for each")
     return Lengths.measured(lengths, counts)

@@ -5,7 +5,6 @@ benchmark does (``--request-rate``, ``--burstiness``): 1 is a Poisson process, l
 more comes evenly. A trace is a CSV file with the columns ``arrival_s``, ``prompt`` and ``output``.
 """
 
-import csv
 from math import inf, isfinite
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError, piece
-from netplan.files import read_bounded, text_of
+from netplan.files import csv_rows, read_bounded, text_of
 
 COLUMNS = ("arrival_s", "prompt", "output")
 MAX_TRACE_BYTES = 1 << 26
@@ -128,30 +127,27 @@ def read_requests(path: Path) -> RequestStream:
         If it is no such table: file, line, column, what is allowed.
     """
     text = text_of(path, read_bounded(path, MAX_TRACE_BYTES, "give a part of the trace"))
-    reader = csv.reader(text.split("\n"), strict=True)
+    reader = csv_rows(path, text.split("\n"), InputError)
     times: list[float] = []
     tokens: list[tuple[int, int]] = []
-    try:
-        header = [cell.strip() for cell in next(reader, [])]
-        missing = [name for name in COLUMNS if name not in header]
-        if missing:
-            raise InputError(
-                f"{path}:1: no column {missing[0]!r}: a trace of requests has {', '.join(COLUMNS)}"
-            )
-        places = [header.index(name) for name in COLUMNS]
-        for cells in reader:
-            if not any(cells):
-                continue
-            place = f"{path}:{reader.line_num}"
-            if len(times) == MAX_REQUESTS:
-                raise InputError(f"{place}: more than {MAX_REQUESTS:,} requests: give a part")
-            if len(cells) <= max(places):
-                raise InputError(f"{place}: {len(cells)} cells: give {', '.join(COLUMNS)}")
-            when, prompt, output = (cells[index].strip() for index in places)
-            times.append(_arrival(place, when, times[-1] if times else 0.0))
-            tokens.append((_tokens(place, "prompt", prompt), _tokens(place, "output", output)))
-    except csv.Error as error:
-        raise InputError(f"{path}:{reader.line_num}: not CSV: {error}") from None
+    header = [cell.strip() for cell in next(reader, (1, []))[1]]
+    missing = [name for name in COLUMNS if name not in header]
+    if missing:
+        raise InputError(
+            f"{path}:1: no column {missing[0]!r}: a trace of requests has {', '.join(COLUMNS)}"
+        )
+    places = [header.index(name) for name in COLUMNS]
+    for line, cells in reader:
+        if not any(cells):
+            continue
+        place = f"{path}:{line}"
+        if len(times) == MAX_REQUESTS:
+            raise InputError(f"{place}: more than {MAX_REQUESTS:,} requests: give a part")
+        if len(cells) <= max(places):
+            raise InputError(f"{place}: {len(cells)} cells: give {', '.join(COLUMNS)}")
+        when, prompt, output = (cells[index].strip() for index in places)
+        times.append(_arrival(place, when, times[-1] if times else 0.0))
+        tokens.append((_tokens(place, "prompt", prompt), _tokens(place, "output", output)))
     if not times:
         raise InputError(f"{path}: no request in it: give a line for each")
     prompts, outputs = np.array(tokens, dtype=np.int64).T

@@ -311,7 +311,7 @@ class SiteCables(Struct, frozen=True):
     def switch_names(self) -> list[str]:
         """Names of its switches, leaves first."""
         return [
-            self._switch(tier.name, number)
+            f"{self.network.name}/{tier.name}-{number}"
             for tier in self.fabric.tiers
             for number in range(tier.switches)
         ]
@@ -377,12 +377,9 @@ class SiteCables(Struct, frozen=True):
             yield from ((name, f"{word}-{port}") for name in self.managed)
         yield from self.uplinks
 
-    def _switch(self, tier: str, number: int) -> str:
-        return f"{self.network.name}/{tier}-{number}"
-
     def _end(self, tier: str, number: int, port: int) -> End:
         named = cage_port(port, self.cage_links) if self.cage_links > 1 else str(port)
-        return self._switch(tier, number), named
+        return f"{self.network.name}/{tier}-{number}", named
 
     def _row(self, a: End, z: End, group: int) -> Row:
         """A row of the plan; racks and lengths are not known."""

@@ -201,7 +201,9 @@ class FloorPlan(Record, frozen=True, kw_only=True):
             left = self.rack_units - units if whole_server else 0
             return Racked(gpus, whole_server, float("inf"), left)
         if server.units >= self.rack_units:
-            return self._whole(_share(hb_size, server.gpus), server)
+            # A rack of its own has domains whole, or an even share of one.
+            share = ceil_div(hb_size, ceil_div(hb_size, server.gpus))
+            return self._whole(share * max(1, server.gpus // hb_size), server)
         whole, gpu_w = max(hb_size, server.gpus), (server.max_w or 0.0) / server.gpus
         feed = next((feed for feed in self.feeds if _held(feed, whole, gpu_w)), self.feeds[-1])
         system_w, systems = whole * gpu_w, _held(feed, whole, gpu_w)
@@ -244,13 +246,6 @@ class FloorPlan(Record, frozen=True, kw_only=True):
         if self.feeds and switch_w:
             most = min(most, int(self.feeds[0].rack_w // switch_w))
         return max(1, most)
-
-
-def _share(hb_size: int, rack_gpus: int) -> int:
-    """GPUs of a rack of its own: domains whole, or an even share of one [1]."""
-    if hb_size <= rack_gpus:
-        return rack_gpus // hb_size * hb_size
-    return ceil_div(hb_size, ceil_div(hb_size, rack_gpus))
 
 
 def _held(feed: Feed, whole: int, gpu_w: float) -> int:

@@ -377,7 +377,7 @@ class TreeTier(Struct, frozen=True, order=True):
     Examples
     --------
     >>> tier = TreeTier(planes=11, switches=1, uplinks=32)
-    >>> tier.links_each, tier.alike
+    >>> tier.links_each, tier.even_links
     (3, False)
     >>> [int(tier.links_to(planes)) for planes in (1, 10, 11)], int(tier.planes_for(31))
     ([3, 30, 32], 11)
@@ -393,7 +393,7 @@ class TreeTier(Struct, frozen=True, order=True):
         return ceil_div(self.uplinks, self.planes)
 
     @property
-    def alike(self) -> bool:
+    def even_links(self) -> bool:
         """Whether there are as many links to every plane."""
         return self.uplinks % self.planes == 0
 
@@ -460,9 +460,9 @@ class FatTree(Struct, frozen=True):
         return all(lower.switches % upper.switches == 0 for lower, upper in pairwise(self.tiers))
 
     @property
-    def plain(self) -> bool:
+    def ftree_ready(self) -> bool:
         """Whether pods and trunks are alike: OpenSM's fat-tree routing finds the roots itself."""
-        return self.even and all(tier.alike for tier in self.tiers)
+        return self.even and all(tier.even_links for tier in self.tiers)
 
     @property
     def groups(self) -> Iterator[tuple[int, int]]:
@@ -656,7 +656,7 @@ class _Search(Struct, frozen=True):
 
     def _preference(self, tree: FatTree) -> tuple[float, bool, int, int]:
         price = round(tree.price + self.end_price * tree.endpoints, 6)
-        return price, not tree.plain, tree.leaves, tree.tiers[1].links_each
+        return price, not tree.ftree_ready, tree.leaves, tree.tiers[1].links_each
 
 
 class _Rules(NamedTuple):
@@ -697,7 +697,7 @@ def _above(
             links = planes * links_each
         top = TreeTier(planes, 1, links)
         price = round(radix * planes + LINK_PORTS * ends * links, 6)
-        return _Part(price, not top.alike, top.links_each, (top,))
+        return _Part(price, not top.even_links, top.links_each, (top,))
     parts = []
     for bundle in range(1, ceil_div(uplinks, fewest) + 1):
         planes = ceil_div(uplinks, bundle)
@@ -708,7 +708,7 @@ def _above(
         if part is not None:
             first = TreeTier(planes, part.tiers[0].switches, links)
             price = round(planes * part.price + LINK_PORTS * ends * links, 6)
-            uneven = part.uneven or not first.alike
+            uneven = part.uneven or not first.even_links
             parts.append(_Part(price, uneven, bundle, (first, *part.tiers[1:])))
     return min(parts, default=None)
 

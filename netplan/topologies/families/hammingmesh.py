@@ -318,18 +318,13 @@ def _attached(
     else:
         leaf, place_on = np.divmod(line, sizing.radix // ports)
         leaf_port = place_on * ports + end
-    return host, leaves + leaf, _port(axis, shape) + side, leaf_port
+    return host, leaves + leaf, axis * shape.ports(0) + side, leaf_port
 
 
 def _board_links(axis: int, sizing: Sizing) -> LinkType:
     """Links on boards along one axis: traces, or cables where GPUs stand in HB domains."""
     medium: Medium = "copper" if sizing.hb_size > 1 else "on-board"
     return LinkType(f"board {axis + 1}", "board", axis=axis + 1, medium=medium)
-
-
-def _port(axis: int, shape: MeshShape) -> int:
-    """First port of a GPU along an axis, after those of its HB domain [1]."""
-    return shape.ports(0) if axis else 0
 
 
 def _wire_boards(shape: MeshShape, sizing: Sizing, port: int) -> tuple[Links, ...]:
@@ -340,7 +335,7 @@ def _wire_boards(shape: MeshShape, sizing: Sizing, port: int) -> tuple[Links, ..
     length = INSIDE if sizing.hb_size == 1 else RACK
     for axis, size in enumerate(shape.board):
         begins = gpu[(place[axis] < size - 1) & (gpu + stride < sizing.gpus)]
-        minus = port + _port(axis, shape)
+        minus = port + axis * shape.ports(0)
         plus = minus + (shape.ports(axis) > 1)
         ends = begins, begins + np.int32(stride)
         ports = np.full_like(begins, plus), np.full_like(begins, minus)

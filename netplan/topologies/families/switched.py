@@ -564,7 +564,7 @@ def tree_notes(tree: clos.FatTree, other: clos.FatTree | None, copies: int = 1) 
     (ftree) takes them with its root switches listed (-a), updn and minhop as they are.
     """
     listed = "OpenSM's fat-tree routing (ftree) takes them with its root switches listed (-a)"
-    uneven = next((tier for tier in tree.tiers if not tier.alike), None)
+    uneven = next((tier for tier in tree.tiers if not tier.even_links), None)
     if not tree.even:
         yield f"Pods are of unequal size: {listed}, updn and minhop as they are."
     elif uneven is not None:

@@ -71,7 +71,7 @@ def read_graphml(
     hb_size, otherwise
         GPUs per HB domain, whatever the file says, or where it says nothing; else 1.
     """
-    reader = _parsed(path)
+    reader = _Reader(path)
     if reader.directed:
         pair_links(reader.draft)
     return reader.graph(hb_size, otherwise)
@@ -79,14 +79,8 @@ def read_graphml(
 
 def read_directed_graphml(path: Path, *, hb_size: int | None = None) -> tuple[FabricGraph, bool]:
     """Read a graph from GraphML, and whether its edges lead from source to target only."""
-    reader = _parsed(path)
-    return reader.graph(hb_size), reader.directed
-
-
-def _parsed(path: Path) -> "_Reader":
     reader = _Reader(path)
-    reader.parse(read_bounded(path))
-    return reader
+    return reader.graph(hb_size), reader.directed
 
 
 class _Reader:
@@ -108,7 +102,7 @@ class _Reader:
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._text.append
 
-    def parse(self, content: bytes) -> None:
+        content = read_bounded(path)
         try:
             self._parser.Parse(content, True)
         except expat.ExpatError as error:

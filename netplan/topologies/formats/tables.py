@@ -18,7 +18,6 @@ it says that racks are mapped to columns of the user's choice, such as hall and 
 column of racks stands only in a picture that we have not seen, so ``Rack`` is our choice too.
 """
 
-import csv
 import re
 from collections.abc import Iterator, Sequence
 from math import isfinite, nan
@@ -27,7 +26,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from netplan.errors import CatalogError
-from netplan.files import read_lines
+from netplan.files import csv_rows, read_lines
 from netplan.spreadsheets import Bounds, Row, read_first_sheet
 from netplan.topologies.cabling.as_built import Cable, End
 from netplan.topologies.cabling.cable_plan import PLAN_COLUMNS, CablePlan, Device, Sheet, host_ports
@@ -145,7 +144,7 @@ def read_table(path: Path) -> Iterator[Row]:
         raise CatalogError(
             f"{path}:{MAX_CABLES + 2}: more than {MAX_CABLES:,} rows: split the table"
         )
-    return _csv_rows(path, lines)
+    return ((line, cells) for line, cells in csv_rows(path, lines) if any(cells))
 
 
 def is_cable_table(header: Sequence[str]) -> bool:
@@ -153,16 +152,6 @@ def is_cable_table(header: Sequence[str]) -> bool:
     return tuple(header) == INFINIBAND_COLUMNS or any(
         set(table.ends) <= set(header) for table in TABLES
     )
-
-
-def _csv_rows(path: Path, lines: list[str]) -> Iterator[Row]:
-    reader = csv.reader(lines, strict=True)
-    try:
-        for cells in reader:
-            if any(cells):
-                yield reader.line_num, cells
-    except csv.Error as error:
-        raise CatalogError(f"{path}:{reader.line_num}: not CSV: {error}") from None
 
 
 def _places(path: Path, line: int, header: list[str]) -> tuple[int, ...]:

@@ -428,7 +428,7 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
         pairs = nodes.min(axis=0) * self.node_count + nodes.max(axis=0)
         cables = Counter(pairs[np.isin(pairs, pairs[links])].tolist())
         ports = np.stack((self.source_port, self.target_port))[:, links] + 1
-        outside = _outside_domains(self)
+        outside = ~self.is_role("hb")
         if max(cables.values(), default=1) > 1:
             ports -= np.where(outside[links], _first_ports(self, outside)[nodes[:, links]], 0)
         named = []
@@ -623,19 +623,13 @@ def network_only(graph: FabricGraph) -> FabricGraph:
     """
     if not graph.has("hb"):
         return graph
-    used = _outside_domains(graph)
+    used = ~graph.is_role("hb")
     part, first = graph.part(graph.node_kind != HB_SWITCH, used), _first_ports(graph, used)
     return replace(
         part,
         source_port=part.source_port - first[graph.source[used]],
         target_port=part.target_port - first[graph.target[used]],
     )
-
-
-def _outside_domains(graph: FabricGraph) -> Bools:
-    """Links outside HB domains, shape (links,)."""
-    outside: Bools = ~graph.is_role("hb")
-    return outside
 
 
 def _first_ports(graph: FabricGraph, used: Bools) -> Indices:

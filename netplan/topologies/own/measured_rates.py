@@ -125,7 +125,9 @@ def level_patterns(
     """
     there = np.flatnonzero(outer >= 0)
     group = hosts.of_gpu[there]
-    wide, narrow = (_numbered(part[there], hosts.part[there]) for part in (outer, inner))
+    here = hosts.part[there]  # parts are told apart by what the network joins, too
+    codes = (part[there] * (int(here.max()) + 1) + here for part in (outer, inner))
+    wide, narrow = (np.unique(code, return_inverse=True)[1].reshape(-1) for code in codes)
     size, narrow_size = np.bincount(wide)[wide], np.bincount(narrow)[narrow]
     peers = np.maximum(1, size - narrow_size)
     ones = np.ones(len(there))
@@ -142,13 +144,6 @@ def level_patterns(
         moved = group, hosts.of_gpu[step[there]]
         sent = coo_array((ones, moved), shape=(hosts.groups, hosts.groups)).tocsr()
         yield Pattern(((eye, sent),))
-
-
-def _numbered(part: Ints, network_part: Ints) -> Ints:
-    """Parts, told apart by what the network joins, too."""
-    code = part * (int(network_part.max()) + 1) + network_part
-    numbers: Ints = np.unique(code, return_inverse=True)[1].reshape(-1)
-    return numbers
 
 
 def seconds_per_byte(hosts: HostGroups, patterns: Sequence[Pattern]) -> tuple[float, bool]:

@@ -172,7 +172,7 @@ def test_uneven_trunks_by_hand() -> None:
     each = np.bincount(stage.lower * 11 + stage.upper).reshape(21, 11)
     assert each.tolist() == [[3] * 10 + [2]] * 21
     assert np.bincount(stage.upper).tolist() == [63] * 10 + [42]
-    assert not tree.plain
+    assert not tree.ftree_ready
     assert fat_tree(672, 64, alike=True).counts.switches_per_tier == (21, 16)
 
 
