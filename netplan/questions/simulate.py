@@ -3,6 +3,8 @@
 The published mode of netplan simulate: a run by the rules of the PALM simulator's code.
 
 Degrees, schedule and recomputation are as given, nothing is searched (`netplan.simulation.palm`).
+
+Several jobs of a file: an iteration of each alone, then all of them together.
 """
 
 from collections.abc import Iterator, Mapping

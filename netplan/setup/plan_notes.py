@@ -1,6 +1,8 @@
 """What the notes of an answer say about a plan: what is uneven, idle, ideal or badly placed.
 
 And which plans cannot be told apart (`netplan.performance.error_bars` has the rule).
+
+Which models may run side by side, and how few GPUs hold one of them, in which memory.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,7 @@
-"""The run whose traffic a question is about, training or serving, placed on one fabric."""
+"""The run whose traffic a question is about, training or serving, placed on one fabric.
+
+Where a model fits on no plan: the largest one of the catalogs that does.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING

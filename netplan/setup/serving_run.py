@@ -1,4 +1,8 @@
-"""What serving asks for, read from catalogs, and the search for the servers that do it best."""
+"""What serving asks for, read from catalogs, and the search for the servers that do it best.
+
+How requests come, a rate or a trace, with the caches before them; and plans as rows of an answer:
+degrees, times with bars, caches.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -2,6 +2,8 @@
 
 Iteration model ``calibrated`` alone times software, and by its date only where stack and
 accelerator have numbers of dates (`netplan.performance.dated`).
+
+What a training run reaches under software of the date that is asked for.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -6,6 +6,8 @@ jobs     iterations of all jobs of a file, beside each other; the job counts tha
 =======  ===========================================================================================
 
 Time without contention is that of the same messages where only links that end at a GPU bind.
+
+The schedule that an iteration is simulated by.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

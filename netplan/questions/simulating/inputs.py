@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, get_args
+from typing import ClassVar, get_args
 
 from netplan.answers.congestion_answer import Design
 from netplan.answers.simulate_answer import SimulateAnswer
@@ -25,9 +25,6 @@ from netplan.simulation.tasks import LinkSharing, SimulatedSchedule
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.routing import ROUTINGS, SYNONYMS, Routing
-
-if TYPE_CHECKING:
-    pass
 
 PUBLISHED = "palm"
 """Iteration model of the published mode."""

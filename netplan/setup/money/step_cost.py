@@ -189,7 +189,9 @@ class StepPrice(Struct, frozen=True, kw_only=True):
         bought = any(item.line.part == "accelerator" for item in bill.quote.items)
         bought = bought and "accelerator" not in unpriced
         if bought and len(terms.hours) > 1:
-            return replace(price, why=f"the bill has accelerators of one kind, not {kinds(terms)}")
+            return replace(
+                price, why=f"the bill has accelerators of one kind, not {listed([*terms.hours])}"
+            )
         known = {name: hour or 0.0 for name, hour in terms.hours.items()}
         hour = 0.0 if bought else held_hours(held(trained), known)
         step = run_cost(bill, trained.step.seconds, Terms(1, hour, terms.running))
@@ -281,11 +283,6 @@ def amount(money: float, currency: str) -> str:
     ('10.1 USD', '0.0345 USD', '10.1 k USD')
     """
     return f"{money:.3g} {currency}" if money < THREE_DIGITS else short_money(money, currency)
-
-
-def kinds(terms: StepTerms) -> str:
-    """Accelerators of a job, in words."""
-    return listed([*terms.hours])
 
 
 def held(trained: "PostTrained") -> dict[str, int]:
