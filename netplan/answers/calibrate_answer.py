@@ -76,7 +76,17 @@ class Calibrated(Answer):
     @property
     def groups(self) -> list[Group]:
         """Errors by what was measured."""
-        return [_group(fitted) for fitted in self.fits.all]
+        return [
+            Group(
+                measured=fit.title,
+                rows=len(fit.labels),
+                error_before=fit.error(fit.before_s),
+                error_after=fit.error(fit.after_s),
+                error_left_out=fit.error(fit.left_out_s),
+                largest_error=float(abs(fit.after_s / fit.measured_s - 1).max()),
+            )
+            for fit in self.fits.all
+        ]
 
     @property
     def numbers(self) -> list[Number]:
@@ -86,7 +96,15 @@ class Calibrated(Answer):
     @property
     def rows(self) -> list[Row]:
         """All measurements."""
-        return [row for fitted in self.fits.all for row in _rows(fitted)]
+        return [
+            Row(fit.title, label, measured, after, after / measured - 1, left_out / measured - 1)
+            for fit in self.fits.all
+            for label, measured, after, left_out in zip(
+                fit.labels,
+                *(times.tolist() for times in (fit.measured_s, fit.after_s, fit.left_out_s)),
+                strict=True,
+            )
+        ]
 
     @property
     def files(self) -> dict[str, str]:
@@ -118,12 +136,16 @@ class Calibrated(Answer):
         yield from Screen(
             self._heading,
             (self._verdict(),),
-            show.Table(
-                "groups", show.columns(*Group._fields), self.groups, "Mean errors of predictions"
-            ),
+            self._errors,
             (f"Numbers that changed most: {', '.join(changes)}.", *self._notes()),
             more_of("numbers, rows", "--into DIR (writes the files)"),
         ).sections()
+
+    @property
+    def _errors(self) -> show.Table[Group]:
+        """Errors by what was measured."""
+        title = "Mean errors of predictions"
+        return show.Table("groups", show.columns(*Group._fields), self.groups, title)
 
     def in_a_line(self) -> str:
         """Mean error of what the fit has not seen."""
@@ -141,9 +163,7 @@ class Calibrated(Answer):
     def sections(self) -> Iterator[show.Section]:
         """Errors, numbers, charts, rows, and what the files are for."""
         yield self._heading
-        yield show.Table(
-            "groups", show.columns(*Group._fields), self.groups, "Mean errors of predictions"
-        )
+        yield self._errors
         yield show.Table(
             "numbers",
             [*show.columns("measured", shown="never"), *show.columns(*Number._fields[1:])],
@@ -215,12 +235,6 @@ TOLD = (
 DEVIATION = "deviation: standard deviation of the number, as a share of it."
 
 
-def _group(fit: Fitted) -> Group:
-    before, after, left_out = map(fit.error, (fit.before_s, fit.after_s, fit.left_out_s))
-    largest = float(abs(fit.after_s / fit.measured_s - 1).max())
-    return Group(fit.title, len(fit.labels), before, after, left_out, largest)
-
-
 def _numbers(fit: Fitted) -> Iterator[Number]:
     trust = (LITTLE if little else TOLD_WELL for little in fit.fit.undecided)
     rows = zip(fit.names, fit.before, fit.fit.values, fit.fit.deviations, trust, strict=True)
@@ -228,13 +242,6 @@ def _numbers(fit: Fitted) -> Iterator[Number]:
         change = float(after / before - 1)
         key = name.removeprefix("accelerator.")
         yield Number(fit.title, key, float(before), float(after), change, float(deviation), well)
-
-
-def _rows(fit: Fitted) -> Iterator[Row]:
-    rows = zip(fit.labels, fit.measured_s, fit.after_s, fit.left_out_s, strict=True)
-    for label, measured, after, left_out in rows:
-        errors = float(after / measured - 1), float(left_out / measured - 1)
-        yield Row(fit.title, label, float(measured), float(after), *errors)
 
 
 def _chart(fit: Fitted) -> Chart:

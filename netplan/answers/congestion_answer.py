@@ -9,7 +9,7 @@ from msgspec import Struct
 from netplan.answers.screen_titles import network_words, screen_heading
 from netplan.decide.verdict import HAIR
 from netplan.records import asdict, replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,
@@ -125,19 +125,20 @@ class Design(Struct, frozen=True, kw_only=True):
         factor = self.slowdown_p50 * self.over_least
         return None if self.total_usd is None else self.total_usd * factor
 
+    @property
+    def mark(self) -> str:
+        """What marks a design that pays."""
+        return "pays" if self.pays else "pays when bad" if self.pays_when_bad else ""
+
     def priced(self, network_usd: float | None, total_usd: float | None, unknown: str) -> "Design":
         """The same with its price."""
         return replace(self, network_usd=network_usd, total_usd=total_usd, unknown=unknown)
 
     def to_dict(self) -> dict[str, Any]:
         """The design as JSON."""
-        facts = asdict(self)
-        facts["times_s"] = list(self.times_s)
-        facts["hot_links"] = [asdict(link) for link in self.hot_links]
-        facts["jobs"] = [asdict(job) for job in self.jobs]
-        facts["error_basis"] = packet_bars().basis
-        facts["usd_times_slowdown"] = self.usd_times_slowdown
-        return facts
+        lists = plain_at(self, "times_s", "hot_links", "jobs")
+        added = {"error_basis": packet_bars().basis, "usd_times_slowdown": self.usd_times_slowdown}
+        return asdict(self) | lists | added
 
 
 def marked(designs: Sequence[Design]) -> tuple[Design, ...]:
@@ -174,13 +175,6 @@ def marked(designs: Sequence[Design]) -> tuple[Design, ...]:
     )
 
 
-def _mark(design: Design) -> str:
-    """What marks a design that pays."""
-    if design.pays:
-        return "pays"
-    return "pays when bad" if design.pays_when_bad else ""
-
-
 def _millions(usd: float | None) -> str | None:
     """An amount in M USD, as bills have it."""
     return None if usd is None else f"{usd / MEGA:,.1f}"
@@ -188,8 +182,7 @@ def _millions(usd: float | None) -> str | None:
 
 DESIGNS: tuple[Column[Design], ...] = (
     column("routing", "name", data=False, title="Design"),
-    column("routing", shown="never"),
-    column("oversubscription", shown="never"),
+    *columns("routing", "oversubscription", shown="never"),
     *columns("slowdown_p50", "slowdown_bad", "time_s=time_low_s"),
     *columns("network_usd", "usd_times_slowdown", shown="never"),
     column("network_usd", lambda design: _millions(design.network_usd), data=False, title="M USD"),
@@ -200,7 +193,7 @@ DESIGNS: tuple[Column[Design], ...] = (
         title="cost x slowdown",
     ),
     column("total_usd", shown="wide"),
-    column("pays", _mark),
+    column("pays", "mark"),
 )
 HOT: tuple[Column[SharedLink], ...] = (
     column("hottest", "link"),
@@ -234,10 +227,8 @@ class CongestionAnswer(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan congestion --format json``."""
-        designs = [design.to_dict() for design in self.designs]
-        return answer_dict(
-            self.inputs, designs=designs, seconds=self.seconds, notes=list(self._notes())
-        )
+        known = plain_at(self, "designs", "seconds")
+        return answer_dict(self.inputs, **known, notes=list(self._notes()))
 
     def summary(self) -> Iterator[Section]:
         """The slowdown of the design that pays, all designs, its hottest links."""

@@ -51,6 +51,29 @@ ALL = 1 - 1e-9
 """Share from which one part makes all of a difference [1]."""
 
 
+TOTALS = {
+    "bill": (
+        *(f"cost_{case}=bill.capital.{case}" for case in ("low", "base", "high")),
+        *("bill.gear", "bill.power_w"),
+    ),
+    "best": (
+        *("best.iteration_time_s", "best.bar.iteration_time_low_s"),
+        *("best.bar.iteration_time_high_s", "row.mfu"),
+    ),
+    "row.served": (
+        *("row.served.plan.tokens_per_s", "row.served.plan.ttft_s", "row.served.plan.tpot_s"),
+        "cost_per_million_tokens=row.served.cost.total.base",
+    ),
+    "row.stepped": (
+        *("row.stepped.facts.step_s", "row.stepped.facts.sync_s"),
+        "row.stepped.facts.tokens_per_s_per_gpu",
+        *("row.stepped.price.usd_per_step", "row.stepped.price.usd_per_run"),
+    ),
+    "goodput": ("goodput=goodput.value",),
+}
+"""Figures of each side, by what it must have that they are told."""
+
+
 class Total(NamedTuple):
     """A figure of both, such as the price of the network: what it is, and its two values."""
 
@@ -104,41 +127,17 @@ class DiffAnswer(Answer):
     @property
     def totals(self) -> tuple[Total, ...]:
         """Figures of both networks, and of what runs on them."""
-        return tuple(Total(name, *values) for name, values in self._values())
-
-    def _values(self) -> Iterator[tuple[str, tuple[float | None, float | None]]]:
-        a, b = self.a, self.b
-        for case in ("low", "base", "high"):
-            yield f"cost_{case}", (getattr(a.bill.capital, case), getattr(b.bill.capital, case))
-        yield "gear", (a.bill.gear, b.bill.gear)
-        yield "power_w", (a.bill.power_w, b.bill.power_w)
-        if a.best or b.best:
-            times = [side.best.iteration_time_s if side.best else None for side in (a, b)]
-            ends = [side.best.bar if side.best else {} for side in (a, b)]
-            yield "iteration_time_s", (times[0], times[1])
-            for name in ("iteration_time_low_s", "iteration_time_high_s"):
-                yield name, (ends[0].get(name), ends[1].get(name))
-            yield "mfu", (a.row.mfu, b.row.mfu)
-        plans = [side.row.served.plan if side.row.served else None for side in (a, b)]
-        if any(plans):
-            for name in ("tokens_per_s", "ttft_s", "tpot_s"):
-                yield name, (getattr(plans[0], name, None), getattr(plans[1], name, None))
-            yield "cost_per_million_tokens", (token_cost(a), token_cost(b))
-        yield from self._step_values()
-        if a.goodput or b.goodput:
-            yield "goodput", (getattr(a.goodput, "value", None), getattr(b.goodput, "value", None))
-
-    def _step_values(self) -> Iterator[tuple[str, tuple[float | None, float | None]]]:
-        """Figures of steps of post-training, and what they cost."""
-        steps = [side.row.stepped for side in (self.a, self.b)]
-        if not any(steps):
-            return
-        for name in ("step_s", "sync_s", "tokens_per_s_per_gpu"):
-            values = [step.facts[name] if step else None for step in steps]
-            yield name, (values[0], values[1])
-        for name in ("usd_per_step", "usd_per_run"):
-            costs = [getattr(step.price, name) if step else None for step in steps]
-            yield name, (costs[0], costs[1])
+        sides = (self.a, self.b)
+        named = [
+            path.rpartition("=")
+            for of, paths in TOTALS.items()
+            if any(show.value_at(side, of) for side in sides)
+            for path in paths
+        ]
+        return tuple(
+            Total(name or path.rpartition(".")[2], *(show.value_at(side, path) for side in sides))
+            for name, _, path in named
+        )
 
     @property
     def pace(self) -> Pace | None:
@@ -265,7 +264,9 @@ class DiffAnswer(Answer):
         """
         totals = self._totals([row for row in self._shown() if row.title not in hidden])
         if part_count(totals, WIDTH) > 1:
-            totals = replace(totals, rows=[_bare_figures(row) for row in totals.rows])
+            bare = [[text.partition(" (")[0] for text in (row.a, row.b)] for row in totals.rows]
+            rows = [row._replace(a=a, b=b) for row, (a, b) in zip(totals.rows, bare, strict=True)]
+            totals = replace(totals, rows=rows)
         timed = self.a.best is not None and self.a.goodput is None
         return Screen(
             heading=self._heading(),
@@ -468,11 +469,6 @@ class DiffAnswer(Answer):
         ]
         more = "" if line.unpriced_a or line.unpriced_b else _signed(scale, line.difference)
         return (sign, short(_item(line), MOST_ITEM), *counts, *money, more)
-
-
-def _bare_figures(row: Shown) -> Shown:
-    """A total without the ranges of both."""
-    return row._replace(a=row.a.partition(" (")[0], b=row.b.partition(" (")[0])
 
 
 def _item(line: PartDifference) -> str:

@@ -150,13 +150,6 @@ class Pace(NamedTuple):
         return f"{100 * self.more:+.1f} % time{' a sequence' if self.each else ''}{within}"
 
 
-class Ends(NamedTuple):
-    """Ends of an error bar [s]."""
-
-    low: float
-    high: float
-
-
 def pace_of(first: Side, second: Side) -> Pace | None:
     """How the iteration times of two sides compare.
 
@@ -207,16 +200,16 @@ def pace_between(
     if alike and not batches:
         equal = plan_a.as_fast_as(plan_b)
     else:
-        within = [bar_a.low <= time_b <= bar_a.high] if bar_a else []
-        within += [bar_b.low <= time_a <= bar_b.high] if bar_b else []
+        within = [bar_a[0] <= time_b <= bar_a[1]] if bar_a else []
+        within += [bar_b[0] <= time_a <= bar_b[1]] if bar_b else []
         equal = bool(within) and all(within)
     return Pace(time_b / time_a - 1, equal or isclose(time_a, time_b, rel_tol=1e-9), bool(batches))
 
 
-def _barred(plan: PlanTime, sequences: int) -> tuple[float, Ends | None]:
+def _barred(plan: PlanTime, sequences: int) -> tuple[float, tuple[float, float] | None]:
     """Time of an iteration, or of each of its sequences, and the ends of its error bar [s]."""
     time_s = plan.iteration_time_s / sequences
-    return time_s, Ends(*plan.error.whole.of(time_s)) if plan.error else None
+    return time_s, plan.error.whole.of(time_s) if plan.error else None
 
 
 def served_words(first: Side, second: Side) -> str:

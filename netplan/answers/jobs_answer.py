@@ -11,10 +11,19 @@ from msgspec import Struct
 
 from netplan.answers.screen_titles import network_words, screen_heading
 from netplan.records import replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.quantities import listed, quantity
 from netplan.reports.screen import Screen, more_of
-from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Table, column
+from netplan.reports.sections import (
+    Column,
+    Heading,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+)
 from netplan.setup.inputs import short_inputs
 from netplan.simulation.job_charts import JobBar, Line, gantt_chart, occupancy_chart
 from netplan.simulation.job_outcomes import JobStream, Occupied
@@ -88,7 +97,7 @@ class Spread(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, float]:
         """Without the single draws."""
-        return {"mean": self.mean, "low": self.low, "high": self.high}
+        return plain_at(self, "mean", "low", "high")
 
 
 def stream_figures(ran: JobStream, warm_up: float) -> dict[str, float]:
@@ -195,19 +204,12 @@ class JobsRow(Struct, frozen=True, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The row as JSON."""
-        facts = {name: getattr(self, name) for name in self.__struct_fields__[:9]}
-        spreads = {name: spread.to_dict() for name, spread in self.figures.items()}
-        usd, last = self.usd_per_useful_gpu_hour, self.usd_to_last_arrival
         share = self.occupied.gpus / self.total_gpus
         return {
-            **facts,
-            "load_reached": self.load_reached.to_dict(),
-            **spreads,
+            **plain_at(self, *self.__struct_fields__[:9], "load_reached"),
+            **{name: spread.to_dict() for name, spread in self.figures.items()},
             "gar": {"time_s": self.occupied.time_s.tolist(), "share": share.tolist()},
-            USD: None if usd is None else usd.to_dict(),
-            TO_LAST: None if last is None else last.to_dict(),
-            "network_usd": self.network_usd,
-            "total_usd": self.total_usd,
+            **plain_at(self, USD, TO_LAST, "network_usd", "total_usd"),
         }
 
 
@@ -231,7 +233,7 @@ class Difference(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The difference as JSON."""
-        names = {name: getattr(self, name) for name in ("design", "against", "figure")}
+        names = plain_at(self, "design", "against", "figure")
         return {**names, **self.difference.to_dict(), "seen": self.seen}
 
 
@@ -241,6 +243,12 @@ def _mean_of(row: JobsRow, name: str) -> float | None:
     return None if spread is None else spread.mean
 
 
+WIDE = (
+    *("mean_wait_s", "wait_p90_s", "wait_p95_s", "mean_completion_s", "slowdown_p99"),
+    *("slowed_share", "sor", "useful", "useful_to_last_arrival", "mean_leaves", "fragments_max"),
+    *("refused_while_free", "lost_by_rounding", "lost_share", "moves", "migration_s"),
+)
+"""Figures that a wide terminal shows."""
 QUANTITIES = {"mean_slowdown": "job_slowdown", "moves": "job_moves"}
 """Names of figures in the nomenclature, where they are others."""
 
@@ -251,8 +259,7 @@ def _figure(name: str, **facts: Any) -> Column[JobsRow]:  # noqa: ANN401 - of a 
 
 
 ROWS: tuple[Column[JobsRow], ...] = (
-    column("fabric"),
-    column("hb_size"),
+    *columns("fabric", "hb_size"),
     column("leaf_ratio", lambda row: f"{row.ratio:.3g}:1"),
     column("placement"),
     _figure("wait_p50_s", title="wait p50"),
@@ -266,25 +273,8 @@ ROWS: tuple[Column[JobsRow], ...] = (
     column(
         "migrate", lambda row: "none" if row.migrate is None else str(row.migrate), shown="wide"
     ),
-    _figure("mean_wait_s", shown="wide"),
-    _figure("wait_p90_s", shown="wide"),
-    _figure("wait_p95_s", shown="wide"),
-    _figure("mean_completion_s", shown="wide"),
-    _figure("slowdown_p99", shown="wide"),
-    _figure("slowed_share", shown="wide"),
-    _figure("sor", shown="wide"),
-    _figure("useful", shown="wide"),
-    _figure("useful_to_last_arrival", shown="wide"),
-    _figure("mean_leaves", shown="wide"),
-    _figure("fragments_max", shown="wide"),
-    _figure("refused_while_free", shown="wide"),
-    _figure("lost_by_rounding", shown="wide"),
-    _figure("lost_share", shown="wide"),
-    _figure("moves", shown="wide"),
-    _figure("migration_s", shown="wide"),
-    column("load_reached", lambda row: row.load_reached.mean, shown="wide"),
-    column("network_usd", shown="wide"),
-    column("total_usd", shown="wide"),
+    *(_figure(name, shown="wide") for name in WIDE),
+    *columns("load_reached=load_reached.mean", "network_usd", "total_usd", shown="wide"),
 )
 
 
@@ -308,9 +298,7 @@ DIFFERENCES: tuple[Column[Difference], ...] = (
     column("design", form="text", title="Design"),
     column("compared_with", "against"),
     column("stream_figure", "figure"),
-    column("mean_difference", "difference.mean"),
-    column("low_difference", "difference.low"),
-    column("high_difference", "difference.high"),
+    *columns("mean_difference=mean", "low_difference=low", "high_difference=high", of="difference"),
     column("difference_seen", "seen"),
 )
 
@@ -372,8 +360,7 @@ class JobsAnswer(Answer):
                 "by": self._judged_by,
                 "sentence": self._verdict(),
             },
-            rows=[row.to_dict() for row in self.rows],
-            differences=[difference.to_dict() for difference in self.differences],
+            **plain_at(self, "rows", "differences"),
             notes=list(self._notes()),
         )
 
@@ -403,8 +390,7 @@ class JobsAnswer(Answer):
         yield Paragraph(self._verdict(), "strong")
         yield self._table()
         yield self._spreads()
-        for text in self._ratios_lose():
-            yield Paragraph(text)
+        yield from map(Paragraph, self._ratios_lose())
         lines = [
             Line(row.name_among(self.rows), row.occupied.time_s, row.occupied.gpus / row.total_gpus)
             for row in self.rows

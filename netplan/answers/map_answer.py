@@ -352,20 +352,18 @@ KERNELS: list[show.Column[KernelRow]] = [
 ]
 
 
+TAKEN = PartitionRow.__struct_fields__[1:-1]
+"""What a partition takes of each kind."""
+
+
 def partition_rows(fusion: Fusion, chosen: Bools) -> tuple[PartitionRow, ...]:
     """Rows of the partitions that hold some of the chosen kernels."""
     times, names = fusion.times, fusion.graph.names
     return tuple(
         PartitionRow(
             kernels=tuple(names[kernel] for kernel in np.flatnonzero(fusion.members[row]).tolist()),
-            time_s=float(times.time_s[row]),
-            compute_s=float(times.compute_s[row]),
-            memory_s=float(times.memory_s[row]),
-            network_s=float(times.network_s[row]),
-            setup_s=float(times.setup_s[row]),
-            tiles=int(times.tiles[row]),
-            sram_bytes=float(times.sram_bytes[row]),
             binds=BINDS[int(times.binds[row])],
+            **{name: getattr(times, name)[row].item() for name in TAKEN},
         )
         for row in fusion.partitions_of(chosen).tolist()
     )

@@ -19,9 +19,6 @@ from netplan.reports.sections import Column, Paragraph, Section, Table, column, 
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator
 
-TIERS: list[Column["TierRow"]] = columns(
-    *("tier", "capacity_bytes", "held_bytes", "left_bytes", "tier_bytes_per_s", "tier_latency_s")
-)
 LOCAL_PARTS: list[Column[PartCost]] = columns("part", "local_bytes")
 SPILLED_PARTS: list[Column[PartCost]] = columns(
     "expanded_bytes", "tier_moved_bytes", "spill_cost_s"
@@ -43,6 +40,9 @@ class TierRow(Struct, frozen=True):
     left_bytes: float
     tier_bytes_per_s: float | None
     tier_latency_s: float | None
+
+
+TIERS: list[Column[TierRow]] = columns(*TierRow.__struct_fields__)
 
 
 def _left_bytes(capacity: float, held: float) -> float:
@@ -137,10 +137,10 @@ class HeldAnswer(Struct, frozen=True):
     @property
     def remarks(self) -> tuple[str, ...]:
         """Which stage it is, whether that fits, and what the symbols of its formulas are."""
-        used = f" {' '.join(row.formula for row in self.rows.parts)} ".replace("(", " ")
-        used = used.replace(")", " ")
-        values = (f"{row.symbol} {_value(row)}" for row in self.rows.symbols)
-        symbols = ", ".join(text for text in values if f" {text.split()[0]} " in used)
+        formulas = " ".join(row.formula for row in self.rows.parts)
+        used = formulas.replace("(", " ").replace(")", " ").split(" ")
+        known = (row for row in self.rows.symbols if row.symbol.split()[0] in used)
+        symbols = ", ".join(f"{row.symbol} {_value(row)}" for row in known)
         return (f"{self._stage} {self._verdict}", f"Symbols, said in --details: {symbols}.")
 
     @property
@@ -173,12 +173,8 @@ class HeldAnswer(Struct, frozen=True):
     def sections(self) -> Iterator[Section]:
         """The parts, what a layer keeps by operation, symbols, and the verdict."""
         yield Table("memory_parts", HELD, self.rows.parts, "What its fullest GPU holds")
-        yield Table(
-            "memory_operations",
-            KEPT,
-            self.rows.operations,
-            "What one layer keeps of one microbatch",
-        )
+        title = "What one layer keeps of one microbatch"
+        yield Table("memory_operations", KEPT, self.rows.operations, title)
         symbols: list[Column[SymbolRow]] = [
             column("symbol"),
             column("symbol_text", _value, data=False),

@@ -78,12 +78,6 @@ class OptimumAnswer(Answer):
     forest: Forest | None = field(default=None, repr=False)
 
     @property
-    def kind(self) -> Gathering:
-        """What the GPUs do."""
-        kind: Gathering = self.inputs["kind"]
-        return kind
-
-    @property
     def switches(self) -> int:
         """Nodes that forward, those of HB domains included [1]."""
         kinds = self.graph.node_kind
@@ -136,7 +130,7 @@ class OptimumAnswer(Answer):
         worst = self.optimum.worst
         if not worst.exact:
             raise InputError(f"{self.graph.name}: its optimum is not proven, there are no trees")
-        gathers = self.kind != "reduce_scatter"
+        gathers = self.inputs["kind"] != "reduce_scatter"
         return pack_trees(self.network if gathers else self.network.reversed, worst.ratio)
 
     def xml(self) -> Iterator[str]:
@@ -147,12 +141,12 @@ class OptimumAnswer(Answer):
         InputError
             If there are no trees, or they cut messages into too many chunks.
         """
-        if self.kind == "all_reduce" and not self.network.mirrored:
+        if self.inputs["kind"] == "all_reduce" and not self.network.mirrored:
             raise InputError(
                 f"{self.graph.name}: its links carry more one way than the other, trees of an"
                 " all_reduce cannot be turned round: ask for reduce_scatter and all_gather"
             )
-        return msccl_lines(self.graph.name, self.kind, self.trees())
+        return msccl_lines(self.graph.name, self.inputs["kind"], self.trees())
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan collective --graph ... --format json``."""
@@ -197,9 +191,7 @@ class OptimumAnswer(Answer):
         yield self._heading()
         yield self._sizes()
         if self.forest:
-            yield show.Table(
-                "trees", self._tree_columns(), self.forest.trees, title=self._trees_title()
-            )
+            yield self._trees(self.forest)
         yield show.Notes(tuple(("", note) for note in self.notes))
 
     def _heading(self) -> show.Heading:
@@ -207,7 +199,7 @@ class OptimumAnswer(Answer):
         gpus = counted(self.optimum.worst.gpus, "GPU")
         ways = "each way" if self.network.mirrored else "as directed"
         return show.Heading(
-            f"Optimum of {self.kind} on {short_inputs(self.inputs)['graph']}",
+            f"Optimum of {self.inputs['kind']} on {short_inputs(self.inputs)['graph']}",
             (
                 f"{gpus}, {counted(self.switches, 'switch', 'switches')}, links {ways}",
                 *replaced_lines(self.inputs),
@@ -232,7 +224,7 @@ class OptimumAnswer(Answer):
         if self.forest is None:
             return None
         names = self.network.names
-        toward = self.kind == "reduce_scatter"
+        toward = self.inputs["kind"] == "reduce_scatter"
         return [
             {
                 "root": names[tree.root],
@@ -242,43 +234,38 @@ class OptimumAnswer(Answer):
             for tree in self.forest.trees
         ]
 
-    def _trees_title(self) -> str:
-        forest = self.forest
-        if forest is None:
-            return ""
-        rate = si(forest.tree_bytes_per_s, "B/s")
+    def _trees(self, forest: Forest) -> show.Table[Tree]:
+        """Trees of a small graph."""
+        rate, names = si(forest.tree_bytes_per_s, "B/s"), self.network.names
         turned = {
             "all_gather": "from their roots on",
             "reduce_scatter": "towards their roots, arcs turned round",
             "all_reduce": "towards their roots, then back",
         }
-        return f"Trees, {forest.per_root} of {rate} a GPU, {turned[self.kind]}"
-
-    def _tree_columns(self) -> list[show.Column[Tree]]:
-        names = self.network.names
+        title = f"Trees, {forest.per_root} of {rate} a GPU, {turned[self.inputs['kind']]}"
 
         def arcs(tree: Tree) -> str:
             return ", ".join(f"{names[a]} > {names[b]}" for a, b in tree.arcs)
 
-        return [
+        shown: list[show.Column[Tree]] = [
             show.column("root", lambda tree: names[tree.root], data=False, form="text"),
-            show.column("trees", lambda tree: tree.count, data=False, form="count"),
-            show.column("hops", lambda tree: tree.depth, data=False, form="count"),
+            show.column("trees", "count", data=False, form="count"),
+            show.column("hops", "depth", data=False, form="count"),
             show.column("arcs", arcs, data=False, form="text", shown="wide"),
         ]
+        return show.Table("trees", shown, forest.trees, title=title)
 
 
 def read_network(
     path: Path, hb_size: int | None, chip: Accelerator
 ) -> tuple[FabricGraph, bool, tuple[str, ...]]:
     """Somebody's graph with HB domains, whether its links have a direction, and notes on it."""
-    directed = False
     if kind_of(path) == GRAPHML:
         graph, directed = read_directed_graphml(path, hb_size=hb_size)
+        if directed:
+            return graph, True, ()
     else:
         graph = read_graph(path, hb_size=hb_size)
-    if directed:
-        return graph, True, ()
     graph, notes = with_own_domains(graph, path, chip)
     return graph, False, notes
 
@@ -306,9 +293,8 @@ def optimum_answer(
     optimum = collective_optimum(kind, network, tell=share_done("GPUs proven"))
     rows = tuple(_row(optimum, kind, size, network.gpus) for size in sizes.tolist())
     answer = OptimumAnswer(inputs, graph, network, optimum, rows, tuple(notes))
-    if network.gpus > SHOWN_TREE_GPUS or not optimum.worst.exact:
-        return answer
-    return OptimumAnswer(inputs, graph, network, optimum, rows, tuple(notes), answer.trees())
+    small = network.gpus <= SHOWN_TREE_GPUS and optimum.worst.exact
+    return replace(answer, forest=answer.trees()) if small else answer
 
 
 def _row(best: CollectiveOptimum, kind: Gathering, size: float, gpus: int) -> OptimumRow:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from netplan.answers.screen_titles import screen_heading
 from netplan.performance.posttraining.pools import Split
@@ -38,37 +38,12 @@ from netplan.setup.post_training_words import (
 )
 from netplan.setup.schedules_beside import ScheduledStep, SchedulesBeside
 
-
-class PhaseRow(NamedTuple):
-    """A phase, and its share of the step."""
-
-    phase: Phase
-    share: float
-
-
-class Reached(NamedTuple):
-    """Seconds of a synchronisation by published software."""
-
-    name: str
-    low_s: float
-    base_s: float
-    high_s: float
-
-
-PHASES: tuple[Column[PhaseRow], ...] = (
-    column("step_phase", "phase.name"),
-    column("pool_role", "phase.pool"),
-    column("phase_s", "phase.s"),
-    column("starts_s", "phase.starts_s"),
-    column("step_share", "share"),
+PHASES: list[Column[tuple[Phase, float]]] = columns(
+    *("step_phase=0.name", "pool_role=0.pool", "phase_s=0.s", "starts_s=0.starts_s"), "step_share=1"
 )
 POOLS: tuple[Column[Any], ...] = (
-    column("pool_role", lambda row: row["role"]),
-    column("pool_gpus", lambda row: row["gpus"]),
-    column("accelerator", lambda row: row["accelerator"]),
-    column("pool_plan", lambda row: row["plan"]),
-    column("busy_share", lambda row: row["busy_share"]),
-    column("idle_s", lambda row: row["idle_s"], meaning="Time of a step without work"),
+    *columns("pool_role=role", "pool_gpus=gpus", "accelerator", "pool_plan=plan", "busy_share"),
+    column("idle_s", meaning="Time of a step without work"),
 )
 SPLITS: tuple[Column[Split], ...] = tuple(columns("rollout_gpus", "train_gpus", "step_s"))
 SCHEDULES: tuple[Column[ScheduledStep], ...] = (
@@ -76,9 +51,8 @@ SCHEDULES: tuple[Column[ScheduledStep], ...] = (
     *columns("staleness", "step_s"),
     column("speed_up", "times"),
 )
-REACHED: tuple[Column[Reached], ...] = (
-    column("sync_way", "name"),
-    *columns("sync_low_s=low_s", "sync_base_s=base_s", "sync_high_s=high_s"),
+REACHED: list[Column[tuple[str, Any]]] = columns(
+    "sync_way=0", "sync_low_s=1.0", "sync_base_s=1.1", "sync_high_s=1.2"
 )
 
 
@@ -118,7 +92,7 @@ class PostTrainingAnswer(Answer):
         """What a step takes at least and what binds, its phases, weights on their way, pools."""
         yield from Screen(
             screen_heading(self.inputs, self._heading()),
-            tuple(self._verdict()),
+            (self._verdict(),),
             replace(self._phases(), title=""),
             tuple(self._remarks()),
             more_of("pools, splits, software", "--measured run.yaml"),
@@ -132,8 +106,7 @@ class PostTrainingAnswer(Answer):
         """Heading, verdict, the timeline, phases, pools, splits, software, notes."""
         trained = self.trained
         yield self._heading()
-        for sentence in self._verdict():
-            yield Paragraph(sentence, "strong")
+        yield Paragraph(self._verdict(), "strong")
         yield timeline([*trained.step.timeline()], trained.pools, trained.step.seconds)
         yield self._phases()
         rows = [trained.step.of_pool(pool) for pool in trained.pools]
@@ -143,7 +116,7 @@ class PostTrainingAnswer(Answer):
         if trained.split:
             yield Table("split", SPLITS, trained.split, "Splits that were tried, the best first")
         if trained.sync and trained.sync.reaches_s:
-            reached = [Reached(name, *ends) for name, ends in trained.sync.reaches_s.items()]
+            reached = list(trained.sync.reaches_s.items())
             yield Table("sync", REACHED, reached, "The same weights by published software")
         yield Notes.of([("", (*self._remarks(), *trained.notes, *self.notes))])
 
@@ -154,18 +127,16 @@ class PostTrainingAnswer(Answer):
         title = job_words(trained)
         return Heading(title, (f"{pool_words(trained)}; {domain}", length_words(trained)))
 
-    def _verdict(self) -> Iterator[str]:
+    def _verdict(self) -> str:
         """What a step takes at least, what binds, and what that is worth."""
         trained = self.trained
-        yield (
-            f"A step takes {least(trained)}, set by {pace_words(trained.step)}."
-            f" {basis_words(trained)}"
-        )
+        takes = f"A step takes {least(trained)}, set by {pace_words(trained.step)}."
+        return f"{takes} {basis_words(trained)}"
 
-    def _phases(self) -> Table[PhaseRow]:
+    def _phases(self) -> Table[tuple[Phase, float]]:
         """Phases of a step."""
         step = self.trained.step
-        rows = [PhaseRow(phase, phase.s / step.seconds) for phase in step.timeline()]
+        rows = [(phase, phase.s / step.seconds) for phase in step.timeline()]
         return Table("phases", PHASES, rows, "Phases")
 
     def _remarks(self) -> Iterator[str]:

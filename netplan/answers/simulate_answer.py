@@ -34,6 +34,9 @@ from netplan.units import PERCENT, counted, rounded, si
 SHOWN_ROWS, SCREEN_ROWS = 12, 6
 """Rows that people see of a long pipeline, and on a screen [1]."""
 
+LEAST_DIFFERENCE = 5e-4
+"""From which on times differ for people [%]."""
+
 OF_SHARED_LINKS = (
     *("sharing", "routing", "seeds", "connections", "uncontended_time_s", "times_s"),
     *("slowdown_p50", "slowdown_bad", "bad_is", "time_low_s", "time_high_s", "error_basis"),
@@ -275,14 +278,14 @@ class SimulateAnswer(Answer):
         )
         lines = [f"{time_text(taken_s, self.error)} {unit}, {rate} {self.counts}/s{steady}."]
         if run.analytic_time_s:
-            lines.append(_against("Closed forms have", run.analytic_time_s, taken_s))
+            lines.append(against("Closed forms have", run.analytic_time_s, taken_s))
         if self.design is not None:
             alone_s = self.design.uncontended_time_s
-            lines.append(_against("Without contention it is", alone_s, taken_s))
+            lines.append(against("Without contention it is", alone_s, taken_s))
         if run.intact_time_s and run.slow:
             lines.append(f"With every GPU at full rate it is {si(run.intact_time_s, 's', 4)}.")
         elif run.intact_time_s:
-            lines.append(_against("On links that are whole it is", run.intact_time_s, taken_s))
+            lines.append(against("On links that are whole it is", run.intact_time_s, taken_s))
         lines += self._of_slow()
         lines.append(f"No schedule beats {si(run.lower_bound_s, 's', 4)} ({run.binding}).")
         messages_s = sum(group.waited_s for group in run.groups) or run.waiting_s
@@ -324,11 +327,11 @@ class SimulateAnswer(Answer):
         if self.design is not None:
             lost = max(self.design.jobs, key=lambda job: job.slowdown_p50)
             who = f"Without contention {lost.name} takes"
-            sentences.append(_against(who, lost.uncontended_time_s, lost.time_s))
+            sentences.append(against(who, lost.uncontended_time_s, lost.time_s))
         worst = max(self.jobs, key=lambda job: job.loss)
         if worst.intact_time_s:
             who = f"Whole links give {worst.name}"
-            sentences.append(_against(who, worst.intact_time_s, worst.together_s))
+            sentences.append(against(who, worst.intact_time_s, worst.together_s))
         return " ".join(sentences)
 
     def _of_sharing(self) -> str:
@@ -357,17 +360,16 @@ class SimulateAnswer(Answer):
         return f"{sentence}."
 
 
-def _against(who: str, other_s: float, taken_s: float) -> str:
-    """The time beside that of closed forms, or of whole links."""
-    more = 100 * (taken_s / other_s - 1)
+def against(
+    who: str, other_s: float, taken_s: float, least: float = LEAST_DIFFERENCE, digits: int = 3
+) -> str:
+    """The time beside that of closed forms or whole links; the same where less apart [%]."""
+    more = PERCENT * (taken_s / other_s - 1) if other_s else 0.0
     sentence = f"{who} {si(other_s, 's', 4)}"
-    if abs(more) < LEAST_DIFFERENCE:
+    if abs(more) < least:
         return f"{sentence}, the same."
-    return f"{sentence}: it takes {abs(more):,.3g} % {'more' if more > 0 else 'less'}."
+    return f"{sentence}: it takes {abs(more):,.{digits}g} % {'more' if more > 0 else 'less'}."
 
-
-LEAST_DIFFERENCE = 5e-4
-"""From which on times differ for people [%]."""
 
 RUN = (
     *("iteration_time_s", "analytic_time_s", "intact_time_s", "lower_bound_s", "binding"),
@@ -425,7 +427,11 @@ def stage_columns(whole_s: float) -> list[show.Column[StageRow]]:
     """Columns of the stages: where the time goes, and the share of it in which they compute."""
     return [
         show.column("stage", "0.stage", shown="never"),
-        show.column("stages", _numbers, data=False),
+        show.column(
+            "stages",
+            lambda row: "-".join(dict.fromkeys(f"{stage.stage}" for stage in row)),
+            data=False,
+        ),
         show.column("compute_s", "0.compute_s", title="computes"),
         show.column("communication_s", "0.communication_s", title="communicates"),
         show.column("waiting_s", "0.waiting_s", title="waits"),
@@ -451,12 +457,6 @@ def job_columns(*, degraded: bool, barred: bool) -> list[show.Column[JobRow]]:
         show.column("slowdown"),
         show.column("iterations", shown="wide" if degraded else "always"),
     ]
-
-
-def _numbers(row: StageRow) -> str:
-    """Numbers of stages, such as 3 or 3-7."""
-    first, last = (stage.stage for stage in row)
-    return f"{first}" if first == last else f"{first}-{last}"
 
 
 def _as_shown(stage: StageOutcome) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from netplan.answers.screen_titles import screen_heading
+from netplan.answers.simulate_answer import against
 from netplan.arrays import Floats
 from netplan.performance.posttraining.schedules import step_seconds
 from netplan.performance.posttraining.step import Role, Step
@@ -23,6 +24,7 @@ from netplan.reports.sections import (
     Table,
     column,
     columns,
+    value_at,
 )
 from netplan.setup.post_training_step import PostTrained
 from netplan.setup.post_training_words import (
@@ -254,8 +256,8 @@ class SimulatedStepAnswer(Answer):
                 "rollout": rollouts,
                 "sync": asdict(sent) if sent else None,
                 "sync_s": simulated.step.sync_s,
-                "iteration_s": _time(simulated.iteration),
-                "round_s": _time(simulated.round),
+                "iteration_s": value_at(simulated.iteration, "iteration_time_s"),
+                "round_s": value_at(simulated.round, "iteration_time_s"),
                 "slow_gpus": dict(simulated.slow),
                 "pools": [row._asdict() for row in self._pool_rows()],
                 "timeline": [bar._asdict() for bar in self._bars()],
@@ -290,8 +292,7 @@ class SimulatedStepAnswer(Answer):
         yield self._heading()
         first, *others = self._verdict()
         yield Paragraph(first, "strong")
-        for sentence in others:
-            yield Paragraph(sentence)
+        yield from map(Paragraph, others)
         bars = self._bars()
         yield step_lanes(bars, trained.pools, streams=simulated.stream_s is not None)
         yield Table("parts", PARTS, [*self._part_rows()], "Parts of a step", PARTS_LEGEND)
@@ -332,7 +333,8 @@ class SimulatedStepAnswer(Answer):
             spread = f" (mean of {means_s.size} runs, {low} to {high})"
         bound = pace_words(trained.step)
         yield f"A step takes {self._least(simulated.mean_s)}{spread}, set by {bound}."
-        closed = _against("Its closed form has", trained.step.seconds, simulated.mean_s)
+        least = PERCENT * LEAST_DIFFERENCE
+        closed = against("Its closed form has", trained.step.seconds, simulated.mean_s, least, 2)
         queue_s = simulated.mean_s - simulated.of_means_s
         queued = queue_s > LEAST_DIFFERENCE * simulated.mean_s
         yield f"{closed} Batches that differ add {si(queue_s, 's')}." if queued else closed
@@ -434,20 +436,6 @@ class SimulatedStepAnswer(Answer):
         if more > LEAST_DIFFERENCE:
             text += f"; {PERCENT * more:.3g} % of it for links that switches share"
         yield f"{text}."
-
-
-def _time(outcome: Any) -> float | None:  # noqa: ANN401 - of an outcome, or of none
-    """Time of what was simulated, if it was [s]."""
-    return None if outcome is None else float(outcome.iteration_time_s)
-
-
-def _against(who: str, other_s: float, taken_s: float) -> str:
-    """The time beside another one."""
-    share = taken_s / other_s - 1 if other_s else 0.0
-    sentence = f"{who} {si(other_s, 's', 4)}"
-    if abs(share) < LEAST_DIFFERENCE:
-        return f"{sentence}, the same."
-    return f"{sentence}: it takes {PERCENT * abs(share):,.2g} % {'more' if share > 0 else 'less'}."
 
 
 PARTS_LEGEND = (

@@ -11,7 +11,7 @@ from netplan.answers.screen_titles import screen_heading
 from netplan.answers.sites_bill import SitesBill
 from netplan.performance.spread import Across, Haul, OverSites, SpreadTime
 from netplan.records import replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.axes import ChartAxis
 from netplan.reports.charts import Chart, hover
 from netplan.reports.plots import Points, line_chart
@@ -79,19 +79,10 @@ class Spread(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The row as JSON."""
-        time = self.time
-        return {
-            "km": self.km,
-            "ratio": self.ratio,
-            "across": time.across,
-            "iteration_time_s": time.time_s,
-            "one_site_time_s": time.one_site_s,
-            "loss": time.loss,
-            "ahead": time.ahead,
-            "exchange_s": time.exchange_s,
-            "exposed_s": time.exposed_s,
-            "bottleneck": time.bottleneck,
-        }
+        times = ("iteration_time_s=time.time_s", "one_site_time_s=time.one_site_s")
+        parts = ("loss", "ahead", "exchange_s", "exposed_s", "bottleneck")
+        rest = (f"time.{part}" for part in parts)
+        return plain_at(self, "km", "ratio", "time.across", *times, *rest)
 
 
 class BreakEven(Struct, frozen=True):
@@ -107,16 +98,10 @@ class BreakEven(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The break-even as JSON: what it is of, and its value or why there is none."""
-        given = {"km": self.km} if self.at == "ratio" else {"ratio": self.ratio}
-        held = {} if self.ahead is None else {"ahead": self.ahead}
-        return {
-            "across": self.across,
-            **given,
-            **held,
-            "at": self.at,
-            "value": self.value,
-            "why_null": self.why_null or None,
-        }
+        held = () if self.ahead is None else ("ahead",)
+        given = "km" if self.at == "ratio" else "ratio"
+        known = plain_at(self, "across", given, *held, "at", "value")
+        return known | {"why_null": self.why_null or None}
 
     @property
     def words(self) -> str:
@@ -130,29 +115,25 @@ LossRow = tuple[str, Sequence[Spread]]
 """A row of losses: its name, and a time for every length."""
 
 
-def _name_of(row: LossRow) -> str:
-    return row[0]
-
-
 def _loss_at(number: int, row: LossRow) -> float:
     return row[1][number].time.loss
 
 
+def _mark(target: float, number: int, row: LossRow) -> tuple[str, str]:
+    """A star behind what loses more than the target."""
+    return "", "*" if _loss_at(number, row) > target else ""
+
+
 ROWS: tuple[Column[Spread], ...] = (
-    column("across", "time.across"),
-    column("km", "km"),
-    column("long_haul_ratio", "ratio"),
+    *columns("across=time.across", "km", "long_haul_ratio=ratio"),
     *columns("iteration_time_s=time_s", "one_site_time_s=one_site_s", "loss", of="time"),
     *columns("ahead", "site_exchange_s=exchange_s", "exposed_s", "bottleneck", of="time"),
 )
 
 EVENS: tuple[Column[BreakEven], ...] = (
-    *columns("across", "km"),
-    column("long_haul_ratio", "ratio"),
+    *columns("across", "km", "long_haul_ratio=ratio"),
     column("held_ahead", lambda row: None if row.ahead is None else str(row.ahead)),
-    column("break_even_at", "at"),
-    column("break_even", "value"),
-    column("why_null", "why_null"),
+    *columns("break_even_at=at", "break_even=value", "why_null"),
 )
 
 
@@ -201,8 +182,12 @@ class SitesAnswer(Answer):
                 }
                 for pair in limited.pairs
             ],
-            grid=[row.to_dict() | {"faster": self._is_faster(row)} for row in self.grid],
-            break_even=[even.to_dict() for even in self.break_even],
+            grid=[
+                row.to_dict()
+                | {"faster": row.time.time_s <= self._fastest(row.km, row.ratio).time_s}
+                for row in self.grid
+            ],
+            **plain_at(self, "break_even"),
             plans=[
                 {
                     "across": plan.across,
@@ -222,7 +207,7 @@ class SitesAnswer(Answer):
                 "one_site_network_usd": bought.one_network,
                 "sites_network_usd": bought.networks,
             },
-            crossings=[row.to_dict() for row in self._over.crossings],
+            **plain_at(self, "_over.crossings"),
             flat_loss=None if self.flat is None else self.flat.loss,
             zero_3_loss=None if self.gathered is None else self.gathered.loss,
             notes=[*self.notes, *self._cautions()],
@@ -250,19 +235,16 @@ class SitesAnswer(Answer):
     @property
     def _over(self) -> OverSites:
         """The faster way in the case that is shown."""
-        rows = [
-            row for row in self.grid if (row.km, row.ratio) == (self.shown.km, self.shown.ratio)
-        ]
-        time = min(rows, key=lambda row: row.time.time_s).time
+        time = self._fastest(self.shown.km, self.shown.ratio)
         plan = next(plan for plan in self.plans if plan.across == time.across)
         return OverSites(
             sites=self.shown.left, haul=self.haul, run=plan.run, dealt=plan.dealt, time=time
         )
 
-    def _is_faster(self, row: Spread) -> bool:
-        """Whether no other way is faster at the same length and ratio."""
-        same = [other for other in self.grid if (other.km, other.ratio) == (row.km, row.ratio)]
-        return row.time.time_s <= min(other.time.time_s for other in same)
+    def _fastest(self, km: float | None, ratio: float | None) -> SpreadTime:
+        """The faster way at one length and ratio."""
+        same = (row.time for row in self.grid if (row.km, row.ratio) == (km, ratio))
+        return min(same, key=lambda time: time.time_s)
 
     def summary(self) -> Iterator[Section]:
         """Where the target is lost, losses by length, bytes, buffers, modules, fibre and cost."""
@@ -369,17 +351,13 @@ class SitesAnswer(Answer):
                 partial(_loss_at, number),
                 title="loss" if km is None else f"{km:,g} km",
                 digits=1,
-                mark=partial(self._mark, number),
+                mark=partial(_mark, self.target, number),
             )
             for number, km in enumerate(lengths)
         ]
         signs = f"loss (* > {100 * self.target:g} %)"
-        names: list[Column[LossRow]] = [column("across", _name_of, data=False, title=signs)]
+        names: list[Column[LossRow]] = [column("across", "0", data=False, title=signs)]
         return Table("losses", [*names, *shown], rows, only="people")
-
-    def _mark(self, number: int, row: LossRow) -> tuple[str, str]:
-        """A star behind what loses more than the target."""
-        return "", "*" if _loss_at(number, row) > self.target else ""
 
     def _facts(self) -> Iterator[str]:
         """Bytes, buffers, modules, fibre and cost of the case that is shown."""
@@ -397,8 +375,7 @@ class SitesAnswer(Answer):
             f" {counted(lit.fibre_pairs, 'fibre pair')}, {counted(lit.amplifiers, 'amplifier')},"
             f" {counted(lit.ports, 'port')}: {bought.long_haul_words}{bought.lacking_words}."
         )
-        for plan in self.plans:
-            yield self._plan_words(plan)
+        yield from map(self._plan_words, self.plans)
         yield self.bought.words
         yield from self.notes
 

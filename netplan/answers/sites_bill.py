@@ -8,6 +8,7 @@ from msgspec import Struct
 from netplan.costing.fabric_bill import Bill
 from netplan.costing.long_haul import LongHaul
 from netplan.errors import InfeasibleError, InputError, not_built
+from netplan.records import asdict
 from netplan.reports.quantities import short_money
 
 
@@ -92,10 +93,9 @@ class SitesBill(Struct, frozen=True):
 
     def whole_words(self, *, lacking: bool = True) -> str:
         """Price of networks and long haul, and what of it lacks one, beside one larger site."""
-        several = "no bill"
+        several, alone = "no bill", f"cannot be built ({self.why})"
         if self.networks is not None:
             several = short_money(self.networks, self.currency)
-        alone = f"cannot be built ({self.why})"
         if self.one_network is not None:
             alone = short_money(self.one_network, self.currency)
         left_out = self.lacking_words if lacking else ""
@@ -112,12 +112,15 @@ class SitesBill(Struct, frozen=True):
         dict[str, Any]
             Counts of the long haul [1], and prices [currency of the bill].
         """
-        cost = {end: getattr(self.lit.cost, end) for end in ("low", "base", "high")}
         counts = {
             name: fact for name, fact in self.lit.to_dict().items() if not name.startswith("cost_")
         }
         return {
-            "long_haul": {**counts, "cost": cost, "cost_is_floor": bool(self.lit.unpriced)},
+            "long_haul": {
+                **counts,
+                "cost": asdict(self.lit.cost),
+                "cost_is_floor": bool(self.lit.unpriced),
+            },
             "sites_network": self.networks,
             "one_site_network": self.one_network,
         }
