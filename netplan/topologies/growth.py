@@ -39,15 +39,8 @@ from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
-from netplan.topologies.families import clos
+from netplan.topologies.families import clos, switched
 from netplan.topologies.families.dragonfly import Dragonfly, dragonfly_shape
-from netplan.topologies.families.switched import (
-    Clos,
-    RailOnly,
-    ScalableUnits,
-    SwitchTrees,
-    wire_tree,
-)
 from netplan.topologies.graph import GPU, MANAGER, SWITCH, FabricGraph, network_only
 from netplan.topologies.specs import FabricSpec
 
@@ -222,7 +215,7 @@ def _price(
     return price
 
 
-GROWING = (SwitchTrees, Dragonfly)
+GROWING = (switched.SwitchTrees, Dragonfly)
 """Families that grow without moving a cable."""
 
 
@@ -301,7 +294,7 @@ def plan_growth(
         raise InputError(f"{spec.name}: a {spec.family} does not grow without moving cables")
     fabric = build_fabric(spec, sizing)
     sizing = fabric.sizing
-    if isinstance(spec, RailOnly) and spec.shared_rails:
+    if isinstance(spec, switched.RailOnly) and spec.shared_rails:
         shared = fabric.switches
         spec = spec.changed(shared_rails=False)
         fabric = build_fabric(spec, sizing)
@@ -312,9 +305,9 @@ def plan_growth(
             fabric = replace(fabric, notes=(note, *fabric.notes))
     if isinstance(spec, Dragonfly):
         return _dragonfly(spec, fabric, phases)
-    ordered = spec.changed(rail_wiring=False) if isinstance(spec, Clos) else spec
+    ordered = spec.changed(rail_wiring=False) if isinstance(spec, switched.Clos) else spec
     graph = network_only(expand(ordered, sizing))
-    if isinstance(spec, RailOnly):
+    if isinstance(spec, switched.RailOnly):
         whole = [gpus for gpus in phases if gpus % sizing.hb_size]
         if whole:
             raise InputError(
@@ -335,7 +328,7 @@ def plan_growth(
         last = number == len(phases) - 1
         ratio = 1.0 if last else early_oversubscription
         switches = network.switches(hosts, ratio, last=last)
-        managers = last or not isinstance(spec, ScalableUnits)
+        managers = last or not isinstance(spec, switched.ScalableUnits)
         grown.append(_phase(fabric, graph, gpus, switches, managers=managers))
     return Growth(fabric, graph, tuple(grown))
 
@@ -347,7 +340,7 @@ class _Network(Struct, frozen=True, eq=False):
     hosts, there from the first phase on. ``caps`` are the endpoints of every leaf in the end.
     """
 
-    spec: SwitchTrees
+    spec: switched.SwitchTrees
     sizing: Sizing
     tree: clos.FatTree
     ports: clos.LeafPorts
@@ -357,11 +350,11 @@ class _Network(Struct, frozen=True, eq=False):
     extra: int
 
     @classmethod
-    def of(cls, spec: SwitchTrees, sizing: Sizing) -> "_Network":
+    def of(cls, spec: switched.SwitchTrees, sizing: Sizing) -> "_Network":
         """The network of a spec in a size."""
         ratio = sizing.oversubscription or spec.oversubscription
-        units = isinstance(spec, ScalableUnits)
-        if isinstance(spec, RailOnly):
+        units = isinstance(spec, switched.ScalableUnits)
+        if isinstance(spec, switched.RailOnly):
             tree = spec.networks(sizing)[0].tree
             copies = sizing.hb_size * spec.planes
         else:
@@ -382,8 +375,8 @@ class _Network(Struct, frozen=True, eq=False):
         self, phases: Sequence[int], weights: Weights, early: float, *, full_leaves: bool
     ) -> list[Ints]:
         """Endpoints that every leaf has in each phase, shape (leaves,) each."""
-        per_host = self.sizing.hb_size if isinstance(self.spec, RailOnly) else 1
-        if isinstance(self.spec, ScalableUnits):
+        per_host = self.sizing.hb_size if isinstance(self.spec, switched.RailOnly) else 1
+        if isinstance(self.spec, switched.ScalableUnits):
             # Management hosts take what is left in the last unit.
             return [self._units(gpus + self.extra * (gpus == phases[-1])) for gpus in phases]
         arrivals = [gpus // per_host + self.extra for gpus in phases]
@@ -447,7 +440,7 @@ class _Network(Struct, frozen=True, eq=False):
         """
         sizing, rails = self.sizing, self.sizing.hb_size
         moved = np.arange(graph.node_count, dtype=np.int32)
-        if isinstance(self.spec, ScalableUnits):
+        if isinstance(self.spec, switched.ScalableUnits):
             return graph
         hosts = np.arange(sizing.gpus + self.extra)
         managers = np.flatnonzero(graph.node_kind == MANAGER)
@@ -458,7 +451,7 @@ class _Network(Struct, frozen=True, eq=False):
             sizes = now - had
             within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
             slots: Ints = np.repeat(self.starts[:-1] + had, sizes) + within
-            if isinstance(self.spec, RailOnly):
+            if isinstance(self.spec, switched.RailOnly):
                 domains = np.arange(first // rails, gpus // rails)
                 for rank in range(rails):
                     moved[slots * rails + rank] = domains * rails + rank
@@ -482,7 +475,7 @@ class _Network(Struct, frozen=True, eq=False):
         most = self.ports.uplinks(int(hosts.max(initial=0)))
         need = most if early == 1 else int(np.ceil(most / early))
         need = clos.ceil_div(need, tree.trunk_width)
-        for shape, tier in zip(wire_tree(tree).shapes[1:], tree.tiers[1:], strict=True):
+        for shape, tier in zip(switched.wire_tree(tree).shapes[1:], tree.tiers[1:], strict=True):
             used = int(tier.planes_for(need))
             used = tier.planes if last else used * int(here.sum() > 1)
             planes.append(slice(used))

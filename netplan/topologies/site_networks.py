@@ -12,16 +12,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from netplan import records
 from netplan.catalog import Catalog, Record
 from netplan.inputs.choices import Confirmed, Evidence
-from netplan.records import (
-    Entry,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    replace,
-)
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import MIN_GPUS, Fabric, Sizing, clos_parts
 from netplan.topologies.families.clos import ClosCounts, ceil_div, leaf_ports
@@ -30,13 +23,13 @@ from netplan.topologies.specs import FabricSpec
 from netplan.units import bytes_per_s
 
 
-class WriteRate(Entry, frozen=True, kw_only=True):
+class WriteRate(records.Entry, frozen=True, kw_only=True):
     """Rate at which the storage of so many nodes takes what all of them write together [B/s]."""
 
-    nodes: PositiveInt
-    base_bytes_per_s: PositiveFloat
-    low_bytes_per_s: PositiveFloat
-    high_bytes_per_s: PositiveFloat
+    nodes: records.PositiveInt
+    base_bytes_per_s: records.PositiveFloat
+    low_bytes_per_s: records.PositiveFloat
+    high_bytes_per_s: records.PositiveFloat
     date: str
     source: str
     evidence: Evidence
@@ -58,16 +51,16 @@ class SiteNetwork(Record, frozen=True, kw_only=True):
 
     fabric: str
     switch: str = ""
-    gpus_per_node: PositiveInt
-    ports_per_node: NonNegativeInt
-    ports_per_switch: NonNegativeInt = 0
-    service_share: NonNegativeFloat = 0.0
-    radix: PositiveInt
-    link_gbps: PositiveFloat
+    gpus_per_node: records.PositiveInt
+    ports_per_node: records.NonNegativeInt
+    ports_per_switch: records.NonNegativeInt = 0
+    service_share: records.NonNegativeFloat = 0.0
+    radix: records.PositiveInt
+    link_gbps: records.PositiveFloat
     oversubscription: Annotated[float, Meta(ge=1)] = 1.0
     equal_uplinks: bool = False
-    uplinks_per_switch: NonNegativeInt = 0
-    uplink_gbps: PositiveFloat | None = None
+    uplinks_per_switch: records.NonNegativeInt = 0
+    uplink_gbps: records.PositiveFloat | None = None
     uplinks_to: str = ""
     host_medium: Medium = "optical"
     cards: bool = True
@@ -147,16 +140,16 @@ def build_site_network(
     ports = endpoints + uplinks
     sizing = Sizing(ports, network.radix, 1, rate, rate, oversubscription=network.oversubscription)
     joined = spec.changed(host_medium=network.host_medium, notes=network.notes)
-    fabric = replace(build_fabric(joined, sizing), nic_ports=endpoints)
+    fabric = records.replace(build_fabric(joined, sizing), nic_ports=endpoints)
     if network.uplinks_per_switch:
         counts = ClosCounts(network.radix, (ceil_div(ports, network.radix),), (ports,))
         return _counted(fabric, counts, network, "")
     two_tiers = len(fabric.tiers) == 2  # noqa: PLR2004 - leaves and spines
     if network.equal_uplinks or not two_tiers:
-        return replace(fabric, notes=network.notes)
+        return records.replace(fabric, notes=network.notes)
     counts, note = dealt_out(ports, network.radix, network.oversubscription)
     if counts.switches >= fabric.switches:
-        return replace(fabric, notes=network.notes)
+        return records.replace(fabric, notes=network.notes)
     return _counted(fabric, counts, network, note)
 
 
@@ -193,4 +186,4 @@ def _counted(fabric: Fabric, counts: ClosCounts, network: SiteNetwork, note: str
     """The fabric with other counts of its tiers and links."""
     tiers, links = clos_parts(counts, counts, network.host_medium)
     notes = (*network.notes, *([note] if note else []))
-    return replace(fabric, tiers=tiers, links=links, notes=notes)
+    return records.replace(fabric, tiers=tiers, links=links, notes=notes)

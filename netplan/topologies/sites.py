@@ -25,27 +25,20 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from netplan import records
 from netplan.documents import Document, read_yaml
 from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.inputs.choices import LEAST_RATIO, LONGEST_KM, MOST_RATIO, Layout
-from netplan.records import (
-    Entry,
-    NonNegativeFloat,
-    PositiveFloat,
-    PositiveInt,
-    RecordError,
-    replace,
-)
 
 MOST_SITES = 16
 PAIR = 2
 
 
-class Site(Entry, frozen=True):
+class Site(records.Entry, frozen=True):
     """One site: its name and GPUs [1]."""
 
     name: str
-    gpus: PositiveInt
+    gpus: records.PositiveInt
 
 
 class Pair(Struct, frozen=True):
@@ -155,10 +148,11 @@ class Sites(Struct, frozen=True, dict=True):
             With rates of so much.
         """
         pairs = (
-            replace(pair, bytes_per_s=bytes_per_s_share * pair.bytes_per_s) for pair in self.pairs
+            records.replace(pair, bytes_per_s=bytes_per_s_share * pair.bytes_per_s)
+            for pair in self.pairs
         )
         egress = (bytes_per_s_share * rate for rate in self.egress_bytes_per_s)
-        return replace(self, pairs=tuple(pairs), egress_bytes_per_s=tuple(egress))
+        return records.replace(self, pairs=tuple(pairs), egress_bytes_per_s=tuple(egress))
 
     def without(self, *ends: int, share: float = 1.0) -> "Sites":
         """The same with fibre of one pair cut; where that is all of it, its bytes go over others.
@@ -193,19 +187,19 @@ class Sites(Struct, frozen=True, dict=True):
         if cut is None:
             raise InputError(f"no fibre joins {self._names(a, b)}: nothing can be cut there")
         if share < 1:
-            slower = replace(cut, bytes_per_s=(1 - share) * cut.bytes_per_s)
+            slower = records.replace(cut, bytes_per_s=(1 - share) * cut.bytes_per_s)
             left = tuple(slower if pair is cut else pair for pair in self.pairs)
             egress = tuple(
                 rate - share * cut.bytes_per_s * (number in (a, b))
                 for number, rate in enumerate(self.egress_bytes_per_s)
             )
-            return replace(self, pairs=left, egress_bytes_per_s=egress)
+            return records.replace(self, pairs=left, egress_bytes_per_s=egress)
         left = tuple(pair for pair in self.pairs if pair is not cut)
         egress = tuple(
             sum(pair.bytes_per_s for pair in left if number in (pair.a, pair.b))
             for number in range(len(self.sites))
         )
-        whole = replace(self, pairs=left, egress_bytes_per_s=egress, layout="file")
+        whole = records.replace(self, pairs=left, egress_bytes_per_s=egress, layout="file")
         if any(path is None for path in whole.paths.values()):
             raise InfeasibleError(
                 f"without the fibre between {self._names(a, b)} no way joins all sites: the job"
@@ -348,16 +342,16 @@ def _joined(sites: int, layout: Layout) -> Iterator[tuple[int, int]]:
             yield 0, sites - 1
 
 
-class PairEntry(Entry, frozen=True, kw_only=True):
+class PairEntry(records.Entry, frozen=True, kw_only=True):
     """Two sites of a file with fibre between them."""
 
     between: tuple[str, str]
-    km: NonNegativeFloat
-    ratio: PositiveFloat
-    usd_month: NonNegativeFloat | None = None
+    km: records.NonNegativeFloat
+    ratio: records.PositiveFloat
+    usd_month: records.NonNegativeFloat | None = None
 
 
-class SitesFile(Entry, frozen=True, kw_only=True):
+class SitesFile(records.Entry, frozen=True, kw_only=True):
     """A file of sites."""
 
     sites: tuple[Site, ...]
@@ -400,7 +394,7 @@ def read_sites(path: Path, gpu_rate: float) -> Sites:
     document = read_yaml(path)
     try:
         read = SitesFile.read(document.data)
-    except RecordError as error:
+    except records.RecordError as error:
         lines = [f"{path}:{document.line(keys)}: {text}" for keys, text in error.faults]
         raise CatalogError(*lines) from None
     faults = [*_faults(document, read)]

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, cast
 
 from msgspec import Meta, Struct, structs
 
+from netplan import records
 from netplan.added import Group, added
 from netplan.arrays import Ints
 from netplan.catalog import Catalog, Record
@@ -23,15 +24,6 @@ from netplan.errors import CatalogError
 from netplan.files import reachable
 from netplan.inputs.choices import NetworkKind
 from netplan.levels import Level
-from netplan.records import (
-    Entry,
-    Fault,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    RecordError,
-    replace,
-)
 from netplan.topologies.assembly import Wired
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import FabricGraph, Medium
@@ -73,27 +65,27 @@ CARDS = "network cards"
 """What is published for whatever reaches switches through cards: for servers of any maker."""
 
 
-class FabricAxis(Entry, frozen=True, kw_only=True):
+class FabricAxis(records.Entry, frozen=True, kw_only=True):
     """One dimension of a product of HB domains: neighbours in a ring, or each with each.
 
     An axis may have no size: it takes what the others leave; several of one kind share it.
     """
 
     kind: Literal["ring", "mesh"]
-    size: PositiveInt | None = None
+    size: records.PositiveInt | None = None
 
 
-class DomainKind(Entry, frozen=True, kw_only=True):
+class DomainKind(records.Entry, frozen=True, kw_only=True):
     """HB domains of one kind: GPUs in each, how many there are, and how these are joined.
 
     ``planes`` are the HB switches of a domain. The last kind may have no count: it takes the GPUs
     that the others leave.
     """
 
-    size: PositiveInt
-    count: PositiveInt | None = None
+    size: records.PositiveInt
+    count: records.PositiveInt | None = None
     kind: Literal["switch", "ring", "mesh"] = "switch"
-    planes: PositiveInt = 1
+    planes: records.PositiveInt = 1
 
     @property
     def ports(self) -> int:
@@ -108,7 +100,7 @@ class DomainKind(Entry, frozen=True, kw_only=True):
         return most if self.kind == "switch" and self.size > 1 else min(most, self.size - 1)
 
 
-class Tile(Entry, frozen=True, kw_only=True):
+class Tile(records.Entry, frozen=True, kw_only=True):
     """One tile of a mesh of cores, and the memory that its cores share.
 
     ``cores`` are its columns and rows, ``link_bytes_per_s`` the rate of a link inside it, one
@@ -116,10 +108,10 @@ class Tile(Entry, frozen=True, kw_only=True):
     the tile, and carries ``channel_bytes_per_s``, reading and writing together [B/s].
     """
 
-    cores: tuple[PositiveInt, PositiveInt]
-    link_bytes_per_s: PositiveFloat
-    channels: tuple[tuple[NonNegativeInt, NonNegativeInt], ...] = ()
-    channel_bytes_per_s: PositiveFloat | None = None
+    cores: tuple[records.PositiveInt, records.PositiveInt]
+    link_bytes_per_s: records.PositiveFloat
+    channels: tuple[tuple[records.NonNegativeInt, records.NonNegativeInt], ...] = ()
+    channel_bytes_per_s: records.PositiveFloat | None = None
 
     def __post_init__(self) -> None:
         """Refuse channels outside the tile, or without a rate."""
@@ -149,7 +141,7 @@ class SoldChip(Protocol):
         """Dimensions of the torus that its own ports make [1]."""
 
 
-class Support(Entry, frozen=True, kw_only=True):
+class Support(records.Entry, frozen=True, kw_only=True):
     """Who publishes a design of such a fabric.
 
     ``by`` a maker, who sells it, an operator, who runs it, or a paper; ``accelerators`` which it is
@@ -211,13 +203,13 @@ class FabricSpec(Record, frozen=True, kw_only=True):
 
     family: str
     hb_kind: Literal["switch", "ring", "mesh"] = "switch"
-    hb_size: PositiveInt | None = None
-    hb_planes: PositiveInt = 1
-    hb_leaf_gpus: PositiveInt | None = None  # at a lower HB switch
-    hb_spines: PositiveInt | None = None  # above these, a plane
+    hb_size: records.PositiveInt | None = None
+    hb_planes: records.PositiveInt = 1
+    hb_leaf_gpus: records.PositiveInt | None = None  # at a lower HB switch
+    hb_spines: records.PositiveInt | None = None  # above these, a plane
     hb_scheme: Literal["hybrid-cube-mesh"] | None = None
-    hb_link_bytes_per_s: PositiveFloat | None = None
-    link_bytes_per_s: PositiveFloat | None = None
+    hb_link_bytes_per_s: records.PositiveFloat | None = None
+    link_bytes_per_s: records.PositiveFloat | None = None
     accelerators: tuple[str, ...] = ()
     in_sets: bool = True
     network_kind: NetworkKind = "infiniband"
@@ -359,7 +351,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         try:
             schema = family_named(str(data.get("family", "clos")))
         except ValueError as error:
-            raise RecordError([Fault((), str(error))]) from None
+            raise records.RecordError([records.Fault((), str(error))]) from None
         return cast("Self", schema.read(data))
 
     @classmethod
@@ -369,7 +361,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
             raise ValueError("unknown key stamp")
         faults = faults_of(str(data.get("family", "clos")), data)
         if faults:
-            raise RecordError(faults)
+            raise records.RecordError(faults)
 
     @classmethod
     def reads(cls, key: str) -> bool:
@@ -415,7 +407,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         """Level of the HB domain: a non-blocking switch, or direct links that share the rate."""
         rate, latency_s = sizing.hb_bytes_per_s, sizing.hb_latency_s
         whole = Level(self.hb_kind, sizing.hb_size, rate, step_latency_s=latency_s)
-        return replace(whole, link_bytes_per_s=rate / max(1, whole.links_per_gpu))
+        return records.replace(whole, link_bytes_per_s=rate / max(1, whole.links_per_gpu))
 
     def to_dict(self) -> dict[str, Any]:
         """All values that its family reads as plain data, by the keys of the file."""
@@ -520,7 +512,7 @@ def families_of(key: str) -> tuple[str, ...]:
     return tuple(name for name in FAMILIES if family_named(name).reads(key))
 
 
-def faults_of(family: str, keys: Iterable[str]) -> list[Fault]:
+def faults_of(family: str, keys: Iterable[str]) -> list[records.Fault]:
     """A line for each of the keys that others read, and a family does not.
 
     Examples
@@ -534,11 +526,13 @@ def faults_of(family: str, keys: Iterable[str]) -> list[Fault]:
     for key in keys:
         families = () if schema.reads(key) else families_of(key)
         if len(families) > FEW:
-            faults.append(Fault((key,), f"{key} means nothing for family: {family}: leave it out"))
+            faults.append(
+                records.Fault((key,), f"{key} means nothing for family: {family}: leave it out")
+            )
         elif families:
             needed = " or ".join(families)
             text = f"{key} needs family: {needed}, got {family}: leave it out"
-            faults.append(Fault((key,), text))
+            faults.append(records.Fault((key,), text))
     return faults
 
 
@@ -594,7 +588,7 @@ class FabricCatalog(Catalog[FabricSpec], frozen=True):
                 f"{path}:{document.line(['file'])}: file {named!r:.80}: name a file beside this"
                 " one, or in a folder below it"
             )
-        return replace(document, data=document.data | {"file": str(path.parent / named)})
+        return records.replace(document, data=document.data | {"file": str(path.parent / named)})
 
 
 def _stamp(path: Path) -> tuple[int, ...]:

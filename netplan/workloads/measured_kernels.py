@@ -14,15 +14,9 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Floats
 from netplan.records import replace
-from netplan.workloads import kernels
+from netplan.workloads import kernels, measured_rates
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.kernel_graph import KernelGraph
-from netplan.workloads.measured_rates import (
-    MeasuredAttention,
-    MeasuredProduct,
-    MeasuredRates,
-    pooled,
-)
 from netplan.workloads.operations import ELEMENT_BYTES, NO_WORK, Operation, OperationCost
 
 
@@ -53,8 +47,8 @@ class MeasuredKernels(Struct, frozen=True):
 
     name: str
     fitted: bool
-    products: MeasuredProduct
-    attention: MeasuredAttention
+    products: measured_rates.MeasuredProduct
+    attention: measured_rates.MeasuredAttention
     vector_latency_s: float
     product_error: float
     attention_error: float
@@ -62,13 +56,13 @@ class MeasuredKernels(Struct, frozen=True):
     @classmethod
     def of(cls, accelerator: Accelerator) -> "MeasuredKernels":
         """Those of an accelerator, or medians of others where it has none."""
-        rates = accelerator.measured or MeasuredRates(source="", date="")
+        rates = accelerator.measured or measured_rates.MeasuredRates(source="", date="")
         return cls(
             name=accelerator.name,
             fitted="bf16" in rates.products and rates.attention is not None,
             products=kernels.product_rates(accelerator, "bf16"),
             attention=kernels.attention_rates(accelerator),
-            vector_latency_s=pooled().vector_latency_s,
+            vector_latency_s=measured_rates.pooled().vector_latency_s,
             product_error=kernels.kernel_error(accelerator),
             attention_error=kernels.kernel_error(accelerator, kernel="attention"),
         )

@@ -52,13 +52,8 @@ from netplan.levels import Level
 from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
+from netplan.topologies.families import joined_switches
 from netplan.topologies.families.clos import ceil_div, spread_over
-from netplan.topologies.families.joined_switches import (
-    LEAST_NOTED,
-    Groups,
-    fewer_links_note,
-    joined_network,
-)
 from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType, Medium
 from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
@@ -549,7 +544,7 @@ def _notes(shape: DragonflyShape, share: float, any_share: float) -> list[str]:
             f" {counted(links, 'link')} a group pair, taper {shape.taper:.3g}"
         )
         detours = detours.replace("any traffic", "any traffic between groups")
-    worth = worth if share < LEAST_NOTED else ""
+    worth = worth if share < joined_switches.LEAST_NOTED else ""
     return [f"{text}{worth}{detours if any_share < 1 else ''}."]
 
 
@@ -562,7 +557,7 @@ def _more_notes(shape: DragonflyShape, sizing: Sizing) -> list[str]:
         other = _best(ceil_div(sizing.gpus, switches), switches, sizing.radix)
         return None if other is None else other.global_links
 
-    return fewer_links_note(shape.switches, sizing.radix, links_with)
+    return joined_switches.fewer_links_note(shape.switches, sizing.radix, links_with)
 
 
 def pair_loads(shape: DragonflyShape) -> tuple[float, float]:
@@ -660,9 +655,9 @@ def _network_level(shape: DragonflyShape, sizing: Sizing) -> tuple[Level, float]
     spread = (shape.switches, shape.groups) if shape.spread else ()
     loads = pair_loads(shape)
     if shape.groups == 1:
-        return joined_network(sizing, sizes, loads[:1], spread=spread)
-    groups = Groups(switches, min(switches / 2, shape.switches / (1 + loads[0])))
-    return joined_network(sizing, sizes, loads, groups, spread=spread)
+        return joined_switches.joined_network(sizing, sizes, loads[:1], spread=spread)
+    groups = joined_switches.Groups(switches, min(switches / 2, shape.switches / (1 + loads[0])))
+    return joined_switches.joined_network(sizing, sizes, loads, groups, spread=spread)
 
 
 def _local(shape: DragonflyShape, first: int) -> tuple[AnyInts, AnyInts, AnyInts, AnyInts]:

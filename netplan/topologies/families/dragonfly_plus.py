@@ -20,16 +20,8 @@ from netplan.errors import InputError
 from netplan.records import PositiveInt
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Sizing
+from netplan.topologies.families import joined_switches
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.families.joined_switches import (
-    Groups,
-    JoinedSwitches,
-    SwitchGraph,
-    SwitchLinks,
-    joined_links,
-    one_switch,
-    refuse_ports,
-)
 from netplan.topologies.graph import LinkType, Medium
 from netplan.units import counted
 
@@ -49,7 +41,7 @@ class _Shape(Struct, frozen=True):
     width: int = 1
 
 
-class DragonflyPlus(JoinedSwitches, frozen=True, kw_only=True):
+class DragonflyPlus(joined_switches.JoinedSwitches, frozen=True, kw_only=True):
     """Groups of leaves and spines."""
 
     hosts_per_switch: PositiveInt | None = None
@@ -61,7 +53,7 @@ class DragonflyPlus(JoinedSwitches, frozen=True, kw_only=True):
     host_medium: Medium | None = None
     local_medium: Medium | None = None
 
-    def plane_graph(self, sizing: Sizing) -> SwitchGraph:
+    def plane_graph(self, sizing: Sizing) -> joined_switches.SwitchGraph:
         """Its own shape, else balanced for the radix, in as few groups as hold.
 
         Examples
@@ -79,7 +71,7 @@ class DragonflyPlus(JoinedSwitches, frozen=True, kw_only=True):
         sides = self.hosts_per_switch, self.switches_per_group, self.spines_per_group, self.groups
         given = any(sides) or self.global_links_per_switch or self.links_per_pair
         if sizing.gpus <= sizing.radix and not given:
-            return one_switch(sizing.gpus)
+            return joined_switches.one_switch(sizing.gpus)
         shape = _shape(self, sizing)
         leaves, spines, groups = shape.leaves, shape.spines, shape.groups
         leaf = np.arange(groups * leaves)
@@ -87,10 +79,12 @@ class DragonflyPlus(JoinedSwitches, frozen=True, kw_only=True):
         spine = np.repeat(np.arange(spines), shape.width)
         above = first + np.add.outer(leaf // leaves * spines, spine).ravel()
         within = LinkType("leaf-spine", "up", tiers=(1, 2), medium=self.local_medium or "optical")
-        links = [SwitchLinks(within, np.repeat(leaf, len(spine)), above)]
+        links = [joined_switches.SwitchLinks(within, np.repeat(leaf, len(spine)), above)]
         if groups > 1:
             links.append(
-                SwitchLinks(joined_links("between groups", tier=2), *_global(shape, first))
+                joined_switches.SwitchLinks(
+                    joined_switches.joined_links("between groups", tier=2), *_global(shape, first)
+                )
             )
         between = f", {counted(shape.copies, 'link')} between any two" if groups > 1 else ""
         wide = f", {shape.width} links from each leaf to each" if shape.width > 1 else ""
@@ -103,8 +97,10 @@ class DragonflyPlus(JoinedSwitches, frozen=True, kw_only=True):
             ("spine", NameBlock("group-{}/spine-{}", (groups, spines))),
         )
         # Inside a group all spines share what leaves a leaf.
-        inside = Groups(leaves, spines * shape.width)
-        return SwitchGraph(tiers, shape.hosts, tuple(links), sentence, inside, even=True)
+        inside = joined_switches.Groups(leaves, spines * shape.width)
+        return joined_switches.SwitchGraph(
+            tiers, shape.hosts, tuple(links), sentence, inside, even=True
+        )
 
 
 def _lone_group(spec: DragonflyPlus, sizing: Sizing) -> _Shape | None:
@@ -162,7 +158,7 @@ def _shape(spec: DragonflyPlus, sizing: Sizing) -> _Shape:
             f" groups, got {groups:,} groups: give at most {reached:,}"
         )
     # Before all links are laid: a leaf's ports, and a spine's to the leaves alone.
-    refuse_ports(spec.name, max(hosts + spines, leaves), hosts, sizing.radix)
+    joined_switches.refuse_ports(spec.name, max(hosts + spines, leaves), hosts, sizing.radix)
     return _Shape(hosts, leaves, spines, ports, groups, copies)
 
 

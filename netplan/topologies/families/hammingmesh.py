@@ -39,14 +39,8 @@ from netplan.topologies.fabric import (
     network_level,
     port_words,
 )
+from netplan.topologies.families import switched
 from netplan.topologies.families.clos import ClosCounts, FatTree, ceil_div, clos_counts, fat_tree
-from netplan.topologies.families.switched import (
-    ClosWiring,
-    NetworkCopies,
-    Stage,
-    wire_networks,
-    wire_tree,
-)
 from netplan.topologies.families.torus import refuse_many_places
 from netplan.topologies.graph import INSIDE, RACK, LinkType, Medium
 from netplan.topologies.idle_places import MIN_WHOLE, idle_note, whole_part
@@ -190,8 +184,8 @@ class HammingMesh(FabricSpec, frozen=True, kw_only=True):
         trees = replace(
             fabric, links=tuple(group for group in fabric.links if group.role != "board")
         )
-        wired = wire_networks(
-            trees, [networks[axis] for axis in axes], Stage(*columns), (first, port)
+        wired = switched.wire_networks(
+            trees, [networks[axis] for axis in axes], switched.Stage(*columns), (first, port)
         )
         return Wired(wired.nodes, (*wired.links, *boards))
 
@@ -286,19 +280,21 @@ def _notes(shape: MeshShape, sizing: Sizing) -> list[str]:
     return notes
 
 
-def _network(axis: int, shape: MeshShape, sizing: Sizing) -> NetworkCopies:
+def _network(axis: int, shape: MeshShape, sizing: Sizing) -> switched.NetworkCopies:
     """Switches of all lines along one axis."""
     lines, ports, name = shape.lines(axis, sizing), 2 * shape.boards[axis], LINES[axis]
     if ports > sizing.radix:
-        return NetworkCopies(wire_tree(line_tree(ports, sizing.radix)), lines, f"{name}-{{}}/")
+        return switched.NetworkCopies(
+            switched.wire_tree(line_tree(ports, sizing.radix)), lines, f"{name}-{{}}/"
+        )
     shared = sizing.radix // ports
     switches = ceil_div(lines, shared)
     names = NameBlock(f"{name}-{{}}/leaf-0" if shared == 1 else f"{name}s/leaf-{{}}", (switches,))
-    return NetworkCopies(ClosWiring(((switches,),), ()), leaf_names=names)
+    return switched.NetworkCopies(switched.ClosWiring(((switches,),), ()), leaf_names=names)
 
 
 def _attached(
-    axis: int, shape: MeshShape, sizing: Sizing, wiring: ClosWiring, leaves: int
+    axis: int, shape: MeshShape, sizing: Sizing, wiring: switched.ClosWiring, leaves: int
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """Ends of lines along one axis: GPUs, leaves, and their ports; leaves come after some."""
     gpu = np.arange(sizing.gpus)

@@ -28,14 +28,8 @@ from netplan.errors import InputError
 from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Fabric, Sizing
+from netplan.topologies.families import joined_switches
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.families.joined_switches import (
-    JoinedSwitches,
-    SwitchGraph,
-    SwitchLinks,
-    joined_links,
-    one_switch,
-)
 from netplan.topologies.graph import Medium
 from netplan.units import counted
 
@@ -44,14 +38,14 @@ NO_ORDER = 2
 """Remainder by four of the orders that no graph of this kind has [1]."""
 
 
-class SlimFly(JoinedSwitches, frozen=True, kw_only=True):
+class SlimFly(joined_switches.JoinedSwitches, frozen=True, kw_only=True):
     """Switches as a graph of McKay, Miller and Siran."""
 
     hosts_per_switch: PositiveInt | None = None
     host_medium: Medium | None = None
     order: PositiveInt | None = None  # q of the paper
 
-    def plane_graph(self, sizing: Sizing) -> SwitchGraph:
+    def plane_graph(self, sizing: Sizing) -> joined_switches.SwitchGraph:
         """Its own order and hosts, else the smallest order that holds the GPUs.
 
         One switch where that holds them all.
@@ -67,7 +61,7 @@ class SlimFly(JoinedSwitches, frozen=True, kw_only=True):
         (50, 4, {7})
         """
         if sizing.gpus <= sizing.radix and not (self.order or self.hosts_per_switch):
-            return one_switch(sizing.gpus)
+            return joined_switches.one_switch(sizing.gpus)
         order, hosts = _shape(self, sizing)
         inside, across = _links(order)
         sentence = (
@@ -76,10 +70,12 @@ class SlimFly(JoinedSwitches, frozen=True, kw_only=True):
         )
         names = NameBlock("subgraph-{}/group-{}/switch-{}", (2, order, order))
         links = (
-            SwitchLinks(joined_links("inside groups", 1), *inside),
-            SwitchLinks(joined_links("between subgraphs", 2), *across),
+            joined_switches.SwitchLinks(joined_switches.joined_links("inside groups", 1), *inside),
+            joined_switches.SwitchLinks(
+                joined_switches.joined_links("between subgraphs", 2), *across
+            ),
         )
-        return SwitchGraph((("switch", names),), hosts, links, sentence, even=True)
+        return joined_switches.SwitchGraph((("switch", names),), hosts, links, sentence, even=True)
 
     def build(self, sizing: Sizing) -> Fabric:
         """Counts, levels and notes, with the ports that stand idle.
