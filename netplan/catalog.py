@@ -6,6 +6,7 @@ folders that a user names stand in front of it. A name is either a file's stem o
 path to a file.
 """
 
+import csv
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -291,6 +292,18 @@ def shipped_root() -> Path:
     package = Path(__file__).parent
     inside = package / "_catalog"
     return inside if inside.is_dir() else package.parent
+
+
+def shipped_rows(place: str) -> list[dict[str, str]]:
+    """Rows of a shipped table by its place below that folder, as texts.
+
+    Examples
+    --------
+    >>> shipped_rows("traffic/stacks/memory.csv")[0]["software"]
+    'megatron'
+    """
+    with (shipped_root() / place).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def shipped_date() -> str:

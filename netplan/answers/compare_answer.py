@@ -85,7 +85,7 @@ class Comparison(Compared, Answer):
         rows, chosen = self.rows, lambda row: row.label == best
         yield show.Table("fabrics", list(self._network()), rows, legend=legend, chosen=chosen)
         if self.serves:
-            from netplan.setup.money.token_cost import LEGEND, token_columns
+            from netplan.setup.money.run_cost import LEGEND, token_columns
 
             token_shown = [*self._names(), *token_columns(self.currency)]
             yield show.Table("fabrics", token_shown, self.rows, legend=(LEGEND,))

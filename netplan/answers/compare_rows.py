@@ -30,7 +30,7 @@ from netplan.records import asdict, replace
 from netplan.reports.quantities import Scale
 from netplan.reports.sections import value_at, values_at
 from netplan.scenarios.reading import with_memory
-from netplan.setup.money.run_cost import RunCost, Terms, run_cost
+from netplan.setup.money.run_cost import RunCost, Terms, TokenCost, run_cost
 from netplan.setup.plan_notes import plan_notes
 from netplan.topologies.cliffs import Cliff
 from netplan.topologies.fabric import Fabric
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from netplan.answers.budget_answer import Budget
     from netplan.setup.money.memory_or_gpus import MemoryTradeoff
     from netplan.setup.money.step_cost import Stepped
-    from netplan.setup.money.token_cost import TokenCost
     from netplan.workloads.accelerators import Accelerator
 
 BASELINE = "rail-optimized"
@@ -77,7 +76,7 @@ class FabricRow(Struct, frozen=True):
     unsold: str = ""
     """That nobody publishes it for the accelerator, in words; empty where somebody does."""
 
-    served: "TokenCost | None" = None
+    served: TokenCost | None = None
     """How it serves, where that is asked."""
 
     stepped: "Stepped | None" = None
@@ -567,7 +566,7 @@ class Compared:
     def verdict(self) -> Verdict | None:
         """What to buy, by the rule of the question; None where nothing can be compared."""
         if self.serves:
-            from netplan.setup.money.token_cost import cheapest
+            from netplan.setup.money.run_cost import cheapest
 
             served = [(row.label, row.served, row.bill) for row in self.bought]
             return cheapest(served, self.currency)

@@ -45,9 +45,9 @@ from netplan.setup.money.pricing import (
     left_out_words,
     lowest_price_words,
 )
+from netplan.setup.money.run_cost import LEGEND, TokenCost, token_columns
 from netplan.setup.money.step_cost import LEGEND as STEP_LEGEND
 from netplan.setup.money.step_cost import Stepped, step_columns
-from netplan.setup.money.token_cost import LEGEND, TokenCost, token_columns
 from netplan.setup.served_plan import serving_words
 from netplan.topologies.cliffs import Cliff
 from netplan.topologies.fabric import Fabric

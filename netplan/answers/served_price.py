@@ -16,8 +16,7 @@ from netplan.errors import NetplanError, not_built
 from netplan.records import replace
 from netplan.scenarios.bill_books import read_books
 from netplan.scenarios.reading import CatalogReader, sized
-from netplan.setup.money.run_cost import rates_of
-from netplan.setup.money.token_cost import COST_PARTS, TokenCost
+from netplan.setup.money.run_cost import COST_PARTS, TokenCost, rates_of
 from netplan.setup.question import AnyQuestion
 from netplan.setup.served_plan import ServedPlan
 from netplan.units import si

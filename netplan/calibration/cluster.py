@@ -35,7 +35,7 @@ from netplan.workloads.accelerators import (
     TrainingRates,
 )
 from netplan.workloads.measured_links import MEASURED_LINKS, MeasuredLink
-from netplan.workloads.measured_rates import TABLES, KernelTables, MeasuredRates
+from netplan.workloads.measured_rates import TABLES, MeasuredRates
 from netplan.workloads.operations import CollectiveKind
 
 DIGITS = 6
@@ -220,15 +220,19 @@ def own_records(bases: Bases, fits: Fits, origin: Origin) -> list[tuple[Catalog[
 def _accelerator(base: Accelerator, fits: Fits, origin: Origin) -> Accelerator:
     measured = _measured(base, fits, origin)
     if measured:  # tables lie beside the file
-        tables = {key: f"{origin.name}{TABLES[key]}.csv" for key in measured.tables}
-        measured = measured.changed(**tables)
+        files = {key: f"{origin.name}{TABLES[key]}.csv" for key in measured.tables}
+        measured = measured.changed(**files)
+    tables = base.tables
+    if tables is not None:  # by names; own products go before those of somebody else's GPUs
+        names = {kind: Path(place).name.partition(".")[0] for kind, place in tables.named.items()}
+        tables = tables.changed(**names | ({"products": ""} if fits.products else {}))
     new = base.changed(
         name=origin.name,
         title=f"{base.title}, as measured ({origin.name})",
         source=f"{base.source}; own measurements as the notes say",
         date=origin.date,
         measured=measured,
-        tables=_tables(base, fits),
+        tables=tables,
         notes=(*base.notes, *_notes(fits, origin)),
     )
     if fits.steps is None:
@@ -238,12 +242,17 @@ def _accelerator(base: Accelerator, fits: Fits, origin: Origin) -> Accelerator:
         for key, value in _rounded(fits.steps).items()
         if key.startswith("accelerator.")
     }
-    training = _dated_training if fits.dated else _training
-    return new.changed(training=training(base, values, fits, origin.name))
+    return new.changed(training=_training(base, values, fits, origin.name))
 
 
 def _training(base: Accelerator, values: Told, fits: Fits, name: str) -> TrainingRates:
     rates = cast("TrainingRates", base.training)
+    if fits.dated:  # times of no date are those of nobody's runs
+        dated = cast("DatedRates", rates.dated)
+        gemm = {str(precision): share for precision, share in dated.gemm.items()}
+        gemm |= {key.rpartition(".")[2]: value for key, value in values.items()}
+        block = dated.changed(gemm=gemm, scored=(name,), held_out=fits.held_out)
+        return rates.changed(dated=block, scored={}, held_out={})
     parts: dict[str, dict[str, float]] = {
         "gemm": {str(name): share for name, share in rates.gemm.items()},
         "attention": {str(name): share for name, share in rates.attention.items()},
@@ -261,16 +270,6 @@ def _training(base: Accelerator, values: Told, fits: Fits, name: str) -> Trainin
         held_out=fits.held_out,
         dated=None,
     )
-
-
-def _dated_training(base: Accelerator, values: Told, fits: Fits, name: str) -> TrainingRates:
-    """The same under software of a date; times of no date are those of nobody's runs."""
-    rates = cast("TrainingRates", base.training)
-    dated = cast("DatedRates", rates.dated)
-    gemm = {str(precision): share for precision, share in dated.gemm.items()}
-    gemm |= {key.rpartition(".")[2]: value for key, value in values.items()}
-    block = dated.changed(gemm=gemm, scored=(name,), held_out=fits.held_out)
-    return rates.changed(dated=block, scored={}, held_out={})
 
 
 def _measured(base: Accelerator, fits: Fits, origin: Origin) -> MeasuredRates | None:
@@ -292,20 +291,16 @@ def _measured(base: Accelerator, fits: Fits, origin: Origin) -> MeasuredRates | 
     )
 
 
-def _tables(base: Accelerator, fits: Fits) -> KernelTables | None:
-    """Tables of kernels by their names; own products go before those of somebody else's GPU."""
-    if base.tables is None:
-        return None
-    names = {kind: Path(place).name.partition(".")[0] for kind, place in base.tables.named.items()}
-    return base.tables.changed(**names | ({"products": ""} if fits.products else {}))
-
-
 def _link(base: MeasuredLink, fits: Fits, origin: Origin) -> MeasuredLink:
     link = base
     for kind, collective in fits.collectives.items():
         link = changed_link(link, kind, _rounded(collective))
     worst = max(_error(collective) for collective in fits.collectives.values())
-    lows, highs = zip(*map(_ends, fits.collectives.values()), strict=True)
+    # Nine of ten rows took so many times what fits without them say, at least and at most.
+    ratios = [fitted.measured_s / fitted.left_out_s for fitted in fits.collectives.values()]
+    ends = [np.quantile(ratio, ENDS).tolist() for ratio in ratios]
+    lows = tuple(max(1, floor(1000 * min(1.0, low))) / 1000 for low, _ in ends)
+    highs = tuple(max(1000, ceil(1000 * high)) / 1000 for _, high in ends)
     left = [kind for kind in KINDS.values() if kind not in fits.collectives]
     note = (f"As {base.name}, since not measured: {', '.join(left)}.",) if left else ()
     return link.changed(
@@ -387,12 +382,6 @@ def _rounded(fitted: Fitted) -> Told:
 def _error(fitted: Fitted) -> float:
     """Mean error of rows left out, rounded up to a thousandth, below 1 [1]."""
     return min(LARGEST_ERROR, max(1, ceil(1000 * fitted.error(fitted.left_out_s))) / 1000)
-
-
-def _ends(fitted: Fitted) -> tuple[float, float]:
-    """Nine of ten rows took so many times what fits without them say, at least and at most [1]."""
-    low, high = np.quantile(fitted.measured_s / fitted.left_out_s, (0.05, 0.95)).tolist()
-    return max(1, floor(1000 * min(1.0, low))) / 1000, max(1000, ceil(1000 * high)) / 1000
 
 
 class _Dumper(yaml.SafeDumper):

@@ -8,25 +8,20 @@ has. The whole slice of a TPU is one domain.
 from collections.abc import Sequence
 
 import numpy as np
-from msgspec import Struct
 
-from netplan.arrays import Amount, Floats
+from netplan.arrays import Floats
 from netplan.calibration.runs import (
     NOTHING_ELSE,
-    Bandwidths,
     MeasuredRun,
     MeasuredRuns,
     Quantities,
-    quantities_of,
+    RunArrays,
     record_of,
-    stages_of,
-    tensor_collective_s,
-    transfer_s,
 )
 from netplan.errors import InputError
-from netplan.performance.calibrated import Sharing, Stages
+from netplan.performance.calibrated import Sharing
 from netplan.performance.calibrated_run import CalibrationPart
-from netplan.performance.dated.blocks import Reach, Sent
+from netplan.performance.dated.blocks import BlockCollectives, Reach
 from netplan.performance.dated.exchange import ExchangeShares, ExpertGroups, exchange_s
 from netplan.performance.dated.layer import DatedExchange, DatedLayer
 from netplan.performance.dated.part import Part
@@ -66,22 +61,14 @@ def arrays_of(runs: Sequence[MeasuredRun], model: CalibrationPart) -> "MeasuredR
     return DatedRuns.of(runs, model)
 
 
-class DatedRuns(Struct, frozen=True, eq=False):
+class DatedRuns(RunArrays, frozen=True, eq=False):
     """Measured runs under software of a date, every array of shape (runs,)."""
 
-    runs: tuple[MeasuredRun, ...]
-    measured_s: Floats
     part: Part
     groups: ExpertGroups
-    stages: Stages
     again: dict[str, Floats]  # share of the layers, by word
-    degrees: Floats  # shape (9, runs), as in RunDegrees
     copies: Floats  # GPUs that hold the same experts
-    links: Bandwidths
-    zero_stage: Floats
     doublings: Floats  # of the GPUs, above the smallest job
-    model: CalibrationPart
-    quantities: dict[str, Floats]
 
     @classmethod
     def of(cls, runs: Sequence[MeasuredRun], model: CalibrationPart) -> "DatedRuns":
@@ -104,68 +91,43 @@ class DatedRuns(Struct, frozen=True, eq=False):
         InputError
             If accelerator or stack of a run have no rates under software of a date.
         """
-        known = [quantities_of(run, model) for run in runs]
-        degrees = np.array([run.degrees for run in runs], np.float64).T
+        columns = cls.columns(runs, model)
+        degrees = columns["degrees"]
         gpus = degrees[:4].prod(axis=0)
         sparse = np.array([run.model.experts is not None for run in runs])
         copies = np.maximum(1.0, gpus / degrees[3] / (degrees[7] * degrees[8]))
         words = dict.fromkeys(word for run in runs for word in run.redone)
         return cls(
-            runs=tuple(runs),
-            measured_s=np.array([run.seconds for run in runs]),
             part=Part.stacked([_part(run) for run in runs]),
             groups=ExpertGroups.stacked([_groups(run) for run in runs]),
-            stages=stages_of(runs, degrees),
             again={word: np.array([run.redone.get(word, 0.0) for run in runs]) for word in words},
-            degrees=degrees,
             copies=np.where(sparse, copies, 1.0),
-            links=Bandwidths.of(runs, model),
-            zero_stage=np.array([run.zero_stage for run in runs], np.float64),
             doublings=np.log2(np.maximum(gpus / SMALLEST_JOB, 1.0)),
-            model=model,
-            quantities={name: np.array([values[name] for values in known]) for name in known[0]},
+            **columns,
         )
 
     def seconds(self, changed: Quantities = NOTHING_ELSE) -> Floats:
         """Iteration times, with other values of some quantities than the files have [s]."""
         values = {**self.quantities, **changed}
         on, sharing = record_of(Reach, values), record_of(Sharing, values)
-        layer = DatedLayer.of(self.part, on, self._sent(values, sharing), values["half"])
-        layer = layer.redoing(self.again)
-        network = values["network"]
-        hop_s = transfer_s(self.part, self.degrees, self.links, self.model, network)
-        exchange = self._exchange(layer, network)
-        total = self.stages.pipeline_s(layer.passes)
-        total = total + self.stages.transfers * hop_s * sharing.pipeline_visible
-        total = total + exchange.data_s(self.stages, sharing)
-        total = total + exchange.optimizer_s(self.stages, sharing, on)
-        growth = values["software"] * (1 + values["jitter"] * self.doublings)
-        total_s: Floats = np.asarray(growth * (total + sharing.iteration_s))
-        return total_s
-
-    def _sent(self, values: Quantities, sharing: Sharing) -> Sent:
-        """What collectives of a block show, each alone."""
-        network, (tensor, context) = values["network"], self.degrees[:2]
-        one_s = tensor_collective_s(self.part, self.degrees, self.links, self.model, network)
-        round_s = (context - 1) * self.links.hop(tensor * context, network)
-        return Sent(
-            tensor_s=sharing.tensor_share * one_s,
-            ring_s_per_element=2 * ELEMENT_BYTES * round_s,
+        network, (tensor, context, data) = values["network"], self.degrees[:3]
+        ring_s = (context - 1) * self.links.hop(tensor * context, network)
+        sent = BlockCollectives(
+            tensor_s=sharing.tensor_share * self.tensor_s(network),
+            ring_s_per_element=2 * ELEMENT_BYTES * ring_s,
             exchange_s=exchange_s(self.part, self.groups, record_of(ExchangeShares, values)),
             contention=sharing.contention,
         )
-
-    def _exchange(self, layer: DatedLayer, network: Amount) -> DatedExchange:
-        tensor, context, data = self.degrees[:3]
+        layer = DatedLayer.of(self.part, on, sent, values["half"]).redoing(self.again)
         members, step = context * data, self.degrees[7] * self.degrees[8]
-        return DatedExchange(
-            layer,
+        paces = (
             self.links.pace(members, tensor, network),
             self.links.pace(self.copies, step, network),
-            members,
-            self.copies,
-            self.zero_stage,
         )
+        exchange = DatedExchange(layer, *paces, members, self.copies, self.zero_stage)
+        growth = values["software"] * (1 + values["jitter"] * self.doublings)
+        total = self.iteration_s(layer.passes, exchange, sharing, on, network)
+        return np.asarray(growth * total)
 
 
 def _part(run: MeasuredRun) -> Part:

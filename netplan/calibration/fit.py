@@ -54,8 +54,7 @@ class Priors(NamedTuple):
 
     def values(self, logs: Floats) -> Floats:
         """Parameters by their logarithms."""
-        values: Floats = np.where(self.linear, logs, np.exp(np.where(self.linear, 0.0, logs)))
-        return values
+        return np.where(self.linear, logs, np.exp(np.where(self.linear, 0.0, logs)))
 
 
 class Rows(NamedTuple):
@@ -170,8 +169,7 @@ def slopes_of(predict: Predict, logs: Floats) -> Floats:
     chunks = max(1, -(-len(logs) * len(still) // CHUNK))
     steps = np.array_split(STEP * np.eye(len(logs)), chunks)
     moved = np.concatenate([predict(logs + step) for step in steps])
-    slopes: Floats = (moved - still) / STEP
-    return slopes
+    return np.asarray((moved - still) / STEP)
 
 
 def refit(predict: Predict, rows: Rows, priors: Priors, start: Floats) -> Floats:

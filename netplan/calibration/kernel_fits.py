@@ -14,16 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from netplan.arrays import Floats
+from netplan.calibration import measurements
 from netplan.calibration.fit import Fitted, Measurements, Priors, Rows, fit_rows
-from netplan.calibration.measurements import (
-    Column,
-    Line,
-    MeasuredMessage,
-    one_of,
-    positive,
-    read_integer,
-    read_rows,
-)
 from netplan.calibration.runs import Calibration
 from netplan.errors import InputError
 from netplan.inputs.choices import Precision
@@ -44,9 +36,9 @@ HOST_GPUS = 8
 """Largest HB domain that is one host; larger ones hold several [GPUs]."""
 
 PRODUCT_COLUMNS = (
-    Column("dtype", one_of(*NUMBER_BYTES, *ALIASES), needed=True),
-    *(Column(size, read_integer, needed=True) for size in "mnk"),
-    Column("time_s", positive, needed=True),
+    measurements.Column("dtype", measurements.one_of(*NUMBER_BYTES, *ALIASES), needed=True),
+    *(measurements.Column(size, measurements.read_integer, needed=True) for size in "mnk"),
+    measurements.Column("time_s", measurements.positive, needed=True),
 )
 PRODUCT_EXAMPLES = (
     "bf16,16,1024,1024,5.065e-06",
@@ -78,8 +70,10 @@ def fit_products(
     InputError
         If a precision has too few rows, or the accelerator does not know it.
     """
-    lines = [line for path in paths for line in read_rows(path, PRODUCT_COLUMNS, "gemm")]
-    named: dict[Precision, list[Line]] = {}
+    lines = [
+        line for path in paths for line in measurements.read_rows(path, PRODUCT_COLUMNS, "gemm")
+    ]
+    named: dict[Precision, list[measurements.Line]] = {}
     for line in lines:
         named.setdefault(precision_named(line.values["dtype"]), []).append(line)
     return {
@@ -116,7 +110,10 @@ def starting_rates(accelerator: Accelerator, dtype: Precision) -> MeasuredProduc
 
 
 def _fit_product(
-    dtype: Precision, lines: Sequence[Line], accelerator: Accelerator, calibration: Calibration
+    dtype: Precision,
+    lines: Sequence[measurements.Line],
+    accelerator: Accelerator,
+    calibration: Calibration,
 ) -> Fitted:
     require_rows(f"{dtype} products", len(lines))
     base = starting_rates(accelerator, dtype)
@@ -125,27 +122,20 @@ def _fit_product(
     )
     flops = 2.0 * m * n * k
     moved_bytes = NUMBER_BYTES[dtype] * (m * k + k * n) + RESULT_BYTES * (m * n)
-    factor = _corrected(accelerator, dtype, m, n, k)
+    factor = np.ones_like(m, dtype=np.float64)
+    table = accelerator.measured.corrections if accelerator.measured else ""
+    if dtype != "bf16" and table and dtype in corrections_of(Path(table)):
+        factor = np.asarray(corrections_of(Path(table))[dtype].factor(m, n, k))
 
     def times(values: Values) -> Floats:
         rates = base.changed(**values)
-        times_s: Floats = sum(product_parts_s(rates, flops, moved_bytes)) * factor
-        return times_s
+        return np.asarray(sum(product_parts_s(rates, flops, moved_bytes)) * factor)
 
     labels = tuple("{m} x {n} x {k}".format(**line.values) for line in lines)
     places = tuple(line.place for line in lines)
     rows = Measurements(f"{dtype} products", labels, places, seconds)
     before = {key: getattr(base, key) for key in PRODUCT_KEYS}
     return _fit(rows, times, before, calibration)
-
-
-def _corrected(accelerator: Accelerator, dtype: Precision, *sizes: Floats) -> Floats:
-    """Factors of the table that corrects the form of a narrow precision; 1 without one."""
-    table = accelerator.measured.corrections if accelerator.measured else ""
-    if dtype == "bf16" or not table or dtype not in corrections_of(Path(table)):
-        return np.ones_like(sizes[0], dtype=np.float64)
-    m, n, k = sizes
-    return np.asarray(corrections_of(Path(table))[dtype].factor(m, n, k))
 
 
 def _fit(
@@ -170,7 +160,7 @@ def _fit(
 
 
 def fit_collectives(
-    messages: Sequence[MeasuredMessage],
+    messages: Sequence[measurements.MeasuredMessage],
     accelerator: Accelerator,
     link: MeasuredLink,
     calibration: Calibration,
@@ -182,7 +172,7 @@ def fit_collectives(
     InputError
         If a kind has too few rows, or a row has more GPUs than an HB domain.
     """
-    kinds: dict[CollectiveKind, list[MeasuredMessage]] = {}
+    kinds: dict[CollectiveKind, list[measurements.MeasuredMessage]] = {}
     for message in messages:
         size = accelerator.hb_size
         if message.gpus > size or (message.hosts > 1 and size <= HOST_GPUS):
@@ -200,7 +190,7 @@ def fit_collectives(
 
 def _fit_collective(
     kind: CollectiveKind,
-    messages: Sequence[MeasuredMessage],
+    messages: Sequence[measurements.MeasuredMessage],
     accelerator: Accelerator,
     link: MeasuredLink,
     calibration: Calibration,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from netplan.catalog import unknown_name
-from netplan.errors import CatalogError
+from netplan.errors import CatalogError, InputError
 from netplan.files import csv_rows, read_bounded, text_of
 from netplan.traffic.gpu_group import bus_factor
 from netplan.workloads.operations import CollectiveKind
@@ -107,7 +107,13 @@ def read_rows(path: Path, columns: Sequence[Column], template: str) -> list[Line
             continue
         if len(rows) == MAX_ROWS:
             raise CatalogError(f"{place}: more than {MAX_ROWS:,} rows: take medians")
-        rows.append(Line(place, _values(place, header, texts, columns)))
+        if len(texts) != len(header):
+            raise CatalogError(f"{place}: expected {len(header)} fields, got {len(texts)}")
+        given = dict(zip(header, texts, strict=True))
+        values = {
+            column.name: _value(place, column, given.get(column.name, "")) for column in columns
+        }
+        rows.append(Line(place, values))
     if not rows:
         raise CatalogError(
             f"{path}: holds no measurements: netplan calibrate --template {template}"
@@ -129,21 +135,12 @@ def _header(
     return list(texts)
 
 
-def _values(
-    place: str, header: Sequence[str], texts: Sequence[str], columns: Sequence[Column]
-) -> dict[str, Any]:
-    if len(texts) != len(header):
-        raise CatalogError(f"{place}: expected {len(header)} fields, got {len(texts)}")
-    given = dict(zip(header, texts, strict=True))
-    return {column.name: _value(place, column, given.get(column.name, "")) for column in columns}
-
-
 def _value(place: str, column: Column, text: str) -> Any:  # noqa: ANN401 - of any kind
     if not text and not column.needed:
         return column.default
     try:
         return column.read(text)
-    except (ValueError, KeyError, OverflowError):
+    except (InputError, ValueError, KeyError, OverflowError):
         what = (column.read.__doc__ or "").rstrip(".")
         what = f"{what[:1].lower()}{what[1:]}"
         raise CatalogError(f"{place}: {column.name}: got {text[:40]!r}, give {what}") from None
@@ -232,7 +229,11 @@ def _messages(path: Path, lines: Sequence[str]) -> Iterator[MeasuredMessage]:
         if FAILED.search(line):
             raise CatalogError(f"{place}: the test failed: {line.strip()[:60]!r}: run it again")
         if started := STARTING.search(line):
-            announced = _kind(place, started[1])
+            kind = KINDS.get(started[1].replace("_", ""))
+            if kind is None:
+                known = ", ".join(sorted(KINDS.values()))
+                raise CatalogError(f"{place}: {started[1]} is not fitted: give runs of {known}")
+            announced = kind
             run.kind = run.kind if run.columns else announced
         if threads := THREADS.search(line):
             run = _Run(announced)
@@ -246,14 +247,6 @@ def _messages(path: Path, lines: Sequence[str]) -> Iterator[MeasuredMessage]:
             message = _message(place, words, run)
             if message.message_bytes > 0:
                 yield message
-
-
-def _kind(place: str, test: str) -> CollectiveKind:
-    kind = KINDS.get(test.replace("_", ""))
-    if kind is None:
-        known = ", ".join(sorted(KINDS.values()))
-        raise CatalogError(f"{place}: {test} is not fitted: give runs of {known}")
-    return kind
 
 
 def _message(place: str, words: Sequence[str], run: _Run) -> MeasuredMessage:

@@ -6,14 +6,13 @@ and are scored; those of ``context`` are not, and say why. `measured-runs.csv` h
 rows of `dated-runs.csv` say the date of their software, too, and what it did with experts.
 """
 
-import csv
 from collections.abc import Mapping
 from functools import cache
 from math import gcd
 from typing import Any, cast
 
 from netplan.calibration.runs import MeasuredRun, RunDegrees
-from netplan.catalog import shipped_root
+from netplan.catalog import shipped_rows
 from netplan.errors import InputError
 from netplan.inputs.choices import (
     Dispatcher,
@@ -280,9 +279,7 @@ def held_as_made(run: MeasuredRun) -> Held:
 @cache
 def _memory_rows() -> dict[str, dict[str, str]]:
     """What memory model ``stack`` takes of each run, by its id."""
-    path = shipped_root() / "reports" / "published" / "memory-runs.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        return {row["id"]: row for row in csv.DictReader(file)}
+    return {row["id"]: row for row in shipped_rows("reports/published/memory-runs.csv")}
 
 
 def strategy_of(run: MeasuredRun) -> Strategy:

@@ -14,19 +14,8 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats
+from netplan.calibration import fit
 from netplan.calibration.dated_runs import DatedRuns
-from netplan.calibration.fit import (
-    Fit,
-    Fitted,
-    Measurements,
-    Priors,
-    Rows,
-    fit,
-    fit_rows,
-    only,
-    refit,
-    slopes_of,
-)
 from netplan.calibration.runs import (
     Calibration,
     MeasuredRun,
@@ -61,7 +50,7 @@ class TrainingProblem(Struct, frozen=True, eq=False):
     runs: Runs
     calibration: Calibration
     bases: Floats  # what the files say, shape (parameters,)
-    priors: Priors
+    priors: fit.Priors
     slopes: dict[str, Floats]  # by quantity, shape (parameters, runs)
     offsets: dict[str, Floats]  # by quantity, shape (runs,)
 
@@ -105,7 +94,7 @@ class TrainingProblem(Struct, frozen=True, eq=False):
             base if parameter.prior is None else parameter.prior
             for parameter, base in zip(kept, bases, strict=True)
         ]
-        priors = Priors(
+        priors = fit.Priors(
             np.array([_x(parameter, mean) for parameter, mean in zip(kept, means, strict=True)]),
             np.array([parameter.width for parameter in kept]),
             np.array([parameter.largest or np.inf for parameter in kept]),
@@ -115,7 +104,7 @@ class TrainingProblem(Struct, frozen=True, eq=False):
         left = calibration.changed(parameters=kept)
         problem = cls(runs, left, bases, priors, moving, offsets)
         # What stands in a run need not act on its time: nobody's experts wait for a dense model.
-        slopes_s = slopes_of(problem.log_seconds, problem.start)
+        slopes_s = fit.slopes_of(problem.log_seconds, problem.start)
         acting = np.asarray(slopes_s.any(axis=1))
         if acting.all():
             return problem
@@ -139,25 +128,24 @@ class TrainingProblem(Struct, frozen=True, eq=False):
 
     def log_seconds(self, logs: Floats) -> Floats:
         """Their logarithms."""
-        log_times: Floats = np.log(self.seconds(logs))
-        return log_times
+        return np.asarray(np.log(self.seconds(logs)))
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> fit.Rows:
         """What predictions of the runs are held to."""
         calibration, runs = self.calibration, self.runs.runs
         sparse = np.array([kind_of(run.model) != "dense" for run in runs])
         noise = np.where(sparse, calibration.sparse_noise or calibration.noise, calibration.noise)
         weights = series_weights(runs) if calibration.in_series else np.ones(len(runs))
-        return Rows(self.runs.measured_s, noise, weights, calibration.soft)
+        return fit.Rows(self.runs.measured_s, noise, weights, calibration.soft)
 
-    def fitted(self, kept: Bools | None = None) -> Fit:
+    def fitted(self, kept: Bools | None = None) -> fit.Fit:
         """Fit on all runs, or on those that are kept."""
         if kept is None:
-            return fit(self.log_seconds, self.rows, self.priors)
-        return fit(only(self.log_seconds, kept), self.rows.take(kept), self.priors)
+            return fit.fit(self.log_seconds, self.rows, self.priors)
+        return fit.fit(fit.only(self.log_seconds, kept), self.rows.take(kept), self.priors)
 
-    def fitted_rows(self) -> Fitted:
+    def fitted_rows(self) -> fit.Fitted:
         """Fit on all runs, and predict each by a fit without it and others of its plan.
 
         Runs that differ in their number of GPUs alone would say of each other what a plan of yours,
@@ -168,9 +156,9 @@ class TrainingProblem(Struct, frozen=True, eq=False):
         alike = [[*dict.fromkeys(plans)].index(plan) for plan in plans]
         labels = tuple(run.name for run in runs.runs)
         places = tuple(run.source for run in runs.runs)
-        rows = Measurements("iterations", labels, places, runs.measured_s)
+        rows = fit.Measurements("iterations", labels, places, runs.measured_s)
         names = [parameter.values[0] for parameter in self.calibration.parameters]
-        return fit_rows(rows, self.log_seconds, names, self.priors, self.rows, alike)
+        return fit.fit_rows(rows, self.log_seconds, names, self.priors, self.rows, alike)
 
     def left_out(self, groups: Sequence[str], *, near: bool = False) -> Floats:
         """Iteration time of every run without its group, shape (runs,) [s].
@@ -188,7 +176,7 @@ class TrainingProblem(Struct, frozen=True, eq=False):
             out = names == name
             if near:
                 rows = self.rows.take(~out)
-                logs = refit(only(self.log_seconds, ~out), rows, self.priors, self.start)
+                logs = fit.refit(fit.only(self.log_seconds, ~out), rows, self.priors, self.start)
             else:
                 logs = self.fitted(~out).logs
             times_s[out] = self.seconds(logs)[out]
@@ -270,18 +258,12 @@ def _moves(
             after = quantities_of(run, changed["calibration"])
         else:
             after = quantities_of(replace(run, **{which: changed}), part)
-        yield columns, base, dict(_slopes(before, after, step))
-
-
-def _slopes(
-    before: Mapping[str, float], after: Mapping[str, float], step: float
-) -> Iterator[tuple[str, float]]:
-    """By how much quantities follow a step, those that do."""
-    for name, value in before.items():
-        if after[name] == value:
-            continue
-        more = after[name] - value if name in ADDED else np.log(after[name] / value)
-        yield name, float(round(more / step, 9))
+        slopes = {}
+        for name, value in before.items():
+            if after[name] != value:  # those that follow the step
+                more = after[name] - value if name in ADDED else np.log(after[name] / value)
+                slopes[name] = float(round(more / step, 9))
+        yield columns, base, slopes
 
 
 def _number(record: object, key: str) -> float | None:

@@ -14,7 +14,7 @@ named as by ``--set``: ``NAME.KEY`` or ``ROLE.KEY``.
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import Struct, field
@@ -24,11 +24,12 @@ from netplan.catalog import Catalog, Record
 from netplan.inputs.choices import NetworkKind, Precision, Recompute, ScheduleName
 from netplan.performance import calibrated
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
+from netplan.performance.dated.layer import DatedExchange
 from netplan.performance.dated.recipe import Recipe
 from netplan.performance.dated.run import DatedRun, TimedPrecision
 from netplan.performance.setting import BUBBLE_SHARE
 from netplan.performance.stacks import Stack
-from netplan.records import Entry, PositiveFloat, replace
+from netplan.records import Entry, PositiveFloat
 from netplan.workloads.accelerators import Accelerator, TrainingRates
 from netplan.workloads.models import Model
 from netplan.workloads.operations import ELEMENT_BYTES, Sharding
@@ -90,16 +91,6 @@ class MeasuredRun(Struct, frozen=True, kw_only=True):
     zero_stage: Zero = 1
     schedule: ScheduleName = "1f1b"
     seconds: float
-
-    def on(self, accelerator: Accelerator) -> "MeasuredRun":
-        """The same run, as said of another file of its accelerator."""
-        return replace(self, accelerator=accelerator)
-
-    @property
-    def attention(self) -> str:
-        """Kernel that the stack takes on this accelerator."""
-        known = self.accelerator.training.attention if self.accelerator.training else {}
-        return next((kernel for kernel in self.stack.attention if kernel in known), "")
 
     @property
     def redone(self) -> dict[str, float]:
@@ -199,29 +190,78 @@ class Bandwidths(NamedTuple):
         inside = np.minimum(members, np.maximum(1.0, self.hb_size // before))
         outer = np.minimum(self.hb_bytes_per_s, inside * self.network_bytes_per_s * network)
         rate = np.where(inside >= members, self.hb_bytes_per_s, outer)
-        s_per_byte: Floats = (members - 1) / members / rate
-        return s_per_byte
+        return np.asarray((members - 1) / members / rate)
 
     def hop(self, members: Floats, network: Amount) -> Floats:
         """One hop between neighbours of so many GPUs that follow each other [s/B]."""
         outer = self.network_bytes_per_s * network
-        s_per_byte: Floats = 1 / np.where(members <= self.hb_size, self.hb_bytes_per_s, outer)
-        return s_per_byte
+        return np.asarray(1 / np.where(members <= self.hb_size, self.hb_bytes_per_s, outer))
 
 
-class MeasuredRuns(Struct, frozen=True, eq=False):
-    """Measured runs of dense models without a date of software, every array of shape (runs,)."""
+class RunArrays(Struct, frozen=True, eq=False):
+    """Measured runs, every array of shape (runs,)."""
 
     runs: tuple[MeasuredRun, ...]
     measured_s: Floats
-    part: calibrated.Slice
+    part: calibrated.Share
     stages: calibrated.Stages
-    again: calibrated.Redone
     degrees: Floats  # shape (9, runs), as in RunDegrees
     links: Bandwidths
     zero_stage: Floats
     model: CalibrationPart
     quantities: dict[str, Floats]
+
+    @staticmethod
+    def columns(runs: Sequence[MeasuredRun], model: CalibrationPart) -> dict[str, Any]:
+        """What runs have in arrays, with software of a date or without, by field."""
+        known = [quantities_of(run, model) for run in runs]
+        degrees = np.array([run.degrees for run in runs], np.float64).T
+        return {
+            "runs": tuple(runs),
+            "measured_s": np.array([run.seconds for run in runs]),
+            "stages": stages_of(runs, degrees),
+            "degrees": degrees,
+            "links": Bandwidths.of(runs, model),
+            "zero_stage": np.array([run.zero_stage for run in runs], np.float64),
+            "model": model,
+            "quantities": {name: np.array([row[name] for row in known]) for name in known[0]},
+        }
+
+    def tensor_s(self, network: Amount) -> Amount:
+        """One tensor collective of a layer, alone [s]."""
+        tensor, links, model = self.degrees[0], self.links, self.model
+        outside = tensor / np.minimum(tensor, links.hb_size)
+        steps_s = model.hb_step_s * (tensor - outside) + model.network_step_s * (outside - 1)
+        s_per_byte = links.pace(tensor, np.ones_like(tensor), network)
+        sent_s = ELEMENT_BYTES * self.part.tokens * self.part.hidden * s_per_byte + steps_s
+        tensor_s: Amount = sent_s + np.where(tensor > 1, model.collective_s, 0.0)
+        return tensor_s
+
+    def iteration_s(
+        self,
+        passes: calibrated.Passes,
+        exchange: calibrated.Exchange | DatedExchange,
+        sharing: calibrated.Sharing,
+        on: calibrated.Rates,
+        network: Amount,
+    ) -> Amount:
+        """Passes, transfers between stages, collectives over replicas, and the update [s]."""
+        sent_bytes = ELEMENT_BYTES * self.part.tokens * self.part.hidden / self.degrees[0]
+        hop_s = sent_bytes * self.links.hop(self.degrees[:4].prod(axis=0), network)
+        hop_s = hop_s + self.model.collective_s + self.model.network_step_s
+        total = self.stages.pipeline_s(passes)
+        total = total + self.stages.transfers * hop_s * sharing.pipeline_visible
+        total = total + exchange.data_s(self.stages, sharing)
+        total = total + exchange.optimizer_s(self.stages, sharing, on)
+        whole_s: Amount = total + sharing.iteration_s
+        return whole_s
+
+
+class MeasuredRuns(RunArrays, frozen=True, eq=False):
+    """Measured runs of dense models without a date of software, every array of shape (runs,)."""
+
+    part: calibrated.Slice
+    again: calibrated.Redone
 
     @classmethod
     def of(cls, runs: Sequence[MeasuredRun], model: CalibrationPart) -> "MeasuredRuns":
@@ -232,100 +272,31 @@ class MeasuredRuns(Struct, frozen=True, eq=False):
         InputError
             If an accelerator lacks the precision of a run, or every attention kernel of its stack.
         """
-        known = [quantities_of(run, model) for run in runs]
-        degrees = np.array([run.degrees for run in runs], np.float64).T
-        return cls(
-            runs=tuple(runs),
-            measured_s=np.array([run.seconds for run in runs]),
-            part=calibrated.Slice.stacked([_slice(run) for run in runs]),
-            stages=stages_of(runs, degrees),
-            again=calibrated.Redone.stacked(
-                [
-                    calibrated.Redone.of(
-                        run.recompute, model.half_recompute, sequence_parallel=run.sequence_parallel
-                    )
-                    for run in runs
-                ]
-            ),
-            degrees=degrees,
-            links=Bandwidths.of(runs, model),
-            zero_stage=np.array([run.zero_stage for run in runs], np.float64),
-            model=model,
-            quantities={name: np.array([values[name] for values in known]) for name in known[0]},
-        )
+        parts, again = [], []
+        for run in runs:
+            cut, parallel = run.degrees, run.sequence_parallel
+            sharding = Sharding.of(cut.microbatch, tensor=cut.tensor, context=cut.context)
+            parts.append(calibrated.Slice.of(run.model, sharding, sequence_parallel=parallel))
+            half = model.half_recompute
+            again.append(calibrated.Redone.of(run.recompute, half, sequence_parallel=parallel))
+        part, redone = calibrated.Slice.stacked(parts), calibrated.Redone.stacked(again)
+        return cls(part=part, again=redone, **cls.columns(runs, model))
 
     def seconds(self, changed: Quantities = NOTHING_ELSE) -> Floats:
         """Iteration times, with other values of some quantities than the files have [s]."""
         values = {**self.quantities, **changed}
         on, sharing = record_of(calibrated.Reached, values), record_of(calibrated.Sharing, values)
-        kernels = calibrated.Kernels.of(self.part, on)
-        passes = kernels.beside(self._sent(values["network"]), self.again, sharing)
-        total = self.stages.pipeline_s(passes)
-        hop_s = transfer_s(self.part, self.degrees, self.links, self.model, values["network"])
-        total = total + self.stages.transfers * hop_s * sharing.pipeline_visible
-        exchange = self._exchange(passes, values["network"])
-        total = total + exchange.data_s(self.stages, sharing)
-        optimizer_s = exchange.optimizer_s(self.stages, sharing, on)
-        total_s: Floats = np.asarray(total + optimizer_s + sharing.iteration_s)
-        return total_s
-
-    def _sent(self, network: Amount) -> calibrated.LayerCollectives:
-        """Tensor collectives and context rings of a layer, alone."""
-        part, links = self.part, self.links
-        tensor, context = self.degrees[:2]
-        tensor_s = tensor_collective_s(part, self.degrees, links, self.model, network)
+        part, network = self.part, values["network"]
         keys_bytes = 2 * ELEMENT_BYTES * part.tokens * part.key
-        ring_s = keys_bytes * (context - 1) * links.hop(tensor * context, network)
-        return calibrated.LayerCollectives(tensor_s, ring_s)
-
-    def _exchange(self, passes: calibrated.Passes, network: Amount) -> calibrated.Exchange:
         tensor, context, data = self.degrees[:3]
+        ring_s = keys_bytes * (context - 1) * self.links.hop(tensor * context, network)
+        kernels = calibrated.Kernels.of(part, on)
+        passes = kernels.beside(self.tensor_s(network), ring_s, self.again, sharing)
         members = context * data
-        return calibrated.Exchange(
-            passes,
-            self.links.pace(members, tensor, network),
-            members,
-            self.part.layer_weights,
-            self.part.end_weights,
-            self.zero_stage,
-        )
-
-
-def tensor_collective_s(
-    part: calibrated.Share,
-    degrees: Floats,
-    links: Bandwidths,
-    model: CalibrationPart,
-    network: Amount,
-) -> Amount:
-    """One tensor collective of a layer, alone [s]."""
-    tensor = degrees[0]
-    outside = tensor / np.minimum(tensor, links.hb_size)
-    steps_s = model.hb_step_s * (tensor - outside) + model.network_step_s * (outside - 1)
-    pace = links.pace(tensor, np.ones_like(tensor), network)
-    sent_s = ELEMENT_BYTES * part.tokens * part.hidden * pace + steps_s
-    tensor_s: Amount = sent_s + np.where(tensor > 1, model.collective_s, 0.0)
-    return tensor_s
-
-
-def transfer_s(
-    part: calibrated.Share,
-    degrees: Floats,
-    links: Bandwidths,
-    model: CalibrationPart,
-    network: Amount,
-) -> Amount:
-    """One transfer between stages, alone [s]."""
-    tensor, gpus = degrees[0], degrees[:4].prod(axis=0)
-    sent_bytes = ELEMENT_BYTES * part.tokens * part.hidden / tensor
-    hop_s: Amount = sent_bytes * links.hop(gpus, network)
-    return hop_s + model.collective_s + model.network_step_s
-
-
-def _slice(run: MeasuredRun) -> calibrated.Slice:
-    cut = run.degrees
-    sharding = Sharding.of(cut.microbatch, tensor=cut.tensor, context=cut.context)
-    return calibrated.Slice.of(run.model, sharding, sequence_parallel=run.sequence_parallel)
+        pace = self.links.pace(members, tensor, network)
+        weights = part.layer_weights, part.end_weights
+        exchange = calibrated.Exchange(passes, pace, members, *weights, self.zero_stage)
+        return np.asarray(self.iteration_s(passes, exchange, sharing, on, network))
 
 
 def stages_of(runs: Sequence[MeasuredRun], degrees: Floats) -> calibrated.Stages:

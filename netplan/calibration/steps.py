@@ -43,18 +43,12 @@ DETAILS: dict[str, Precision] = {
 
 def recomputation(text: str) -> Recomputation:
     """What is computed again: none, half, full, selective, block:K, or modules joined by +."""
-    try:
-        return Recomputation.read(text)
-    except InputError:
-        raise ValueError from None
+    return Recomputation.read(text)
 
 
 def month(text: str) -> str | None:
     """A month of software as YYYY-MM, or none."""
-    try:
-        known = software_month(text)
-    except InputError:
-        raise ValueError from None
+    known = software_month(text)
     return None if known == UNDATED else known
 
 
@@ -196,7 +190,7 @@ def _recipe(line: Line, model: Model, accelerator: Accelerator) -> Recipe | None
         date_of(values["software_date"]),
         *(values[name] for name in ("dispatcher", "expert_overlap", "graphs", "fused_experts")),
     )
-    return asked.on(
+    return asked.completed(
         generation=rates.dated.generation,
         rack=accelerator.hb_size > SERVER_GPUS,
         precision_detail=values["precision"],

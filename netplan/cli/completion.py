@@ -19,34 +19,20 @@ if TYPE_CHECKING:
 VARIABLE = "_NETPLAN_COMPLETE"
 """Environment variable that a shell sets while it asks for completions."""
 
-SHELF_OF_INPUT = {
-    "accelerator": "accelerator",
-    "cabling": "cabling",
-    "circuit_switch": "switch",
+ALIKE = (
+    *("accelerator", "cabling", "economics", "fabric", "failures", "link", "memory", "model"),
+    *("power", "prices", "recovery", "report", "scenario", "stack", "study", "switch"),
+)
+"""Inputs that are called as the shelf of their names is."""
+SHELF_OF_INPUT = dict(zip(ALIKE, ALIKE, strict=True)) | {
+    **dict.fromkeys(("circuit_switch", "ocs", "switches"), "switch"),
+    **dict.fromkeys(("expanded_memories", "expanded_memory"), "memory"),
     "draft": "model",
-    "economics": "economics",
-    "expanded_memories": "memory",
-    "expanded_memory": "memory",
-    "fabric": "fabric",
     "fabrics": "fabric",
-    "failures": "failures",
     "hall": "floor-plan",
     "iteration_model": "iteration-model",
-    "link": "link",
-    "memory": "memory",
-    "model": "model",
     "networks": "network",
     "other": "scenario",
-    "power": "power",
-    "prices": "prices",
-    "recovery": "recovery",
-    "ocs": "switch",
-    "report": "report",
-    "scenario": "scenario",
-    "stack": "stack",
-    "study": "study",
-    "switch": "switch",
-    "switches": "switch",
 }
 """Shelves on which names of an input stand."""
 BOTH_STACKS = ("stack", "serving-stack")

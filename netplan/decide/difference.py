@@ -150,7 +150,9 @@ def differences(first: Bill, second: Bill) -> tuple[PartDifference, ...]:
     >>> [(part.item, part.more, part.difference) for part in differences(optimized, rails)[:2]]
     [('switches', -1024, -98041856.0), ('modules', -131072, -49020928.0)]
     """
-    return _laid_beside(first, second, _part_of)
+    return _laid_beside(
+        first, second, lambda line: (line.category, line.network, PART_WORDS[line.category][1], "")
+    )
 
 
 def line_differences(first: Bill, second: Bill) -> tuple[PartDifference, ...]:
@@ -333,8 +335,6 @@ def signed(amount: float) -> str:
     >>> signed(70_210_000.0), signed(-151_400_000.0), signed(-1_600.0), signed(0.0)
     ('+70.2 M', '-151 M', '-1.6 k', '0')
     """
-    if abs(amount) < CENT:
-        return "0"
     return "0" if abs(amount) < CENT else short_money(amount, sign=True)
 
 
@@ -375,11 +375,6 @@ Key = tuple[str, str, str, str]
 """Category, network beside, what it is, and what one unit is."""
 
 
-def _part_of(line: BillItem) -> Key:
-    """All lines of a category together."""
-    return line.category, line.network, PART_WORDS[line.category][1], ""
-
-
 def _line_of(line: BillItem) -> Key:
     """A line by what it is, with the link rate where its words leave that out."""
     rate, item = f"{line.speed_gbps:.4g}G", line.item
@@ -408,25 +403,11 @@ def _laid_beside(
 def _difference(key: Key, *sides: list[PricedItem]) -> PartDifference:
     """Lines of two bills as one difference."""
     part, network, item, unit = key
-    (count_a, money_a, bare_a), (count_b, money_b, bare_b) = map(_sums, sides)
-    return PartDifference(
-        part=part,
-        item=item,
-        unit=unit,
-        count_a=count_a,
-        count_b=count_b,
-        money_a=money_a,
-        money_b=money_b,
-        unpriced_a=bare_a,
-        unpriced_b=bare_b,
-        network=network,
+    count_a, count_b = (sum(row.line.order for row in rows) for rows in sides)
+    money_a, money_b = (
+        fsum(row.total.base for row in rows if row.price is not None) for rows in sides
     )
-
-
-def _sums(rows: list[PricedItem]) -> tuple[int, float, int]:
-    """Units, their base price, and units without a price."""
-    return (
-        sum(row.line.order for row in rows),
-        fsum(row.total.base for row in rows if row.price is not None),
-        sum(row.line.order for row in rows if row.price is None),
+    bare_a, bare_b = (sum(row.line.order for row in rows if row.price is None) for rows in sides)
+    return PartDifference(
+        *(part, item, unit, count_a, count_b, money_a, money_b, bare_a, bare_b, network)
     )

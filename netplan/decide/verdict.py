@@ -23,7 +23,7 @@ A run of d days on a network of yearly cost y costs d (y / 365 + v), where a day
 worth v. Two runs cost the same at v = (d2 y2 - d1 y1) / 365 / (d1 - d2).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf, isclose
 from typing import Any
 
@@ -236,8 +236,7 @@ def _gained(
     any-to-any one that competes by less than a percent, or more.
     """
     open_to_all = [fabric for fabric in candidates if _wired(fabric) == "any-to-any"]
-    field = set(_names(_field(open_to_all, basis))) if basis.rule != "fastest" else set()
-    clos = [fabric for fabric in open_to_all if fabric.name in field]
+    clos = [] if basis.rule == "fastest" else [*_field(open_to_all, basis)]
     least = min(clos, key=lambda fabric: fabric.price, default=None)
     if least is None:
         return [*candidates], {}
@@ -249,11 +248,6 @@ def _gained(
         and fabric.price > (1 - HAIR) * least.price
     }
     return [fabric for fabric in candidates if fabric.name not in nothing], nothing
-
-
-def _names(fabrics: Iterable[Candidate]) -> list[str]:
-    """Names of some fabrics."""
-    return [fabric.name for fabric in fabrics]
 
 
 def _wired(fabric: Candidate) -> str:

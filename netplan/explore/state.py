@@ -50,14 +50,8 @@ LABELS = {
 PARTS = {"transceiver_factor": ("transceiver",), "port_factor": ("switch_port", "switch")}
 """Factors and the parts of the price book that each multiplies: of boxes the one of that radix."""
 NAMES = (
-    "gpus",
-    "radix",
-    "hb_size",
-    "oversubscription",
-    "accelerator",
-    "model",
-    "prices",
-    "fabrics",
+    *("gpus", "radix", "hb_size", "oversubscription"),
+    *("accelerator", "model", "prices", "fabrics"),
 )
 """Parts of the state that are inputs of a scenario, in the order of the command."""
 

@@ -240,26 +240,21 @@ def view_of(state: State) -> View:
 def _row(row: Mapping[str, Any], chosen: str | None) -> dict[str, str]:
     """One row of the table, as people read it; the raw numbers are the command's."""
     time_s, cost, watts = row["iteration_time_s"], row["cost"], row["power_w"]
+    price, step_s = "-", row.get("step_s")
+    if cost:
+        words = price_words(cost["base"] / MILLION, complete=row["cost_complete"])
+        price = f"{words} M {cost['currency']}"
+    # A step of post-training is at least so long.
+    step = f"step ≥ {step_s:.4g} s" if step_s else "-"
     return {
         "fabric": f"{'★ ' * (row['fabric'] == chosen)}{row['fabric']}{' *' * (not row['sold'])}",
         "switches": f"{row['switches']:,}",
         "modules": f"{row['transceivers']:,}",
-        "price": _price(row) if cost else "-",
+        "price": price,
         "power": si(watts, "W") if watts else "-",
-        "iteration": f"{time_s:#.4g} s" if time_s else _step_text(row.get("step_s")),
+        "iteration": f"{time_s:#.4g} s" if time_s else step,
         "MFU": f"{100 * row['mfu']:.0f} %" if row["mfu"] else "-",
     }
-
-
-def _step_text(step_s: float | None) -> str:
-    """A step of post-training, which is at least so long."""
-    return f"step ≥ {step_s:.4g} s" if step_s else "-"
-
-
-def _price(row: Mapping[str, Any]) -> str:
-    """Price of a row in millions, with its currency."""
-    words = price_words(row["cost"]["base"] / MILLION, complete=row["cost_complete"])
-    return f"{words} M {row['cost']['currency']}"
 
 
 def _mark(row: Mapping[str, Any], chosen: str | None) -> Mark:

@@ -24,6 +24,8 @@ published runs (reports/published/measured-runs.csv); half length from FlashAtte
 (arXiv:2307.08691), 13 and 21 bytes count the passes of unfused softmax and dropout.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from netplan.arrays import Amount, Bools, Columns, Floats, Terms
@@ -54,6 +56,10 @@ written [B]."""
 FORWARD_LAUNCHES = 1 / 3
 """Share of the host's time that launches the forward pass: one of three passes, as of products. No
 run tells; autograd launches with less work than a program, so that it is rather more [1]."""
+
+
+Shapes = Sequence[tuple[Amount, Amount]]
+"""Inner and outer size of products with weights [1]."""
 
 
 class Rates(Columns, frozen=True, eq=True):
@@ -152,7 +158,7 @@ class Slice(Share, frozen=True, eq=False):
         )
 
     @property
-    def products(self) -> tuple[tuple[Amount, Amount], ...]:
+    def products(self) -> Shapes:
         """Inner and outer size of the products with weights: qkv, projection, fc1, fc2 [1]."""
         return (
             (self.hidden, self.query + 2 * self.key),
@@ -195,17 +201,32 @@ def product_s(rows: Amount, inner: Amount, columns: Amount, rate: Amount, on: Ra
     return time_s
 
 
-def products_s(part: Slice, on: Reached) -> Both:
-    """Time of the products with weights of a layer; the backward pass has two for each [s]."""
-    rate, tokens = on.product_flops_per_s, part.tokens
+def dense_products(rows: Amount, shapes: Shapes, on: Rates, where: Amount = 1.0) -> Both:
+    """Products with weights there and back, with casts below bf16.
+
+    Parameters
+    ----------
+    rows, shapes
+        Rows of each, and its inner and outer size [1].
+    on
+        What kernels reach.
+    where
+        1, or 0 where there are no such products.
+
+    Returns
+    -------
+    Both
+        Of the shape of rows and sizes [s].
+    """
     forward_s: Amount = 0.0
     backward_s: Amount = 0.0
-    for inner, outer in part.products:
-        cast_s = on.casts * CAST_BYTES * tokens / on.memory_bytes_per_s
-        forward_s = forward_s + product_s(tokens, inner, outer, rate, on) + cast_s * inner
-        backward_s = backward_s + product_s(tokens, outer, inner, rate, on)
-        backward_s = backward_s + product_s(inner, tokens, outer, rate, on) + cast_s * outer
-    return Both(forward_s, backward_s)
+    cast_s = on.casts * CAST_BYTES * rows / on.memory_bytes_per_s
+    for inner, outer in shapes:
+        rate = on.product_flops_per_s
+        forward_s = forward_s + product_s(rows, inner, outer, rate, on) + cast_s * inner
+        backward_s = backward_s + product_s(rows, outer, inner, rate, on)
+        backward_s = backward_s + product_s(inner, rows, outer, rate, on) + cast_s * outer
+    return Both(where * forward_s, where * backward_s)
 
 
 def attention_s(part: Slice, on: Reached) -> Both:
@@ -327,13 +348,6 @@ class Sharing(Columns, frozen=True, eq=False):
         return self.tensor_visible + (1 - self.tensor_visible) * self.contention
 
 
-class LayerCollectives(Columns, frozen=True, eq=False):
-    """One tensor collective and one round of the context ring of each sharding [s]."""
-
-    tensor_s: Amount
-    ring_s: Amount
-
-
 class Passes(Columns, frozen=True, eq=False):
     """One layer and the ends of a microbatch; numbers, or arrays of one shape [s].
 
@@ -406,7 +420,7 @@ class Kernels(Columns, frozen=True, eq=False):
     def of(cls, part: Slice, on: Reached, *, trains: bool = True) -> "Kernels":
         """That of a slice of a layer, there and back or there alone."""
         products, attention, vectors = (
-            products_s(part, on),
+            dense_products(part.tokens, part.products, on),
             attention_s(part, on),
             vectors_s(part, on),
         )
@@ -430,12 +444,15 @@ class Kernels(Columns, frozen=True, eq=False):
             "mlp": feed_forward_s(part, on),
         }
 
-    def beside(self, sent: LayerCollectives, again: Redone, sharing: Sharing) -> Passes:
-        """The same with what collectives show beside it, and what is computed again."""
+    def beside(self, tensor_s: Amount, ring_s: Amount, again: Redone, sharing: Sharing) -> Passes:
+        """The same with what is computed again, and what shows of collectives beside it.
+
+        These are a tensor collective and a round of the context ring, each alone [s].
+        """
         attention, whole = self.attention, self.products + self.attention + self.vectors
-        tensor_s = sharing.tensor_s(sent.tensor_s)
-        ahead_s = tensor_s + shown_s(sent.ring_s, attention.forward_s, sharing.contention)
-        back_s = tensor_s + shown_s(2 * sent.ring_s, attention.backward_s, sharing.contention)
+        tensor_s = sharing.tensor_s(tensor_s)
+        ahead_s = tensor_s + shown_s(ring_s, attention.forward_s, sharing.contention)
+        back_s = tensor_s + shown_s(2 * ring_s, attention.backward_s, sharing.contention)
         again_s = again.scores * attention.again_s + again.forward * whole.forward_s
         again_s = again_s + again.collectives * ahead_s
         computed = whole.forward_s, whole.backward_s, ahead_s, back_s, again_s

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from typing import Any
 
 from msgspec import Struct
 
+from netplan import records
 from netplan.errors import InputError
 from netplan.inputs.choices import NetworkKind, Precision
 from netplan.levels import Level
@@ -13,15 +15,6 @@ from netplan.performance.dated.blocks import Reach
 from netplan.performance.dated.numbers import DatedNumbers
 from netplan.performance.dated.run import DatedRun
 from netplan.performance.stacks import Stack
-from netplan.records import (
-    Entry,
-    NonNegativeFloat,
-    PositiveFloat,
-    PositiveInt,
-    PositiveShare,
-    Share,
-    replace,
-)
 from netplan.workloads.accelerators import (
     ACCELERATORS,
     Accelerator,
@@ -32,16 +25,16 @@ from netplan.workloads.accelerators import (
 from netplan.workloads.program import SHARDED_WEIGHTS, Zero
 
 
-class NetworkEfficiency(Entry, frozen=True, kw_only=True):
+class NetworkEfficiency(records.Entry, frozen=True, kw_only=True):
     """Shares of the network's bandwidth that collectives get, by its kind [1]."""
 
-    infiniband: PositiveShare
-    roce: PositiveShare
-    omni_path: PositiveShare
-    efa: PositiveShare
-    tcpxo: PositiveShare
-    slingshot: PositiveShare
-    torus: PositiveShare
+    infiniband: records.PositiveShare
+    roce: records.PositiveShare
+    omni_path: records.PositiveShare
+    efa: records.PositiveShare
+    tcpxo: records.PositiveShare
+    slingshot: records.PositiveShare
+    torus: records.PositiveShare
 
     def of(self, kind: NetworkKind) -> float:
         """That of one kind [1]."""
@@ -49,11 +42,11 @@ class NetworkEfficiency(Entry, frozen=True, kw_only=True):
         return share
 
 
-class Factors(Entry, frozen=True, kw_only=True):
+class Factors(records.Entry, frozen=True, kw_only=True):
     """Measured over predicted times, their 5th and 95th percentile [1]."""
 
-    low: PositiveFloat
-    high: PositiveFloat
+    low: records.PositiveFloat
+    high: records.PositiveFloat
 
     def __post_init__(self) -> None:
         """Refuse a bar whose ends are swapped, or that lies beside the time."""
@@ -92,17 +85,17 @@ class Factors(Entry, frozen=True, kw_only=True):
         return (self.low + self.high) / (2 * self.low)
 
 
-class Domain(Entry, frozen=True, kw_only=True):
+class Domain(records.Entry, frozen=True, kw_only=True):
     """What scored runs have in common: sequences, microbatches of a GPU [tokens], degrees [1]."""
 
-    least_sequence: PositiveInt
-    most_sequence: PositiveInt
-    least_tokens: PositiveInt
-    most_gpus: PositiveInt
-    most_context: PositiveInt
+    least_sequence: records.PositiveInt
+    most_sequence: records.PositiveInt
+    least_tokens: records.PositiveInt
+    most_gpus: records.PositiveInt
+    most_context: records.PositiveInt
 
 
-class ClassBar(Entry, frozen=True, kw_only=True):
+class ClassBar(records.Entry, frozen=True, kw_only=True):
     """Error bars of models of one class under software of a date.
 
     ``scored`` of runs like those that were predicted by fits without their source or release,
@@ -112,7 +105,7 @@ class ClassBar(Entry, frozen=True, kw_only=True):
 
     scored: Factors
     preset: Factors | None = None
-    transferred: PositiveFloat
+    transferred: records.PositiveFloat
 
     @property
     def wide(self) -> Factors:
@@ -120,26 +113,26 @@ class ClassBar(Entry, frozen=True, kw_only=True):
         return Factors(low=1 / self.transferred, high=self.transferred)
 
 
-class DatedDomain(Entry, frozen=True, kw_only=True):
+class DatedDomain(records.Entry, frozen=True, kw_only=True):
     """What runs under software of a date have in common, by which their bars hold.
 
     Sequences [tokens], GPUs, experts and those of a token [1]; names of hybrids, each of which was
     itself scored; stacks of which dense models alone were.
     """
 
-    least_sequence: PositiveInt
-    most_sequence: PositiveInt
-    most_gpus: PositiveInt
-    least_experts: PositiveInt
-    most_experts: PositiveInt
-    least_per_token: PositiveInt
-    most_per_token: PositiveInt
+    least_sequence: records.PositiveInt
+    most_sequence: records.PositiveInt
+    most_gpus: records.PositiveInt
+    least_experts: records.PositiveInt
+    most_experts: records.PositiveInt
+    least_per_token: records.PositiveInt
+    most_per_token: records.PositiveInt
     networks: tuple[NetworkKind, ...]
     hybrids: tuple[str, ...]
     dense_stacks: tuple[str, ...] = ()
 
 
-class DatedErrors(Entry, frozen=True, kw_only=True):
+class DatedErrors(records.Entry, frozen=True, kw_only=True):
     """Error bars under software of a date, by class of the model and kind of the chip.
 
     Recomputed by ``netplan verify --bars``, never set by hand.
@@ -159,7 +152,7 @@ class DatedErrors(Entry, frozen=True, kw_only=True):
         return bar
 
 
-class ErrorPart(Entry, frozen=True, kw_only=True):
+class ErrorPart(records.Entry, frozen=True, kw_only=True):
     """Error bars: of runs like those that were scored, of all others, and where the former end.
 
     ``own`` is that of what two plans do not share; times of one plan that is measured twice differ
@@ -171,13 +164,13 @@ class ErrorPart(Entry, frozen=True, kw_only=True):
     calibrated: Factors
     transferred: Factors
     own: Factors
-    repeat: NonNegativeFloat
-    chosen: PositiveShare
+    repeat: records.NonNegativeFloat
+    chosen: records.PositiveShare
     domain: Domain
     dated: DatedErrors | None = None
 
 
-class CalibrationPart(Entry, frozen=True, kw_only=True):
+class CalibrationPart(records.Entry, frozen=True, kw_only=True):
     """Parameters of iteration model ``calibrated`` that belong to no accelerator and no stack.
 
     Kernels get ``memory_efficiency`` of the memory's bandwidth and start in ``kernel_s``;
@@ -191,19 +184,19 @@ class CalibrationPart(Entry, frozen=True, kw_only=True):
     ``dated`` is what counts under software of a date, in place of what has the same name.
     """
 
-    memory_efficiency: PositiveShare
-    kernel_s: NonNegativeFloat
-    collective_s: NonNegativeFloat
-    hb_step_s: NonNegativeFloat
-    network_step_s: NonNegativeFloat
-    hb_efficiency: PositiveShare
+    memory_efficiency: records.PositiveShare
+    kernel_s: records.NonNegativeFloat
+    collective_s: records.NonNegativeFloat
+    hb_step_s: records.NonNegativeFloat
+    network_step_s: records.NonNegativeFloat
+    hb_efficiency: records.PositiveShare
     network_efficiency: NetworkEfficiency
-    contention: Share
-    attention_half_s: NonNegativeFloat
-    optimizer_bytes: NonNegativeFloat
-    gradient_buffer_bytes: NonNegativeFloat
-    iteration_s: NonNegativeFloat
-    half_recompute: PositiveShare
+    contention: records.Share
+    attention_half_s: records.NonNegativeFloat
+    optimizer_bytes: records.NonNegativeFloat
+    gradient_buffer_bytes: records.NonNegativeFloat
+    iteration_s: records.NonNegativeFloat
+    half_recompute: records.PositiveShare
     errors: ErrorPart
     dated: DatedNumbers | None = None
 
@@ -276,11 +269,12 @@ class CalibratedRun(Struct, frozen=True):
                 f" take {near}--iteration-model measured or 4d{alone}, or fit one with netplan"
                 " calibrate"
             )
+        peak = peak_of(accelerator, precision)
         if dated is not None:
             return cls(
-                *(accelerator.name, stack, part, precision, peak_of(accelerator, precision)),
+                *(accelerator.name, stack, part, precision, peak),
                 *(dated.reach, dated.tensor_visible, network_kind),
-                untried=tuple(_unscored_by_date(accelerator, stack)),
+                untried=tuple(_unscored(accelerator, stack, precision, dated=True)),
                 chip_bytes_per_s=accelerator.hb_bytes_per_s,
                 dated=dated,
                 held_out=(*(rates.dated.held_out if rates.dated else {}).items(),),
@@ -289,7 +283,7 @@ class CalibratedRun(Struct, frozen=True):
         if not tensor_overlap and stack.tensor_visible_without_overlap is not None:
             visible = stack.tensor_visible_without_overlap
         reached = Reached(
-            product_flops_per_s=peak_of(accelerator, precision) * share_of(accelerator, precision),
+            product_flops_per_s=peak * share_of(accelerator, precision),
             head_flops_per_s=accelerator.tensor_flops_per_s * share_of(accelerator, "bf16"),
             casts=float(precision != "bf16"),
             lost_outputs=rates.wave * rates.sms * TILE_OUTPUTS,
@@ -301,11 +295,9 @@ class CalibratedRun(Struct, frozen=True):
             vector=stack.vector,
             dropout=float(stack.dropout),
         )
-        peak = peak_of(accelerator, precision)
-        untried = tuple(_unscored(accelerator, stack, precision))
         return cls(
             *(accelerator.name, stack, part, precision, peak, reached, visible, network_kind),
-            untried,
+            tuple(_unscored(accelerator, stack, precision)),
             held_out=(*rates.held_out.items(),),
         )
 
@@ -345,7 +337,7 @@ class CalibratedRun(Struct, frozen=True):
 
         No scored run had those that a fit gave, or was made with.
         """
-        return replace(self, untried=(*self.untried, *_unfitted(replaced)))
+        return records.replace(self, untried=(*self.untried, *_unfitted(replaced)))
 
     def sharing(self, zero_stage: Zero) -> Sharing:
         """How communication is hidden, and what is sent, under a ZeRO stage."""
@@ -384,17 +376,16 @@ class CalibratedRun(Struct, frozen=True):
 
     def levels(self, levels: Sequence[Level]) -> tuple[Level, ...]:
         """The levels with the bandwidth and the steps that collectives get, the HB domain first."""
-        domain, *network = levels
-        part = self.part
-        if self.one_domain:
-            rate = self.chip_bytes_per_s * part.hb_efficiency
-            joined = [replace(level, kind="switch", tiers=()) for level in levels]
-            return tuple(_reached(level, rate, part.hb_step_s) for level in joined)
-        domain_bytes_per_s = domain.link_bytes_per_s * part.hb_efficiency
-        reached = [_reached(domain, domain_bytes_per_s, part.hb_step_s)]
-        for level in network:
-            share = part.network_efficiency.of(self.network_kind or level.network_kind)
-            reached.append(_reached(level, level.link_bytes_per_s * share, part.network_step_s))
+        part, reached = self.part, []
+        for index, level in enumerate(levels):
+            rate = level.link_bytes_per_s * self.raw_share(index, level)
+            step_s = part.network_step_s if index else part.hb_step_s
+            changes: dict[str, Any] = {}
+            if self.one_domain:
+                changes = {"kind": "switch", "tiers": ()}
+                rate, step_s = self.chip_bytes_per_s * part.hb_efficiency, part.hb_step_s
+            changes |= {"link_bytes_per_s": rate, "link_latency_s": 0.0, "step_latency_s": step_s}
+            reached.append(records.replace(level, **changes))
         return tuple(reached)
 
 
@@ -402,10 +393,6 @@ class CalibratedRun(Struct, frozen=True):
 def _kin(name: str) -> str:
     """Another accelerator that is called so, with more behind; empty if none is."""
     return next((known for known in ACCELERATORS.paths() if known.startswith(f"{name}-")), "")
-
-
-def _reached(level: Level, bytes_per_s: float, step_s: float) -> Level:
-    return replace(level, link_bytes_per_s=bytes_per_s, link_latency_s=0.0, step_latency_s=step_s)
 
 
 def peak_of(accelerator: Accelerator, precision: Precision) -> float:
@@ -459,31 +446,21 @@ def _attention(accelerator: Accelerator, stack: Stack) -> float:
     )
 
 
-def _unscored(accelerator: Accelerator, stack: Stack, precision: Precision) -> Iterator[str]:
-    """What of accelerator, stack and precision no scored run has."""
+def _unscored(
+    accelerator: Accelerator, stack: Stack, precision: Precision, *, dated: bool = False
+) -> Iterator[str]:
+    """What of them no scored run has, under software of a date or of none."""
     rates = accelerator.training
-    scored = rates.scored if rates else {}
-    yield from _unscored_cap(accelerator)
-    if rates and not rates.fitted:
+    block = rates.dated if rates and dated else rates
+    scored = block.scored if block else ()
+    if accelerator.power_cap_w:
+        yield f"no run of {accelerator.name} under a power cap was scored"
+    if rates and not rates.fitted and not dated:
         yield f"no run of {accelerator.name} was scored, its rates are carried over"
     elif stack.name not in scored:
         yield f"no run of stack {stack.name} on {accelerator.name} was scored"
-    elif all(precision not in precisions for precisions in scored.values()):
+    elif isinstance(scored, dict) and all(precision not in known for known in scored.values()):
         yield f"no run of {accelerator.name} in {precision} was scored"
-
-
-def _unscored_by_date(accelerator: Accelerator, stack: Stack) -> Iterator[str]:
-    """What of accelerator and stack no run under software of a date has that was scored."""
-    dated = accelerator.training.dated if accelerator.training else None
-    yield from _unscored_cap(accelerator)
-    if dated is None or stack.name not in dated.scored:
-        yield f"no run of stack {stack.name} on {accelerator.name} was scored"
-
-
-def _unscored_cap(accelerator: Accelerator) -> Iterator[str]:
-    """That no run under a power cap was scored, if there is one."""
-    if accelerator.power_cap_w:
-        yield f"no run of {accelerator.name} under a power cap was scored"
 
 
 FITTED = ("tensor_flops_per_s", "memory_bytes_per_s", "hb_bytes_per_s")

@@ -128,7 +128,7 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
         InputError
             If the iteration model is not calibrated, or lacks the date that it is evaluated by.
         """
-        run, layer = setting.training.calibrated, table.calibrated
+        layer = table.calibrated
         dated, asked = isinstance(layer, DatedLayer), setting.assumptions.evaluator
         if layer is None or asked == ("calibrated" if dated else "dated"):
             lacks = "has no date" if asked == "dated" else "is not calibrated"
@@ -138,7 +138,7 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
         gpus = totals.prod(axis=0)
         return cls(
             setting=setting,
-            dated=run.dated if run else None,
+            dated=setting.training.dated,
             network=network,
             layer=layer,
             sharding=space.sharding,
@@ -220,8 +220,7 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
         part = self.setting.calibration
         hop_s = terms.transfer_bytes[schedule] * self.placement.hop_s_per_byte[place]
         hop_s = hop_s + part.collective_s + part.network_step_s
-        shown: Floats = terms.transfers[schedule] * hop_s * sharing.pipeline_visible
-        return shown
+        return np.asarray(terms.transfers[schedule] * hop_s * sharing.pipeline_visible)
 
     def _data_s(self, exchange: Exchange | DatedExchange, stages: Stages) -> Amount:
         return self._exchanged_s(exchange, stages) + self._optimizer_s(exchange, stages)
@@ -282,5 +281,4 @@ def _paces(
     # Of domains that are not filled evenly as many bytes count as there are copies.
     several = copies > 1
     share = np.where(several, (1 - 1 / copies) / (1 - 1 / np.maximum(placed, 2)), 0.0)
-    s_per_byte: Floats = slope * share
-    return s_per_byte
+    return np.asarray(slope * share)

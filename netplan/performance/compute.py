@@ -27,7 +27,7 @@ show beside computing says `netplan.performance.calibrated`, how layers make an 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct, field
@@ -35,7 +35,7 @@ from msgspec.structs import astuple
 
 from netplan.arrays import Amount, Columns, Floats, Ints, Terms
 from netplan.errors import InputError
-from netplan.performance.calibrated import Kernels, LayerCollectives, Passes, Redone, Slice
+from netplan.performance.calibrated import Kernels, Passes, Redone, Slice
 from netplan.performance.dated.layer import DatedLayer
 from netplan.performance.dated.times import dated_layer
 from netplan.performance.setting import Setting
@@ -48,10 +48,6 @@ from netplan.workloads import operations as ops
 from netplan.workloads.models import Model
 from netplan.workloads.program import Program, Repetition
 from netplan.workloads.recomputation import computed_again
-
-if TYPE_CHECKING:
-    from netplan.performance.mapping.layers import LayerExecution
-
 
 _DIMENSION: dict[ops.GroupName, int] = {"tensor": TENSOR, "expert": EXPERT, "context": CONTEXT}
 
@@ -337,7 +333,9 @@ def slowest_hop(network: CollectiveNetwork, group: Group) -> Floats:
     return slowest
 
 
-def calibrated_layer(setting: Setting, part: Slice, sent: LayerCollectives) -> CalibratedLayer:
+def calibrated_layer(
+    setting: Setting, part: Slice, tensor_s: Floats, ring_s: Floats
+) -> CalibratedLayer:
     """Times of one layer and of the ends for the slices of many shardings at once."""
     kernels = Kernels.of(part, setting.reached, trains=setting.trains)
     again = Redone.of(
@@ -346,7 +344,7 @@ def calibrated_layer(setting: Setting, part: Slice, sent: LayerCollectives) -> C
         # One tensor GPU has nothing to cut over others.
         sequence_parallel=np.less(part.scattered, part.tokens),
     )
-    layer_passes = kernels.beside(sent, again, setting.sharing)
+    layer_passes = kernels.beside(tensor_s, ring_s, again, setting.sharing)
     if not setting.trains:
         layer_passes = layer_passes.forward_alone
     none = np.zeros(np.shape(part.query))
@@ -362,12 +360,9 @@ def calibrated_layer(setting: Setting, part: Slice, sent: LayerCollectives) -> C
     half = setting.calibration.half_recompute
     again_s = kernels.again_s(part, setting.reached, passes, half)
     layer = replace(layer, again_s={word: none + seconds for word, seconds in again_s.items()})
-    return layer.redoing(again_of(layer.again_s, dict(setting.variant.again), none))
-
-
-def again_of(again_s: Mapping[str, Floats], shares: Mapping[str, Amount], none: Floats) -> Floats:
-    """What so large shares of the layers take to compute again, by word [s]."""
-    return sum((share * again_s[word] for word, share in shares.items() if word in again_s), none)
+    shares = dict(setting.variant.again).items()
+    more = (share * layer.again_s[word] for word, share in shares if word in layer.again_s)
+    return layer.redoing(sum(more, none))
 
 
 class End(Columns, frozen=True, eq=False):
@@ -378,7 +373,7 @@ class End(Columns, frozen=True, eq=False):
     activation_bytes: Floats
 
 
-class LayerTable(Struct, frozen=True, eq=False):
+class LayerTable(Columns, frozen=True, eq=False):
     """One layer and one microbatch, every entry of shape (shardings,)."""
 
     repetition: Repetition  # how often an iteration runs them
@@ -409,32 +404,18 @@ class LayerTable(Struct, frozen=True, eq=False):
         shares
             Share of its layers that computes it again, by word, shape (plans,) each [1].
         """
-        backward = more = self.backward.take(row)
+        taken = replace(self, again={}).take(row)
+        backward = taken.backward
         for word, share in shares.items():
             backward = backward + self.again[word].take(row) * share
-        calibrated = self.calibrated.take(row) if self.calibrated else None
+        calibrated = taken.calibrated
         if isinstance(calibrated, DatedLayer):
             calibrated = calibrated.redoing(shares)
             backward = _passes_of(calibrated, len(row))[1]
         elif calibrated is not None:
-            calibrated = calibrated.redoing(backward.compute_s - more.compute_s)
-        whole = self.gradient is self.backward
-        return replace(
-            self,
-            forward=self.forward.take(row),
-            backward=backward,
-            gradient=backward if whole else self.gradient.take(row),
-            weight_bytes=self.weight_bytes[row],
-            expert_bytes=self.expert_bytes[row],
-            activation_bytes=self.activation_bytes[row],
-            working_bytes=self.working_bytes[row],
-            boundary_bytes=self.boundary_bytes[row],
-            stored_bytes=self.stored_bytes[row],
-            first=self.first.take(row),
-            last=self.last.take(row),
-            calibrated=calibrated,
-            again={},
-        )
+            calibrated = calibrated.redoing(backward.compute_s - taken.backward.compute_s)
+        gradient = backward if self.gradient is self.backward else taken.gradient
+        return replace(taken, backward=backward, gradient=gradient, calibrated=calibrated)
 
     @property
     def has_ends(self) -> bool:
@@ -512,12 +493,8 @@ def _offloading(setting: Setting, sharding: ops.Sharding, ahead_s: Floats) -> Fl
     tensor, context = (degree.astype(np.float64) for degree in (sharding.tensor, sharding.context))
     sizes = PlanSizes(
         microbatch=sharding.microbatch.astype(np.float64),
-        microbatches=1.0,
         tensor=tensor,
         context=context,
-        stages=1.0,
-        interleave=1.0,
-        data=1.0,
         expert=sharding.experts_over.astype(np.float64),
         expert_tensor=sharding.expert_tensor.astype(np.float64),
     )
@@ -569,9 +546,9 @@ def check_formulas(setting: Setting) -> None:
     InputError
         If the layer has what no run has been tried with, or is multiplied in panels.
     """
-    run, name = setting.training.calibrated, setting.assumptions.name
+    name = setting.assumptions.name
     unlike = "experts" if setting.variant.sparse else setting.transformer.unlike
-    if run is not None and run.dated is not None:
+    if setting.training.dated is not None:
         unlike = setting.transformer.unknown
     if unlike and not setting.transformer.unknown:
         raise InputError(
@@ -605,8 +582,6 @@ def calibrated_times(
         As of :func:`check_formulas`.
     """
     check_formulas(setting)
-    run = setting.training.calibrated
-    dated = run is not None and run.dated is not None
     part = Slice.of(
         setting.transformer, sharding, sequence_parallel=setting.variant.sequence_parallel
     )
@@ -622,13 +597,13 @@ def calibrated_times(
     others = context.members.prod(axis=0)[groups.index] - 1
     round_s = others * slowest_hop(groups.network, context)[groups.index]
     layer: CalibratedLayer | DatedLayer
-    if dated:
+    if setting.training.dated:
         layer = dated_layer(setting, sharding, groups.network, tensor_s, round_s)
         offloading_s = _offloading(setting, sharding, np.asarray(layer.passes.forward_s))
         layer = layer.offloading(offloading_s)
     else:
         keys_bytes = 2 * ops.ELEMENT_BYTES * part.tokens * part.key
-        layer = calibrated_layer(setting, part, LayerCollectives(tensor_s, keys_bytes * round_s))
+        layer = calibrated_layer(setting, part, tensor_s, keys_bytes * round_s)
     if setting.spill is None:
         return layer
     none = Timing.none(len(groups.index))
@@ -647,7 +622,11 @@ def layer_times(
                 f"kernels are mapped onto the chip or tiled, and iteration model"
                 f" {setting.assumptions.name} tiles them: leave the execution out"
             )
-        ahead, back = mapped_times(setting.execution, setting, sharding, groups)
+        parts_s = setting.execution.times(
+            setting.layered, setting.variant.recompute, sharding, tensor_collective(groups)
+        )
+        none = np.zeros(len(groups.index))
+        ahead, back = (Timing(parts[0], parts[1], parts[2], none) for parts in parts_s)
         back = back if setting.trains else back * 0.0
         return _with_spilled(ahead, back, setting, program)
     forward = backward = Timing.none(len(groups.index))
@@ -688,8 +667,9 @@ def working_bytes(model: Model, sharding: ops.Sharding) -> Floats:
     array([8.72415232e+09])
     """
     tokens: Floats = sharding.microbatch.astype(np.float64) * model.sequence_length
-    held: Floats = tokens * (16.0 * model.hidden_size + 2.0 * model.heads * model.sequence_length)
-    return held
+    return np.asarray(
+        tokens * (16.0 * model.hidden_size + 2.0 * model.heads * model.sequence_length)
+    )
 
 
 def _with_spilled(
@@ -711,19 +691,6 @@ def _with_spilled(
 def tensor_collective(groups: LayerGroups) -> Callable[[ops.CollectiveKind, Floats], Floats]:
     """Time of a collective of the tensor group of each sharding."""
     return lambda kind, message: groups.seconds(kind, "tensor", message)
-
-
-def mapped_times(
-    execution: "LayerExecution", setting: Setting, sharding: ops.Sharding, groups: LayerGroups
-) -> tuple[Timing, Timing]:
-    """Forward and backward time of a layer whose kernels are mapped onto the chip."""
-    model, none = setting.layered, np.zeros(len(groups.index))
-    collective_s = tensor_collective(groups)
-    ahead, back = execution.times(model, setting.variant.recompute, sharding, collective_s)
-    return (
-        Timing(ahead.compute_s, ahead.memory_s, ahead.network_s, none),
-        Timing(back.compute_s, back.memory_s, back.network_s, none),
-    )
 
 
 def _end(

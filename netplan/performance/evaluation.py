@@ -24,7 +24,6 @@ from netplan.performance.dated.bars import dated_bar, transferred_bar
 from netplan.performance.error_bars import ErrorBar, error_bar
 from netplan.performance.ladder import given_to, plan_memory, shares_of, sizes_of
 from netplan.performance.memory import Memory, Spilled, memory_of
-from netplan.performance.memory_verdict import PlanMemory
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Setting, check_name
 from netplan.performance.space import PlanSpace
@@ -126,32 +125,13 @@ def terms_of(
     return evaluator(setting, network, space, table, update_s)
 
 
-class Evaluated(Struct, frozen=True, eq=False):
-    """Terms of the times, and the memory, of all plans of a space.
-
-    Where plans spill that share layers, times of layers are those without: least times, as long as
-    the expanded memory is slower. In a space of single plans they are whole.
-    """
-
-    terms: Terms
-    memory: Memory
-    spilled: Spilled
-    kept: tuple[PlanSizes, Held] | None = None  # what stacks say of it
-
-    @property
-    def seconds(self) -> Floats:
-        """Times of a space of single plans [s]."""
-        index = np.arange(len(self.memory.weights))
-        return self.terms.seconds(index, index, index)
-
-
 def evaluate_space(
     setting: Setting,
     network: CollectiveNetwork,
     space: PlanSpace,
     there: Collection[Part] = ORDER,
     table: LayerTable | None = None,
-) -> Evaluated:
+) -> "Evaluation":
     """Compute what many plans share, and of single plans all there is.
 
     Parts that are not ``there`` lie in the local memory, whatever room it has. A ``table`` has the
@@ -168,12 +148,12 @@ def evaluate_space(
         table = layer_table(replace(setting, spill=spill), space.sharding, groups)
     update_s = spilled.update_s(table.repetition)
     terms = terms_of(setting, network, space, table, update_s)
-    return Evaluated(terms, memory, spilled)
+    return Evaluation(setting, network, space, terms, memory, spilled)
 
 
 def _evaluate_held(
     setting: Setting, network: CollectiveNetwork, space: PlanSpace, table: LayerTable
-) -> Evaluated:
+) -> "Evaluation":
     """The same of single plans whose memory stacks say, on the first rung of the setting."""
     runs, rung = space.runs, setting.rungs[0]
     run = real(runs.microbatches), real(runs.interleave)
@@ -190,7 +170,8 @@ def _evaluate_held(
     redone = table.redoing(runs.sharding, shares)
     memory = Memory(held.weights, held.gradients, held.optimizer, held.activations, held.buffers)
     terms = terms_of(setting, network, space, redone)
-    return Evaluated(terms, memory, Spilled.of(setting, memory), (sizes, held))
+    spilled, kept = Spilled.of(setting, memory), (sizes, held)
+    return Evaluation(setting, network, space, terms, memory, spilled, kept)
 
 
 def bar_of(setting: Setting, levels: Sequence[Level], plan: Plan) -> ErrorBar | None:
@@ -211,7 +192,7 @@ def bar_of(setting: Setting, levels: Sequence[Level], plan: Plan) -> ErrorBar | 
         None where the iteration model says nothing of its error.
     """
     run = setting.training.calibrated
-    if run is not None and run.dated is not None:
+    if setting.training.dated is not None:
         return dated_bar(setting, levels, plan)
     if run is not None:
         return error_bar(run, setting.transformer, plan.placement, plan.microbatch)
@@ -224,59 +205,57 @@ class Evaluation(Struct, frozen=True, eq=False):
     setting: Setting
     network: CollectiveNetwork
     space: PlanSpace
-    evaluated: Evaluated
+    terms: Terms
+    memory: Memory
+    spilled: Spilled
+    kept: tuple[PlanSizes, Held] | None = None  # what stacks say of it
 
-    @classmethod
+    @staticmethod
     def of(
-        cls,
         setting: Setting,
         levels: tuple[Level, ...],
         space: PlanSpace,
         table: LayerTable | None = None,
     ) -> "Evaluation":
         """Compute what many plans share, but for layers that are known."""
-        network = setting.network(levels)
-        return cls(setting, network, space, evaluate_space(setting, network, space, table=table))
+        return evaluate_space(setting, setting.network(levels), space, table=table)
+
+    @property
+    def seconds(self) -> Floats:
+        """Times of a space of single plans [s]."""
+        index = np.arange(len(self.memory.weights))
+        return self.terms.seconds(index, index, index)
 
     def plan_time(self, place: int, schedule: int) -> PlanTime:
         """One plan with its parts and memory."""
-        if not self.space.single and self.evaluated.spilled.plans[schedule]:
+        if not self.space.single and self.spilled.plans[schedule]:
             alone = self.space.plans(np.array([place]), np.array([schedule]))
-            return Evaluation.of(self.setting, self.network.levels, alone).plan_time(0, 0)
+            return evaluate_space(self.setting, self.network, alone).plan_time(0, 0)
         row = int(self.space.row(place, schedule))
-        parts = self.evaluated.terms.parts(place, row, schedule)
+        parts = self.terms.parts(place, row, schedule)
         seconds = sum(parts.values())
         plan = self._plan(place, row, schedule)
-        training, work = self.setting.training, self.setting.of_plan(plan).flops
-        error, growth = bar_of(self.setting, self.network.levels, plan), None
-        if training.calibrated is not None and training.calibrated.dated is not None:
-            growth = training.calibrated.dated.growth(plan.gpus)
+        training, work = self.setting.training, plan.applied_to(self.setting).flops
         peak = plan.placement.cluster * training.flops_per_s * seconds
+        memory, index = None, slice(schedule, schedule + 1)
+        if self.kept is not None:  # stacks say what it holds
+            sizes, held = self.kept
+            memory = plan_memory(self.setting, sizes.take(index), held.take(index))
         return PlanTime(
             plan=plan,
             iteration_time_s=seconds,
             breakdown_s=parts,
-            memory_bytes=float(self.evaluated.memory.total[schedule]),
+            memory_bytes=float(self.memory.total[schedule]),
             mfu=work.model / peak,
             hfu=work.hardware / peak,
             strategy=self.setting.strategy,
-            memory_parts_bytes=self.evaluated.memory.part(schedule),
-            memory_tiers_bytes=self.evaluated.spilled.parts(schedule)
-            if training.expanded
-            else None,
-            phases_s=self.evaluated.terms.phases(place, row, schedule),
-            error=error,
-            memory=self._memory(schedule),
-            growth=growth,
+            memory_parts_bytes=self.memory.part(schedule),
+            memory_tiers_bytes=self.spilled.parts(schedule) if training.expanded else None,
+            phases_s=self.terms.phases(place, row, schedule),
+            error=bar_of(self.setting, self.network.levels, plan),
+            memory=memory,
+            growth=training.dated.growth(plan.gpus) if training.dated else None,
         )
-
-    def _memory(self, schedule: int) -> PlanMemory | None:
-        """What one plan holds, where stacks say it."""
-        if self.evaluated.kept is None:
-            return None
-        index = slice(schedule, schedule + 1)
-        sizes, held = self.evaluated.kept
-        return plan_memory(self.setting, sizes.take(index), held.take(index))
 
     def _plan(self, place: int, row: int, schedule: int) -> Plan:
         schedules = self.space.schedules
@@ -299,16 +278,20 @@ class Evaluation(Struct, frozen=True, eq=False):
 
     def best(self, top: int) -> tuple[list[tuple[int, int]], int]:
         """Best plans as (placement, schedule), equally fast ones in order, and how many fit."""
-        memory, training = self.evaluated.memory.total, self.setting.training
+        memory, training = self.memory.total, self.setting.training
         fits = memory <= training.tiers_bytes
         ranked: list[tuple[float, int, int]] = []
         feasible = 0
         for place, schedule in self.space.pairs(memory <= training.room_bytes, CHUNK_PLANS):
             feasible += int(fits[schedule].sum())
-            seconds = self.evaluated.terms.seconds(place, self.space.row(place, schedule), schedule)
+            seconds = self.terms.seconds(place, self.space.row(place, schedule), schedule)
             limit = ranked[-1][0] if len(ranked) == top else inf
             seconds = self._with_spilled(place, schedule, seconds, top, limit)
-            chosen = _smallest(seconds, top)
+            chosen = np.arange(len(seconds))
+            if len(seconds) > top:  # all that tie with the last of the smallest, in order
+                last_s = np.partition(seconds, top - 1)[top - 1] if top > 1 else seconds.min()
+                chosen = np.flatnonzero(seconds <= last_s)
+                chosen = chosen[np.argsort(seconds[chosen], kind="stable")][:top]
             chosen = chosen[seconds[chosen] < inf]
             ranked += [(float(seconds[i]), int(place[i]), int(schedule[i])) for i in chosen]
             ranked = sorted(ranked)[:top]
@@ -321,7 +304,7 @@ class Evaluation(Struct, frozen=True, eq=False):
 
         Their layers are timed plan by plan, since what spills depends on the schedule.
         """
-        spilled = self.evaluated.spilled
+        spilled = self.spilled
         spills = np.flatnonzero(spilled.plans[schedule])
         if not len(spills):
             return least_s
@@ -338,12 +321,3 @@ class Evaluation(Struct, frozen=True, eq=False):
             alone = self.space.plans(place[some], schedule[some])
             seconds[some] = evaluate_space(self.setting, self.network, alone).seconds
         return seconds
-
-
-def _smallest(seconds: Floats, top: int) -> Ints:
-    """Indices of the smallest times; all of those that tie with the last of them."""
-    if len(seconds) <= top:
-        return np.arange(len(seconds))
-    limit = np.partition(seconds, top - 1)[top - 1] if top > 1 else seconds.min()
-    chosen = np.flatnonzero(seconds <= limit)
-    return chosen[np.argsort(seconds[chosen], kind="stable")][:top]

@@ -219,5 +219,4 @@ def order_times_s(
         upcoming[can] = runs + 1
     if (upcoming < whole).any():
         raise InputError("stages of this order wait for each other forever: hold fewer ahead")
-    latest: Floats = clock_s.max(axis=0)
-    return latest
+    return np.asarray(clock_s.max(axis=0))

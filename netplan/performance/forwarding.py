@@ -139,10 +139,15 @@ def forwarding_of(
     placement = _placement(setting, best.plan, rails)
     on_joined = _placement(setting, reference.plan, joined)
     forwarded = reference.plan if placement != "domains" == on_joined else best.plan
-    dispatcher, share = _dispatch(setting, forwarded, rails)
-    asked = search.training.overlap_share is not None
+    given, dated = search.training.overlap_share, search.training.dated
+    dispatcher, share = "", given or 0.0  # who brings tokens to experts, what of it hides
+    if dated is not None:
+        domain = setting.options.use_per_domain or rails[0].size
+        group = forwarded.experts_over * forwarded.expert_tensor
+        dispatcher = dated.recipe.dispatcher_of(group, domain)
+        share = float(dispatcher != "alltoall") if given is None else given
     loss = rails_loss(best.iteration_time_s, reference.iteration_time_s)
-    forwarding = Forwarding(placement, dispatcher, share, asked, loss)
+    forwarding = Forwarding(placement, dispatcher, share, given is not None, loss)
     if "domains" not in (placement, on_joined):
         return forwarding
     other, text = _opposite(search, dispatcher, share)
@@ -196,16 +201,6 @@ def _placement(setting: Setting, plan: Plan, levels: Sequence[Level]) -> ExpertP
     if inside == plan.experts_over:
         return "domain"
     return "rail" if inside == 1 else "domains"
-
-
-def _dispatch(setting: Setting, plan: Plan, levels: Sequence[Level]) -> tuple[str, float]:
-    """Who brings tokens to experts, and what of forwarding hides [1]."""
-    run, asked = setting.training.calibrated, setting.training.overlap_share
-    if run is None or run.dated is None:
-        return "", asked or 0.0
-    domain = setting.options.use_per_domain or levels[0].size
-    dispatcher = run.dated.recipe.dispatcher_of(plan.experts_over * plan.expert_tensor, domain)
-    return dispatcher, float(dispatcher != "alltoall") if asked is None else asked
 
 
 def _opposite(search: PlanSearch, dispatcher: str, share: float) -> tuple[PlanSearch, str]:

@@ -34,29 +34,15 @@ from math import inf, prod
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Columns, Floats, Ints, real
+from netplan.arrays import Bools, Floats, Ints, real
 from netplan.levels import Level, gpu_count
-from netplan.performance import free_space
+from netplan.performance import free_space, shortlist
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
 from netplan.performance.evaluation import ROUNDING, SPILLED_PLANS, Terms, evaluate_space, terms_of
 from netplan.performance.ladder import NEAR, Kept, given_to, shares_of
 from netplan.performance.memory import Memory, Spilled, memory_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
-from netplan.performance.shortlist import (
-    Bound,
-    Shortlist,
-    SizedLayers,
-    computing_s,
-    fastest,
-    held_shortlist,
-    kept_on_rungs,
-    on_fabric,
-    shortlist,
-    sized_layers,
-    used_sizes,
-    usual_of,
-)
 from netplan.performance.space import StageRuns, expand, parts
 from netplan.performance.usual_plan import UsualPlans
 from netplan.progress import each
@@ -102,7 +88,7 @@ class KnownLayers(Struct, frozen=True, eq=False):
 
 
 def best_free_plans(
-    setting: Setting, levels: tuple[Level, ...], top: int, bound: Bound | None = None
+    setting: Setting, levels: tuple[Level, ...], top: int, bound: shortlist.Bound | None = None
 ) -> FreePlans:
     """Find the best plans of one strategy in the free space.
 
@@ -117,17 +103,21 @@ def best_free_plans(
     bound
         What they must not exceed; the GPU's memory if absent.
     """
-    bound = bound or Bound(setting.training.room_bytes)
+    bound = bound or shortlist.Bound(setting.training.room_bytes)
     gpus, domain = gpu_count(levels), levels[0].size
-    sized = sized_layers(setting, levels) if setting.by_stack else None
+    sized = shortlist.sized_layers(setting, levels) if setting.by_stack else None
     if sized is None:
-        known = shortlist(setting, gpus, domain, bound)
+        known = shortlist.shortlist(setting, gpus, domain, bound)
     elif bound.above_bytes:  # none that fits for sure is counted
-        known = held_shortlist(setting, gpus, domain, bound, sized)
+        known = shortlist.held_shortlist(setting, gpus, domain, bound, sized)
     else:
-        known = on_fabric(setting, shortlist(setting, gpus, domain, bound.shared), sized)
+        known = shortlist.on_fabric(
+            setting,
+            shortlist.shortlist(setting, gpus, domain, shortlist.Bound(bound.peak_bytes)),
+            sized,
+        )
     if bound.usual:
-        known = usual_of(setting, known, domain)
+        known = shortlist.usual_of(setting, known, domain)
     search = FreeSearch(setting, setting.network(levels), known, top, bound, sized)
     placed = Placed.of(search, known.fitting[:FIRST_CUTS])
     ranked, alone = placed.best([]), not search.needs_memory
@@ -153,15 +143,15 @@ class FreeSearch(Struct, frozen=True, eq=False):
 
     setting: Setting
     network: CollectiveNetwork
-    known: Shortlist
+    known: shortlist.Shortlist
     top: int
-    bound: Bound
-    sized: SizedLayers | None = None
+    bound: shortlist.Bound
+    sized: shortlist.SizedLayers | None = None
 
     @property
     def sizes(self) -> list[int]:
         """Members of the levels that may be used [1]."""
-        return used_sizes(self.setting, self.network)
+        return shortlist.used_sizes(self.setting, self.network)
 
     @property
     def outermost(self) -> Level:
@@ -266,22 +256,19 @@ class FreeSearch(Struct, frozen=True, eq=False):
         if self.setting.by_stack:
             return np.ones(len(cells.cut), np.bool_)
         memory = self.memory_of(cells, microbatches, outside)
-        local: Bools = ~Spilled.of(self.setting, memory).plans
-        return local
+        return np.asarray(~Spilled.of(self.setting, memory).plans)
 
     def fit(self, cells: free_space.Cells, microbatches: Ints, outside: Ints) -> Bools:
         """Whether plans fit the memory."""
         total = self.total_bytes(cells, microbatches, outside)
-        fits: Bools = total <= self.bound.peak_bytes
-        return fits
+        return np.asarray(total <= self.bound.peak_bytes)
 
     def total_bytes(
         self, cells: free_space.Cells, microbatches: Ints, outside: Ints | int = 1
     ) -> Floats:
         """Memory of cells with so many times the replicas that they have, all together [B]."""
         if self.setting.by_stack:
-            least_bytes: Floats = self.kept(cells, microbatches, outside).total.min(axis=0)
-            return least_bytes
+            return np.asarray(self.kept(cells, microbatches, outside).total.min(axis=0))
         return self.memory_of(cells, microbatches, outside).total
 
     def memory_of(
@@ -293,7 +280,7 @@ class FreeSearch(Struct, frozen=True, eq=False):
     def kept(self, cells: free_space.Cells, microbatches: Ints, outside: Ints | int = 1) -> Kept:
         """The same as stacks have it on every rung, with as few layers computed again as fit."""
         runs, cuts = self._runs(cells, microbatches, outside), self.known.cuts
-        return kept_on_rungs(self.setting, cuts, runs, self.bound.peak_bytes)
+        return shortlist.kept_on_rungs(self.setting, cuts, runs, self.bound.peak_bytes)
 
     def on_rungs(
         self, plans: free_space.Cells, microbatches: Ints
@@ -372,14 +359,6 @@ def _none(search: FreeSearch) -> FreePlans:
     return FreePlans((), known.count if cells else 0, 0, least_bytes)
 
 
-class _Bounds(Columns, frozen=True, eq=False):
-    """What cells take at least, each of shape (cells,) [s]."""
-
-    least_s: Floats  # with any number of microbatches
-    filled_s: Floats  # with the fewest, were the bubble none the longer for them
-    more_s: Floats  # beyond that, for each further one
-
-
 class Placed(Struct, frozen=True, eq=False):
     """Cuts on a fabric, with their layers placed."""
 
@@ -404,11 +383,11 @@ class Placed(Struct, frozen=True, eq=False):
             places = np.arange(rows.placements.count)
             groups = LayerGroups.of(search.network, rows.placements, places)
             table = least = layer_table(setting, rows.sharding, groups)
-            if (bounding := fastest(setting)) is not setting:
+            if (bounding := shortlist.fastest(setting)) is not setting:
                 least = layer_table(bounding, rows.sharding, groups)
         fewest = cuts.schedules.microbatches[layers.cut]
         runs = cuts.runs(layers.cut, cuts.replicas[layers.cut], fewest)
-        bound_s = computing_s(setting, runs._replace(sharding=layers.row), least)
+        bound_s = shortlist.computing_s(setting, runs._replace(sharding=layers.row), least)
         bound_s = bound_s + search.known.spill_s[layers.cut]
         return cls(search, rows, table, least, layers, bound_s)
 
@@ -444,20 +423,17 @@ class Placed(Struct, frozen=True, eq=False):
         stages = cells.placements.totals[PIPELINE]
         layers = real(-(-self.search.setting.layered.layers // stages))
         filled_s = least_s - terms.schedule.unfilled * terms.bubble_s[cells.row]
-        bounds = _Bounds(least_s, filled_s, layers * terms.layer_s[cells.row])
-        kept = np.flatnonzero(bounds.least_s <= limit)
-        cells, bounds = cells.take(kept), bounds.take(kept)
+        more_s = layers * terms.layer_s[cells.row]
+        kept = np.flatnonzero(least_s <= limit)
+        cells = cells.take(kept)
         ranked = self.timed(cells, cells.fewest, ranked, limit)
         limit = min(limit, self.search.limit(ranked))
-        for cell, microbatches in self._with_more(cells, bounds, limit):
+        for cell, microbatches in self._with_more(cells, (limit - filled_s[kept]) / more_s[kept]):
             ranked = self.timed(cells.take(cell), microbatches, ranked, limit)
         return ranked
 
-    def _with_more(
-        self, cells: free_space.Cells, bounds: _Bounds, limit: float
-    ) -> Iterator[tuple[Ints, Ints]]:
+    def _with_more(self, cells: free_space.Cells, within: Floats) -> Iterator[tuple[Ints, Ints]]:
         """Cells with more microbatches than the fewest, as many as a bound does not rule out."""
-        within = (limit - bounds.filled_s) / bounds.more_s
         cuts, cell = self.search.known.cuts, np.flatnonzero(within >= 1)
         step, fewest = cuts.step[cells.cut[cell]], cells.fewest[cell]
         most = (cuts.rounds[cells.cut[cell]] - fewest) // step
@@ -495,7 +471,10 @@ class Placed(Struct, frozen=True, eq=False):
                 _found(float(seconds[index]), plans, int(made[index]), index)
                 for index in best.tolist()
             ]
-            ranked = _merged([*ranked, *new])[:top]
+            best_of: dict[object, Found] = {}  # of each cell and number of microbatches
+            for entry in sorted([*ranked, *new]):
+                best_of.setdefault(entry[1:4], entry)
+            ranked = list(best_of.values())[:top]
         return ranked
 
     def _plans(
@@ -603,14 +582,6 @@ def _found(seconds: float, plans: free_space.Cells, microbatches: int, index: in
     return seconds, cut, cell, microbatches, levels, row, rung, again
 
 
-def _merged(ranked: list[Found]) -> list[Found]:
-    """Best first, and one of each cell and number of microbatches."""
-    best: dict[object, Found] = {}
-    for entry in sorted(ranked):
-        best.setdefault(entry[1:4], entry)
-    return list(best.values())
-
-
 def _distinct(
     seconds: Floats,
     plans: free_space.Cells,
@@ -626,7 +597,10 @@ def _distinct(
     replicas = plans.placements.degrees[:, DATA].prod(axis=0)
     kept = (np.asarray(plans.rung), np.asarray(plans.again))
     keys = np.stack([plans.cut, microbatches, replicas, *kept])
-    best = {_key_of(entry): entry for entry in ranked}
+    best: dict[tuple[int, ...], Found] = {}  # by all that plans have but their place on the levels
+    for entry in ranked:
+        many = prod(level.data for level in entry[4])
+        best[entry[1], entry[3], many, entry[6], entry[7]] = entry
     fastest_s = min([float(seconds.min(initial=inf)), *(entry[0] for entry in ranked)])
     some, new = np.flatnonzero(seconds <= limit), 0
     for index in some[np.argsort(seconds[some], kind="stable")].tolist():
@@ -637,13 +611,6 @@ def _distinct(
             best[key] = _found(time_s, plans, int(microbatches[index]), index)
             new += 1
     return sorted(best.values())
-
-
-def _key_of(entry: Found) -> tuple[int, ...]:
-    """What distinguishes plans but for their place on the levels."""
-    _, cut, _, microbatches, levels, _, rung, again = entry
-    replicas = prod(level.data for level in levels)
-    return cut, microbatches, replicas, rung, again
 
 
 def _plan_of(search: FreeSearch, entry: Found) -> Plan:

@@ -437,8 +437,7 @@ def _divides(setting: Setting, cuts: Cuts, cut: Ints, degrees: Ints, sizes: Sequ
     )
     replicas = members.prod() // used.prod(axis=0) * degrees[:, DATA].prod(axis=0)
     group = cuts.microbatch(cut) * cuts.totals[EXPERT, cuts.schedules.totals[cut]] * replicas
-    divided: Bools = full & (setting.training.batch % group == 0)
-    return divided
+    return np.asarray(full & (setting.training.batch % group == 0))
 
 
 def _split(totals: Ints, dimension: int, degrees: Ints, sizes: Sequence[int]) -> tuple[Ints, Ints]:
@@ -468,8 +467,7 @@ def filling(room: Ints, replicas: Ints) -> Ints:
     array([4])
     """
     lower = np.cumprod(room, axis=0) // room
-    number: Ints = (np.minimum(_ceil(replicas, lower), room) - 1).sum(axis=0)
-    return number
+    return np.asarray((np.minimum(_ceil(replicas, lower), room) - 1).sum(axis=0))
 
 
 def filled(room: Ints, number: Ints) -> Ints:
@@ -482,8 +480,7 @@ def filled(room: Ints, number: Ints) -> Ints:
     array([ 1,  2,  3,  4,  8, 12])
     """
     lower = np.cumsum(room - 1, axis=0) - (room - 1)
-    degrees: Ints = 1 + np.clip(number - lower, 0, room - 1)
-    return degrees
+    return np.asarray(1 + np.clip(number - lower, 0, room - 1))
 
 
 def stage_numbers(setting: Setting, inside: int = 1) -> Ints:

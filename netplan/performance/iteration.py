@@ -53,6 +53,7 @@ for the gradients of their own layer each, what is left is exposed.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 from msgspec import Struct
@@ -110,14 +111,14 @@ def _schedule_terms(setting: Setting, space: PlanSpace, table: LayerTable) -> _S
     runs = table.repetition.runs(stages=stages, microbatches=m, interleave=v)
     boundary = table.boundary_bytes[shape.sharding]
     ways = table.repetition.ways
-    bubble = bubble_layers(setting, table.repetition, shape)
+    full, unfilled = bubble_layers(setting, table.repetition, shape)
     transfers = ways * runs.transfers
     if setting.scheduled_bubble:
         transfers = transfers + ways * (v - 1) * np.maximum(stages - m, 0)
     return _ScheduleTerms(
         passes=runs.layers,
-        bubble=bubble.full + bubble.unfilled,
-        unfilled=bubble.unfilled,
+        bubble=full + unfilled,
+        unfilled=unfilled,
         transfers=transfers,
         transfer_bytes=transfers * boundary,
         fill_bytes=ways * boundary,
@@ -225,8 +226,7 @@ class _SharedWeights(Struct, frozen=True, eq=False):
             held = gradients.weight_bytes[row]
             each_s, _ = self.queued_s(held, np.zeros_like(held))
             end_s = np.maximum(end_s, -gradients.lead_s[row]) + each_s
-        left_s: Floats = np.maximum(end_s, 0.0)
-        return left_s
+        return np.asarray(np.maximum(end_s, 0.0))
 
 
 def _group(placements: Placements, dimensions: Sequence[str]) -> Group:
@@ -241,8 +241,7 @@ def _exposed_s(collective_s: Floats, pass_s: Floats, rest: Floats) -> Floats:
     >>> _exposed_s(np.array([3.0]), np.array([2.0]), np.array([4.0]))
     array([7.])
     """
-    exposed: Floats = collective_s + rest * np.maximum(collective_s - pass_s, 0)
-    return exposed
+    return np.asarray(collective_s + rest * np.maximum(collective_s - pass_s, 0))
 
 
 class IterationTerms(Struct, frozen=True, eq=False):
@@ -322,7 +321,7 @@ class IterationTerms(Struct, frozen=True, eq=False):
         terms = self.schedule
         total: Floats = terms.passes[schedule] * self.layer_s[row]
         total += terms.bubble[schedule] * self.bubble_s[row]
-        for part in (*self._steady_hops_s(place, schedule), *self._filling_s(place, schedule)):
+        for part in chain(*self._hops_s(place, schedule)):
             total += part
         total += self.data_s(place, row, schedule)
         if self.update_s is not None:
@@ -346,22 +345,21 @@ class IterationTerms(Struct, frozen=True, eq=False):
         """
         return np.zeros(len(place))
 
-    def _steady_hops_s(self, place: Ints, schedule: Ints) -> tuple[Floats, ...]:
-        """Transfers of the steady state, in parts that add up [s]."""
-        terms, hop = self.schedule, self.placement.hop
+    def _transfers_s(
+        self, hop: HopTime, sent_bytes: Floats, times: Floats | float, place: Ints, schedule: Ints
+    ) -> tuple[Floats, ...]:
+        """So many transfers over a hop, of so many bytes in all, in parts that add up [s]."""
         if isinstance(hop, Affine):
-            sending_s = terms.transfer_bytes[schedule] * hop.s_per_byte[place]
-            return sending_s, terms.transfers[schedule] * hop.fixed_s[place]
-        each_s = hop.take(place).seconds(terms.boundary_bytes[schedule])
-        return (terms.transfers[schedule] * each_s,)
+            return sent_bytes * hop.s_per_byte[place], times * hop.fixed_s[place]
+        each_s = hop.take(place).seconds(self.schedule.boundary_bytes[schedule])
+        return (times * each_s,)
 
-    def _filling_s(self, place: Ints, schedule: Ints) -> tuple[Floats, ...]:
-        """Transfers of the bubble, in parts that add up [s]."""
-        terms, fill, ways = self.schedule, self.placement.fill, self.table.repetition.ways
-        if isinstance(fill, Affine):
-            sending_s = terms.fill_bytes[schedule] * fill.s_per_byte[place]
-            return sending_s, (ways * fill.fixed_s)[place]
-        return (ways * fill.take(place).seconds(terms.boundary_bytes[schedule]),)
+    def _hops_s(self, place: Ints, schedule: Ints) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
+        """Transfers of the steady state, and those of the bubble [s]."""
+        terms, placed, by = self.schedule, self.placement, schedule
+        steady = placed.hop, terms.transfer_bytes[by], terms.transfers[by]
+        filling = placed.fill, terms.fill_bytes[by], self.table.repetition.ways
+        return self._transfers_s(*steady, place, by), self._transfers_s(*filling, place, by)
 
     def data_s(self, place: Ints, row: Ints, schedule: Ints) -> Floats:
         """Exposed data parallel collectives of plans [s].
@@ -404,8 +402,7 @@ class IterationTerms(Struct, frozen=True, eq=False):
             before += more * np.maximum(layers * repeated_s - pause_s, 0)
             several = np.maximum(queued, before + layers * last_s - pause_s - update_s)
             queued = np.where(terms.microbatches[schedule] > 1, several, queued)
-        exposed: Floats = queued + placed.ends_s[place]
-        return exposed
+        return np.asarray(queued + placed.ends_s[place])
 
     def _exposed_data_s(self, place: Ints, schedule: Ints) -> Floats:
         """Data parallel collectives of whole stages, r times each where ZeRO repeats them [s]."""
@@ -417,8 +414,7 @@ class IterationTerms(Struct, frozen=True, eq=False):
         ahead = (terms.forward_rest[schedule] + 1) / layers
         back = (terms.backward_rest[schedule] + 1) / layers
         repeated = placed.forward_s[place] * ahead + placed.backward_s[place] * back
-        exposed: Floats = repeated + placed.ends_s[place]
-        return exposed
+        return np.asarray(repeated + placed.ends_s[place])
 
     def parts(self, place: int, row: int, schedule: int) -> dict[str, float]:
         """Named parts of one plan's iteration time [s].
@@ -442,10 +438,9 @@ class IterationTerms(Struct, frozen=True, eq=False):
         def of_layers(part: Floats, end: Floats) -> float:
             return float((passes * part[on] + microbatches * end)[0])
 
-        transfers = sum(self._steady_hops_s(places, by), np.zeros(1))
-        bubble = terms.bubble[by] * self.bubble_s[on] + sum(
-            self._filling_s(places, by), np.zeros(1)
-        )
+        steady, filling = self._hops_s(places, by)
+        transfers = sum(steady, np.zeros(1))
+        bubble = terms.bubble[by] * self.bubble_s[on] + sum(filling, np.zeros(1))
         parts = {
             "compute": of_layers(both.compute_s, ends.compute_s),
             "memory": of_layers(both.memory_s, ends.memory_s),

@@ -203,8 +203,7 @@ def in_flight(
     several = interleave > 1
     more = stages + np.where(several, (stages - 1) / interleave, 0.0)
     more = more - behind * np.where(several, 2 / interleave, 1.0)
-    flying: Floats = np.minimum(more, microbatches) if rule == "1f1b" else more
-    return flying
+    return np.asarray(np.minimum(more, microbatches) if rule == "1f1b" else more)
 
 
 def members(totals: Ints, dimensions: Sequence[str]) -> Floats:
@@ -373,8 +372,7 @@ class Spilled(Struct, frozen=True, eq=False):
             return None
         moved_bytes, there_bytes = self.update_bytes()
         more_s = self.slower * there_bytes / rate + np.where(there_bytes > 0, self._latency_s, 0.0)
-        update_s: Floats = moved_bytes / rate + more_s if whole else np.maximum(more_s, 0.0)
-        return update_s
+        return np.asarray(moved_bytes / rate + more_s if whole else np.maximum(more_s, 0.0))
 
     def update_bytes(self) -> tuple[Floats, Floats]:
         """What the optimizer's update of plans moves, and what of that from and to the tier [B]."""

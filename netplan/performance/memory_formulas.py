@@ -10,10 +10,12 @@ keep A* bytes each, and those that are computed again Ai, their input.
 """
 
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 from msgspec import Struct
 
+from netplan.catalog import shipped_rows
 from netplan.performance.ladder import sizes_of
 from netplan.performance.memory_verdict import FRAGMENTATION, OUTSIDE_BYTES, PlanMemory
 from netplan.performance.plan import PlanTime
@@ -38,56 +40,11 @@ KINDS: dict[str, str] = {
 }
 """Ends of the symbols of layers by kind."""
 
-MEANINGS = {
-    "T": "tokens of a microbatch on a GPU",
-    "E": "rows of its norms and residual stream",
-    "s": "tokens of a sequence",
-    "h": "hidden size",
-    "n": "heads",
-    "hq": "elements of its queries",
-    "hk": "of its keys",
-    "hv": "of its values",
-    "ho": "of attention's results",
-    "f": "inner width of its feed-forward part",
-    "g": "2 with a gate, else 1",
-    "w": "words of its vocabulary",
-    "a": "bytes of a saved input of a product",
-    "rq": "rank of queries",
-    "rk": "rank of keys",
-    "er": "rotary elements of a head",
-    "e": "other elements of a head",
-    "ev": "elements of a head's values",
-    "X": "experts of a layer",
-    "N": "rows that reach its experts",
-    "q": "width of such a row",
-    "i": "inner width of its part of an expert",
-    "j": "inner width of its part of the shared expert",
-    "I": "inner width of a Mamba block",
-    "u": "its groups x state",
-    "H": "its heads",
-    "S": "its state",
-    "W": "weights of layers on a GPU",
-    "We": "weights of experts",
-    "Wt": "weights of embedding and head",
-    "D": "replicas that share them",
-    "De": "replicas of an expert",
-    "x": "bytes of a weight",
-    "y": "bytes of one of embedding and head",
-    "G": "bytes of a gradient",
-    "O": "bytes of the optimizer's states",
-    "K": "bytes of a logit",
-    "P": "prediction layers",
-    "L": "layers of the stage",
-    "F": "microbatches in flight",
-    "Ah": "bytes of layers in the host's memory",
-    "A": "bytes of the largest layer",
-    "M": "the peak, all above",
-    **{f"L{end}": f"layers of kind {kind}" for kind, end in KINDS.items()},
-    **{f"A{end}": f"bytes that one of them keeps ({kind})" for kind, end in KINDS.items()},
-    "Li": "layers that are computed again",
-    "Ai": "bytes that one of them keeps, its input",
-}
-"""What symbols stand for."""
+
+@cache
+def meanings() -> dict[str, str]:
+    """What symbols stand for, in the order in which they are listed."""
+    return {row["symbol"]: row["meaning"] for row in shipped_rows("reports/memory-symbols.csv")}
 
 
 class MemoryRow(Struct, frozen=True):
@@ -156,7 +113,7 @@ def memory_rows(setting: Setting, timed: PlanTime) -> MemoryRows:
     plan, memory, kept = timed.plan, setting.training.stack_memory, timed.memory
     if memory is None or kept is None:
         raise TypeError("no stack says what memory holds")
-    setting = setting.of_plan(plan)
+    setting = plan.applied_to(setting)
     rung = setting.rungs[0]
     totals = np.array(plan.placement.totals)[:, None]
     run = np.array([plan.microbatches * 1.0]), np.array([plan.interleave * 1.0])
@@ -171,7 +128,8 @@ def memory_rows(setting: Setting, timed: PlanTime) -> MemoryRows:
     )
     texts = " ".join([row.formula for row in parts] + [row.formula for row in operations])
     words = {*texts.replace("(", " ").replace(")", " ").split()}
-    used = [SymbolRow(name, symbols[name], MEANINGS[name]) for name in MEANINGS if name in words]
+    known = meanings().items()
+    used = [SymbolRow(name, symbols[name], meaning) for name, meaning in known if name in words]
     return MemoryRows(parts, operations, tuple(used))
 
 

@@ -177,6 +177,22 @@ class Plan(Struct, frozen=True):
         batches = counted(self.microbatches, "microbatch", "microbatches")
         return f"{batches} of {self.microbatch:,g} sequence{'' if self.microbatch == 1 else 's'}"
 
+    def applied_to(self, setting: Setting) -> Setting:
+        """A setting with all that a search varies as this plan has it."""
+        if self.recompute is None:
+            return setting
+        layers, options = -(-setting.layers // self.pipeline), setting.options
+        variant = replace(options.variant, again=(*self.recompute.shares(layers).items(),))
+        options = replace(
+            options,
+            variant=variant,
+            zero_stage=self.zero,
+            recomputation=self.recompute,
+            offload_layers=self.offload_layers,
+            kept_by_search=options.recomputation is None or options.kept_by_search,
+        )
+        return replace(setting, options=options)
+
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON: degrees, schedule, and what of each degree lies at each level.
 
@@ -316,14 +332,6 @@ class PlanTime(Struct, frozen=True):
         """The iteration time for people, with its error bar."""
         return time_text(self.iteration_time_s, self.error)
 
-    @property
-    def _grown(self) -> dict[str, Any]:
-        """What software of a date adds to JSON; nothing without one."""
-        if self.growth is None:
-            return {}
-        parts = {f"{name}_s": self.breakdown_s[name] for name in ("expert_comm", "host")}
-        return asdict(self.growth) | parts
-
     def beside_slow_gpu_s(self, share: float) -> float:
         """The iteration beside one GPU that has a share of its rate left, at most [s].
 
@@ -421,13 +429,17 @@ class PlanTime(Struct, frozen=True):
         dict[str, Any]
             Rank, plan, time and its parts [s], memory and its parts [B], and utilisation [1].
         """
+        grown: dict[str, Any] = {}
+        if self.growth is not None:  # by software of a date
+            parts = {f"{name}_s": self.breakdown_s[name] for name in ("expert_comm", "host")}
+            grown = asdict(self.growth) | parts
         return {
             "rank": rank,
             "strategy": self.strategy,
             **self.in_short(),
             **self.bar,
             **{key: getattr(self, key) for key in SAID},
-            **self._grown,
+            **grown,
             **({"instances": asdict(self.instances)} if self.instances else {}),
             **{key: value for key in SAID_IF_THERE if (value := getattr(self, key))},
             **({"memory": asdict(self.memory)} if self.memory else {}),
@@ -499,7 +511,7 @@ class SearchResult(Struct, frozen=True):
             The setting with the strategy of the plan, and with what it keeps.
         """
         strategy = [entry for entry in self.settings if entry.strategy == timed.strategy]
-        return (strategy or [*self.settings])[0].of_plan(timed.plan)
+        return timed.plan.applied_to((strategy or [*self.settings])[0])
 
     def to_dict(self) -> dict[str, Any]:
         """Size of the space, and the plans, as in the JSON answer.

@@ -104,7 +104,8 @@ class _Bounds(Struct):
 
     def times_s(self, levels: Levels, results: Mapping[Levels, Found]) -> Iterator[float]:
         """Times that no plan on these levels beats: first those that are free to get [s]."""
-        group = self.groups[_group(levels)]
+        key = _group(levels)
+        group = self.groups[key]
         plain = len(levels) == DOMAIN_AND_NETWORK
         for faster in group:
             known = results.get(faster)
@@ -114,16 +115,12 @@ class _Bounds(Struct):
                 yield comparable(_time_s(known) * (1 - ROUNDING))
         # The best case of a single fabric of two levels is as much work as its own search.
         if len(group) > 1 or not plain:
-            yield self._best_case_s(_group(levels))
-
-    def _best_case_s(self, group: _Group) -> float:
-        """Best time on the best case of a group; 0 if that bounds nothing [s]."""
-        if group not in self.best_cases:
-            result = search_best_case(self.search, self.groups[group])
-            self.plans += result.enumerated if result else 0
-            time_s = result.time_s if result else 0.0
-            self.best_cases[group] = comparable(time_s * (1 - ROUNDING))
-        return self.best_cases[group]
+            if key not in self.best_cases:  # 0 if that bounds nothing
+                result = search_best_case(self.search, group)
+                self.plans += result.enumerated if result else 0
+                time_s = result.time_s if result else 0.0
+                self.best_cases[key] = comparable(time_s * (1 - ROUNDING))
+            yield self.best_cases[key]
 
 
 def _group(levels: Levels) -> _Group:

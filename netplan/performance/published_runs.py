@@ -14,13 +14,12 @@ of runs as near as each other the one whose sequences are most alike, then the f
 What a row means as a run is `netplan.calibration.published`.
 """
 
-import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from math import log
 from typing import NamedTuple
 
-from netplan.catalog import shipped_root
+from netplan.catalog import shipped_rows
 from netplan.inputs.choices import Precision
 from netplan.workloads.models import Model
 from netplan.workloads.precision import precision_named
@@ -54,9 +53,7 @@ def published_rows(table: str = "measured-runs") -> tuple[dict[str, str], ...]:
     >>> len(published_rows()), len(published_rows("dated-runs"))
     (237, 368)
     """
-    path = shipped_root() / "reports" / "published" / f"{table}.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        return tuple(csv.DictReader(file))
+    return tuple(shipped_rows(f"reports/published/{table}.csv"))
 
 
 def family_of(accelerator: str) -> str:
@@ -141,19 +138,15 @@ def nearest_row(asked: AskedRun) -> Mapping[str, str] | None:
             float(row["gpus"]) * float(row["sec_per_iter"]) / tokens,
         )
 
+    dated = (row for row in published_rows("dated-runs") if row["use"] != "context")
     near = [
         row
-        for row in (*_scored_by_date(), *published_rows())
+        for row in (*dated, *published_rows())
         if family_of(row["accelerator"]) == family
         and gpus <= MOST_TIMES * float(row["gpus"]) <= MOST_TIMES**2 * gpus
         and (row["model"] == model.name or _same_sizes(row, model))
     ]
     return min(near, key=apart, default=None)
-
-
-def _scored_by_date() -> Iterator[Mapping[str, str]]:
-    """Runs under software of a date that nothing speaks against."""
-    return (row for row in published_rows("dated-runs") if row["use"] != "context")
 
 
 def _same_sizes(row: Mapping[str, str], model: Model) -> bool:

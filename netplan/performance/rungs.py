@@ -1,6 +1,6 @@
 """Rungs of the ladder that a search climbs for every plan (`netplan.performance.ladder`)."""
 
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -13,26 +13,6 @@ from netplan.workloads.recomputation import NOTHING, Recomputation, RecomputedMo
 FULL, AS_FEW = Recomputation("full"), Recomputation("block")
 FAST_HOST_BYTES_PER_S = 1e11
 """Link to the host from which on a search tries to send activations there [B/s]."""
-
-
-class Keeping(Protocol):
-    """A plan that says what it keeps."""
-
-    @property
-    def recompute(self) -> Recomputation | None:
-        """What it computes again, where the search varies it."""
-
-    @property
-    def zero(self) -> Zero | None:
-        """Its ZeRO stage."""
-
-    @property
-    def offload_layers(self) -> int:
-        """Layers whose activations lie in the host's memory [1]."""
-
-    @property
-    def pipeline(self) -> int:
-        """Its pipeline stages [1]."""
 
 
 class Rung(Struct, frozen=True):

@@ -34,7 +34,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from itertools import chain, product
 from math import inf, prod
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import get_args
 
 import numpy as np
@@ -136,7 +136,8 @@ def search_plans(  # noqa: PLR0913 - what a search may be asked
     if top < 1:
         raise InputError(f"a search returns at least 1 plan, got {top}")
     levels = tuple(levels)
-    settings = _settings(training, strategy, mode, options)
+    asked = PlanSearch(training, strategy, mode, options)
+    settings = asked.settings
     faster: PlanTime | None = None
     if training.stack_memory is not None:
         plans, faster, enumerated, feasible, least_bytes = _search_held(
@@ -147,11 +148,10 @@ def search_plans(  # noqa: PLR0913 - what a search may be asked
         spaces = [_search_one(setting, levels, top) for setting in strategies]
         plans_of, counts, fitting, least = zip(*spaces, strict=True)
         enumerated, feasible, least_bytes = sum(counts), sum(fitting), min(least)
-        plans = sorted(chain(*plans_of), key=_seconds_of)
+        plans = sorted(chain(*plans_of), key=attrgetter("iteration_time_s"))
     if not enumerated:
         raise NoPlanError(_no_plan(settings, levels))
     if not plans:
-        asked = PlanSearch(training, strategy, mode, options)
         if training.stack_memory is None:
             raise InfeasibleError(_no_room(asked, levels, least_bytes))
         raise _no_room_held(asked, levels, least_bytes)
@@ -195,7 +195,7 @@ def search_largest(  # noqa: PLR0913 - as above
     try:
         return search(levels)
     except NoPlanError:
-        settings = _settings(training, strategy, mode, options)
+        settings = PlanSearch(training, strategy, mode, options).settings
         setting = settings[0]
         if levels[-1].kind == "ring" or setting.spread_model is not None or setting.powers_of_two:
             raise
@@ -266,6 +266,46 @@ class PlanSearch(Struct, frozen=True):
             return _best_of(self, tuple(levels)) is not None
         return _fits(self, self.options, tuple(levels))
 
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """One setting a strategy; ``all`` means those that iteration model and variant cover."""
+        training, options = self.training, self.options
+        if not isinstance(training.model, Model):  # nothing of it is cut in one of several ways
+            return (Setting(training, "1d", self.mode, options),)
+        experts = experts_of(training.model, options.variant)
+        if experts is None:
+            options.check_experts(1)
+        else:
+            options.check_experts(experts.count, experts.load)
+        if training.stack_memory is not None:
+            return self._varied_settings(training.model.sequence_length)
+        if self.strategy != "all":
+            return (Setting(training, self.strategy, self.mode, options),)
+        covered = get_args(Strategy)
+        panels = not (options.variant.sparse or training.model.unlike)
+        if not panels or training.calibrated is not None:  # it has no formulas for panels
+            covered = tuple(name for name in covered if name != "summa")
+        if training.assumptions.compute.operations != "detailed":
+            covered = ("1d",)
+        return tuple(Setting(training, name, self.mode, options) for name in covered)
+
+    def _varied_settings(self, length: int) -> tuple[Setting, ...]:
+        """Where stacks say what memory holds: optimizer states sharded, and on one stage weights.
+
+        Context parallelism is searched, where sequences are long enough to be cut.
+        """
+        strategy = self.strategy
+        cut = strategy in ("1d", "all") and length >= 2 * LEAST_TOKENS
+        name: Strategy = "2d" if cut or strategy == "all" else strategy
+        options = replace(self.options, across_domains=strategy == "all")
+        settings = [Setting(self.training, name, self.mode, options)]
+        whole = settings[0].zero_stage < SHARDED_WEIGHTS
+        if whole and options.zero_stage is None and options.fixed.pipeline in (None, 1):
+            one_stage = replace(options.fixed, pipeline=1)
+            sharded = replace(options, zero_stage=SHARDED_WEIGHTS, fixed=one_stage)
+            settings.append(Setting(self.training, name, self.mode, sharded))
+        return tuple(settings)
+
 
 # A study compares many fabrics whose levels are the same: radix and prices do not touch them.
 @lru_cache(maxsize=4096)
@@ -278,51 +318,6 @@ def _search(search: PlanSearch, levels: tuple[Level, ...]) -> SearchResult:
         options=search.options,
         tight=False,
     )
-
-
-def _settings(
-    training: Training, strategy: AnyStrategy, mode: Mode, options: Options
-) -> tuple[Setting, ...]:
-    """One setting a strategy; ``all`` means those that iteration model and variant cover."""
-    if not isinstance(training.model, Model):  # nothing of it is cut in one of several ways
-        return (Setting(training, "1d", mode, options),)
-    experts = experts_of(training.model, options.variant)
-    if experts is None:
-        options.check_experts(1)
-    else:
-        options.check_experts(experts.count, experts.load)
-    if training.stack_memory is not None:
-        return _varied_settings(training, strategy, mode, options)
-    if strategy != "all":
-        return (Setting(training, strategy, mode, options),)
-    covered = get_args(Strategy)
-    if options.variant.sparse or training.model.unlike:
-        covered = tuple(name for name in covered if name != "summa")
-    if training.assumptions.compute.operations != "detailed":
-        covered = ("1d",)
-    if training.calibrated is not None:  # which has no formulas for products in panels
-        covered = tuple(name for name in covered if name != "summa")
-    return tuple(Setting(training, name, mode, options) for name in covered)
-
-
-def _varied_settings(
-    training: Training, strategy: AnyStrategy, mode: Mode, options: Options
-) -> tuple[Setting, ...]:
-    """Where stacks say what memory holds: optimizer states sharded, and on one stage weights, too.
-
-    Context parallelism is searched, where sequences are long enough to be cut.
-    """
-    length = training.model.sequence_length if isinstance(training.model, Model) else 0
-    cut = strategy in ("1d", "all") and length >= 2 * LEAST_TOKENS
-    name: Strategy = "2d" if cut or strategy == "all" else strategy
-    options = replace(options, across_domains=strategy == "all")
-    settings = [Setting(training, name, mode, options)]
-    whole = settings[0].zero_stage < SHARDED_WEIGHTS
-    if whole and options.zero_stage is None and options.fixed.pipeline in (None, 1):
-        one_stage = replace(options.fixed, pipeline=1)
-        sharded = replace(options, zero_stage=SHARDED_WEIGHTS, fixed=one_stage)
-        settings.append(Setting(training, name, mode, sharded))
-    return tuple(settings)
 
 
 _Found = tuple[list[PlanTime], int, int, float]
@@ -341,7 +336,7 @@ def _search_one(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found
     evaluation = Evaluation.of(setting, levels, space)
     best, feasible = evaluation.best(top)
     plans = [evaluation.plan_time(place, schedule) for place, schedule in best]
-    return plans, space.plan_count, feasible, float(evaluation.evaluated.memory.total.min())
+    return plans, space.plan_count, feasible, float(evaluation.memory.total.min())
 
 
 def _search_free(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
@@ -401,7 +396,7 @@ def _evaluated(levels: tuple[Level, ...], plans: Sequence["_Timed"]) -> list[Pla
     for some in alike.values():
         _, setting, plan = plans[some[0]]
         listed = listed_plans([plans[index][2] for index in some])
-        evaluation = Evaluation.of(setting.of_plan(plan), levels, listed)
+        evaluation = Evaluation.of(plan.applied_to(setting), levels, listed)
         timed |= {index: evaluation.plan_time(row, row) for row, index in enumerate(some)}
     return [timed[index] for index in range(len(plans))]
 
@@ -483,7 +478,7 @@ def evaluate_alone(setting: Setting, levels: tuple[Level, ...], plan: Plan) -> P
     PlanTime
         Time and its parts [s], memory and its parts [B].
     """
-    return Evaluation.of(setting.of_plan(plan), levels, listed_plans([plan])).plan_time(0, 0)
+    return Evaluation.of(plan.applied_to(setting), levels, listed_plans([plan])).plan_time(0, 0)
 
 
 def _search_listed(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
@@ -494,17 +489,18 @@ def _search_listed(setting: Setting, levels: tuple[Level, ...], top: int) -> _Fo
     for first in range(0, len(listed), LISTED_PLANS):
         some = listed_plans(listed[first : first + LISTED_PLANS])
         evaluation = Evaluation.of(setting, levels, some)
-        held = evaluation.evaluated.memory.total
+        held = evaluation.memory.total
         least_bytes = min(least_bytes, float(held.min()))
         feasible += int((held <= setting.training.tiers_bytes).sum())
         plans += [
             evaluation.plan_time(index, index) for index in np.flatnonzero(held <= room).tolist()
         ]
-    return sorted(plans, key=_seconds_of)[:top], len(listed), feasible, least_bytes
-
-
-def _seconds_of(plan: PlanTime) -> float:
-    return plan.iteration_time_s
+    return (
+        sorted(plans, key=attrgetter("iteration_time_s"))[:top],
+        len(listed),
+        feasible,
+        least_bytes,
+    )
 
 
 def _largest_part(settings: Sequence[Setting], levels: tuple[Level, ...]) -> tuple[Level, ...]:
@@ -567,7 +563,7 @@ def _remedies(search: PlanSearch, levels: tuple[Level, ...]) -> Iterator[str]:
 
 def _fits(search: PlanSearch, options: Options, levels: tuple[Level, ...]) -> bool:
     """Whether some plan fits under other options."""
-    settings = _settings(search.training, search.strategy, search.mode, options)
+    settings = replace(search, options=options).settings
     return any(_search_one(setting, levels, 1)[0] for setting in settings)
 
 
@@ -618,8 +614,7 @@ def _no_room_held(
 
 def _best_of(search: PlanSearch, levels: tuple[Level, ...]) -> PlanTime | None:
     """The best plan of a search; None where there is none that fits."""
-    settings = _settings(search.training, search.strategy, search.mode, search.options)
-    plans = _search_held(settings, levels, 1, tight=False)[0]
+    plans = _search_held(search.settings, levels, 1, tight=False)[0]
     return plans[0] if plans else None
 
 
@@ -751,26 +746,24 @@ def spread_plans(setting: Setting, levels: Sequence[Level]) -> list[Plan]:
     if model is None:
         return []
     sizes = tuple(level.size for level in levels)
-    fixed = setting.options.fixed.given
+    fixed, (first, *second) = setting.options.fixed.given, model.spread
     plans = []
     parts = setting.free or setting.powers_of_two
     for used in _parts(sizes) if parts else [sizes]:
         if setting.powers_of_two and prod(used).bit_count() > 1:
             continue
-        for degrees in product(*(_ways(members, model.spread) for members in used)):
+        ways = []  # of each level: over one dimension, or as a grid of two
+        for members in used:
+            firsts = divisors(members).tolist() if second else [members]
+            grids = ({first: n, **dict.fromkeys(second, members // n)} for n in firsts)
+            ways.append([Degrees(**grid) for grid in grids])
+        for degrees in product(*ways):
             placement = Placement(degrees, sizes if parts else None)
             totals = placement.totals
             if all(getattr(totals, name) == value for name, value in fixed.items()):
                 batch = -(-setting.training.batch // totals.expert)
                 plans.append(Plan(placement, microbatch=batch, microbatches=1))
     return plans
-
-
-def _ways(members: int, spread: Sequence[str]) -> list[Degrees]:
-    """Ways to lay so many members of a level out over one dimension, or as a grid of two."""
-    first, *second = spread
-    firsts = divisors(members).tolist() if second else [members]
-    return [Degrees(**{first: n, **dict.fromkeys(second, members // n)}) for n in firsts]
 
 
 def _parts(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:

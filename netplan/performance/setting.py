@@ -19,9 +19,10 @@ from netplan.inputs.choices import AnyStrategy, Execution, Mode, ScheduleName, S
 from netplan.levels import Level
 from netplan.performance.calibrated import Reached, Sharing
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
+from netplan.performance.dated.run import DatedRun
 from netplan.performance.iteration_model import IterationModel
 from netplan.performance.memory_verdict import peaks_of
-from netplan.performance.rungs import Keeping, Rung, rungs_of
+from netplan.performance.rungs import Rung, rungs_of
 from netplan.performance.stack_memory import StackMemory
 from netplan.performance.stacks import STACKS, default_stack
 from netplan.performance.tiers import Expanded, Spill
@@ -353,6 +354,11 @@ class Training(Struct, frozen=True):
             )
 
     @property
+    def dated(self) -> DatedRun | None:
+        """What kernels reach under software of a date; None without."""
+        return self.calibrated.dated if self.calibrated else None
+
+    @property
     def tiers_bytes(self) -> float:
         """Memory of one GPU, its own and the expanded one [B]."""
         return self.memory_bytes + (self.expanded.capacity_bytes if self.expanded else 0.0)
@@ -404,7 +410,12 @@ class Training(Struct, frozen=True):
         if assumptions.compute.kernels == "measured":
             from netplan.workloads.measured_kernels import MeasuredKernels  # noqa: PLC0415 - seldom used
 
-            _check_measured(model, assumptions)
+            if isinstance(model, Model) and model.mamba is not None:
+                raise InputError(
+                    f"iteration model {assumptions.name} has no measured scan of Mamba, which"
+                    f" {model.name} has: take --iteration-model calibrated, or 4d where that has no"
+                    " numbers by date"
+                )
             kernels = MeasuredKernels.of(accelerator)
         if assumptions.calibration is not None and calibrated is None:
             stack = STACKS.load(default_stack(accelerator))
@@ -425,15 +436,6 @@ class Training(Struct, frozen=True):
             calibrated=calibrated,
             measured=kernels,
             links=Links.of(accelerator) if measured and links is None else links,
-        )
-
-
-def _check_measured(model: "Model | OtherModel", assumptions: IterationModel) -> None:
-    """Refuse kernels that nobody measured: scans reach a fraction of what products do."""
-    if isinstance(model, Model) and model.mamba is not None:
-        raise InputError(
-            f"iteration model {assumptions.name} has no measured scan of Mamba, which {model.name}"
-            " has: take --iteration-model calibrated, or 4d where that has no numbers by date"
         )
 
 
@@ -495,10 +497,7 @@ class Setting(Struct, frozen=True):
         stages, fullest
             Pipeline stages, and layers of the fullest of them [1].
         """
-        run = self.training.calibrated
-        if run is None or run.dated is None:
-            return fullest
-        return self.transformer.layers / stages
+        return fullest if self.training.dated is None else self.transformer.layers / stages
 
     @property
     def experts(self) -> Experts | None:
@@ -550,16 +549,14 @@ class Setting(Struct, frozen=True):
         """
         if self.graph_model is not None:
             return Variant(recompute="none")
-        run = self.training.calibrated
-        if run is None:
-            return self._variant_by_stack if self.by_stack else self.options.variant
-        return replace(self.options.variant, embedding=True, lm_head=True, fused=run.stack.fused)
-
-    @property
-    def _variant_by_stack(self) -> Variant:
-        """Beside memory as stacks keep it: fused attention, and both ends where there are words."""
+        run, given = self.training.calibrated, self.options.variant
+        if run is not None:
+            return replace(given, embedding=True, lm_head=True, fused=run.stack.fused)
+        if (
+            not self.by_stack
+        ):  # beside which attention is fused, with both ends where there are words
+            return given
         words = bool(self.transformer.vocabulary)
-        given = self.options.variant
         return replace(given, recompute="selective", embedding=words, lm_head=words)
 
     @property
@@ -571,24 +568,18 @@ class Setting(Struct, frozen=True):
         return reached
 
     @property
-    def imbalance(self) -> float:
-        """Tokens of the busiest GPU's experts over the mean [1]."""
-        return self.training.imbalance
-
-    @property
     def folds_experts(self) -> bool:
         """Whether experts lie on tensor, context and data GPUs alike, as under software of a date.
 
         Elsewhere they have GPUs of their own dimension, and are cut as the rest of a layer.
         """
-        run = self.training.calibrated
-        return run is not None and run.dated is not None and self.experts is not None
+        return self.training.dated is not None and self.experts is not None
 
     @property
     def gathers_experts(self) -> bool:
         """Whether every GPU gathers all experts, so that none are spread over GPUs."""
-        run = self.training.calibrated
-        return run is not None and run.dated is not None and not run.dated.recipe.exchanges
+        dated = self.training.dated
+        return dated is not None and not dated.recipe.exchanges
 
     @property
     def sharing(self) -> Sharing:
@@ -677,22 +668,6 @@ class Setting(Struct, frozen=True):
         variant = replace(self.options.variant, again=())
         return replace(self, options=replace(self.options, variant=variant))
 
-    def of_plan(self, plan: Keeping) -> "Setting":
-        """The same with all that a search varies as a plan has it."""
-        if plan.recompute is None:
-            return self
-        layers = -(-self.layers // plan.pipeline)
-        variant = replace(self.options.variant, again=(*plan.recompute.shares(layers).items(),))
-        options = replace(
-            self.options,
-            variant=variant,
-            zero_stage=plan.zero,
-            recomputation=plan.recompute,
-            offload_layers=plan.offload_layers,
-            kept_by_search=self.options.recomputation is None or self.options.kept_by_search,
-        )
-        return replace(self, options=options)
-
     @property
     def bubble_share(self) -> float:
         """What of the bubble of 1F1B the schedule has (arXiv:2401.10241, Table 2) [1].
@@ -753,12 +728,14 @@ class Setting(Struct, frozen=True):
 
     def program(self, sharding: Sharding) -> Program:
         """What one iteration runs, for many shardings at once."""
+        # Calibrated runs sum sharded gradients once.
+        once = self.training.calibrated is not None and self.zero_stage == SHARDED_GRADIENTS
         method = TrainingMethod(
             strategy=self.strategy,
             counting=self.assumptions.compute.operations,
             mode=self.mode,
             variant=self.variant,
-            zero_stage=self._exchanged,
+            zero_stage=1 if once else self.zero_stage,
             sram_bytes=self.training.sram_bytes,
         )
         if self.spread_model is not None:
@@ -773,10 +750,9 @@ class Setting(Struct, frozen=True):
         program = training_program(self.transformer, sharding, method)
         if not self.trains:
             program = program.forward_alone
-        run = self.training.calibrated
-        if run is None or run.dated is None or self.experts is None:
-            return program
-        return folded(program, exchanges=run.dated.recipe.exchanges)
+        return (
+            folded(program, exchanges=not self.gathers_experts) if self.folds_experts else program
+        )
 
     def merged_copies(self, group: int, domain: int) -> int:
         """Copies of a row of which its dispatcher sends one to each place; 0 if it sends all [1].
@@ -786,15 +762,14 @@ class Setting(Struct, frozen=True):
         group, domain
             GPUs that exchange tokens, and those of an HB domain [1].
         """
-        run, experts = self.training.calibrated, self.experts
-        if run is None or run.dated is None or experts is None:
+        dated, experts = self.training.dated, self.experts
+        if dated is None or experts is None:
             return 0
-        return experts.per_token if run.dated.recipe.merges(np.array(group), domain) else 0
+        return experts.per_token if dated.recipe.merges(np.array(group), domain) else 0
 
     def _check_scattered(self, sharding: Sharding) -> None:
         """Refuse unlike layers without sequence parallelism, but under software of a date."""
-        run, unlike = self.training.calibrated, self.transformer.unlike or self.experts
-        dated = run is not None and run.dated is not None
+        dated, unlike = self.training.dated, self.transformer.unlike or self.experts
         if self.variant.sequence_parallel or not unlike or dated or np.all(sharding.tensor == 1):
             return
         raise InputError(
@@ -802,12 +777,6 @@ class Setting(Struct, frozen=True):
             " sequence parallelism alone, but for iteration model calibrated under a"
             " --software-date: leave --no-sequence-parallel out, or give --fix tensor=1"
         )
-
-    @property
-    def _exchanged(self) -> Zero:
-        """The ZeRO stage as collectives see it: calibrated runs sum sharded gradients once, too."""
-        sums_once = self.training.calibrated is not None and self.zero_stage == SHARDED_GRADIENTS
-        return 1 if sums_once else self.zero_stage
 
     @property
     def free(self) -> bool:

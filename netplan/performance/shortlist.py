@@ -19,11 +19,11 @@ from netplan.performance.ladder import Kept, keep, shares_of, sizes_of
 from netplan.performance.memory import Spilled, memory_of
 from netplan.performance.setting import Setting
 from netplan.performance.space import StageRuns, bubble_layers
-from netplan.performance.usual_plan import Cuts as UsualCuts
+from netplan.performance.stack_memory import PlanSizes
 from netplan.performance.usual_plan import UsualPlans
 from netplan.records import replace
 from netplan.traffic.hierarchy import CollectiveNetwork
-from netplan.traffic.placement import CONTEXT, DIMENSIONS, EXPERT, PIPELINE, TENSOR, Placements
+from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placements
 from netplan.workloads.operations import Sharding
 from netplan.workloads.program import missing_layers
 
@@ -39,11 +39,6 @@ class Bound(Struct, frozen=True):
     seconds: float = inf
     usual: bool = False
     above_bytes: float = 0.0
-
-    @property
-    def shared(self) -> "Bound":
-        """What counts of it for a shortlist that others have too: memory alone."""
-        return Bound(self.peak_bytes)
 
 
 class Shortlist(Struct, frozen=True, eq=False):
@@ -150,18 +145,9 @@ def held_shortlist(
 def usual_of(setting: Setting, known: Shortlist, domain: int) -> Shortlist:
     """Of a shortlist what teams run, with as many replicas as there is room for."""
     cuts = known.cuts.take(known.fitting)
-    degrees = real(cuts.totals[:, cuts.schedules.totals])
-    plans = UsualCuts(
-        tensor=degrees[TENSOR],
-        context=degrees[CONTEXT],
-        pipeline=degrees[PIPELINE],
-        data=real(cuts.replicas) * degrees[EXPERT],
-        microbatch=cuts.microbatch(slice(None)),
-        interleave=real(cuts.schedules.interleave),
-        expert=real(cuts.sizes.experts_over[cuts.schedules.offset]),
-        zero=float(setting.zero_stage),
-    )
-    keep = replace(UsualPlans.of(setting, domain), batch=None).keep(plans)
+    runs = cuts.runs(slice(None), cuts.replicas, cuts.schedules.microbatches)
+    usual = replace(UsualPlans.of(setting, domain), batch=None)
+    keep = usual.keep(_sizes_of(setting, cuts, runs), setting.zero_stage)
     return replace(known, fitting=known.fitting[keep], bound_s=known.bound_s[keep])
 
 
@@ -169,9 +155,12 @@ def kept_on_rungs(
     setting: Setting, cuts: free_space.Cuts, runs: StageRuns, peak_bytes: float
 ) -> Kept:
     """What plans of some cuts hold on every rung, as stacks do."""
+    return keep(setting, _sizes_of(setting, cuts, runs), peak_bytes)
+
+
+def _sizes_of(setting: Setting, cuts: free_space.Cuts, runs: StageRuns) -> PlanSizes:
     run = real(runs.microbatches), real(runs.interleave)
-    sizes = sizes_of(setting, runs.totals, cuts.sizes.take(runs.sharding), *run)
-    return keep(setting, sizes, peak_bytes)
+    return sizes_of(setting, runs.totals, cuts.sizes.take(runs.sharding), *run)
 
 
 def _again_s(setting: Setting, runs: StageRuns, alone: LayerTable, kept: Kept) -> Floats:
@@ -187,8 +176,7 @@ def _again_s(setting: Setting, runs: StageRuns, alone: LayerTable, kept: Kept) -
         )
         least_s = np.where(kept.fits[row], np.minimum(least_s, layer_s), least_s)
     least_s[least_s == inf] = 0.0  # does not fit
-    again_s: Floats = least_s * real(runs.microbatches) * np.maximum(fullest - 1, 1)
-    return again_s
+    return np.asarray(least_s * real(runs.microbatches) * np.maximum(fullest - 1, 1))
 
 
 def _least_spill_s(
@@ -221,8 +209,7 @@ def _least_spill_s(
     )
     update_s = spilled.update_s(repetition)
     more_s = more_s if update_s is None else more_s + update_s
-    least_s: Floats = np.maximum(more_s, 0.0)
-    return least_s
+    return np.asarray(np.maximum(more_s, 0.0))
 
 
 def fastest(setting: Setting) -> Setting:
@@ -254,11 +241,10 @@ def computing_s(
     """
     both = alone.forward + alone.backward
     bubble_s = both.total_s if setting.whole_bubble else both.compute_s
-    bubble = bubble_layers(setting, alone.repetition, runs)
+    full, unfilled = bubble_layers(setting, alone.repetition, runs)
     layers = real(runs.microbatches) * (alone.repetition.fullest(runs.stages) - less)
     steady = layers * both.total_s[runs.sharding]
-    bound_s: Floats = steady + (bubble.full + bubble.unfilled) * bubble_s[runs.sharding]
-    return bound_s
+    return np.asarray(steady + (full + unfilled) * bubble_s[runs.sharding])
 
 
 def used_sizes(setting: Setting, network: CollectiveNetwork) -> list[int]:

@@ -89,8 +89,9 @@ class PlanSpace(Struct, frozen=True, eq=False):
 
     def row(self, place: Ints | int, schedule: Ints | int) -> Ints:
         """The sharding of plans, by their placement and schedule."""
-        row: Ints = self.first_sharding[self.layer_of[place]] + self.schedules.offset[schedule]
-        return row
+        return np.asarray(
+            self.first_sharding[self.layer_of[place]] + self.schedules.offset[schedule]
+        )
 
     def pairs(self, some: Bools, most: int) -> Iterator[tuple[Ints, Ints]]:
         """Placement and schedule of all plans that have some of the schedules, so many at a time.
@@ -120,21 +121,14 @@ class PlanSpace(Struct, frozen=True, eq=False):
         )
 
     @property
-    def example_sharding(self) -> Ints:
-        """Of each schedule, a sharding that has the same sizes (anywhere on the levels)."""
-        example = np.zeros(self.totals.shape[1], dtype=np.int64)
-        example[self.totals_of] = self.first_sharding[self.layer_of]
-        index: Ints = example[self.schedules.totals] + self.schedules.offset
-        return index
-
-    @property
     def runs(self) -> StageRuns:
         """What the memory of each schedule depends on."""
         schedules = self.schedules
+        example = np.zeros(self.totals.shape[1], dtype=np.int64)
+        example[self.totals_of] = self.first_sharding[self.layer_of]  # anywhere on the levels
+        sharding = example[schedules.totals] + schedules.offset
         totals = self.totals[:, schedules.totals]
-        return StageRuns(
-            totals, self.example_sharding, schedules.microbatches, schedules.interleave
-        )
+        return StageRuns(totals, sharding, schedules.microbatches, schedules.interleave)
 
 
 def degree_limits(setting: Setting, gpus: int) -> tuple[list[int], list[int]]:
@@ -357,8 +351,7 @@ def _panels(setting: Setting, tensor: int, context: int) -> Ints:
     # The published code doubles ceil(log2(e // fewest)) times, that is while 2^i is below it.
     doublings = max(width // fewest - 1, 0).bit_length()
     counts = fewest * 2 ** np.arange(doublings, dtype=np.int64)
-    chosen: Ints = counts[(width % counts == 0) & (width // counts >= smallest)]
-    return chosen
+    return np.asarray(counts[(width % counts == 0) & (width // counts >= smallest)])
 
 
 def _schedules(setting: Setting, totals: Ints, blocks: ShardingBlocks, sizes_of: Ints) -> Schedules:
@@ -373,25 +366,18 @@ def _schedules(setting: Setting, totals: Ints, blocks: ShardingBlocks, sizes_of:
     plain = Schedules(owner, offset, microbatch, np.ones_like(owner), count)
     if setting.interleave == "none":
         return plain
-    return _interleaved(setting, totals, plain)
-
-
-def _interleaved(setting: Setting, totals: Ints, plain: Schedules) -> Schedules:
-    """Every schedule with every number of interleaved stages that divides its layers."""
     layers = setting.layers // totals[PIPELINE]
     interleave, owner = all_divisors(layers[plain.totals])
     schedules = replace(plain.take(owner), interleave=interleave)
+    stages = totals[PIPELINE][schedules.totals]
     if setting.options.schedule == "interleaved":
-        schedules = schedules.take(
-            (schedules.interleave > 1) & (totals[PIPELINE][schedules.totals] > 1)
-        )
-        interleave = schedules.interleave
+        several = (interleave > 1) & (stages > 1)
+        schedules, stages = schedules.take(several), stages[several]
     if setting.interleave == "any":
         return schedules
     # Narayanan et al. (arXiv:2104.04473, Sec. 2.2.2): microbatches run in groups of the pipeline.
-    stages = totals[PIPELINE][schedules.totals]
     whole = (schedules.microbatches % stages == 0) & (stages > 1)
-    return schedules.take((interleave == 1) | whole)
+    return schedules.take((schedules.interleave == 1) | whole)
 
 
 def expand(first: Ints, count: Ints) -> tuple[Ints, Ints, Ints]:
@@ -433,14 +419,7 @@ def all_divisors(numbers: Ints) -> tuple[Ints, Ints]:
     return np.concatenate([*per_value, values[:0]])[index], owner
 
 
-class Bubble(NamedTuple):
-    """Layers in the bubble, each of shape (schedules,) [1]."""
-
-    full: Floats  # if microbatches fill the stages
-    unfilled: Floats  # further ones, for want of microbatches
-
-
-def bubble_layers(setting: Setting, rules: Repetition, runs: StageRuns) -> Bubble:
+def bubble_layers(setting: Setting, rules: Repetition, runs: StageRuns) -> tuple[Floats, Floats]:
     """Layers in the bubble of schedules.
 
     Parameters
@@ -454,8 +433,9 @@ def bubble_layers(setting: Setting, rules: Repetition, runs: StageRuns) -> Bubbl
 
     Returns
     -------
-    Bubble
-        Layers in the bubble, shape (schedules,) [1].
+    tuple[Floats, Floats]
+        Layers in the bubble if microbatches fill the stages, and further ones for want of
+        microbatches, each of shape (schedules,) [1].
 
     References
     ----------
@@ -465,5 +445,5 @@ def bubble_layers(setting: Setting, rules: Repetition, runs: StageRuns) -> Bubbl
     m, v = real(runs.microbatches), real(runs.interleave)
     full = setting.bubble_share * (rules.layers - fullest) / v
     if not setting.scheduled_bubble:
-        return Bubble(full, np.zeros_like(full))
-    return Bubble(full, (v - 1) / v * np.maximum(rules.layers - m * fullest, 0))
+        return full, np.zeros_like(full)
+    return full, (v - 1) / v * np.maximum(rules.layers - m * fullest, 0)

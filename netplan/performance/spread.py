@@ -436,16 +436,21 @@ def data_time(run: SpreadRun, sites: Sites, haul: Haul) -> SpreadTime:
             chunks=haul.chunks,
         )
     )
+    trips_s = run.collectives * (count - 1 if ring else 1) * way_s
+    return _exchanged(run, haul, transfer_s, "delay" if trips_s > wire_s else "wire")
+
+
+def _exchanged(run: SpreadRun, haul: Haul, transfer_s: float, bottleneck: Bottleneck) -> SpreadTime:
+    """An iteration whose replicas exchange gradients over sites, as far as that shows."""
     shown_s = float(exposed_s(transfer_s, run.hidden_s, run.pieces))
     inside_s = float(exposed_s(run.inside_s, run.hidden_s, run.pieces))
-    trips_s = run.collectives * (count - 1 if ring else 1) * way_s
     return SpreadTime(
         across="data",
         time_s=run.time_s + (shown_s - inside_s) / haul.sync_every,
         one_site_s=run.time_s,
         exchange_s=transfer_s,
         exposed_s=shown_s,
-        bottleneck="delay" if trips_s > wire_s else "wire",
+        bottleneck=bottleneck,
     )
 
 
@@ -478,16 +483,7 @@ def flat_time(run: SpreadRun, sites: Sites, haul: Haul, gpu_rate: float) -> Spre
     ways = _talking(len(sites.sites), ring=True)
     steps_s = 2 * sum(haul.way_s(sites, *ends) for ends in ways)
     transfer_s = max(wire_s, run.inside_s) + steps_s
-    shown_s = float(exposed_s(transfer_s, run.hidden_s, run.pieces))
-    inside_s = float(exposed_s(run.inside_s, run.hidden_s, run.pieces))
-    return SpreadTime(
-        across="data",
-        time_s=run.time_s + (shown_s - inside_s) / haul.sync_every,
-        one_site_s=run.time_s,
-        exchange_s=transfer_s,
-        exposed_s=shown_s,
-        bottleneck="delay" if steps_s > wire_s else "wire",
-    )
+    return _exchanged(run, haul, transfer_s, "delay" if steps_s > wire_s else "wire")
 
 
 class Borders(Struct, frozen=True, eq=False):
@@ -552,8 +548,7 @@ class Borders(Struct, frozen=True, eq=False):
     @property
     def delay_s(self) -> Floats:
         """Way and transfer of each border, shape (borders + 1, cases) [s]."""
-        delays: Floats = self.way_s + self.transfer_s
-        return delays
+        return np.asarray(self.way_s + self.transfer_s)
 
     def take(self, cases: Ints) -> "Borders":
         """Some of the cases."""
@@ -597,7 +592,10 @@ def pipeline_times(run: SpreadRun, borders: Borders, ahead: int | None) -> list[
     for count in np.unique(held):
         some = np.flatnonzero(held == count)
         times_s[some] = _added_s(run, borders.take(some), int(count))
-    wire_s = _wire_s(run, borders)
+    # What transfers one after the other take longer than the passes that they follow.
+    through_s = (run.microbatches + 1) * borders.transfer_s + 2 * borders.way_s
+    longest_s = np.maximum(through_s[:-1].max(axis=0), borders.busy_s)
+    wire_s = (longest_s - (run.microbatches - 1) * pass_s).clip(min=0.0)
     whole_s = run.time_s + np.maximum(times_s, wire_s)
     transfer_s = borders.transfer_s[:-1].max(axis=0)
     times = []
@@ -621,18 +619,6 @@ def pipeline_times(run: SpreadRun, borders: Borders, ahead: int | None) -> list[
 
 ROUNDING = 1e-9
 """Share of a microbatch by which delays are off that hide exactly [1]."""
-
-
-def _wire_s(run: SpreadRun, borders: Borders) -> Floats:
-    """What transfers one after the other take longer than the passes that they follow [s].
-
-    Those of m microbatches over a border, or all of interleaved stages over the busiest fibre.
-    """
-    through_s = (run.microbatches + 1) * borders.transfer_s + 2 * borders.way_s
-    alone_s = (run.microbatches - 1) * (run.forward_s + run.backward_s)
-    longest_s = np.maximum(through_s[:-1].max(axis=0), borders.busy_s)
-    slower: Floats = (longest_s - alone_s).clip(min=0.0)
-    return slower
 
 
 def _added_s(run: SpreadRun, borders: Borders, ahead: int) -> Floats:
@@ -679,8 +665,7 @@ def _walked_s(run: SpreadRun, borders: Borders, ahead: int) -> Floats:
     backward_s = np.full(virtual, run.backward_s / chunks)
     halves = (backward_s / 2, backward_s / 2) if run.schedule in ZERO_BUBBLE else (backward_s, None)
     times_s = order_times_s(order, forward_s, halves[0], between_s, halves[1])
-    added: Floats = times_s[:-1] - times_s[-1]
-    return added
+    return np.asarray(times_s[:-1] - times_s[-1])
 
 
 def largest_below(

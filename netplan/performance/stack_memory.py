@@ -109,12 +109,12 @@ class PlanSizes(Columns, frozen=True, eq=False):
     """
 
     microbatch: Amount
-    microbatches: Amount
-    tensor: Amount
-    context: Amount
-    stages: Amount
-    interleave: Amount
-    data: Amount
+    microbatches: Amount = 1.0
+    tensor: Amount = 1.0
+    context: Amount = 1.0
+    stages: Amount = 1.0
+    interleave: Amount = 1.0
+    data: Amount = 1.0
     expert: Amount = 1.0
     expert_tensor: Amount = 1.0
 
@@ -495,8 +495,7 @@ class StackMemory(Struct, frozen=True):
             flying = np.where(v > 1, chunks, np.minimum(m, p - index))
         else:
             flying = np.minimum(m, most)
-        several: Floats = np.where(p == 1, 1.0, flying)
-        return several
+        return np.where(p == 1, 1.0, flying)
 
     def layer_bytes(self, sizes: PlanSizes) -> Floats:
         """What the layer that keeps least keeps of one microbatch, shape (plans,) [B].
@@ -514,8 +513,7 @@ class StackMemory(Struct, frozen=True):
         gpu = self._gpu(sizes)
         kinds = layer_kinds(self.model)[0]
         kept = [_total(self.kept(gpu, kind, NOTHING)) for kind in kinds]
-        least: Floats = np.min(kept, axis=0)
-        return least
+        return np.asarray(np.min(kept, axis=0))
 
     def kept(self, gpu: GpuShare, kind: Kind, recompute: Recomputation) -> Rows:
         """What one layer or block keeps of one microbatch, by operation, shape (plans,) [B]."""
@@ -548,11 +546,6 @@ class StackMemory(Struct, frozen=True):
         return 2.0 if self.torch else FORMATS[self.precision][0]
 
     @property
-    def _narrow(self) -> bool:
-        """Whether attention's output is kept in the precision of products, too."""
-        return self.input_bytes < FORMATS["bf16"][0]
-
-    @property
     def _norm_bytes(self) -> float:
         """Input and output of a norm in front of a product, and what eager norms keep [B]."""
         return {"torch": 12.0, "compiled": 4.0}.get(self.stack.keeps or "", 2 + self.input_bytes)
@@ -582,7 +575,7 @@ class StackMemory(Struct, frozen=True):
         if not self.fused_attention:
             scores = tokens * model.sequence_length * n * (5.0 if self.dropout else 2.0)
             scores = 0.0 * tokens if "core_attn" in modules else scores
-        rows["attention"] = 2 * out + scores + (saved * out if self._narrow else 0.0)
+        rows["attention"] = 2 * out + scores + (saved * out if saved < FORMATS["bf16"][0] else 0.0)
         if self.dropout:
             rows["dropout"] = 2 * width
         return rows
@@ -645,8 +638,7 @@ class StackMemory(Struct, frozen=True):
         if experts.load is not None:
             busiest = experts.load.imbalance(over)
         most = np.minimum(busiest, experts.capacity_factor or inf)
-        arrived: Floats = experts.per_token * gpu.slice * gpu.expert_tensor * most
-        return arrived
+        return np.asarray(experts.per_token * gpu.slice * gpu.expert_tensor * most)
 
     def backward(self, gpu: GpuShare) -> Floats:
         """What a layer needs while it runs backward, shape (plans,) [B]."""
@@ -664,8 +656,7 @@ class StackMemory(Struct, frozen=True):
         if model.mamba is not None:
             inner_size, state, heads = mamba_sizes(model.mamba, gpu)
             needs.append(wide + 2 * tokens * (2 * inner_size + 2 * state + heads))
-        widest: Floats = np.max(needs, axis=0)
-        return widest
+        return np.asarray(np.max(needs, axis=0))
 
     def _head(self, gpu: GpuShare, stages: Stages) -> Floats:
         """What the loss of the last stage holds, shape (stages, plans) [B]."""
@@ -677,8 +668,7 @@ class StackMemory(Struct, frozen=True):
         loss = loss + 4 * gpu.slice * self.model.hidden_size
         if self.torch:
             loss = loss + np.where(several, 4 * tokens * self.model.hidden_size, 0.0)
-        held: Floats = np.where(stages.last, loss, 0.0)
-        return held
+        return np.where(stages.last, loss, 0.0)
 
     def states(
         self, gpu: GpuShare, stages: Stages, parameters: tuple[Floats, Floats, Floats], zero: int
@@ -821,8 +811,7 @@ class PlanStages(Columns, frozen=True, eq=False):
     ) -> Floats:
         """The peak alone, shape (plans,) [B]."""
         activations, buffer = self._working(recompute, block, offload_layers)
-        peak: Floats = (self._lasting + activations + buffer).max(axis=0)
-        return peak
+        return np.asarray((self._lasting + activations + buffer).max(axis=0))
 
     @property
     def _lasting(self) -> Floats:

@@ -8,14 +8,13 @@ rows of `traffic/stacks/memory.csv`.
 Serving software: what its host costs beside kernels, and how prompts share steps with decode.
 """
 
-import csv
 from collections.abc import Collection
 from functools import cache
 from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta, structs
 
-from netplan.catalog import Catalog, Record, shipped_root
+from netplan.catalog import Catalog, Record, shipped_rows
 from netplan.inputs.choices import Exchange, ServingFormat, WindowCache
 from netplan.records import Entry, NonNegativeFloat, PositiveFloat, PositiveShare, Share
 from netplan.workloads.accelerators import Accelerator, AttentionKernel
@@ -90,9 +89,7 @@ class MemoryOfStack(Entry, frozen=True, kw_only=True):
 @cache
 def _memory_rows() -> dict[str, dict[str, str]]:
     """Rows of the shipped table by their software."""
-    path = shipped_root() / "traffic" / "stacks" / "memory.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        return {row["software"]: row for row in csv.DictReader(file)}
+    return {row["software"]: row for row in shipped_rows("traffic/stacks/memory.csv")}
 
 
 class DatedStack(Entry, frozen=True, kw_only=True):

@@ -133,7 +133,9 @@ class StageLayers(Struct, frozen=True, eq=False):
         for place, kind in enumerate(further_kinds(model)):
             count = np.where(stages.last, float(model.prediction_layers), 0.0)
             if recompute.layers == "half":
-                count = _odd(stages.layers, place, len(further_kinds(model)), count)
+                odd = (stages.layers + place) % 2
+                several = len(further_kinds(model)) % 2 == 0  # so that all are of one parity
+                count = np.where(odd == 1, count, 0.0) if several else (count + odd) // 2
             more[kinds.index(kind)] += count
         whole = layers
         if recompute.layers == "half":
@@ -168,20 +170,7 @@ class StageLayers(Struct, frozen=True, eq=False):
         amounts = np.take_along_axis(amounts, order, axis=0)
         layers = np.take_along_axis(self.whole, order, axis=0)
         behind = np.cumsum(layers, axis=0) - layers
-        gone: Floats = (np.clip(count - behind, 0.0, layers) * amounts).sum(axis=0)
-        return gone
-
-
-def _odd(layers: Floats, place: int, step: int, count: Floats) -> Floats:
-    """How many of a stage's further layers stand at odd places behind its layers [1].
-
-    They are place, place + step, place + 2 step ... behind the last of ``layers``.
-    """
-    start = layers + place
-    if step % 2 == 0:  # all of one parity
-        odd: Floats = np.where(start % 2 == 1, count, 0.0)
-        return odd
-    return (count + start % 2) // 2
+        return np.asarray((np.clip(count - behind, 0.0, layers) * amounts).sum(axis=0))
 
 
 @lru_cache(maxsize=64)

@@ -30,10 +30,11 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Bools, Columns
+from netplan.arrays import Amount, Bools
 from netplan.performance.ladder import MOST_OFFLOADED
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Setting
+from netplan.performance.stack_memory import PlanSizes
 from netplan.units import PERCENT
 from netplan.workloads.program import SHARDED_WEIGHTS
 
@@ -46,8 +47,8 @@ LEAST_TOKENS = 4096
 MOST_STAGES = 64
 """Stages of all recipes at most: GPT 1T (arXiv:2205.05198, Table 3) [1]."""
 
-WHOLE_STAGES = (1, 3)
-"""Stages are one of these times a power of two, but for 35 of GPT 530B (arXiv:2201.11990)."""
+STAGE_COUNTS = [1, 2, 4, 8, 16, 32, 64, 3, 6, 12, 24, 48]
+"""Stages: powers of two, and three times one, but for 35 of GPT 530B (arXiv:2201.11990) [1]."""
 
 ENDS = (0, 1, 2)
 """Layers that embedding and head may stand for, as in Llama 3 405B (arXiv:2407.21783, Sec. 3.3.2):
@@ -65,39 +66,6 @@ LEAST_EXPERT, MOST_EXPERT = 8, 64
 
 WHOLE_PERCENT = 10
 """From where on percentages have no digits behind the point [%]."""
-
-
-class Cuts(Columns, frozen=True, eq=False):
-    """How plans cut a model and its batch; numbers, or arrays of shape (plans,) [1].
-
-    Parameters
-    ----------
-    tensor, context, pipeline
-        Degrees.
-    data
-        Replicas, GPUs over tensor x context x pipeline: those that share experts among them.
-    microbatch
-        Sequences.
-    interleave, expert, zero
-        Stages of a GPU, GPUs over experts, ZeRO stage.
-    """
-
-    tensor: Amount
-    context: Amount
-    pipeline: Amount
-    data: Amount
-    microbatch: Amount
-    interleave: Amount = 1.0
-    expert: Amount = 1.0
-    zero: Amount = 1.0
-
-    @classmethod
-    def of(cls, plan: Plan, zero: int = 1) -> "Cuts":
-        """Those of one plan under a ZeRO stage."""
-        tensor, context, pipeline = plan.tensor, plan.context, plan.pipeline
-        data = plan.gpus / (tensor * context * pipeline)
-        given = (tensor, context, pipeline, data, plan.microbatch, plan.interleave, plan.expert)
-        return cls(*(float(number) for number in (*given, zero)))
 
 
 class UsualPlans(Struct, frozen=True):
@@ -118,7 +86,7 @@ class UsualPlans(Struct, frozen=True):
 
     >>> usual = UsualPlans(layers=126, sequence_length=8192, hb_size=8, batch=2048)
     >>> tensor, pipeline, data = np.array([[8, 64, 8], [16, 8, 62], [128, 32, 33]])
-    >>> usual.keep(Cuts(tensor, 1, pipeline, data, 1))
+    >>> usual.keep(PlanSizes(1, 1, tensor, 1, pipeline, 1, data))
     array([ True, False, False])
     """
 
@@ -136,13 +104,15 @@ class UsualPlans(Struct, frozen=True):
         used = min(hb_size, setting.options.use_per_domain or hb_size)
         return cls(setting.layers, length, used, experts, setting.training.batch)
 
-    def keep(self, plans: Cuts) -> Bools:
+    def keep(self, plans: PlanSizes, zero: Amount = 1) -> Bools:
         """Whether plans keep all limits.
 
         Parameters
         ----------
         plans
-            Degrees, microbatches and ZeRO stages, numbers or arrays of shape (plans,) [1].
+            Degrees and microbatches, numbers or arrays of shape (plans,) [1].
+        zero
+            ZeRO stage.
 
         Returns
         -------
@@ -150,7 +120,7 @@ class UsualPlans(Struct, frozen=True):
             True for plans that teams run, shape (plans,).
         """
         kept = np.asarray(True)
-        for limit in self._limits(plans).values():
+        for limit in self._limits(plans, zero).values():
             kept = kept & limit
         return kept
 
@@ -176,7 +146,11 @@ class UsualPlans(Struct, frozen=True):
         >>> UsualPlans(layers=126, sequence_length=8192, hb_size=8).unusual(plan)
         ('tensor degree 64 over 8 HB domains', '62 stages', 'microbatches of 32 sequences')
         """
-        limits = self._limits(Cuts.of(plan, zero))
+        tensor, context, pipeline = plan.tensor, plan.context, plan.pipeline
+        degrees = (tensor, context, pipeline, plan.interleave)
+        data = plan.gpus / (tensor * context * pipeline)
+        sizes = PlanSizes(plan.microbatch, plan.microbatches, *degrees, data, plan.expert)
+        limits = self._limits(sizes, zero)
         inside = plan.placement.levels[0].tensor
         if self.hb_size > 1:
             limits["tensor"] = limits["tensor"] & (inside == plan.tensor)
@@ -191,31 +165,27 @@ class UsualPlans(Struct, frozen=True):
         batch = self.batch or 0
         if batch % ODD:  # recipes have none that divides so little
             batch = 0
-        even: Bools = np.equal(batch % (data * microbatch), 0)
-        return even
+        return np.asarray(np.equal(batch % (data * microbatch), 0))
 
     @property
     def most_offloaded(self) -> float:
         """Layers whose activations teams send to the host's memory at most [1]."""
         return self.layers * MOST_OFFLOADED
 
-    @property
-    def _most_tensor(self) -> int:
-        """Tensor GPUs at most; where all GPUs are domains of their own, none holds them [1]."""
-        return min(MOST_TENSOR, self.hb_size) if self.hb_size > 1 else MOST_TENSOR
-
-    def _limits(self, plans: Cuts) -> dict[str, Bools]:
+    def _limits(self, plans: PlanSizes, zero: Amount) -> dict[str, Bools]:
         """Whether plans keep each of the limits."""
-        stages, chunks = plans.pipeline, plans.pipeline * plans.interleave
+        stages, chunks = plans.stages, plans.stages * plans.interleave
         piped = np.greater(stages, 1)
         tokens = plans.microbatch * self.sequence_length / plans.context
         most_tokens = np.where(piped, PIPED_TOKENS, UNPIPED_TOKENS)
-        gathering = np.equal(plans.zero, SHARDED_WEIGHTS)
+        gathering = np.equal(zero, SHARDED_WEIGHTS)
+        # Where all GPUs are domains of their own, none holds a tensor group.
+        most_tensor = min(MOST_TENSOR, self.hb_size) if self.hb_size > 1 else MOST_TENSOR
         limits = {
-            "tensor": np.less_equal(plans.tensor, self._most_tensor),
+            "tensor": np.less_equal(plans.tensor, most_tensor),
             "context": np.equal(plans.context, 1)
             | np.greater_equal(self.sequence_length / plans.context, LEAST_TOKENS),
-            "stages": np.isin(stages, _stage_counts()),
+            "stages": np.isin(stages, STAGE_COUNTS),
             "layers": self._even(stages),
             "interleave": np.equal(plans.interleave, 1) | self._even(chunks),
             "microbatch": np.less_equal(plans.microbatch, 1) | (tokens <= most_tokens),
@@ -234,8 +204,7 @@ class UsualPlans(Struct, frozen=True):
     def _even(self, parts: Amount) -> Bools:
         """Whether so many parts of the layers are alike, with their ends."""
         layers = self.layers + np.array(ENDS)[:, None]
-        even: Bools = np.any(layers % np.atleast_1d(parts) == 0, axis=0)
-        return even
+        return np.asarray(np.any(layers % np.atleast_1d(parts) == 0, axis=0))
 
     def _words(self, plan: Plan, zero: int) -> Iterator[tuple[str, str]]:
         """What to say where a limit is not kept."""
@@ -256,12 +225,6 @@ class UsualPlans(Struct, frozen=True):
         offloaded = f"{plan.offload_layers} of {self.layers:,}"
         yield "offload", f"activations of {offloaded} layers in the host's memory"
         yield "replicas", f"a batch uneven on {replicas:,} replicas"
-
-
-def _stage_counts() -> list[int]:
-    """Numbers of stages that teams run [1]."""
-    powers = (1 << bit for bit in range(MOST_STAGES.bit_length()))
-    return [odd * power for power in powers for odd in WHOLE_STAGES if odd * power <= MOST_STAGES]
 
 
 def usual_sentence(best: PlanTime, usual: PlanTime | None, unusual: tuple[str, ...]) -> str:

@@ -23,7 +23,6 @@ What is usual are the scored published runs of the same accelerator and precisio
 10th to 90th percentile of the MFU. Left out: what of a collective's time is forwarded by others.
 """
 
-import csv
 from collections.abc import Iterator, Sequence
 from functools import cache
 from math import prod
@@ -33,7 +32,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Floats
-from netplan.catalog import shipped_root
+from netplan.catalog import shipped_rows
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Setting
 from netplan.traffic.placement import Degrees
@@ -203,7 +202,12 @@ def utilisation_of(
     plan, parts, seconds = timed.plan, _parts_of(timed), timed.iteration_time_s
     peak_s = setting.flops.model / (plan.gpus * setting.training.flops_per_s)
     at_work = plan.gpus / gpus
-    filled, even = _filled(setting, timed), _evenness(setting, plan.pipeline)
+    replicas = plan.gpus / (plan.tensor * plan.context * plan.pipeline)
+    slots = plan.microbatches * plan.microbatch * replicas  # that the slowest pipeline runs
+    filled, even = min(1.0, setting.training.batch / slots), 1.0
+    if plan.pipeline > 1:  # FLOPs of the mean stage over those of the fullest
+        work, _ = _stage_work(setting, plan.pipeline)
+        even = float(work.mean() / work.max())
     waits_s = parts.get(WAITS, 0.0)
     kernels_s = sum(parts.get(name, 0.0) for name in KERNELS)
     needed_s = filled * even * kernels_s
@@ -252,6 +256,7 @@ def _parts_of(timed: PlanTime) -> dict[str, float]:
     }
 
 
+@cache
 def usual_utilisation(accelerator: str, precision: str) -> UsualUtilisation | None:
     """MFU of published runs of dense models, as far as there are some.
 
@@ -270,19 +275,10 @@ def usual_utilisation(accelerator: str, precision: str) -> UsualUtilisation | No
     >>> usual_utilisation("h100-80gb", "bf16").runs
     18
     """
-    return _usual_table().get((accelerator, precision))
-
-
-@cache
-def _usual_table() -> dict[tuple[str, str], UsualUtilisation]:
-    path = shipped_root() / "reports" / "published" / "utilisation.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        return {
-            (row["accelerator"], row["precision"]): UsualUtilisation(
-                int(row["runs"]), float(row["low"]), float(row["high"])
-            )
-            for row in csv.DictReader(file)
-        }
+    for row in shipped_rows("reports/published/utilisation.csv"):
+        if (row["accelerator"], row["precision"]) == (accelerator, precision):
+            return UsualUtilisation(int(row["runs"]), float(row["low"]), float(row["high"]))
+    return None
 
 
 TITLES = {
@@ -325,14 +321,6 @@ def _joined(loss: Cause, mark: str = ": ") -> str:
     return f"{loss.title} {_percent(loss.share)} %" + (f"{mark}{loss.words}" if loss.words else "")
 
 
-def _filled(setting: Setting, timed: PlanTime) -> float:
-    """Sequences over the slots that the slowest pipeline runs on all replicas [1]."""
-    plan = timed.plan
-    replicas = plan.gpus / (plan.tensor * plan.context * plan.pipeline)
-    slots = plan.microbatches * plan.microbatch * replicas
-    return min(1.0, setting.training.batch / slots)
-
-
 def _layers_of(setting: Setting) -> int:
     """Layers that lie on stages; 0 of a model without."""
     return 0 if setting.spread_model is not None else setting.layers
@@ -349,14 +337,6 @@ def _stage_work(setting: Setting, stages: int) -> tuple[Floats, bool]:
         head = 6.0 * tokens * model.hidden_size * model.vocabulary
         held[-1] += head * held.sum() / (setting.flops.model - head)
     return held, has_head
-
-
-def _evenness(setting: Setting, stages: int) -> float:
-    """Mean FLOPs of a stage over those of the fullest one [1]."""
-    if stages == 1:
-        return 1.0
-    work, _ = _stage_work(setting, stages)
-    return float(work.mean() / work.max())
 
 
 def _reasons(setting: Setting, timed: PlanTime) -> dict[str, str]:

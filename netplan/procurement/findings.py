@@ -39,8 +39,7 @@ from netplan.questions.library import Library, ReportDefinition
 from netplan.records import replace
 from netplan.reports.quantities import Cell, Form, Quantity, Scale, listed
 from netplan.reports.sections import Column, column
-from netplan.setup.money.run_cost import Terms, run_tokens
-from netplan.setup.money.token_cost import TokenCost, cheapest
+from netplan.setup.money.run_cost import Terms, TokenCost, cheapest, run_tokens
 from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import WORKLOADS, Model

@@ -18,8 +18,8 @@ from netplan.procurement.findings import Findings, told_column
 from netplan.reports.quantities import DASH, Scale, listed
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table, value_at
 from netplan.setup.money.pricing import carbon_text
+from netplan.setup.money.run_cost import TokenCost
 from netplan.setup.money.step_cost import Stepped
-from netplan.setup.money.token_cost import TokenCost
 from netplan.units import PERCENT
 
 

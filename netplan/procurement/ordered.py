@@ -25,9 +25,9 @@ from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Scale
 from netplan.reports.sections import Bars, Column, Heading, Inset, Paragraph, Section, Table, column
+from netplan.setup.money.run_cost import LEGEND, token_columns
 from netplan.setup.money.step_cost import LEGEND as STEP_LEGEND
 from netplan.setup.money.step_cost import step_columns
-from netplan.setup.money.token_cost import LEGEND, token_columns
 from netplan.setup.served_plan import serving_words
 from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.drawings.racks import Elevation, Slot, elevation_drawing, hall_drawing

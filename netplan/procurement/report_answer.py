@@ -202,16 +202,7 @@ CHAPTERS: dict[Chapter, Callable[[Findings], Iterator[Section]]] = {
 }
 
 BESIDE: tuple[Chapter, ...] = (
-    *(
-        "answers",
-        "risks",
-        "running",
-        "errors",
-        "simulation",
-        "serving",
-        "memory",
-        "racks",
-        "faults",
-    ),
+    *("answers", "risks", "running", "errors", "simulation", "serving", "memory", "racks"),
+    "faults",
 )
 """Chapters whose tables the spreadsheet has beside the bills."""

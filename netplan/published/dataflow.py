@@ -295,12 +295,9 @@ def _guide() -> Iterator[Measured]:
 
 CHIPS = 1024
 CHIP_NAMES = ("h100-80gb", "tpu-v4", "sn30", "wse-2")
-KERNEL_BY_KERNEL, DATAFLOW, WAFER = ("h100-80gb", "tpu-v4"), ("sn30",), ("wse-2",)
 DIMENSIONS = ("ring-ring", "ring-ring-ring", "mesh-mesh", "mesh-switch", "switch-switch")
-DRAGONFLY = "mesh-mesh"
-OTHER_NETWORKS = tuple(network for network in DIMENSIONS if network != DRAGONFLY)
 MEMORY_NAMES, LINK_NAMES = ("ddr4", "hbm3"), ("pcie4", "nvlink4")
-FEW_DIMENSIONS = ("ring-ring", DRAGONFLY)
+FEW_DIMENSIONS = ("ring-ring", "mesh-mesh")
 """Networks on which checks map the language model; its study has all five."""
 
 SRAM_BYTES, MEMORY_BYTES_PER_S = (150e6, 300e6, 500e6), (100e9, 300e9, 600e9)
@@ -416,7 +413,13 @@ class Ratio(NamedTuple):
     field: str
     first: Collection[str]
     other: Collection[str]
-    among: tuple[str, Collection[str]] = ("link", LINK_NAMES)
+    among: tuple[str, Collection[str]]
+
+    @classmethod
+    def read(cls, row: Mapping[str, str]) -> "Ratio":
+        """The ratio of a row of ``dataflow-ratios.csv``."""
+        first, other, values = (row[name].split() for name in ("first", "other", "values"))
+        return cls(row["name"], row["model"], row["field"], first, other, (row["among"], values))
 
     def sides(self, systems: Iterable[System]) -> tuple[list[System], list[System]]:
         """Systems on both sides of the ratio."""
@@ -440,59 +443,7 @@ class Ratio(NamedTuple):
         return fmean(values[system] for system in first) / fmean(values[system] for system in other)
 
 
-def _of_chips(title: str, model: str, chips: Iterable[tuple[str, str]]) -> Iterator[Ratio]:
-    """Ratios of one chip over all others."""
-    for name, chip in chips:
-        rest = [other for other in CHIP_NAMES if other != chip]
-        yield Ratio(f"{title}: {name} over the others", model, "accelerator", (chip,), rest)
-
-
-def _all_to_all(title: str, model: str) -> Iterator[Ratio]:
-    """Ratios of a workload that waits for what all chips exchange."""
-    yield Ratio(f"{title}: NVLink over PCIe", model, "link", ("nvlink4",), ("pcie4",))
-    dragonfly = f"{title}: dragonfly over the others"
-    yield Ratio(dragonfly, model, "dimensions", (DRAGONFLY,), OTHER_NETWORKS)
-    yield from _of_chips(title, model, (("TPU", "tpu-v4"), ("wafer", "wse-2")))
-
-
-def _of_memories(name: str, chips: Collection[str]) -> Ratio:
-    """The fast memory over the slow one, for some chips."""
-    among = ("accelerator", chips)
-    return Ratio(f"GPT 1T, {name}: HBM over DDR", "gpt-1t", "memory", ("hbm3",), ("ddr4",), among)
-
-
-RATIOS = (
-    Ratio(
-        "GPT 1T: dataflow over kernel by kernel",
-        model="gpt-1t",
-        field="accelerator",
-        first=DATAFLOW,
-        other=KERNEL_BY_KERNEL,
-    ),
-    _of_memories("kernel by kernel", KERNEL_BY_KERNEL),
-    _of_memories("dataflow", DATAFLOW),
-    _of_memories("wafer", WAFER),
-    Ratio(
-        "GPT 1T, PCIe: dragonfly over the others",
-        model="gpt-1t",
-        field="dimensions",
-        first=(DRAGONFLY,),
-        other=OTHER_NETWORKS,
-        among=("link", ("pcie4",)),
-    ),
-    Ratio(
-        "GPT 1T, wafer: NVLink over PCIe",
-        model="gpt-1t",
-        field="link",
-        first=("nvlink4",),
-        other=("pcie4",),
-        among=("accelerator", WAFER),
-    ),
-    *_of_chips("GPT 1T", "gpt-1t", [("wafer", "wse-2")]),
-    *_all_to_all("DLRM", "dlrm-793b"),
-    *_all_to_all("FFT", "fft-1t"),
-    *_of_chips("HPL", "hpl-5m", [("wafer", "wse-2")]),
-)
+RATIOS = tuple(map(Ratio.read, published("dataflow-ratios")))
 """Ratios that Sec. VI-C prints, of utilisation, or of what it calls cost and power efficiency."""
 
 
@@ -513,7 +464,7 @@ def design_space_ratios(values: Values) -> Iterator[Measured]:
     others = [
         value
         for system, value in solving.items()
-        if (system.accelerator, system.link) != (WAFER[0], "pcie4")
+        if (system.accelerator, system.link) != ("wse-2", "pcie4")
     ]
     if not others:
         raise KeyError("hpl-5m")

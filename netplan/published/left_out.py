@@ -149,7 +149,7 @@ def by_date(run: MeasuredRun) -> MeasuredRun:
         return run
     recipe = replace(
         run.recipe, dispatcher=None, expert_overlap=None, graphs=None, fused_experts=None
-    ).on(
+    ).completed(
         generation=rates.dated.generation,
         rack=max(run.hb_size, run.accelerator.hb_size) > SERVER_GPUS,
         precision_detail=run.timed_precision,

@@ -141,7 +141,7 @@ def _times(
     setting = Setting(training, options=Options(variant=Variant(compute.recompute)))
     levels = levels_of(case, hb_latency_s, network_latency_s)
     space = enumerate_plans(setting, [level.size for level in levels])
-    evaluated = Evaluation.of(setting, levels, space).evaluated
+    evaluated = Evaluation.of(setting, levels, space)
     memory = evaluated.memory.total
     pairs = list(space.pairs(memory < inf, CHUNK_PLANS))
     times = [

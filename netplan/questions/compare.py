@@ -54,7 +54,15 @@ from netplan.scenarios.scenario import Scenario, places
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import fabrics_asked, only_hb_gear, span_of
 from netplan.setup.money.pricing import cooling_kind
-from netplan.setup.money.run_cost import RULE, WITHIN, Terms, check_weights, rates_of, terms_of
+from netplan.setup.money.run_cost import (
+    RULE,
+    WITHIN,
+    Terms,
+    TokenCost,
+    check_weights,
+    rates_of,
+    terms_of,
+)
 from netplan.setup.over_sites import BOOKS, SitePlans
 from netplan.setup.own_inputs import default_field, option_field
 from netplan.setup.placed_run import PlacedRun
@@ -239,7 +247,6 @@ class Compare(Question[Comparison | ComparisonCases]):
 
     def _served(self) -> Comparison:
         """Size and price every fabric, and serve on it."""
-        from netplan.setup.money.token_cost import TokenCost
         from netplan.setup.serving_run import serve_best
 
         reader = self.reader()

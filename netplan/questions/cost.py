@@ -17,9 +17,8 @@ from netplan.scenarios.reading import CatalogReader
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import fabrics_bought, span_of
 from netplan.setup.money.pricing import MONEY, BillCase
-from netplan.setup.money.run_cost import Terms, rates_of
+from netplan.setup.money.run_cost import Terms, TokenCost, rates_of
 from netplan.setup.money.step_cost import Stepped, StepPrice, step_terms
-from netplan.setup.money.token_cost import TokenCost
 from netplan.setup.question import FOUND, NETWORK, POST_TRAINED, SERVED, SPAN, Question
 from netplan.topologies.cliffs import cliffs_of
 from netplan.topologies.specs import FabricSpec

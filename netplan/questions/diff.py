@@ -19,7 +19,7 @@ from netplan.scenarios.reading import CatalogReader, sized, variants
 from netplan.scenarios.scenario import PARTS, Scenario, places, plain_name
 from netplan.setup.asking import function_of
 from netplan.setup.money.pricing import MONEY
-from netplan.setup.money.run_cost import rates_of
+from netplan.setup.money.run_cost import TokenCost, rates_of
 from netplan.setup.own_inputs import SCENARIO, Input, option_field, own_options
 from netplan.setup.question import FAILING, FOUND, NETWORK, RUNS, Question
 from netplan.setup.training import check_tiers, plan_search, read_training
@@ -338,7 +338,6 @@ class Diff(Question[DiffAnswer]):
 
     def _served(self, side: Side, reader: CatalogReader, books: BillBooks) -> Side:
         """How it serves by its best plan."""
-        from netplan.setup.money.token_cost import TokenCost
         from netplan.setup.serving_run import serve_best
 
         terms = rates_of(self, "price", reader, 1, books.prices, side.currency)

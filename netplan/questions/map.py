@@ -298,7 +298,7 @@ class Map(Question[MapAnswer]):
         ways = parallel_layouts(kinds, system.chips, rate, layers=model.layers)
         most = inf if system.microbatches is None else system.microbatches
         systems = (
-            system.on(layout)
+            system.laid_out(layout)
             for layout in ways
             if layout.data <= most and self.tensor in (None, layout.tensor)
         )

@@ -14,14 +14,14 @@ from msgspec import Struct, structs
 
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.performance.plan import PlanTime
-from netplan.performance.posttraining.batches import (
+from netplan.performance.posttraining.forward_pass import forward_pass
+from netplan.performance.posttraining.given_lengths import lengths_of
+from netplan.performance.posttraining.lengths import (
     EquivalentBatch,
     equivalent_batch,
     packed_bins,
     padded_use,
 )
-from netplan.performance.posttraining.forward_pass import forward_pass
-from netplan.performance.posttraining.given_lengths import lengths_of
 from netplan.performance.posttraining.rollouts import Turns
 from netplan.performance.posttraining.servers import RolledOut, roll_out
 from netplan.performance.posttraining.step import Work

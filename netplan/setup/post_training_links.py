@@ -1,6 +1,6 @@
 """Both pools on the GPUs and links of one cluster, and new weights on their way between them.
 
-All GPUs of the trainer send as much (`netplan.performance.posttraining.weight_owners`), and copies
+All GPUs of the trainer send as much (`netplan.performance.posttraining.placed_weights`), and copies
 of servers in one HB domain share what enters it.
 """
 
@@ -15,10 +15,13 @@ from netplan.performance.plan_traffic import plan_placement
 from netplan.performance.posttraining.placed_weights import (
     LayerWeights,
     PlacedCopies,
+    group_count,
+    grouped_owners,
+    over_rails,
     placed_copies,
+    pool_gpus,
     stages_of_layers,
 )
-from netplan.performance.posttraining.pool_places import pool_gpus
 from netplan.performance.posttraining.sync_traffic import (
     SyncPools,
     SyncScheme,
@@ -26,7 +29,6 @@ from netplan.performance.posttraining.sync_traffic import (
     sync_traffic,
 )
 from netplan.performance.posttraining.synchronisation import SyncBytes
-from netplan.performance.posttraining.weight_owners import group_count, grouped_owners, over_rails
 from netplan.performance.serving.plans import placed
 from netplan.records import replace
 from netplan.scenarios.reading import sized

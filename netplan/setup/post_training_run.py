@@ -14,7 +14,7 @@ sync-storage    over storage: what goes on inside HB domains; what is written an
 trajectories    prompts and answers with log-probabilities, from servers to the trainer
 ==============  ==================================================================================
 
-Servers lie first, the trainer behind them (`netplan.performance.posttraining.pool_places`).
+Servers lie first, the trainer behind them (`netplan.performance.posttraining.placed_weights`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ from netplan.levels import Level
 from netplan.performance.posttraining.forward_pass import scored_plan, scoring_setting
 from netplan.performance.posttraining.sync_traffic import trajectory_traffic
 from netplan.performance.serving.outcomes import ServingCase
-from netplan.performance.serving.rounds import Round, served_batch
+from netplan.performance.serving.rounds import ServingRound, served_batch
 from netplan.records import replace
 from netplan.reports.sections import Heading
 from netplan.scenarios.reading import sized
@@ -145,7 +145,7 @@ class PostTrainedRun(Struct, frozen=True, eq=False, dict=True):
         case = trainer.case
         return PlacedRun({}, case.spec, case.fabric, trainer.setting, trainer.timed, self.algorithm)
 
-    def _rollouts(self, servers: ServerPool) -> Round:
+    def _rollouts(self, servers: ServerPool) -> ServingRound:
         """All rounds of a step: tokens of kept answers and of those that are thrown away."""
         work, rollouts = self.trained.step.work, self.trained.step.rollouts
         ahead = work.staleness if work.mode == "async" else 0.0
@@ -186,7 +186,9 @@ class PostTrainedRun(Struct, frozen=True, eq=False, dict=True):
         if trained.trainer and trained.servers:
             yield from self._scored(trained.trainer)
 
-    def _served(self, case: ServingCase, batch: Round, places: Ints, name: str) -> PoolTraffic:
+    def _served(
+        self, case: ServingCase, batch: ServingRound, places: Ints, name: str
+    ) -> PoolTraffic:
         """All rounds of a batch."""
         matrix = batch.matrix(len(places), self.algorithm)
         uneven = is_uneven(served_uses(case, batch))
@@ -213,7 +215,7 @@ class PostTrainedRun(Struct, frozen=True, eq=False, dict=True):
 
     def _forward(self, trainer: Trainer, places: Ints) -> PoolTraffic:
         """One forward pass over all answers of a step."""
-        setting = scoring_setting(trainer.scored.of_plan(trainer.timed.plan))
+        setting = scoring_setting(trainer.timed.plan.applied_to(trainer.scored))
         timed = replace(trainer.timed, plan=scored_plan(setting, trainer.timed.plan))
         case = trainer.case
         run = PlacedRun({}, case.spec, case.fabric, setting, timed, self.algorithm)

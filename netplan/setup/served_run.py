@@ -9,7 +9,7 @@ from msgspec import Struct
 from netplan.levels import Level
 from netplan.performance.serving.disaggregated import Pools
 from netplan.performance.serving.outcomes import ServingCase, ServingResult
-from netplan.performance.serving.rounds import Round, serving_round
+from netplan.performance.serving.rounds import ServingRound, serving_round
 from netplan.reports.sections import Heading
 from netplan.setup.placed_run import PoolRun, TimedUse
 from netplan.setup.served_plan import ServedPlan, serving_words
@@ -75,7 +75,7 @@ class ServedRun(Struct, frozen=True, eq=False):
         return "ring" if links is None else "measured", 1.0
 
     @property
-    def round(self) -> Round:
+    def round(self) -> ServingRound:
         """One round of all servers."""
         prefill = self.pools.prefill if self.pools is not None else None
         in_flight = float(self.outcome.running[0])
@@ -125,7 +125,7 @@ class ServedRun(Struct, frozen=True, eq=False):
         )
 
 
-def served_uses(case: ServingCase, batch: Round) -> Iterator[TimedUse]:
+def served_uses(case: ServingCase, batch: ServingRound) -> Iterator[TimedUse]:
     """Collectives of servers that several GPUs take part in, with all that they wait for."""
     for pool in batch.pools:
         for use in pool.collectives:

@@ -322,7 +322,7 @@ def dated_run(
             " experts: leave it out, or take fsdp or alltoall"
         )
     members = sized(asked.cluster, on).hb_size
-    recipe = recipe.on(
+    recipe = recipe.completed(
         generation=dated.generation if dated else "hopper",
         rack=max(members, on.hb_size) > SERVER_GPUS,
         precision_detail=named,

@@ -117,7 +117,7 @@ def forward_share(setting: Setting, levels: Sequence[Level], timed: PlanTime) ->
     float
         By the times of a layer [1].
     """
-    under = setting.of_plan(timed.plan)
+    under = timed.plan.applied_to(setting)
     space = listed_plans([timed.plan])
     groups = LayerGroups.of(under.network(levels), space.layer_placements, space.sharding_layer)
     table = layer_table(under, space.sharding, groups)

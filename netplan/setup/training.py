@@ -12,7 +12,7 @@ from netplan.inputs.option import flag_text
 from netplan.inputs.readers import UNDATED, decimal, integer, per_gpu
 from netplan.performance.calibrated_run import CalibratedRun
 from netplan.performance.iteration_model import ITERATION_MODELS, OPTIMIZER_BYTES, IterationModel
-from netplan.performance.memory_checks import check_offload, check_recomputation
+from netplan.performance.memory_verdict import check_offload, check_recomputation
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import (
     Fixed,

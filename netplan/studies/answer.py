@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from netplan.catalog import user_roots
 from netplan.records import replace
@@ -51,6 +51,7 @@ from netplan.studies.verdict import decisions, verdict
 from netplan.units import counted
 from netplan.version import __version__
 
+RowT = TypeVar("RowT", bound=Row)
 FAILED = "failed: "
 POINT = "point"
 LISTED: dict[Literal["texts", "pages"], int] = {"texts": 5, "pages": 50}
@@ -286,19 +287,25 @@ def study_answer(
 
 def _relative(relative: Relative, names: Sequence[str], rows: Sequence[Row]) -> Iterator[Scalar]:
     """The reference point's value over each point's own; None where either is missing."""
+    for row, reference in _beside(relative, names, rows):
+        mine, theirs = row[relative.of], reference.get(relative.of)
+        if isinstance(mine, (int, float)) and isinstance(theirs, (int, float)) and mine:
+            yield theirs / mine
+        else:
+            yield None
+
+
+def _beside(
+    relative: Relative, names: Sequence[str], rows: Sequence[RowT]
+) -> Iterator[tuple[RowT, Row]]:
+    """Every row with that of its reference point; an empty one where that is missing."""
     others = [name for name in names if name not in relative.to]
     references = {
-        tuple(row[name] for name in others): row[relative.of]
+        tuple(row[name] for name in others): row
         for row in rows
         if all(row[name] == value for name, value in relative.to.items())
     }
-    for row in rows:
-        mine = row[relative.of]
-        reference = references.get(tuple(row[name] for name in others))
-        if isinstance(mine, (int, float)) and isinstance(reference, (int, float)) and mine:
-            yield reference / mine
-        else:
-            yield None
+    return ((row, references.get(tuple(row[name] for name in others), {})) for row in rows)
 
 
 def _printed_rows(rows: Sequence[Row], spec: StudyDefinition) -> list[Row]:
@@ -315,17 +322,9 @@ def _bounds_across(
     relative: Relative, names: Sequence[str], rows: Sequence[dict[str, Scalar]]
 ) -> Iterator[dict[str, Scalar]]:
     """Rows that compare with a reference of which one or both are partial sums."""
-    others = [name for name in names if name not in relative.to]
-    partial = {
-        tuple(row[name] for name in others)
-        for row in rows
-        if all(row[name] == value for name, value in relative.to.items())
-        and relative.of in bounds_of(row)
-    }
-    for row in rows:
-        reference = tuple(row[name] for name in others)
-        bound = relative.of in bounds_of(row) or reference in partial
-        if row[relative.name] is not None and bound:
+    for row, reference in _beside(relative, names, rows):
+        partial = (*bounds_of(row), *bounds_of(reference))
+        if row[relative.name] is not None and relative.of in partial:
             yield row
 
 

@@ -602,14 +602,19 @@ def _said(findings: Sequence[Finding], rows: Sequence[Row], reader: Reader) -> l
     """Sentences of some findings, each once."""
     sentences: dict[str, None] = {}
     for finding in findings:
-        wanted = finding.where.items()
-        left = [row for row in rows if all(reader.value(row, key) == val for key, val in wanted)]
+        left = _read(finding, rows, reader)
         text = SummaryWriter(finding, reader).sentence(left)
         if text and any(finding.of in bounds_of(row) for row in left):
             text += " (≥)"
         if text:
             sentences[text] = None
     return list(sentences)
+
+
+def _read(finding: Finding, rows: Sequence[Row], reader: Reader) -> list[Row]:
+    """Points that a finding is about."""
+    wanted = finding.where.items()
+    return [row for row in rows if all(reader.value(row, key) == val for key, val in wanted)]
 
 
 def decisions(rows: Sequence[Row], reader: Reader) -> list[dict[str, Any]]:
@@ -631,8 +636,7 @@ def decisions(rows: Sequence[Row], reader: Reader) -> list[dict[str, Any]]:
         lower = better_low(reader, finding.of)
         if finding.kind != "best" or lower is None:
             continue
-        wanted = finding.where.items()
-        kept = [row for row in rows if all(reader.value(row, key) == val for key, val in wanted)]
+        kept = _read(finding, rows, reader)
         writer = SummaryWriter(finding, reader)
         either = writer.contenders(kept) if finding.ends else {}
         for case, every in writer.cases(kept).items():

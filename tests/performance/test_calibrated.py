@@ -19,10 +19,10 @@ from netplan.performance.calibrated import (
     Slice,
     Stages,
     attention_s,
+    dense_products,
     embedding_s,
     head_s,
     product_s,
-    products_s,
     vectors_s,
 )
 from netplan.performance.calibrated_run import CalibratedRun
@@ -75,12 +75,18 @@ def test_a_product_takes_its_flops_or_its_bytes() -> None:
 def test_products_of_a_layer_and_their_casts() -> None:
     part, on = slice_of(), reached(memory_bytes_per_s=1e12)
     # qkv 8 x 8, projection 4 x 8, fc1 8 x 16, fc2 16 x 8: 64 + 32 + 128 + 128 weights.
-    both = products_s(part, on)
+    both = dense_products(part.tokens, part.products, on)
     assert part.layer_weights == 352
     assert both.forward_s == pytest.approx(2 * 10 * 352)
     assert both.backward_s == pytest.approx(4 * 10 * 352)
-    narrow = products_s(part, reached(casts=1.0, memory_bytes_per_s=0.5, product_flops_per_s=1e12))
-    wide = products_s(part, reached(memory_bytes_per_s=0.5, product_flops_per_s=1e12))
+    narrow = dense_products(
+        part.tokens,
+        part.products,
+        reached(casts=1.0, memory_bytes_per_s=0.5, product_flops_per_s=1e12),
+    )
+    wide = dense_products(
+        part.tokens, part.products, reached(memory_bytes_per_s=0.5, product_flops_per_s=1e12)
+    )
     assert narrow.forward_s - wide.forward_s == pytest.approx(4 * 10 * (8 + 4 + 8 + 16) / 0.5)
     assert narrow.backward_s - wide.backward_s == pytest.approx(4 * 10 * (8 + 8 + 16 + 8) / 0.5)
 

@@ -197,8 +197,8 @@ def timed(
     ]
     space, each = listed_plans(plans), np.arange(len(plans))
     evaluation = Evaluation.of(setting, levels, space)
-    seconds = evaluation.evaluated.terms.seconds(each, each, each)
-    return list(zip(seconds.tolist(), evaluation.evaluated.memory.total.tolist(), strict=True))
+    seconds = evaluation.terms.seconds(each, each, each)
+    return list(zip(seconds.tolist(), evaluation.memory.total.tolist(), strict=True))
 
 
 @pytest.mark.parametrize(

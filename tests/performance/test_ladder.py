@@ -260,8 +260,8 @@ def every_plan(case: Case) -> list[Timed]:
     timed = []
     for plans in by_rung.values():
         evaluation = Evaluation.of(
-            case.setting.of_plan(plans[0]), case.levels, listed_plans(plans)
-        ).evaluated
+            plans[0].applied_to(case.setting), case.levels, listed_plans(plans)
+        )
         index = np.arange(len(plans))
         seconds: Floats = evaluation.terms.seconds(index, index, index)
         held = evaluation.memory.total
@@ -376,7 +376,7 @@ def compared(cases: Iterable[tuple[int, Case]]) -> Counter[str]:
             case.levels,
             result.best.plan,
             strategy=case.strategy,
-            options=case.setting.of_plan(result.best.plan).options,
+            options=result.best.plan.applied_to(case.setting).options,
         )
         assert alone == result.best, seed
         assert best.plan.recompute is not None
@@ -415,7 +415,7 @@ def dated(case: Case, seed: int) -> Case:
     assert part.dated is not None
     on, stack = ACCELERATORS.load(draw.choice(["h100-80gb", "gb300"])), STACKS.load("megatron-2025")
     precision: TimedPrecision = draw.choice(["bf16", "fp8"])
-    recipe = Recipe(draw.choice([2025.0, 2025.83, 2026.42])).on(
+    recipe = Recipe(draw.choice([2025.0, 2025.83, 2026.42])).completed(
         generation="hopper" if on.name == "h100-80gb" else "blackwell",
         rack=draw.random() < 0.5,
         precision_detail=precision,

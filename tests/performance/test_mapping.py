@@ -624,7 +624,9 @@ def test_layouts_and_tiles_that_are_left_out_are_none_that_would_be_taken() -> N
     system = ChipSystem(chip, network, 16, microbatches=64)
     rate = chip.network_bytes_per_s
     ways = parallel_layouts(("mesh", "switch"), 16, rate, layers=model.layers)
-    systems = [system.on(way) for way in ways if divides(model, way.tensor) and way.data <= 64]
+    systems = [
+        system.laid_out(way) for way in ways if divides(model, way.tensor) and way.data <= 64
+    ]
     options = MappingOptions(convex=False)
 
     def time_s(one: ChipSystem) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from netplan import search
-from netplan.performance.memory_formulas import MEANINGS, MemoryRows, memory_rows
+from netplan.performance.memory_formulas import MemoryRows, meanings, memory_rows
 from netplan.performance.plan import PlanTime
 
 TOKEN = re.compile(r"10\^9|10\^6|[A-Za-z]+|\d+(?:\.\d+)?|[-+/()]")
@@ -66,7 +66,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 def test_every_formula_gives_what_is_held(scenario: str, values: dict[str, Any]) -> None:
     rows, best = rows_of(scenario, **values)
     symbols = {row.symbol: row.value for row in rows.symbols}
-    assert {row.symbol: row.meaning for row in rows.symbols}.items() <= MEANINGS.items()
+    assert {row.symbol: row.meaning for row in rows.symbols}.items() <= meanings().items()
     formulas = [(row.formula, row.held_bytes) for row in rows.parts]
     formulas += [(row.formula, row.held_bytes) for row in rows.operations]
     for formula, held_bytes in formulas:

@@ -50,9 +50,9 @@ def sums_of(setting: Setting, levels: tuple[Level, ...]) -> tuple[list[float], l
         np.ones(len(space.schedules.totals), dtype=np.bool_), most=1000
     ):
         row = space.row(place, schedule)
-        ranked += evaluation.evaluated.terms.seconds(place, row, schedule)[::7].tolist()
+        ranked += evaluation.terms.seconds(place, row, schedule)[::7].tolist()
         summed += [
-            sum(evaluation.evaluated.terms.parts(int(p), int(r), int(s)).values())
+            sum(evaluation.terms.parts(int(p), int(r), int(s)).values())
             for p, r, s in zip(place[::7], row[::7], schedule[::7], strict=True)
         ]
     return ranked, summed

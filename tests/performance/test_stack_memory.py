@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
-from netplan.performance.memory_checks import check_offload, check_recomputation
-from netplan.performance.memory_verdict import peaks_of, verdict
+from netplan.performance.memory_verdict import check_offload, check_recomputation, peaks_of, verdict
 from netplan.performance.stack_memory import FORMATS, Held, PlanSizes, StackMemory
 from netplan.performance.stacks import STACKS, MemoryOfStack, MemoryRow, Stack
 from netplan.performance.stage_layers import stages_of

@@ -14,7 +14,8 @@ from netplan.performance.calibrated_run import Factors
 from netplan.performance.error_bars import ErrorBar
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.published_runs import published_rows
-from netplan.performance.usual_plan import Cuts, UsualPlans, usual_dict, usual_sentence
+from netplan.performance.stack_memory import PlanSizes
+from netplan.performance.usual_plan import UsualPlans, usual_dict, usual_sentence
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.models import MODELS
@@ -54,14 +55,14 @@ def recipes() -> list[dict[str, str]]:
 
 
 def kept(row: dict[str, str]) -> bool:
-    number = {name: float(row.get(name) or 1) for name in Cuts.__struct_fields__}
-    number["zero"] = float(row["zero"] or 0)
+    columns = ("microbatch", "microbatches", "tensor", "context", "pipeline", "interleave", "data")
+    sizes = PlanSizes(*(float(row.get(name) or 1) for name in (*columns, "expert")))
     layers, length, hb_size, experts, batch = (
         int(float(row[name]))
         for name in ("layers", "sequence_length", "hb_size", "experts", "batch")
     )
-    cuts = Cuts(**{name: number[name] for name in Cuts.__struct_fields__})
-    return bool(np.all(UsualPlans(layers, length, hb_size, experts, batch).keep(cuts)))
+    usual = UsualPlans(layers, length, hb_size, experts, batch)
+    return bool(np.all(usual.keep(sizes, float(row["zero"] or 0))))
 
 
 def test_nineteen_of_twenty_published_recipes_keep_the_limits() -> None:
@@ -168,7 +169,7 @@ def test_what_is_unusual_about_a_plan(
 
 def test_no_tensor_group_leaves_small_domains() -> None:
     small = UsualPlans(layers=80, sequence_length=8192, hb_size=4)
-    assert small.keep(Cuts(np.array([4, 8]), 1, 8, 4, 1)).tolist() == [True, False]
+    assert small.keep(PlanSizes(1, 1, np.array([4, 8]), 1, 8, 1, 4)).tolist() == [True, False]
 
 
 DEGREE = st.sampled_from([1, 2, 3, 4, 7, 8, 16, 24, 62, 64, 128])
@@ -177,10 +178,10 @@ DEGREE = st.sampled_from([1, 2, 3, 4, 7, 8, 16, 24, 62, 64, 128])
 @given(st.lists(st.tuples(DEGREE, DEGREE, DEGREE, DEGREE, DEGREE, DEGREE), min_size=1))
 def test_arrays_say_what_plans_say(plans: list[tuple[int, ...]]) -> None:
     tensor, context, pipeline, data, microbatch, expert = np.array(plans).T
-    cuts = Cuts(tensor, context, pipeline, data * expert, microbatch, expert=expert)
+    sizes = PlanSizes(microbatch, 1, tensor, context, pipeline, 1, data * expert, expert)
     usual = UsualPlans(layers=62, sequence_length=16384, hb_size=128, experts=64, batch=256)
     singles = [Plan(Placement((Degrees(t, c, x, d, p),)), b, 1) for t, c, p, d, b, x in plans]
-    assert usual.keep(cuts).tolist() == [not usual.unusual(plan) for plan in singles]
+    assert usual.keep(sizes).tolist() == [not usual.unusual(plan) for plan in singles]
 
 
 def timed(

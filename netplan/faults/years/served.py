@@ -46,7 +46,7 @@ from netplan.faults.years.reliability import compound_poisson, idle_domains_need
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import Goal, ServingCase, ServingResult, aggregated
 from netplan.performance.serving.plans import ServingPlans
-from netplan.performance.serving.rounds import Round, serving_round
+from netplan.performance.serving.rounds import ServingRound, serving_round
 from netplan.performance.serving.server import ServingTimes
 from netplan.records import replace
 from netplan.traffic.matrix import TrafficMatrix
@@ -75,7 +75,7 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
     goal: Goal
 
     @cached_property
-    def round(self) -> Round:
+    def round(self) -> ServingRound:
         """One round of all servers."""
         prefill = self.pools.prefill if self.pools is not None else None
         in_flight = float(self.outcome.running[0])

@@ -10,7 +10,7 @@ times less as more. ``netplan verify --bars`` makes all of them anew.
 from collections.abc import Iterator, Sequence
 
 from netplan.levels import Level
-from netplan.performance.calibrated_run import CalibratedRun, ClassBar, DatedDomain, Factors
+from netplan.performance.calibrated_run import CalibratedRun, DatedDomain, Factors
 from netplan.performance.dated.run import DatedRun, kind_of
 from netplan.performance.error_bars import Basis, ErrorBar
 from netplan.performance.plan import Plan
@@ -49,8 +49,15 @@ def dated_bar(setting: Setting, levels: Sequence[Level], plan: Plan) -> ErrorBar
     reasons = (*run.untried, *_untried(setting, run, dated, known.domain, levels, plan))
     whole, reasons = run.bar_of(dated.kind, bar.scored, bar.wide, reasons)
     basis = TRANSFERRED if reasons else CALIBRATED
-    if not reasons and bar.preset is not None and _by_preset(setting, dated):
-        whole, reasons = bar.preset if not run.held_out else _wider(whole, bar), (PRESET,)
+    options = setting.options
+    searched = options.recomputation is None or options.kept_by_search
+    if not reasons and bar.preset is not None and (dated.recipe.from_date or searched):
+        if run.held_out:  # as much wider as that of published runs is
+            low, high = bar.preset.low / bar.scored.low, bar.preset.high / bar.scored.high
+            whole = Factors(low=min(1.0, whole.low * low), high=max(1.0, whole.high * high))
+        else:
+            whole = bar.preset
+        reasons = (PRESET,)
     kind = f"tpu-{dated.kind}" if tpu else dated.kind
     return ErrorBar(whole, errors.own, errors.repeat, basis, reasons, errors.chosen, kind)
 
@@ -80,20 +87,6 @@ def transferred_bar(setting: Setting) -> ErrorBar | None:
     if kind != "dense" and not setting.transformer.unknown:
         why += "; calibrated has formulas and bars for experts"
     return ErrorBar(whole, whole, 0.0, TRANSFERRED, (why,), 1.0, kind)
-
-
-def _wider(scored: Factors, bar: ClassBar) -> Factors:
-    """A bar as much wider as that of published runs is where the date gives the recipe."""
-    preset = bar.preset or bar.scored
-    low, high = preset.low / bar.scored.low, preset.high / bar.scored.high
-    return Factors(low=min(1.0, scored.low * low), high=max(1.0, scored.high * high))
-
-
-def _by_preset(setting: Setting, dated: DatedRun) -> bool:
-    """Whether something of the recipe was taken from the date, what is computed again too."""
-    options = setting.options
-    searched = options.recomputation is None or options.kept_by_search
-    return bool(dated.recipe.from_date) or searched
 
 
 def _untried(
@@ -150,7 +143,7 @@ def _untried_experts(
             f"{experts.per_token:,} experts a token, tried were {tried.least_per_token:,} to"
             f" {tried.most_per_token:,}"
         )
-    if setting.imbalance != 1 or experts.load is not None:
+    if setting.training.imbalance != 1 or experts.load is not None:
         yield "published runs balance their routers by force"
     if experts.capacity_factor is not None:
         yield "runs that drop tokens were not scored"

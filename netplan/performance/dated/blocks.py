@@ -24,18 +24,18 @@ and Gu (arXiv:2405.21060), whose scan works on 128 tokens at a time; all numbers
 published runs (reports/published/dated-runs.csv).
 """
 
-from collections.abc import Sequence
-
 import numpy as np
+from msgspec import field
 
 from netplan.arrays import Amount, Columns
 from netplan.performance.calibrated import (
-    CAST_BYTES,
     EVERY_OTHER,
     FORWARD_LAUNCHES,
     FUSED_BACKWARD,
     Both,
     Rates,
+    Shapes,
+    dense_products,
     product_s,
     shown_s,
 )
@@ -48,9 +48,6 @@ SCAN_BACKWARD = 2.5
 """Work of a scan backward, as of attention (arXiv:2405.21060 has no number; assumed) [1]."""
 GRADIENT_SUM_BYTES = 6.0
 """A gradient of an expert's weight is read, added to and written in 32 bits, from 16 [B]."""
-
-Shapes = Sequence[tuple[Amount, Amount]]
-"""Inner and outer size of products with weights [1]."""
 
 
 class Reach(Rates, frozen=True, eq=True):
@@ -93,6 +90,9 @@ class Reach(Rates, frozen=True, eq=True):
     expert_host_s: Amount
 
 
+NOTHING = Both(0.0, 0.0)
+
+
 class Block(Columns, frozen=True, eq=False):
     """One block of a kind; numbers, or arrays of one shape [s].
 
@@ -114,17 +114,17 @@ class Block(Columns, frozen=True, eq=False):
     """
 
     products: Both
-    attention: Both
     vectors: Both
     forward_comm_s: Amount
     backward_comm_s: Amount
-    exchange_s: Amount
-    again_s: dict[str, Amount]
     weights: Amount
-    expert_weights: Amount
-    host_s: Amount
     count: Amount
-    last: Amount
+    attention: Both = NOTHING
+    exchange_s: Amount = 0.0
+    again_s: dict[str, Amount] = field(default_factory=dict)
+    expert_weights: Amount = 0.0
+    host_s: Amount = 0.0
+    last: Amount = 0.0
 
     @property
     def forward_s(self) -> Amount:
@@ -159,7 +159,7 @@ class Block(Columns, frozen=True, eq=False):
         }
 
 
-class Sent(Columns, frozen=True, eq=False):
+class BlockCollectives(Columns, frozen=True, eq=False):
     """What collectives of a block show, each alone; numbers, or arrays of one shape [s].
 
     ``tensor_s`` is one tensor collective, ``ring_s_per_element`` what the context ring takes for an
@@ -173,10 +173,9 @@ class Sent(Columns, frozen=True, eq=False):
     contention: Amount
 
 
-NOTHING = Both(0.0, 0.0)
-
-
-def blocks_of(part: Part, on: Reach, sent: Sent, windows: Part | None = None) -> tuple[Block, ...]:
+def blocks_of(
+    part: Part, on: Reach, sent: BlockCollectives, windows: Part | None = None
+) -> tuple[Block, ...]:
     """All blocks that a model has, attention first, and that of windows with heads of their own.
 
     Parameters
@@ -203,34 +202,6 @@ def blocks_of(part: Part, on: Reach, sent: Sent, windows: Part | None = None) ->
     return tuple(blocks)
 
 
-def dense_products(rows: Amount, shapes: Shapes, on: Rates, where: Amount = 1.0) -> Both:
-    """Products with weights there and back, with casts below bf16.
-
-    Parameters
-    ----------
-    rows, shapes
-        Rows of each, and its inner and outer size [1].
-    on
-        What kernels reach.
-    where
-        1, or 0 where there are no such products.
-
-    Returns
-    -------
-    Both
-        Of the shape of rows and sizes [s].
-    """
-    forward_s: Amount = 0.0
-    backward_s: Amount = 0.0
-    cast_s = on.casts * CAST_BYTES * rows / on.memory_bytes_per_s
-    for inner, outer in shapes:
-        rate = on.product_flops_per_s
-        forward_s = forward_s + product_s(rows, inner, outer, rate, on) + cast_s * inner
-        backward_s = backward_s + product_s(rows, outer, inner, rate, on)
-        backward_s = backward_s + product_s(inner, rows, outer, rate, on) + cast_s * outer
-    return Both(where * forward_s, where * backward_s)
-
-
 def _weights(shapes: Shapes) -> Amount:
     return sum((inner * outer for inner, outer in shapes), 0.0)
 
@@ -241,7 +212,7 @@ def _norms(part: Part, on: Reach) -> Both:
     return Both(5 * row_s, 10 * row_s)
 
 
-def attention_block(part: Part, on: Reach, sent: Sent) -> Block:
+def attention_block(part: Part, on: Reach, sent: BlockCollectives) -> Block:
     """A block of attention.
 
     Parameters
@@ -294,7 +265,6 @@ def attention_block(part: Part, on: Reach, sent: Sent) -> Block:
         vectors=vectors,
         forward_comm_s=forward_comm_s,
         backward_comm_s=backward_comm_s,
-        exchange_s=0.0,
         again_s={
             "core_attn": scores.forward_s,
             "mla_up_proj": part.latent * up.forward_s,
@@ -302,7 +272,6 @@ def attention_block(part: Part, on: Reach, sent: Sent) -> Block:
             "sac-op": EVERY_OTHER * products.forward_s,
         },
         weights=weights,
-        expert_weights=0.0,
         host_s=on.attention_host_s,
         count=part.attention_blocks,
         last=1.0,
@@ -334,7 +303,7 @@ class FeedForward(Columns, frozen=True, eq=False):
         return self.products.forward_s + self.vectors.forward_s
 
 
-def dense_block(part: Part, on: Reach, sent: Sent) -> Block:
+def dense_block(part: Part, on: Reach, sent: BlockCollectives) -> Block:
     """A feed-forward part that all tokens go through.
 
     Parameters
@@ -350,31 +319,17 @@ def dense_block(part: Part, on: Reach, sent: Sent) -> Block:
     whole = FeedForward.of(part, on, part.ffn)
     return Block(
         products=whole.products,
-        attention=NOTHING,
         vectors=whole.vectors + _norms(part, on),
         forward_comm_s=2 * sent.tensor_s,
         backward_comm_s=2 * sent.tensor_s,
-        exchange_s=0.0,
         again_s={"mlp": whole.forward_s, "sac-op": EVERY_OTHER * whole.products.forward_s},
         weights=whole.weights,
-        expert_weights=0.0,
-        host_s=0.0,
         count=part.dense_blocks,
         last=1.0 - np.asarray(part.predicts_by_experts),
     )
 
 
-def _grouped_s(part: Part, on: Reach, rows: Amount, inner: Amount, outer: Amount) -> Amount:
-    """One product of the rows of a GPU with the weights of its experts [s]."""
-    held = part.held_experts
-    lost = on.pad_rows * held * inner * outer + inner * on.lost_outputs
-    computing_s = 2 * (rows * inner * outer + lost) / on.grouped_flops_per_s
-    moved = 2 * (rows * inner + held * inner * outer + rows * outer)
-    time_s: Amount = on.kernel_s + np.maximum(computing_s, moved / on.memory_bytes_per_s)
-    return time_s
-
-
-def expert_block(part: Part, on: Reach, sent: Sent) -> Block:
+def expert_block(part: Part, on: Reach, sent: BlockCollectives) -> Block:
     """Experts, with their router and what all tokens go through beside them.
 
     Parameters
@@ -394,7 +349,10 @@ def expert_block(part: Part, on: Reach, sent: Sent) -> Block:
     forward_s: Amount = 0.0
     backward_s: Amount = 0.0
     for inner, outer in shapes:
-        product_time_s = _grouped_s(part, on, rows, inner, outer)
+        lost = on.pad_rows * part.held_experts * inner * outer + inner * on.lost_outputs
+        computing_s = 2 * (rows * inner * outer + lost) / on.grouped_flops_per_s
+        moved = 2 * (rows * inner + part.held_experts * inner * outer + rows * outer)
+        product_time_s = on.kernel_s + np.maximum(computing_s, moved / memory)
         summed_s = GRADIENT_SUM_BYTES * part.held_experts * inner * outer / memory
         forward_s, backward_s = forward_s + product_time_s, backward_s + 2 * product_time_s
         backward_s = backward_s + summed_s
@@ -427,7 +385,6 @@ def expert_block(part: Part, on: Reach, sent: Sent) -> Block:
     }
     return Block(
         products=products,
-        attention=NOTHING,
         vectors=moved + shared_vectors + norms,
         forward_comm_s=comm_s,
         backward_comm_s=comm_s,
@@ -443,7 +400,7 @@ def expert_block(part: Part, on: Reach, sent: Sent) -> Block:
     )
 
 
-def mamba_block(part: Part, on: Reach, sent: Sent) -> Block:
+def mamba_block(part: Part, on: Reach, sent: BlockCollectives) -> Block:
     """A block of Mamba 2.
 
     Parameters
@@ -468,15 +425,10 @@ def mamba_block(part: Part, on: Reach, sent: Sent) -> Block:
     vectors = _norms(part, on) + Both(scan_s + 6 * t0, SCAN_BACKWARD * scan_s + 10 * t0)
     return Block(
         products=products,
-        attention=NOTHING,
         vectors=vectors,
         forward_comm_s=2 * sent.tensor_s,
         backward_comm_s=2 * sent.tensor_s,
-        exchange_s=0.0,
-        again_s={},
         weights=_weights(shapes),
-        expert_weights=0.0,
         host_s=on.attention_host_s,
         count=part.mamba_blocks,
-        last=0.0,
     )

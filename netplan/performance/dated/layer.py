@@ -18,6 +18,7 @@ from msgspec import field
 from netplan.arrays import Amount, Columns
 from netplan.performance.calibrated import (
     GATHERED_AGAIN,
+    Both,
     Passes,
     Rates,
     Sharing,
@@ -26,7 +27,7 @@ from netplan.performance.calibrated import (
     head_s,
     shown_s,
 )
-from netplan.performance.dated.blocks import Block, Reach, Sent, blocks_of
+from netplan.performance.dated.blocks import BlockCollectives, Reach, blocks_of
 from netplan.performance.dated.part import Part
 from netplan.records import replace
 
@@ -99,7 +100,7 @@ class DatedLayer(Columns, frozen=True, eq=False):
         cls,
         part: Part,
         on: Reach,
-        sent: Sent,
+        sent: BlockCollectives,
         half: Amount,
         windows: Part | None = None,
         *,
@@ -138,11 +139,15 @@ class DatedLayer(Columns, frozen=True, eq=False):
             for word in known
         }
 
-        def all_of(name: str, *, way: str = "") -> Amount:
-            """A field in all layers, those that predict too."""
-            return _sum(
-                (block.count + predicted * block.last) * _both(block, name, way) for block in blocks
-            )
+        def all_of(name: str) -> Amount:
+            """A field in all layers, those that predict too, there and back."""
+            values = [getattr(block, name) for block in blocks]
+            amounts = [
+                value.forward_s + value.backward_s if isinstance(value, Both) else value
+                for value in values
+            ]
+            numbers = [block.count + predicted * block.last for block in blocks]
+            return _sum(number * amount for number, amount in zip(numbers, amounts, strict=True))
 
         exchange_s = all_of("exchange_s")
         comm_s = all_of("forward_comm_s") + all_of("backward_comm_s")
@@ -158,9 +163,9 @@ class DatedLayer(Columns, frozen=True, eq=False):
             prediction_layers=predicted,
             head_s=head_s(part, on, trains=trains) * (1 + predicted),
             embedding_s=embedding_s(part, on, trains=trains),
-            products_s=all_of("products", way="both"),
-            attention_s=all_of("attention", way="both"),
-            vectors_s=all_of("vectors", way="both"),
+            products_s=all_of("products"),
+            attention_s=all_of("attention"),
+            vectors_s=all_of("vectors"),
             tensor_s=comm_s - exchange_s,
             exchange_s=exchange_s,
             weights=all_of("weights"),
@@ -270,12 +275,6 @@ class DatedLayer(Columns, frozen=True, eq=False):
 
 def _sum(terms: Iterable[Amount]) -> Amount:
     return sum(terms, 0.0)
-
-
-def _both(block: Block, name: str, way: str) -> Amount:
-    value = getattr(block, name)
-    amount: Amount = value.forward_s + value.backward_s if way else value
-    return amount
 
 
 class DatedExchange(Columns, frozen=True, eq=False):

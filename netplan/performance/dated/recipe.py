@@ -71,7 +71,7 @@ class Recipe(Struct, frozen=True):
     fused_experts: bool | None = None
     from_date: tuple[str, ...] = ()
 
-    def on(
+    def completed(
         self,
         *,
         generation: Generation,
@@ -111,7 +111,7 @@ class Recipe(Struct, frozen=True):
         --------
         >>> chip = {"generation": "blackwell", "rack": True, "hybrid": False, "sparse": True}
         >>> newest = Recipe(2026.42, graphs="attn")
-        >>> newest = newest.on(precision_detail="mxfp8", gated=True, **chip)
+        >>> newest = newest.completed(precision_detail="mxfp8", gated=True, **chip)
         >>> newest.dispatcher, newest.expert_overlap, newest.graphs, newest.fused_experts
         ('hybridep', True, 'attn', True)
         >>> newest.from_date

@@ -146,14 +146,16 @@ class DatedRun(Struct, frozen=True):
         if low and stack.memory is not None and stack.memory.keeps in TORCH:
             flops_per_s *= numbers.torch_fp8
         fused, tpu = bool(recipe.fused_experts), dated.generation == "tpu"
-        grouped = "tpu" if tpu else _grouped(format_name, low=low, fused=fused)
+        grouped = format_name if format_name != "fp8" else "fused" if fused else "low"
         kind, host, passes = kind_of(model), numbers.host, numbers.passes
         grace = {"grace": host.grace, "tpu": 0.0}.get(dated.host, 1.0)
-        of_experts = grace * _launched(recipe, host.graphs) * (host.fused if fused else 1.0)
+        graphs = {"full": 0.0, "attn": host.graphs, "router": host.graphs}
+        launched = graphs.get(recipe.graphs or "", 1.0)
+        of_experts = grace * launched * (host.fused if fused else 1.0)
         of_others = 0.0 if recipe.graphs in ("attn", "mixer", "full") else grace
         scan = numbers.scan.hopper if dated.generation == "hopper" else numbers.scan.blackwell
         software = stack.dated or DatedStack(vector=stack.vector)
-        grouped_share = getattr(numbers.grouped, grouped) * software.experts
+        grouped_share = getattr(numbers.grouped, "tpu" if tpu else grouped) * software.experts
         return cls(
             reach=Reach(
                 product_flops_per_s=flops_per_s,
@@ -257,22 +259,6 @@ def _rates_of(accelerator: Accelerator, stack: Stack) -> tuple[TrainingRates, Da
             " models alone, or another"
         )
     return rates, rates.dated
-
-
-def _grouped(precision: str, *, low: bool, fused: bool) -> str:
-    """Which of the rates of grouped products counts."""
-    if not low:
-        return "bf16"
-    if precision == "fp4":
-        return "fp4"
-    return "fused" if fused else "low"
-
-
-def _launched(recipe: Recipe, partial: float) -> float:
-    """What graphs leave of the host time of experts [1]."""
-    if recipe.graphs == "full":
-        return 0.0
-    return partial if recipe.graphs in ("attn", "router") else 1.0
 
 
 def _attention(

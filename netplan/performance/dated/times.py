@@ -10,7 +10,7 @@ import numpy as np
 from netplan.arrays import Floats, Ints, real
 from netplan.errors import InputError
 from netplan.performance.calibrated_run import CalibratedRun
-from netplan.performance.dated.blocks import Sent
+from netplan.performance.dated.blocks import BlockCollectives
 from netplan.performance.dated.exchange import ExpertGroups, exchange_s
 from netplan.performance.dated.layer import DatedLayer
 from netplan.performance.dated.part import Part
@@ -51,7 +51,7 @@ def dated_layer(
     run, dated = _run_of(setting)
     sharing = setting.sharing
     part = part_of(setting, sharding)
-    sent = Sent(
+    sent = BlockCollectives(
         tensor_s=sharing.tensor_share * tensor_s,
         ring_s_per_element=2 * ops.ELEMENT_BYTES * ring,
         exchange_s=_exchanged(run, dated, part, sharding, setting, network),
@@ -98,7 +98,7 @@ def part_of(setting: Setting, sharding: Sharding) -> Part:
         model,
         sharding,
         sequence_parallel=setting.variant.sequence_parallel,
-        imbalance=setting.imbalance,
+        imbalance=setting.training.imbalance,
     )
     windows = model.window_attention
     if windows is None or not windows.own_heads:

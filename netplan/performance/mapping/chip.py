@@ -27,6 +27,7 @@ from msgspec import Struct
 from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.inputs.choices import Execution, Mode
+from netplan.performance.mapping import partitions
 from netplan.performance.mapping.fusion import (
     MAX_ORDERED,
     Fusion,
@@ -34,17 +35,6 @@ from netplan.performance.mapping.fusion import (
     given_partitions,
     kernel_by_kernel,
     lower_bound_s,
-)
-from netplan.performance.mapping.partitions import (
-    ROUNDING,
-    ChipResources,
-    ComputeTiles,
-    FusionProblem,
-    Residence,
-    graph_tokens,
-    kernel_tokens,
-    tile_choices,
-    untiled_flops_per_s,
 )
 from netplan.traffic.placement import divisors
 from netplan.workloads.accelerators import Accelerator
@@ -96,7 +86,7 @@ class MappingOptions(Struct, frozen=True):
     mode: Mode = "corrected"
     convex: bool = True
     kernels: KernelTimes = "modelled"
-    residence: Residence | None = None
+    residence: partitions.Residence | None = None
     block: int | Literal["fastest"] | None = None
 
 
@@ -160,9 +150,15 @@ def map_within(
     fastest, within_s = None, limit_s
     for tile in sequence_tiles(graph, chip, options):
         problem = kernel_problem(graph, chip, sent_s, options, tile)
-        if lower_bound_s(problem) > within_s * (1 + ROUNDING):
+        if lower_bound_s(problem) > within_s * (1 + partitions.ROUNDING):
             continue
-        fusion = _fused(problem, options, chip)
+        if options.cut:
+            fusion = given_partitions(problem, kernels_between(graph, options.cut))
+        elif (options.execution or chip.execution) == "kernel-by-kernel":
+            fusion = kernel_by_kernel(problem)
+        else:
+            ideals = options.convex and graph.count <= MAX_EXACT_KERNELS
+            fusion = best_fusion(problem, ideals=ideals)
         if fastest is None or fusion.interval_s < fastest.interval_s:
             fastest, within_s = fusion, min(limit_s, fusion.interval_s)
     return fastest
@@ -170,12 +166,12 @@ def map_within(
 
 def sequence_tiles(graph: KernelGraph, chip: Accelerator, options: MappingOptions) -> list[int]:
     """Sequence tiles to try: the one that is asked for, else all or some of all sizes."""
-    tokens = graph_tokens(graph)
+    tokens = partitions.graph_tokens(graph)
     if options.sequence_tile is not None:
         return [options.sequence_tile]
     if (options.execution or chip.execution) == "kernel-by-kernel":
         return [tokens]
-    every = tokens // divisors(gcd(*(kernel_tokens(kernel) for kernel in graph.kernels)))
+    every = tokens // divisors(gcd(*(partitions.kernel_tokens(kernel) for kernel in graph.kernels)))
     most = MAX_TILES_TRIED if graph.count <= MAX_ORDERED else FEW_TILES
     if len(every) > most:
         every = every[np.linspace(0, len(every) - 1, most).round().astype(int)]
@@ -184,7 +180,7 @@ def sequence_tiles(graph: KernelGraph, chip: Accelerator, options: MappingOption
 
 def kernel_problem(
     graph: KernelGraph, chip: Accelerator, network_s: Floats, options: MappingOptions, tile: int
-) -> FusionProblem:
+) -> partitions.FusionProblem:
     """What is to be cut, with a sequence tile of so many tokens.
 
     Raises
@@ -192,16 +188,18 @@ def kernel_problem(
     InputError
         If the tokens are no whole number of tiles, or the chip's rate of computing is not known.
     """
-    tiles = ComputeTiles.of(chip)
-    memory = ChipResources(tiles.tiles if tiles else 0, chip.sram_bytes, chip.memory_bytes_per_s)
+    tiles = partitions.ComputeTiles.of(chip)
+    memory = partitions.ChipResources(
+        tiles.tiles if tiles else 0, chip.sram_bytes, chip.memory_bytes_per_s
+    )
     flops = graph.flops
     if options.kernels == "measured":
         choices, compute_s = None, MeasuredKernels.of(chip).of_graph_s(graph)
     elif tiles:
-        choices, compute_s = tile_choices(graph, tiles, tile), flops / tiles.flops_per_s
+        choices, compute_s = partitions.tile_choices(graph, tiles, tile), flops / tiles.flops_per_s
     else:
-        choices, compute_s = None, flops / untiled_flops_per_s(chip)
-    return FusionProblem(
+        choices, compute_s = None, flops / partitions.untiled_flops_per_s(chip)
+    return partitions.FusionProblem(
         graph=graph,
         chip=memory,
         choices=choices,
@@ -214,16 +212,6 @@ def kernel_problem(
         free_weights=choices is None and options.mode == "published-code",
         residence=options.residence,
     )
-
-
-def _fused(problem: FusionProblem, options: MappingOptions, chip: Accelerator) -> Fusion:
-    """Partitions as they are asked for."""
-    if options.cut:
-        return given_partitions(problem, kernels_between(problem.graph, options.cut))
-    if (options.execution or chip.execution) == "kernel-by-kernel":
-        return kernel_by_kernel(problem)
-    # Where many tiles are tried, cuts say which of them is best.
-    return best_fusion(problem, ideals=options.convex and problem.graph.count <= MAX_EXACT_KERNELS)
 
 
 class Pipeline(Struct, frozen=True):

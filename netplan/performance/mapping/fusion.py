@@ -200,8 +200,7 @@ def found_on_orders(graph: KernelGraph) -> Bools:
     """
     orders = _orders(graph)[: None if graph.count <= MAX_ORDERED else 1]
     prefixes = np.unique(np.concatenate([_prefixes(order) for order in orders]), axis=0)
-    sets: Bools = prefixes[np.argsort(prefixes.sum(axis=1), kind="stable")]
-    return sets
+    return np.asarray(prefixes[np.argsort(prefixes.sum(axis=1), kind="stable")])
 
 
 def finished_in_order(graph: KernelGraph) -> Bools:
@@ -290,8 +289,7 @@ class Candidates(Columns, frozen=True, eq=False):
     def places(self, start: Ints, end: Ints) -> Ints:
         """Where partitions between two sets stand."""
         most = int(self.end.max()) + 1
-        positions: Ints = np.searchsorted(self.start * most + self.end, start * most + end)
-        return positions
+        return np.searchsorted(self.start * most + self.end, start * most + end)
 
 
 def candidate_partitions(problem: FusionProblem, sets: Bools) -> Iterator[Candidates]:

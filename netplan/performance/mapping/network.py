@@ -124,7 +124,7 @@ class ChipNetwork(Struct, frozen=True):
                     f" {self.fabric}, which has {self._sizes}: give --tensor one of them"
                 )
             return collective_s(kind, size_bytes, Dimension.of(level))
-        return self._physical_s(kind, size_bytes, self._members(chips))
+        return _levels_s(self.levels, kind, size_bytes, self._members(chips))
 
     def exchange_s(self, pair_bytes: float, chips: int) -> float:
         """Time in which each of all chips sends so much to each other one [s].
@@ -145,7 +145,7 @@ class ChipNetwork(Struct, frozen=True):
         if self.mode == "published-code":
             return exchange_s(pair_bytes, [Dimension.of(level) for level in self.levels])
         sizes = [level.size for level in self.levels]
-        return self._physical_s("all_to_all", pair_bytes * prod(sizes), sizes)
+        return _levels_s(self.levels, "all_to_all", pair_bytes * prod(sizes), sizes)
 
     def grids(self, rows: int, chips: int) -> Sequence[ChipGrid]:
         """Grids of all chips: the published one, or one of each shape that whole levels make.
@@ -249,10 +249,6 @@ class ChipNetwork(Struct, frozen=True):
                 f" {self._sizes}: give --tensor a product of their divisors"
             )
         return members
-
-    def _physical_s(self, kind: CollectiveKind, size_bytes: float, members: Sequence[int]) -> float:
-        """Time by the levels of the fabric [s]."""
-        return _levels_s(self.levels, kind, size_bytes, members)
 
 
 def _levels_s(

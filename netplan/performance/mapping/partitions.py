@@ -425,8 +425,7 @@ class FusionProblem(Struct, frozen=True, eq=False, dict=True):
         tiles = self.tile_share * (apart + 1)
         sequences = self.residence.sequences if self.residence else 0.0
         across = graph.backward[graph.target] & ~graph.backward[graph.source]
-        sram_bytes: Floats = graph.edge_bytes * np.where(across, sequences, tiles)
-        return sram_bytes
+        return np.asarray(graph.edge_bytes * np.where(across, sequences, tiles))
 
     @cached_property
     def alone(self) -> "PartitionTimes":
@@ -462,8 +461,7 @@ class OverlappedTimes(Struct, frozen=True, eq=False):
     def binds(self) -> Codes:
         """What each waits for, a place in ``BINDS``, same shape."""
         parts = np.stack([self.compute_s, self.memory_s, self.network_s])
-        binds: Codes = parts.argmax(axis=0).astype(np.int8)
-        return binds
+        return np.asarray(parts.argmax(axis=0).astype(np.int8))
 
 
 class PartitionTimes(OverlappedTimes, frozen=True, eq=False):

@@ -152,8 +152,7 @@ def _compute_s(rows: Ints, columns: Ints, block: int, chip: Accelerator, *, boun
     tiles = ComputeTiles.of(chip)
     if tiles is None:
         flops = 2.0 * rows * block * (block + columns.astype(np.float64))
-        compute_s: Floats = flops / untiled_flops_per_s(chip)
-        return compute_s
+        return np.asarray(flops / untiled_flops_per_s(chip))
     if bound:
         return _even_cycles(rows, columns, block, tiles)[0] * block / tiles.clock_hz
     # Steps of equal vectors and stages take equal cycles; of small blocks that is nearly every one.
@@ -188,8 +187,7 @@ def _least_cycles(rows: Ints, columns: Ints, block: int, chip: ComputeTiles) -> 
         enough = _enough(height, widths, middle, chip.tiles)
         high = np.where(enough, middle, high)
         low = np.where(enough, low, middle + 1)
-    cycles: Ints = low * block
-    return cycles
+    return np.asarray(low * block)
 
 
 def _enough(height: Ints, widths: Sequence[Ints], steps: Ints, tiles: int) -> Bools:
@@ -207,8 +205,7 @@ def _fewest(height: Ints, width: Ints, steps: Ints, tiles: int) -> Ints:
     down = steps[:, None] // across
     lanes = -(-height[:, None] // np.maximum(down, 1))
     needed = np.where(down > 0, lanes * stages, 2 * tiles)
-    fewest: Ints = needed.min(axis=1)
-    return fewest
+    return np.asarray(needed.min(axis=1))
 
 
 MAX_LAYERS_MAPPED = 512
@@ -247,7 +244,7 @@ class ChipSystem(Struct, frozen=True):
         """Memory of a chip, with its second one [B]."""
         return self.chip.memory_bytes + self.chip.expanded_bytes
 
-    def on(self, layout: ParallelLayout) -> "ChipSystem":
+    def laid_out(self, layout: ParallelLayout) -> "ChipSystem":
         """The same with the degrees of a layout, each on its dimension."""
         return replace(
             self,

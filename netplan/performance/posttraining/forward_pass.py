@@ -95,7 +95,7 @@ def forward_pass(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> 
         raise InputError(f"a plan has degrees at every level: got {given} for {len(levels)} levels")
     if not setting.by_stack:  # which time nothing that spills
         setting = with_spill(setting, timed)
-    scoring = scoring_setting(setting.of_plan(timed.plan))
+    scoring = scoring_setting(timed.plan.applied_to(setting))
     plan = scored_plan(scoring, timed.plan)
     network, space = scoring.network(tuple(levels)), listed_plans([plan])
     groups = LayerGroups.of(network, space.layer_placements, space.sharding_layer)

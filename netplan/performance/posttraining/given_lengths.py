@@ -47,15 +47,10 @@ def lengths_of(text: str) -> Lengths:
         mean, p99, cap = _numbers(text, rest)
         return Lengths.pareto(mean, p99, cap)
     if not rest:
-        if _is_file(text):
+        if "/" in text or text.lower().endswith(".csv") or Path(text).is_file():
             return read_lengths(Path(text))
         return Lengths.fixed(_number(text, text))
     return Lengths.lognormal(*_numbers(text, text))
-
-
-def _is_file(text: str) -> bool:
-    """Whether a text without colons is meant as a path."""
-    return "/" in text or text.lower().endswith(".csv") or Path(text).is_file()
 
 
 def _numbers(text: str, parts: str) -> tuple[float, float, int]:

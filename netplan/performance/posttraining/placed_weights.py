@@ -3,10 +3,20 @@
 Of a layer that several GPUs share each has an equal range: of the dense weights in the order of
 tensor ranks, of the routed experts in the order of expert ranks. Where GPUs of one tensor rank have
 the same dense weights, each stands for its part of them. So a byte has one place in every copy.
+
+A trainer has d replicas of its weights, which go to C copies of servers. Replica (copy mod d) sends
+to a copy where d divides C. Else replicas send in gcd(C, d) groups, each to every so-many-th copy,
+and those of a group, which lie next to each other, share every range of it. Where each GPU of all
+replicas has a part of its own (ZeRO 3), parts go by rank in HB domains, so that those of a domain
+are for all rails.
+
+Pools come in the order in which they are given: the servers first, behind them the trainer. What of
+a pool fills no domain shares one with what is left of another pool, where that has room; else it
+has a domain of its own. Only where no domain has room for it does it lie in several.
 """
 
 from collections.abc import Sequence
-from math import lcm
+from math import gcd, lcm
 from typing import Self
 
 import numpy as np
@@ -16,6 +26,7 @@ from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.performance.posttraining.synchronisation import Weights
 from netplan.performance.stage_layers import layer_kinds
+from netplan.records import replace
 from netplan.traffic.matrix import sum_by
 from netplan.traffic.placement import DIMENSIONS, Folding, Placement
 from netplan.workloads.models import Model
@@ -83,7 +94,10 @@ class LayerWeights(Struct, frozen=True, eq=False):
         expert = sparse * (expert_parameters(model) / max(1.0, float(sparse.sum())))
         wide = model.ffn_matrices * model.hidden_size * model.inner_size
         dense = wide * sum((of_kind.get(kind, nothing) for kind in ("dense", "ffn")), start=nothing)
-        dense = dense + sparse * _beside_experts(model)
+        if model.experts is not None:  # router, shared ones, and ways into a narrower space
+            others = model.experts.count + 2 * (model.experts.latent_size or 0)
+            others += model.ffn_matrices * model.experts.shared_ffn_size
+            dense = dense + sparse * (model.hidden_size * others)
         ends = nothing.copy()
         ends[0] += words
         ends[-1] += model.hidden_size + (0 if model.tied_embeddings else words)
@@ -115,14 +129,6 @@ class LayerWeights(Struct, frozen=True, eq=False):
     def weights(self) -> Weights:
         """All layers together."""
         return Weights(float(self.dense.sum()), float(self.expert.sum()), self.width_bytes)
-
-
-def _beside_experts(model: Model) -> int:
-    """Dense weights of the feed-forward part of a layer with experts: router, shared ones [1]."""
-    if model.experts is None:
-        return 0
-    shared = model.ffn_matrices * model.experts.shared_ffn_size
-    return model.hidden_size * (shared + model.experts.count + 2 * (model.experts.latent_size or 0))
 
 
 def stages_of_layers(
@@ -348,3 +354,136 @@ def _folded(placement: Placement, folded: Folding) -> Ints:
         )
     gpus = placement.gpu_of_rank[ranks].astype(np.int64)
     return gpus.reshape(stages, -1, together // tensor, tensor).swapaxes(0, 1)
+
+
+def pool_gpus(sizes: Sequence[int], gpus: int, domain: int) -> tuple[Ints, ...]:
+    """GPUs of the cluster that each pool has, whole HB domains of it first.
+
+    Parameters
+    ----------
+    sizes
+        GPUs of every pool, in the order in which pools lie [1].
+    gpus
+        GPUs of the cluster, whose first HB domain begins with GPU 0 [1].
+    domain
+        GPUs of an HB domain; the last one may have fewer [1].
+
+    Returns
+    -------
+    tuple of Ints
+        Number in the cluster of each GPU of a pool, shape (GPUs of the pool,) each.
+
+    Raises
+    ------
+    InputError
+        If pools have more GPUs than the cluster.
+
+    Examples
+    --------
+    >>> [pool.tolist() for pool in pool_gpus((4, 8), 12, domain=4)]
+    [[0, 1, 2, 3], [4, 5, 6, 7, 8, 9, 10, 11]]
+
+    What is left of both pools shares the second domain:
+
+    >>> [pool.tolist() for pool in pool_gpus((6, 6), 12, domain=4)]
+    [[0, 1, 2, 3, 4, 5], [8, 9, 10, 11, 6, 7]]
+    """
+    if sum(sizes) > gpus:
+        raise InputError(
+            f"pools of {', '.join(f'{size:,}' for size in sizes)} GPUs on {gpus:,}: give fewer"
+        )
+    whole = [size // domain for size in sizes]
+    spare, next_domain = gpus // domain - sum(whole), 0
+    rooms = {gpus // domain * domain: gpus % domain}  # free GPUs, by the first of them
+    pools = []
+    for size, domains in zip(sizes, whole, strict=True):
+        first = next_domain * domain
+        pieces = [np.arange(first, first + domains * domain)]
+        next_domain += domains
+        rest = size % domain
+        if spare and not any(room >= rest for room in rooms.values()):
+            rooms[next_domain * domain] = domain
+            next_domain, spare = next_domain + 1, spare - 1
+        pieces += _from(rooms, rest)
+        pools.append(np.concatenate(pieces))
+    return tuple(pools)
+
+
+def _from(rooms: dict[int, int], rest: int) -> list[Ints]:
+    """So many GPUs of those that are free: of the least room that has all, else of several."""
+    pieces = []
+    while rest:
+        enough = [first for first, room in rooms.items() if room >= rest]
+        first = min(enough or rooms, key=lambda first: rooms[first] if enough else first)
+        room = rooms.pop(first)
+        taken = min(room, rest)
+        pieces.append(np.arange(first, first + taken))
+        if room > taken:
+            rooms[first + taken] = room - taken
+        rest -= taken
+    return pieces
+
+
+def group_count(replicas: int, takers: int) -> int:
+    """Groups of a trainer's replicas of which each sends to as many copies.
+
+    Parameters
+    ----------
+    replicas, takers
+        Replicas of the trainer, and copies that get weights [1].
+
+    Examples
+    --------
+    >>> group_count(16, 4), group_count(2, 4), group_count(42, 256)
+    (4, 2, 2)
+    """
+    return gcd(replicas, takers)
+
+
+def grouped_owners(copies: PlacedCopies, groups: int) -> PlacedCopies:
+    """Replicas in groups whose members share every range of the weights.
+
+    Parameters
+    ----------
+    copies
+        Replicas of the trainer.
+    groups
+        Groups, which divide them [1].
+
+    Returns
+    -------
+    PlacedCopies
+        A copy for each group. Experts stay on GPUs that have them.
+
+    Examples
+    --------
+    >>> replicas = PlacedCopies(np.arange(8).reshape(4, 1, 1, 2), np.zeros(2, np.int64))
+    >>> grouped_owners(replicas, 2).by_tensor.tolist()
+    [[[0, 2, 1, 3]], [[4, 6, 5, 7]]]
+    """
+    replicas, stages, parts, tensor = copies.gpus.shape
+    together = replicas // groups
+    shape = (groups, together, stages, parts, tensor)
+    gpus = copies.gpus.reshape(shape).transpose(0, 2, 3, 1, 4)
+    return replace(copies, gpus=gpus.reshape(groups, stages, parts * together, tensor))
+
+
+def over_rails(copies: PlacedCopies, domain: int) -> PlacedCopies:
+    """Parts in the order of their ranks in HB domains, so that each domain has some of all ranges.
+
+    Parameters
+    ----------
+    copies
+        Copies of which every GPU has a part of its own.
+    domain
+        GPUs of an HB domain [1].
+
+    Examples
+    --------
+    >>> alone = PlacedCopies(np.arange(4).reshape(1, 1, 4, 1), np.zeros(1, np.int64))
+    >>> over_rails(alone, 2).by_tensor.tolist()
+    [[[0, 2, 1, 3]]]
+    """
+    first = copies.gpus[0, 0, :, 0]
+    order = np.lexsort((first // domain, first % domain))
+    return replace(copies, gpus=copies.gpus[:, :, order])

@@ -426,22 +426,16 @@ class Step(Struct, frozen=True, kw_only=True):
         if self.rolled_s:
             yield Phase("rollout", rolls, self.rolled_s, now)
             now += self.rolled_s if in_turn else 0.0
-        scores: tuple[tuple[str, Role, float], ...] = (
+        phases: tuple[tuple[str, Role, float], ...] = (
             ("score", both, self.score_s),
             ("score", "score", self.apart_score_s + self.rule_s),
-        )
-        for name, pool, seconds in scores:
-            if seconds:
-                yield Phase(name, pool, seconds, now)
-                now += seconds if in_turn or pool == both else 0.0
-        trainer: tuple[tuple[str, Role, float], ...] = (
             ("swap", both, self.swap_s),
             ("train", both, self.train_s),
         )
-        for name, pool, seconds in trainer:
+        for name, pool, seconds in phases:
             if seconds:
                 yield Phase(name, pool, seconds, now)
-                now += seconds
+                now += seconds if in_turn or pool == both else 0.0
         shown_s = float(self.phases.shown_sync)
         if shown_s:
             start_s = now if in_turn else self.seconds - self.other_s - shown_s

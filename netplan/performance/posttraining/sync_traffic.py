@@ -174,8 +174,7 @@ class _Source(NamedTuple):
 
     def bytes_of(self, takers: _Takers) -> Floats:
         """What each taker takes [B]."""
-        taken: Floats = self.layer_bytes.sum(axis=0)[takers.stage] / takers.parts
-        return taken
+        return np.asarray(self.layer_bytes.sum(axis=0)[takers.stage] / takers.parts)
 
     def sent_to(self, takers: _Takers) -> _Flows:
         """From the owners of what each taker takes, where ranges of both overlap."""
@@ -443,7 +442,9 @@ class _Plan:
     def _inner(self, source: _Source, takers: _Takers) -> Iterator[_Flows]:
         """What goes on inside of domains, from those on which it entered."""
         if not self.spread:
-            yield self._handed_on(source, takers)
+            first, amount = self._firsts(takers)[1], source.bytes_of(takers)
+            later = (first != takers.gpu) & (amount > 0)
+            yield _Flows(first[later], takers.gpu[later], amount[later])
             return
         for size, alike in self._alike(takers):
             here, there = np.nonzero(~np.eye(size, dtype=bool))
@@ -469,12 +470,6 @@ class _Plan:
         """Those that are the first of their domain with their range, and the first of each."""
         _, first, which = np.unique(self._key(takers), return_index=True, return_inverse=True)
         return takers.some(first), takers.gpu[first[which]]
-
-    def _handed_on(self, source: _Source, takers: _Takers) -> _Flows:
-        """From the first of a domain with a range to others that need the same."""
-        first, amount = self._firsts(takers)[1], source.bytes_of(takers)
-        later = (first != takers.gpu) & (amount > 0)
-        return _Flows(first[later], takers.gpu[later], amount[later])
 
     def _ranges(self) -> Iterator[_Takers]:
         """All layers, in equal ranges over the GPUs of each domain."""

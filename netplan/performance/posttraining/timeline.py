@@ -80,7 +80,8 @@ def timeline(phases: Sequence[Phase], pools: Sequence[Pool], step_s: float) -> C
         "yaxis": {**named_ticks(labels), "range": [len(labels) - 0.4, -0.6]},
         "showlegend": True,
     }
-    apart = len(pools) > 1 and not _in_turn(phases)
+    starts = [phase.starts_s for phase in phases]
+    apart = len(pools) > 1 and len(starts) > len({*starts})
     captions = (
         "Both pools work at once: rollouts are those of a later step than what is trained."
         if apart
@@ -90,9 +91,3 @@ def timeline(phases: Sequence[Phase], pools: Sequence[Pool], step_s: float) -> C
     )
     height = LANE_PX * len(labels) + MARGIN_PX
     return Chart("step_timeline", "One step over time", height, tuple(data), layout, captions)
-
-
-def _in_turn(phases: Sequence[Phase]) -> bool:
-    """Whether no two phases begin together."""
-    starts = [phase.starts_s for phase in phases]
-    return len(starts) == len({*starts})

@@ -104,8 +104,7 @@ def arrivals(rate: float, requests: int, seed: int, burstiness: float = 1.0) -> 
     if not 1 <= requests <= MAX_REQUESTS:
         raise InputError(f"--requests is {requests:,}: give 1 to {MAX_REQUESTS:,}")
     generator = np.random.default_rng(seed)
-    times_s: Floats = np.cumsum(generator.gamma(burstiness, 1.0 / (rate * burstiness), requests))
-    return times_s
+    return np.asarray(np.cumsum(generator.gamma(burstiness, 1.0 / (rate * burstiness), requests)))
 
 
 def read_requests(path: Path) -> RequestStream:

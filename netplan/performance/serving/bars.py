@@ -8,13 +8,12 @@ the stack's month widens them further, of models with experts. Chips without tab
 bars of few printed points, on tokens a second alone: no centre is fitted to them.
 """
 
-import csv
 from functools import cache
 from typing import Literal
 
 from msgspec import Struct, convert
 
-from netplan.catalog import shipped_root
+from netplan.catalog import shipped_rows
 from netplan.errors import InputError
 from netplan.performance.serving.outcomes import ServingCase
 from netplan.performance.stacks import ServingStack
@@ -98,16 +97,12 @@ def serving_bars() -> tuple[ServingBar, ...]:
     >>> [bar.kind for bar in serving_bars() if bar.quantity == "tpot"]
     ['dense', 'experts']
     """
-    path = shipped_root() / "traffic" / "serving-stacks" / "bars.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        return tuple(_read(row) for row in csv.DictReader(file))
-
-
-def _read(row: dict[str, str]) -> ServingBar:
-    """The bar of a row; lists stand between blanks."""
-    lists = {name: tuple(row.pop(name).split()) for name in ("chips", "models")}
-    fields = {name: text for name, text in row.items() if text}
-    return convert({**fields, **lists}, ServingBar, strict=False)
+    bars = []
+    for row in shipped_rows("traffic/serving-stacks/bars.csv"):
+        lists = {name: tuple(row.pop(name).split()) for name in ("chips", "models")}
+        fields = {name: text for name, text in row.items() if text}
+        bars.append(convert({**fields, **lists}, ServingBar, strict=False))
+    return tuple(bars)
 
 
 def class_of(case: ServingCase, *, offline: bool = False) -> str:

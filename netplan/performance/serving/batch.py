@@ -127,8 +127,7 @@ class BatchOutcome(Struct, frozen=True, eq=False):
     @property
     def tpot_s(self) -> Floats:
         """Time of each token behind the first; 0 where there is none [s]."""
-        times_s: Floats = (self.last_s - self.first_s) / np.maximum(self.output - 1, 1)
-        return times_s
+        return np.asarray((self.last_s - self.first_s) / np.maximum(self.output - 1, 1))
 
     @property
     def sojourn_s(self) -> Floats:
@@ -158,11 +157,6 @@ class BatchOutcome(Struct, frozen=True, eq=False):
     def little(self) -> float:
         """Requests in the system by Little's law: their rate times the mean time in it [1]."""
         return float(len(self.arrival_s) / self.span_s * self.sojourn_s.mean())
-
-    @property
-    def full_share(self) -> float:
-        """Share of the span in which somebody waited for a slot or a budget [1]."""
-        return self.full_s / self.span_s
 
 
 class Spread(Struct, frozen=True):

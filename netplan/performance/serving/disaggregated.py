@@ -24,24 +24,14 @@ prompts in latency, in occupation alone and in full steps, and in ways of the ca
 time a token at every power of two of requests, and in room for them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from netplan.arrays import Amount, Bools, Columns, Floats, Ints
 from netplan.errors import InfeasibleError, InputError
-from netplan.performance.serving.outcomes import (
-    Goal,
-    ServingCase,
-    ServingResult,
-    decode_steps,
-    loading_s,
-    prefills,
-    prompt_parts,
-    spill_s,
-    token_parts,
-)
+from netplan.performance.serving import outcomes
 from netplan.performance.serving.plans import Runnable, ServingPlans, serving_plans
 from netplan.records import replace
 from netplan.units import si
@@ -63,14 +53,14 @@ class Pools(Columns, frozen=True, eq=False):
         return self.prefill.gpus_used + self.decode.gpus_used
 
 
-class Sent(NamedTuple):
+class SentCache(NamedTuple):
     """The cache of one prompt on its way: bytes of one GPU, and the time they take."""
 
     gpu_bytes: Floats
     seconds: Floats
 
 
-def cache_sent(case: ServingCase, pools: Pools) -> Sent:
+def cache_sent(case: outcomes.ServingCase, pools: Pools) -> SentCache:
     """What GPUs of a prefill server send to a decode server, by the rate of a GPU's network.
 
     As many GPUs take part as the smaller of both servers has that hold different parts.
@@ -89,19 +79,21 @@ def cache_sent(case: ServingCase, pools: Pools) -> Sent:
     level = levels[-1] if levels[-1].size > 1 else levels[0]
     links = case.served.network.communication.links
     share = links.network(level.network_kind).all_to_all.large.efficiency if links else 1.0
-    return Sent(most, level.step_s + most / (share * level.link_bytes_per_s))
+    return SentCache(most, level.step_s + most / (share * level.link_bytes_per_s))
 
 
-def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> ServingResult:
+def disaggregated(
+    case: outcomes.ServingCase, pools: Pools, concurrency: Amount
+) -> outcomes.ServingResult:
     """What pairs of pools give, with so many requests in flight in all."""
     stack, output = case.stack, case.requests.output
     prefill, decode = pools.prefill, pools.decode
     wanted = np.broadcast_to(np.asarray(concurrency, dtype=np.float64), prefill.tensor.shape)
     takers = prefill.replicas * prefill.attention_data
-    prompt, sent = prefills(case, prefill, wanted / takers), cache_sent(case, pools)
+    prompt, sent = outcomes.prefills(case, prefill, wanted / takers), cache_sent(case, pools)
     busy_s = prompt.each_s + case.chunks * case.launch_s
     start_s = stack.prompt_s + stack.transfer_s + np.maximum(case.chunks, 1.0) * case.launch_s
-    alone_s = start_s + prompt.latency_s + sent.seconds + loading_s(case, prefill, prompt)
+    alone_s = start_s + prompt.latency_s + sent.seconds + outcomes.loading_s(case, prefill, prompt)
     alone_s = alone_s + stack.burst * np.maximum(wanted / takers - 1, 0.0) * busy_s
     held = case.held(decode)
     room = np.maximum(held.room(case.room_bytes), 1.0)
@@ -109,18 +101,24 @@ def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> Servi
     share, wait_s = np.ones(wanted.shape), np.zeros(wanted.shape)
     for _ in range(ROUNDS):
         running = np.clip(wanted * share / copies, 1.0, room)
-        steps, spilled_s = decode_steps(case, decode, running), spill_s(case, decode, held, running)
+        steps, spilled_s = (
+            outcomes.decode_steps(case, decode, running),
+            outcomes.spill_s(case, decode, held, running),
+        )
         decode_s = (output - 1) * (steps.step_s + spilled_s)
         wait_s = loop_wait_s(busy_s, wanted * busy_s / takers, alone_s + decode_s)
         share = decode_s / (alone_s + decode_s + wait_s)
     running = np.clip(wanted * share / copies, 1.0, room)
-    steps, spilled_s = decode_steps(case, decode, running), spill_s(case, decode, held, running)
+    steps, spilled_s = (
+        outcomes.decode_steps(case, decode, running),
+        outcomes.spill_s(case, decode, held, running),
+    )
     tpot_s = steps.step_s + spilled_s
     full_s = (wanted / (copies * room) - 1) * (output - 1) * tpot_s
     queue_s = np.maximum(full_s - alone_s - wait_s, 0.0)
     transfer = replace(prompt.parts, network_s=prompt.parts.network_s + sent.seconds)
     waits_s = alone_s - start_s - prompt.latency_s - sent.seconds + wait_s + queue_s
-    return ServingResult(
+    return outcomes.ServingResult(
         plans=decode,
         concurrency=np.array(wanted),
         running=running,
@@ -128,8 +126,8 @@ def disaggregated(case: ServingCase, pools: Pools, concurrency: Amount) -> Servi
         tpot_s=tpot_s,
         queue_s=queue_s + wait_s,
         memory_bytes=held.of(running),
-        parts=token_parts(steps, spilled_s) | {"prefill": np.zeros(wanted.shape)},
-        prompt_parts=prompt_parts(transfer, host=start_s, queue=waits_s),
+        parts=outcomes.token_parts(steps, spilled_s) | {"prefill": np.zeros(wanted.shape)},
+        prompt_parts=outcomes.prompt_parts(transfer, host=start_s, queue=waits_s),
         fits=(held.room(case.room_bytes) >= 1) & (case.held(prefill).room(case.room_bytes) >= 1),
         output=output,
     )
@@ -195,16 +193,16 @@ class Timed(Columns, frozen=True, eq=False):
     """Rows, and what they give."""
 
     rows: Floats
-    outcome: ServingResult
+    outcome: outcomes.ServingResult
     pools: Pools
 
 
 class Search(NamedTuple):
     """What a search goes through."""
 
-    case: ServingCase
+    case: outcomes.ServingCase
     gpus: int
-    goal: Goal
+    goal: outcomes.Goal
     prefill: PromptServers
     decode: TokenServers
     given: Mapping[str, int]  # servers of a pool, if that is said
@@ -251,10 +249,10 @@ def pool_degrees(fixed: Mapping[str, int], pool: str) -> dict[str, int]:
 
 
 def best_pools(
-    case: ServingCase,
+    case: outcomes.ServingCase,
     gpus: int,
     fixed: Mapping[str, int],
-    goal: Goal,
+    goal: outcomes.Goal,
     runnable: Runnable | None = None,
 ) -> tuple[Timed, int]:
     """Search pairs of pools (formulas of this module): those that were timed, of how many.
@@ -298,10 +296,10 @@ def best_pools(
     return timed.take(once), enumerated
 
 
-def _prompt_servers(case: ServingCase, plans: ServingPlans) -> PromptServers:
+def _prompt_servers(case: outcomes.ServingCase, plans: ServingPlans) -> PromptServers:
     """Servers for prompts that no other of their size beats."""
-    prompt = prefills(case, plans, np.full(plans.count, np.inf))
-    alone = prefills(case, plans, np.ones(plans.count))
+    prompt = outcomes.prefills(case, plans, np.full(plans.count, np.inf))
+    alone = outcomes.prefills(case, plans, np.ones(plans.count))
     launch_s = case.chunks * case.launch_s
     busy_s = np.minimum(prompt.each_s, alone.each_s) + launch_s
     ways = plans.tensor * plans.pipeline
@@ -317,14 +315,14 @@ def _prompt_servers(case: ServingCase, plans: ServingPlans) -> PromptServers:
     return PromptServers(plans, places, least_s, busy_s, rate).take(keep)
 
 
-def _token_servers(case: ServingCase, plans: ServingPlans) -> TokenServers:
+def _token_servers(case: outcomes.ServingCase, plans: ServingPlans) -> TokenServers:
     """Servers for decode that no other of their size beats."""
     room = np.maximum(case.held(plans).room(case.room_bytes), 0.0)
     whole = np.maximum(room * plans.attention_data, 1.0)
     levels = 2.0 ** np.arange(np.ceil(np.log2(whole.max(initial=1.0))) + 1)[:, None]
     requests = np.maximum(levels / plans.attention_data, 1.0)
     every = np.tile(np.arange(plans.count), len(levels))
-    steps_s = decode_steps(case, plans.take(every), requests.ravel()).step_s
+    steps_s = outcomes.decode_steps(case, plans.take(every), requests.ravel()).step_s
     steps_s = steps_s.reshape(requests.shape)
     places = plans.places(case.served.sizes)
     keep = _unbeaten(places, np.concatenate([steps_s, 1 / whole[None]]), room >= 1)
@@ -357,22 +355,14 @@ def _unbeaten(places: Ints, costs: Floats, fits: Bools) -> Ints:
 
 def _prompt_counts(search: Search) -> Ints:
     """Numbers of prefill servers that are tried."""
-    given = search.given.get("prefill")
-    return np.array([given] if given else [*_numbers(search.gpus)], dtype=np.int64)
-
-
-def _numbers(gpus: int) -> Iterator[int]:
-    """Numbers of prefill servers that are tried.
-
-    Examples
-    --------
-    >>> [*_numbers(50)][-4:]
-    [32, 36, 40, 45]
-    """
-    number = 1
-    while number < gpus:
-        yield number
-        number = number + 1 if number < ALL_UP_TO else int(number * GROWTH)
+    if given := search.given.get("prefill"):
+        return np.array([given], dtype=np.int64)
+    numbers = [1]  # as there are 2 GPUs at least
+    while numbers[-1] < ALL_UP_TO:
+        numbers.append(numbers[-1] + 1)
+    while numbers[-1] < search.gpus:
+        numbers.append(int(numbers[-1] * GROWTH))
+    return np.array([number for number in numbers if number < search.gpus], dtype=np.int64)
 
 
 def _swept(search: Search) -> Ints:
@@ -434,8 +424,7 @@ def _pair_bound(search: Search) -> Floats:
         prompts = prefill.places[:, None] / (search.more * output * rate)
         tokens = decode.places / (search.more * decode.within(goal.tpot_s))
     if search.swept:
-        bound: Floats = search.gpus / (prompts + tokens.min(axis=0))
-        return bound
+        return np.asarray(search.gpus / (prompts + tokens.min(axis=0)))
     most = search.most(search.gpus // decode.places) * output
     bounds = np.zeros((prefill.plans.count, decode.plans.count))
     for level_s, level in zip(decode.steps_s, tokens, strict=True):
@@ -446,8 +435,7 @@ def _pair_bound(search: Search) -> Floats:
 
 def _pairs(some: Ints, table: Floats) -> Ints:
     """Rows and columns of flat places in a table, shape (2, pairs)."""
-    pairs: Ints = np.stack(np.unravel_index(some, table.shape))
-    return pairs
+    return np.stack(np.unravel_index(some, table.shape))
 
 
 def _rows(search: Search, pairs: Ints, least: float) -> tuple[Floats, Floats]:

@@ -21,6 +21,7 @@ from msgspec import Struct
 from netplan.arrays import Amount, Bools, Floats
 from netplan.inputs.choices import KernelSource, Precision, TimeOrigin
 from netplan.records import replace
+from netplan.workloads import kernels
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.kernel_tables import (
     ExpertKernel,
@@ -30,19 +31,7 @@ from netplan.workloads.kernel_tables import (
     latent_table_s,
     product_table_s,
 )
-from netplan.workloads.kernels import (
-    CORRECTED,
-    attention_parts_s,
-    attention_rates,
-    experts_computed_s,
-    generation_time_s,
-    latent_form_s,
-    latent_generation_time_s,
-    product_parts_s,
-    product_rates,
-    product_time_s,
-)
-from netplan.workloads.measured_rates import MeasuredProduct, pooled
+from netplan.workloads.measured_rates import pooled
 from netplan.workloads.operations import AttentionShape, Operation, RoutedTokens, Shape
 from netplan.workloads.precision import NUMBER_BYTES
 
@@ -136,7 +125,10 @@ class ServingKernels(Struct, frozen=True):
             return self._experts_s(operation.experts, operation.precision)
         if operation.attention is not None:
             return self._attention_s(operation.attention, cache_bytes)
-        return self._vector_s(operation), "form"
+        rates, work = kernels.product_rates(self.accelerator, "bf16"), operation.forward
+        bytes_s = work.moved_bytes / (rates.memory_efficiency * rates.memory_bytes_per_s)
+        flops_s = work.tensor_flops / (pooled().inner_product_share * rates.peak_flops_per_s)
+        return pooled().vector_latency_s + np.maximum(flops_s, bytes_s), "form"
 
     def _experts_s(self, routed: RoutedTokens, precision: Precision) -> tuple[Amount, TimeOrigin]:
         """Routed experts, by a table of the stack's kernel where there is one.
@@ -156,78 +148,61 @@ class ServingKernels(Struct, frozen=True):
                 seconds, origin = by_table
                 times = 1.0 if shape.load is None else shape.load.imbalance(shape.expert)
                 return seconds * times, origin
-        return experts_computed_s(chip, *computed, tokens, shape, routing="random"), "form"
+        return kernels.experts_computed_s(chip, *computed, tokens, shape, routing="random"), "form"
 
     def _product_s(self, operation: Operation) -> tuple[Amount, TimeOrigin]:
         """Products of one shape; narrower weights than those of the product move fewer bytes."""
         (shape,), precision = operation.shapes, operation.precision
-        rates, work = self._rates(precision), operation.forward
-        busy_s, waiting_s = product_parts_s(rates, work.tensor_flops, work.moved_bytes)
-        if precision != "bf16" and not self._measured(precision):
+        chip, work = self.accelerator, operation.forward
+        known = chip.measured
+        measured = precision == "bf16" or (known is not None and precision in known.products)
+        rates = kernels.product_rates(chip, precision if measured else "bf16")
+        if not measured:  # 16-bit shares of their own peak
+            rates = rates.changed(peak_flops_per_s=chip.narrow_flops_per_s[precision])
+        busy_s, waiting_s = kernels.product_parts_s(rates, work.tensor_flops, work.moved_bytes)
+        if not measured:
             return busy_s + waiting_s, "form"
         sizes = (np.asarray(size, dtype=np.float64) for size in (shape.m, shape.n, shape.k))
-        by_table = product_table_s(self.accelerator, precision, *sizes) if self.tabled else None
+        by_table = product_table_s(chip, precision, *sizes) if self.tabled else None
         origin: TimeOrigin = "form" if by_table is None else "table"
         measured_s = self._rising_s(precision, shape) if by_table is None else by_table
         saved = NUMBER_BYTES[precision] * shape.k * shape.n - operation.weight_bytes
         if not np.any(saved > 0):
             return measured_s, origin
-        wide_s = sum(product_parts_s(rates, work.tensor_flops, work.moved_bytes + saved))
+        wide_s = sum(kernels.product_parts_s(rates, work.tensor_flops, work.moved_bytes + saved))
         return measured_s * (busy_s + waiting_s) / wide_s, origin
 
     def _rising_s(self, precision: Precision, shape: Shape) -> Floats:
         """Measured products, no faster than those of the same matrix with fewer rows."""
         chip = self.accelerator
         m, n, k = (np.asarray(size) for size in (shape.m, shape.n, shape.k))
-        own_s = np.asarray(product_time_s(chip, precision, m, n, k))
-        if precision not in CORRECTED:
+        own_s = np.asarray(kernels.product_time_s(chip, precision, m, n, k))
+        if precision not in kernels.CORRECTED:
             return own_s
         matrices, which = np.unique(n + 1j * k, return_inverse=True)
-        steps = product_time_s(chip, precision, ROWS[:, None], matrices.real, matrices.imag)
+        steps = kernels.product_time_s(chip, precision, ROWS[:, None], matrices.real, matrices.imag)
         fewer_s = np.maximum.accumulate(steps, axis=0)
         row = np.maximum(np.searchsorted(ROWS, m, side="right") - 1, 0)
-        rising_s: Floats = np.maximum(own_s, fewer_s[row, which.reshape(np.shape(n + k))])
-        return rising_s
-
-    def _measured(self, precision: Precision) -> bool:
-        """Whether products of a precision were measured on the accelerator."""
-        known = self.accelerator.measured
-        return known is not None and precision in known.products
-
-    def _rates(self, precision: Precision) -> MeasuredProduct:
-        """Rates of products; of narrow ones that nobody measured 16-bit shares of their peak."""
-        chip = self.accelerator
-        if precision == "bf16" or self._measured(precision):
-            return product_rates(chip, precision)
-        wide = product_rates(chip, "bf16")
-        return wide.changed(peak_flops_per_s=chip.narrow_flops_per_s[precision])
+        return np.asarray(np.maximum(own_s, fewer_s[row, which.reshape(np.shape(n + k))]))
 
     def _attention_s(self, shape: AttentionShape, cache_bytes: float) -> tuple[Amount, TimeOrigin]:
         """Attention of prompts, of generated tokens, or to latent vectors that all heads share."""
         chip = self.accelerator
         if shape.causal:
-            busy_s, waiting_s = attention_parts_s(attention_rates(chip), shape)
+            busy_s, waiting_s = kernels.attention_parts_s(kernels.attention_rates(chip), shape)
             return busy_s + waiting_s, "form"
         seen = shape.keys if shape.window is None else np.minimum(shape.window, shape.keys)
         heads = shape.heads * shape.queries
         if shape.latent_rank is None:
             plain = (chip, shape.sequences, seen, heads, shape.kv_heads, shape.head_size)
-            return generation_time_s(*plain, kv_bytes=cache_bytes), "form"
+            return kernels.generation_time_s(*plain, kv_bytes=cache_bytes), "form"
         rotary = shape.head_size - shape.latent_rank
         sizes = (shape.sequences, seen, heads, shape.latent_rank, rotary)
         if self.source != "measured":
-            return latent_generation_time_s(chip, *sizes, kv_bytes=cache_bytes), "form"
+            return kernels.latent_generation_time_s(chip, *sizes, kv_bytes=cache_bytes), "form"
         if self.tabled and (cache := LATENT_CACHES.get(cache_bytes)):
             kept = Kept(shape.latent_rank, float(np.max(rotary)), cache_bytes)
             by_table = latent_table_s(chip, cache, *sizes[:3], kept)
             if by_table is not None:
                 return by_table, "table"
-        return latent_form_s(latent_rates(chip), *sizes, kv_bytes=cache_bytes), "form"
-
-    def _vector_s(self, operation: Operation) -> Amount:
-        """Operations without products of weights: a latency, and their bytes or FLOPs."""
-        rates = product_rates(self.accelerator, "bf16")
-        work = operation.forward
-        bytes_s = work.moved_bytes / (rates.memory_efficiency * rates.memory_bytes_per_s)
-        flops_s = work.tensor_flops / (pooled().inner_product_share * rates.peak_flops_per_s)
-        return pooled().vector_latency_s + np.maximum(flops_s, bytes_s)
+        return kernels.latent_form_s(latent_rates(chip), *sizes, kv_bytes=cache_bytes), "form"

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Floats, Ints
+from netplan.arrays import Amount, Columns, Floats, Ints
 from netplan.performance.serving.arrivals import RequestStream, arrivals
 from netplan.performance.serving.batch import BatchOutcome, BatchServer, Spread, simulate_batch
 from netplan.performance.serving.outcomes import (
@@ -73,7 +73,7 @@ class Arrivals(Struct, frozen=True, eq=False):
     seed: int = 1
 
 
-class PlanSteps(Struct, frozen=True, eq=False):
+class PlanSteps(Columns, frozen=True, eq=False):
     """Times of some plans' steps, at `LEVELS` of requests on the first axis, plans on the second.
 
     Parameters
@@ -101,17 +101,6 @@ class PlanSteps(Struct, frozen=True, eq=False):
         """Requests of a copy that were timed [1]."""
         return LEVELS[: len(self.decode_s)]
 
-    def take(self, index: Ints) -> "PlanSteps":
-        """Those of some plans."""
-        latency_s, each_s, parts, rest_s = self.prompt
-        return replace(
-            self,
-            plans=self.plans.take(index),
-            decode_s=self.decode_s[:, index],
-            most=self.most[index],
-            prompt=Prefill(latency_s[index], each_s[index], parts.take(index), rest_s[index]),
-        )
-
     def at(self, decoding: Floats) -> Floats:
         """d(n) of each plan at its own n [s]."""
         upper = np.clip(np.searchsorted(self.levels, decoding), 1, len(self.levels) - 1)
@@ -119,8 +108,7 @@ class PlanSteps(Struct, frozen=True, eq=False):
         columns = np.arange(self.plans.count)
         share = (decoding - low) / (high - low)
         below, above = self.decode_s[upper - 1, columns], self.decode_s[upper, columns]
-        between: Floats = below + share * (above - below)
-        return between
+        return np.asarray(below + share * (above - below))
 
     def field(self, decoding: Floats, output: float) -> MeanField:
         """The mean field of one server of each plan with so many requests a copy."""
@@ -152,8 +140,7 @@ class PlanSteps(Struct, frozen=True, eq=False):
             ends[0] = np.where(crossed, ends[1], ends[0])
             miss[0] = np.where(crossed, miss[1], miss[0] / 2)
             ends[1], miss[1] = between, np.where(off == 0, TINY, off)
-        held: Floats = np.minimum(np.exp(between), np.maximum(self.most, 1.0))
-        return held
+        return np.asarray(np.minimum(np.exp(between), np.maximum(self.most, 1.0)))
 
 
 def answer_steps(output: float, tokens: float) -> float:
@@ -177,7 +164,7 @@ def plan_steps(case: ServingCase, plans: ServingPlans) -> PlanSteps:
     none = np.maximum(2 * steps[0] - steps[1], 0.0)
     decode_s = np.maximum.accumulate(np.stack([none, *steps]), axis=0)
     prompt = prefills(case, plans, np.full(plans.count, np.inf))
-    prompt = prompt._replace(each_s=prompt.each_s + case.chunks * case.launch_s)
+    prompt = replace(prompt, each_s=prompt.each_s + case.chunks * case.launch_s)
     return PlanSteps(plans, decode_s, prompt, most, tokens)
 
 
@@ -295,8 +282,7 @@ def seen_s(case: ServingCase, steps: PlanSteps, decoding: Floats) -> tuple[Float
 def added_s(case: ServingCase, steps: PlanSteps) -> Floats:
     """What no step holds of the time to a first token (last sentence of this module) [s]."""
     alone_s = steps.prompt.latency_s + np.maximum(np.asarray(case.chunks), 1.0) * case.launch_s
-    later_s: Floats = case.stack.prompt_s + np.maximum(alone_s - steps.prompt.each_s, 0.0)
-    return later_s
+    return np.asarray(case.stack.prompt_s + np.maximum(alone_s - steps.prompt.each_s, 0.0))
 
 
 class SimulatedLoad(Struct, frozen=True):

@@ -206,7 +206,7 @@ class Decode(NamedTuple):
     parts: StepTime
 
 
-class Prefill(NamedTuple):
+class Prefill(Columns, frozen=True, eq=False):
     """Prompts of many plans: latency of one, what each takes of every stage, and parts [s].
 
     ``rest_s`` is the latency of one whose prefix some tier has; hits and misses are mixed before.
@@ -220,8 +220,7 @@ class Prefill(NamedTuple):
 
 def decoded_at_once(plans: ServingPlans, running: Floats) -> Floats:
     """Requests of a copy in one stage, a stage having others than the next; one at least [1]."""
-    requests: Floats = np.maximum(running / plans.pipeline, 1.0)
-    return requests
+    return np.asarray(np.maximum(running / plans.pipeline, 1.0))
 
 
 def decode_steps(case: ServingCase, plans: ServingPlans, running: Floats) -> Decode:
@@ -379,8 +378,7 @@ class ServingResult(Columns, frozen=True, eq=False):
     @property
     def request_s(self) -> Floats:
         """A request from its start to its last token [s]."""
-        whole_s: Floats = self.ttft_s + (self.output - 1) * self.tpot_s
-        return whole_s
+        return np.asarray(self.ttft_s + (self.output - 1) * self.tpot_s)
 
     @property
     def tokens_per_s(self) -> Floats:

@@ -10,17 +10,15 @@ by engine and degree what is allowed, in words with a source, and name one of `R
 what kernels of single models ask for, such as whole blocks of scales a GPU.
 """
 
-import csv
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from math import prod
-from typing import Literal, get_args
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Columns, Ints
-from netplan.catalog import shipped_root
+from netplan.catalog import shipped_rows
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement, distinct, divisors
@@ -76,8 +74,7 @@ class ServingPlans(Columns, frozen=True, eq=False):
             return self.server_gpus
         whole = divisors(sizes[0])
         room = whole[np.searchsorted(whole, inside)]
-        taken: Ints = self.server_gpus // inside * room
-        return taken
+        return np.asarray(self.server_gpus // inside * room)
 
     @property
     def expert_tensor(self) -> Ints:
@@ -89,18 +86,6 @@ class ServingPlans(Columns, frozen=True, eq=False):
         """How each stage is cut."""
         parts = (self.tensor, self.attention_data, self.expert)
         return Cut(*(part.astype(np.float64) for part in parts))
-
-
-RuleName = Literal[
-    "any",
-    "divides-heads",
-    "one-or-server",
-    "whole-server",
-    "divides-server",
-    "power-or-nodes",
-    "one-or-all",
-    "even-experts",
-]
 
 
 class EngineDegree(Struct, frozen=True):
@@ -132,12 +117,8 @@ def engine_degrees(engine: str, exchange: str = "") -> tuple[EngineDegree, ...]:
     >>> [(row.degree, row.rule) for row in engine_degrees("vllm")][:3]
     [('tensor', 'divides-heads'), ('attention-data', 'any'), ('expert', 'one-or-server')]
     """
-    path = shipped_root() / "traffic" / "serving-stacks" / "degrees.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = [EngineDegree(**row) for row in csv.DictReader(file)]
-    binding = [
-        row for row in rows if row.stack in (engine, "all") and row.rule in get_args(RuleName)
-    ]
+    rows = [EngineDegree(**row) for row in shipped_rows("traffic/serving-stacks/degrees.csv")]
+    binding = [row for row in rows if row.stack in (engine, "all") and row.rule in RULES]
     return tuple(row for row in binding if row.degree.partition(" with ")[2] in ("", exchange))
 
 
@@ -207,16 +188,16 @@ def _even_experts(plans: ServingPlans, model: Model) -> Bools:
     if model.experts is None:
         return np.ones(plans.count, dtype=np.bool_)
     inner = model.experts.ffn_size or model.inner_size
-    even: Bools = (model.experts.count % plans.expert == 0) & (inner % plans.expert_tensor == 0)
-    return even
+    return np.asarray(
+        (model.experts.count % plans.expert == 0) & (inner % plans.expert_tensor == 0)
+    )
 
 
 def _power_or_nodes(plans: ServingPlans, node: int) -> Bools:
     """Whether a stage has a power of two of GPUs within a node, or whole nodes."""
     stage = plans.tensor * plans.attention_data
     power = (stage & (stage - 1) == 0) & (stage <= node)
-    whole: Bools = power | (stage % node == 0)
-    return whole
+    return np.asarray(power | (stage % node == 0))
 
 
 def serving_plans(

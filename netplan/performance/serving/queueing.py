@@ -193,8 +193,7 @@ def held_rate(
     Parameters are those of `mean_field`, whose ``rate`` it is.
     """
     started: Floats = np.asarray(decoding) / steps
-    rates: Floats = copies * started / (decode_s + prompt_s * most_dealt(copies, started))
-    return rates
+    return np.asarray(copies * started / (decode_s + prompt_s * most_dealt(copies, started)))
 
 
 class MeanField(NamedTuple):

@@ -40,7 +40,7 @@ class Pool(Struct, frozen=True, eq=False):
         return collectives_of(self.program, self.placement, self.microbatches)
 
 
-class Round(Struct, frozen=True, eq=False):
+class ServingRound(Struct, frozen=True, eq=False):
     """One round of all servers.
 
     Parameters
@@ -75,7 +75,7 @@ class Round(Struct, frozen=True, eq=False):
 
 def serving_round(
     case: ServingCase, plan: ServingPlans, running: float, *, prefill: ServingPlans | None = None
-) -> Round:
+) -> ServingRound:
     """The round of one plan.
 
     Parameters
@@ -96,7 +96,7 @@ def serving_round(
     decode = Passes(case.decodes(at_once), times)
     if prefill is None:
         passes = [decode, Passes(case.prompts(), ended / int(plan.pipeline[0]))]
-        return Round((_pool(case, plan, passes, placed(plan, sizes)),))
+        return ServingRound((_pool(case, plan, passes, placed(plan, sizes)),))
     requests = ended * _homes(plan)
     prompts_per_stage = requests / _homes(prefill) / int(prefill.pipeline[0])
     first = placed(prefill, sizes)
@@ -108,7 +108,7 @@ def serving_round(
     (room, *_), servers = decode_placement.sizes or (1,), decode_placement.cluster
     aligned = -(-first.cluster // room) * room
     last = max(prod(sizes) - servers, first.cluster)
-    return Round(
+    return ServingRound(
         (
             _pool(case, prefill, [Passes(case.prompts(), prompts_per_stage)], first),
             _pool(case, plan, [decode], replace(decode_placement, first=min(aligned, last))),
@@ -119,7 +119,7 @@ def serving_round(
 
 def served_batch(
     case: ServingCase, plan: ServingPlans, running: float, *, tokens: float, prompts: float
-) -> Round:
+) -> ServingRound:
     """All rounds of a batch together: every prompt that is taken, and every token that is decoded.
 
     Collectives run as often as the batch has them; messages are those of full rounds, so that a
@@ -156,7 +156,7 @@ def served_batch(
     homes = _homes(plan)
     decode = Passes(case.decodes(at_once), tokens / homes / float(at_once[0]) / stages)
     passes = [decode, Passes(case.prompts(), prompts / homes / stages)]
-    return Round((_pool(case, plan, passes, placed(plan, case.served.sizes)),))
+    return ServingRound((_pool(case, plan, passes, placed(plan, case.served.sizes)),))
 
 
 def _homes(plan: ServingPlans) -> int:

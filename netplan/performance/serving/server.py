@@ -31,16 +31,7 @@ from netplan.performance.stacks import DirectSum
 from netplan.records import replace
 from netplan.traffic.hierarchy import CollectiveNetwork, Group
 from netplan.traffic.placement import distinct
-from netplan.workloads.inference import (
-    SERVED_SPANS,
-    Cut,
-    Formats,
-    ServingStep,
-    cached_bytes,
-    embedding_bytes,
-    inference_head,
-    inference_layer,
-)
+from netplan.workloads import inference
 from netplan.workloads.models import Model
 from netplan.workloads.operations import CollectiveKind, Operation
 
@@ -58,7 +49,7 @@ class ServingTimes(Struct, frozen=True, eq=False):
     """What a step is timed for: a model in its formats, kernels, and the levels below it."""
 
     model: Model
-    formats: Formats
+    formats: inference.Formats
     kernels: ServingKernels
     network: CollectiveNetwork
     direct_sum: DirectSum | None = None
@@ -69,32 +60,32 @@ class ServingTimes(Struct, frozen=True, eq=False):
         return tuple(level.size for level in self.network.levels)
 
     def step(
-        self, cut: Cut, step: ServingStep, *, routed: bool = True
+        self, cut: inference.Cut, step: inference.ServingStep, *, routed: bool = True
     ) -> tuple[StepTime, StepTime]:
         """Time of a layer in the mean, with its ``routed`` experts or without, and of the head."""
-        layer = inference_layer(self.model, cut, step, self.formats)
+        layer = inference.inference_layer(self.model, cut, step, self.formats)
         zero = np.zeros(cut.tensor.shape)
         whole = StepTime(zero, zero, zero, zero)
         for operation in layer.operations:
             if operation.experts is not None and not routed:
                 continue
             whole += self._operation(operation, cut) * operation.share
-        return whole, self._operation(inference_head(self.model, cut, step), cut)
+        return whole, self._operation(inference.inference_head(self.model, cut, step), cut)
 
-    def origins(self, step: ServingStep) -> dict[str, TimeOrigin]:
+    def origins(self, step: inference.ServingStep) -> dict[str, TimeOrigin]:
         """Where the times of a layer's operations and of the head are from, by their names.
 
         It is the same for all plans: tables have rows of a format or a layer, or have none.
         """
-        cut = Cut.of(1)
+        cut = inference.Cut.of(1)
         operations = [
-            *inference_layer(self.model, cut, step, self.formats).operations,
-            inference_head(self.model, cut, step),
+            *inference.inference_layer(self.model, cut, step, self.formats).operations,
+            inference.inference_head(self.model, cut, step),
         ]
         cache = self.formats.cache_bytes
         return {part.name: self.kernels.time(part, cache).origin for part in operations}
 
-    def hop_s(self, cut: Cut, rows: Amount) -> Floats:
+    def hop_s(self, cut: inference.Cut, rows: Amount) -> Floats:
         """Time in which the tokens of a step reach the next stage [s].
 
         Each GPU sends its part to the one in its place; where a stage fills its HB domains, this is
@@ -107,14 +98,14 @@ class ServingTimes(Struct, frozen=True, eq=False):
         members = members[: len(self.sizes)]
         return self._time("all_to_all", 2 * message, members)
 
-    def _operation(self, operation: Operation, cut: Cut) -> StepTime:
+    def _operation(self, operation: Operation, cut: inference.Cut) -> StepTime:
         kernel = self.kernels.time(operation, self.formats.cache_bytes)
         shape = cut.tensor.shape
         seconds = np.broadcast_to(kernel.seconds, shape)
         computing = np.broadcast_to(kernel.computes, shape)
         sent = np.zeros(shape)
         for collective in operation.forward.collectives:
-            over = SERVED_SPANS.get(collective.group, (collective.group,))
+            over = inference.SERVED_SPANS.get(collective.group, (collective.group,))
             sent = sent + self.collective_s(collective.kind, collective.busiest_bytes, over, cut)
         return StepTime(
             seconds + sent,
@@ -124,7 +115,7 @@ class ServingTimes(Struct, frozen=True, eq=False):
         )
 
     def collective_s(
-        self, kind: CollectiveKind, message: Amount, dimensions: Collection[str], cut: Cut
+        self, kind: CollectiveKind, message: Amount, dimensions: Collection[str], cut: inference.Cut
     ) -> Floats:
         """Time of a collective over the GPUs of a stage that differ in some dimensions [s].
 
@@ -141,19 +132,22 @@ class ServingTimes(Struct, frozen=True, eq=False):
             return np.zeros(message.shape)
         way = self.network.collective(kind, Group(members, np.ones_like(members)))
         seconds = way.seconds(message)
-        if kind == "all_reduce" and self.direct_sum is not None:
-            seconds = np.minimum(seconds, self._direct_s(self.direct_sum, message, members))
+        if kind == "all_reduce" and self.direct_sum is not None:  # in one kernel, inside a domain
+            inside, domain = (members[1:] <= 1).all(axis=0), self.network.levels[0]
+            sent = 2 * (members[0] - 1) / members[0] * message
+            links = members[0] - 1 if domain.kind == "mesh" else 1
+            rate = self.direct_sum.efficiency * np.maximum(links, 1) * domain.link_bytes_per_s
+            direct_s = np.where(inside, self.direct_sum.start_s + sent / rate, np.inf)
+            seconds = np.minimum(seconds, direct_s)
         alone = members.prod(axis=0) <= 1
         return np.where(alone | (message <= 0), 0.0, seconds)
 
-    def _direct_s(self, direct: DirectSum, message: Amount, members: Ints) -> Floats:
-        """All_reduces in one kernel, infinite where groups leave their HB domain [s]."""
-        inside = (members[1:] <= 1).all(axis=0)
-        sent = 2 * (members[0] - 1) / members[0] * message
-        domain = self.network.levels[0]
-        links = members[0] - 1 if domain.kind == "mesh" else 1
-        rate = direct.efficiency * np.maximum(links, 1) * domain.link_bytes_per_s
-        return np.where(inside, direct.start_s + sent / rate, np.inf)
+
+def _alike(plans: ServingPlans, step: inference.ServingStep) -> tuple[Ints, Ints]:
+    """The first of all plans whose layers take the same, and which of those each plan has."""
+    amounts = (np.asarray(amount) for amount in (step.sequences, step.tokens, step.context))
+    ranks = [np.unique(amount, return_inverse=True)[1] + 1 for amount in amounts if amount.ndim]
+    return distinct(np.stack([plans.tensor, plans.attention_data, plans.expert, *ranks]))
 
 
 class ModelPass(NamedTuple):
@@ -164,7 +158,7 @@ class ModelPass(NamedTuple):
 
 
 def model_pass(
-    served: ServingTimes, plans: ServingPlans, step: ServingStep, *, routed: bool = True
+    served: ServingTimes, plans: ServingPlans, step: inference.ServingStep, *, routed: bool = True
 ) -> ModelPass:
     """One pass of a step from the first stage to the last.
 
@@ -181,23 +175,16 @@ def model_pass(
     """
     model, stages = served.model, plans.pipeline
     # First of all that the time of a layer depends on, and which of them each plan has.
-    amounts = (np.asarray(amount) for amount in (step.sequences, step.tokens, step.context))
-    ranks = [np.unique(amount, return_inverse=True)[1] + 1 for amount in amounts if amount.ndim]
-    first, place = distinct(np.stack([plans.tensor, plans.attention_data, plans.expert, *ranks]))
+    first, place = _alike(plans, step)
     cut, step = plans.take(first).cut, step.take(first)
     layer, head = (part.take(place) for part in served.step(cut, step, routed=routed))
     hop_s = np.where(stages > 1, served.hop_s(cut, step.rows)[place], 0.0)
     whole = layer * model.layers + head
     sent = (stages - 1) * hop_s
     parts = StepTime(whole.seconds + sent, whole.compute_s, whole.memory_s, whole.network_s + sent)
-    return ModelPass(parts, _fullest_s(model.layers, stages, layer, head) + hop_s)
-
-
-def _fullest_s(layers: int, stages: Ints, layer: StepTime, head: StepTime) -> Floats:
-    """Time of the fullest stage, or of the last one where all are as full [s]."""
-    even = layers % stages == 0
-    fullest_s: Floats = -(-layers // stages) * layer.seconds + np.where(even, head.seconds, 0.0)
-    return fullest_s
+    # The fullest stage, or the last one where all are as full.
+    last_s = np.where(model.layers % stages == 0, head.seconds, 0.0)
+    return ModelPass(parts, -(-model.layers // stages) * layer.seconds + last_s + hop_s)
 
 
 ROOMY = float(2**40)
@@ -229,7 +216,9 @@ class HeldBytes(Terms, frozen=True, eq=False):
         return np.where(left < 0, 0.0, np.floor(np.maximum(left, 0.0) / request_bytes))
 
 
-def held_bytes(model: Model, plans: ServingPlans, formats: Formats, tokens: Amount) -> HeldBytes:
+def held_bytes(
+    model: Model, plans: ServingPlans, formats: inference.Formats, tokens: Amount
+) -> HeldBytes:
     """What GPUs hold that serve requests of so many tokens, prompt and output together.
 
     Examples
@@ -237,22 +226,25 @@ def held_bytes(model: Model, plans: ServingPlans, formats: Formats, tokens: Amou
     >>> from netplan.performance.serving.plans import serving_plans
     >>> from netplan.workloads.models import MODELS
     >>> model = MODELS.load("llama-3-8b")
-    >>> held = held_bytes(model, serving_plans(model, 1, (1,), {}), Formats(), 8192)
+    >>> held = held_bytes(model, serving_plans(model, 1, (1,), {}), inference.Formats(), 8192)
     >>> held.weights.round(-7), held.request.round(-6)
     (array([1.606e+10]), array([1.074e+09]))
     """
     cut = plans.cut
-    step = ServingStep("decode", 1.0, 1.0, tokens)
-    layer = inference_layer(model, cut, step, formats)
+    step = inference.ServingStep("decode", 1.0, 1.0, tokens)
+    layer = inference.inference_layer(model, cut, step, formats)
     layer_bytes = np.zeros(plans.count)
     for operation in layer.operations:
         layer_bytes = layer_bytes + operation.share * operation.weight_bytes
     stages = plans.pipeline
-    first, last = embedding_bytes(model, cut), inference_head(model, cut, step).weight_bytes
+    first, last = (
+        inference.embedding_bytes(model, cut),
+        inference.inference_head(model, cut, step).weight_bytes,
+    )
     shared = model.tied_embeddings
     ends = np.where(stages > 1, np.maximum(first, last), first if shared else first + last)
     layers = -(-model.layers // stages)
-    cache = cached_bytes(model, cut, tokens, formats.cache_bytes, formats.window_cache)
+    cache = inference.cached_bytes(model, cut, tokens, formats.cache_bytes, formats.window_cache)
     cache = cache * layers / model.layers
     return HeldBytes(layers * layer_bytes + ends, cache)
 
@@ -281,7 +273,7 @@ class Speculated(Struct, frozen=True, eq=False):
         """Tokens that the model passes over in a step [1]."""
         return int(checked_tokens(self.window, self.scheme))
 
-    def drafted(self, plans: ServingPlans, step: ServingStep) -> StepTime:
+    def drafted(self, plans: ServingPlans, step: inference.ServingStep) -> StepTime:
         """Time of all passes of the draft before one step."""
         tree = self.scheme == "tree"
         levels = Counter(BRANCHES**level if tree else 1 for level in range(self.window))
@@ -292,7 +284,7 @@ class Speculated(Struct, frozen=True, eq=False):
             whole += self._pass(plans, level) * times
         return whole
 
-    def prompt_s(self, plans: ServingPlans, step: ServingStep) -> Floats:
+    def prompt_s(self, plans: ServingPlans, step: inference.ServingStep) -> Floats:
         """Time in which the draft reads a prompt [s]."""
         return self._pass(plans, step).seconds
 
@@ -305,18 +297,15 @@ class Speculated(Struct, frozen=True, eq=False):
         whole = held_bytes(
             model, replace(plans, pipeline=np.ones_like(plans.tensor)), formats, tokens
         )
-        ends = embedding_bytes(model, plans.cut) * (1 if model.tied_embeddings else 2)
+        ends = inference.embedding_bytes(model, plans.cut) * (1 if model.tied_embeddings else 2)
         return HeldBytes((whole.weights - ends) / model.layers, whole.request / model.layers)
 
-    def _pass(self, plans: ServingPlans, step: ServingStep) -> StepTime:
+    def _pass(self, plans: ServingPlans, step: inference.ServingStep) -> StepTime:
         """Time of one pass of the draft."""
         if not self.own:
             return model_pass(self.draft, self._plans(plans), step).parts
         # One layer and the head, whatever the stages of the model.
-        amounts = (np.asarray(amount) for amount in (step.sequences, step.tokens, step.context))
-        ranks = [np.unique(amount, return_inverse=True)[1] + 1 for amount in amounts if amount.ndim]
-        degrees = [plans.tensor, plans.attention_data, plans.expert]
-        first, place = distinct(np.stack([*degrees, *ranks]))
+        first, place = _alike(plans, step)
         layer, head = self.draft.step(plans.take(first).cut, step.take(first))
         return (layer + head).take(place)
 

@@ -144,10 +144,17 @@ def best_servers(
     if not feasible and (goal.binding or not result.fits.any()):
         raise _infeasible(case, gpus, result, goal, runnable)
     chosen = np.flatnonzero(good if feasible else result.fits)
-    order = chosen[_order(result.take(chosen), gpus, None if feasible else goal)]
-    if loaded is not None and feasible:
-        order = chosen[_soonest(result.take(chosen))]
-    best = order if apart else _one_each(result.plans, order)
+    some = result.take(chosen)
+    if loaded is not None and feasible:  # time to the last token, then GPUs
+        steps = np.round(np.log(some.request_s) / NEAR)
+        order = chosen[np.lexsort((some.request_s, some.plans.gpus_used, steps))]
+    else:  # what is missed, throughput, then time per token, then idle GPUs
+        keys = [gpus - some.plans.gpus_used, some.tpot_s, -some.tokens_per_s]
+        order = chosen[np.lexsort(keys if feasible else [*keys, goal.over(some)])]
+    best = order
+    if not apart:  # the first of each plan
+        degrees = (getattr(result.plans, name)[order] for name in result.plans.__struct_fields__)
+        best = order[np.sort(distinct(np.stack([*degrees]))[0])]
     edge = order[_front(result.take(order))]
     return ServingFound(
         ranked=result.take(best),
@@ -179,36 +186,6 @@ def _tried(case: ServingCase, plans: ServingPlans, goal: Goal) -> tuple[ServingP
     tried = plans.take(rows)
     requests: Floats = BATCHES[index] * tried.replicas
     return tried, requests
-
-
-def _order(result: ServingResult, gpus: int, missed: Goal | None) -> Ints:
-    """From the best to the worst: throughput, then time per token, then idle GPUs.
-
-    Of outcomes that all miss a goal, by how much they do before all else.
-    """
-    idle = gpus - result.plans.gpus_used
-    keys = [idle, result.tpot_s, -result.tokens_per_s]
-    keys += [] if missed is None else [missed.over(result)]
-    order: Ints = np.lexsort(keys)
-    return order
-
-
-def _soonest(result: ServingResult) -> Ints:
-    """From the best to the worst under a rate: time to the last token, then GPUs.
-
-    All of them give as many tokens, those that are asked for. Times that differ by less than `NEAR`
-    are one, and fewer GPUs win.
-    """
-    steps = np.round(np.log(result.request_s) / NEAR)
-    order: Ints = np.lexsort((result.request_s, result.plans.gpus_used, steps))
-    return order
-
-
-def _one_each(plans: ServingPlans, order: Ints) -> Ints:
-    """The first of each plan in an order."""
-    key = np.stack([getattr(plans, name)[order] for name in plans.__struct_fields__])
-    first, _ = distinct(key)
-    return order[np.sort(first)]
 
 
 def _front(result: ServingResult) -> Ints:

@@ -71,8 +71,7 @@ class KvTier(Struct, frozen=True):
         >>> KvTier("ssd", 1e12, 2e9, 1.0).added_s(8e9, np.array([8]), np.array([0.3]))
         array([0.2])
         """
-        waits_s: Floats = np.maximum(stored_bytes / (gpus * self.bytes_per_s) - work_s, 0.0)
-        return waits_s
+        return np.asarray(np.maximum(stored_bytes / (gpus * self.bytes_per_s) - work_s, 0.0))
 
     def most_rate(self, stored_bytes: float, gpus: Ints) -> Floats:
         """Requests a second at which it gives all it can, infinite where nothing hits [1/s]."""

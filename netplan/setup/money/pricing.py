@@ -77,11 +77,11 @@ class PriceSource(Struct, frozen=True):
         return row.assumption or row.derived or row.source
 
     @property
-    def told(self) -> str:
+    def origins(self) -> str:
         """What was assumed or derived, in a sentence."""
         row = self.price
-        origins = {"Assumed": row.assumption, "Derived": row.derived}
-        return " ".join(f"{how}: {what.rstrip('.')}." for how, what in origins.items() if what)
+        ways = {"Assumed": row.assumption, "Derived": row.derived}
+        return " ".join(f"{how}: {what.rstrip('.')}." for how, what in ways.items() if what)
 
     @property
     def place(self) -> int:
@@ -125,7 +125,7 @@ def sections_of(prices: Sequence[PriceSource]) -> Iterator[Section]:
         column("why", shown="wide"),
     ]
     yield Table("prices", shown, prices, legend=LEGEND, part=lambda source: source.book)
-    yield Notes.of((source.price.what, (source.told,)) for source in prices if source.told)
+    yield Notes.of((source.price.what, (source.origins,)) for source in prices if source.origins)
     for book in dict.fromkeys(source.book for source in prices):
         counts = Counter(source.price.trust for source in prices if source.book == book)
         trusts = listed([f"{trust} {count}" for trust, count in counts.items()])

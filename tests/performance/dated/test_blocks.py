@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from netplan.performance.calibrated import Rates
-from netplan.performance.dated.blocks import Reach, Sent, attention_block, expert_block, mamba_block
+from netplan.performance.dated.blocks import (
+    BlockCollectives,
+    Reach,
+    attention_block,
+    expert_block,
+    mamba_block,
+)
 from netplan.performance.dated.exchange import ExchangeShares, ExpertGroups, exchange_s
 from netplan.performance.dated.layer import DatedLayer
 from netplan.performance.dated.part import Part
@@ -14,7 +20,7 @@ from netplan.workloads.models import MODELS, Experts, LatentAttention, Mamba, Mo
 from netplan.workloads.operations import Sharding
 from tests.performance.cases import small_model
 
-NONE = Sent(0.0, 0.0, 0.0, 0.0)
+NONE = BlockCollectives(0.0, 0.0, 0.0, 0.0)
 HOST = ("attention_host_s", "experts_host_s", "expert_host_s")
 
 
@@ -293,7 +299,7 @@ def test_parts_add_up_to_the_whole() -> None:
         experts=experts,
         prediction_layers=2,
     )
-    sent = Sent(1e-5, 2e-11, 3e-4, 0.25)
+    sent = BlockCollectives(1e-5, 2e-11, 3e-4, 0.25)
     made = DatedLayer.of(part(model, tensor=2, context=2), real(), sent, 0.5)
     made = replace(made, waits_s=0.7 * number(made.gpu_s)).redoing({"moe_act": 1.0})
     parts = made.parts_s()

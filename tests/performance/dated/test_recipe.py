@@ -30,7 +30,7 @@ def filled(  # noqa: PLR0913 - all that presets depend on
     gated: bool = True,
     sparse: bool = True,
 ) -> Recipe:
-    return recipe.on(
+    return recipe.completed(
         generation=generation,
         rack=rack,
         precision_detail=detail,

@@ -389,7 +389,7 @@ def test_dated_gathers_by_hand() -> None:
     forward, on = forward_of(run), run.setting
     assert on.training.calibrated is not None
     assert on.training.calibrated.dated is not None
-    sharing = on.of_plan(run.timed.plan).sharing
+    sharing = run.timed.plan.applied_to(on).sharing
     weights = 32 * (4096 * (4096 + 2 * 1024) + 4096**2 + 3 * 4096 * 14336) / 2
     held = weights + 2 * 128256 * 4096 / 2
     # Rings of 16 replicas, four of a server by its four rails, which reach nine tenths.
@@ -433,7 +433,7 @@ def test_beside_the_simulation_of_forward_passes(
     expected = forward.seconds - fixed_s
     if run.timed.plan.pipeline == 1:
         expected -= grown * parts_s["pipeline_comm"]
-    passes = scoring_setting(run.setting.of_plan(run.timed.plan))
+    passes = scoring_setting(run.timed.plan.applied_to(run.setting))
     simulated = simulate_training(passes, run.timed, run.fabric, graph, once).iteration_time_s
     band = 1e-9 if run.timed.plan.pipeline == 1 else 0.02
     assert simulated == pytest.approx(expected, rel=band)

@@ -7,8 +7,12 @@ from hypothesis import strategies as st
 
 from docs.generators.rooms import imports
 from netplan.errors import InputError
-from netplan.performance.posttraining.batches import equivalent_batch, packed_bins, padded_use
-from netplan.performance.posttraining.lengths import Lengths
+from netplan.performance.posttraining.lengths import (
+    Lengths,
+    equivalent_batch,
+    packed_bins,
+    padded_use,
+)
 from netplan.performance.posttraining.pools import PoolTimes, balanced_gpus, best_split
 from netplan.performance.posttraining.rollouts import (
     Batch,
@@ -312,15 +316,7 @@ def test_formulas_stand_alone() -> None:
     room = "netplan.performance.posttraining"
     formulas = {
         f"{room}.{name}"
-        for name in (
-            "batches",
-            "lengths",
-            "pools",
-            "rollouts",
-            "schedules",
-            "synchronisation",
-            "step",
-        )
+        for name in ("lengths", "pools", "rollouts", "schedules", "synchronisation", "step")
     }
     lower = ("netplan.arrays", "netplan.catalog", "netplan.costing.ranges", "netplan.errors")
     taken = {other for name, others in imports().items() if name in formulas for other in others}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplan.errors import InputError
-from netplan.performance.posttraining.pool_places import pool_gpus
+from netplan.performance.posttraining.placed_weights import pool_gpus
 
 POOLS = st.lists(st.integers(0, 60), min_size=1, max_size=3)
 

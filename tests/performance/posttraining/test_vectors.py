@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from netplan.inputs.choices import SyncKind
-from netplan.performance.posttraining.batches import equivalent_batch, packed_bins
-from netplan.performance.posttraining.lengths import Lengths
+from netplan.performance.posttraining.lengths import Lengths, equivalent_batch, packed_bins
 from netplan.performance.posttraining.pools import PoolTimes, balanced_gpus, best_split
 from netplan.performance.posttraining.rollouts import (
     Batch,

@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 from netplan.performance.posttraining.placed_weights import (
     LayerWeights,
     PlacedCopies,
+    group_count,
+    grouped_owners,
+    over_rails,
     placed_copies,
     stages_of_layers,
 )
 from netplan.performance.posttraining.sync_traffic import SyncPools, SyncScheme, sync_traffic
-from netplan.performance.posttraining.weight_owners import group_count, grouped_owners, over_rails
 from netplan.traffic.placement import Degrees, Placement
 
 

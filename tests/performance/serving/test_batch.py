@@ -126,7 +126,7 @@ def test_littles_law_is_an_identity(batch: tuple[RequestStream, BatchServer]) ->
     # The integral of requests in the system is the sum of their times in it.
     assert outcome.in_system == pytest.approx(outcome.little, rel=1e-12)
     assert (outcome.ttft_s > 0).all()
-    assert 0 <= outcome.full_share <= 1 + 1e-12
+    assert 0 <= outcome.full_s / outcome.span_s <= 1 + 1e-12
 
 
 def test_long_quiet_runs_are_skipped_to_the_last_digit() -> None:
@@ -159,7 +159,7 @@ def test_who_waits_for_a_slot_is_counted() -> None:
     # One slot: the second waits for all of the first one's 0.01 + 0.01 s, of 0.04 s.
     stream = RequestStream.of(np.zeros(2), prompt=1, output=2)
     outcome = simulate_batch(stream, BatchServer.linear(0.01, 0.0, 0.0, slots=1, chunk=8))
-    assert outcome.full_share == pytest.approx(0.5)
+    assert outcome.full_s / outcome.span_s == pytest.approx(0.5)
 
 
 def test_closed_forms_by_hand() -> None:
