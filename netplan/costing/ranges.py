@@ -40,7 +40,18 @@ class Range(Struct, frozen=True):
 
     @classmethod
     def around(cls, low: float | None, base: float, high: float | None) -> "Range":
-        """A value whose ends are given or are the value itself."""
+        """A value whose ends are given or are the value itself.
+
+        Parameters
+        ----------
+        low, base, high
+            The value and its ends, in one unit; None for an end that is the value.
+
+        Returns
+        -------
+        Range
+            The value with both.
+        """
         return cls(base if low is None else low, base, base if high is None else high)
 
     @property

@@ -43,7 +43,13 @@ KINDS: dict[str, str] = {
 
 @cache
 def meanings() -> dict[str, str]:
-    """What symbols stand for, in the order in which they are listed."""
+    """What symbols stand for, in the order in which they are listed.
+
+    Returns
+    -------
+    dict of str to str
+        Meanings by symbol.
+    """
     return {row["symbol"]: row["meaning"] for row in shipped_rows("reports/memory-symbols.csv")}
 
 

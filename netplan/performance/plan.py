@@ -178,7 +178,18 @@ class Plan(Struct, frozen=True):
         return f"{batches} of {self.microbatch:,g} sequence{'' if self.microbatch == 1 else 's'}"
 
     def applied_to(self, setting: Setting) -> Setting:
-        """A setting with all that a search varies as this plan has it."""
+        """A setting with all that a search varies as this plan has it.
+
+        Parameters
+        ----------
+        setting
+            The setting that was searched.
+
+        Returns
+        -------
+        Setting
+            The same, where nothing was varied.
+        """
         if self.recompute is None:
             return setting
         layers, options = -(-setting.layers // self.pipeline), setting.options

@@ -497,7 +497,18 @@ def classed(
 
 
 def followers_of(after: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Messages that wait for each, of those that each waits for."""
+    """Messages that wait for each, of those that each waits for.
+
+    Parameters
+    ----------
+    after
+        Numbers of the messages that each waits for [1].
+
+    Returns
+    -------
+    list of list of int
+        Numbers of those that wait for each, in order [1].
+    """
     followers: list[list[int]] = [[] for _ in after]
     for number, others in enumerate(after):
         for other in others:
@@ -832,6 +843,18 @@ def read_rows(
 
 def message_rows(path: Path, gpus: int) -> list[Row]:
     """Messages of a file.
+
+    Parameters
+    ----------
+    path
+        A CSV file with a header.
+    gpus
+        GPUs that there are [1].
+
+    Returns
+    -------
+    list
+        A row for each message, in the order of the file.
 
     Raises
     ------

@@ -76,6 +76,11 @@ def spread_over(member: Ints, members: int, groups: int) -> Ints:
     members, groups
         Members and groups, N and G [1].
 
+    Returns
+    -------
+    numpy.ndarray
+        Number of the group of each, of the same shape [1].
+
     Examples
     --------
     >>> spread_over(np.arange(9), 9, 4).tolist()
