@@ -9,7 +9,7 @@ from msgspec import Struct
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.materials import BillItem
 from netplan.costing.pricing import BreakEven, break_even
-from netplan.records import asdict
+from netplan.reports.answer import plain_at
 from netplan.reports.quantities import listed, part_words
 from netplan.units import counted
 
@@ -31,10 +31,7 @@ class Comparison(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as JSON."""
-        return asdict(self) | {
-            "break_evens": [asdict(turn) for turn in self.break_evens],
-            "uncounted": list(self.uncounted),
-        }
+        return plain_at(self, *self.__struct_fields__)
 
     def in_short(self, currency: str) -> str:
         """What would turn it round soonest, in a sentence."""

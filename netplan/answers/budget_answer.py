@@ -10,6 +10,7 @@ from netplan.costing.fabric_bill import Bill
 from netplan.costing.facility import Facility, network_w
 from netplan.costing.ranges import Range
 from netplan.records import asdict
+from netplan.reports.answer import plain_at
 from netplan.reports.quantities import DASH
 from netplan.reports.sections import Column, Table, column
 from netplan.setup.power_budget import Holding
@@ -155,15 +156,9 @@ class Budget(Struct, frozen=True):
     def to_dict(self, rows: Sequence[Row]) -> dict[str, Any]:
         """The budget as JSON, with what every network needs of it."""
         return {
-            "budget_w": self.budget_w,
-            "gpus": self.gpus,
-            "gpus_given": self.given,
-            "gpus_of_a_unit": self.unit,
+            **plain_at(self, "budget_w", "gpus", "gpus_given=given", "gpus_of_a_unit=unit"),
             "cooling": self.cooling or None,
-            "pue": asdict(self.hall.pue),
-            "gpu_w": self.hall.gpu_w,
-            "rest_of_server_w": asdict(self.hall.rest),
-            "server_source": self.hall.source,
+            **plain_at(self.hall, "pue", "gpu_w", "rest_of_server_w=rest", "server_source=source"),
             "fabrics": [asdict(row) for row in self.rows(rows)],
         }
 

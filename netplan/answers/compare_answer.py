@@ -9,14 +9,15 @@ from netplan.answers.bill_columns import NO_HIGH, no_high, open_above, span_colu
 from netplan.answers.compare_rows import BASELINE, DOLLAR, ORDERED, Compared, FabricRow
 from netplan.answers.compare_screen import screen
 from netplan.answers.given_media import GIVEN, given_mark
+from netplan.answers.screen_titles import network_title
 from netplan.costing.pricing import UNSURE
 from netplan.performance.barred import barred_columns
 from netplan.performance.search import SearchResult
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.quantities import Scale, listed, short_money
-from netplan.setup.inputs import hall_words, replaced_lines, sites_words
+from netplan.setup.inputs import hall_words, replaced_lines
 from netplan.setup.money.pricing import CASES
 from netplan.setup.training import training_words
 from netplan.topologies.specs import not_sold
@@ -35,17 +36,15 @@ class Comparison(Compared, Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan compare --format json``."""
-        verdict, trades = self.verdict, [trade.to_dict() for trade in self.trades]
-        forwarded = self.forwarded
+        verdict, forwarded = self.verdict, self.forwarded
         return answer_dict(
             self.inputs,
             currency=self.currency,
             fabrics=[row.to_dict(self.currency, self.terms) for row in self.rows],
             verdict=verdict.to_dict() if verdict else None,
             decision=decision.to_dict() if (decision := self.decision) else None,
-            **({"memory_or_gpus": trades} if trades else {}),
-            by_hb_size=[row.to_dict() for row in self.by_hb_size],
-            price_cliffs=[asdict(cliff) for cliff in self.price_cliffs],
+            **(plain_at(self, "memory_or_gpus=trades") if self.trades else {}),
+            **plain_at(self, "by_hb_size", "price_cliffs"),
             **({"forwarding": forwarded.to_dict()} if forwarded else {}),
             **({"power_budget": self.budget.to_dict(self.rows)} if self.budget else {}),
         )
@@ -94,24 +93,19 @@ class Comparison(Compared, Answer):
 
             step_shown = [*self._names(), *step_columns(self.currency)]
             yield show.Table("fabrics", step_shown, self.rows, legend=(LEGEND,))
-            yield from self._by_design()
+            for weighed in self.pays() if self.pays else ():
+                yield weighed.table(self.currency)
+                yield show.Paragraph(" ".join(weighed.sentences))
         elif self.inputs["timing"]:
             interleaved = any(row.best.plan.interleave > 1 for row in self.rows if row.best)
             timed = next((row.timed for row in self.rows if row.timed), None)
             shown = plan_columns(timed, interleaved=interleaved)
-            for part in PARTS:
-                name = f"breakdown_s.{part}"
-                shown.append(time_column(name, f"best.{name}", timed, "wide"))
+            names = (f"breakdown_s.{part}" for part in PARTS)
+            shown += [time_column(name, f"best.{name}", timed, "wide") for name in names]
             shown += self._further_parts()
             yield show.Table("fabrics", [*self._names(), *shown, *TRAINING], self.rows)
         yield show.Table("fabrics", NOTES, self.rows, only="programs")
         yield show.Notes.of(((row.label, row.notes) for row in self.rows), "all fabrics")
-
-    def _by_design(self) -> Iterator[show.Section]:
-        """Which oversubscription and which HB domain pay for a step."""
-        for weighed in self.pays() if self.pays else ():
-            yield weighed.table(self.currency)
-            yield show.Paragraph(" ".join(weighed.sentences))
 
     def _heading(self) -> show.Heading:
         inputs = self.inputs
@@ -126,12 +120,9 @@ class Comparison(Compared, Answer):
             books += f"; {step_inputs_words(inputs)}"
         elif inputs["timing"]:
             books += f"; {training_words(inputs)}"
-        sites = f" in {sites_words(inputs)}" if inputs.get("sites") else ""
-        return show.Heading(
-            f"Networks for {inputs['gpus']:,} GPUs in HB domains of {inputs['hb_size']:,}{sites}:"
-            f" switches of {inputs['radix']} ports, {inputs['link_gbps']:g} Gb/s",
-            (books, *replaced_lines(inputs, self.currency)),
-        )
+        title = network_title(f"Networks for {inputs['gpus']:,}", inputs | {"switch": None})
+        lines = (books, *replaced_lines(inputs, self.currency))
+        return show.Heading(f"{title}, {inputs['link_gbps']:g} Gb/s", lines)
 
     def _names(self) -> Iterator[show.Column[FabricRow]]:
         """What tells a row from others."""
@@ -207,11 +198,6 @@ def _incomplete(row: FabricRow, sign: str = "≥ ") -> tuple[str, str]:
     return ("" if row.cost_whole or row.cost is None else sign), ""
 
 
-def _uneven(row: FabricRow) -> tuple[str, str]:
-    """The sign of counts that do not divide evenly."""
-    return "", ("" if row.fabric is None or row.fabric.exact else "~")
-
-
 def _unsold(row: FabricRow) -> tuple[str, str]:
     """The sign of a fabric that nobody sells for these accelerators."""
     return "", ("" if row.sold else " *") + given_mark(row.bill)[1]
@@ -234,7 +220,11 @@ NAME: show.Column[FabricRow] = show.column("fabric", "name", mark=_unsold)
 COUNTS: tuple[show.Column[FabricRow], ...] = (
     *show.columns("sold", "gear", "gear_in_server", shown="never"),
     show.column("tiers", lambda row: len(row.fabric.tiers) if row.fabric else None, shown="wide"),
-    show.column("switches", "fabric.switches", mark=_uneven),
+    show.column(
+        "switches",
+        "fabric.switches",
+        mark=lambda row: ("", "" if row.fabric is None or row.fabric.exact else "~"),
+    ),
     show.column("switches_lower_bound", "fabric.switches_lower_bound", shown="never"),
     show.column("count_status", shown="never"),
     *show.columns("spare_ports", "links=link_count", of="fabric", shown="wide"),

@@ -27,8 +27,9 @@ from netplan.performance.plan import PlanTime
 from netplan.performance.search import SearchResult
 from netplan.performance.spread import OverSites
 from netplan.records import asdict, replace
+from netplan.reports.answer import plain_at, plain_data
 from netplan.reports.quantities import Scale
-from netplan.reports.sections import value_at, values_at
+from netplan.reports.sections import values_at
 from netplan.scenarios.reading import with_memory
 from netplan.setup.money.run_cost import RunCost, Terms, TokenCost, run_cost
 from netplan.setup.plan_notes import plan_notes
@@ -250,8 +251,7 @@ class FabricRow(Struct, frozen=True):
             **values_at(self, "best.iteration_time_s", "mfu", "effective_flops_per_s"),
             **(best.known_bar if best else {}),
             **values_at(best, "memory_bytes", "breakdown_s"),
-            "plan": best.plan.to_dict() if best else None,
-            "gpus_used": value_at(best, "plan.gpus"),
+            **plain_at(best, "plan", "gpus_used=plan.gpus"),
             **(self.served.to_dict(currency) if self.served else {}),
             **(self.stepped.to_dict() if self.stepped else {}),
         }
@@ -261,10 +261,10 @@ class FabricRow(Struct, frozen=True):
         fabric = self.fabric
         price = asdict(self.cost) if self.cost else None
         dollars = price if currency == DOLLAR else None
-        memory, run = self.memory_cost, self.run(terms) if self.memory else None
+        run = self.run(terms) if self.memory else None
         asked = {
             "expanded_memory": self.memory,
-            "memory_cost": asdict(memory) if memory else None,
+            **plain_at(self, "memory_cost"),
             "training_run": run.to_dict() if run else None,
         }
         return {
@@ -272,18 +272,17 @@ class FabricRow(Struct, frozen=True):
             "sold": self.sold,
             **(asked if self.memory else {}),
             "tiers": len(fabric.tiers) if fabric else None,
-            "switches": value_at(fabric, "switches"),
-            "links": value_at(fabric, "link_count"),
-            **values_at(fabric, "transceivers", "copper_cables", "nic_ports", "spare_ports"),
+            **plain_at(fabric, "switches", "links=link_count", "transceivers", "copper_cables"),
+            **plain_at(fabric, "nic_ports", "spare_ports"),
             **{name: count(self) for name, count in ORDERED.items()},
             **values_at(fabric, "ports_per_gpu", "gpu_bytes_per_s"),
             "count_status": self.count_status,
-            "switches_lower_bound": value_at(fabric, "switches_lower_bound"),
+            **plain_at(fabric, "switches_lower_bound"),
             "switch_tiers": [asdict(tier) for tier in fabric.tiers] if fabric else [],
             "link_groups": [
-                values_at(group, *OF_LINKS) for group in value_at(fabric, "links") or ()
+                values_at(group, *OF_LINKS) for group in (fabric.links if fabric else ())
             ],
-            "hb_size": value_at(fabric, "sizing.hb_size"),
+            **plain_at(fabric, "sizing.hb_size"),
             "cost": {"currency": currency, **price} if price else None,
             "cost_usd": dollars,
             "cost_per_gpu": self.cost_per_gpu,
@@ -292,14 +291,13 @@ class FabricRow(Struct, frozen=True):
             "cost_per_effective_pflops_usd": self.cost_per_effective_pflops if dollars else None,
             **values_at(self, "cost_complete", "gear", "gear_in_server", "gear_counted"),
             "unpriced": [line.title for line in self.bill.quote.unpriced] if self.bill else [],
-            "gear_cost": asdict(self.gear_cost) if self.gear_cost else None,
-            "gear_power_w": asdict(self.bill.inside.power) if self.bill else None,
+            **plain_at(self, "gear_cost", "gear_power_w=bill.inside.power"),
             **values_at(self, "cost_reduction", "power_w"),
             "power_complete": bool(self.bill and self.bill.power_complete),
             **self._speed(currency),
             # Without the time of the search, which differs from run to run.
             "space": values_at(self.timed, "enumerated", "feasible") if self.timed else None,
-            "levels": [level.to_dict() for level in fabric.levels] if fabric else [],
+            "levels": plain_data(fabric.levels) if fabric else [],
             **({"over_sites": self.over.to_dict()} if self.over else {}),
             **({"in_sites": self.in_sites.to_dict()} if self.in_sites else {}),
             "notes": list(self.notes),
@@ -433,9 +431,7 @@ class DomainRow(Struct, frozen=True):
         """The row as JSON."""
         known = self.gear_known and not self.in_server
         return {
-            "hb_size": self.hb_size,
-            "cost": self.cost.base if self.cost else None,
-            "cost_reduction": self.saved,
+            **plain_at(self, "hb_size", "cost=cost.base", "cost_reduction=saved"),
             "gear": self.gear.base if known else None,
             "gear_cost": asdict(self.gear) if known else None,
             "gear_in_server": self.in_server,

@@ -16,6 +16,7 @@ from netplan.answers.compare_rows import Compared, FabricRow
 from netplan.costing.lifetime import annuity_factor
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import AS_FAST
+from netplan.reports.answer import plain_at
 from netplan.reports.quantities import Quantity, listed, short_money
 from netplan.reports.sections import Table, column, columns
 from netplan.setup.money.run_cost import Terms
@@ -150,18 +151,11 @@ class StepCase(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, object]:
         """The case as JSON."""
-        facts, price = self.stepped.facts, self.stepped.price
-        gear = self.gear_cost
-        return {
-            "label": self.label,
-            "fabric": self.fabric,
-            "hb_size": self.hb_size,
-            **{name: facts[name] for name in ("step_s", "sync_s", "sync_bound_s")},
-            "usd_per_step": price.usd_per_step,
-            "network_share": price.network_share,
-            "gear_per_step": gear.base if gear else None,
-            "cost_per_step_with_gear": self.cost,
-        }
+        known = plain_at(self, "label", "fabric", "hb_size")
+        times = plain_at(self.stepped.facts, "step_s", "sync_s", "sync_bound_s")
+        prices = plain_at(self.stepped.price, "usd_per_step", "network_share")
+        gear = plain_at(self, "gear_per_step=gear_cost.base", "cost_per_step_with_gear=cost")
+        return known | times | prices | gear
 
 
 def gear_share(terms: Terms, step_s: float) -> float:
@@ -205,8 +199,7 @@ class StepPays(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, object]:
         """The cases and what pays, as JSON."""
-        known = {"winner": self.winner, "tied": list(self.tied), "sentences": list(self.sentences)}
-        return {"by": self.name, "cases": [case.to_dict() for case in self.cases], **known}
+        return plain_at(self, "by=name", "cases", "winner", "tied", "sentences")
 
     def table(self, currency: str) -> Table[StepCase]:
         """The cases as a table."""

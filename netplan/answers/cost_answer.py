@@ -222,9 +222,7 @@ class CostAnswer(Answer):
                 row.to_dict() | hour | tokens.get(row.name, {}) | sites.get(row.name, {})
                 for row in self.rows
             ],
-            comparisons=[comparison.to_dict() for comparison in self.comparisons],
-            price_cliffs=[asdict(cliff) for cliff in self.price_cliffs],
-            left_out=list(self.left_out),
+            **plain_at(self, "comparisons", "price_cliffs", "left_out"),
             decision=verdict.decision.to_dict() if verdict else None,
         )
 

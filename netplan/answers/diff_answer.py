@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from netplan.answers.bill_columns import span_of
 from netplan.answers.diff_sides import (
     Pace,
-    Side,
+    ScenarioSide,
     not_ranked_words,
     pace_of,
     served_words,
@@ -101,8 +101,8 @@ class DiffAnswer(Answer):
     """The answer of :func:`netplan.diff`."""
 
     inputs: dict[str, Any]
-    a: Side
-    b: Side
+    a: ScenarioSide
+    b: ScenarioSide
 
     @property
     def currency(self) -> str:

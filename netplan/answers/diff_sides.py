@@ -48,7 +48,7 @@ def not_ranked_words(first: Goodput | None, second: Goodput | None) -> str:
     )
 
 
-class Side(Struct, frozen=True):
+class ScenarioSide(Struct, frozen=True):
     """One of the two: its bill, and how it trains or serves.
 
     Parameters
@@ -150,7 +150,7 @@ class Pace(NamedTuple):
         return f"{100 * self.more:+.1f} % time{' a sequence' if self.each else ''}{within}"
 
 
-def pace_of(first: Side, second: Side) -> Pace | None:
+def pace_of(first: ScenarioSide, second: ScenarioSide) -> Pace | None:
     """How the iteration times of two sides compare.
 
     Times of one model on like GPUs are told apart by the rule of their error bars
@@ -212,7 +212,7 @@ def _barred(plan: PlanTime, sequences: int) -> tuple[float, tuple[float, float] 
     return time_s, plan.error.whole.of(time_s) if plan.error else None
 
 
-def served_words(first: Side, second: Side) -> str:
+def served_words(first: ScenarioSide, second: ScenarioSide) -> str:
     """How many more tokens a second the second side answers with; empty where nothing says it.
 
     Parameters
@@ -240,7 +240,7 @@ def served_words(first: Side, second: Side) -> str:
     return f"{100 * more:+.1f} % tokens a second"
 
 
-def step_words(first: Side, second: Side) -> str:
+def step_words(first: ScenarioSide, second: ScenarioSide) -> str:
     """How much longer a step of post-training is on the second side; empty where nothing says it.
 
     Parameters
@@ -267,7 +267,7 @@ def step_words(first: Side, second: Side) -> str:
     return f"{100 * more:+.1f} % step{untold}"
 
 
-def step_price(side: Side) -> float | None:
+def step_price(side: ScenarioSide) -> float | None:
     """Price of a step of post-training; None without one [currency].
 
     Parameters
@@ -284,7 +284,7 @@ def step_price(side: Side) -> float | None:
     return step.total.base if step else None
 
 
-def token_cost(side: Side) -> float | None:
+def token_cost(side: ScenarioSide) -> float | None:
     """Price of a million tokens; None where it does not serve, or no price is known [currency].
 
     Parameters

@@ -231,8 +231,8 @@ def curves(fabrics: Sequence[tuple[str, FaultsPage | None]]) -> Iterator[Section
     yield Table("capacity", LEFT, rows, only="programs")
 
 
-LEFT: tuple[Column[Any], ...] = (
-    *columns("fabric=0", "kind=1", "parts=2", "failed_parts=3", "gpus_left_share=4"),
+LEFT: list[Column[Any]] = columns(
+    "fabric=0", "kind=1", "parts=2", "failed_parts=3", "gpus_left_share=4"
 )
 
 

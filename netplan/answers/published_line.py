@@ -24,6 +24,7 @@ from netplan.performance.memory_verdict import Verdict, verdict
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.published_runs import MOST_TIMES, AskedRun, published_rows
 from netplan.records import replace
+from netplan.reports.answer import plain_at
 from netplan.traffic.placement import divisors
 from netplan.units import si
 from netplan.workloads.program import SHARDED_WEIGHTS
@@ -65,17 +66,9 @@ class PublishedRun(Struct, frozen=True):
             Id, seconds [s], GPUs [1], plan, precision and url as published; time [s], memory [B]
             and verdict here.
         """
-        return {
-            "id": self.run.name,
-            "seconds": self.run.seconds,
-            "gpus": self.run.degrees.gpus,
-            "plan": self.here.plan.to_dict(),
-            "precision": self.run.precision,
-            "url": self.url,
-            "here_seconds": self.here.iteration_time_s,
-            "here_memory_bytes": self.memory_bytes,
-            "here_verdict": self.verdict,
-        }
+        run = ("id=run.name", "run.seconds", "run.degrees.gpus", "here.plan", "run.precision")
+        here = ("here_memory_bytes=memory_bytes", "here_verdict=verdict")
+        return plain_at(self, *run, "url", "here_seconds=here.iteration_time_s", *here)
 
     def lines(self, best: PlanTime, asked: AskedRun) -> Iterator[str]:
         """What notes say of it beside the best plan; before it a warning where that is slower.

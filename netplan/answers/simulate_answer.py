@@ -442,10 +442,8 @@ def stage_columns(whole_s: float) -> list[show.Column[StageRow]]:
 
 def job_columns(*, degraded: bool, barred: bool) -> list[show.Column[JobRow]]:
     """Columns of the jobs; on links that are slow or have failed, with the time on whole ones."""
-    times: list[show.Column[JobRow]] = [
-        show.column("alone_s"),
-        show.column("together_s", title="together"),
-    ]
+    together: show.Column[JobRow] = show.column("together_s", title="together")
+    times: list[show.Column[JobRow]] = [show.column("alone_s"), together]
     if barred:
         error = attrgetter("error")
         pairs = (barred_column(name, attrgetter(name), error) for name in ("alone_s", "together_s"))

@@ -12,8 +12,8 @@ from netplan.answers.simulate_answer import against
 from netplan.arrays import Floats
 from netplan.performance.posttraining.schedules import step_seconds
 from netplan.performance.posttraining.step import Role, Step
-from netplan.records import asdict, replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.records import replace
+from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,
@@ -24,7 +24,6 @@ from netplan.reports.sections import (
     Table,
     column,
     columns,
-    value_at,
 )
 from netplan.setup.post_training_step import PostTrained
 from netplan.setup.post_training_words import (
@@ -41,6 +40,7 @@ from netplan.simulation.posttraining_steps import ANSWERS, WEIGHTS, Bar, Stepped
 from netplan.units import PERCENT, counted, si
 
 BESIDE = ("iteration", "round")
+BESIDE_PATHS = tuple(f"{part}_s={part}.iteration_time_s" for part in BESIDE)
 """Parts that are simulated beside the step, and change nothing of it."""
 LEAST_DIFFERENCE = 5e-4
 """Share from which on times differ for people [1]."""
@@ -229,8 +229,7 @@ class SimulatedStepAnswer(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Exactly the JSON of ``netplan simulate --format json``."""
         simulated, trained = self.simulated, self.simulated.trained
-        drawn, sent = simulated.drawn, simulated.sent
-        rollouts = None
+        drawn, rollouts = simulated.drawn, None
         if drawn is not None:
             scale = simulated.scale
             rollouts = {
@@ -247,17 +246,12 @@ class SimulatedStepAnswer(Answer):
             self.inputs,
             **trained.to_dict(),
             simulated={
-                "step_s": simulated.mean_s,
-                "step_spread_s": simulated.spread_s,
+                **plain_at(simulated, "step_s=mean_s", "step_spread_s=spread_s"),
                 "runs": simulated.runs.sent.shape[1],
                 "steps_of_run": len(simulated.runs.sent),
-                "steps_left_out": simulated.runs.warm,
-                "step_of_means_s": simulated.of_means_s,
+                **plain_at(simulated, "steps_left_out=runs.warm", "step_of_means_s=of_means_s"),
                 "rollout": rollouts,
-                "sync": asdict(sent) if sent else None,
-                "sync_s": simulated.step.sync_s,
-                "iteration_s": value_at(simulated.iteration, "iteration_time_s"),
-                "round_s": value_at(simulated.round, "iteration_time_s"),
+                **plain_at(simulated, "sync=sent", "step.sync_s", *BESIDE_PATHS),
                 "slow_gpus": dict(simulated.slow),
                 "pools": [row._asdict() for row in self._pool_rows()],
                 "timeline": [bar._asdict() for bar in self._bars()],

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from netplan.answers.compare_rows import priced_row, timed_row
 from netplan.answers.diff_answer import DiffAnswer
-from netplan.answers.diff_sides import Goodput, Side
+from netplan.answers.diff_sides import Goodput, ScenarioSide
 from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.switches import require_switch
 from netplan.documents import read_yaml_value
@@ -201,7 +201,7 @@ class Diff(Question[DiffAnswer]):
         side = type(self).about(scenario, **{**given, OVERRIDES: settings})
         return replace(side, timing=self.timing, goodput=self.goodput)
 
-    def in_short(self, names: Iterable[str], side: Side) -> str:
+    def in_short(self, names: Iterable[str], side: ScenarioSide) -> str:
         """What sets one of two forms of a scenario apart, in a few words.
 
         Parameters
@@ -243,7 +243,7 @@ class Diff(Question[DiffAnswer]):
                 values["the file's value" if text is None else f"{name}={text}"] = None
         return ", ".join(values)
 
-    def laid(self, currency: str = "") -> Side:
+    def laid(self, currency: str = "") -> ScenarioSide:
         """Bill, power and time of one of the two.
 
         Parameters
@@ -253,7 +253,7 @@ class Diff(Question[DiffAnswer]):
 
         Returns
         -------
-        Side
+        ScenarioSide
             Named as its scenario.
 
         Raises
@@ -277,7 +277,7 @@ class Diff(Question[DiffAnswer]):
             spares=spares_of(self.books, reader),
             currency=currency or self.books.currency or "",
         )
-        side = Side(
+        side = ScenarioSide(
             label=self.scenario.name,
             short=self.scenario.name,
             scenario=self.scenario.name,
@@ -298,7 +298,7 @@ class Diff(Question[DiffAnswer]):
         reader.replaced()
         return side
 
-    def _timed(self, side: Side, reader: CatalogReader) -> Side:
+    def _timed(self, side: ScenarioSide, reader: CatalogReader) -> ScenarioSide:
         """How fast it trains by its best plan."""
         rules = ITERATION_MODELS.find(self.training.iteration_model, reader.roots)
         family = ITERATION_MODELS.read(rules).data.get("family")
@@ -325,7 +325,7 @@ class Diff(Question[DiffAnswer]):
             ),
         )
 
-    def _stepped(self, side: Side, reader: CatalogReader, books: BillBooks) -> Side:
+    def _stepped(self, side: ScenarioSide, reader: CatalogReader, books: BillBooks) -> ScenarioSide:
         """What a step of post-training takes and costs, by its best pools."""
         from netplan.setup.money.step_cost import Stepped, StepPrice, step_terms
         from netplan.setup.post_training_step import post_train
@@ -336,7 +336,7 @@ class Diff(Question[DiffAnswer]):
         row = replace(side.row, stepped=stepped, notes=(*side.row.notes, *trained.notes))
         return replace(side, row=row, model=reader.load(MODELS, self.scenario.workload.model).title)
 
-    def _served(self, side: Side, reader: CatalogReader, books: BillBooks) -> Side:
+    def _served(self, side: ScenarioSide, reader: CatalogReader, books: BillBooks) -> ScenarioSide:
         """How it serves by its best plan."""
         from netplan.setup.serving_run import serve_best
 
