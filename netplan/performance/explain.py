@@ -27,14 +27,7 @@ from netplan.arrays import Amount
 from netplan.errors import InputError
 from netplan.inputs.choices import MemoryPart as Part
 from netplan.levels import Level
-from netplan.performance.compute import (
-    LayerGroups,
-    Timing,
-    layer_times,
-    operation_times,
-    tensor_collective,
-    waited_times,
-)
+from netplan.performance import compute
 from netplan.performance.evaluation import evaluate_space
 from netplan.performance.memory import spilled_of, with_spill
 from netplan.performance.plan import Plan, PlanTime
@@ -226,7 +219,7 @@ def layer_operations(
     directions: list[list[OperationRow]] = [[], []]
     for operation in setting.program(sharding).layer.operations:
         works = (operation.forward,), operation.backward_works
-        times = operation_times(operation, setting, groups)
+        times = compute.operation_times(operation, setting, groups)
         for rows, work, time, ahead in zip(directions, works, times, (True, False), strict=True):
             rows.append(_operation_row(operation, work, time, groups, forward=ahead))
     trains = any(row.time_s for row in directions[1])
@@ -236,8 +229,8 @@ def layer_operations(
 def _operation_row(
     operation: Operation,
     works: Sequence[OperationCost],
-    time: Timing,
-    groups: LayerGroups,
+    time: compute.Timing,
+    groups: compute.LayerGroups,
     *,
     forward: bool,
 ) -> OperationRow:
@@ -287,17 +280,17 @@ def plan_fusion(setting: Setting, levels: Sequence[Level], plan: Plan) -> "tuple
         raise InputError("the search did not map layers: give it options with an execution")
     sharding, groups = _sharding_of(setting, levels, plan)
     return setting.execution.fusion(
-        setting.layered, setting.variant.recompute, sharding, tensor_collective(groups)
+        setting.layered, setting.variant.recompute, sharding, compute.tensor_collective(groups)
     )
 
 
 def _sharding_of(
     setting: Setting, levels: Sequence[Level], plan: Plan
-) -> tuple[Sharding, LayerGroups]:
+) -> tuple[Sharding, compute.LayerGroups]:
     """The one sharding of a plan, and its groups."""
     space = listed_plans([plan])
     network = setting.network(levels)
-    groups = LayerGroups.of(network, space.layer_placements, np.zeros(1, dtype=np.int64))
+    groups = compute.LayerGroups.of(network, space.layer_placements, np.zeros(1, dtype=np.int64))
     return space.sharding, groups
 
 
@@ -311,10 +304,10 @@ def stage_operations(
     sharding, groups = _sharding_of(setting, levels, plan)
     program = setting.program(sharding)
 
-    def seconds(times: tuple[Timing, Timing]) -> float:
+    def seconds(times: tuple[compute.Timing, compute.Timing]) -> float:
         return float(sum(time.total_s[0] for time in times))
 
-    layer_s = seconds(layer_times(setting, sharding, program, groups))
+    layer_s = seconds(compute.layer_times(setting, sharding, program, groups))
     first, last = ([end] if end else [] for end in (program.first, program.last))
     held = stage_layers(program.repetition.layers, plan.pipeline).tolist()
     stages: list[tuple[int, list[Operation]]] = [(held[-1], last), (held[0], first)]
@@ -325,7 +318,7 @@ def stage_operations(
         stages,
         key=lambda stage: (
             stage[0] * layer_s
-            + sum(seconds(operation_times(end, setting, groups)) for end in stage[1])
+            + sum(seconds(compute.operation_times(end, setting, groups)) for end in stage[1])
         ),
     )
     runs = float(plan.microbatches)
@@ -341,16 +334,18 @@ def _operation_terms(setting: Setting, levels: tuple[Level, ...], plan: Plan) ->
     operations, layer = stage_operations(setting, levels, plan), program.layer.operations
     runs = operations[0][1] / layer[0].share
     if setting.execution is not None:
-        yield from _terms("layer", layer_times(setting, sharding, program, groups), runs)
+        yield from _terms("layer", compute.layer_times(setting, sharding, program, groups), runs)
     else:
-        waited = waited_times(layer, setting, groups)
+        waited = compute.waited_times(layer, setting, groups)
         for operation, times in zip(layer, waited, strict=True):
             yield from _terms(operation.name, times, runs)
     for end, runs in operations[len(layer) :]:
-        yield from _terms(end.name, operation_times(end, setting, groups), runs)
+        yield from _terms(end.name, compute.operation_times(end, setting, groups), runs)
 
 
-def _terms(operation: str, times: tuple[Timing, Timing], passes: float) -> Iterator[Term]:
+def _terms(
+    operation: str, times: tuple[compute.Timing, compute.Timing], passes: float
+) -> Iterator[Term]:
     for direction, time in zip(("forward", "backward"), times, strict=True):
         seconds = (time.compute_s, time.memory_s, time.tensor_s, time.expert_s)
         for part, time_s in zip(OPERATION_PARTS, seconds, strict=True):

@@ -51,14 +51,8 @@ from netplan.performance.space import StageRuns
 from netplan.performance.tiers import ORDER, SHOWN, Spill, expanded_parts, share_of
 from netplan.records import replace
 from netplan.traffic.placement import DIMENSIONS, PIPELINE
+from netplan.workloads import program
 from netplan.workloads.operations import ELEMENT_BYTES
-from netplan.workloads.program import (
-    SHARDED_GRADIENTS,
-    SHARDED_OPTIMIZER,
-    SHARDED_WEIGHTS,
-    Repetition,
-    missing_layers,
-)
 
 __all__ = ("Memory", "in_flight", "members", "memory_of")
 
@@ -127,7 +121,7 @@ def memory_of(setting: Setting, runs: StageRuns, table: LayerTable) -> Memory:
     """
     totals, row, stages = runs.totals, runs.sharding, runs.stages
     layers = table.repetition.fullest(stages)
-    less = missing_layers(table.repetition.layers, stages)
+    less = program.missing_layers(table.repetition.layers, stages)
     microbatches, interleave = real(runs.microbatches), real(runs.interleave)
     flying = in_flight(setting, stages, microbatches, interleave)
     alone = stages == 1
@@ -225,7 +219,7 @@ def members(totals: Ints, dimensions: Sequence[str]) -> Floats:
     return real(totals[chosen].prod(axis=0))
 
 
-def same_experts(totals: Ints, repetition: Repetition, row: Ints) -> Floats:
+def same_experts(totals: Ints, repetition: program.Repetition, row: Ints) -> Floats:
     """GPUs that hold the same experts, of plans of some shardings, shape (plans,) [1]."""
     if repetition.experts_on is None:
         return members(totals, repetition.expert_group)
@@ -248,9 +242,9 @@ def _stage_memory(
     optimizer = overlap.optimizer_bytes / ELEMENT_BYTES
 
     buffers = np.zeros_like(whole)
-    if zero >= SHARDED_GRADIENTS:
+    if zero >= program.SHARDED_GRADIENTS:
         buffers = buffers + gradient * layer
-    if zero >= SHARDED_WEIGHTS:
+    if zero >= program.SHARDED_WEIGHTS:
         buffers = buffers + layer * np.minimum(held.layers, 2)
     activations, running = _activations(setting, held, table, row)
     buffers = buffers + running
@@ -258,9 +252,9 @@ def _stage_memory(
         buffers = np.zeros_like(whole)
     kept = table.stored_bytes[row] * held.layers
     return Memory(
-        weights=(sharded if zero >= SHARDED_WEIGHTS else whole) + kept,
-        gradients=gradient * (sharded if zero >= SHARDED_GRADIENTS else whole),
-        optimizer=optimizer * (sharded if zero >= SHARDED_OPTIMIZER else whole),
+        weights=(sharded if zero >= program.SHARDED_WEIGHTS else whole) + kept,
+        gradients=gradient * (sharded if zero >= program.SHARDED_GRADIENTS else whole),
+        optimizer=optimizer * (sharded if zero >= program.SHARDED_OPTIMIZER else whole),
         activations=activations,
         buffers=buffers,
     )
@@ -339,7 +333,7 @@ class Spilled(Struct, frozen=True, eq=False):
         }
         return replace(self, there=there)
 
-    def traffic(self, totals: Ints, repetition: Repetition, row: Ints) -> Spill:
+    def traffic(self, totals: Ints, repetition: program.Repetition, row: Ints) -> Spill:
         """What of the traffic of operations goes there, for degrees of shape (dimensions, n).
 
         ``row`` says which sharding each plan has.
@@ -355,16 +349,18 @@ class Spilled(Struct, frozen=True, eq=False):
         expert_group = same_experts(totals, repetition, row)
         return Spill(
             everything=everything if uniform else none,
-            weights=weights / group if zero >= SHARDED_WEIGHTS else weights,
-            gradients=gradients / group if zero >= SHARDED_GRADIENTS else gradients,
-            expert_weights=weights / expert_group if zero >= SHARDED_WEIGHTS else weights,
-            expert_gradients=gradients / expert_group if zero >= SHARDED_GRADIENTS else gradients,
+            weights=weights / group if zero >= program.SHARDED_WEIGHTS else weights,
+            gradients=gradients / group if zero >= program.SHARDED_GRADIENTS else gradients,
+            expert_weights=weights / expert_group if zero >= program.SHARDED_WEIGHTS else weights,
+            expert_gradients=gradients / expert_group
+            if zero >= program.SHARDED_GRADIENTS
+            else gradients,
             activations=activations,
             slower=self.slower,
             latency_bytes=self._latency_s * (self.setting.training.memory_bytes_per_s or 0.0),
         )
 
-    def update_s(self, repetition: Repetition) -> Floats | None:
+    def update_s(self, repetition: program.Repetition) -> Floats | None:
         """Time of the optimizer's update that counts; None if there is none of any plan [s]."""
         rate = self.setting.training.memory_bytes_per_s
         whole = self.setting.assumptions.memory.update == "whole"

@@ -16,16 +16,11 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.catalog import shipped_rows
+from netplan.performance import stack_memory
 from netplan.performance.ladder import sizes_of
 from netplan.performance.memory_verdict import FRAGMENTATION, OUTSIDE_BYTES, PlanMemory
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
-from netplan.performance.stack_memory import (
-    CHUNK_TOKENS,
-    EXPERT_WORKSPACE_BYTES,
-    PlanSizes,
-    StackMemory,
-)
 from netplan.performance.stage_layers import Kind, attends, layer_kinds, mamba_sizes
 from netplan.workloads.program import SHARDED_GRADIENTS, SHARDED_OPTIMIZER, SHARDED_WEIGHTS
 from netplan.workloads.recomputation import NOTHING, Recomputation
@@ -142,8 +137,8 @@ def memory_rows(setting: Setting, timed: PlanTime) -> MemoryRows:
 class _Formulas(Struct, frozen=True):
     """Formulas of one plan, and the values of their symbols."""
 
-    memory: StackMemory
-    sizes: PlanSizes
+    memory: stack_memory.StackMemory
+    sizes: stack_memory.PlanSizes
     recompute: Recomputation
     zero: int
     kept: PlanMemory
@@ -160,7 +155,7 @@ class _Formulas(Struct, frozen=True):
                 "projected": "2 T (2 I + 2 u + H)",
                 "convolution": "2 T (I + 2 u)",
                 "gated norm": "(2 + a) T I",
-                "states": f"4 T I S / {CHUNK_TOKENS}",
+                "states": f"4 T I S / {stack_memory.CHUNK_TOKENS}",
             }.get(operation, "2 E h")
         formulas = {"input": "2 E h", "dropout": "2 E h", **self._ffn(kind)}
         if attends(self.memory.model, kind):
@@ -245,7 +240,7 @@ class _Formulas(Struct, frozen=True):
                 else f"(6 + G) {of_layers} / L{' + 2 Wt' * bool(tables)}"
             )
             yield MemoryRow("gathered weights", gathered, kept.gathered)
-        more = EXPERT_WORKSPACE_BYTES if self.memory.model.experts else 0.0
+        more = stack_memory.EXPERT_WORKSPACE_BYTES if self.memory.model.experts else 0.0
         fixed = f"{(kept.workspace - more) / 1e6:g} 10^6"
         fixed += f" + {more / 1e6:g} 10^6" if more else ""
         yield MemoryRow("workspaces", fixed, kept.workspace)

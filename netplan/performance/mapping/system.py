@@ -47,6 +47,7 @@ from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.inputs.choices import Mode
 from netplan.levels import Level
+from netplan.performance.mapping import partitions
 from netplan.performance.mapping.chip import (
     MappingOptions,
     Pipeline,
@@ -58,13 +59,6 @@ from netplan.performance.mapping.chip import (
 )
 from netplan.performance.mapping.fusion import Fusion, lower_bound_s
 from netplan.performance.mapping.network import ChipGrid, ChipNetwork, ParallelLayout
-from netplan.performance.mapping.partitions import (
-    ROUNDING,
-    ComputeTiles,
-    OverlappedTimes,
-    Residence,
-    untiled_flops_per_s,
-)
 from netplan.records import replace
 from netplan.traffic.published_topology import Dimension, collective_s
 from netplan.units import counted, si
@@ -88,7 +82,7 @@ FASTEST = "fastest"
 """Word for the best block of all that are tried."""
 
 
-class LinpackSteps(OverlappedTimes, frozen=True, eq=False):
+class LinpackSteps(partitions.OverlappedTimes, frozen=True, eq=False):
     """What every step takes, shape (steps,) [s], and the side of the matrix that is left [1].
 
     The block is that of the steps [columns], the grid that of the chips.
@@ -149,10 +143,10 @@ def linpack_steps(
 
 def _compute_s(rows: Ints, columns: Ints, block: int, chip: Accelerator, *, bound: bool) -> Floats:
     """Time of FACT and UPDATE side by side, in every step [s]."""
-    tiles = ComputeTiles.of(chip)
+    tiles = partitions.ComputeTiles.of(chip)
     if tiles is None:
         flops = 2.0 * rows * block * (block + columns.astype(np.float64))
-        return np.asarray(flops / untiled_flops_per_s(chip))
+        return np.asarray(flops / partitions.untiled_flops_per_s(chip))
     if bound:
         return _even_cycles(rows, columns, block, tiles)[0] * block / tiles.clock_hz
     # Steps of equal vectors and stages take equal cycles; of small blocks that is nearly every one.
@@ -165,7 +159,7 @@ def _compute_s(rows: Ints, columns: Ints, block: int, chip: Accelerator, *, boun
 
 
 def _even_cycles(
-    rows: Ints, columns: Ints, block: int, chip: ComputeTiles
+    rows: Ints, columns: Ints, block: int, chip: partitions.ComputeTiles
 ) -> tuple[Ints, Ints, list[Ints]]:
     """Cycles of a column if tiles share all work evenly; vectors; stages of FACT and UPDATE [1]."""
     height = -(-rows // chip.vector_width)
@@ -173,7 +167,7 @@ def _even_cycles(
     return np.maximum(-(-height * (widths[0] + widths[1]) // chip.tiles), 1), height, widths
 
 
-def _least_cycles(rows: Ints, columns: Ints, block: int, chip: ComputeTiles) -> Ints:
+def _least_cycles(rows: Ints, columns: Ints, block: int, chip: partitions.ComputeTiles) -> Ints:
     """Fewest cycles that FACT and UPDATE keep together on all tiles, shape (steps,) [1]."""
     # Cycles come in steps of the block: never fewer than all work on all tiles, and twice that, and
     # so on, until the tiles do.
@@ -386,7 +380,7 @@ def layer_on(
 
 def residence_on(
     model: Layered, system: ChipSystem, direction: Direction, mode: Mode
-) -> Residence | None:
+) -> partitions.Residence | None:
     """What lies on a chip beside one layer and one sequence, if both passes share a partition.
 
     With one forward pass for each backward one (1F1B) the first of p stages has p micro-batches
@@ -404,10 +398,10 @@ def residence_on(
     if direction == "backward":
         return None
     if mode == "published-code":
-        return Residence(parts=True)
+        return partitions.Residence(parts=True)
     microbatches = system.microbatches / system.data if system.microbatches else inf
     under_way = max(1.0, min(system.pipeline, microbatches))
-    return Residence(-(-model.layers // system.pipeline), under_way)
+    return partitions.Residence(-(-model.layers // system.pipeline), under_way)
 
 
 def fastest_system(
@@ -425,7 +419,7 @@ def fastest_system(
         if divides(model, system.tensor):
             graph = layer_graph(model, system.tensor, direction)
             sequence_s = 1 / system.throughput(model.layers, 1.0).per_s
-            within_s = best_s / sequence_s * (1 + ROUNDING)
+            within_s = best_s / sequence_s * (1 + partitions.ROUNDING)
             residence = residence_on(model, system, direction, options.mode)
             with_stage = replace(options, residence=residence)
             fusion = map_within(graph, system.chip, system.collectives_s, with_stage, within_s)
@@ -501,7 +495,9 @@ def _run_together(
     samples: int | None,
 ) -> SystemRun:
     """A graph that all chips run together; of so many samples each, or of one transform."""
-    together = replace(options, residence=Residence(parts=options.mode == "published-code"))
+    together = replace(
+        options, residence=partitions.Residence(parts=options.mode == "published-code")
+    )
     fusion = map_graph(graph, system.chip, system.collectives_s, together)
     interval_s = fusion.interval_s
     totals = RunTotals(

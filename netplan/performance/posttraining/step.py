@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
+from netplan.performance.posttraining import schedules
 from netplan.performance.posttraining.lengths import Lengths
 from netplan.performance.posttraining.rollouts import (
     Batch,
@@ -26,13 +27,6 @@ from netplan.performance.posttraining.rollouts import (
     simulate_rollouts,
     stream_seconds,
     token_s,
-)
-from netplan.performance.posttraining.schedules import (
-    Bottleneck,
-    Mode,
-    Phases,
-    bottleneck,
-    step_seconds,
 )
 
 DRAWS = 20
@@ -121,7 +115,7 @@ class Work(Struct, frozen=True, kw_only=True):
         return Lengths(below[: int(np.argmax(below >= 1.0)) + 1])
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> schedules.Mode:
         """How pools take turns: a staleness of 1 is one step off, all others stream."""
         if self.staleness == 0:
             return "sync"
@@ -359,7 +353,7 @@ class Step(Struct, frozen=True, kw_only=True):
             raise InputError("seconds of phases are 0 or more: one is below")
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> schedules.Mode:
         """How pools take turns; without rollouts or training there is but one."""
         both = self.work.rolls_out and self.work.trains
         return self.work.mode if both else "sync"
@@ -373,9 +367,9 @@ class Step(Struct, frozen=True, kw_only=True):
         return self.score_s + max(0.0, elsewhere_s - self.score_s - self.train_s)
 
     @property
-    def phases(self) -> Phases:
+    def phases(self) -> schedules.Phases:
         """Its phases as formulas of schedules have them."""
-        return Phases(
+        return schedules.Phases(
             rollout=self.rollouts.seconds,
             score=self.scored_s,
             train=self.train_s + self.swap_s,
@@ -388,13 +382,13 @@ class Step(Struct, frozen=True, kw_only=True):
     def seconds(self) -> float:
         """A step in steady state, s [s]."""
         behind = self.work.staleness if self.mode != "sync" else 0.0
-        return float(step_seconds(self.mode, self.phases, behind)) + self.other_s
+        return float(schedules.step_seconds(self.mode, self.phases, behind)) + self.other_s
 
     @property
-    def bottleneck(self) -> Bottleneck:
+    def bottleneck(self) -> schedules.Bottleneck:
         """What sets its pace."""
         rollouts = self.rollouts
-        return bottleneck(
+        return schedules.bottleneck(
             self.mode,
             self.phases,
             self.work.staleness if self.mode != "sync" else 0.0,

@@ -49,15 +49,8 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Bools, Columns, Floats
 from netplan.errors import InputError
+from netplan.performance.serving import server
 from netplan.performance.serving.plans import Runnable, ServingPlans, engine_degrees
-from netplan.performance.serving.server import (
-    HeldBytes,
-    ServingTimes,
-    Speculated,
-    StepTime,
-    held_bytes,
-    model_pass,
-)
 from netplan.performance.serving.tiers import KvTier
 from netplan.performance.stacks import ServingStack
 from netplan.records import replace
@@ -84,14 +77,14 @@ class ServingCase(Struct, frozen=True, eq=False):
     what of each prompt ``tiers`` may have, which lie in the HBM unnamed where there are none.
     """
 
-    served: ServingTimes
+    served: server.ServingTimes
     stack: ServingStack
     requests: Requests
     memory_bytes: float
     memory_bytes_per_s: float
     expanded_bytes: float = 0.0
     expanded_bytes_per_s: float = 0.0
-    speculated: Speculated | None = None
+    speculated: server.Speculated | None = None
     older_months: int = 0
     prefix_share: float = 0.0
     tiers: tuple[KvTier, ...] = ()
@@ -191,10 +184,10 @@ class ServingCase(Struct, frozen=True, eq=False):
         degrees = engine_degrees(self.stack.engine, exchanged)
         return Runnable(self.stack.name, degrees, self.served.model, node, stages)
 
-    def held(self, plans: ServingPlans) -> HeldBytes:
+    def held(self, plans: ServingPlans) -> server.HeldBytes:
         """What GPUs hold."""
         served, tokens = self.served, self.requests.tokens
-        held = held_bytes(served.model, plans, served.formats, tokens)
+        held = server.held_bytes(served.model, plans, served.formats, tokens)
         return held + self.speculated.held(plans, tokens) if self.speculated else held
 
 
@@ -203,7 +196,7 @@ class Decode(NamedTuple):
 
     step_s: Floats
     host_s: Floats
-    parts: StepTime
+    parts: server.StepTime
 
 
 class Prefill(Columns, frozen=True, eq=False):
@@ -214,7 +207,7 @@ class Prefill(Columns, frozen=True, eq=False):
 
     latency_s: Floats
     each_s: Floats
-    parts: StepTime
+    parts: server.StepTime
     rest_s: Floats
 
 
@@ -231,7 +224,7 @@ def decode_steps(case: ServingCase, plans: ServingPlans, running: Floats) -> Dec
     """
     sequences, drafts = decoded_at_once(plans, running), case.speculated
     checked = float(drafts.checked) if drafts else 1.0
-    parts, stage_s = model_pass(case.served, plans, case.decodes(sequences, checked))
+    parts, stage_s = server.model_pass(case.served, plans, case.decodes(sequences, checked))
     if drafts is not None:
         drafted = drafts.drafted(plans, case.decodes(sequences))
         parts, stage_s = parts + drafted, stage_s + drafted.seconds
@@ -258,7 +251,7 @@ def prefills(case: ServingCase, plans: ServingPlans, waiting: Floats) -> Prefill
 
 def _prompt(case: ServingCase, plans: ServingPlans, sequences: Floats) -> Prefill:
     """So many prompts in one step of each copy."""
-    prompt_pass = model_pass(case.served, plans, case.prompts(sequences))
+    prompt_pass = server.model_pass(case.served, plans, case.prompts(sequences))
     drafts = case.speculated
     more_s = drafts.prompt_s(plans, case.prompts(sequences)) if drafts else 0.0
     parts = replace(
@@ -328,7 +321,7 @@ def lockstep_s(case: ServingCase, plans: ServingPlans, running: Floats) -> Float
         return waits_s
     together = np.clip(busiest, 1.0, most)
     step = case.prompts(together)
-    plain = model_pass(case.served, plans.take(chosen), step.take(chosen), routed=False)
+    plain = server.model_pass(case.served, plans.take(chosen), step.take(chosen), routed=False)
     each_s = plain.stage_s / together[chosen]
     beyond = busiest[chosen] - np.minimum(mean, most)[chosen]
     waits_s[chosen] = share * beyond * each_s / tokens
@@ -478,7 +471,7 @@ def token_parts(decode: Decode, spilled_s: Floats | float = 0.0) -> dict[str, Fl
     }
 
 
-def prompt_parts(parts: StepTime, *, host: Amount, queue: Floats) -> dict[str, Floats]:
+def prompt_parts(parts: server.StepTime, *, host: Amount, queue: Floats) -> dict[str, Floats]:
     """Parts of the time to the first token."""
     return {
         "compute": parts.compute_s,
@@ -489,7 +482,9 @@ def prompt_parts(parts: StepTime, *, host: Amount, queue: Floats) -> dict[str, F
     }
 
 
-def spill_s(case: ServingCase, plans: ServingPlans, held: HeldBytes, running: Floats) -> Floats:
+def spill_s(
+    case: ServingCase, plans: ServingPlans, held: server.HeldBytes, running: Floats
+) -> Floats:
     """What a token takes longer since some of what is read lies in the expanded memory [s].
 
     Caches go there first, then weights of the model rather than of its draft, which is read more
