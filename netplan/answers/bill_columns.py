@@ -1,6 +1,6 @@
-"""Columns of bills that several answers have: amounts from low to high, parts as ordered."""
+"""Columns and marks of bills that several answers have: amounts, parts as ordered, given media."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from netplan.costing.fabric_bill import Bill
@@ -67,3 +67,18 @@ def span_column(
         return scale.span(amount.low, amount.high, between=between, least=least)
 
     return column("range", get, title=title, form="code", shown=shown, data=False)
+
+
+GIVEN = "medium given by the file: not in the verdict until a hall confirms it"
+
+
+def given_mark(bill: Bill | None) -> tuple[str, str]:
+    """The sign of a fabric whose file gives the medium of its links."""
+    return "", (" †" if bill is not None and bill.media_given else "")
+
+
+def given_words(bills: Iterable[Bill]) -> Iterator[str]:
+    """A sentence on each fabric whose file gives the medium of its links."""
+    for bill in bills:
+        if bill.media_given:
+            yield f"{bill.name} is aside, {GIVEN} ({bill.media_given})."

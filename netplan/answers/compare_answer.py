@@ -5,10 +5,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from netplan.answers.bill_columns import NO_HIGH, no_high, open_above, span_column
+from netplan.answers.bill_columns import (
+    GIVEN,
+    NO_HIGH,
+    given_mark,
+    no_high,
+    open_above,
+    span_column,
+)
 from netplan.answers.compare_rows import BASELINE, DOLLAR, ORDERED, Compared, FabricRow
 from netplan.answers.compare_screen import screen
-from netplan.answers.given_media import GIVEN, given_mark
 from netplan.answers.screen_titles import network_title
 from netplan.costing.pricing import UNSURE
 from netplan.performance.barred import barred_columns

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from netplan.answers.bill_columns import GIVEN
 from netplan.answers.compare_rows import (
     NO_STEP,
     UNSERVED,
@@ -17,7 +18,6 @@ from netplan.answers.compare_rows import (
     network_price,
 )
 from netplan.answers.compare_steps import step_remarks, step_verdict
-from netplan.answers.given_media import GIVEN
 from netplan.costing.pricing import evidence_words
 from netplan.costing.ranges import Range
 from netplan.costing.switches import NO_BOX, NOT_AN_ORDER

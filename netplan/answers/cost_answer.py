@@ -9,15 +9,17 @@ from math import inf
 from typing import Any, NamedTuple
 
 from netplan.answers.bill_columns import (
+    GIVEN,
     NO_HIGH,
     each_and_all,
+    given_mark,
+    given_words,
     no_high,
     open_above,
     span_column,
     span_of,
 )
 from netplan.answers.bill_comparison import Comparison, compare_bills
-from netplan.answers.given_media import GIVEN, given_mark, given_words
 from netplan.answers.screen_titles import (
     bought_lines,
     network_title,

@@ -9,9 +9,8 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
-from netplan.answers.bill_columns import each_and_all, open_above, span_column, span_of
+from netplan.answers.bill_columns import each_and_all, given_words, open_above, span_column, span_of
 from netplan.answers.budget_answer import Budget
-from netplan.answers.given_media import given_words
 from netplan.answers.screen_titles import bought_lines, network_title, refused_notes, screen_heading
 from netplan.costing.fabric_bill import Bill, Unbuildable
 from netplan.costing.materials import left_out

@@ -188,8 +188,8 @@ def recommend_step(
     if verdict is None:
         return _none(answer, {})
     found = _recommended(answer, verdict, bought, (f"Rule: {verdict.rule}.",), {})
-    said = f"{found.sentence} {verdict.sentence}" if found.fabric else found.sentence
-    return replace(found, sentence=said)
+    sentence = f"{found.sentence} {verdict.sentence}" if found.fabric else found.sentence
+    return replace(found, sentence=sentence)
 
 
 def _undecided(answer: CostAnswer, verdict: Verdict) -> str:

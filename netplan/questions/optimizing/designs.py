@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from netplan.answers.bill_columns import GIVEN
 from netplan.answers.compare_rows import FabricRow, priced_row
-from netplan.answers.given_media import GIVEN
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.facility import Facility
 from netplan.costing.materials import Compute
