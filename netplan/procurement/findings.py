@@ -187,9 +187,11 @@ def recommend_step(
         verdict = None
     if verdict is None:
         return _none(answer, {})
-    found = _recommended(answer, verdict, bought, (f"Rule: {verdict.rule}.",), {})
-    sentence = f"{found.sentence} {verdict.sentence}" if found.fabric else found.sentence
-    return replace(found, sentence=sentence)
+    recommended = _recommended(answer, verdict, bought, (f"Rule: {verdict.rule}.",), {})
+    sentence = recommended.sentence
+    if recommended.fabric:
+        sentence += f" {verdict.sentence}"
+    return replace(recommended, sentence=sentence)
 
 
 def _undecided(answer: CostAnswer, verdict: Verdict) -> str:
