@@ -5,14 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from netplan.answers.bill_columns import (
-    GIVEN,
-    NO_HIGH,
-    given_mark,
-    no_high,
-    open_above,
-    span_column,
-)
+from netplan.answers import bill_columns
 from netplan.answers.compare_rows import BASELINE, DOLLAR, ORDERED, Compared, FabricRow
 from netplan.answers.compare_screen import screen
 from netplan.answers.screen_titles import network_title
@@ -153,7 +146,9 @@ class Comparison(Compared, Answer):
         yield show.column("currency", lambda _: self.currency, shown="never")
         yield show.column(scale.of_money("cost_base"), "cost.base", mark=_incomplete)
         if any(row.cost.spread for row in self.rows if row.cost):
-            yield span_column("cost", replace(scale, digits=0), unbound=no_high)
+            yield bill_columns.span_column(
+                "cost", replace(scale, digits=0), unbound=bill_columns.no_high
+            )
         if self.inputs["expanded_memories"]:
             yield show.column(scale.of_money("memory_cost", "memory"), "memory_cost.base")
             runs = {row.label: row.run(self.terms) for row in self.rows}
@@ -188,11 +183,11 @@ class Comparison(Compared, Answer):
         if not all(row.sold for row in self.rows):
             yield f"*: {not_sold(self.about.accelerator)}: not in the verdict."
         if any(row.media_given for row in self.rows):
-            yield f"†: {GIVEN}."
+            yield f"†: {bill_columns.GIVEN}."
         if not all(row.fabric.exact for row in rows if row.fabric):
             yield "~: does not divide evenly; as built (the port lower bound is in the notes)."
-        if any(bill.cost and bill.cost.spread and open_above(bill) for bill in bills):
-            yield NO_HIGH
+        if any(bill.cost and bill.cost.spread and bill_columns.open_above(bill) for bill in bills):
+            yield bill_columns.NO_HIGH
         if any(_incomplete(row)[0] or _unpowered(row)[0] for row in rows):
             yield "≥, ≤: parts without a price, or a power, are left out (see the notes)."
         if self.terms and (hour := self.terms.hour) and hour.evidence in UNSURE:
@@ -206,7 +201,7 @@ def _incomplete(row: FabricRow, sign: str = "≥ ") -> tuple[str, str]:
 
 def _unsold(row: FabricRow) -> tuple[str, str]:
     """The sign of a fabric that nobody sells for these accelerators."""
-    return "", ("" if row.sold else " *") + given_mark(row.bill)[1]
+    return "", ("" if row.sold else " *") + bill_columns.given_mark(row.bill)[1]
 
 
 def _unpowered(row: FabricRow) -> tuple[str, str]:

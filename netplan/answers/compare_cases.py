@@ -17,19 +17,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from netplan.answers import compare_screen
 from netplan.answers.compare_answer import Comparison
 from netplan.answers.compare_rows import Compared, FabricRow
-from netplan.answers.compare_screen import (
-    GIVES_WAY,
-    LONG_NAME,
-    Case,
-    gear_words,
-    groups_of,
-    legend,
-    networks,
-    same_network,
-    subtitle,
-)
 from netplan.answers.compare_steps import step_pays
 from netplan.answers.diff_sides import pace_between
 from netplan.costing.pricing import difference_range
@@ -281,7 +271,7 @@ def cases_screen(flag: str, cases: Sequence[tuple[str, Compared]]) -> Iterator[S
         f"{comparison.inputs['radix']} of {comparison.inputs['link_gbps']:g}G"
         for comparison in compared
     ]
-    lines = [*subtitle(first, *compared[1:])]
+    lines = [*compare_screen.subtitle(first, *compared[1:])]
     if first.budget:
         budgets = [case.budget for case in compared if case.budget]
         held = [f"{budget.gpus:,} {budget.chip}" for budget in budgets]
@@ -304,7 +294,7 @@ def cases_screen(flag: str, cases: Sequence[tuple[str, Compared]]) -> Iterator[S
     verdict = cases_verdict(flag, cases)
     groups = [
         [
-            Case(comparison, tuple(group), label)
+            compare_screen.Case(comparison, tuple(group), label)
             for group in decisive(comparison)
             if group[0].fabric is not None
         ]
@@ -319,18 +309,19 @@ def cases_screen(flag: str, cases: Sequence[tuple[str, Compared]]) -> Iterator[S
             remarks.append("Of fabrics that are the same network the first stands for all.")
         if not first.reinforces:
             remarks.append(f"saves: against the base of the same {name}.")
-        remarks += legend(rows)
-        remarks += gear_words([row.row for row in rows])
-        table = networks(rows, several=True, legend=(" ".join(remarks),))
+        remarks += compare_screen.legend(rows)
+        remarks += compare_screen.gear_words([row.row for row in rows])
+        table = compare_screen.networks(rows, several=True, legend=(" ".join(remarks),))
         value: Column[Any] = column(
-            Quantity("value", name if len(name) < LONG_NAME else "", form="code"), "1.value"
+            Quantity("value", name if len(name) < compare_screen.LONG_NAME else "", form="code"),
+            "1.value",
         )
         return Screen(
             heading=Heading(f"{title}, by {flag}", tuple(lines)),
             verdict=verdict,
             table=replace(table, columns=[value, *table.columns]),
             more="More: --details (every fabric of every case), --format json",
-            gives_way=GIVES_WAY,
+            gives_way=compare_screen.GIVES_WAY,
             least_gap=1,
         )
 
@@ -355,7 +346,7 @@ def _ordered(answer: Compared) -> str:
     verdict = answer.verdict
     if verdict is None or verdict.fabric:
         return verdict.fabric or "" if verdict else ""
-    if same_network(answer, verdict):
+    if compare_screen.same_network(answer, verdict):
         return f"the Clos ({' = '.join(verdict.tied)})"
     return " or ".join(verdict.tied) or "undecided"
 
@@ -400,7 +391,7 @@ def decisive(answer: Compared) -> list[list[FabricRow]]:
     verdict = answer.verdict
     wanted = {verdict.fabric, *verdict.tied[:1]} if verdict else set()
     return sorted(
-        groups_of(answer.rows),
+        compare_screen.groups_of(answer.rows),
         key=lambda group: (not wanted & {row.label for row in group}, not group[0].sold),
     )
 

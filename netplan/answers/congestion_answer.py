@@ -9,18 +9,9 @@ from msgspec import Struct
 from netplan.answers.screen_titles import network_words, screen_heading
 from netplan.decide.verdict import HAIR
 from netplan.records import asdict, replace
+from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.screen import Screen, more_of
-from netplan.reports.sections import (
-    Column,
-    Heading,
-    Notes,
-    Paragraph,
-    Section,
-    Table,
-    column,
-    columns,
-)
 from netplan.setup.inputs import short_inputs
 from netplan.simulation.congestion import packet_bars
 from netplan.units import MEGA, counted, si
@@ -180,30 +171,32 @@ def _millions(usd: float | None) -> str | None:
     return None if usd is None else f"{usd / MEGA:,.1f}"
 
 
-DESIGNS: tuple[Column[Design], ...] = (
-    column("routing", "name", data=False, title="Design"),
-    *columns("routing", "oversubscription", shown="never"),
-    *columns("slowdown_p50", "slowdown_bad", "time_s=time_low_s"),
-    *columns("network_usd", "usd_times_slowdown", shown="never"),
-    column("network_usd", lambda design: _millions(design.network_usd), data=False, title="M USD"),
-    column(
+DESIGNS: tuple[show.Column[Design], ...] = (
+    show.column("routing", "name", data=False, title="Design"),
+    *show.columns("routing", "oversubscription", shown="never"),
+    *show.columns("slowdown_p50", "slowdown_bad", "time_s=time_low_s"),
+    *show.columns("network_usd", "usd_times_slowdown", shown="never"),
+    show.column(
+        "network_usd", lambda design: _millions(design.network_usd), data=False, title="M USD"
+    ),
+    show.column(
         "usd_times_slowdown",
         lambda design: _millions(design.usd_times_slowdown),
         data=False,
         title="cost x slowdown",
     ),
-    column("total_usd", shown="wide"),
-    column("pays", "mark"),
+    show.column("total_usd", shown="wide"),
+    show.column("pays", "mark"),
 )
-HOT: tuple[Column[SharedLink], ...] = (
-    column("hottest", "link"),
-    *columns("utilisation", "seeds_share", "sharing_flows=flows"),
+HOT: tuple[show.Column[SharedLink], ...] = (
+    show.column("hottest", "link"),
+    *show.columns("utilisation", "seeds_share", "sharing_flows=flows"),
 )
 
 
-JOBS: tuple[Column[JobShare], ...] = (
-    column("job", "name"),
-    *columns("time_s", "uncontended_time_s", "slowdown_p50", "slowdown_bad"),
+JOBS: tuple[show.Column[JobShare], ...] = (
+    show.column("job", "name"),
+    *show.columns("time_s", "uncontended_time_s", "slowdown_p50", "slowdown_bad"),
 )
 
 
@@ -230,7 +223,7 @@ class CongestionAnswer(Answer):
         known = plain_at(self, "designs", "seconds")
         return answer_dict(self.inputs, **known, notes=list(self._notes()))
 
-    def summary(self) -> Iterator[Section]:
+    def summary(self) -> Iterator[show.Section]:
         """The slowdown of the design that pays, all designs, its hottest links."""
         hot = self._hot(self.chosen)
         hot = replace(hot, rows=hot.rows[:SCREEN_LINKS])
@@ -247,16 +240,16 @@ class CongestionAnswer(Answer):
         """The slowdown of the design that pays."""
         return f"{self.chosen.name}: slowdown {self.chosen.slowdown_p50:.2f}"
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[show.Section]:
         """Heading, verdict, designs, the hottest links of each, notes."""
         yield self._heading()
-        yield Paragraph(self._verdict(), "strong")
+        yield show.Paragraph(self._verdict(), "strong")
         yield self._designs()
         for design in self.designs:
             yield self._hot(design)
             if design.jobs:
-                yield Table("jobs", JOBS, design.jobs, title=f"Jobs: {design.name}")
-        yield Notes.of([("", self._notes())])
+                yield show.Table("jobs", JOBS, design.jobs, title=f"Jobs: {design.name}")
+        yield show.Notes.of([("", self._notes())])
 
     def _verdict(self) -> str:
         """How much slower the design is, and between which ends packets would be."""
@@ -281,7 +274,7 @@ class CongestionAnswer(Answer):
             f" +{more:.0f} %{whose}, with {design.name}{slower and f' ({slower})'}."
         )
 
-    def _heading(self) -> Heading:
+    def _heading(self) -> show.Heading:
         """What is sent over which network."""
         inputs = short_inputs(self.inputs)
         where = inputs["graph"] or inputs["fabric"]
@@ -290,22 +283,22 @@ class CongestionAnswer(Answer):
             served = inputs.get("workload") == "serving"
             what = f"{'a round' if served else 'an iteration'} of {inputs['model']}"
             what = f"jobs of {inputs['jobs']}" if inputs.get("jobs") else what
-        return Heading(f"Congestion of {what} on {where}", (network_words(self.inputs),))
+        return show.Heading(f"Congestion of {what} on {where}", (network_words(self.inputs),))
 
-    def _designs(self) -> Table[Design]:
+    def _designs(self) -> show.Table[Design]:
         """All designs."""
         drawn = max(self.designs, key=lambda design: design.seeds)
         legend = (
             f"slowdown: over no contention, p50 of seeds. bad: {drawn.bad_is}. M USD: network."
             " cost x slowdown: with GPUs; pays: the least, and within 1 %."
         )
-        return Table("designs", DESIGNS, self.designs, legend=(legend,))
+        return show.Table("designs", DESIGNS, self.designs, legend=(legend,))
 
-    def _hot(self, design: Design) -> Table[SharedLink]:
+    def _hot(self, design: Design) -> show.Table[SharedLink]:
         """The fullest links of a design."""
         columns_of_seeds = HOT if design.seeds > 1 else [*HOT[:2], *HOT[3:]]
         title = f"Hottest links: {design.name}"
-        return Table("hot_links", columns_of_seeds, design.hot_links, title=title)
+        return show.Table("hot_links", columns_of_seeds, design.hot_links, title=title)
 
     def _notes(self) -> tuple[str, ...]:
         """What the bar is, what is not known, and what was noticed."""

@@ -24,17 +24,9 @@ from xlsxwriter.worksheet import Worksheet
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
+from netplan.reports import xlsx
 from netplan.reports.quantities import part_words
 from netplan.reports.sections import Data
-from netplan.reports.xlsx import (
-    CREATED,
-    LINE_HEIGHT,
-    MOST_LINES,
-    SAFE,
-    lines_of,
-    set_page,
-    write_tables,
-)
 from netplan.setup.money.pricing import CASES, prices_in_use
 from netplan.units import KILO
 
@@ -77,8 +69,8 @@ def cost_xlsx(
         Which bill stands first, and what is said of it.
     """
     buffer = io.BytesIO()
-    with xlsxwriter.Workbook(buffer, {"in_memory": True, **SAFE}) as book:
-        book.set_properties({"title": "Bill of materials", "created": CREATED})
+    with xlsxwriter.Workbook(buffer, {"in_memory": True, **xlsx.SAFE}) as book:
+        book.set_properties({"title": "Bill of materials", "created": xlsx.CREATED})
         sheets = _Sheets(book, inputs, bills, currency, order)
         for number, bill in enumerate(sheets.bills):
             _bill(sheets, number, bill)
@@ -86,7 +78,7 @@ def cost_xlsx(
         _prices(sheets)
         _drivers(sheets)
         _notes(sheets, [*notes, *(("Input", f"{key}: {value}") for key, value in inputs.items())])
-        write_tables(book, tables, sheets.title)
+        xlsx.write_tables(book, tables, sheets.title)
     return buffer.getvalue()
 
 
@@ -188,7 +180,7 @@ WORDY = frozenset(
 
 
 def _heads(sheets: _Sheets, sheet: Worksheet, row: int, heads: Sequence[str]) -> None:
-    sheet.set_row(row, 2 * LINE_HEIGHT)
+    sheet.set_row(row, 2 * xlsx.LINE_HEIGHT)
     for column, head in enumerate(heads):
         form = sheets.head if head in WORDY else sheets.head_right
         sheet.write_string(row, column, head, form)
@@ -234,7 +226,7 @@ def _summary(sheets: _Sheets) -> None:
         text = f"{bill.name} has no whole price, and so no sheet: {_lacking(bill)}."
         sheet.write_string(row, 0, text)
     sheet.print_area(0, 0, second + rows + 1 + len(sheets.without), LACKING)
-    set_page(sheet, sheets.title)
+    xlsx.set_page(sheet, sheets.title)
 
 
 def _running_cells(case: str) -> Mapping[str, str]:
@@ -272,7 +264,7 @@ def _summary_row(sheets: _Sheets, row: int, number: int, bill: FabricBill, case:
     if case == "base":
         lacking = _lacking(bill)
         sheet.write_string(row, LACKING, lacking, sheets.indent_wrap)
-        sheet.set_row(row, LINE_HEIGHT * lines_of(lacking, WIDE_COLUMN))
+        sheet.set_row(row, xlsx.LINE_HEIGHT * xlsx.lines_of(lacking, WIDE_COLUMN))
 
 
 OTHER_END = {"low": "high", "base": "base", "high": "low"}
@@ -345,8 +337,8 @@ def _prices(sheets: _Sheets) -> None:
             else:
                 sheet.write_number(row, column, round(value, 6), sheets.price)
         _text(sheet, row, origin, sheets.wrap, first=5)
-        high = max(lines_of(text, WIDE_COLUMN) for text in origin[2:])
-        sheet.set_row(row, LINE_HEIGHT * high)
+        high = max(xlsx.lines_of(text, WIDE_COLUMN) for text in origin[2:])
+        sheet.set_row(row, xlsx.LINE_HEIGHT * high)
     _listed(sheets, sheet, (0, len(sheets.parts)), len(heads), "Prices")
 
 
@@ -360,7 +352,7 @@ def _listed(
     sheet.freeze_panes(head + 1, 2)
     sheet.repeat_rows(head)
     sheet.print_area(0, 0, last, columns - 1)
-    set_page(sheet, sheets.title, title)
+    xlsx.set_page(sheet, sheets.title, title)
 
 
 HEADS = 3
@@ -455,8 +447,8 @@ def _said_above(sheets: _Sheets, sheet: Worksheet, number: int, bill: FabricBill
     sheet.write_string(0, 0, title, sheets.large)
     sheet.merge_range(1, 0, 1, PRINTED - 1, "", sheets.wrap)
     sheet.write_string(1, 0, text, sheets.wrap)
-    high = sum(lines_of(line, PRINTED_WIDTH) for line in lines)
-    sheet.set_row(1, LINE_HEIGHT * min(high, MOST_LINES))
+    high = sum(xlsx.lines_of(line, PRINTED_WIDTH) for line in lines)
+    sheet.set_row(1, xlsx.LINE_HEIGHT * min(high, xlsx.MOST_LINES))
     sheet.write_string(
         2,
         0,
@@ -479,8 +471,8 @@ def _bill_row(sheets: _Sheets, sheet: Worksheet, row: int, item: PricedItem) -> 
     }
     for head, text in texts.items():
         sheet.write_string(row, AT[head], text, sheets.indent if head == "Unit" else sheets.wrap)
-    high = max(lines_of(text, BILL_WIDTHS[head]) for head, text in texts.items())
-    sheet.set_row(row, LINE_HEIGHT * high)
+    high = max(xlsx.lines_of(text, BILL_WIDTHS[head]) for head, text in texts.items())
+    sheet.set_row(row, xlsx.LINE_HEIGHT * high)
     counts = (("Quantity", line.quantity), ("Spares", line.spares))
     for head, count in (*counts, ("Priced units in one", item.price_units)):
         sheet.write_number(row, AT[head], count, sheets.count)
@@ -556,6 +548,6 @@ def _notes(sheets: _Sheets, rows: Sequence[tuple[str, str]]) -> None:
     sheet.set_column(1, 1, 2 * WIDE_COLUMN)
     for row, cells in enumerate(rows):
         _text(sheet, row, cells, sheets.wrap)
-        high = lines_of(cells[1], 2 * WIDE_COLUMN)
-        sheet.set_row(row, LINE_HEIGHT * min(high, MOST_LINES))
-    set_page(sheet, sheets.title, "Notes", landscape=False)
+        high = xlsx.lines_of(cells[1], 2 * WIDE_COLUMN)
+        sheet.set_row(row, xlsx.LINE_HEIGHT * min(high, xlsx.MOST_LINES))
+    xlsx.set_page(sheet, sheets.title, "Notes", landscape=False)

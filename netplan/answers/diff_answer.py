@@ -5,17 +5,8 @@ from dataclasses import dataclass
 from math import fsum
 from typing import Any, NamedTuple
 
+from netplan.answers import diff_sides
 from netplan.answers.bill_columns import span_of
-from netplan.answers.diff_sides import (
-    Pace,
-    ScenarioSide,
-    not_ranked_words,
-    pace_of,
-    served_words,
-    step_price,
-    step_words,
-    token_cost,
-)
 from netplan.costing.fabric_bill import Bill
 from netplan.costing.pricing import difference_range
 from netplan.costing.ranges import Range
@@ -101,8 +92,8 @@ class DiffAnswer(Answer):
     """The answer of :func:`netplan.diff`."""
 
     inputs: dict[str, Any]
-    a: ScenarioSide
-    b: ScenarioSide
+    a: diff_sides.ScenarioSide
+    b: diff_sides.ScenarioSide
 
     @property
     def currency(self) -> str:
@@ -140,9 +131,9 @@ class DiffAnswer(Answer):
         )
 
     @property
-    def pace(self) -> Pace | None:
+    def pace(self) -> diff_sides.Pace | None:
         """How the iteration times compare; None where they are of two models, or not known."""
-        return pace_of(self.a, self.b)
+        return diff_sides.pace_of(self.a, self.b)
 
     @property
     def sentence(self) -> str:
@@ -162,7 +153,7 @@ class DiffAnswer(Answer):
         gear = self.b.bill.gear - self.a.bill.gear
         if abs(gear) >= CENT and not any(side.bill.gear_counted for side in sides):
             money += f", gear inside HB domains {signed(gear)} beside it"
-        runs = (served_words(*sides), step_words(*sides))
+        runs = (diff_sides.served_words(*sides), diff_sides.step_words(*sides))
         words = (money, pace.words if pace is not None else absent, *runs)
         text = f"{self.b.short} instead of {self.a.short}: {', '.join(filter(None, words))}"
         if share := self._share_words():
@@ -173,7 +164,7 @@ class DiffAnswer(Answer):
             if side.bill.media_given:
                 text += f"; medium given by the file of {side.bill.name} ({side.bill.media_given})"
                 text += ", so decide nothing by it until a hall confirms it"
-        if unlike := not_ranked_words(self.a.goodput, self.b.goodput):
+        if unlike := diff_sides.not_ranked_words(self.a.goodput, self.b.goodput):
             text += f"; {unlike}"
         return f"{text}."
 
@@ -219,7 +210,9 @@ class DiffAnswer(Answer):
                 "of_a_sequence": pace.each,
             }
         if "goodput" in totals:
-            totals["goodput"]["alike"] = not not_ranked_words(self.a.goodput, self.b.goodput)
+            totals["goodput"]["alike"] = not diff_sides.not_ranked_words(
+                self.a.goodput, self.b.goodput
+            )
         return answer_dict(
             self.inputs,
             currency=self.currency,
@@ -325,7 +318,7 @@ class DiffAnswer(Answer):
             difference = second.value - first.value
             equal = abs(difference) <= (first.half_width or 0.0) + (second.half_width or 0.0)
             more = "equal" if equal else _points(difference)
-            more = "not alike" if not_ranked_words(first, second) else more
+            more = "not alike" if diff_sides.not_ranked_words(first, second) else more
             yield Shown("Goodput (clusters)", first.shown, second.shown, more)
 
     def _money_rows(self) -> Iterator[Shown]:
@@ -405,13 +398,13 @@ class DiffAnswer(Answer):
         plans = [side.row.served.plan if side.row.served else None for side in (self.a, self.b)]
         if not any(plans):
             return
-        apart = served_words(self.a, self.b).removesuffix(" tokens a second")
+        apart = diff_sides.served_words(self.a, self.b).removesuffix(" tokens a second")
         rates = [_number(show.value_at(plan, "tokens_per_s"), ",.0f") for plan in plans]
         yield Shown("Tokens/s", rates[0], rates[1], apart if apart[:1] in "+-" else "equal")
         for name, title in (("ttft_s", "TTFT, ms"), ("tpot_s", "TPOT, ms")):
             times = [getattr(plan, name) / MILLI if plan else None for plan in plans]
             yield Shown(title, _number(times[0], ",.4g"), _number(times[1], ",.4g"))
-        costs = [_number(token_cost(side), ",.3g") for side in (self.a, self.b)]
+        costs = [_number(diff_sides.token_cost(side), ",.3g") for side in (self.a, self.b)]
         yield Shown(f"{self.currency}/M tokens", costs[0], costs[1])
 
     def _step_rows(self) -> Iterator[Shown]:
@@ -420,14 +413,14 @@ class DiffAnswer(Answer):
             return
         from netplan.setup.post_training_words import least
 
-        apart = step_words(self.a, self.b).removesuffix(" step")
+        apart = diff_sides.step_words(self.a, self.b).removesuffix(" step")
         times = [least(step.trained) if step else DASH for step in steps]
         yield Shown("Step", times[0], times[1], apart.partition(" step")[0])
         syncs = [si(step.facts["sync_s"], "s") if step else DASH for step in steps]
         yield Shown("New weights", syncs[0], syncs[1])
         rates = [step.facts["tokens_per_s_per_gpu"] if step else None for step in steps]
         yield Shown("Tokens/s/GPU", _number(rates[0], ",.0f"), _number(rates[1], ",.0f"))
-        costs = [step_price(side) for side in (self.a, self.b)]
+        costs = [diff_sides.step_price(side) for side in (self.a, self.b)]
         share = f"{100 * (costs[1] / costs[0] - 1):+.1f} %" if costs[0] and costs[1] else ""
         texts = [_number(cost, ",.4g") for cost in costs]
         yield Shown(f"{self.currency}/step", texts[0], texts[1], share)

@@ -11,19 +11,10 @@ from msgspec import Struct
 
 from netplan.answers.screen_titles import network_words, screen_heading
 from netplan.records import replace
+from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.quantities import listed, quantity
 from netplan.reports.screen import Screen, more_of
-from netplan.reports.sections import (
-    Column,
-    Heading,
-    Notes,
-    Paragraph,
-    Section,
-    Table,
-    column,
-    columns,
-)
 from netplan.setup.inputs import short_inputs
 from netplan.simulation.job_charts import JobBar, Line, gantt_chart, occupancy_chart
 from netplan.simulation.job_outcomes import JobStream, Occupied
@@ -253,15 +244,15 @@ QUANTITIES = {"mean_slowdown": "job_slowdown", "moves": "job_moves"}
 """Names of figures in the nomenclature, where they are others."""
 
 
-def _figure(name: str, **facts: Any) -> Column[JobsRow]:  # noqa: ANN401 - of a column
+def _figure(name: str, **facts: Any) -> show.Column[JobsRow]:  # noqa: ANN401 - of a column
     """A column of the mean of a figure."""
-    return column(QUANTITIES.get(name, name), partial(_mean_of, name=name), **facts)
+    return show.column(QUANTITIES.get(name, name), partial(_mean_of, name=name), **facts)
 
 
-ROWS: tuple[Column[JobsRow], ...] = (
-    *columns("fabric", "hb_size"),
-    column("leaf_ratio", lambda row: f"{row.ratio:.3g}:1"),
-    column("placement"),
+ROWS: tuple[show.Column[JobsRow], ...] = (
+    *show.columns("fabric", "hb_size"),
+    show.column("leaf_ratio", lambda row: f"{row.ratio:.3g}:1"),
+    show.column("placement"),
     _figure("wait_p50_s", title="wait p50"),
     _figure("wait_p99_s", title="p99"),
     _figure("mean_slowdown"),
@@ -269,12 +260,12 @@ ROWS: tuple[Column[JobsRow], ...] = (
     _figure("gfr"),
     _figure(TO_LAST, title="USD/h"),
     _figure(USD, title="USD/h to the end", shown="wide"),
-    column("queue", shown="wide"),
-    column(
+    show.column("queue", shown="wide"),
+    show.column(
         "migrate", lambda row: "none" if row.migrate is None else str(row.migrate), shown="wide"
     ),
     *(_figure(name, shown="wide") for name in WIDE),
-    *columns("load_reached=load_reached.mean", "network_usd", "total_usd", shown="wide"),
+    *show.columns("load_reached=load_reached.mean", "network_usd", "total_usd", shown="wide"),
 )
 
 
@@ -288,18 +279,20 @@ class Figure(NamedTuple):
     high: str
 
 
-FIGURES: tuple[Column[Figure], ...] = (
-    column("stream_figure", "figure"),
-    column("mean_difference", "mean", form="text", title="mean"),
-    column("low_difference", "low", form="text"),
-    column("high_difference", "high", form="text"),
+FIGURES: tuple[show.Column[Figure], ...] = (
+    show.column("stream_figure", "figure"),
+    show.column("mean_difference", "mean", form="text", title="mean"),
+    show.column("low_difference", "low", form="text"),
+    show.column("high_difference", "high", form="text"),
 )
-DIFFERENCES: tuple[Column[Difference], ...] = (
-    column("design", form="text", title="Design"),
-    column("compared_with", "against"),
-    column("stream_figure", "figure"),
-    *columns("mean_difference=mean", "low_difference=low", "high_difference=high", of="difference"),
-    column("difference_seen", "seen"),
+DIFFERENCES: tuple[show.Column[Difference], ...] = (
+    show.column("design", form="text", title="Design"),
+    show.column("compared_with", "against"),
+    show.column("stream_figure", "figure"),
+    *show.columns(
+        "mean_difference=mean", "low_difference=low", "high_difference=high", of="difference"
+    ),
+    show.column("difference_seen", "seen"),
 )
 
 
@@ -364,7 +357,7 @@ class JobsAnswer(Answer):
             notes=list(self._notes()),
         )
 
-    def summary(self) -> Iterator[Section]:
+    def summary(self) -> Iterator[show.Section]:
         """Which design pays, all designs, and what they lose."""
         yield from Screen(
             screen_heading(self.inputs, self._heading(), lower=False),
@@ -384,13 +377,13 @@ class JobsAnswer(Answer):
         worth = self._words(self._worth(best))
         return f"{best.name_among(self.rows)}: {worth}"
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[show.Section]:
         """Heading, verdict, figures, what ratios cost, charts, differences, notes."""
         yield self._heading()
-        yield Paragraph(self._verdict(), "strong")
+        yield show.Paragraph(self._verdict(), "strong")
         yield self._table()
         yield self._spreads()
-        yield from map(Paragraph, self._ratios_lose())
+        yield from map(show.Paragraph, self._ratios_lose())
         lines = [
             Line(row.name_among(self.rows), row.occupied.time_s, row.occupied.gpus / row.total_gpus)
             for row in self.rows
@@ -403,10 +396,10 @@ class JobsAnswer(Answer):
                 "Draw by draw, with the same jobs; least and most of the draws beside the mean.",
             )
             title = f"Differences against {self.rows[0].name_among(self.rows)}"
-            yield Table("differences", DIFFERENCES, self.differences, title, legend)
-        yield Notes.of([("", self._notes())])
+            yield show.Table("differences", DIFFERENCES, self.differences, title, legend)
+        yield show.Notes.of([("", self._notes())])
 
-    def _table(self) -> Table[JobsRow]:
+    def _table(self) -> show.Table[JobsRow]:
         """All designs; what all share is in the heading."""
         same = {
             name
@@ -424,9 +417,11 @@ class JobsAnswer(Answer):
             " USD/h: network and GPUs, for an hour that jobs need alone, likewise."
         )
         chosen = self.ranked[0] if self.decided and len(self.rows) > 1 else None
-        return Table("rows", ordered, self.rows, legend=(legend,), chosen=lambda row: row is chosen)
+        return show.Table(
+            "rows", ordered, self.rows, legend=(legend,), chosen=lambda row: row is chosen
+        )
 
-    def _spreads(self) -> Table[Figure]:
+    def _spreads(self) -> show.Table[Figure]:
         """Every figure of every design, and how far draws spread."""
         known = []
         for row in self.rows:
@@ -438,7 +433,7 @@ class JobsAnswer(Answer):
                     )
                     known.append(Figure(row.name_among(self.rows), words.title, *values))
         legend = ("Mean, least and most of the draws.",)
-        return Table(
+        return show.Table(
             "figures",
             FIGURES,
             known,
@@ -568,7 +563,7 @@ class JobsAnswer(Answer):
             f" those of {', '.join(texts)}{'' if seen else f' ({NO_DIFFERENCE})'}."
         )
 
-    def _heading(self) -> Heading:
+    def _heading(self) -> show.Heading:
         """Which stream fills which cluster."""
         inputs = short_inputs(self.inputs)
         count = self.rows[0].jobs
@@ -577,7 +572,7 @@ class JobsAnswer(Answer):
         network = dict(self.inputs)
         if len({row.hb_size for row in self.rows}) > 1:
             network["hb_size"] = None  # a column has them
-        return Heading(
+        return show.Heading(
             f"{counted(count, 'job')} of {inputs['stream']} on {fabrics}",
             (f"{network_words(network)}{load}, queue {inputs['queue']}",),
         )

@@ -21,14 +21,8 @@ from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import spread
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.served_plan import ServedPlan
+from netplan.simulation import outcome
 from netplan.simulation.charts import gantt, trace
-from netplan.simulation.outcome import (
-    GroupOutcome,
-    HandoverOutcome,
-    LinkOutcome,
-    SimulationOutcome,
-    StageOutcome,
-)
 from netplan.units import PERCENT, counted, rounded, si
 
 SHOWN_ROWS, SCREEN_ROWS = 12, 6
@@ -107,7 +101,7 @@ class SimulateAnswer(Answer):
 
     inputs: dict[str, Any]
     heading: show.Heading
-    found: SimulationOutcome
+    found: outcome.SimulationOutcome
     plan: Plan | None = None
     jobs: tuple[JobRow, ...] = ()
     notes: tuple[str, ...] = ()
@@ -381,16 +375,16 @@ ITERATION: list[show.Column[SimulateAnswer]] = [
     *show.columns(*RUN, of="found"),
 ]
 BARRED: list[show.Column[SimulateAnswer]] = show.columns(*ENDS, of="bar")
-TOGETHER: list[show.Column[SimulationOutcome]] = show.columns(*RUN)
+TOGETHER: list[show.Column[outcome.SimulationOutcome]] = show.columns(*RUN)
 TILES: list[show.Column[TileRow]] = show.columns("stage", "kernels", "tiles", "held", "moved_bytes")
 TILES_LEGEND = ("moved: what all cores of a stage read and write for a microbatch.",)
-GROUPS: list[show.Column[GroupOutcome]] = [
+GROUPS: list[show.Column[outcome.GroupOutcome]] = [
     *show.columns("group", "directions", "unused"),
     show.column("busy_s", title="busiest"),
     *show.columns("waited_s"),
     show.column("utilisation", title="mean", digits=1),
 ]
-HANDOVERS: list[show.Column[HandoverOutcome]] = [
+HANDOVERS: list[show.Column[outcome.HandoverOutcome]] = [
     *show.columns("stage"),
     show.column("adapter_tiles", "adapters"),
     *show.columns("sent_bytes"),
@@ -408,7 +402,7 @@ GROUPS_LEGEND = (
     "directions: two a link. busiest: how long the busiest of them carries something.",
     "mean: all of them, as a share of the whole time.",
 )
-LINKS: list[show.Column[LinkOutcome]] = [
+LINKS: list[show.Column[outcome.LinkOutcome]] = [
     show.column("busiest", "name", data=False),
     *show.columns("link", "sender", "receiver", shown="never"),
     *show.columns("group", "busy_s", "waited_s", "utilisation"),
@@ -419,7 +413,7 @@ STAGES_LEGEND = (
 )
 
 
-StageRow = tuple[StageOutcome, StageOutcome]
+StageRow = tuple[outcome.StageOutcome, outcome.StageOutcome]
 """The first and the last of stages that follow each other and are alike."""
 
 
@@ -457,7 +451,7 @@ def job_columns(*, degraded: bool, barred: bool) -> list[show.Column[JobRow]]:
     ]
 
 
-def _as_shown(stage: StageOutcome) -> tuple[str, ...]:
+def _as_shown(stage: outcome.StageOutcome) -> tuple[str, ...]:
     """The times of a stage as people see them."""
     parts = stage.compute_s, stage.communication_s, stage.waiting_s, stage.idle_s
     return tuple(si(part, "s") for part in parts)

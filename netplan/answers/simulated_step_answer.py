@@ -25,14 +25,8 @@ from netplan.reports.sections import (
     column,
     columns,
 )
+from netplan.setup import post_training_words
 from netplan.setup.post_training_step import PostTrained
-from netplan.setup.post_training_words import (
-    basis_words,
-    job_words,
-    length_words,
-    pace_words,
-    pool_words,
-)
 from netplan.simulation.drawn_rollouts import DrawnRollouts
 from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.posttraining_charts import step_lanes, step_trace
@@ -263,7 +257,7 @@ class SimulatedStepAnswer(Answer):
     def trace(self) -> str:
         """Several steps as a Chrome trace, which Perfetto opens."""
         trained = self.simulated.trained
-        events = step_trace(self._bars(), trained.pools, job_words(trained))
+        events = step_trace(self._bars(), trained.pools, post_training_words.job_words(trained))
         return json.dumps(events, separators=(",", ":")) + "\n"
 
     def summary(self) -> Iterator[Section]:
@@ -305,10 +299,10 @@ class SimulatedStepAnswer(Answer):
         shared = "fluid" in inputs.get("sharing", "") or inputs["routing"] == "hashed"
         links = f"routing {inputs['routing']}, links {'shared' if shared else 'booked'}"
         return Heading(
-            f"Simulated: a{job_words(trained)[1:]}",
+            f"Simulated: a{post_training_words.job_words(trained)[1:]}",
             (
-                f"{pool_words(trained)}; {where}; {links}",
-                f"{length_words(trained)}; seed {inputs['seed']}",
+                f"{post_training_words.pool_words(trained)}; {where}; {links}",
+                f"{post_training_words.length_words(trained)}; seed {inputs['seed']}",
             ),
         )
 
@@ -325,14 +319,14 @@ class SimulatedStepAnswer(Answer):
         if means_s.size > 1:
             low, high = (si(float(end), "s", 4) for end in (means_s.min(), means_s.max()))
             spread = f" (mean of {means_s.size} runs, {low} to {high})"
-        bound = pace_words(trained.step)
+        bound = post_training_words.pace_words(trained.step)
         yield f"A step takes {self._least(simulated.mean_s)}{spread}, set by {bound}."
         least = PERCENT * LEAST_DIFFERENCE
         closed = against("Its closed form has", trained.step.seconds, simulated.mean_s, least, 2)
         queue_s = simulated.mean_s - simulated.of_means_s
         queued = queue_s > LEAST_DIFFERENCE * simulated.mean_s
         yield f"{closed} Batches that differ add {si(queue_s, 's')}." if queued else closed
-        yield basis_words(trained)
+        yield post_training_words.basis_words(trained)
 
     def _part_rows(self) -> Iterator[PartRow]:
         """Parts of a step, in closed form and simulated."""

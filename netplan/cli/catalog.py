@@ -5,18 +5,9 @@ from pathlib import Path
 import click
 
 from netplan.catalog import user_roots
+from netplan.cli import output
 from netplan.cli.commands import answer_options, command_of, sentence_of
 from netplan.cli.completion import completer_of
-from netplan.cli.output import (
-    emit,
-    emit_answer,
-    emit_lines,
-    form_of,
-    say,
-    say_file,
-    say_form,
-    terminal_width,
-)
 from netplan.documents import folded
 from netplan.files import write_atomically
 from netplan.questions.shelves import CatalogCheck, CheckRecords, ListRecords, find_record
@@ -33,28 +24,28 @@ def _show(name: str, format_: str | None, output_file: Path | None, catalog: str
 
     The file as it is (yaml), or its validated content (json).
     """
-    form = form_of(format_, output_file, FORMS)
+    form = output.form_of(format_, output_file, FORMS)
     shelf, path = find_record(name, user_roots(catalog))
     if form == "json":
-        emit(to_json(shelf.load(str(path)).to_dict()), output_file)
-        say_form(form, output_file)
-        say_file(output_file)
+        output.emit(to_json(shelf.load(str(path)).to_dict()), output_file)
+        output.say_form(form, output_file)
+        output.say_file(output_file)
         return
     if output_file is None:
-        width, _ = terminal_width(None)
-        emit_lines(folded(path, width).splitlines(), None)
+        width, _ = output.terminal_width(None)
+        output.emit_lines(folded(path, width).splitlines(), None)
     else:
         write_atomically(output_file, path.read_bytes())
-    say(f"{shelf.role}: {path}")
-    say_form(form, output_file)
-    say_file(output_file)
+    output.say(f"{shelf.role}: {path}")
+    output.say_form(form, output_file)
+    output.say_file(output_file)
 
 
 def _check(answer: CatalogCheck, format_: str, path: Path | None) -> None:
     """Every fault on stderr, the rest as it is asked for."""
     for fault in answer.faults:
-        say(str(fault.error))
-    emit_answer(answer, format_, path)
+        output.say(str(fault.error))
+    output.emit_answer(answer, format_, path)
 
 
 SHOW = click.Command(

@@ -10,19 +10,9 @@ from netplan.cli.heartbeat import Heartbeat
 from netplan.cli.output import say
 from netplan.cli.questions import page_in_a_file
 from netplan.reports.answer import Answer
+from netplan.studies import sessions
 from netplan.studies.answer import StudyAnswer, damaged_points, unexpected_points
 from netplan.studies.run import Progress
-from netplan.studies.sessions import (
-    Evaluating,
-    ResumeStudy,
-    RunStudy,
-    ShowStudy,
-    StatusOfStudy,
-    StudyEstimate,
-    read_study,
-    run_study,
-    usual_store,
-)
 from netplan.studies.study import Study
 from netplan.units import duration
 
@@ -32,37 +22,41 @@ ESTIMATED_FROM = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Run(RunStudy):
-    __doc__ = RunStudy.__doc__
+class _Run(sessions.RunStudy):
+    __doc__ = sessions.RunStudy.__doc__
 
     def evaluate(self, made: Study, path: Path) -> Answer:
         """Say which file it is, and why if not the one that a user expects."""
         answer = _evaluated(self, made, path)
         if self.store is None:
-            taken = path != usual_store(made)
-            start = f"{usual_store(made)} holds another question: this one is" if taken else "it is"
+            taken = path != sessions.usual_store(made)
+            start = (
+                f"{sessions.usual_store(made)} holds another question: this one is"
+                if taken
+                else "it is"
+            )
             say(f"{start} kept in {path}")
         return answer
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Resume(ResumeStudy):
-    __doc__ = ResumeStudy.__doc__
+class _Resume(sessions.ResumeStudy):
+    __doc__ = sessions.ResumeStudy.__doc__
 
     def evaluate(self, made: Study, path: Path) -> Answer:
         """Tell how far it is."""
         return _evaluated(self, made, path)
 
 
-def _evaluated(asked: Evaluating, made: Study, path: Path) -> Answer:
+def _evaluated(asked: sessions.Evaluating, made: Study, path: Path) -> Answer:
     """Run what is missing, and tell on stderr how far it is, with a bar and the time left."""
     resources = asked.resources
     if made.point_count >= ESTIMATED_FROM:
-        say(StudyEstimate.of(made, resources).line)
+        say(sessions.StudyEstimate.of(made, resources).line)
     steps: list[Progress] = []
     Heartbeat.describe = lambda: _bar(made.name, steps[-1]) if steps else f"{made.name}: starting"
     try:
-        ended = run_study(made, path, resources, steps.append)
+        ended = sessions.run_study(made, path, resources, steps.append)
     except KeyboardInterrupt:
         say(f"\nstopped; what is done is kept: netplan study resume {path}")
         raise
@@ -73,7 +67,7 @@ def _evaluated(asked: Evaluating, made: Study, path: Path) -> Answer:
     before = ended.done - ended.evaluated
     if before and ended.evaluated:
         say(f"{before:,} points were there, {ended.evaluated:,} are new")
-    answer = read_study(path, asked.catalog)
+    answer = sessions.read_study(path, asked.catalog)
     if ended.failed:
         say(f"{ended.failed:,} points failed (netplan study show {path})")
     if answer.unexpected:
@@ -108,7 +102,7 @@ command = click.Group(
     commands=[
         command_of(_Run, show=page_in_a_file),
         command_of(_Resume, show=page_in_a_file),
-        command_of(StatusOfStudy),
-        command_of(ShowStudy, show=_shown),
+        command_of(sessions.StatusOfStudy),
+        command_of(sessions.ShowStudy, show=_shown),
     ],
 )

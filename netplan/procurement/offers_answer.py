@@ -13,19 +13,10 @@ from netplan.costing.offers import BETWEEN, Bought, Market, OfferedLine, Request
 from netplan.decide.candidates import Candidate
 from netplan.decide.record import Record, beside_the_next
 from netplan.records import asdict, replace
+from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import listed, quantity
 from netplan.reports.screen import Screen, columns_of, more_of
-from netplan.reports.sections import (
-    Column,
-    Heading,
-    Notes,
-    Paragraph,
-    Section,
-    Table,
-    column,
-    columns,
-)
 from netplan.units import counted
 
 SHOWN_LINES = 4
@@ -44,13 +35,13 @@ class Requested(Answer):
         """Exactly the JSON of ``netplan offers`` without files."""
         return answer_dict(self.inputs, request=_request_dict(self.request))
 
-    def summary(self) -> Iterator[Section]:
+    def summary(self) -> Iterator[show.Section]:
         """How much is asked for, the first lines, what the spreadsheet is for."""
         request = self.request
         lots = list(dict.fromkeys(line.lot for line in request.lines))
-        table = Table("request", self._columns(), request.lines)
+        table = show.Table("request", self._columns(), request.lines)
         yield from Screen(
-            screen_heading(self.inputs, Heading(f"Request for quotation: {request.title}")),
+            screen_heading(self.inputs, show.Heading(f"Request for quotation: {request.title}")),
             (f"{self.in_a_line()}: {listed(lots)}.",) if lots else (f"{self.in_a_line()}.",),
             replace(table, columns=columns_of(table, "line_id", "item", "order", "unit")),
             tuple(self._missing()),
@@ -62,17 +53,17 @@ class Requested(Answer):
         lots = {line.lot for line in self.request.lines}
         return f"{counted(len(self.request.lines), 'line')} in {counted(len(lots), 'lot')}"
 
-    def _columns(self) -> list[Column[RequestLine]]:
+    def _columns(self) -> list[show.Column[RequestLine]]:
         """What is said of a line."""
         return [
-            column("line_id", "id"),
-            *columns("lot", shown="wide"),
-            column("item", "title"),
-            column("specification", "description", shown="wide"),
-            *columns("part_number"),
-            column("accepted", lambda line: BETWEEN.join(line.accepted)),
-            *columns("quantity", shown="wide"),
-            *columns("spares", "order", "unit"),
+            show.column("line_id", "id"),
+            *show.columns("lot", shown="wide"),
+            show.column("item", "title"),
+            show.column("specification", "description", shown="wide"),
+            *show.columns("part_number"),
+            show.column("accepted", lambda line: BETWEEN.join(line.accepted)),
+            *show.columns("quantity", shown="wide"),
+            *show.columns("spares", "order", "unit"),
         ]
 
     def _missing(self) -> Iterator[str]:
@@ -80,20 +71,20 @@ class Requested(Answer):
         if self.unasked:
             yield f"On the bill, not asked for: {listed(self.unasked)} (--lot)."
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[show.Section]:
         """The lines that are asked for."""
         request = self.request
-        yield Heading(
+        yield show.Heading(
             f"Request for quotation: {request.title}", (f"fingerprint {request.fingerprint}",)
         )
-        yield Table("request", self._columns(), request.lines)
-        yield Paragraph(
+        yield show.Table("request", self._columns(), request.lines)
+        yield show.Paragraph(
             "As a spreadsheet (--template rfq.xlsx) it has blank cells for price, currency, minimum"
             " order and lead time, and no price of ours; netplan offers a.xlsx b.xlsx reads what"
             " comes back."
         )
         if self.unasked:
-            yield Notes(tuple(("", text) for text in self._missing()))
+            yield show.Notes(tuple(("", text) for text in self._missing()))
 
     def xlsx(self) -> bytes:
         """The spreadsheet for suppliers."""
@@ -396,7 +387,7 @@ class OffersAnswer(Answer):
             f", {_weeks(bought)}: {lines} {'takes' if len(bought.binding) == 1 else 'take'} longest"
         )
 
-    def summary(self) -> Iterator[Section]:
+    def summary(self) -> Iterator[show.Section]:
         """The cheapest mix and the cheapest whole offer, all ways to buy, what to know of them."""
         heading, table = self._heading(), self._choices_table()
         first, second, *more = self.verdict
@@ -414,56 +405,60 @@ class OffersAnswer(Answer):
         """The cheapest mix, and from whom."""
         return f"cheapest mix {self._money(self.best.total)} from {self.names(self.best)}"
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[show.Section]:
         """Verdict, ways to buy, offers, line by line, what is missing."""
         yield self._heading()
         first, second, *more = self.verdict
-        yield Paragraph(f"{first} {second}", "strong")
+        yield show.Paragraph(f"{first} {second}", "strong")
         if more:
-            yield Paragraph(" ".join(more))
+            yield show.Paragraph(" ".join(more))
         yield self._choices_table()
         yield self._offers_table()
         yield self._lines_table()
-        yield Table("line offers", LINE_DATA, list(self._line_offers()), only="programs")
-        yield Notes(tuple(self._notes()))
+        yield show.Table("line offers", LINE_DATA, list(self._line_offers()), only="programs")
+        yield show.Notes(tuple(self._notes()))
 
-    def _heading(self) -> Heading:
+    def _heading(self) -> show.Heading:
         """How many offers on how many lines of which request."""
         request = self.market.request
         lines = counted(len(request.lines), "line")
-        return Heading(
+        return show.Heading(
             f"{counted(len(self.market.offers), 'offer')} on {lines}: {request.title}",
             (f"request {request.fingerprint}, amounts in {self.currency}",),
         )
 
-    def _choices_table(self) -> Table[Choice]:
+    def _choices_table(self) -> show.Table[Choice]:
         best = self.best.total
-        shown: list[Column[Choice]] = [
-            column("choice", "choice"),
-            column("offer_total", "bought.total"),
-            column("against", lambda row: row.bought.total / best - 1 if best else None),
-            column("lead_weeks", "bought.weeks"),
-            column("bought_from", lambda row: self.names(row.bought)),
-            column("slowest", lambda row: ", ".join(row.bought.binding)),
-            column("currency", lambda _: self.currency, shown="never"),
+        shown: list[show.Column[Choice]] = [
+            show.column("choice", "choice"),
+            show.column("offer_total", "bought.total"),
+            show.column("against", lambda row: row.bought.total / best - 1 if best else None),
+            show.column("lead_weeks", "bought.weeks"),
+            show.column("bought_from", lambda row: self.names(row.bought)),
+            show.column("slowest", lambda row: ", ".join(row.bought.binding)),
+            show.column("currency", lambda _: self.currency, shown="never"),
         ]
-        return Table("choices", shown, self.rows, "Ways to buy every line that is offered")
+        return show.Table("choices", shown, self.rows, "Ways to buy every line that is offered")
 
-    def _offers_table(self) -> Table[OfferRow]:
-        shown: list[Column[OfferRow]] = [
-            column("offer", "name"),
-            column("lines_offered", lambda row: sum(seller >= 0 for seller in row.bought.chosen)),
-            column("goods", "bought.goods"),
-            column("discounts", lambda row: row.bought.lot_discounts + row.bought.order_discounts),
-            column("delivery", "bought.delivery"),
-            column("offer_total", "bought.total"),
-            column("lead_weeks", "bought.weeks"),
-            column("missing", lambda row: ", ".join(row.missing)),
-            column("file", lambda row: self.market.offers[row.number].file, shown="never"),
+    def _offers_table(self) -> show.Table[OfferRow]:
+        shown: list[show.Column[OfferRow]] = [
+            show.column("offer", "name"),
+            show.column(
+                "lines_offered", lambda row: sum(seller >= 0 for seller in row.bought.chosen)
+            ),
+            show.column("goods", "bought.goods"),
+            show.column(
+                "discounts", lambda row: row.bought.lot_discounts + row.bought.order_discounts
+            ),
+            show.column("delivery", "bought.delivery"),
+            show.column("offer_total", "bought.total"),
+            show.column("lead_weeks", "bought.weeks"),
+            show.column("missing", lambda row: ", ".join(row.missing)),
+            show.column("file", lambda row: self.market.offers[row.number].file, shown="never"),
         ]
-        return Table("offers", shown, self.wholes, "Each offer alone, all that it has")
+        return show.Table("offers", shown, self.wholes, "Each offer alone, all that it has")
 
-    def _lines_table(self) -> Table["LineRow"]:
+    def _lines_table(self) -> show.Table["LineRow"]:
         """Line by line: what each offer asks, and what the cheapest mix takes."""
         rows = []
         for number, (line, seller) in enumerate(self._bought(self.best)):
@@ -471,31 +466,31 @@ class OffersAnswer(Answer):
             costs = tuple(map(float, self.market.cost[number]))
             rows.append(LineRow(line, offered, costs, seller))
         names = [offer.name for offer in self.market.offers]
-        shown: list[Column[LineRow]] = [
-            column("line_id", "line.id"),
-            column("item", "line.title"),
-            column("order", "line.order"),
+        shown: list[show.Column[LineRow]] = [
+            show.column("line_id", "line.id"),
+            show.column("item", "line.title"),
+            show.column("order", "line.order"),
             *(
-                column(
+                show.column(
                     quantity(f"total of {name}", form="money", title=name),
                     partial(LineRow.price, number=number),
                     mark=partial(LineRow.mark, number=number),
                 )
                 for number, name in enumerate(names)
             ),
-            column(
+            show.column(
                 "bought_from",
                 lambda row: names[row.chosen] if row.chosen >= 0 else "",
                 title="cheapest mix",
             ),
-            column("lead_weeks", lambda row: row.taken.lead_weeks if row.taken else None),
+            show.column("lead_weeks", lambda row: row.taken.lead_weeks if row.taken else None),
         ]
         legend = [f"Amounts in {self.currency} for the whole order, before discounts."]
         if any(row.mark(number)[1] for row in rows for number in range(len(names))):
             legend.append("*: the minimum order is more than what is asked for; all of it is paid.")
         if any(row.price(number) == OTHER for row in rows for number in range(len(names))):
             legend.append(f"{OTHER}: a part that was not asked for (see the notes).")
-        return Table("lines", shown, rows, "Line by line", tuple(legend))
+        return show.Table("lines", shown, rows, "Line by line", tuple(legend))
 
     def _line_offers(self) -> Iterator[LineOffer]:
         for number, (line, seller) in enumerate(self._bought(self.best)):
@@ -543,20 +538,20 @@ class OffersAnswer(Answer):
 
 
 OTHER = "other"
-LINE_DATA: tuple[Column[LineOffer], ...] = (
-    column("line_id", "line.id"),
-    *columns("lot", "part_number", "order", of="line"),
-    column("item", "line.description"),
-    column("offer", "offer"),
-    column("offered_part_number", "offered.part_number"),
-    column("fits", "offered.accepted"),
-    column("offered_price", "offered.unit_price"),
-    *columns("currency", "rate", of="offered"),
-    column("minimum_order", "offered.minimum"),
-    *columns("lead_weeks", "remarks", of="offered"),
-    column("line_total", "total"),
-    column("chosen", "chosen"),
-    column("estimate", "estimate"),
+LINE_DATA: tuple[show.Column[LineOffer], ...] = (
+    show.column("line_id", "line.id"),
+    *show.columns("lot", "part_number", "order", of="line"),
+    show.column("item", "line.description"),
+    show.column("offer", "offer"),
+    show.column("offered_part_number", "offered.part_number"),
+    show.column("fits", "offered.accepted"),
+    show.column("offered_price", "offered.unit_price"),
+    *show.columns("currency", "rate", of="offered"),
+    show.column("minimum_order", "offered.minimum"),
+    *show.columns("lead_weeks", "remarks", of="offered"),
+    show.column("line_total", "total"),
+    show.column("chosen", "chosen"),
+    show.column("estimate", "estimate"),
 )
 
 

@@ -7,14 +7,8 @@ from typing import Any, TypeVar
 from netplan.answers.compare_cases import ComparisonCases, cases_verdict
 from netplan.answers.screen_titles import titled
 from netplan.errors import CatalogError
-from netplan.procurement import known_unknown, ordered, side_by_side
+from netplan.procurement import front_page, known_unknown, ordered, side_by_side
 from netplan.procurement.findings import Findings
-from netplan.procurement.front_page import (
-    answers_chapter,
-    changes_chapter,
-    decision_chapter,
-    headline,
-)
 from netplan.questions.library import Chapter
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer
@@ -45,7 +39,7 @@ class Procurement(Findings, Answer):
             "input_sha256": self.input_sha256,
             "recommended": recommended.fabric,
             "runner_up": second.name if second else None,
-            "headline": list(headline(self)),
+            "headline": list(front_page.headline(self)),
             "verdict": recommended.sentence,
             "reasons": list(recommended.reasons),
             "decision": verdict.to_dict() | decision.to_dict() if verdict and decision else None,
@@ -74,7 +68,7 @@ class Procurement(Findings, Answer):
         """The verdict, then the chapters of the report's definition."""
         yield Heading(f"The network of {self.inputs['gpus']:,} GPUs", (self._basis(),))
         yield from (Paragraph(line, "strong") for line in self.over_cases)
-        for line in headline(self):
+        for line in front_page.headline(self):
             yield Paragraph(line, "strong")
         for chapter in self.definition.sections:
             yield from CHAPTERS[chapter](self)
@@ -93,10 +87,10 @@ class Procurement(Findings, Answer):
 
     def summary(self) -> Iterator[Section]:
         """What to order and what it costs in use, fabrics side by side, what would change that."""
-        order, *reasons = headline(self)
+        order, *reasons = front_page.headline(self)
         table = _only(Table, side_by_side.comparison_chapter(self))
         names = ("fabric", "cost_base", "range", "power_w", "iteration_time_s", "mfu", *STEPPED)
-        changes = _only(Notes, changes_chapter(self))
+        changes = _only(Notes, front_page.changes_chapter(self))
         yield from Screen(
             Heading(
                 titled(self.inputs, f"what to order for {self.inputs['gpus']:,} GPUs"),
@@ -156,7 +150,7 @@ class Procurement(Findings, Answer):
             "definition": self.definition,
             "gpus": self.inputs["gpus"],
             "date": self.date,
-            "headline": headline(self),
+            "headline": front_page.headline(self),
             "input_sha256": self.input_sha256,
         }
         return html_page(self._told(self.sections()), name, values)
@@ -165,7 +159,7 @@ class Procurement(Findings, Answer):
         """The bills as a spreadsheet with live formulas, and what the report has beside them."""
         chapters = [chapter for chapter in BESIDE if chapter in self.definition.sections]
         tables = data_tables(part for chapter in chapters for part in CHAPTERS[chapter](self))
-        return self.cost.xlsx(tables, (self.chosen.name, headline(self)))
+        return self.cost.xlsx(tables, (self.chosen.name, front_page.headline(self)))
 
 
 STEPPED = ("step_s", "cost_per_step")
@@ -178,11 +172,11 @@ def _only(kind: type[SectionT], sections: Iterable[Section]) -> SectionT | None:
 
 
 CHAPTERS: dict[Chapter, Callable[[Findings], Iterator[Section]]] = {
-    "answers": answers_chapter,
-    "decision": decision_chapter,
+    "answers": front_page.answers_chapter,
+    "decision": front_page.decision_chapter,
     "unknown": known_unknown.unknown_chapter,
     "trust": known_unknown.trust_chapter,
-    "changes": changes_chapter,
+    "changes": front_page.changes_chapter,
     "risks": known_unknown.risks_chapter,
     "comparison": side_by_side.comparison_chapter,
     "price": side_by_side.price_chapter,

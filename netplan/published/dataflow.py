@@ -27,14 +27,7 @@ from numpy.typing import ArrayLike
 
 from netplan.answers.map_answer import MapResult
 from netplan.arrays import Amount, Floats, Ints
-from netplan.costing.dfmodel import (
-    SYSTEM_PARTS,
-    Amounts,
-    Units,
-    die_power_w,
-    published_amount,
-    system_amounts,
-)
+from netplan.costing import dfmodel
 from netplan.inputs.choices import Mode, Scheme
 from netplan.performance.mapping.chip import (
     MappingOptions,
@@ -92,7 +85,7 @@ def dataflow_checks() -> Iterator[Measured | Check]:
         yield f"Table V: {name}, MB of SRAM", chip.sram_bytes / MB[name]
     # Powers of the four dies of Fig. 9, by the fit to their peaks of Table V.
     for name, tera in (("H100", 993), ("TPU v4", 275), ("SN30", 614), ("WSE-2", 7500)):
-        yield f"power of the die by the fit: {name}, W", die_power_w(tera * 1e12)
+        yield f"power of the die by the fit: {name}, W", dfmodel.die_power_w(tera * 1e12)
 
 
 def _kernels() -> Iterator[Measured]:
@@ -257,13 +250,13 @@ def _other_families() -> Iterator[Measured]:
     chip = ACCELERATORS.load("a100-40gb")
     levels = build_fabric(FABRICS.load(ZIONEX), sizing_on(chip, gpus=128, radix=64)).levels
     network = [Dimension.of(level) for level in levels]
-    price = published_amount(0.0, chip.memory_bytes_per_s, network, _units("price"))
+    price = dfmodel.published_amount(0.0, chip.memory_bytes_per_s, network, _units("price"))
     yield "DLRM-A: price without chips, USD", price
 
 
-def _units(what: Amounts) -> Units:
+def _units(what: dfmodel.Amounts) -> dfmodel.Units:
     """What the guide's DDR4 and PCIe cost, or draw."""
-    return Units.of(MEMORIES.load("ddr4"), LINKS.load("pcie4"), what, None)
+    return dfmodel.Units.of(MEMORIES.load("ddr4"), LINKS.load("pcie4"), what, None)
 
 
 def _guide() -> Iterator[Measured]:
@@ -274,8 +267,8 @@ def _guide() -> Iterator[Measured]:
     chip = ACCELERATORS.load("sn30")
     torus = [Dimension("ring", size, chip.network_bytes_per_s) for size in (8, stages)]
     rate = chip.memory_bytes_per_s
-    price = published_amount(GUIDE_DIE_USD, rate, torus, _units("price"))
-    power = published_amount(chip.power_w, rate, torus, _units("energy"))
+    price = dfmodel.published_amount(GUIDE_DIE_USD, rate, torus, _units("price"))
+    power = dfmodel.published_amount(chip.power_w, rate, torus, _units("energy"))
     yield "GPT 1T on 1,024 SN30: price, USD", price
     yield "GPT 1T on 1,024 SN30: power, W", power
     for sequences, end in ((1, ""), (4, ", micro-batches of four")):
@@ -511,7 +504,7 @@ def efficiency_checks(used: Values) -> Iterator[Check]:
         Utilisation of every system [1].
     """
     ratios = {ratio.name: ratio for ratio in RATIOS}
-    measures: tuple[tuple[str, Amounts], ...] = (("dollar", "price"), ("watt", "energy"))
+    measures: tuple[tuple[str, dfmodel.Amounts], ...] = (("dollar", "price"), ("watt", "energy"))
     for measure, what in measures:
         values = {
             system: utilised
@@ -528,7 +521,7 @@ def efficiency_checks(used: Values) -> Iterator[Check]:
             yield check(name, "DFModel, Sec. VI-C", printed, shown, met=met, gap=gap)
 
 
-def system_amount(system: System, what: Amounts) -> float:
+def system_amount(system: System, what: dfmodel.Amounts) -> float:
     """Price or power of one of the 80 systems, with what is assumed of its parts [USD], or [W].
 
     Examples
@@ -543,7 +536,9 @@ def system_amount(system: System, what: Amounts) -> float:
     link, kinds = LINKS.load(system.link), read_dimensions(system.dimensions)
     levels = equal_levels(kinds, CHIPS, link.bytes_per_s)
     network = [Dimension.of(level) for level in levels]
-    amounts = system_amounts(chip, memory, link, network, SYSTEM_PARTS.load("dfmodel-2024"))
+    amounts = dfmodel.system_amounts(
+        chip, memory, link, network, dfmodel.SYSTEM_PARTS.load("dfmodel-2024")
+    )
     assert amounts is not None  # noqa: S101 - for types: all of their parts have an amount
     return (amounts.price_usd if what == "price" else amounts.power_w).base
 

@@ -29,25 +29,8 @@ from netplan.published.checks import Check, check, claim, in_order, published
 from netplan.records import replace
 from netplan.traffic.gpu_group import GpuGroup, GroupKind
 from netplan.units import PERCENT, si
+from netplan.workloads import kernel_tables, kernels
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.kernel_tables import (
-    ExpertKernel,
-    Kept,
-    expert_table_s,
-    latent_table_s,
-    product_residuals,
-    product_table_s,
-)
-from netplan.workloads.kernels import (
-    ExpertExchange,
-    attention_time_s,
-    expert_exchange_s,
-    fused_experts_time_s,
-    generation_time_s,
-    product_form_s,
-    product_rates,
-    product_time_s,
-)
 from netplan.workloads.measured_rates import ExchangeKind, ExchangePhase
 from netplan.workloads.operations import ExpertShape
 
@@ -107,8 +90,10 @@ def _products() -> Iterator[Errors]:
     for (name, dtype), some in groupby(rows, key=lambda row: (row["accelerator"], row["dtype"])):
         points = list(some)
         m, n, k, taken_s = _columns(points, "m", "n", "k", "time_s")
-        corrected = np.asarray(product_time_s(name, dtype, m, n, k, corrections=True)) / taken_s - 1
-        used = np.asarray(product_time_s(name, dtype, m, n, k)) / taken_s - 1
+        corrected = (
+            np.asarray(kernels.product_time_s(name, dtype, m, n, k, corrections=True)) / taken_s - 1
+        )
+        used = np.asarray(kernels.product_time_s(name, dtype, m, n, k)) / taken_s - 1
         layers: Bools = np.array([row["use"] != "grid" for row in points])
         if dtype == "bf16":
             wide = (m >= WIDE) & (n >= WIDE) & (k >= WIDE)
@@ -133,12 +118,12 @@ def _attention() -> Iterator[Errors]:
         *sizes, taken_s = _columns(points, *ATTENTION_SIZES, "time_s")
         batch, context, heads, _, head_size = sizes
         if phase == "generation":
-            off = np.asarray(generation_time_s(name, *sizes)) / taken_s - 1
+            off = np.asarray(kernels.generation_time_s(name, *sizes)) / taken_s - 1
             unseen = np.array([_shape(row) in held_out for row in points])
             what = f"{name}, attention of new tokens"
             yield Errors("generation", what, off[unseen], taken_s[unseen])
             continue
-        off = np.asarray(attention_time_s(name, *sizes)) / taken_s - 1
+        off = np.asarray(kernels.attention_time_s(name, *sizes)) / taken_s - 1
         long = (context >= LONG) & (head_size == FULL_HEAD)
         few = batch * heads < MANY_HEADS
         for kind, some_of in (("attention", long & ~few), ("small attention", long & few)):
@@ -157,7 +142,7 @@ def _experts() -> Iterator[Errors]:
         tokens, *sizes, taken_s = _columns(points, "tokens", *EXPERT_SHAPE, "time_s")
         hidden, inter, top_k, experts, tensor, expert, products = sizes
         shape = ExpertShape(hidden, inter, top_k, experts, tensor, expert, products)
-        off = np.asarray(fused_experts_time_s(name, dtype, tokens, shape)) / taken_s - 1
+        off = np.asarray(kernels.fused_experts_time_s(name, dtype, tokens, shape)) / taken_s - 1
         what, whole = f"{name}, {dtype} fused experts", shape.expert == 1
         if name == "a100-80gb":
             yield Errors("experts", f"{what}, divided", off[~whole], taken_s[~whole])
@@ -172,8 +157,10 @@ def _exchanges() -> Iterator[Errors]:
         kind = EXCHANGES[row["software"].rpartition(" ")[2]]
         phase: ExchangePhase = "dispatch" if row["phase"] == "dispatch" else "combine"
         hidden, top_k, gpus, nodes = (int(row[key]) for key in ("hidden", "top_k", "gpus", "nodes"))
-        exchange = ExpertExchange(hidden, top_k, gpus, nodes, kind, row["dtype"])
-        time_s = expert_exchange_s(row["accelerator"], phase, int(row["tokens_per_gpu"]), exchange)
+        exchange = kernels.ExpertExchange(hidden, top_k, gpus, nodes, kind, row["dtype"])
+        time_s = kernels.expert_exchange_s(
+            row["accelerator"], phase, int(row["tokens_per_gpu"]), exchange
+        )
         taken_s = float(row["time_s"])
         errors_by_kind.setdefault((kind, phase), []).append((float(time_s) / taken_s - 1, taken_s))
     for (kind, phase), errors in errors_by_kind.items():
@@ -341,14 +328,14 @@ def _table_points(name: str) -> Iterator[Check]:
     """Points of a chip's products, and columns that were left out."""
     chip, missed, off = ACCELERATORS.load(name), list[Floats](), list[Floats]()
     for precision in PRECISIONS:
-        residuals = product_residuals(chip, precision)
+        residuals = kernel_tables.product_residuals(chip, precision)
         if residuals is None:
             continue
         n, k = (size[:, None] for size in np.exp(residuals.points).T.round())
-        rates = product_rates(chip, precision)
-        form_s = np.asarray(product_form_s(rates, precision, residuals.steps, n, k))
+        rates = kernels.product_rates(chip, precision)
+        form_s = np.asarray(kernels.product_form_s(rates, precision, residuals.steps, n, k))
         table_s = np.maximum.accumulate(form_s * np.exp(residuals.values), axis=1)
-        taken_s = product_table_s(chip, precision, residuals.steps, n, k)
+        taken_s = kernel_tables.product_table_s(chip, precision, residuals.steps, n, k)
         missed.append(np.abs(taken_s / table_s - 1).ravel())
         off.append(np.abs(_left_out(residuals.steps, residuals.values)).ravel())
     largest, mean = float(np.concatenate(missed).max()), float(np.concatenate(off).mean())
@@ -388,13 +375,15 @@ def _rising() -> Iterator[Check]:
         chip = ACCELERATORS.load(name)
         for precision in PRECISIONS:
             for n, k in ((1280.0, 8192.0), (7168.0, 3000.0), (100.0, 40000.0)):
-                taken_s = product_table_s(chip, precision, RISING, np.array(n), np.array(k))
+                taken_s = kernel_tables.product_table_s(
+                    chip, precision, RISING, np.array(n), np.array(k)
+                )
                 times["products"] += [] if taken_s is None else [taken_s]
         for hidden, inter, top_k, experts in LAYERS:
-            kernel = ExpertKernel("vllm", "bf16", "power_law_1.01", "bf16", 2.0)
+            kernel = kernel_tables.ExpertKernel("vllm", "bf16", "power_law_1.01", "bf16", 2.0)
             cut = (np.array(2.0), np.array(8.0))
             shape = ExpertShape(hidden, inter, top_k, experts, *cut)
-            by_table = expert_table_s(chip, kernel, RISING, shape)
+            by_table = kernel_tables.expert_table_s(chip, kernel, RISING, shape)
             times["experts"] += [] if by_table is None else [by_table[0]]
     for kind, rows in times.items():
         falls = sum(int((np.diff(row) < -1e-12 * row[1:]).sum()) for row in rows)
@@ -404,9 +393,9 @@ def _rising() -> Iterator[Check]:
 
 def _latent_step() -> Check:
     """Latent attention of a step on GB200 over that on B200."""
-    kept = Kept(512.0, 64.0, 1.0)
+    kept = kernel_tables.Kept(512.0, 64.0, 1.0)
     ours, theirs = (
-        latent_table_s(ACCELERATORS.load(name), "fp8", *LATENT_STEP, kept)
+        kernel_tables.latent_table_s(ACCELERATORS.load(name), "fp8", *LATENT_STEP, kept)
         for name in ("gb200", "b200")
     )
     ratio = float(ours / theirs) if ours is not None and theirs is not None else np.nan

@@ -27,16 +27,11 @@ from msgspec import Struct, convert
 
 from netplan.arrays import Bools, Floats
 from netplan.inputs.choices import KernelSource, ServingFormat
+from netplan.performance import stacks
 from netplan.performance.serving.cases import Software, domain_levels, formats_of, serving_case
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import Requests, ServingCase, ServingResult, aggregated
 from netplan.performance.serving.plans import ServingPlans
-from netplan.performance.stacks import (
-    DATAFLOW_SERVING_STACK,
-    DEFAULT_SERVING_STACK,
-    SERVING_STACKS,
-    ServingStack,
-)
 from netplan.published.checks import Check, check, in_order, published
 from netplan.records import PositiveFloat, PositiveInt, replace
 from netplan.reports.sections import Column, Section, Table, column
@@ -212,9 +207,9 @@ class MeasuredMethod(Struct, frozen=True):
     kernels: KernelSource = "measured"
 
 
-TYPICAL = MeasuredMethod("typical", lambda _: DEFAULT_SERVING_STACK)
+TYPICAL = MeasuredMethod("typical", lambda _: stacks.DEFAULT_SERVING_STACK)
 BY_SOFTWARE = MeasuredMethod("own", lambda point: OWN[point.framework])
-ROOFLINE = MeasuredMethod("roofline", lambda _: DATAFLOW_SERVING_STACK, "roofline")
+ROOFLINE = MeasuredMethod("roofline", lambda _: stacks.DATAFLOW_SERVING_STACK, "roofline")
 WAYS = (TYPICAL, BY_SOFTWARE, ROOFLINE)
 
 
@@ -281,7 +276,7 @@ class PointGroup(Struct, frozen=True, eq=False):
     plans: ServingPlans | Pools
     concurrency: Floats
 
-    def outcome(self, stack: ServingStack | None = None) -> ServingResult:
+    def outcome(self, stack: stacks.ServingStack | None = None) -> ServingResult:
         """What they give, by the stack of the case or by another one of the same terms."""
         case = self.case if stack is None else replace(self.case, stack=stack)
         if isinstance(self.plans, Pools):
@@ -290,7 +285,7 @@ class PointGroup(Struct, frozen=True, eq=False):
 
 
 def group_times(
-    groups: Iterable[PointGroup], points: int, stack: ServingStack | None = None
+    groups: Iterable[PointGroup], points: int, stack: stacks.ServingStack | None = None
 ) -> Times:
     """Times of so many points by their groups, by their stacks or by another one."""
     times = Times(np.empty(points), np.empty(points))
@@ -332,7 +327,7 @@ def _group(
         np.array([getattr(point, name) for point in points], dtype=np.float64)
         for name in ("prompt", "output", "concurrency")
     )
-    stack = SERVING_STACKS.load(method.stack_of(first))
+    stack = stacks.SERVING_STACKS.load(method.stack_of(first))
     stack = stack.changed(exchange="deepep") if first.sends else stack
     software = Software(stack, method.kernels)
     case = serving_case(

@@ -26,6 +26,7 @@ from netplan.costing.switches import SWITCHES
 from netplan.errors import CatalogError
 from netplan.faults.damage.damage import find_effects
 from netplan.faults.damage.scenario import parse_faults
+from netplan.faults.years import rates
 from netplan.faults.years.checkpoints import Checkpoints, daly_interval_h, exact_time_ratio
 from netplan.faults.years.clusters import (
     ClusterCount,
@@ -35,13 +36,6 @@ from netplan.faults.years.clusters import (
 )
 from netplan.faults.years.forecast import causes_of
 from netplan.faults.years.outages import Cause, Exposure, Mean, Repair, simulate_outages
-from netplan.faults.years.rates import (
-    FAILURE_BOOKS,
-    FailureBook,
-    Observed,
-    poisson_interval,
-    unit_counts,
-)
 from netplan.faults.years.recovery_presets import RECOVERY_PRESETS
 from netplan.faults.years.reliability import (
     interruptions_per_year,
@@ -92,10 +86,10 @@ def reliability_checks() -> Iterator[Measured | Check]:
     yield from _llama_simulated()
     yield from _clusters()
     yield from _by_default()
-    down = FAILURE_BOOKS.load("2026").rate("Leaf switch").down or 0.0
+    down = rates.FAILURE_BOOKS.load("2026").rate("Leaf switch").down or 0.0
     for switches in (256, 384, 640):
         yield f"no switch of {switches} down, %", 100 * none_down(down, switches)
-    row = FAILURE_BOOKS.load("rsc-1").rate("Node failure")
+    row = rates.FAILURE_BOOKS.load("rsc-1").rate("Node failure")
     for gpus in (16_384, 131_072, 1024):
         hours = mtbf_h(row.rate_per_year.base * row.count_in({"gpu": gpus}))
         yield f"hours to failure, {gpus:,} GPUs", hours
@@ -109,11 +103,11 @@ def reliability_checks() -> Iterator[Measured | Check]:
     yield from _spares()
 
 
-def _llama() -> FailureBook:
-    return FAILURE_BOOKS.load("llama-3-54-days")
+def _llama() -> rates.FailureBook:
+    return rates.FAILURE_BOOKS.load("llama-3-54-days")
 
 
-def _observed() -> dict[str, Observed]:
+def _observed() -> dict[str, rates.Observed]:
     """Printed counts by cause."""
     return {row.cause: row.observed for row in _llama().rates if row.observed is not None}
 
@@ -142,21 +136,21 @@ def _llama_shares() -> Iterator[Measured | Check]:
     yield "shares that are their counts", f"{len(agreeing)} of {len(rows)}"
 
 
-def _stops(book: FailureBook, gpus: int) -> dict[str, float]:
+def _stops(book: rates.FailureBook, gpus: int) -> dict[str, float]:
     """Interruptions of a job by a book on a Clos of switches of 64 ports [1/year]."""
     sizing = Sizing(gpus, 64, NODE_GPUS, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
-    units = unit_counts(build_fabric(FABRICS.load("rail-optimized"), sizing))
+    units = rates.unit_counts(build_fabric(FABRICS.load("rail-optimized"), sizing))
     return interruptions_by_record(book.placed(NODE_GPUS), units)
 
 
 def _llama_by_cause() -> Iterator[Check]:
     """What book 2026 gives for the cluster of the record, cause by cause."""
-    interruptions = _stops(FAILURE_BOOKS.load("2026"), LLAMA_GPUS)
+    interruptions = _stops(rates.FAILURE_BOOKS.load("2026"), LLAMA_GPUS)
     seen = interruptions_by_record(_llama(), {"gpu": LLAMA_GPUS})
     for cause, a_year in interruptions.items():
         count = round(seen.get(cause, 0.0) * LLAMA_DAYS / DAYS_PER_YEAR)
         got = a_year * LLAMA_DAYS / DAYS_PER_YEAR
-        low, high = poisson_interval(count)
+        low, high = rates.poisson_interval(count)
         name = f"{cause}: interruptions by book 2026"
         interval = f"the count has a 95 % interval of {low:.3g} to {high:.3g}"
         why = "the book's rate is made of this count"
@@ -229,7 +223,7 @@ def default_time(gpus: int, *, failures: str | None = None, recovery: str | None
     0.908
     """
     usual = Scenario.load("hgx-h100")
-    book = FAILURE_BOOKS.load(failures or usual.books.failures)
+    book = rates.FAILURE_BOOKS.load(failures or usual.books.failures)
     preset = RECOVERY_PRESETS.load(recovery or usual.training.checkpoints.recovery)
     between_h = mtbf_h(sum(_stops(book, gpus).values()))
     return exact_time_ratio(preset.policy(gpus).at(between_h), between_h)
@@ -242,7 +236,7 @@ def _by_default() -> Iterator[Check]:
         name = f"effective time by default, {LLAMA_GPUS:,} H100, interruptions {whose}, %"
         # Above 95 % nobody would say more than 90.
         yield claim(name, f"{got:.1f}", met=90 < got < 95)  # noqa: PLR2004
-    job = FAILURE_BOOKS.load("byterobust").effective_time
+    job = rates.FAILURE_BOOKS.load("byterobust").effective_time
     if job is None:
         raise CatalogError("failures byterobust: it has lost its effective_time")
     got = 100 * default_time(job.gpus, failures="byterobust", recovery="warm-standby")
@@ -280,7 +274,7 @@ def _crashes_a_month() -> Check:
 
     A job of 2,048 GPUs with one NIC-ToR link each, 64 to a ToR switch.
     """
-    book, gpus, gpus_a_switch = FAILURE_BOOKS.load("2026"), 2048, 64
+    book, gpus, gpus_a_switch = rates.FAILURE_BOOKS.load("2026"), 2048, 64
     module, fibre = book.rate("Optical module"), book.rate("Fibre and connectors")
     # HPN's own modules are the low end.
     of_link = 2 * module.rate_per_year.low + fibre.rate_per_year.base

@@ -30,13 +30,7 @@ from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.files import reachable
 from netplan.inputs.choices import AS_PUBLISHED
 from netplan.progress import each
-from netplan.questions.cable_comparison import (
-    Naming,
-    Rehearsal,
-    compare_cables,
-    rehearse_files,
-    rehearse_plan,
-)
+from netplan.questions import cable_comparison
 from netplan.questions.export import GraphFile, fabric_asked, links_in_a_cage
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
@@ -332,16 +326,16 @@ class Cables(Question[Answer]):
                     wrong = "is no regular file" if path.exists() else "does not exist"
                     raise InputError(f"--compare: file '{path}' {wrong}")
             compared = partial(
-                compare_cables,
+                cable_comparison.compare_cables,
                 switch=self.cluster.switch,
                 radix=self.cluster.switch_radix,
-                naming=Naming(
+                naming=cable_comparison.Naming(
                     Path(self.node_names) if self.node_names else None, self.cluster.host_gpus
                 ),
                 catalog=self.catalog,
             )
             if self.rehearse:
-                return rehearse_files(self.inputs(), plan, as_built, compared)
+                return cable_comparison.rehearse_files(self.inputs(), plan, as_built, compared)
             return compared(plan, as_built)
         if self.node_names is not None:
             raise InputError("--names renames what is built: give --compare PLAN AS_BUILT, too")
@@ -349,7 +343,7 @@ class Cables(Question[Answer]):
             return self._subnet()
         return CableSheet(self.inputs(), self.table())
 
-    def _subnet(self) -> GraphFile | Rehearsal:
+    def _subnet(self) -> GraphFile | cable_comparison.Rehearsal:
         """The network as a subnet manager finds it, or what it finds."""
         reader = self.reader()
         spec, sizing = fabric_asked(self, reader)
@@ -363,7 +357,7 @@ class Cables(Question[Answer]):
         subnet = subnet_of(expand(spec, sizing), self.cluster.host_gpus)
         if self.rehearse:
             sizing_built = build_fabric(spec, sizing).sizing
-            return rehearse_plan(self.inputs(), subnet, spec, sizing_built)
+            return cable_comparison.rehearse_plan(self.inputs(), subnet, spec, sizing_built)
         return GraphFile(self.inputs(), subnet.blocks, lambda: subnet.network)
 
     def table(self) -> Callable[[], plans.Sheet]:

@@ -10,15 +10,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from netplan.answers.calibrate_answer import Calibrated
+from netplan.calibration import kernel_fits
 from netplan.calibration.cluster import Bases, Fits, Origin, own_records, startable, trainable
 from netplan.calibration.dated_runs import arrays_of
-from netplan.calibration.kernel_fits import (
-    PRODUCT_COLUMNS,
-    PRODUCT_EXAMPLES,
-    fit_collectives,
-    fit_products,
-    require_rows,
-)
 from netplan.calibration.measurements import read_nccl_tests, table_text
 from netplan.calibration.run_fits import TrainingProblem
 from netplan.calibration.runs import CALIBRATIONS, Calibration
@@ -38,7 +32,7 @@ from netplan.workloads.models import MODELS
 
 NAME = re.compile(r"[A-Za-z][\w.-]{0,63}")
 TEMPLATES = {
-    "gemm": table_text(PRODUCT_COLUMNS, PRODUCT_EXAMPLES),
+    "gemm": table_text(kernel_fits.PRODUCT_COLUMNS, kernel_fits.PRODUCT_EXAMPLES),
     "steps": table_text(STEP_COLUMNS, STEP_EXAMPLES),
 }
 """Tables to fill in, by the option that takes them."""
@@ -114,8 +108,8 @@ class Calibrate(Question[Calibrated]):
         calibration = reader.load(CALIBRATIONS, "own-cluster")
         messages = [message for path in collectives for message in read_nccl_tests(path)]
         fits = Fits(
-            fit_products(gemm, accelerator, calibration),
-            fit_collectives(messages, accelerator, bases.link, calibration),
+            kernel_fits.fit_products(gemm, accelerator, calibration),
+            kernel_fits.fit_collectives(messages, accelerator, bases.link, calibration),
             None,
         )
         if steps:
@@ -139,7 +133,7 @@ def _fit_steps(
         raise InputError("iteration model calibrated has no part calibration: mend its file")
     load = partial(reader.load, MODELS)
     runs = read_steps(steps, bases.accelerator, bases.stack, load)
-    require_rows("training runs", len(runs))
+    kernel_fits.require_rows("training runs", len(runs))
     precisions = tuple(dict.fromkeys(run.precision for run in runs))
     dated = any(run.recipe is not None for run in runs)
     accelerator = trainable(bases.accelerator, calibration, precisions, dated=dated)

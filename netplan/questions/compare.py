@@ -53,16 +53,8 @@ from netplan.scenarios.reading import (
 from netplan.scenarios.scenario import Scenario, places
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import fabrics_asked, only_hb_gear, span_of
+from netplan.setup.money import run_cost
 from netplan.setup.money.pricing import cooling_kind
-from netplan.setup.money.run_cost import (
-    RULE,
-    WITHIN,
-    Terms,
-    TokenCost,
-    check_weights,
-    rates_of,
-    terms_of,
-)
 from netplan.setup.over_sites import BOOKS, SitePlans
 from netplan.setup.own_inputs import default_field, option_field
 from netplan.setup.placed_run import PlacedRun
@@ -149,8 +141,8 @@ class Compare(Question[Comparison | ComparisonCases]):
     )
     older: ClassVar[Mapping[str, str]] = {"expanded_memories": "expanded_memory"}
 
-    rule: Rule = default_field(RULE, "choice", choices=get_args(Rule))
-    within: float = default_field(WITHIN, "percent")
+    rule: Rule = default_field(run_cost.RULE, "choice", choices=get_args(Rule))
+    within: float = default_field(run_cost.WITHIN, "percent")
     power_budget: float | None = option_field(POWER_BUDGET, "power", metavar="POWER", unit="W")
     timing: bool = option_field(
         "Leave the iteration time out.", "flag", flag="--no-timing", default=True
@@ -159,7 +151,7 @@ class Compare(Question[Comparison | ComparisonCases]):
     def __post_init__(self) -> None:
         """Refuse what no network could be recommended by."""
         super().__post_init__()
-        check_weights(self, self.within)
+        run_cost.check_weights(self, self.within)
 
     def ask(self) -> Comparison | ComparisonCases:
         """Size, price and time every fabric; once for each value of a flag that is repeated."""
@@ -252,9 +244,9 @@ class Compare(Question[Comparison | ComparisonCases]):
         reader = self.reader()
         known: Known = {}
 
-        def served(fabric: str, row: FabricRow, terms: Terms | None) -> FabricRow:
+        def served(fabric: str, row: FabricRow, terms: run_cost.Terms | None) -> FabricRow:
             best = serve_best(self, reader, fabric, known)
-            tokens_served = TokenCost.of(best.plan, row.bill, terms)
+            tokens_served = run_cost.TokenCost.of(best.plan, row.bill, terms)
             return replace(row, served=tokens_served, notes=(*row.notes, *best.searched.notes))
 
         return self._running(reader, served, UNSERVED)
@@ -269,7 +261,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         hours = step_terms(self, reader, prices, prices.currency)
         known: dict[object, Any] = {}
 
-        def stepped(fabric: str, row: FabricRow, _: Terms | None) -> FabricRow:
+        def stepped(fabric: str, row: FabricRow, _: run_cost.Terms | None) -> FabricRow:
             if not self.timing:
                 return row
             trained = post_train(self, reader, fabric, known)
@@ -312,7 +304,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         on = reader.load(ACCELERATORS, self.cluster.accelerator)
         specs, sizing, books = self._priced(reader, on)
         currency = books.prices.currency
-        terms = rates_of(self, self.rule, reader, 1, books.prices, currency)
+        terms = run_cost.rates_of(self, self.rule, reader, 1, books.prices, currency)
         refused: list[InputError] = []
         asked = dict(zip([spec.name for spec in specs], fabrics_asked(self), strict=True))
 
@@ -425,7 +417,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         specs, sizing, books = self._priced(reader, on)
         currency = books.prices.currency
         run = (training.model, training.batch)
-        terms = terms_of(self, self.rule, reader, run, books.prices, currency)
+        terms = run_cost.terms_of(self, self.rule, reader, run, books.prices, currency)
         inputs = training_inputs(
             self,
             hb_size=sizing.hb_size,
@@ -528,7 +520,7 @@ class Compare(Question[Comparison | ComparisonCases]):
 compare: Callable[..., Comparison] = function_of(Compare)  # type: ignore[arg-type]
 
 
-RunOn = Callable[[str, FabricRow, Terms | None], FabricRow]
+RunOn = Callable[[str, FabricRow, run_cost.Terms | None], FabricRow]
 """What completes the row of a fabric, which is asked for by a name."""
 
 Timed = tuple[Variant, PlanSearch]

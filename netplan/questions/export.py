@@ -24,18 +24,13 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.families.switched import RailOnly
+from netplan.topologies.formats import writers
 from netplan.topologies.formats.edge_list import COLUMNS, edge_list_lines, edge_rows
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.formats.graphml import graphml_lines
 from netplan.topologies.formats.nvidia import air_lines, operator_lines
 from netplan.topologies.formats.slurm import slurm_block_lines, slurm_lines, slurm_yaml_lines
 from netplan.topologies.formats.subnet_files import ibnetdiscover_lines, topo_lines
-from netplan.topologies.formats.writers import (
-    astra_sim_network,
-    cube_circuits,
-    dot_lines,
-    simai_lines,
-)
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.rail_circuits import CircuitPlan
 from netplan.topologies.specs import FabricSpec
@@ -47,9 +42,9 @@ if TYPE_CHECKING:
 EDGES = "edges"
 WRITERS: Mapping[str, Callable[[FabricGraph], Iterable[str]]] = {
     "graphml": graphml_lines,
-    "dot": dot_lines,
+    "dot": writers.dot_lines,
     EDGES: edge_list_lines,
-    "simai": simai_lines,
+    "simai": writers.simai_lines,
 }
 HOST_WRITERS: Mapping[str, Callable[..., Iterable[str]]] = {
     "topo": topo_lines,
@@ -223,7 +218,7 @@ class Export(Question[GraphFile]):
             return self._file(inputs, lambda: expand(spec, sizing), cage_links)
         if not built.levels:
             raise InputError(f"{spec.name} has no levels in this size: ASTRA-sim cannot take it")
-        return GraphFile(inputs, astra_sim_network(built.levels).splitlines)
+        return GraphFile(inputs, writers.astra_sim_network(built.levels).splitlines)
 
     def _circuits(self, inputs: dict[str, object], spec: FabricSpec, sizing: Sizing) -> GraphFile:
         """Circuits of a torus of cubes, without the cubes that failed; ports in front of rails."""
@@ -234,7 +229,7 @@ class Export(Question[GraphFile]):
             ports_of_gpu = build_fabric(spec, sizing).ports_per_gpu
             plan = CircuitPlan(ports, sizing.domains, sizing.hb_size, ports_of_gpu)
             return GraphFile(inputs, lambda: plan.table().lines("gpu", "rail-port"))
-        circuits = cube_circuits(spec, sizing, ports=ports, lost=self.lost_cubes)
+        circuits = writers.cube_circuits(spec, sizing, ports=ports, lost=self.lost_cubes)
         return GraphFile(inputs, circuits.lines)
 
     def _converted(self, path: Path) -> GraphFile:

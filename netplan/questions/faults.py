@@ -18,6 +18,7 @@ from netplan.faults.damage.damage import Damage
 from netplan.faults.damage.impact import Impact, Single, Subject, single_failures, single_parts
 from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.rerouting import training_loads
+from netplan.faults.years import rates
 from netplan.faults.years.clusters import RECORD_OF_KIND, interruptions_by_record
 from netplan.faults.years.effects import FailureEffects, effect_of, effects_of, searched
 from netplan.faults.years.forecast import ReliabilityForecast, flaps_of, reliability_forecast
@@ -30,14 +31,6 @@ from netplan.faults.years.policies import (
     check_rails,
     circuits,
     policies,
-)
-from netplan.faults.years.rates import (
-    NETWORK_KINDS,
-    OF_LINKS,
-    FailureBook,
-    Unit,
-    host_links_each,
-    unit_counts,
 )
 from netplan.faults.years.recoveries import idle_price, recoveries
 from netplan.inputs.choices import OpticsKind
@@ -298,7 +291,7 @@ class Years(Struct, frozen=True):
     forecast: ReliabilityForecast
     failing: tuple[GroupFailures, ...]
     record: tuple[BesideRecord, ...]
-    book: FailureBook
+    book: rates.FailureBook
     effects: FailureEffects
 
 
@@ -332,7 +325,7 @@ def _years(
     )
     # Switches with packaged optics have no cages: all their links are fibres, however short.
     laid = None if optics == "cpo" else wiring
-    units = unit_counts(subject.fabric, laid, optics)
+    units = rates.unit_counts(subject.fabric, laid, optics)
     units["engine"] = sum(single.parts for single in singles if single.kind == ENGINE)
     book = shared.book.stopping(survived)
     effects = effects_of(subject.fabric, units, singles=singles, slowness=slowness)
@@ -404,8 +397,8 @@ def _unswitched(spec: FabricSpec, question: Faults, shared: faults_inputs.Shared
 
 
 def _beside_record(
-    book: FailureBook,
-    units: Mapping[Unit, int],
+    book: rates.FailureBook,
+    units: Mapping[rates.Unit, int],
     failing: Sequence[GroupFailures],
     shared: faults_inputs.Shared,
 ) -> tuple[BesideRecord, ...]:
@@ -422,7 +415,7 @@ def _beside_record(
     )
 
 
-def _notes(subject: Subject, years: Years, book: FailureBook) -> Iterator[str]:
+def _notes(subject: Subject, years: Years, book: rates.FailureBook) -> Iterator[str]:
     """Why nothing is timed, whether the job needs its network or survives it, the fabric's own."""
     untimed = subject.unplanned and f"Not timed: {subject.unplanned}"
     yield from filter(None, (untimed, subject.divided))
@@ -510,10 +503,10 @@ def _badness(impact: Impact) -> tuple[bool, float, float]:
     return impact.way == "stopped", impact.iteration_time_s or 0.0, -(impact.bandwidth_share or 0.0)
 
 
-HOST_UNITS: tuple[Unit, ...] = ("host_link", *(near for _, near, _ in OF_LINKS))
+HOST_UNITS: tuple[rates.Unit, ...] = ("host_link", *(near for _, near, _ in rates.OF_LINKS))
 
 
-def _gpus_cut_off(fabric: Fabric, singles: Sequence[Single[Impact]]) -> dict[Unit, int]:
+def _gpus_cut_off(fabric: Fabric, singles: Sequence[Single[Impact]]) -> dict[rates.Unit, int]:
     """GPUs that a unit of the failure book cuts off, as far as the failure of a part shows it."""
     # Where each GPU has a port on every of several levels, none shows it.
     of_hosts = (group.name for group in fabric.links if group.role == "host" and not group.axis)
@@ -521,7 +514,7 @@ def _gpus_cut_off(fabric: Fabric, singles: Sequence[Single[Impact]]) -> dict[Uni
         single.kind: single.impact.gpus_cut_off + single.impact.gpus_partitioned
         for single in singles
     }
-    kinds: dict[Unit, str] = {"leaf_switch": "leaf", "engine": ENGINE}
+    kinds: dict[rates.Unit, str] = {"leaf_switch": "leaf", "engine": ENGINE}
     # A card fails with all its ports, on every plane.
     kinds["nic_port"] = "card" if "card" in alone else "nic"
     kinds |= dict.fromkeys(HOST_UNITS, next(of_hosts, ""))
@@ -529,26 +522,26 @@ def _gpus_cut_off(fabric: Fabric, singles: Sequence[Single[Impact]]) -> dict[Uni
 
 
 def _survived(
-    subject: Subject, singles: Sequence[Single[Impact]], book: FailureBook
-) -> frozenset[Unit]:
+    subject: Subject, singles: Sequence[Single[Impact]], book: rates.FailureBook
+) -> frozenset[rates.Unit]:
     """Units whose failure stops no job: it cuts off no GPU, or the job needs no network."""
     cut_off = _gpus_cut_off(subject.fabric, singles)
     survived = frozenset(unit for unit, gpus in cut_off.items() if gpus == 0)
     if subject.sizing.domains == 1:
-        survived |= {row.unit for row in book.rates if row.kind in NETWORK_KINDS}
+        survived |= {row.unit for row in book.rates if row.kind in rates.NETWORK_KINDS}
     return survived
 
 
 def _cut_off_per_year(
     built: tuple[Fabric, Wiring | None],
-    units: Mapping[Unit, int],
+    units: Mapping[rates.Unit, int],
     singles: Sequence[Single[Impact]],
     failing: Sequence[GroupFailures],
     shared: faults_inputs.Shared,
 ) -> float:
     """GPUs that lose their port in a year: links, leaves and groups times whom each cuts off."""
     cut_off = _gpus_cut_off(built[0], singles)
-    links = host_links_each(*built)
+    links = rates.host_links_each(*built)
     alone = sum(
         row.rate_per_year.at(shared.options.end)
         * row.count_in(units)

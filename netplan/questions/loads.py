@@ -14,17 +14,10 @@ from typing import TYPE_CHECKING, ClassVar, Union, cast, get_args
 import numpy as np
 from msgspec import Struct
 
+from netplan.answers import loads_answer
 from netplan.answers.borders import border_loads, borders_words
 from netplan.answers.faults_rows import damage_colours
 from netplan.answers.kind_loads import kind_loads
-from netplan.answers.loads_answer import (
-    WHOLE_DRAWN,
-    CollectiveLoad,
-    LoadsAnswer,
-    WholeCollective,
-    agreement,
-    whole_collectives,
-)
 from netplan.errors import InputError, NetplanError
 from netplan.faults.damage.degraded_links import (
     check_degraded,
@@ -81,7 +74,7 @@ MAX_ALL_TO_ALL_GPUS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loads(Question[LoadsAnswer]):
+class Loads(Question[loads_answer.LoadsAnswer]):
     """Show what every link carries in one iteration, and every collective beside its bound.
 
     The traffic is that of a training run, of servers, of a step of post-training, or a saved
@@ -136,7 +129,7 @@ class Loads(Question[LoadsAnswer]):
         "With --matrix: least time of collectives over all GPUs.", "flag", default=False
     )
 
-    def ask(self) -> LoadsAnswer:
+    def ask(self) -> loads_answer.LoadsAnswer:
         """Route the run's traffic, or that of the matrix."""
         if self.cluster.graph is not None and self.matrix is None:
             raise InputError("--graph needs --matrix: the traffic to route over it")
@@ -155,7 +148,7 @@ class Loads(Question[LoadsAnswer]):
         self.refuse({"collective_algorithm"}, "a matrix, which has its pairs")
         return self._of_matrix(Path(self.matrix))
 
-    def _of_run(self) -> LoadsAnswer:
+    def _of_run(self) -> loads_answer.LoadsAnswer:
         if not self.trains:
             who = "post-training, whose" if self.reinforces else "servers, whose collectives are"
             who += " servers' collectives are" * self.reinforces
@@ -174,9 +167,9 @@ class Loads(Question[LoadsAnswer]):
         parts = tuple((part, _AloneLoads(part, run.algorithm, send, {})) for part in run.parts)
         by_part = [tuple(_collectives(part, alone)) for part, alone in parts]
         next(turn)
-        whole: tuple[WholeCollective, ...] = ()
+        whole: tuple[loads_answer.WholeCollective, ...] = ()
         if isinstance(run, PlacedRun) and not self.fail:
-            whole = tuple(whole_collectives(run, graph, parts[0][1].busiest_s))
+            whole = tuple(loads_answer.whole_collectives(run, graph, parts[0][1].busiest_s))
         asked = whole_run.inputs | {"matrix": None, "graph": None}
         next(turn)
         routed = self._routed(asked, router, wired)
@@ -198,7 +191,9 @@ class Loads(Question[LoadsAnswer]):
                 *((named_note(self.collective_algorithm),) if self.collective_algorithm else ()),
                 *routed.notes,
                 *chain.from_iterable(
-                    agreement(collectives, *part.communication, meshes=_rings_on_meshes(run, part))
+                    loads_answer.agreement(
+                        collectives, *part.communication, meshes=_rings_on_meshes(run, part)
+                    )
                     for (part, _), collectives in zip(parts, by_part, strict=True)
                 ),
             ),
@@ -236,7 +231,7 @@ class Loads(Question[LoadsAnswer]):
         ways = live_router(self.fail, graph, used, seed=self.seed, routing=self.routing)
         return cast("LiveRouter", ways).loads
 
-    def _of_matrix(self, path: Path) -> LoadsAnswer:
+    def _of_matrix(self, path: Path) -> loads_answer.LoadsAnswer:
         graph, replaced, notes = self._graph()
         readers = {".npz": load_npz, ".csv": load_csv}
         if path.suffix not in readers:
@@ -258,14 +253,14 @@ class Loads(Question[LoadsAnswer]):
 
     def _routed(
         self, inputs: dict[str, object], router: Router, matrix: TrafficMatrix
-    ) -> LoadsAnswer:
+    ) -> loads_answer.LoadsAnswer:
         """Loads of the links under a matrix."""
         graph, rng = router.graph, np.random.default_rng(self.seed)
         intact = Router(graph, routing_of_left(self.routing, graph)) if self.fail else router
         link_loads = whole = intact.loads(matrix, rng)
         if self.fail:
             link_loads = self._sender(router, matrix)(matrix)
-        return LoadsAnswer(
+        return loads_answer.LoadsAnswer(
             inputs=inputs,
             graph=graph,
             link_loads=link_loads,
@@ -298,7 +293,7 @@ loads = function_of(Loads)
 def what_failed(graph: FabricGraph, fail: Sequence[str], seed: int) -> Coloured:
     """What has failed, and who is cut off by it, for a drawing."""
     if not fail:
-        return WHOLE_DRAWN
+        return loads_answer.WHOLE_DRAWN
     damage = read_scenario(fail, Inventory(graph)).damage(np.random.default_rng(seed))
     return damage_colours(graph, damage)
 
@@ -332,7 +327,7 @@ class _AloneLoads(Struct, frozen=True, eq=False):
         return times * self.known[key][0]
 
 
-def _collectives(run: PoolRun, alone: _AloneLoads) -> Iterator[CollectiveLoad]:
+def _collectives(run: PoolRun, alone: _AloneLoads) -> Iterator[loads_answer.CollectiveLoad]:
     """Every collective of the iteration, alone on the fabric."""
     levels, words = run.levels, lambda row: f"{row.use.kind} {row.use.collective}"
     # What one GPU sends over the network if all others rest, all ports of it or one.
@@ -355,7 +350,7 @@ def _collectives(run: PoolRun, alone: _AloneLoads) -> Iterator[CollectiveLoad]:
             any_to_any=run.fabric.network == "any-to-any",
             port_bytes_per_s=sizing.as_found * port_bytes_per_s,
         )
-        yield CollectiveLoad(
+        yield loads_answer.CollectiveLoad(
             kind=f"{run.named}{use.kind}",
             collective=use.collective,
             members=placement.degree(*use.dimensions),

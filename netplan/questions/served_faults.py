@@ -15,14 +15,7 @@ from netplan.faults.years.rates import FailureBook, unit_counts
 from netplan.faults.years.served import ServedCluster, ServedImpact, served_forecast
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
-from netplan.setup.faults_inputs import (
-    FaultsQuestion,
-    Shared,
-    fail_parts,
-    inventory_of,
-    names_cut_off,
-    rate_note,
-)
+from netplan.setup import faults_inputs
 from netplan.setup.serving_run import Known, ServedBest, serve_best
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
@@ -34,8 +27,8 @@ def served_fabric(
     name: str,
     *,
     files: tuple[CatalogReader, Known],
-    question: FaultsQuestion[Any],
-    shared: Shared,
+    question: faults_inputs.FaultsQuestion[Any],
+    shared: faults_inputs.Shared,
 ) -> ServedFabric | tuple[str, str]:
     """One fabric under failures; or its name and why it cannot be built, or does not serve."""
     try:
@@ -48,9 +41,9 @@ def served_fabric(
     except InfeasibleError as error:
         return spec.name, f"Does not serve: {error}."
     cluster = _cluster(spec, fabric, best, question, shared)
-    inventory = inventory_of(cluster, question, shared)
+    inventory = faults_inputs.inventory_of(cluster, question, shared)
     used = np.sort(np.concatenate([gpus.ravel() for gpus in cluster.servers]))
-    _, singles, damages, impacts, why = fail_parts(cluster, inventory, question, used)
+    _, singles, damages, impacts, why = faults_inputs.fail_parts(cluster, inventory, question, used)
     optics = question.cluster.optics
     book = shared.book.placed(
         cluster.graph.hb_size, optics=optics, bad_servers=question.books.bad_servers
@@ -78,8 +71,8 @@ def _cluster(
     spec: FabricSpec,
     fabric: Fabric,
     best: ServedBest,
-    question: FaultsQuestion[Any],
-    shared: Shared,
+    question: faults_inputs.FaultsQuestion[Any],
+    shared: faults_inputs.Shared,
 ) -> ServedCluster:
     """The cluster that serves by the best plan."""
     case, servers_found = best.searched.case, best.searched.found
@@ -108,7 +101,7 @@ def _notes(
             "Each server lies in one HB domain, and needs no other network: no card, link or switch"
             " of the network stops or slows it. Requests come over networks of their own."
         )
-    yield from (rate_note(group, book) for group in failing)
+    yield from (faults_inputs.rate_note(group, book) for group in failing)
 
 
 def _scenario(
@@ -130,5 +123,5 @@ def _scenario(
         mean_tokens_per_s=mean(impact.tokens_per_s for impact in impacts),
         mean_throughput_share=mean(impact.throughput_share for impact in impacts),
         stopped=sum(impact.way == "stopped" for impact in impacts),
-        cut_off=names_cut_off(cluster, damages[worst]),
+        cut_off=faults_inputs.names_cut_off(cluster, damages[worst]),
     )

@@ -14,18 +14,8 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from netplan.reports import sections as show
 from netplan.reports.escape import short
-from netplan.reports.sections import (
-    GAP,
-    Column,
-    Heading,
-    Notes,
-    Paragraph,
-    Section,
-    Shown,
-    Table,
-    Verbatim,
-)
 from netplan.reports.terminal import folded, part_count, terminal_text
 from netplan.units import counted
 
@@ -70,7 +60,7 @@ def more_of(details: str = ALL_TABLES, *others: str, page: bool = True) -> str:
     return f"More: {', '.join(named)}"
 
 
-def columns_of(table: Table[RowT], *names: str) -> list[Column[RowT]]:
+def columns_of(table: show.Table[RowT], *names: str) -> list[show.Column[RowT]]:
     """Columns of a table by the names of their quantities, in the order of the names.
 
     Parameters
@@ -90,11 +80,11 @@ def columns_of(table: Table[RowT], *names: str) -> list[Column[RowT]]:
     return [replace(known[name], shown="always") for name in names if name in known]
 
 
-USE: tuple[Shown, ...] = ("never", "wide", "always")
+USE: tuple[show.Shown, ...] = ("never", "wide", "always")
 """Of columns of one quantity the one counts that people see soonest."""
 
 
-def texts_of(columns: Sequence[Column[RowT]], row: RowT) -> dict[str, str]:
+def texts_of(columns: Sequence[show.Column[RowT]], row: RowT) -> dict[str, str]:
     """What people see of a row, by the names of its quantities.
 
     Parameters
@@ -176,20 +166,20 @@ class Screen(Struct, frozen=True):
         First remarks that stay while rows or lines of the heading can give way [1].
     """
 
-    heading: Heading
+    heading: show.Heading
     verdict: tuple[str, ...]
-    table: Table[Any] | None = None
-    remarks: tuple[str | Section, ...] = ()
+    table: show.Table[Any] | None = None
+    remarks: tuple[str | show.Section, ...] = ()
     more: str = more_of()
     lines: bool = False
     closes: bool = False
     gives_way: tuple[str, ...] = ()
-    least_gap: int = GAP
+    least_gap: int = show.GAP
     most_rows: int = MOST_LINES
     most_columns: int = WIDTH
     firm_remarks: int = 0
 
-    def sections(self) -> Iterator[Section]:
+    def sections(self) -> Iterator[show.Section]:
         """Its sections, as many as fit.
 
         Yields
@@ -204,30 +194,30 @@ class Screen(Struct, frozen=True):
             screen = smaller
         yield from screen.every_section()
 
-    def every_section(self) -> Iterator[Section]:
+    def every_section(self) -> Iterator[show.Section]:
         """Its sections, whether they fit or not; the same as of :meth:`sections`."""
         yield self.heading
-        verdict = Paragraph(("\n" if self.lines else " ").join(self.verdict), "strong")
+        verdict = show.Paragraph(("\n" if self.lines else " ").join(self.verdict), "strong")
         if not self.closes:
             yield verdict
         if self.table is not None and self.table.rows:
             yield self._shown(self.table)
         if texts := tuple(("", remark) for remark in self.remarks if isinstance(remark, str)):
-            yield Notes(texts)
+            yield show.Notes(texts)
         verbatim: tuple[str, ...] = ()
         for remark in self.remarks:
-            if isinstance(remark, Verbatim):
+            if isinstance(remark, show.Verbatim):
                 verbatim += remark.lines
             elif not isinstance(remark, str):
                 yield remark
         if self.closes:
             yield verdict
         if verbatim:
-            yield Verbatim((*verbatim, *(folded(self.more, WIDTH) if self.more else ())))
+            yield show.Verbatim((*verbatim, *(folded(self.more, WIDTH) if self.more else ())))
         elif self.more:
-            yield Paragraph(self.more, "quiet")
+            yield show.Paragraph(self.more, "quiet")
 
-    def _shown(self, table: Table[Any]) -> Table[Any]:
+    def _shown(self, table: show.Table[Any]) -> show.Table[Any]:
         """The first rows and columns of the table, and how many more rows there are."""
         left = len(table.rows) - self.most_rows
         legend = (f"and {left:,} more: --details", *table.legend) if left > 0 else table.legend
@@ -273,7 +263,7 @@ def _in_one_part(screen: Screen) -> Screen:
             table = replace(table, legend=tuple(filter(None, legend)))
 
 
-def _left_out(table: Table[Any], shown: Sequence[Column[Any]]) -> Iterator[str]:
+def _left_out(table: show.Table[Any], shown: Sequence[show.Column[Any]]) -> Iterator[str]:
     """How many columns are left out of those that show one quantity at several places."""
     names = {column.quantity.name for column in shown}
     every = [column for column in table.columns if column.shown == "always"]

@@ -24,18 +24,11 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct, structs
 
+from netplan import records
 from netplan.documents import read_yaml
 from netplan.errors import CatalogError, InfeasibleError, InputError, NetplanError
 from netplan.performance.posttraining.schedules import of_two_sizes, scaled_phases
 from netplan.performance.posttraining.step import Pool, Step
-from netplan.records import (
-    Entry,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    RecordError,
-)
 from netplan.records import replace as changed
 from netplan.scenarios.parts import Whole
 from netplan.scenarios.post_training import LARGEST_GROUP, MOST_STALE
@@ -53,20 +46,20 @@ ONE_OR_TWO = 2
 Several = Annotated[int, Meta(ge=1, le=LARGEST_GROUP)]
 
 
-class MeasuredRun(Entry, frozen=True, kw_only=True):
+class MeasuredRun(records.Entry, frozen=True, kw_only=True):
     """One run as measured: its phases, and its inputs where they are not those of the question."""
 
-    rollout_s: PositiveFloat
-    score_s: NonNegativeFloat
-    train_s: PositiveFloat
-    sync_s: NonNegativeFloat
-    other_s: NonNegativeFloat | None = None
+    rollout_s: records.PositiveFloat
+    score_s: records.NonNegativeFloat
+    train_s: records.PositiveFloat
+    sync_s: records.NonNegativeFloat
+    other_s: records.NonNegativeFloat | None = None
     fabric: str | None = None
-    gpus: PositiveInt | None = None
-    rollout_gpus: NonNegativeInt | None = None
-    score_gpus: NonNegativeInt | None = None
+    gpus: records.PositiveInt | None = None
+    rollout_gpus: records.NonNegativeInt | None = None
+    score_gpus: records.NonNegativeInt | None = None
     colocated: bool | None = None
-    fixed: dict[str, PositiveInt] | None = None
+    fixed: dict[str, records.PositiveInt] | None = None
     prompts: Several | None = None
     group: Several | None = None
     prompt_tokens: Whole | None = None
@@ -80,7 +73,7 @@ class MeasuredRun(Entry, frozen=True, kw_only=True):
         return (self.rollout_s, self.score_s, self.train_s, self.sync_s)
 
 
-class MeasuredFile(Entry, frozen=True, kw_only=True):
+class MeasuredFile(records.Entry, frozen=True, kw_only=True):
     """A file of two runs, or of one."""
 
     runs: tuple[MeasuredRun, ...]
@@ -120,7 +113,7 @@ def read_measured(path: Path) -> tuple[ReadRun, ...]:
         if "runs" not in document.data:
             return (ReadRun(MeasuredRun.read(document.data), str(path)),)
         runs = MeasuredFile.read(document.data).runs
-    except RecordError as error:
+    except records.RecordError as error:
         lines = (f"{path}:{document.line(keys)}: {text}" for keys, text in error.faults)
         raise CatalogError(*lines) from None
     if not 1 <= len(runs) <= ONE_OR_TWO:

@@ -12,27 +12,11 @@ import numpy as np
 
 from netplan.errors import InputError
 from netplan.levels import Level
+from netplan.performance.serving import cases, outcomes
 from netplan.performance.serving.arrivals import read_requests
 from netplan.performance.serving.bars import bar_of, months_older
-from netplan.performance.serving.cases import (
-    Drafts,
-    Software,
-    as_published,
-    domain_levels,
-    formats_of,
-    serving_case,
-)
 from netplan.performance.serving.disaggregated import POOLS, Pools, cache_sent, pool_degrees
 from netplan.performance.serving.load import Arrivals
-from netplan.performance.serving.outcomes import (
-    USUAL_TPOT_S,
-    USUAL_TTFT_S,
-    Goal,
-    Requests,
-    ServingCase,
-    ServingResult,
-    prefills,
-)
 from netplan.performance.serving.plans import ServingPlans
 from netplan.performance.serving.serving_search import ServingFound, best_servers, binding
 from netplan.performance.serving.speculation import check_window
@@ -60,7 +44,7 @@ Known = dict[tuple[Level, ...], ServingFound]
 class Searched(NamedTuple):
     """What is served, its plans, what to know of their numbers, and how requests come."""
 
-    case: ServingCase
+    case: outcomes.ServingCase
     found: ServingFound
     notes: tuple[str, ...]
     load: Arrivals | None = None
@@ -132,7 +116,7 @@ def _levels(
     members = spec.hb_size or members
     alone = asked.cluster.gpus <= members
     if alone and spec.hb_kind == "switch":
-        return domain_levels(chip.changed(hb_size=members), asked.cluster.gpus)
+        return cases.domain_levels(chip.changed(hb_size=members), asked.cluster.gpus)
     members = min(members, asked.cluster.gpus)
     whole = max(-(-asked.cluster.gpus // members) * members, MIN_GPUS)
     # Serving asks nothing of ports.
@@ -140,13 +124,13 @@ def _levels(
     sizing = sized(cluster, chip)
     if not alone and (levels := build_fabric(spec, sizing).levels):
         return levels
-    domain, network = domain_levels(chip.changed(hb_size=members), asked.cluster.gpus)
+    domain, network = cases.domain_levels(chip.changed(hb_size=members), asked.cluster.gpus)
     if alone:
         domain = spec.hb_level(own_rates(spec, sizing))
     return domain, network.as_found(sizing.network_kind or spec.network_kind, sizing.as_found)
 
 
-def goal_of(asked: AnyQuestion, model: Model) -> Goal:
+def goal_of(asked: AnyQuestion, model: Model) -> outcomes.Goal:
     """Requests in flight, and the service level: the usual one where none is given.
 
     A finite number of requests that comes at once waits: it has no usual level.
@@ -166,9 +150,9 @@ def goal_of(asked: AnyQuestion, model: Model) -> Goal:
     offline = serving.requests is not None and load_of(asked) is None
     usual = serving.level and not level and not offline
     if usual:
-        level = {"ttft_s": USUAL_TTFT_S, "tpot_s": USUAL_TPOT_S}
+        level = {"ttft_s": outcomes.USUAL_TTFT_S, "tpot_s": outcomes.USUAL_TPOT_S}
     whole = serving.concurrency is not None and _all_fixed(asked, model)
-    return Goal(
+    return outcomes.Goal(
         concurrency=serving.concurrency,
         batch=serving.batch,
         requests=serving.requests,
@@ -194,7 +178,7 @@ def serving_case_on(
     model: Model,
     levels: tuple[Level, ...],
     load: Arrivals | None = None,
-) -> ServingCase:
+) -> outcomes.ServingCase:
     """What is served on levels.
 
     Raises
@@ -225,12 +209,12 @@ def serving_case_on(
         stack, given = stack.changed(exchange=asked.serving.exchange), given | {"exchange"}
     older = months_older(stack, asked.serving.software_date)
     links = Links.of(chip, reader.load)
-    software = Software(
+    software = cases.Software(
         stack, asked.serving.kernels, links, given=frozenset(given), older_months=older
     )
     formats = _formats(asked, chip, model, software)
     software = replace(software, drafts=_drafts(asked, reader, chip, software))
-    case = serving_case(chip, model, levels, requests, formats, software)
+    case = cases.serving_case(chip, model, levels, requests, formats, software)
     tiers, share = tiers_of(asked), asked.serving.load.prefix_share
     case = replace(case, prefix_share=share, tiers=tiers) if share else case
     if case.room_bytes <= 0:
@@ -242,15 +226,17 @@ def serving_case_on(
     return case
 
 
-def _formats(asked: AnyQuestion, chip: Accelerator, model: Model, software: Software) -> Formats:
+def _formats(
+    asked: AnyQuestion, chip: Accelerator, model: Model, software: cases.Software
+) -> Formats:
     """Numbers of a model as they are asked for."""
     serving = asked.serving
-    return formats_of(chip, model, serving.precision, serving.kv_precision, software)
+    return cases.formats_of(chip, model, serving.precision, serving.kv_precision, software)
 
 
 def _drafts(
-    asked: AnyQuestion, reader: CatalogReader, chip: Accelerator, software: Software
-) -> Drafts | None:
+    asked: AnyQuestion, reader: CatalogReader, chip: Accelerator, software: cases.Software
+) -> cases.Drafts | None:
     """The model that drafts, if one is named."""
     if asked.serving.speculation == "mtp":
         return _predicts(asked, reader, chip, software)
@@ -277,12 +263,12 @@ def _drafts(
     check_window(asked.serving.window, scheme)
     model = reader.load(MODELS, asked.serving.draft)
     formats = _formats(asked, chip, model, software)
-    return Drafts(model, formats, asked.serving.window, asked.serving.acceptance, scheme)
+    return cases.Drafts(model, formats, asked.serving.window, asked.serving.acceptance, scheme)
 
 
 def _predicts(
-    asked: AnyQuestion, reader: CatalogReader, chip: Accelerator, software: Software
-) -> Drafts:
+    asked: AnyQuestion, reader: CatalogReader, chip: Accelerator, software: cases.Software
+) -> cases.Drafts:
     """Layers of the model itself that draft: multi-token prediction."""
     serving = asked.serving
     for flag, value in (("--draft", serving.draft), ("--window", serving.window)):
@@ -296,13 +282,15 @@ def _predicts(
     model = reader.load(MODELS, serving.model)
     formats = _formats(asked, chip, model, software)
     tokens = serving.draft_tokens or max(1, model.prediction_layers)
-    return Drafts(model, formats, tokens, serving.acceptance, own=True)
+    return cases.Drafts(model, formats, tokens, serving.acceptance, own=True)
 
 
-def serving_notes(chip: Accelerator, model: Model, case: ServingCase, precision: str) -> list[str]:
+def serving_notes(
+    chip: Accelerator, model: Model, case: outcomes.ServingCase, precision: str
+) -> list[str]:
     """What to know of the numbers."""
     notes = []
-    published = case.served.kernels.source == "measured" and as_published(model, precision)
+    published = case.served.kernels.source == "measured" and cases.as_published(model, precision)
     served = (
         published_precision(chip, model.name) if published else serving_precision(chip, precision)
     )
@@ -384,11 +372,11 @@ def load_of(asked: AnyQuestion) -> Arrivals | None:
     return Arrivals(rate, load.burstiness, trace, len(trace.arrival_s))
 
 
-def requests_of(asked: AnyQuestion, load: Arrivals | None) -> Requests:
+def requests_of(asked: AnyQuestion, load: Arrivals | None) -> outcomes.Requests:
     """Tokens of prompts and answers: those of a trace in the mean."""
     if load is None or load.trace is None:
-        return Requests(asked.serving.prompt, asked.serving.output)
-    return Requests(round(load.trace.prompt.mean()), round(load.trace.output.mean()))
+        return outcomes.Requests(asked.serving.prompt, asked.serving.output)
+    return outcomes.Requests(round(load.trace.prompt.mean()), round(load.trace.output.mean()))
 
 
 def longest(asked: AnyQuestion, load: Arrivals | None) -> int:
@@ -421,7 +409,7 @@ POOL_FIELDS = ("tensor", "pipeline", "expert", "attention_data", "expert_tensor"
 
 
 def served_plans(
-    searched: ServingFound, case: ServingCase, gpus: int, most: int | None = None
+    searched: ServingFound, case: outcomes.ServingCase, gpus: int, most: int | None = None
 ) -> tuple[ServedPlan, ...]:
     """Rows of an answer, the first ``most`` of them."""
     outcome, pools = searched.ranked, searched.pools
@@ -465,7 +453,7 @@ def served_plans(
     return tuple(rows)
 
 
-def _service_levels(goal: Goal, outcome: ServingResult) -> list[ServiceLevel]:
+def _service_levels(goal: outcomes.Goal, outcome: outcomes.ServingResult) -> list[ServiceLevel]:
     """The level that is asked for, and whether outcomes keep it; nothing without one."""
     if goal.ttft_s is None and goal.tpot_s is None:
         return []
@@ -475,7 +463,7 @@ def _service_levels(goal: Goal, outcome: ServingResult) -> list[ServiceLevel]:
 
 
 def _barred(
-    case: ServingCase, outcome: ServingResult, index: int, *, offered: bool
+    case: outcomes.ServingCase, outcome: outcomes.ServingResult, index: int, *, offered: bool
 ) -> dict[str, Any]:
     """Times and throughput with the ends of their error bars, by class of model if one is known.
 
@@ -528,7 +516,7 @@ def _barred(
 
 
 def _tiers(
-    case: ServingCase, outcome: ServingResult, pools: Pools | None, index: int
+    case: outcomes.ServingCase, outcome: outcomes.ServingResult, pools: Pools | None, index: int
 ) -> tuple[TierLoad, ...]:
     """What tiers of caches have to give to one plan; GPUs that take prompts read them."""
     plans = outcome.plans if pools is None else pools.prefill
@@ -536,7 +524,7 @@ def _tiers(
     one_plan, rate = plans.take(place), float(outcome.tokens_per_s[index] / case.requests.output)
     if not case.tiers:
         return ()
-    prompt, stored = prefills(case, one_plan, np.ones(1)), case.stored_bytes
+    prompt, stored = outcomes.prefills(case, one_plan, np.ones(1)), case.stored_bytes
     gpus, readers = int(one_plan.gpus_used[0]), one_plan.tensor * one_plan.pipeline
     every = [rate * tier.hit * stored for tier in case.tiers]
     return tuple(
@@ -555,7 +543,7 @@ def _tiers(
     )
 
 
-def _batch(outcome: ServingResult, index: int) -> int:
+def _batch(outcome: outcomes.ServingResult, index: int) -> int:
     """Requests that one server decodes together, the fullest one."""
     copies = int(outcome.plans.attention_data[index])
     return max(1, round(float(outcome.running[index]) * copies))

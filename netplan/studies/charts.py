@@ -16,29 +16,16 @@ from msgspec import Struct
 
 from netplan.performance.pareto import pareto_front
 from netplan.records import replace
-from netplan.reports import plots
+from netplan.reports import plots, quantities
 from netplan.reports.axes import ChartAxis, finite, flattened
 from netplan.reports.charts import Chart, hover
 from netplan.reports.escape import short
 from netplan.reports.expressions import parse_expression
-from netplan.reports.quantities import (
-    IN_MILLIONS_FROM,
-    PERCENT_DIGITS,
-    PREFIXED,
-    PRICE_ROW,
-    Form,
-    Quantity,
-    Scalar,
-    Words,
-    listed,
-    shown,
-    words,
-)
 from netplan.reports.sections import Column, Paragraph, Table, column
 from netplan.studies.definition import ChartSpec, StudyDefinition
 from netplan.studies.lower_bounds import LOWER_BOUNDS, SEPARATOR, bounds_of
 
-Row = Mapping[str, Scalar]
+Row = Mapping[str, quantities.Scalar]
 STATUS = "status"
 """Output that every point has: ``ok``, or why the question has no answer there."""
 
@@ -83,7 +70,7 @@ class Reader(Struct, frozen=True):
     currency: str
     book_currency: str
 
-    def value(self, row: Row, name: str) -> Scalar:
+    def value(self, row: Row, name: str) -> quantities.Scalar:
         """Value of an input or output at a point.
 
         A point without an answer has no outputs, but still has a place on axes that its inputs
@@ -97,43 +84,47 @@ class Reader(Struct, frozen=True):
             return expression.scalar({part: self.value(row, part) for part in expression.names})
         return value
 
-    def words(self, name: str) -> Words:
+    def words(self, name: str) -> quantities.Words:
         """Name of an input or output for people."""
-        wording = _words(name, self.book_currency if name.startswith(PRICE_ROW) else self.currency)
+        wording = _words(
+            name, self.book_currency if name.startswith(quantities.PRICE_ROW) else self.currency
+        )
         title = (self.spec.titles or {}).get(name)
         return wording if title is None else replace(wording, quantity=title)
 
-    def quantity(self, name: str, rows: Sequence[Row]) -> Quantity:
+    def quantity(self, name: str, rows: Sequence[Row]) -> quantities.Quantity:
         """A value of all points as a quantity: its words and unit, and what its numbers are."""
         wording, values = self.words(name), [row.get(name) for row in rows]
         numbers = [value for value in values if finite(value) is not None]
-        form: Form = "general"
+        form: quantities.Form = "general"
         if not numbers:
             form = "text"
         elif wording.unit in {self.currency, self.book_currency, "USD"} - {""}:
             form = "money"
-        elif wording.unit in PREFIXED:
+        elif wording.unit in quantities.PREFIXED:
             form = "si"
         elif all(isinstance(value, int) for value in numbers):
             form = "count"
-        return Quantity(name, wording.quantity, wording.unit, form)
+        return quantities.Quantity(name, wording.quantity, wording.unit, form)
 
-    def shown(self, name: str, value: Scalar) -> str:
+    def shown(self, name: str, value: quantities.Scalar) -> str:
         """A value of an input or output with its unit."""
         if value is None and name.startswith(OF_MODEL) and name in self.spec.axis_names:
             return "the model's own"
         unit = self.words(name).unit
         large, (amount,) = self.in_millions(unit, [value])
         if large == unit or not isinstance(amount, float):
-            return shown(value, unit)
+            return quantities.shown(value, unit)
         return f"{amount:,.{MILLION_DIGITS}f} {large}"
 
-    def in_millions(self, unit: str, values: Sequence[Scalar]) -> tuple[str, list[Scalar]]:
+    def in_millions(
+        self, unit: str, values: Sequence[quantities.Scalar]
+    ) -> tuple[str, list[quantities.Scalar]]:
         """Unit and values, in millions if they are large amounts of money."""
         numbers = [value for value in values if finite(value) is not None]
         large = max((abs(float(value or 0)) for value in numbers), default=0.0)
         currencies = {self.currency, self.book_currency, "USD"} - {""}
-        if large < IN_MILLIONS_FROM or unit not in currencies:
+        if large < quantities.IN_MILLIONS_FROM or unit not in currencies:
             return unit, list(values)
         return f"M {unit}", [
             value / 1e6 if isinstance(value, (int, float)) else value for value in values
@@ -146,13 +137,17 @@ class Reader(Struct, frozen=True):
     def head(self, name: str) -> tuple[str, str]:
         """Title of a column, and the unit of its cells: that stands there if it takes a prefix."""
         wording = self.words(name)
-        return (wording.quantity, wording.unit) if wording.unit in PREFIXED else (wording.title, "")
+        return (
+            (wording.quantity, wording.unit)
+            if wording.unit in quantities.PREFIXED
+            else (wording.title, "")
+        )
 
-    def named(self, name: str, value: Scalar) -> str:
+    def named(self, name: str, value: quantities.Scalar) -> str:
         """Name and value, such as ``HB domain 8 GPUs``."""
         return f"{self.words(name).quantity} {self.shown(name, value)}"
 
-    def texts(self, values: Iterable[tuple[str, Scalar]]) -> str:
+    def texts(self, values: Iterable[tuple[str, quantities.Scalar]]) -> str:
         """Names and values in one line, such as ``HB domain 8 GPUs``; a text stands for itself."""
         parts = []
         for name, value in values:
@@ -178,13 +173,13 @@ class Reader(Struct, frozen=True):
 
 
 @cache
-def _words(name: str, currency: str) -> Words:
+def _words(name: str, currency: str) -> quantities.Words:
     """Words of a name; amounts of a row are what they are without its steps."""
-    wording, (head, dot, tail) = words(name, currency), name.partition(".")
+    wording, (head, dot, tail) = quantities.words(name, currency), name.partition(".")
     if wording.unit or not dot:
         return wording
     inner = _words(tail, currency)
-    quantity = f"{words(head).quantity} {inner.quantity}"
+    quantity = f"{quantities.words(head).quantity} {inner.quantity}"
     return replace(inner, quantity=quantity) if inner.unit else wording
 
 
@@ -263,9 +258,9 @@ class Panel(Struct, frozen=True):
 class Scales(Struct, frozen=True):
     """Values that the drawings of a chart have their scales of; what differs, in a sentence."""
 
-    x: Sequence[Scalar] = ()
-    y: Sequence[Scalar] = ()
-    z: Sequence[Scalar] = ()
+    x: Sequence[quantities.Scalar] = ()
+    y: Sequence[quantities.Scalar] = ()
+    z: Sequence[quantities.Scalar] = ()
     said: str = ""
 
 
@@ -275,7 +270,7 @@ def shared_scales(spec: ChartSpec, panels: Sequence[Panel]) -> Scales:
         return Scales()
     names = {"x": spec.x, "y": spec.y} if spec.z is None else {"z": spec.z}
     logs = {"x": spec.x_log, "y": spec.y_log}
-    shared: dict[str, list[Scalar]] = {}
+    shared: dict[str, list[quantities.Scalar]] = {}
     unshared = []
     for axis, name in names.items():
         values = [_with_ends(panel, name, spec) for panel in panels]
@@ -290,12 +285,12 @@ def shared_scales(spec: ChartSpec, panels: Sequence[Panel]) -> Scales:
             shared[axis] = [value for panel in values for value in panel]
     text = ""
     if unshared:
-        what = listed(unshared)
+        what = quantities.listed(unshared)
         text = f"Each drawing has its own scale of {what}: on one for all, some would show nothing."
     return Scales(shared.get("x", ()), shared.get("y", ()), shared.get("z", ()), text)
 
 
-def _with_ends(panel: Panel, name: str, spec: ChartSpec) -> list[Scalar]:
+def _with_ends(panel: Panel, name: str, spec: ChartSpec) -> list[quantities.Scalar]:
     """Values of an axis, with the ends of error bars on them."""
     values = [panel.reader.value(row, name) for row in (*panel.rows, *panel.printed)]
     if name == spec.y and spec.z is None:
@@ -391,7 +386,7 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int, scales: Scales) -
     return plots.scatter_chart(points, front_of(rows, spec) if spec.front else None, room)
 
 
-def ends_of(rows: Sequence[Row], name: str) -> list[tuple[Scalar, Scalar]]:
+def ends_of(rows: Sequence[Row], name: str) -> list[tuple[quantities.Scalar, quantities.Scalar]]:
     """Low and high end of an output at each point, where the study has them; none where not."""
     stem = name.removesuffix("_s")
     low, high = f"{stem}_low_s", f"{stem}_high_s"
@@ -473,7 +468,7 @@ def chart_tables(rows: Sequence[Row], chart: ChartSpec, reader: Reader) -> Itera
     What varies though the chart does not name it stands beside the series, or beside y.
     """
     left = left_open(reader.spec, chart)
-    groups: dict[Scalar, list[Row]] = {}
+    groups: dict[quantities.Scalar, list[Row]] = {}
     for row in rows:
         groups.setdefault(row[chart.each] if chart.each else None, []).append(row)
     for value, chosen in groups.items():
@@ -519,12 +514,12 @@ def _spread(title: str, rows: Sequence[Row], chart: ChartSpec, reader: Reader) -
     """Table of how far an input spreads an output: how many values, the least, median and most."""
     left = [name for name in left_open(reader.spec, chart) if name != chart.over]
     names = tuple(dict.fromkeys((chart.x, *chart.series, *left)))
-    groups: dict[tuple[Scalar, ...], list[float]] = {}
+    groups: dict[tuple[quantities.Scalar, ...], list[float]] = {}
     for row in rows:
         value = row[chart.y]
         if isinstance(value, (int, float)):
             groups.setdefault(tuple(row[name] for name in names), []).append(value)
-    cells: list[dict[str, Scalar]] = [
+    cells: list[dict[str, quantities.Scalar]] = [
         dict(zip(names, place, strict=True))
         | {COUNTED: len(values), "least": min(values)}
         | {"median": median(values), "most": max(values)}
@@ -566,7 +561,7 @@ def _pivot(
 ) -> Table[Row]:
     """Table of one output (the last name) over others down and across, in their order."""
     down, across, value = names
-    table: dict[tuple[Scalar, ...], dict[str, Scalar]] = {}
+    table: dict[tuple[quantities.Scalar, ...], dict[str, quantities.Scalar]] = {}
     heads: dict[str, None] = {}
     for row in rows:
         head = ", ".join(reader.shown(name, reader.value(row, name)) for name in across) or value
@@ -601,9 +596,9 @@ def _place_column(names: Sequence[str], rows: Sequence[Row], reader: Reader) -> 
         return point_column(names[0], rows, reader)
     titles, units = zip(*map(reader.head, names), strict=True)
     return Column(
-        Quantity(PLACE, ", ".join(titles)),
+        quantities.Quantity(PLACE, ", ".join(titles)),
         lambda row: ", ".join(
-            shown(row[name], unit) for name, unit in zip(names, units, strict=True)
+            quantities.shown(row[name], unit) for name, unit in zip(names, units, strict=True)
         ),
     )
 
@@ -615,25 +610,25 @@ def _cut(rows: int, columns: int) -> Iterator[str]:
             yield f"And {count - most:,} more {what}; --format csv lists all points."
 
 
-def _written(name: str, reader: Reader, values: Sequence[Scalar]) -> Quantity:
+def _written(name: str, reader: Reader, values: Sequence[quantities.Scalar]) -> quantities.Quantity:
     """How values are written: with a prefix, with equal decimals, or as the texts that they are."""
     unit = reader.words(name).unit
     numbers = [value for value in values if isinstance(value, (int, float))]
     if any(isinstance(value, str) for value in values):
-        return Quantity(name, name)
-    if unit in PREFIXED:
-        return Quantity(name, name, unit, "si", DIGITS)
+        return quantities.Quantity(name, name)
+    if unit in quantities.PREFIXED:
+        return quantities.Quantity(name, name, unit, "si", DIGITS)
     large, millions = reader.in_millions(unit, values)
     if large != unit:
         sizes = [float(value) for value in millions if isinstance(value, (int, float))]
         digits = min(max(decimals_of(sizes) or 0, MILLION_DIGITS), MOST_DECIMALS)
-        return Quantity(name, name, large, "fixed", digits, scale=1e6)
+        return quantities.Quantity(name, name, large, "fixed", digits, scale=1e6)
     if all(isinstance(value, int) for value in numbers):
-        return Quantity(name, name, unit, "count")
-    decimals = PERCENT_DIGITS if unit == "%" else decimals_of(numbers)
+        return quantities.Quantity(name, name, unit, "count")
+    decimals = quantities.PERCENT_DIGITS if unit == "%" else decimals_of(numbers)
     if decimals is None:
-        return Quantity(name, name, unit, "general", DIGITS)
-    return Quantity(name, name, unit, "fixed", decimals)
+        return quantities.Quantity(name, name, unit, "general", DIGITS)
+    return quantities.Quantity(name, name, unit, "fixed", decimals)
 
 
 def decimals_of(values: Iterable[float]) -> int | None:
@@ -669,8 +664,8 @@ def point_column(name: str, rows: Sequence[Row], reader: Reader) -> Column[Row]:
             mark=_bound(name),
         )
     return Column(
-        Quantity(name, title, form=form),
-        lambda row: shown(reader.value(row, name), unit),
+        quantities.Quantity(name, title, form=form),
+        lambda row: quantities.shown(reader.value(row, name), unit),
         mark=_bound(name),
     )
 
@@ -680,7 +675,7 @@ def _bound(name: str) -> Callable[[Row], tuple[str, str]]:
     return lambda row: ("≥ " if name in bounds_of(row) else "", "")
 
 
-def _title(name: str, reader: Reader, values: Sequence[Scalar]) -> str:
+def _title(name: str, reader: Reader, values: Sequence[quantities.Scalar]) -> str:
     """Name and unit of an input or output; of large amounts of money in millions."""
     wording = reader.words(name)
     return replace(wording, unit=reader.in_millions(wording.unit, values)[0]).title

@@ -43,13 +43,7 @@ from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, c
 from netplan.scenarios.reading import sizing_on
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.families.graph_search import (
-    BestGraph,
-    Count,
-    best_graph,
-    counted_fabric,
-    counts_holding,
-)
+from netplan.topologies.families import graph_search
 from netplan.topologies.families.jellyfish import Jellyfish
 from netplan.topologies.graph.symmetry import CapacityGraph
 from netplan.topologies.specs import FabricSpec
@@ -134,7 +128,7 @@ class GraphSpace(Struct, frozen=True):
 
     designs: tuple[Design, ...]
     tally: GraphTally
-    best: dict[str, BestGraph]
+    best: dict[str, graph_search.BestGraph]
 
 
 class _Priced(Struct, frozen=True):
@@ -144,7 +138,7 @@ class _Priced(Struct, frozen=True):
     """
 
     value: float
-    count: Count
+    count: graph_search.Count
     whole: bool
     bound: float
 
@@ -168,14 +162,14 @@ def find_graphs(
         Demands, and the designs of the catalog.
     """
     designs: list[Design] = []
-    best: dict[str, BestGraph] = {}
+    best: dict[str, graph_search.BestGraph] = {}
     total = GraphTally()
     for choice in axes.switched(ANY):
         if choice.hb_size >= gpus:
             continue
         chip, radix = choice.variant.chip, choice.switch.radix
         sizing = sizing_on(chip, gpus=gpus, radix=radix, hb_size=choice.hb_size)
-        counts = list(counts_holding(gpus, radix, wish.most_degree))
+        counts = list(graph_search.counts_holding(gpus, radix, wish.most_degree))
         priced = list(_priced(counts, choice, sizing, books, objective, field.demands))
         as_fast = (rival.value(objective) for rival in field.rivals if _as_fast(rival, choice))
         ceiling = min(as_fast, default=inf)
@@ -201,7 +195,7 @@ def _as_fast(design: Design, choice: Choice) -> bool:
 
 
 def _priced(
-    counts: Sequence[Count],
+    counts: Sequence[graph_search.Count],
     choice: Choice,
     sizing: Sizing,
     books: BillBooks,
@@ -210,7 +204,7 @@ def _priced(
 ) -> Iterator[_Priced]:
     """The counts that meet the demands, with their price or power."""
     for count in each(counts, lambda count: f"prices of graphs of {count.switches} switches"):
-        design = price_design(choice, sizing, counted_fabric(count, sizing), books)
+        design = price_design(choice, sizing, graph_search.counted_fabric(count, sizing), books)
         if all(demand.meets(design) for demand in demands):
             bound, value = count.any_share(count.least_pair_load), design.value(objective)
             yield _Priced(comparable(value), count, count.hosts % sizing.hb_size == 0, bound)
@@ -218,7 +212,7 @@ def _priced(
 
 def _kept(
     priced: Sequence[_Priced], sizing: Sizing, wish: GraphWish
-) -> tuple[list[BestGraph], tuple[int, int, int]]:
+) -> tuple[list[graph_search.BestGraph], tuple[int, int, int]]:
     """Graphs that are faster than all cheaper ones; counts and graphs searched, graphs kept."""
     best = {True: 0.0, False: 0.0}
     kept, searched, graphs = [], 0, 0
@@ -229,7 +223,7 @@ def _kept(
         known = 1.0 if max(best.values()) >= 1 else best[entry.whole] * (1 + FASTER)
         if entry.bound <= known:
             continue
-        graph = best_graph(entry.count, plain, wish.seeds)
+        graph = graph_search.best_graph(entry.count, plain, wish.seeds)
         searched, graphs = searched + 1, graphs + graph.graphs
         if graph.share > known:
             best[entry.whole] = graph.share
@@ -446,7 +440,7 @@ def _share(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _proven(number: int, point: Point, graph: BestGraph) -> FoundGraph:
+def _proven(number: int, point: Point, graph: graph_search.BestGraph) -> FoundGraph:
     """One graph with what is proven of it."""
     design, result = point
     sizing, spec = design.fabric.sizing, design.choice.spec

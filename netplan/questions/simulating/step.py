@@ -34,13 +34,7 @@ from netplan.setup import post_training_links
 from netplan.setup.post_training import SAME, Trainer
 from netplan.setup.post_training_step import PostTrained, Sync, post_train
 from netplan.setup.served_run import ServedRun
-from netplan.simulation.congestion import (
-    MOST_FLOWS,
-    Contention,
-    FabricLinks,
-    book_matrix,
-    share_matrix,
-)
+from netplan.simulation import congestion
 from netplan.simulation.drawn_rollouts import DRAWS, DrawnRollouts, draw_rollouts
 from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.posttraining_steps import simulate_steps
@@ -185,7 +179,7 @@ def _sent(
     graph, rates = links
     way: Way = "hashed" if asked.routing == "hashed" else "split"
     sizing = post_training_links.network_sizing(run)[1]
-    fabric = FabricLinks(
+    fabric = congestion.FabricLinks(
         PathRouter(graph, "ecmp" if asked.routing == "hashed" else asked.routing),
         rates_of(graph, rates),
         way,
@@ -195,13 +189,15 @@ def _sent(
     )
     notes: list[str] = []
 
-    def send(matrix: TrafficMatrix) -> Contention:
+    def send(matrix: TrafficMatrix) -> congestion.Contention:
         """On links that are booked or shared."""
         if asked.sharing == "fluid" or way == "hashed":
-            if matrix.flow_count <= MOST_FLOWS:
-                return share_matrix(fabric, matrix, seed=asked.seed, check=asked.check_classes)
+            if matrix.flow_count <= congestion.MOST_FLOWS:
+                return congestion.share_matrix(
+                    fabric, matrix, seed=asked.seed, check=asked.check_classes
+                )
             notes.append("Weights are too many flows to share links: the busiest one is told.")
-        return book_matrix(fabric, matrix)
+        return congestion.book_matrix(fabric, matrix)
 
     domain = graph.hb_size
     matrix = _matrix(trained, sync, places, domain)
@@ -227,7 +223,7 @@ def _sent(
 
 
 def _hot(
-    graph: FabricGraph, capacity: Floats, contention: Contention, most: int
+    graph: FabricGraph, capacity: Floats, contention: congestion.Contention, most: int
 ) -> tuple[HotLink, ...]:
     """The busiest links of a transfer."""
     busy_s = contention.carried_bytes / capacity
