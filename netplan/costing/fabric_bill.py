@@ -360,8 +360,7 @@ class Bill(Struct, frozen=True):
 
     def _repr_html_(self) -> str:
         """Its lines as a table, for notebooks."""
-        html: str = self.to_frame().to_html()
-        return html
+        return self.to_frame().to_html()
 
 
 def _line_facts(item: pricing.PricedItem) -> dict[str, object]:

@@ -52,8 +52,7 @@ class Site(Struct, frozen=True, eq=False):
     @property
     def length_m(self) -> Floats:
         """Distance of the two ends of every link, as a length that is sold [m], shape (links,)."""
-        length: Floats = self.lengths_m[self.stock]
-        return length
+        return self.lengths_m[self.stock]
 
 
 class Installation(Struct, frozen=True, eq=False):

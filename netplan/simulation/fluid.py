@@ -757,8 +757,7 @@ def message_times_s(  # noqa: PLR0913 - a fabric, and whether collectives are co
         shared = _slowed(shared, fabric, slow_link)
     finish_s = np.empty(len(rows))
     finish_s[[row.place for row in rows]] = send(shared, sent).finish_s[member]
-    times_s: list[float] = finish_s.tolist()
-    return times_s
+    return finish_s.tolist()
 
 
 def sent_over(

@@ -112,8 +112,7 @@ def orientations(box: Box, grid: Box) -> tuple[Box, ...]:
 @cache
 def _ahead(length: int, step: int) -> Ints:
     """Places so many steps ahead of each along an axis, round its end, shape (length,)."""
-    places: Ints = (np.arange(length) + step) % length
-    return places
+    return (np.arange(length) + step) % length
 
 
 def _sums(values: Ints, sides: Box) -> Ints:
@@ -377,8 +376,7 @@ class CubeOccupancy(Occupancy):
             (int(begin) + np.arange(side)) % most
             for begin, side, most in zip(corner, sides_of[best[2]], self._grid, strict=True)
         ]
-        nodes: Ints = np.ravel_multi_index(np.ix_(*axes), self._grid).reshape(-1)
-        return nodes
+        return np.ravel_multi_index(np.ix_(*axes), self._grid).reshape(-1)
 
     def _whole_after(self, need: int, whole_s: Floats) -> float:
         """When so many cubes are whole for one job, by the times when each is [s]."""

@@ -98,8 +98,7 @@ class SizeLaw(Entry, frozen=True, kw_only=True):
         ndarray
             Shape (jobs,) [s].
         """
-        means: Floats = np.exp(self.mu + self.beta * np.log(gpus) + self.sigma**2 / 2)
-        return means
+        return np.exp(self.mu + self.beta * np.log(gpus) + self.sigma**2 / 2)
 
     def means(self, longest_s: float = inf) -> dict[str, float]:
         """Figures of the law in closed form.

@@ -446,8 +446,7 @@ def too_large(trace: JobTrace, free: Occupancy) -> Bools:
         Whether each does not, shape (jobs,).
     """
     sizes, where = np.unique(trace.gpus, return_inverse=True)
-    never: Bools = np.array([free.most(int(size)) == 0 for size in sizes])[where]
-    return never
+    return np.array([free.most(int(size)) == 0 for size in sizes])[where]
 
 
 def refusal(trace: JobTrace, job: int, free: Occupancy, policy: str) -> str:

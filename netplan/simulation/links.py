@@ -470,10 +470,7 @@ class FlowRouter:
     @cached_property
     def _gpus_of_chains(self) -> Indices:
         """GPU of each stage of each pipeline, shape (pipelines, stages)."""
-        chains: Indices = self.transport.gpu_of_rank[
-            self.transport.placement.groups("pipeline", snake=True)
-        ]
-        return chains
+        return self.transport.gpu_of_rank[self.transport.placement.groups("pipeline", snake=True)]
 
     @cached_property
     def _replica_of_gpu(self) -> Ints:
@@ -496,5 +493,4 @@ def _rounded(times: Floats) -> Floats:
     True
     """
     mantissa, exponent = np.frexp(times)
-    rounded: Floats = np.ldexp(np.round(mantissa * MANTISSA) / MANTISSA, exponent)
-    return rounded
+    return np.ldexp(np.round(mantissa * MANTISSA) / MANTISSA, exponent)

@@ -79,8 +79,7 @@ def by_stage(placement: Placement) -> Ints:
     [[0, 1, 2, 3], [4, 5, 6, 7]]
     """
     chains = placement.groups("pipeline", snake=True)
-    members: Ints = np.sort(chains.T, axis=1)
-    return members
+    return np.sort(chains.T, axis=1)
 
 
 def read_ranks(path: Path, ranks: int, gpus: int) -> Ints:

@@ -142,8 +142,7 @@ def members_of(placement: Placement) -> Ints:
     place = np.empty(placement.gpus, np.int64)
     place[copies] = stages * np.arange(replicas)
     place[chains] += np.arange(stages)
-    members: Ints = np.argsort(place, kind="stable").reshape(replicas, stages, -1)
-    return members
+    return np.argsort(place, kind="stable").reshape(replicas, stages, -1)
 
 
 def replica_slowness(shares: Floats, placement: Placement, gpu_of_rank: AnyInts) -> Floats:

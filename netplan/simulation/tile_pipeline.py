@@ -361,8 +361,7 @@ def _along(piece: TilePiece, members: list[int], *axes: int) -> list[list[int]]:
     order = [piece.split[axis] for axis in (SAMPLES, TOKENS, OUTPUTS, INNER)]
     grid = np.moveaxis(used.reshape(order).transpose(0, 2, 1, 3), axes, range(len(axes)))
     size = int(np.prod([piece.split[axis] for axis in axes]))
-    groups: list[list[int]] = grid.reshape(size, -1).T.tolist()
-    return groups
+    return grid.reshape(size, -1).T.tolist()
 
 
 def _slot_s(result: SimulationResult, stages: int, *, trains: bool) -> float:

@@ -211,8 +211,7 @@ def _price(
         switches = switches + width * above
         need = np.minimum(fill, count) * tier.links_each
         count = above
-    price: Floats = weights.switch * switches + weights.link * links
-    return price
+    return weights.switch * switches + weights.link * links
 
 
 GROWING = (switched.SwitchTrees, Dragonfly)

@@ -131,8 +131,7 @@ class CircuitPlan(Struct, frozen=True):
     @property
     def set_sizes(self) -> Ints:
         """Blocks of a domain on each set, shape (sets,) [1]."""
-        sizes: Ints = np.bincount(self.set_of, minlength=self.sets)
-        return sizes
+        return np.bincount(self.set_of, minlength=self.sets)
 
     def idle_in_sets(self, idle: int) -> Ints:
         """How so many idle blocks of a domain are best spread over its sets, shape (sets,) [1].
@@ -150,8 +149,7 @@ class CircuitPlan(Struct, frozen=True):
         """Which blocks of a domain stand by: the last of every set, shape (blocks,)."""
         ends = np.cumsum(self.set_sizes)
         from_end = ends[self.set_of] - np.arange(self.blocks)
-        standing: Bools = from_end <= self.idle_in_sets(idle)[self.set_of]
-        return standing
+        return from_end <= self.idle_in_sets(idle)[self.set_of]
 
     def replaced(self, failed: Bools, idle: int) -> int:
         """How many failed blocks of one domain find an idle one on their circuit switches [1].

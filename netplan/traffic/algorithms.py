@@ -441,8 +441,7 @@ def _two_trees(kind: CollectiveKind, members: int) -> Pairs:  # noqa: ARG001 - a
 
 def _rounds(span: MemberRange) -> Floats:
     """Bits of m - 1: ceil(log2 m) without rounding errors [1]."""
-    bits: Floats = np.frexp(span.members - 1)[1] * 1.0
-    return bits
+    return np.frexp(span.members - 1)[1] * 1.0
 
 
 def _chain(kind: CollectiveKind, span: MemberRange) -> Charge:  # noqa: ARG001 - all alike

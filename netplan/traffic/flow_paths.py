@@ -528,8 +528,7 @@ class _Tier(Struct, frozen=True, eq=False):
             key = node * self.positions + position
             begin = np.searchsorted(self.key, key)
             choices = np.searchsorted(self.key, key, side="right") - begin
-        chosen: Ints = self.falling[begin + pick(words, node, hops, choices)]
-        return chosen
+        return self.falling[begin + pick(words, node, hops, choices)]
 
 
 def _by_destination(

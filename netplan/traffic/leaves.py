@@ -213,8 +213,7 @@ class _Line(NamedTuple):
         step = np.gcd(piece, self.block) if more == 0 else np.ones_like(s)
         borders, near = self.block // step, -(-s // step) - 1
         mean = (step * near * (near + 1) + s * (borders - 1 - 2 * near)) / borders
-        share: Floats = np.minimum(1.0, mean * density * m / np.maximum(m - 1, 1))
-        return share
+        return np.minimum(1.0, mean * density * m / np.maximum(m - 1, 1))
 
 
 def _slower(tier: Tier, what: _Traffic, line: _Line, slowest: Floats) -> Floats:

@@ -87,8 +87,7 @@ class LinkLoads(Struct, frozen=True, eq=False, dict=True):
     @property
     def unused_links(self) -> Ints:
         """Numbers of the links that carry nothing in either direction."""
-        idle: Ints = np.flatnonzero(~self.link_bytes.any(axis=0))
-        return idle
+        return np.flatnonzero(~self.link_bytes.any(axis=0))
 
     def hottest(self, count: int = 10) -> tuple[HotLink, ...]:
         """Link directions of the longest times, longest first; idle ones are never named.

@@ -95,8 +95,7 @@ class Loads(Struct, frozen=True, eq=False):
         array([0.5, 1.5, 0.5, 1.5])
         """
         parts = self.weights.reshape(-1, n, inner)
-        means: Floats = np.tile(parts.mean(axis=0).ravel(), len(parts))
-        return means
+        return np.tile(parts.mean(axis=0).ravel(), len(parts))
 
 
 def both_ways(matrix: TrafficMatrix) -> TrafficMatrix:
@@ -290,8 +289,7 @@ def distinct_places(places: Amount, copies: Amount) -> Amount:
     >>> round(float(distinct_places(8.0, 8.0)), 3)
     5.251
     """
-    many: Amount = places * (1 - (1 - 1 / np.asarray(places, np.float64)) ** copies)
-    return many
+    return places * (1 - (1 - 1 / np.asarray(places, np.float64)) ** copies)
 
 
 def merged_traffic(

@@ -55,8 +55,7 @@ class Damage(Struct, frozen=True, eq=False):
         if not self.node_down.any():
             return self.link_down.copy()
         ends_down = self.node_down[graph.source] | self.node_down[graph.target]
-        out: Bools = self.link_down | ends_down
-        return out
+        return self.link_down | ends_down
 
     def __or__(self, other: "Damage") -> "Damage":
         """Both together."""
@@ -194,8 +193,7 @@ def cut_off_gpus(graph: FabricGraph, damage: Damage, intact: Components | None =
 
 def network_links(graph: FabricGraph) -> Bools:
     """Links outside HB domains that join GPUs, shape (links,); channels to memory do not."""
-    joining: Bools = ~graph.is_role("hb", "memory")
-    return joining
+    return ~graph.is_role("hb", "memory")
 
 
 def directed(graph: FabricGraph, links: Ints) -> tuple[Ints, Ints]:

@@ -105,8 +105,7 @@ def _values_by_owner(owner: Ints, value: Ints, count: int) -> Ints:
     if value.min(initial=0) < 0 or count * base > np.iinfo(np.int64).max:
         return value[np.lexsort((value, owner))]
     # One number for both is sorted several times as fast as two columns.
-    ordered: Ints = np.sort(owner * base + value) % base
-    return ordered
+    return np.sort(owner * base + value) % base
 
 
 def _ranks(value: Ints) -> tuple[int, Ints]:

@@ -275,8 +275,7 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def _live(self) -> Bools:
         """Whether a link is alive, shape (links,)."""
-        live: Bools = ~self.damage.links_out(self.graph)
-        return live
+        return ~self.damage.links_out(self.graph)
 
     @cached_property
     def _outer(self) -> Bools:

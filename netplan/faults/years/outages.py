@@ -209,8 +209,7 @@ class Spells(Struct, frozen=True, eq=False):
             return moment_h
         ends = np.minimum.accumulate(np.where(waits, inf, self.begin_h)[::-1])[::-1]
         spell = np.searchsorted(self.begin_h, moment_h, side="right") - 1
-        ready: Floats = np.where(waits[spell], ends[spell], moment_h)
-        return ready
+        return np.where(waits[spell], ends[spell], moment_h)
 
 
 BITS = 21

@@ -172,8 +172,7 @@ class FloorPlan(Record, frozen=True, kw_only=True):
         over = 2 * self.tray_height_m - near - far + across + self.slack_m
         slack_m = self.slack_m if self.rack_slack_m is None else self.rack_slack_m
         inside = np.abs(near - far) + slack_m
-        length: Floats = np.where(rows + racks == 0, inside, over)
-        return length
+        return np.where(rows + racks == 0, inside, over)
 
     def racked(self, hb_size: int) -> Racked:
         """What a rack of GPUs holds in HB domains of a size.

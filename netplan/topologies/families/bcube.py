@@ -66,8 +66,7 @@ class BCube(FabricSpec, frozen=True, kw_only=True):
 
     def leaf_of(self, sizing: Sizing, gpu: Ints) -> Ints | None:
         """Under which switch of level 0 GPUs lie."""
-        leaf: Ints = gpu // bcube_ports(self, sizing)
-        return leaf
+        return gpu // bcube_ports(self, sizing)
 
     def ports(self, sizing: Sizing) -> int:  # noqa: ARG002 - one a level
         """Network ports of a GPU [1]."""

@@ -86,8 +86,7 @@ def spread_over(member: Ints, members: int, groups: int) -> Ints:
     >>> spread_over(np.arange(9), 9, 4).tolist()
     [0, 0, 1, 1, 2, 2, 3, 3, 3]
     """
-    group: Ints = ((member + 1) * groups - 1) // members
-    return group
+    return ((member + 1) * groups - 1) // members
 
 
 class ClosCounts(Struct, frozen=True):
@@ -416,8 +415,7 @@ class TreeTier(Struct, frozen=True, order=True):
             Links to them together, in the same shape [1].
         """
         narrow, wide_planes = divmod(self.uplinks, self.planes)
-        links: Ints = np.multiply(planes, narrow) + np.minimum(planes, wide_planes)
-        return links
+        return np.multiply(planes, narrow) + np.minimum(planes, wide_planes)
 
     def planes_for(self, links: AnyInts | int) -> Ints:
         """Planes that so many links of a switch below lead to, the first ones.

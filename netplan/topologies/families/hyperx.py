@@ -166,8 +166,7 @@ class _Rule(Struct, frozen=True):
             given = self.copies or 1
             short = self.hosts is None and given < needed
             needed = np.where((sizes > 1) & short, self.radix + 1, given)
-        ports: AnyInts = needed * (sizes - 1)
-        return ports
+        return needed * (sizes - 1)
 
     def most_switches(self, hosts: int) -> int:
         """Switches of the largest grid with so many hosts on each [1].

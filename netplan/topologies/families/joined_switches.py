@@ -554,8 +554,7 @@ def _planar(switch: AnyInts, graph: SwitchGraph, plane: int, planes: int, first:
     before = np.cumsum(sizes, dtype=np.int32) - sizes
     tier = np.searchsorted(before, switch, side="right") - 1
     shift = first + (planes - 1) * before + plane * sizes
-    nodes: AnyInts = (switch + shift.astype(np.int32)[tier]).astype(np.int32)
-    return nodes
+    return (switch + shift.astype(np.int32)[tier]).astype(np.int32)
 
 
 def ports_in_order(source: AnyInts, target: AnyInts, base: AnyInts) -> tuple[AnyInts, AnyInts]:

@@ -142,8 +142,7 @@ class SwitchMesh(Struct, frozen=True, eq=False):
                 self._add(loads if pairs is None else pairs, flows, near, len(targets))
         if pairs is not None:
             loads = np.stack([pairs[:, *ends] for ends in self._ways], axis=1)
-        weighted: Floats = loads * self.weights
-        return weighted
+        return loads * self.weights
 
     @property
     def _ways(self) -> tuple[tuple[AnyInts, AnyInts], tuple[AnyInts, AnyInts]]:

@@ -337,8 +337,7 @@ def _joined(nodes: int, *pairs: tuple[Ints, Ints]) -> Ints:
     """First node of the part in which pairs put each node."""
     source, target = (np.concatenate(side) for side in zip(*pairs, strict=True))
     part = connected_parts(nodes, source, target)
-    first: Ints = np.unique(part, return_index=True)[1][part]
-    return first
+    return np.unique(part, return_index=True)[1][part]
 
 
 def _same_links(network: CapacityGraph) -> Ints:
