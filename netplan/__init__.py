@@ -22,121 +22,98 @@ from typing import TYPE_CHECKING
 
 from netplan.version import __version__
 
+QUESTIONS = {
+    "audit": "questions.audit:AuditFile",
+    "cables": "questions.cables:Cables",
+    "calibrate": "questions.calibrate:Calibrate",
+    "collective": "questions.collective:Collective",
+    "compare": "questions.compare:Compare",
+    "congestion": "questions.congestion:Congestion",
+    "cost": "questions.cost:Cost",
+    "diff": "questions.diff:Diff",
+    "doctor": "cli.doctor:Doctor",
+    "draw": "questions.draw:Draw",
+    "export": "questions.export:Export",
+    "faults": "questions.faults:Faults",
+    "grow": "questions.grow:Grow",
+    "jobs": "questions.jobs:Jobs",
+    "loads": "questions.loads:Loads",
+    "map": "questions.map:Map",
+    "offers": "procurement.offers:Offers",
+    "optimize": "questions.optimize:Optimize",
+    "procurement": "procurement.report:Report",
+    "search": "questions.search:Search",
+    "serving": "questions.serving:Serving",
+    "simulate": "questions.simulate:Simulate",
+    "sites": "questions.sites:SeveralSites",
+    "traffic": "questions.traffic:Traffic",
+    "verify": "published.verify:Verify",
+}
+"""Module and class of each question: commands, tools, studies and own papers find it here."""
+PARTS = {
+    "study_status": "studies.sessions:StatusOfStudy",
+    "study_show": "studies.sessions:ShowStudy",
+    "catalog_list": "questions.shelves:ListRecords",
+    "catalog_check": "questions.shelves:CheckRecords",
+    "rail-only-figures": "published.rail_only_figures:RailOnlyFigures",
+}
+"""The same of those that are part of a command, or a suite, and no function of the package."""
 _HOMES = {
-    "Bill": "netplan.costing.fabric_bill",
-    "Books": "netplan.scenarios.parts",
-    "Cluster": "netplan.scenarios.parts",
-    "Fabric": "netplan.scenarios.planned_fabric",
-    "FabricGraph": "netplan.topologies.graph",
-    "Plan": "netplan.performance.plan",
-    "Scenario": "netplan.scenarios.scenario",
-    "Serving": "netplan.scenarios.parts",
-    "Study": "netplan.studies.study",
-    "Training": "netplan.scenarios.parts",
-    "audit": "netplan.questions.audit",
-    "cables": "netplan.questions.cables",
-    "calibrate": "netplan.questions.calibrate",
-    "collective": "netplan.questions.collective",
-    "compare": "netplan.questions.compare",
-    "congestion": "netplan.questions.congestion",
-    "cost": "netplan.questions.cost",
-    "diff": "netplan.questions.diff",
-    "doctor": "netplan.cli.doctor",
-    "draw": "netplan.questions.draw",
-    "export": "netplan.questions.export",
-    "faults": "netplan.questions.faults",
-    "grow": "netplan.questions.grow",
-    "jobs": "netplan.questions.jobs",
-    "loads": "netplan.questions.loads",
-    "map": "netplan.questions.map",
-    "offers": "netplan.procurement.offers",
-    "optimize": "netplan.questions.optimize",
-    "procurement": "netplan.procurement.report",
-    "search": "netplan.questions.search",
-    "serving": "netplan.questions.serving",
-    "simulate": "netplan.questions.simulate",
-    "sites": "netplan.questions.sites",
-    "study": "netplan.studies.sessions",
-    "traffic": "netplan.questions.traffic",
-    "training_traffic": "netplan.questions.traffic",
-    "verify": "netplan.published.verify",
+    "Bill": "costing.fabric_bill",
+    "Books": "scenarios.parts",
+    "Cluster": "scenarios.parts",
+    "Fabric": "scenarios.planned_fabric",
+    "FabricGraph": "topologies.graph",
+    "Plan": "performance.plan",
+    "Scenario": "scenarios.scenario",
+    "Serving": "scenarios.parts",
+    "Study": "studies.study",
+    "Training": "scenarios.parts",
+    "study": "studies.sessions",
+    "training_traffic": "questions.traffic",
+    **{name: home.partition(":")[0] for name, home in QUESTIONS.items()},
 }
 
-__all__ = [
-    "Bill",
-    "Books",
-    "Cluster",
-    "Fabric",
-    "FabricGraph",
-    "Plan",
-    "Scenario",
-    "Serving",
-    "Study",
-    "Training",
-    "__version__",
-    "audit",
-    "cables",
-    "calibrate",
-    "collective",
-    "compare",
-    "congestion",
-    "cost",
-    "diff",
-    "doctor",
-    "draw",
-    "export",
-    "faults",
-    "grow",
-    "jobs",
-    "loads",
-    "map",
-    "offers",
-    "optimize",
-    "procurement",
-    "search",
-    "serving",
-    "simulate",
-    "sites",
-    "study",
-    "traffic",
-    "training_traffic",
-    "verify",
-]
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - names of a table
 
 if TYPE_CHECKING:
-    from netplan.cli.doctor import doctor
-    from netplan.costing.fabric_bill import Bill
-    from netplan.performance.plan import Plan
-    from netplan.procurement.offers import offers
-    from netplan.procurement.report import procurement
-    from netplan.published.verify import verify
-    from netplan.questions.audit import audit
-    from netplan.questions.cables import cables
-    from netplan.questions.calibrate import calibrate
-    from netplan.questions.collective import collective
-    from netplan.questions.compare import compare
-    from netplan.questions.congestion import congestion
-    from netplan.questions.cost import cost
-    from netplan.questions.diff import diff
-    from netplan.questions.draw import draw
-    from netplan.questions.export import export
-    from netplan.questions.faults import faults
-    from netplan.questions.grow import grow
-    from netplan.questions.jobs import jobs
-    from netplan.questions.loads import loads
-    from netplan.questions.map import map  # noqa: A004 - the command's name
-    from netplan.questions.optimize import optimize
-    from netplan.questions.search import search
-    from netplan.questions.serving import serving
-    from netplan.questions.simulate import simulate
-    from netplan.questions.sites import sites
-    from netplan.questions.traffic import traffic, training_traffic
-    from netplan.scenarios.parts import Books, Cluster, Serving, Training
-    from netplan.scenarios.planned_fabric import Fabric
-    from netplan.scenarios.scenario import Scenario
-    from netplan.studies.sessions import study
-    from netplan.studies.study import Study
-    from netplan.topologies.graph import FabricGraph
+    from netplan.cli.doctor import doctor as doctor
+    from netplan.costing.fabric_bill import Bill as Bill
+    from netplan.performance.plan import Plan as Plan
+    from netplan.procurement.offers import offers as offers
+    from netplan.procurement.report import procurement as procurement
+    from netplan.published.verify import verify as verify
+    from netplan.questions.audit import audit as audit
+    from netplan.questions.cables import cables as cables
+    from netplan.questions.calibrate import calibrate as calibrate
+    from netplan.questions.collective import collective as collective
+    from netplan.questions.compare import compare as compare
+    from netplan.questions.congestion import congestion as congestion
+    from netplan.questions.cost import cost as cost
+    from netplan.questions.diff import diff as diff
+    from netplan.questions.draw import draw as draw
+    from netplan.questions.export import export as export
+    from netplan.questions.faults import faults as faults
+    from netplan.questions.grow import grow as grow
+    from netplan.questions.jobs import jobs as jobs
+    from netplan.questions.loads import loads as loads
+    from netplan.questions.map import map as map  # noqa: A004 - the command's name
+    from netplan.questions.optimize import optimize as optimize
+    from netplan.questions.search import search as search
+    from netplan.questions.serving import serving as serving
+    from netplan.questions.simulate import simulate as simulate
+    from netplan.questions.sites import sites as sites
+    from netplan.questions.traffic import traffic as traffic
+    from netplan.questions.traffic import training_traffic as training_traffic
+    from netplan.scenarios.parts import Books as Books
+    from netplan.scenarios.parts import Cluster as Cluster
+    from netplan.scenarios.parts import Serving as Serving
+    from netplan.scenarios.parts import Training as Training
+    from netplan.scenarios.planned_fabric import Fabric as Fabric
+    from netplan.scenarios.scenario import Scenario as Scenario
+    from netplan.studies.sessions import study as study
+    from netplan.studies.study import Study as Study
+    from netplan.topologies.graph import FabricGraph as FabricGraph
 
 
 class _Package(ModuleType):
@@ -159,5 +136,5 @@ def __dir__() -> list[str]:
 def __getattr__(name: str) -> object:
     """Load a public name from its room."""
     if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+        return getattr(import_module(f"netplan.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'netplan' has no attribute {name!r}")

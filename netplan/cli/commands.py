@@ -363,8 +363,8 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
     question
         The class; its docstring is the help.
     formats
-        Forms of the answer; the first is the default, but for a file whose name says another. None
-        if ``show`` knows a single one.
+        Forms of the answer; the first is the default, but for a file whose name says another.
+        Empty if ``show`` knows a single one.
     unsaid
         What form an answer has if none is asked for, where ``show`` decides: it gets an empty one.
     outputs

@@ -93,9 +93,9 @@ class LazyCommands(click.Group):
 
             question = added("netplan.questions").get(cmd_name)
             return command_of(question.load()) if question else None
-        from netplan.cli.questions import QUESTIONS, make_command
+        from netplan.cli.questions import QUESTION_COMMANDS, make_command
 
-        if cmd_name in QUESTIONS:
+        if cmd_name in QUESTION_COMMANDS:
             return make_command(cmd_name)
         command = import_module(f"netplan.cli.{cmd_name}").command
         return command if isinstance(command, click.Command) else None

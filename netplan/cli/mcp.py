@@ -14,7 +14,7 @@ import click
 
 from netplan.cli.calls import LIMIT_S, Workers
 from netplan.cli.heartbeat import Heartbeat
-from netplan.cli.questions import QUESTIONS
+from netplan.cli.questions import QUESTION_COMMANDS
 from netplan.cli.tools import is_text, question_of, schema_of
 from netplan.errors import InputError
 from netplan.setup.asking import summary_of
@@ -68,7 +68,7 @@ def make_server(limit_s: float = LIMIT_S) -> "Server[Any]":
 
     async def list_tools(*_: object) -> protocol.ListToolsResult:
         hints = protocol.ToolAnnotations(read_only_hint=True, open_world_hint=False)
-        questions = {name: question_of(name) for name in QUESTIONS}
+        questions = {name: question_of(name) for name in QUESTION_COMMANDS}
         tools = [
             protocol.Tool(
                 name=name,

@@ -8,15 +8,17 @@ from typing import Any
 
 import click
 
+from netplan import PARTS, QUESTIONS
 from netplan.cli.commands import PATH, Beside, PathName, command_of
 from netplan.cli.output import emit, emit_answer, emit_lines, form_of, say, say_file
 from netplan.errors import InputError
 from netplan.files import write_atomically
-from netplan.questions.homes import HOMES, question_class
 from netplan.reports.answer import FORMATS, Answer
+from netplan.setup.asking import question_class
 from netplan.units import counted
 
-QUESTIONS = tuple(name for name in HOMES if name not in ("procurement", "rail-only-figures"))
+NO_COMMANDS = ("procurement", "rail-only-figures")
+QUESTION_COMMANDS = tuple(name for name in (*QUESTIONS, *PARTS) if name not in NO_COMMANDS)
 """Questions that are a command, or a tool, as they are."""
 
 

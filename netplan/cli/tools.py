@@ -8,13 +8,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from netplan.cli.questions import QUESTIONS
+from netplan.cli.questions import QUESTION_COMMANDS
 from netplan.errors import InputError
 from netplan.inputs.option import Option
-from netplan.questions.homes import question_class
 from netplan.reports.answer import Answer
 from netplan.scenarios.scenario import DEFAULT, PARTS, Part
-from netplan.setup.asking import facts_of
+from netplan.setup.asking import facts_of, question_class
 from netplan.setup.own_inputs import SCENARIO
 from netplan.setup.question import Question
 
@@ -111,8 +110,8 @@ def question_of(tool: str) -> type[Question[Any]]:
     >>> question_of("compare").command
     'compare'
     """
-    if tool not in QUESTIONS:
-        raise InputError(f"no tool {tool!r:.40}: known: {', '.join(QUESTIONS)}")
+    if tool not in QUESTION_COMMANDS:
+        raise InputError(f"no tool {tool!r:.40}: known: {', '.join(QUESTION_COMMANDS)}")
     return question_class(tool)
 
 

@@ -28,8 +28,8 @@ from netplan.documents import Document, read_yaml
 from netplan.errors import CatalogError, InfeasibleError, InputError, NetplanError, piece
 from netplan.inputs.option import Option, read_option
 from netplan.published.checks import CLOSE, GRADES, Check, Grade, printed_check
-from netplan.questions.homes import question_class
 from netplan.records import LARGEST, Entry, RecordError
+from netplan.setup.asking import question_class
 from netplan.setup.question import Question
 
 MAX_ROWS = 500

@@ -3,9 +3,11 @@
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING
-from functools import wraps
+from functools import cache, wraps
+from importlib import import_module
 from typing import Any, TypeVar, cast
 
+from netplan import PARTS, QUESTIONS
 from netplan.catalog import unknown_name
 from netplan.setup.own_inputs import SCENARIO, Input, default_of
 from netplan.setup.question import AnswerT_co, Question
@@ -27,6 +29,30 @@ def function_of(question: type[Question[AnswerT_co]]) -> Callable[..., AnswerT_c
     ask.__signature__ = signature_of(question)  # type: ignore[attr-defined]
     ask.__doc__ = "\n".join(documentation(question))
     return ask
+
+
+@cache
+def question_class(name: str) -> type[Question[Any]]:
+    """The class of a question, loaded when it is first asked.
+
+    Parameters
+    ----------
+    name
+        That of its function, or of a part of a command.
+
+    Returns
+    -------
+    type
+        The class.
+
+    Examples
+    --------
+    >>> question_class("compare").command
+    'compare'
+    """
+    home, _, kind = {**QUESTIONS, **PARTS}[name].partition(":")
+    question: type[Question[Any]] = getattr(import_module(f"netplan.{home}"), kind)
+    return question
 
 
 def known_keywords(function: FunctionT) -> FunctionT:

@@ -31,9 +31,9 @@ from netplan.files import read_bounded
 from netplan.inputs.option import Option, read_option
 from netplan.inputs.readers import NUMBERS, per_gpu, split_names
 from netplan.performance.setting import Fixed
-from netplan.questions.homes import question_class
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import DEFAULT, PARTS, WORKLOADS, Scenario, every_place, places
+from netplan.setup.asking import question_class
 from netplan.setup.own_inputs import Input, default_of, usual_values
 from netplan.simulation.stage_map import map_files
 from netplan.studies.definition import ASKED, FABRICS, StudyDefinition

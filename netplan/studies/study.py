@@ -20,11 +20,11 @@ from netplan.catalog import unknown_name, user_roots
 from netplan.documents import read_yaml_value
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.inputs.readers import NUMBERS, read_value
-from netplan.questions.homes import question_class
 from netplan.records import RecordError
 from netplan.reports.expressions import key_of, parse_expression
 from netplan.reports.quantities import Scalar
 from netplan.scenarios.scenario import Scenario, places, plain_name
+from netplan.setup.asking import question_class
 from netplan.studies import questions
 from netplan.studies.charts import OK, STATUS
 from netplan.studies.definition import OF_EVERY_SCENARIO, STUDIES, StudyDefinition

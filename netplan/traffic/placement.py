@@ -179,7 +179,7 @@ class Placement(Struct, frozen=True):
     first
         GPU of the cluster at which its levels begin [1].
     kinds
-        Kind of each level, by which collectives on it send (:meth:`on`); empty if all are switches.
+        Kind of each level: how collectives send (:meth:`on_levels`); empty if all are switches.
     folded
         How experts lie on the ranks of a stage, where they have no dimension of their own.
 

@@ -15,7 +15,7 @@ import pytest
 
 from netplan.cli.calls import AT_ONCE, CallResult, Workers, call_result, readable_folders
 from netplan.cli.mcp import MAX_MESSAGE_BYTES, make_server, refusal_of
-from netplan.cli.questions import QUESTIONS
+from netplan.cli.questions import QUESTION_COMMANDS
 from netplan.cli.tools import question_of
 from netplan.errors import MAX_PIECE
 from netplan.files import MAX_BYTES, Reach
@@ -126,7 +126,7 @@ def with_every_input() -> list[tuple[str, dict[str, Any]]]:
     """Calls of every tool, each with one input that leads to a file elsewhere by a link."""
     needed = {"to": "dot", "kind": "all_reduce", "message_bytes": "1MiB", "phases": [16]}
     calls = []
-    for tool in QUESTIONS:
+    for tool in QUESTION_COMMANDS:
         inputs = question_of(tool).inputs_known()
         least: dict[str, Any] = {given.name: needed.get(given.name) for given in inputs}
         least = {given.name: least[given.name] for given in inputs if given.needed}

@@ -13,9 +13,9 @@ import yaml
 
 from netplan.cli.main import COMMANDS
 from netplan.cli.output import FORM_OF_ENDING
-from netplan.cli.questions import QUESTIONS
-from netplan.questions.homes import question_class
+from netplan.cli.questions import QUESTION_COMMANDS
 from netplan.reports.answer import FORMATS
+from netplan.setup.asking import question_class
 from tests.cli.command import netplan, refused
 
 SMALL = ("--gpus", "64", "--radix", "16", "--hb-size", "8")
@@ -94,13 +94,13 @@ def lay_files(tmp_path: Path) -> Path:
 
 def test_no_command_is_left_out() -> None:
     assert set(ANSWERS) | OWN_FORMS == set(COMMANDS)
-    assert {name.partition("_")[0] for name in QUESTIONS} <= set(COMMANDS)
+    assert {name.partition("_")[0] for name in QUESTION_COMMANDS} <= set(COMMANDS)
     assert {FORM_OF_ENDING[ending] for ending in IS} == set(FORMATS)
 
 
 def ask_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all forms of a test be those of an answer, where the command is a question."""
-    if name not in QUESTIONS:
+    if name not in QUESTION_COMMANDS:
         return
     kind = question_class(name)
     ask = kind.ask

@@ -13,7 +13,7 @@ import pytest
 import netplan
 from netplan.cli.main import COMMANDS
 from netplan.cli.mcp import make_server
-from netplan.cli.questions import QUESTIONS
+from netplan.cli.questions import QUESTION_COMMANDS
 from netplan.cli.tools import MAX_JSON_BYTES, MAX_TEXT, answered, bounded, question_of, schema_of
 from netplan.errors import InputError
 
@@ -97,7 +97,7 @@ def in_the_client(asked: dict[str, dict[str, Any]]) -> dict[str, Any]:
     async def go() -> dict[str, Any]:
         async with mcp.Client(make_server()) as client:
             tools = {one.name: one for one in (await client.list_tools()).tools}
-            assert list(tools) == list(QUESTIONS)
+            assert list(tools) == list(QUESTION_COMMANDS)
             return {
                 name: await client.call_tool(name.partition(" ")[0], given)
                 for name, given in asked.items()
@@ -178,7 +178,7 @@ def test_half_a_sign_is_refused_as_every_other_wrong_text() -> None:
         answered("catalog_check", {"files": ["\ud800"]})
 
 
-@pytest.mark.parametrize("tool", list(QUESTIONS))
+@pytest.mark.parametrize("tool", list(QUESTION_COMMANDS))
 def test_schemas_say_every_input_once(tool: str) -> None:
     question = question_of(tool)
     made = schema_of(question)
@@ -212,7 +212,7 @@ def test_long_texts_end_at_a_line_and_say_how_much_is_missing() -> None:
 
 
 def test_every_command_that_answers_is_a_tool() -> None:
-    asked = {question_of(tool).command.partition(" ")[0] for tool in QUESTIONS}
+    asked = {question_of(tool).command.partition(" ")[0] for tool in QUESTION_COMMANDS}
     assert {*COMMANDS} - asked == {"report", "explore", "completion", "init", "mcp"}
 
 

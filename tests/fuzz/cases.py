@@ -16,7 +16,7 @@ import click
 from rich.cells import cell_len
 
 from netplan.cli.main import netplan as command_line
-from netplan.cli.questions import QUESTIONS
+from netplan.cli.questions import QUESTION_COMMANDS
 from tests.cli.command import Done, netplan
 from tests.fuzz.files import damaged, whole_files
 from tests.fuzz.messages import drawn_call, faults_of_call
@@ -115,7 +115,7 @@ def commands() -> dict[str, click.Command]:
 
 
 COMMANDS = commands()
-TOOLS = {tool: words for tool in QUESTIONS if (words := tool.replace("_", " ")) in COMMANDS}
+TOOLS = {tool: words for tool in QUESTION_COMMANDS if (words := tool.replace("_", " ")) in COMMANDS}
 """Tools of the server and the words of their commands."""
 
 

@@ -13,16 +13,16 @@ import netplan
 from netplan.cli.commands import command_of
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as netplan_cli
-from netplan.cli.questions import QUESTIONS
+from netplan.cli.questions import QUESTION_COMMANDS
 from netplan.errors import CatalogError, InputError, NetplanError, UnknownNameError
 from netplan.inputs.option import read_option
 from netplan.questions.cables import Cables
 from netplan.questions.collective import Collective
 from netplan.questions.compare import Compare, compare
 from netplan.questions.export import Export
-from netplan.questions.homes import question_class
 from netplan.questions.search import Search
 from netplan.scenarios.scenario import places
+from netplan.setup.asking import question_class
 from netplan.setup.inputs import replaced_lines
 from netplan.setup.own_inputs import SCENARIO, own_options
 from netplan.setup.question import Question
@@ -33,7 +33,7 @@ command = command_of(Compare)
 def test_spray_is_ecmp_in_every_command_that_routes() -> None:
     """One value with two names, read in one place."""
     routed = set()
-    for name in QUESTIONS:
+    for name in QUESTION_COMMANDS:
         asked = question_class(name)
         options = {field.name: option for field, option in own_options(asked)}
         options |= {short: known.option for short, known in asked.shorthands.items()}

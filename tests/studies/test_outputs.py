@@ -9,9 +9,8 @@ import pytest
 import netplan
 from netplan.answers.outputs import NoRowError, output
 from netplan.errors import InputError, NetplanError, UnknownNameError
-from netplan.questions.homes import question_class
 from netplan.records import RecordError
-from netplan.setup.asking import signature_of
+from netplan.setup.asking import question_class, signature_of
 from netplan.setup.question import Question
 from netplan.studies.definition import ASKED, FILES, StudyDefinition
 from netplan.studies.questions import answer

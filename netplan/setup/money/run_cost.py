@@ -176,7 +176,7 @@ def rates_of(
     prices: PriceBook,
     currency: str,
 ) -> Terms | None:
-    """So many iterations at the price of a GPU hour; None or errors as of :meth:`terms`."""
+    """So many iterations at the price of a GPU hour; None or errors as of :func:`terms_of`."""
     book: EconomicsBook = reader.load(ECONOMICS_BOOKS, asked.books.economics)
     needed = rule == "run-cost"
     try:

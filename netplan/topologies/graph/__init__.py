@@ -473,6 +473,11 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
             Which nodes are in it, shape (nodes,).
         links
             Which links are, or their numbers; both ends of each are in it.
+
+        Returns
+        -------
+        FabricGraph
+            That part, with the GPUs, ports and rates that it has.
         """
         number = np.cumsum(nodes, dtype=np.int32) - np.int32(1)
         of_links = ("source_port", "target_port", "bytes_per_s", "length_class", "group")
