@@ -267,7 +267,12 @@ def _packed(gpus: int, per_root: int, room: Room) -> Iterator[Tree]:
             growing.pop()
             yield Tree(tree.root, tuple(tree.arcs), tree.count)
             continue
-        for tail, head in _next_arcs(tree, room):
+        fit = [
+            (tree.reached[a], -free, a, b)
+            for (a, b), free in room.items()
+            if free and a in tree.reached and b not in tree.reached
+        ]
+        for tail, head in [(a, b) for _, _, a, b in sorted(fit)]:
             many = _may_grow(gpus, room, growing, (tail, head))
             if not many:
                 continue
@@ -281,16 +286,6 @@ def _packed(gpus: int, per_root: int, room: Room) -> Iterator[Tree]:
             break
         else:
             raise InputError("no trees reach this ratio: some GPU is short of a link")
-
-
-def _next_arcs(tree: _Growing, room: Room) -> list[Arc]:
-    """Arcs out of what a tree has reached, those near its root and with most room first."""
-    fit = [
-        (tree.reached[a], -free, a, b)
-        for (a, b), free in room.items()
-        if free and a in tree.reached and b not in tree.reached
-    ]
-    return [(a, b) for _, _, a, b in sorted(fit)]
 
 
 def _may_grow(gpus: int, room: Room, growing: list[_Growing], arc: Arc) -> int:
