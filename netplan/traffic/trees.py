@@ -156,7 +156,10 @@ def _split_off(
         most = {tail: -(-room[tail, switch] // share) for tail in into}
         # Arcs back to where they come from are lost: they go last.
         for tail, head in sorted(
-            ((a, b) for b in out for a in into), key=lambda arc: (arc[0] == arc[1], _apart(arc))
+            (
+                (a, b) for b in out for a in into
+            ),  # By how far apart their numbers are, such that each pair has its turn.
+            key=lambda arc: (arc[0] == arc[1], (arc[1] - arc[0]) % (1 << 20)),
         ):
             least = min(most[tail], room[tail, switch], room[switch, head])
             much = least and _may_join(room, (tail, switch, head), least, trees)
@@ -171,11 +174,6 @@ def _split_off(
                 "a switch that takes more than it sends, or less, cannot be split off: no trees"
             )
         del room[arc]
-
-
-def _apart(arc: Arc) -> int:
-    """Order of pairs by how far apart their numbers are, such that each one has its turn."""
-    return (arc[1] - arc[0]) % (1 << 20)
 
 
 def _join(
