@@ -120,14 +120,22 @@ def screen(answer: Compared) -> Iterator[Section]:
     absent = [*gear_words([group.row for group in groups[:MOST_ROWS]])]
     if left_out := [*answer.left_out]:
         absent.append(f"Not in the money: {listed(left_out)}.")
-    if made_of := _evidence(answer):
+    wanted = answer.verdict.fabric if answer.verdict else None
+    bills = {row.label: row.bill for row in answer.rows if row.bill is not None}
+    bill = bills.get(wanted or "") or next(iter(bills.values()), None)
+    if made_of := (evidence_words(bill.quote) if bill is not None else ""):
         absent.append(f"Price: {made_of}.")
+    sizes = [size for size in DOMAIN_SIZES if size <= answer.inputs["gpus"]]
+    others = [size for size in sizes if size != answer.inputs["hb_size"]][:2]
+    several = "" if answer.serves else "".join(f" --hb-size {size}" for size in others)
+    if answer.reinforces:
+        several = "".join(f" --oversubscription {ratio}" for ratio in (1, 2, 4))
     shown = Screen(
         heading=Heading(_title(answer), tuple(subtitle(answer))),
         verdict=tuple(_verdict(answer)),
         table=networks(groups, legend=(" ".join((*legend(groups[:MOST_ROWS]), *absent)),)),
         remarks=tuple(remarks),
-        more=_more(answer),
+        more=f"More: --details{several and f',{several}'}, --model NAME, --help, netplan diff",
         gives_way=GIVES_WAY,
         least_gap=1,
         most_rows=MOST_ROWS,
@@ -152,14 +160,6 @@ def _cooled(answer: Compared) -> str:
         f"Cooled by {terms.running.cooled_by}: PUE {pue.base:.4g} ({pue.low:.3g}-{pue.high:.3g});"
         f" {row.label} with its cooling {si(hall_w, 'W')}{energy}."
     )
-
-
-def _evidence(answer: Compared) -> str:
-    """How much of the price of what is ordered nobody quoted, in words."""
-    wanted = answer.verdict.fabric if answer.verdict else None
-    bills = {row.label: row.bill for row in answer.rows if row.bill is not None}
-    bill = bills.get(wanted or "") or next(iter(bills.values()), None)
-    return evidence_words(bill.quote) if bill is not None else ""
 
 
 def gear_words(rows: Sequence[FabricRow]) -> Iterator[str]:
@@ -628,13 +628,3 @@ def _paper(answer: Compared) -> tuple[str, ...]:
     start = f"The paper ({paper.words}: {price}): "
     line = f"{start}compare {paper.command}"
     return (line if len(line) <= WIDTH else f"{start}{paper.command}",)
-
-
-def _more(answer: Compared) -> str:
-    """What more there is to ask."""
-    sizes = [size for size in DOMAIN_SIZES if size <= answer.inputs["gpus"]]
-    others = [size for size in sizes if size != answer.inputs["hb_size"]][:2]
-    several = "" if answer.serves else "".join(f" --hb-size {size}" for size in others)
-    if answer.reinforces:
-        several = "".join(f" --oversubscription {ratio}" for ratio in (1, 2, 4))
-    return f"More: --details{several and f',{several}'}, --model NAME, --help, netplan diff"

@@ -198,17 +198,12 @@ class DiffAnswer(Answer):
         """Exactly the JSON of ``netplan diff --format json``."""
         pace = self.pace
         totals: dict[str, dict[str, Any]] = {
-            total.name: {"a": total.a, "b": total.b, "difference": total.difference}
-            for total in self.totals
+            total.name: plain_at(total, "a", "b", "difference") for total in self.totals
         }
         totals["cost_base"]["bound"] = bound_of(self.parts).strip()
         totals["cost_base"]["margin"] = asdict(self.margin)
         if pace is not None:
-            totals["iteration_time_s"] |= {
-                "equal": pace.equal,
-                "more": pace.more,
-                "of_a_sequence": pace.each,
-            }
+            totals["iteration_time_s"] |= plain_at(pace, "equal", "more", "of_a_sequence=each")
         if "goodput" in totals:
             totals["goodput"]["alike"] = not diff_sides.not_ranked_words(
                 self.a.goodput, self.b.goodput

@@ -283,7 +283,13 @@ class LoadsAnswer(Answer):
     def _heading(self) -> show.Heading:
         """Whose links carry what."""
         if self.run is None:
-            return self._matrix_heading()
+            inputs = short_inputs(self.inputs)
+            where = inputs["graph"] or f"fabric {inputs['fabric']}"
+            domains = f"{self.graph.gpus:,} GPUs in HB domains of {self.graph.hb_size:,}"
+            return show.Heading(
+                f"Loads of {inputs['matrix']}, {si(self.total_bytes, 'B')}, on {where}",
+                (f"{domains}; routing {inputs['routing']}",),
+            )
         return self.run.heading(f"Loads in {self.site}" if self.site else "Loads")
 
     @property
@@ -323,15 +329,6 @@ class LoadsAnswer(Answer):
         if places is not None or fabric is not None:
             drawn = partial(drawing_of, self.graph, fabric, places, self.coloured)
             yield show.Inset("Links by how long they are busy", drawn)
-
-    def _matrix_heading(self) -> show.Heading:
-        inputs = short_inputs(self.inputs)
-        where = inputs["graph"] or f"fabric {inputs['fabric']}"
-        domains = f"{self.graph.gpus:,} GPUs in HB domains of {self.graph.hb_size:,}"
-        return show.Heading(
-            f"Loads of {inputs['matrix']}, {si(self.total_bytes, 'B')}, on {where}",
-            (f"{domains}; routing {inputs['routing']}",),
-        )
 
 
 GROUPS: tuple[show.Column[GroupLoad], ...] = (

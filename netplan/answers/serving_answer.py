@@ -106,8 +106,7 @@ class ServedLoad(Struct, frozen=True):
             "rate": arrivals.rate,
             "burstiness": None if arrivals.trace is not None else arrivals.burstiness,
             "seed": None if arrivals.trace is not None else arrivals.seed,
-            "highest_rate": self.highest_rate,
-            "least_gpus": self.least_gpus,
+            **plain_at(self, "highest_rate", "least_gpus"),
             "closed_form": {
                 "ttft_s": best.ttft_s,
                 "tpot_s": best.tpot_s,

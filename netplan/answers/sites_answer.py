@@ -190,22 +190,20 @@ class SitesAnswer(Answer):
             **plain_at(self, "break_even"),
             plans=[
                 {
-                    "across": plan.across,
-                    "dealt": list(plan.dealt),
+                    **plain_at(plan, "across", "dealt"),
                     **plan.placed.timed.in_short(),
-                    "ahead_bytes": plan.run.ahead_bytes,
-                    "most_ahead": plan.run.most_ahead,
+                    **plain_at(plan.run, "ahead_bytes", "most_ahead"),
                 }
                 for plan in self.plans
             ],
             in_flight_bytes=self.in_flight_bytes,
             buffer_bytes_a_port=self.buffer_bytes,
             long_haul={
-                "km": self.shown.km,
-                "ratio": self.shown.ratio,
+                **plain_at(self.shown, "km", "ratio"),
                 **bought.lit.to_dict(),
-                "one_site_network_usd": bought.one_network,
-                "sites_network_usd": bought.networks,
+                **plain_at(
+                    bought, "one_site_network_usd=one_network", "sites_network_usd=networks"
+                ),
             },
             **plain_at(self, "_over.crossings"),
             flat_loss=None if self.flat is None else self.flat.loss,

@@ -44,7 +44,9 @@ def published_words(case: ServingCase, servers_found: ServingFound, skew: Publis
     if experts is None or not servers_found.ranked.plans.count:
         return ""
     best, pair, spread = _best(servers_found)
-    published = f"Published skew of experts ({skew.words}, {_paper(skew)})"
+    _, _, number = skew.source.partition("arXiv:")
+    paper = f"arXiv:{number[:10]}" if number else skew.source
+    published = f"Published skew of experts ({skew.words}, {paper})"
     if max(spread) == 1:
         return f"{published} costs nothing here: every GPU has a part of each."
     if any(experts.count % over for over in spread):
@@ -75,12 +77,6 @@ def _percent(change: float) -> str:
     """A change with its sign, of which nothing has none."""
     tenths = f"{PERCENT * change:+.1f}".replace("-", "\N{MINUS SIGN}")
     return "0.0" if not float(tenths[1:]) else tenths
-
-
-def _paper(skew: PublishedSkew) -> str:
-    """Where it was published: the number of the paper, and its date."""
-    _, _, number = skew.source.partition("arXiv:")
-    return f"arXiv:{number[:10]}" if number else skew.source
 
 
 def _loaded(case: ServingCase, gini: float, placement: ExpertPlacement) -> ServingCase:

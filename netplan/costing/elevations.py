@@ -164,7 +164,13 @@ def elevations(bill: Bill, spec: FabricSpec, books: BillBooks) -> Elevations:
         kept = _in_hall(layout, layout.plan, network, switch_units(hardware))
         server = layout.plan.whole_server
     else:
-        kept = _switches_only(bill, network)
+        racks = bill.racks
+        node = np.flatnonzero(network.node_kind != GPU)[: racks.devices]
+        slot = np.arange(len(node))
+        rack, place_ = np.divmod(slot, racks.each)
+        names = [str(number) for number in range(1, racks.count + 1)]
+        units = np.full(len(node), racks.switch_units)
+        kept = _Devices(node, rack, 1 + place_ * racks.pitch, units, names, racks.units)
     # The weight of a server is at its first GPU.
     heavy = server.weight_kg if server is not None else None
     known = books.switch.weight_kg if books.switch is not None else None
@@ -205,17 +211,6 @@ def _in_hall(layout: Layout, hall: FloorPlan, network: FabricGraph, height: int)
     names = [rack_place.name for rack_place in layout.racks()]
     most = server.max_w if server is not None else None
     return _Devices(node, rack, layout.unit[node], units, names, hall.rack_units, gpus, most)
-
-
-def _switches_only(bill: Bill, network: FabricGraph) -> _Devices:
-    """Switches in the racks of the bill, filled one after the other."""
-    racks = bill.racks
-    node = np.flatnonzero(network.node_kind != GPU)[: racks.devices]
-    slot = np.arange(len(node))
-    rack, place_ = np.divmod(slot, racks.each)
-    names = [str(number) for number in range(1, racks.count + 1)]
-    units = np.full(len(node), racks.switch_units)
-    return _Devices(node, rack, 1 + place_ * racks.pitch, units, names, racks.units)
 
 
 def _kinds(

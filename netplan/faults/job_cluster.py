@@ -168,7 +168,14 @@ def _leaves(
     if not np.any(graph.node_kind == SWITCH):
         sizes = None if least == size.max() else size[None, :]
         return LeafTrunks(1, count, least, sizes=sizes), gpus
-    leaf_switch = _lowest_switch(graph)[first]
+    host = graph.is_role("host") & (graph.source < graph.gpus)
+    lowest = np.full(graph.gpus, graph.node_count, np.int64)
+    np.minimum.at(lowest, graph.source[host], graph.target[host])
+    lost = np.flatnonzero(lowest == graph.node_count)
+    if len(lost):
+        # GPUs that only others forward for stand where the first of all others does.
+        lowest[lost] = lowest.min()
+    leaf_switch = np.minimum(lowest, graph.node_count - 1)[first]
     group = _parts(graph, 1)
     leaf = _numbered(group[leaf_switch])
     pod_of_node = _numbered(_parts(graph, SPINE)[leaf_switch])
@@ -221,18 +228,6 @@ def _alive(graph: FabricGraph, group: Ints, damage: Damage | None, leaf_of_gpu: 
     there = leaf_of_gpu >= 0
     np.minimum.at(share, leaf_of_gpu[there], of_gpu[there])
     return share
-
-
-def _lowest_switch(graph: FabricGraph) -> Ints:
-    """Lowest-numbered switch that each GPU has a link to, shape (gpus,)."""
-    host = graph.is_role("host") & (graph.source < graph.gpus)
-    lowest = np.full(graph.gpus, graph.node_count, np.int64)
-    np.minimum.at(lowest, graph.source[host], graph.target[host])
-    lost = np.flatnonzero(lowest == graph.node_count)
-    if len(lost):
-        # GPUs that only others forward for stand where the first of all others does.
-        lowest[lost] = lowest.min()
-    return np.minimum(lowest, graph.node_count - 1)
 
 
 def _parts(graph: FabricGraph, tier: int) -> Ints:

@@ -401,12 +401,6 @@ class Cables(Question[Answer]):
         if self.to in NETBOX:
             devices = _netbox_hall(hall, racks, model, self.cluster.host_gpus)
             return partial(NETBOX[self.to], self._named(plan), devices)
-        return self._written(plan, built, books)
-
-    def _written(
-        self, plan: plans.CablePlan, built: Fabric, books: SiteBooks
-    ) -> Callable[[], plans.Sheet]:
-        """A plan in the columns of a table that needs no hall."""
         if self.to == UFM_HCA:
             members = (
                 built.sizing.hb_size if self.cluster.host_gpus is None else self.cluster.host_gpus

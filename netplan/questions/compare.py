@@ -371,17 +371,6 @@ class Compare(Question[Comparison | ComparisonCases]):
                 shown["paper"] = partial(_paper, self)
         return shown
 
-    def _with_fitting(self, rows: tuple[FabricRow, ...]) -> tuple[FabricRow, ...]:
-        """Rows of which none trains the model, with the largest model that would fit."""
-        from netplan.setup.runs import largest_fitting
-
-        fabric = next((row.fabric for row in rows if row.fabric and row.fabric.levels), None)
-        name = largest_fitting(self, fabric.levels) if fabric else None
-        if name is None:
-            return rows
-        note = f"Of our models {name} is the largest that fits: --model {name}."
-        return tuple(replace(row, notes=(*row.notes, note)) for row in rows)
-
     def _priced(
         self, reader: CatalogReader, on: Accelerator
     ) -> tuple[list[FabricSpec], Sizing, BillBooks]:
@@ -474,7 +463,14 @@ class Compare(Question[Comparison | ComparisonCases]):
         if all(row.fabric is None for row in rows):
             raise InfeasibleError(f"{rows[0].name}: {rows[0].notes[-1]}")
         if self.timing and not any(row.best for row in rows):
-            return self._with_fitting(rows)
+            from netplan.setup.runs import largest_fitting
+
+            fabric = next((row.fabric for row in rows if row.fabric and row.fabric.levels), None)
+            name = largest_fitting(self, fabric.levels) if fabric else None
+            if name is None:
+                return rows
+            note = f"Of our models {name} is the largest that fits: --model {name}."
+            return tuple(replace(row, notes=(*row.notes, note)) for row in rows)
         return rows
 
     def _timed(

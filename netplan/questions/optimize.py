@@ -221,7 +221,12 @@ class Optimize(Question[Optimization]):
             ports=self.cluster.ports,
             variants=chips,
         )
-        _check(axes, on, self.cluster.gpus)
+        for switch in axes.switches:
+            for size in axes.hb_sizes:
+                sizing_on(on, gpus=self.cluster.gpus, radix=switch.radix, hb_size=size)
+        for ratio in axes.oversubscriptions:
+            if not (ratio >= 1 and isfinite(ratio)):
+                raise InputError(f"oversubscription {ratio:g}:1 is out of range: at least 1:1")
         searches = {
             variant.name: plan_search(
                 self, read_training(self, reader, variant.chip, self.cluster.gpus)
@@ -405,16 +410,6 @@ def _specs(
         or spec.support_for(on).unsold
     ]
     return tuple(spec for spec in known if spec not in apart), tuple(apart)
-
-
-def _check(axes: Axes, on: Accelerator, gpus: int) -> None:
-    """Refuse sizes that no fabric can have; what single fabrics cannot is counted, not refused."""
-    for switch in axes.switches:
-        for size in axes.hb_sizes:
-            sizing_on(on, gpus=gpus, radix=switch.radix, hb_size=size)
-    for ratio in axes.oversubscriptions:
-        if not (ratio >= 1 and isfinite(ratio)):
-            raise InputError(f"oversubscription {ratio:g}:1 is out of range: at least 1:1")
 
 
 class Wanted(Struct, frozen=True):

@@ -407,7 +407,12 @@ class SearchAnswer(Answer):
         if plans[0].recompute is None:
             return
         some = any(plan.kept_words for plan in plans)
-        yield column("keeps", _keeps, data=False, shown="always" if some else "never")
+        yield column(
+            "keeps",
+            lambda row: ", ".join(row[1].plan.kept_words) or "all",
+            data=False,
+            shown="always" if some else "never",
+        )
         yield column("recompute", lambda row: str(row[1].plan.recompute), shown="never")
         yield from columns("zero", "offload_layers", of="1.plan", shown="never")
         yield column("verdict", "1.memory.verdict", shown="never")
@@ -664,11 +669,6 @@ class Search(Question[SearchAnswer]):
 
 
 search = function_of(Search)
-
-
-def _keeps(row: Ranked) -> str:
-    """What a plan computes again, shards or sends to the host, in short."""
-    return ", ".join(row[1].plan.kept_words) or "all"
 
 
 def _plan_words(timed: PlanTime) -> str:

@@ -77,7 +77,13 @@ def _cautions(
             " confirms"
         )
     if "hb_size" in reads:
-        yield from _part_of_a_domain(cluster, chip.hb_size)
+        size, gpus = cluster.hb_size or chip.hb_size, cluster.gpus
+        if size > LARGEST_SERVER and gpus > size and gpus % size:
+            below = gpus // size * size
+            yield (
+                f"{gpus:,} GPUs are no whole HB domains of {size:,}: ask for {below:,} or"
+                f" {below + size:,}, or times are of plans that leave GPUs idle"
+            )
     if "radix" not in reads or cluster.graph is not None:
         return
     specs = [*_specs(cluster, reads, roots)]
@@ -93,17 +99,6 @@ def _cautions(
             yield no_such_switch(cluster.radix, speed, known, lane)
         elif model.unsold:
             yield f"{cluster.radix} ports of {speed:g}G: {_not_sold('switch', model)}"
-
-
-def _part_of_a_domain(cluster: Cluster, sold: int) -> Iterator[str]:
-    """That the last of some racks is not full, which makes large HB domains look slow."""
-    size, gpus = cluster.hb_size or sold, cluster.gpus
-    if size > LARGEST_SERVER and gpus > size and gpus % size:
-        below = gpus // size * size
-        yield (
-            f"{gpus:,} GPUs are no whole HB domains of {size:,}: ask for {below:,} or"
-            f" {below + size:,}, or times are of plans that leave GPUs idle"
-        )
 
 
 def knows_boxes(prices: str, roots: Sequence[Path]) -> bool:

@@ -30,6 +30,7 @@ from netplan.performance.posttraining.synchronisation import (
 )
 from netplan.progress import each
 from netplan.records import replace
+from netplan.reports.answer import plain_at
 from netplan.scenarios.post_training import SYNC_RATES, read_copy_rate, read_rates, read_sync
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.inputs import span_of
@@ -186,12 +187,9 @@ class PostTrained(Struct, frozen=True, kw_only=True):
             return None
         plans, servers = self.servers.rolled.plans, self.servers.rolled.servers
         degrees = ("tensor", "attention_data", "expert", "pipeline", "replicas")
-        return {name: int(getattr(plans, name)[0]) for name in degrees} | {
-            "slots": servers.slots,
-            "round_s": servers.rounds.fixed_s,
-            "request_s": servers.rounds.each_s,
-            "prompt_s": servers.prompt_s,
-        }
+        paths = "slots", "round_s=rounds.fixed_s", "request_s=rounds.each_s", "prompt_s"
+        degree = {name: int(getattr(plans, name)[0]) for name in degrees}
+        return degree | plain_at(servers, *paths)
 
     def as_measured(self, rollouts: Rollouts) -> Rollouts:
         """Rollouts as modelled, times measured over modelled ones where there are any."""
@@ -213,41 +211,27 @@ class PostTrained(Struct, frozen=True, kw_only=True):
     def to_dict(self) -> dict[str, Any]:
         """The step in JSON, without its cost."""
         step, sync = self.step, self.sync
-        work, rollouts = step.work, step.rollouts
-        lengths, gpus = work.lengths, self.run.gpus
+        lengths = "work.lengths.mean", "work.lengths.p99", "rollouts.longest", "work.lengths.at_cap"
         rate = step.tokens / step.seconds if step.seconds else 0.0
         sent = sync.sent if sync else NOTHING
         return {
-            "step_s": step.seconds,
-            "step_low_s": self.step_low_s,
-            "step_high_s": self.step_high_s,
-            "basis": self.basis,
-            "bottleneck": step.bottleneck,
-            "mode": step.mode,
+            **plain_at(self, "step_s=step.seconds", "step_low_s", "step_high_s", "basis"),
+            **plain_at(step, "bottleneck", "mode"),
             "phases": [phase._asdict() for phase in step.timeline()],
             "pools": [step.of_pool(pool) for pool in self.pools],
-            "lengths": {
-                "mean": lengths.mean,
-                "p99": lengths.p99,
-                "longest": rollouts.longest,
-                "at_cap": lengths.at_cap,
-                "kept_mean": rollouts.kept_mean,
-            },
-            "rollout_s": step.rollouts.seconds,
-            "stream_s": step.rollouts.stream_s,
-            "sync_bytes": sent.total,
-            "sync_network_bytes": sent.network,
+            "lengths": plain_at(step, *lengths, "rollouts.kept_mean"),
+            **plain_at(step.rollouts, "rollout_s=seconds", "stream_s"),
+            **plain_at(sent, "sync_bytes=total", "sync_network_bytes=network"),
             "sync_bytes_per_gpu": sent.per_gpu,
             "sync_gather_bytes": sync.gather_bytes if sync else 0.0,
             "sync_s": step.sync_s,
             "sync_bound_s": sync.bound_s if sync else 0.0,
             "sync_basis": self.basis if self.spread or not sync else sync.basis,
             "sync_bound_by": sync.bound_by if sync else None,
-            "offload_s": step.swap_s,
-            "thrown_tokens": rollouts.thrown_tokens,
+            **plain_at(step, "offload_s=swap_s", "rollouts.thrown_tokens"),
             "tokens_per_s": rate,
-            "tokens_per_s_per_gpu": rate / gpus,
-            "split": [tried._asdict() for tried in self.split],
+            "tokens_per_s_per_gpu": rate / self.run.gpus,
+            **plain_at(self, "split"),
         }
 
 

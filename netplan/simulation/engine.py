@@ -284,7 +284,13 @@ class FluidEngine(Engine):
         while True:
             coming_s = self._heap[0][0] if self._heap else inf
             if self._touched and coming_s > self.now:
-                self._solve()
+                done: set[int] = set()
+                for number, sent in self._touched.items():
+                    if number not in done:
+                        together = self._together(sent)
+                        done.update(together)
+                        self._share(sorted(together.values(), key=lambda member: member.kind))
+                self._touched = {}
             first = None if self._touched else self._due(coming_s)
             if first is None:
                 return super().step()
@@ -302,16 +308,6 @@ class FluidEngine(Engine):
         )
         left_s = np.array([left_s for _, left_s in under_way])
         return (*marks, *(mark for mark, _ in under_way)), np.concatenate([times_s, left_s])
-
-    def _solve(self) -> None:
-        """Find the rates of all that share links with what has begun or ended."""
-        done: set[int] = set()
-        for number, sent in self._touched.items():
-            if number not in done:
-                together = self._together(sent)
-                done.update(together)
-                self._share(sorted(together.values(), key=lambda member: member.kind))
-        self._touched = {}
 
     def _together(self, sent: _UnderWay) -> dict[int, _UnderWay]:
         """All that shares links with a message, directly or through others, and the message."""

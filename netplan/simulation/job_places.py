@@ -328,7 +328,11 @@ class Occupancy:
         if self._policy == "random":
             return free[self._random.sample(range(len(free)), need)]
         if self._policy in IN_PODS:
-            taken = self._pods_packed(need)
+            of_pod = packed(np.bincount(self._pods, self.whole).astype(np.int64), need)
+            taken = np.zeros(len(self.whole), np.int64)
+            for pod in np.flatnonzero(of_pod):
+                here = self._pods == pod
+                taken[here] = packed(self.whole[here], int(of_pod[pod]))
         elif self._policy == "scattered":
             taken = self._levelled(need)
         else:
@@ -336,15 +340,6 @@ class Occupancy:
         rank = np.arange(len(free)) - np.repeat(np.cumsum(self.whole) - self.whole, self.whole)
         chosen: Bools = rank < np.repeat(taken, self.whole)
         return free[chosen]
-
-    def _pods_packed(self, need: int) -> Ints:
-        """Nodes of each leaf for a job that is packed over pods, shape (leaves,)."""
-        of_pod = packed(np.bincount(self._pods, self.whole).astype(np.int64), need)
-        taken = np.zeros(len(self.whole), np.int64)
-        for pod in np.flatnonzero(of_pod):
-            here = self._pods == pod
-            taken[here] = packed(self.whole[here], int(of_pod[pod]))
-        return taken
 
     def _in_pod(self, fits: Bools) -> Bools:
         """Nodes of the pod with the fewest free ones in which a small job fits, shape (nodes,)."""

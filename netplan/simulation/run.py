@@ -315,7 +315,14 @@ class _Watch:
         if any(run.at_end is None for run in self.runs) and self.repeats:
             self._looks = False
             return
-        state = self._state()
+        engine = self.engine
+        under_way, times = engine.state()
+        marks = (under_way, *(run.state() for run in self.runs))
+        began = [np.array(run.under_way_since()) - engine.now for run in self.runs]
+        spent = [np.array(run.busy_s) for run in self.runs]
+        through = tuple(len(run.completions_s) for run in self.runs)
+        every = np.concatenate([times, *began])
+        state = _State(engine.now, through, marks, every, engine.tally.copy(), spent)
         for back, known in enumerate(reversed(self._known), start=1):
             steps = {now - then for now, then in zip(state.through, known.through, strict=True)}
             if known.marks != state.marks or steps != {back}:
@@ -341,17 +348,6 @@ class _Watch:
         self._before, self._at = known, state
         for run in self.runs:
             run.shorten(run.microbatches - periods * period)
-
-    def _state(self) -> _State:
-        """Everything that decides how the run goes on, times counted from now."""
-        engine = self.engine
-        under_way, times = engine.state()
-        marks = (under_way, *(run.state() for run in self.runs))
-        began = [np.array(run.under_way_since()) - engine.now for run in self.runs]
-        spent = [np.array(run.busy_s) for run in self.runs]
-        through = tuple(len(run.completions_s) for run in self.runs)
-        every = np.concatenate([times, *began])
-        return _State(engine.now, through, marks, every, engine.tally.copy(), spent)
 
     def extrapolate(self) -> None:
         """Count the periods that were left out."""

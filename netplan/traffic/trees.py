@@ -156,7 +156,10 @@ def _split_off(
         most = {tail: -(-room[tail, switch] // share) for tail in into}
         # Arcs back to where they come from are lost: they go last.
         for tail, head in sorted(
-            ((a, b) for b in out for a in into), key=lambda arc: (arc[0] == arc[1], _apart(arc))
+            (
+                (a, b) for b in out for a in into
+            ),  # By how far apart their numbers are, such that each pair has its turn.
+            key=lambda arc: (arc[0] == arc[1], (arc[1] - arc[0]) % (1 << 20)),
         ):
             least = min(most[tail], room[tail, switch], room[switch, head])
             much = least and _may_join(room, (tail, switch, head), least, trees)
@@ -171,11 +174,6 @@ def _split_off(
                 "a switch that takes more than it sends, or less, cannot be split off: no trees"
             )
         del room[arc]
-
-
-def _apart(arc: Arc) -> int:
-    """Order of pairs by how far apart their numbers are, such that each one has its turn."""
-    return (arc[1] - arc[0]) % (1 << 20)
 
 
 def _join(
@@ -267,7 +265,12 @@ def _packed(gpus: int, per_root: int, room: Room) -> Iterator[Tree]:
             growing.pop()
             yield Tree(tree.root, tuple(tree.arcs), tree.count)
             continue
-        for tail, head in _next_arcs(tree, room):
+        fit = [
+            (tree.reached[a], -free, a, b)
+            for (a, b), free in room.items()
+            if free and a in tree.reached and b not in tree.reached
+        ]
+        for tail, head in [(a, b) for _, _, a, b in sorted(fit)]:
             many = _may_grow(gpus, room, growing, (tail, head))
             if not many:
                 continue
@@ -281,16 +284,6 @@ def _packed(gpus: int, per_root: int, room: Room) -> Iterator[Tree]:
             break
         else:
             raise InputError("no trees reach this ratio: some GPU is short of a link")
-
-
-def _next_arcs(tree: _Growing, room: Room) -> list[Arc]:
-    """Arcs out of what a tree has reached, those near its root and with most room first."""
-    fit = [
-        (tree.reached[a], -free, a, b)
-        for (a, b), free in room.items()
-        if free and a in tree.reached and b not in tree.reached
-    ]
-    return [(a, b) for _, _, a, b in sorted(fit)]
 
 
 def _may_grow(gpus: int, room: Room, growing: list[_Growing], arc: Arc) -> int:

@@ -515,6 +515,10 @@ def reliability_forecast(
     if cost_per_year is not None and goodput.value > 0:
         cost = cost_per_year * (1 + options.idle_domains / fabric.sizing.domains)
         hourly = reliability.cost_per_effective_gpu_hour(cost, fabric.sizing.gpus, goodput.value)
+    lost_h = {reason: mean.value for reason, mean in outages.lost_h.items()}
+    if policy.remainder_h:
+        beyond = policy.remainder_h / (policy.remainder_h + policy.restart_h) * lost_h["restart"]
+        lost_h |= {"restart": lost_h["restart"] - beyond, "rework": lost_h["rework"] + beyond}
     return ReliabilityForecast(
         interruptions_per_year=yearly.value,
         interruptions_half_width=_finite(yearly.half_width),
@@ -542,7 +546,7 @@ def reliability_forecast(
         goodput=goodput.value,
         goodput_half_width=_finite(goodput.half_width),
         goodput_closed_form=never_waiting * throughput,
-        lost_h=_lost_h(outages, policy),
+        lost_h=lost_h,
         slowed_h=float(outages.slowed_h.mean()),
         domains_down=sum(size * mean for size, mean in down.items()),
         idle_domains=options.idle_domains,
@@ -600,15 +604,6 @@ def _spread(book: FailureBook, units: Mapping[Unit, int], end: End) -> tuple[flo
         for side in ("low", end, "high")
     )
     return (low / base, high / base) if base else (1.0, 1.0)
-
-
-def _lost_h(outages: Outages, policy: CheckpointPolicy) -> dict[str, float]:
-    """Hours of a year that do not count, by reason; what is lost beyond restarts is rework [h]."""
-    lost_h = {reason: mean.value for reason, mean in outages.lost_h.items()}
-    if policy.remainder_h:
-        beyond = policy.remainder_h / (policy.remainder_h + policy.restart_h) * lost_h["restart"]
-        lost_h |= {"restart": lost_h["restart"] - beyond, "rework": lost_h["rework"] + beyond}
-    return lost_h
 
 
 def _exposure(

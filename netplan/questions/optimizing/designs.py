@@ -25,8 +25,8 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.faults.damage.survival import survives_switch, switch_loss
 from netplan.inputs.choices import Evidence, Ports
 from netplan.records import replace
+from netplan.reports.answer import plain_at
 from netplan.reports.quantities import money
-from netplan.reports.sections import values_at
 from netplan.scenarios.reading import NONE, Variant, sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
@@ -335,9 +335,8 @@ class ConstraintCount(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, str | int]:
         """One constraint of the JSON answer."""
-        counts = values_at(self, "met", "excluded", "unknown")
-        demand = {"constraint": self.name, "demand": self.words}
-        return demand | counts | {"excluded_alone": self.alone}
+        counts = "met", "excluded", "unknown", "excluded_alone=alone"
+        return plain_at(self, "constraint=name", "demand=words", *counts)
 
 
 def constraints_of(

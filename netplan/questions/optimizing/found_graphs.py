@@ -39,7 +39,16 @@ from netplan.questions.optimizing.designs import (
     price_design,
 )
 from netplan.records import replace
-from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column, columns
+from netplan.reports.sections import (
+    Column,
+    Notes,
+    Paragraph,
+    Section,
+    Table,
+    column,
+    columns,
+    values_at,
+)
 from netplan.scenarios.reading import sizing_on
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
@@ -100,12 +109,9 @@ class GraphTally(Struct, frozen=True):
     def to_dict(self, wish: GraphWish) -> dict[str, int]:
         """The search in the JSON answer."""
         return {
-            "counts": self.counts,
-            "allowed": self.allowed,
+            **values_at(self, "counts", "allowed"),
             "ruled_out": self.allowed - self.searched,
-            "searched": self.searched,
-            "graphs": self.graphs,
-            "kept": self.kept,
+            **values_at(self, "searched", "graphs", "kept"),
             "first_seed": wish.seeds.start,
             "next_seed": wish.seeds.stop,
         }

@@ -35,7 +35,7 @@ from netplan.questions.optimizing.found_graphs import FoundGraphs
 from netplan.questions.optimizing.hb_gear import Sizes
 from netplan.records import asdict, replace
 from netplan.reports import sections as report
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer, answer_dict, plain_at
 from netplan.reports.charts import Chart
 from netplan.reports.front_chart import FrontPoint, front_chart
 from netplan.reports.quantities import Scale, money, quantity
@@ -122,21 +122,13 @@ class DesignCounts(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The space in the JSON answer."""
-        searches = self.searches
+        searches = "different_levels=levels", "run", "of_bounds=bounds", "spared"
         return {
-            "designs": self.size,
-            "built": self.built,
+            **plain_at(self, "designs=size", "built"),
             "cannot_be_built": self.size - self.built,
-            "constraints": [constraint.to_dict() for constraint in self.constraints],
-            "feasible": self.feasible,
-            "without_time": self.untimed,
-            "searches": {
-                "different_levels": searches.levels,
-                "run": searches.run,
-                "of_bounds": searches.bounds,
-                "spared": searches.spared,
-            },
-            "plans_evaluated": searches.plans,
+            **plain_at(self, "constraints", "feasible", "without_time=untimed"),
+            "searches": plain_at(self.searches, *searches),
+            "plans_evaluated": self.searches.plans,
         }
 
 

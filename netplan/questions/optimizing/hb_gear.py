@@ -34,7 +34,8 @@ from netplan.costing.ranges import Range
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import SearchResult
 from netplan.questions.optimizing.designs import Design
-from netplan.records import asdict, replace
+from netplan.records import replace
+from netplan.reports.answer import plain_at
 from netplan.reports.quantities import Scale, listed
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
 from netplan.scenarios.reading import CatalogReader
@@ -123,16 +124,12 @@ class HbSize(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """One size of the JSON answer."""
+        weighed = "cost_per_iteration=per_iteration", "pays_below_per_gpu=pays_below"
         return {
-            "hb_size": self.hb_size,
-            "gear_per_gpu": asdict(self.gear),
-            "gear_trust": self.trust,
+            **plain_at(self, "hb_size", "gear_per_gpu=gear", "gear_trust=trust"),
             "design": self.design.key(),
             "cost_base": self.design.value("cost"),
-            "iteration_time_s": self.best.iteration_time_s,
-            "cost_per_iteration": self.per_iteration,
-            "pays_below_per_gpu": self.pays_below,
-            "undecided": self.open,
+            **plain_at(self, "best.iteration_time_s", *weighed, "undecided=open"),
         }
 
 

@@ -212,28 +212,21 @@ def _sent(
         wire_s = anchored_bytes(wire_s, between.time_s, anchor)
         alone_s = anchored_bytes(alone_s, between.alone_s, anchor)
     only = matrix.of_kind("sync")
+    busy_s = contention.carried_bytes / fabric.capacity
+    order = np.argsort(-busy_s, kind="stable")[: asked.hot]
+    order = order[busy_s[order] > 0]
+    names = graph.direction_names(order)
     return SentWeights(
         wire_s=wire_s,
         alone_s=alone_s,
         total_bytes=only.total_bytes,
         network_bytes=crossing_bytes(only, domain),
         flows=matrix.flow_count,
-        hot=_hot(graph, fabric.capacity, contention, asked.hot),
+        hot=tuple(
+            HotLink(name, float(busy_s[code]), float(busy_s[code]) / contention.time_s)
+            for code, name in zip(order.tolist(), names, strict=True)
+        ),
     ), notes
-
-
-def _hot(
-    graph: FabricGraph, capacity: Floats, contention: congestion.Contention, most: int
-) -> tuple[HotLink, ...]:
-    """The busiest links of a transfer."""
-    busy_s = contention.carried_bytes / capacity
-    order = np.argsort(-busy_s, kind="stable")[:most]
-    order = order[busy_s[order] > 0]
-    names = graph.direction_names(order)
-    return tuple(
-        HotLink(name, float(busy_s[code]), float(busy_s[code]) / contention.time_s)
-        for code, name in zip(order.tolist(), names, strict=True)
-    )
 
 
 def _matrix(

@@ -96,6 +96,11 @@ def tile_answer(
     gpus = fabric.sizing.gpus
     number_bytes, flops_per_s = _numbers(asked, on)
     channels = mesh_of(spec, gpus)
+    if not on.sram_bytes:
+        raise InputError(
+            f"a run on tiles asks how much stays in the SRAM, of which the file of {on.name} says"
+            " nothing: --set accelerator.sram_bytes=1e6, or take grayskull-core"
+        )
     rates = TileRates(
         product_flops_per_s=flops_per_s,
         other_flops_per_s=on.vector_flops_per_s,
@@ -103,7 +108,7 @@ def tile_answer(
         memory_bytes_per_s=spec.tile.channel_bytes_per_s
         * len(channels.channels)
         * float(np.prod(channels.tiles)),
-        sram_bytes=_sram_bytes(on),
+        sram_bytes=on.sram_bytes,
         # A gradient beside each weight, and what the optimizer holds.
         state_bytes=0.0 if asked.inference else 1 + OPTIMIZER_BYTES["adam"] / number_bytes,
     )
@@ -203,22 +208,6 @@ def _numbers(asked: SimulationQuestion, on: Accelerator) -> tuple[float, float]:
         )
     rate = on.narrow_flops_per_s.get(precision, on.tensor_flops_per_s)
     return NUMBER_BYTES[precision], rate * (on.compute_utilisation or 1.0)
-
-
-def _sram_bytes(on: Accelerator) -> float:
-    """Memory of a core.
-
-    Raises
-    ------
-    InputError
-        If its file says nothing of it.
-    """
-    if not on.sram_bytes:
-        raise InputError(
-            f"a run on tiles asks how much stays in the SRAM, of which the file of {on.name} says"
-            " nothing: --set accelerator.sram_bytes=1e6, or take grayskull-core"
-        )
-    return on.sram_bytes
 
 
 def _places(asked: SimulationQuestion, spec: FabricSpec, gpus: int) -> Ints | None:

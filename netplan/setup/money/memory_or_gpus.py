@@ -26,6 +26,7 @@ from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import PlanSearch, SearchResult
 from netplan.records import asdict, replace
+from netplan.reports.answer import plain_at
 from netplan.reports.quantities import listed, money
 from netplan.scenarios.reading import Variant, with_memory
 from netplan.setup.money.run_cost import Terms, run_cost
@@ -219,28 +220,18 @@ class MemoryTradeoff(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The trade as JSON."""
-        more, memory, other = self.more, self.memory_cost, self.more_cost
-        ours = self.expanded
+        ours, other = self.expanded, self.more_cost
         return {
-            "fabric": self.fabric,
-            "expanded_memory": self.memory,
-            "gpus": ours.gpus,
-            "iteration_time_s": ours.time_s,
+            **plain_at(self, "fabric", "expanded_memory=memory"),
+            **plain_at(ours, "gpus", "iteration_time_s=time_s"),
             **(bar_dict(ours.time_s, self.error) if self.error else {}),
             "without_s": self.without_s if self.without_s < inf else None,
-            "gpus_without": more.gpus if more else None,
-            "gpus_without_time_s": more.time_s if more else None,
-            "most_gpus_tried": self.fewest.most,
-            "fewest_proven": self.fewest.proven,
-            "memory_cost": asdict(memory) if memory else None,
+            **plain_at(self.more, "gpus_without=gpus", "gpus_without_time_s=time_s"),
+            **plain_at(self, "most_gpus_tried=fewest.most", "fewest_proven=fewest.proven"),
+            **plain_at(self, "memory_cost"),
             "more_gpus_cost": asdict(other) if other and self.priced else None,
-            "cheaper": self.cheaper,
-            "saving": self.saving,
-            "at_all_prices": self.sure,
-            "even_gpu_price": self.even,
-            "run_cost": ours.run,
-            "run_cost_without": more.run if more else None,
-            "sentence": self.sentence,
+            **plain_at(self, "cheaper", "saving", "at_all_prices=sure", "even_gpu_price=even"),
+            **plain_at(self, "run_cost=expanded.run", "run_cost_without=more.run", "sentence"),
         }
 
     @property
