@@ -245,9 +245,9 @@ class Compare(Question[Comparison | ComparisonCases]):
         known: Known = {}
 
         def served(fabric: str, row: FabricRow, terms: run_cost.Terms | None) -> FabricRow:
-            best = serve_best(self, reader, fabric, known)
-            tokens_served = run_cost.TokenCost.of(best.plan, row.bill, terms)
-            return replace(row, served=tokens_served, notes=(*row.notes, *best.searched.notes))
+            searched, plan = serve_best(self, reader, fabric, known)
+            tokens_served = run_cost.TokenCost.of(plan, row.bill, terms)
+            return replace(row, served=tokens_served, notes=(*row.notes, *searched.notes))
 
         return self._running(reader, served, UNSERVED)
 

@@ -125,9 +125,9 @@ class Cost(Question[CostAnswer]):
         rows: list[FabricTokens] = []
         notes: dict[str, None] = {}
         for bill in bills:
-            best = serve_best(self, reader, asked[bill.name], known)
-            rows.append(FabricTokens(bill.name, TokenCost.of(best.plan, bill, terms)))
-            notes |= dict.fromkeys(best.searched.notes)
+            searched, plan = serve_best(self, reader, asked[bill.name], known)
+            rows.append(FabricTokens(bill.name, TokenCost.of(plan, bill, terms)))
+            notes |= dict.fromkeys(searched.notes)
         return tuple(rows), tuple(notes)
 
     def _stepped(

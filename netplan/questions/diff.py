@@ -341,9 +341,9 @@ class Diff(Question[DiffAnswer]):
         from netplan.setup.serving_run import serve_best
 
         terms = rates_of(self, "price", reader, 1, books.prices, side.currency)
-        best = serve_best(self, reader, self.cluster.fabric)
-        served = TokenCost.of(best.plan, side.bill, terms)
-        row = replace(side.row, served=served, notes=(*side.row.notes, *best.searched.notes))
+        searched, plan = serve_best(self, reader, self.cluster.fabric)
+        served = TokenCost.of(plan, side.bill, terms)
+        row = replace(side.row, served=served, notes=(*side.row.notes, *searched.notes))
         return replace(side, row=row, model=reader.load(MODELS, self.serving.model).title)
 
     def _goodput(self, reader: CatalogReader) -> Goodput:

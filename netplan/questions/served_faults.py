@@ -16,7 +16,7 @@ from netplan.faults.years.served import ServedCluster, ServedImpact, served_fore
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup import faults_inputs
-from netplan.setup.serving_run import Known, ServedBest, serve_best
+from netplan.setup.serving_run import Known, Searched, serve_best
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
@@ -37,10 +37,10 @@ def served_fabric(
     except NetplanError as error:
         return spec.name, not_built(spec.name, error)
     try:
-        best = serve_best(question, files[0], name, files[1])
+        searched, plan = serve_best(question, files[0], name, files[1])
     except InfeasibleError as error:
         return spec.name, f"Does not serve: {error}."
-    cluster = _cluster(spec, fabric, best, question, shared)
+    cluster = _cluster(spec, fabric, searched, question, shared)
     inventory = faults_inputs.inventory_of(cluster, question, shared)
     used = np.sort(np.concatenate([gpus.ravel() for gpus in cluster.servers]))
     _, singles, damages, impacts, why = faults_inputs.fail_parts(cluster, inventory, question, used)
@@ -57,25 +57,25 @@ def served_fabric(
         switches=fabric.switches,
         links=fabric.link_count,
         transceivers=fabric.transceivers,
-        plan=best.plan,
+        plan=plan,
         scenario=_scenario(cluster, damages, impacts, question.fail) if damages else why,
         singles=singles,
         forecast=served_forecast(
             cluster, book, shared.options, units=units, singles=singles, groups=failing
         ),
-        notes=(*_notes(cluster, failing, book), *fabric.notes, *best.searched.notes),
+        notes=(*_notes(cluster, failing, book), *fabric.notes, *searched.notes),
     )
 
 
 def _cluster(
     spec: FabricSpec,
     fabric: Fabric,
-    best: ServedBest,
+    searched: Searched,
     question: faults_inputs.FaultsQuestion[Any],
     shared: faults_inputs.Shared,
 ) -> ServedCluster:
     """The cluster that serves by the best plan."""
-    case, servers_found = best.searched.case, best.searched.found
+    case, servers_found = searched.case, searched.found
     first = np.zeros(1, dtype=np.int64)
     return ServedCluster(
         spec,

@@ -70,8 +70,8 @@ def place_serving(asked: AnyQuestion, algorithm: Pattern | str) -> "ServedRun":
     reader, cluster = asked.reader(), asked.cluster
     on = reader.load(ACCELERATORS, cluster.accelerator)
     spec = reader.fabric(cluster.fabric, cluster)
-    best = serve_best(asked, reader, cluster.fabric)
-    case, servers_found = best.searched.case, best.searched.found
+    searched, plan = serve_best(asked, reader, cluster.fabric)
+    case, servers_found = searched.case, searched.found
     first = np.zeros(1, dtype=np.int64)
     inputs = asked.inputs(
         stack=case.stack.name,
@@ -87,8 +87,8 @@ def place_serving(asked: AnyQuestion, algorithm: Pattern | str) -> "ServedRun":
         outcome=servers_found.ranked.take(first),
         pools=servers_found.pools.take(first) if servers_found.pools is not None else None,
         algorithm=algorithm,
-        plan=best.plan,
-        told=best.searched.notes,
+        plan=plan,
+        told=searched.notes,
     )
 
 

@@ -50,16 +50,9 @@ class Searched(NamedTuple):
     load: Arrivals | None = None
 
 
-class ServedBest(NamedTuple):
-    """The best plan of a served model on one fabric."""
-
-    searched: Searched
-    plan: ServedPlan
-
-
 def serve_best(
     asked: AnyQuestion, reader: CatalogReader, fabric: str, known: Known | None = None
-) -> ServedBest:
+) -> tuple[Searched, ServedPlan]:
     """The best plan on a fabric, as `netplan serving` has it for these inputs.
 
     Raises
@@ -69,7 +62,7 @@ def serve_best(
     """
     searched = search_servers(asked, reader, fabric, known)
     (plan,) = served_plans(searched.found, searched.case, asked.cluster.gpus, 1)
-    return ServedBest(searched, plan)
+    return searched, plan
 
 
 def search_servers(

@@ -53,25 +53,13 @@ MAIN_DOMAINS = 2
 """HB domains that a main component spans at least [1]."""
 
 
-class PortLosses(Struct, frozen=True, eq=False):
-    """GPUs whose links are all out, by group.
-
-    Parameters
-    ----------
-    lost
-        One where the links of a GPU are all out, shape (groups, gpus).
-    known
-        Groups whose failure cuts off just these GPUs, shape (groups,).
-    """
-
-    lost: csr_array
-    known: Bools
-
-
 def port_losses(
     graph: FabricGraph, groups: RiskGroups, links: Bools, intact: Components
-) -> PortLosses:
+) -> tuple[csr_array, Bools]:
     """GPUs that lose all of some links by each group, and the groups that do no more.
+
+    One where the links of a GPU are all out, shape (groups, gpus); whether the failure of a group
+    cuts off just these GPUs, shape (groups,).
 
     Parameters
     ----------
@@ -93,8 +81,8 @@ def port_losses(
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=32, radix=16)
     >>> graph = scenario.fabric("two-planes").graph()
     >>> links, (network, _) = network_links(graph), intact_components(graph)
-    >>> losses = port_losses(graph, card_groups(graph), links, network)
-    >>> losses.lost.indices.tolist() == list(range(32)), int(losses.known.sum()) >= 28
+    >>> lost, known = port_losses(graph, card_groups(graph), links, network)
+    >>> lost.indices.tolist() == list(range(32)), int(known.sum()) >= 28
     (True, True)
     """
     lost = _without_links(graph, groups, np.flatnonzero(links))
@@ -112,7 +100,7 @@ def port_losses(
     for end in (graph.source, graph.target):
         alone |= np.isin(of * graph.node_count + end[link], pairs)
     known[of[~alone]] = False
-    return PortLosses(lost, known)
+    return lost, known
 
 
 def _forest(graph: FabricGraph, links: Bools) -> tuple[Bools, Bools]:
@@ -358,10 +346,10 @@ def group_hits(graph: FabricGraph, groups: RiskGroups) -> GroupHits:
     down = members(groups.node_group[at_gpu], groups.node[at_gpu], shape)
     intact = intact_components(graph)
     every = np.ones(graph.link_count, bool)
-    network = port_losses(graph, groups, network_links(graph), intact[0])
-    whole = port_losses(graph, groups, every, intact[1])
-    known = network.known & whole.known
-    cut = network.lost - network.lost.multiply(down)
+    network_lost, network_known = port_losses(graph, groups, network_links(graph), intact[0])
+    all_lost, all_known = port_losses(graph, groups, every, intact[1])
+    known = network_known & all_known
+    cut = network_lost - network_lost.multiply(down)
     cut.eliminate_zeros()
     inside = members(gpu, of_gpu, (graph.gpus, graph.domains))
     gone = (cut @ inside).tocsr()
@@ -373,9 +361,9 @@ def group_hits(graph: FabricGraph, groups: RiskGroups) -> GroupHits:
     stops = dead.copy()
     stops[groups.node_group[graph.node_kind[groups.node] == HB_SWITCH]] = True
     # A job inside one domain needs no port.
-    needed = (network if graph.domains > 1 else whole).lost
+    needed = network_lost if graph.domains > 1 else all_lost
     stops |= known & (np.diff(needed.indptr) > 0)
-    group, gpu = whole.lost.nonzero()
+    group, gpu = all_lost.nonzero()
     alone = known[group]
     pairs.append(group[alone].astype(np.int64) * graph.domains + of_gpu[gpu[alone]])
     for number in np.flatnonzero(~dead & ~known).tolist():

@@ -617,8 +617,9 @@ class _Search(Struct, frozen=True):
         uplinks = ceil_div(self.ports.uplinks(hosts), self.width)
         trunks, free = self.radix // self.width, (self.radix - hosts) // self.width
         tiers = (trunks, self.tiers - 1)
-        rules = _Rules(self.even, self.alike)
-        above = _above(leaves, uplinks, free, tiers, rules, fewest=min(2, uplinks))
+        above = _above(
+            leaves, uplinks, free, tiers, (self.even, self.alike), fewest=min(2, uplinks)
+        )
         if above is None:
             return None
         return FatTree(endpoints, self.radix, (TreeTier(1, leaves, 1), *above.tiers), self.width)
@@ -662,13 +663,6 @@ class _Search(Struct, frozen=True):
         return price, not tree.ftree_ready, tree.leaves, tree.tiers[1].links_each
 
 
-class _Rules(NamedTuple):
-    """Whether pods, and trunks, must be alike."""
-
-    even: bool
-    alike: bool
-
-
 class _Part(NamedTuple):
     """Tiers above some switches, and their price with the links to them, in ports [1].
 
@@ -683,19 +677,25 @@ class _Part(NamedTuple):
 
 @lru_cache(maxsize=1 << 17)
 def _above(
-    ends: int, uplinks: int, free: int, of: tuple[int, int], rules: _Rules, *, fewest: int = 1
+    ends: int,
+    uplinks: int,
+    free: int,
+    of: tuple[int, int],
+    rules: tuple[bool, bool],
+    *,
+    fewest: int = 1,
 ) -> _Part | None:
     """The cheapest planes over so many switches with so many uplinks: how these are bundled.
 
     ``of`` are the ports of a switch and the tiers above, ``free`` the ports for uplinks of one
-    below [1].
+    below [1]; ``rules`` say whether pods must be alike, and whether trunks must.
     """
-    radix, tiers = of
+    (radix, tiers), (_, alike) = of, rules
     if tiers == 1:
         if ends > radix:
             return None
         planes, links = ceil_div(uplinks, radix // ends), uplinks
-        if rules.alike:
+        if alike:
             planes, links_each = equal_uplinks(ends, uplinks, radix, free)
             links = planes * links_each
         top = TreeTier(planes, 1, links)
@@ -704,7 +704,7 @@ def _above(
     parts = []
     for bundle in range(1, ceil_div(uplinks, fewest) + 1):
         planes = ceil_div(uplinks, bundle)
-        links = planes * bundle if rules.alike else uplinks
+        links = planes * bundle if alike else uplinks
         if ceil_div(uplinks, planes) < bundle or links > free:
             continue
         part = _plane(ends, bundle, of, rules)
@@ -717,9 +717,9 @@ def _above(
 
 
 @lru_cache(maxsize=1 << 17)
-def _plane(ends: int, bundle: int, of: tuple[int, int], rules: _Rules) -> _Part | None:
+def _plane(ends: int, bundle: int, of: tuple[int, int], rules: tuple[bool, bool]) -> _Part | None:
     """The cheapest plane over switches of so many links: pods, and what is above these."""
-    radix, tiers = of
+    (radix, tiers), (even, _) = of, rules
     best: _Part | None = None
     least = ends * bundle * (2 * tiers - 3 + LINK_PORTS * (tiers - 1))
     most = 2 * (radix // 2) ** (tiers - 1)
@@ -727,7 +727,7 @@ def _plane(ends: int, bundle: int, of: tuple[int, int], rules: _Rules) -> _Part 
         if best is not None and radix * pods + least > best.price:
             break
         down = ceil_div(ends, pods) * bundle
-        if (rules.even and ends % pods) or down > radix // 2:
+        if (even and ends % pods) or down > radix // 2:
             continue
         above = _above(pods, down, radix - down, (radix, tiers - 1), rules)
         if above is not None:
