@@ -244,18 +244,6 @@ class FabricRow(Struct, frozen=True):
             return None
         return run_cost(self.bill, self.time_s, terms)
 
-    def _speed(self, currency: str) -> dict[str, Any]:
-        """How fast it trains, or serves, by which plan, in JSON."""
-        best = self.best
-        return {
-            **values_at(self, "best.iteration_time_s", "mfu", "effective_flops_per_s"),
-            **(best.known_bar if best else {}),
-            **values_at(best, "memory_bytes", "breakdown_s"),
-            **plain_at(best, "plan", "gpus_used=plan.gpus"),
-            **(self.served.to_dict(currency) if self.served else {}),
-            **(self.stepped.to_dict() if self.stepped else {}),
-        }
-
     def to_dict(self, currency: str = DOLLAR, terms: Terms | None = None) -> dict[str, Any]:
         """The row as the command line prints it in JSON; dollars where that is the currency."""
         fabric = self.fabric
@@ -267,6 +255,7 @@ class FabricRow(Struct, frozen=True):
             **plain_at(self, "memory_cost"),
             "training_run": run.to_dict() if run else None,
         }
+        best = self.best
         return {
             "fabric": self.name,
             "sold": self.sold,
@@ -294,7 +283,12 @@ class FabricRow(Struct, frozen=True):
             **plain_at(self, "gear_cost", "gear_power_w=bill.inside.power"),
             **values_at(self, "cost_reduction", "power_w"),
             "power_complete": bool(self.bill and self.bill.power_complete),
-            **self._speed(currency),
+            **values_at(self, "best.iteration_time_s", "mfu", "effective_flops_per_s"),
+            **(best.known_bar if best else {}),
+            **values_at(best, "memory_bytes", "breakdown_s"),
+            **plain_at(best, "plan", "gpus_used=plan.gpus"),
+            **(self.served.to_dict(currency) if self.served else {}),
+            **(self.stepped.to_dict() if self.stepped else {}),
             # Without the time of the search, which differs from run to run.
             "space": values_at(self.timed, "enumerated", "feasible") if self.timed else None,
             "levels": plain_data(fabric.levels) if fabric else [],

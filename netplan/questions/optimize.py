@@ -17,7 +17,6 @@ from netplan.costing.hb_gear import HB_GEAR_TOO
 from netplan.costing.switches import SWITCHES, by_knowledge, known_switches, packet_ports
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.damage.survival import switch_loss
-from netplan.inputs.choices import Ports
 from netplan.inputs.option import Option
 from netplan.performance.pareto import comparable, pareto_front
 from netplan.performance.plan import SearchResult
@@ -56,7 +55,7 @@ from netplan.setup.inputs import only_hb_gear
 from netplan.setup.money.memory_or_gpus import MemoryTradeoff, TradeoffSolver
 from netplan.setup.money.run_cost import WITHIN, Terms, check_within
 from netplan.setup.own_inputs import check_ranges, default_field, option_field
-from netplan.setup.power_budget import POWER_BUDGET, Holding, holding
+from netplan.setup.power_budget import POWER_BUDGET, holding
 from netplan.setup.question import FOUND, NETWORK, PRICES, TRAINED, Question, Shorthand
 from netplan.setup.training import check_tiers, plan_search, read_training, training_inputs
 from netplan.topologies.specs import FABRICS, FabricSpec
@@ -203,7 +202,15 @@ class Optimize(Question[Optimization]):
         only_hb_gear(self)
         check_within(self.within)
         wish = self._wish
-        limits = self._limits
+        most = self.limits or {}
+        limits = Limits(
+            most.get("price"),
+            most.get("power_w"),
+            self.survives_switch,
+            self.delivery,
+            most.get("lead_time_weeks"),
+            _whole(most.get("cables")),
+        )
         if budget:
             limits = structs.replace(limits, power_budget_w=budget.budget_w, hall=budget.hall)
         reader, on = self.reader_and_chip()
@@ -267,8 +274,17 @@ class Optimize(Question[Optimization]):
         if budget:
             run = searches[chips[0].name].training
             tokens = run.batch * run.model.sequence_length if isinstance(run.model, Model) else 0
-            held = _held(answer.rows, budget, books, self.cluster.ports)
-            budget = replace(budget, held=held, tokens=tokens)
+            held = (
+                holding(
+                    budget.budget_w,
+                    budget.hall,
+                    budget.unit,
+                    row.name,
+                    partial(design_bill, row.design.choice, books, self.cluster.ports),
+                )
+                for row in answer.rows
+            )
+            budget = replace(budget, held=tuple(filter(None, held)), tokens=tokens)
         return replace(
             answer,
             budget=budget,
@@ -313,19 +329,6 @@ class Optimize(Question[Optimization]):
         self.refuse(("degree", "tries", "seed", "slower"), "--search catalog")
         return None
 
-    @property
-    def _limits(self) -> Limits:
-        """What the network must keep to."""
-        limits = self.limits or {}
-        return Limits(
-            limits.get("price"),
-            limits.get("power_w"),
-            self.survives_switch,
-            self.delivery,
-            limits.get("lead_time_weeks"),
-            _whole(limits.get("cables")),
-        )
-
     def _several(self, name: str) -> tuple[Any, ...]:
         """Values of an input that stand side by side; those of a scenario where it says one."""
         value = self.scenario.value(name)
@@ -362,23 +365,6 @@ class Optimize(Question[Optimization]):
 
 
 optimize = function_of(Optimize)
-
-
-def _held(
-    rows: Sequence[FrontRow], budget: Budget, books: BillBooks, ports: Ports
-) -> tuple[Holding, ...]:
-    """What each design of a front would let a hall hold."""
-    held = (
-        holding(
-            budget.budget_w,
-            budget.hall,
-            budget.unit,
-            row.name,
-            partial(design_bill, row.design.choice, books, ports),
-        )
-        for row in rows
-    )
-    return tuple(known for known in held if known)
 
 
 def _whole(limit: float | None) -> int | None:

@@ -133,7 +133,15 @@ class SeveralSites(Question[SitesAnswer]):
         chosen, notes, best = over_sites.chosen_plans(self, left, haul, over_sites.BOOKS)
         best_s = best.timed.iteration_time_s
         grid = [row for plan in chosen for row in self._rows(plan, cases, haul, self.held)]
-        case = self._shown(cases, grid, best_s)
+        lengths = [case.km for case in cases]
+        km = SHOWN_KM if SHOWN_KM in lengths else lengths[-1]
+        there = [case for case in cases if case.km == km]
+        good = []
+        for case in there:
+            rows = [row for row in grid if (row.km, row.ratio) == (case.km, case.ratio)]
+            if min(row.time.time_s for row in rows) <= (1 + self.loss) * best_s:
+                good.append(case)
+        case = max(good or there[:1], key=lambda case: case.ratio or 0.0)
         data = next((plan for plan in chosen if plan.across == "data"), None)
         pairs = [pair for case in cases for pair in case.whole.pairs]
         inputs = chosen[0].placed.inputs | {
@@ -239,18 +247,6 @@ class SeveralSites(Question[SitesAnswer]):
             for count in self._counts(plan) if plan.across == "pipeline" else ():
                 rows = self._rows(plan, first, haul, count)
                 yield (AUTO if count is None else f"+{count}"), tuple(rows)
-
-    def _shown(self, cases: Sequence[Case], grid: Sequence[Spread], best_s: float) -> Case:
-        """The case whose fibre is counted: 1,000 km or the longest, the least rate that will do."""
-        lengths = [case.km for case in cases]
-        km = SHOWN_KM if SHOWN_KM in lengths else lengths[-1]
-        there = [case for case in cases if case.km == km]
-        good = []
-        for case in there:
-            rows = [row for row in grid if (row.km, row.ratio) == (case.km, case.ratio)]
-            if min(row.time.time_s for row in rows) <= (1 + self.loss) * best_s:
-                good.append(case)
-        return max(good or there[:1], key=lambda case: case.ratio or 0.0)
 
     def _break_evens(
         self, chosen: Sequence[ChosenPlan], cases: Sequence[Case], haul: Haul, sizing: Sizing

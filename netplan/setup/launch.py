@@ -141,7 +141,16 @@ class Launch(Struct, frozen=True):
 
     def _script(self, role: str, pool: ServedPool) -> str:
         """A script that starts one server, on whichever of its hosts it runs."""
-        self._check(pool)
+        degrees = (pool.tensor, pool.attention_data, pool.expert, pool.pipeline, 1)
+        plans = ServingPlans(*(np.array([degree]) for degree in degrees))
+        vllm = replace(self.case, stack=replace(self.case.stack, engine=ENGINE)).runnable()
+        if vllm is not None and not vllm.runs(plans).all():
+            raise InputError(
+                f"--write: vLLM cannot run {pool.shape}: its {vllm.broken(plans).rule_words}: leave"
+                " --write out, or ask for a plan of --stack vllm"
+            )
+        if self.case.served.formats.cache_bytes not in CACHES:
+            raise InputError("--write: vLLM documents caches of 8 and 16 bits: give --kv-precision")
         known = CHECKPOINT.search(self.model)
         weights = f"-{known[1]}" if known else "?name or folder of the weights"
         commands = [*self._commands(role, pool)]
@@ -165,19 +174,6 @@ class Launch(Struct, frozen=True):
                 "esac",
             ]
         return "\n".join(lines) + "\n"
-
-    def _check(self, pool: ServedPool) -> None:
-        """Refuse what vLLM has no options for."""
-        degrees = (pool.tensor, pool.attention_data, pool.expert, pool.pipeline, 1)
-        plans = ServingPlans(*(np.array([degree]) for degree in degrees))
-        vllm = replace(self.case, stack=replace(self.case.stack, engine=ENGINE)).runnable()
-        if vllm is not None and not vllm.runs(plans).all():
-            raise InputError(
-                f"--write: vLLM cannot run {pool.shape}: its {vllm.broken(plans).rule_words}: leave"
-                " --write out, or ask for a plan of --stack vllm"
-            )
-        if self.case.served.formats.cache_bytes not in CACHES:
-            raise InputError("--write: vLLM documents caches of 8 and 16 bits: give --kv-precision")
 
     def _by_ray(self, pool: ServedPool) -> bool:
         """Whether several copies of attention take more than one host each."""

@@ -65,6 +65,9 @@ def spread_run(run: PlacedRun) -> SpreadRun:
     members = max((used.placement.degree(*used.use.dimensions) for used in data), default=1)
     peaks = setting.training.peaks_bytes
     within = next((peak for peak in peaks if peak >= timed.memory_bytes), timed.memory_bytes)
+    seconds = {"each": 0.0, "first": 0.0, "last": 0.0}
+    for used in data:
+        seconds[used.use.stage] += used.use.times * used.model_s
     return SpreadRun(
         time_s=timed.iteration_time_s,
         stages=plan.pipeline,
@@ -76,7 +79,7 @@ def spread_run(run: PlacedRun) -> SpreadRun:
         backward_s=backward_s,
         gradient_bytes=sum(_crossing_bytes(used, plan.pipeline, stage_gpus) for used in data) / 2,
         collectives=_one_after_the_other(data),
-        inside_s=_inside_s(data),
+        inside_s=seconds["each"] + max(seconds["first"], seconds["last"]),
         hidden_s=repeats * backward_s if overlaps else 0.0,
         pieces=max(1, repeats * layers) if overlaps else 1,
         boundary_bytes=boundary * stage_gpus,
@@ -145,14 +148,6 @@ def _one_after_the_other(data: Sequence[TimedUse]) -> float:
             dimensions = used.use.dimensions
             counts[dimensions] = counts.get(dimensions, 0.0) + twice * used.use.times
     return max(counts.values(), default=2.0)
-
-
-def _inside_s(data: Sequence[TimedUse]) -> float:
-    """Collectives over replicas in one site: of every stage, and of its busier end [s]."""
-    seconds = {"each": 0.0, "first": 0.0, "last": 0.0}
-    for used in data:
-        seconds[used.use.stage] += used.use.times * used.model_s
-    return seconds["each"] + max(seconds["first"], seconds["last"])
 
 
 def _kept_bytes(timed: PlanTime) -> float:

@@ -483,7 +483,18 @@ def training_on(
     _check_used(asked, on, assumptions)
     if not isinstance(model, Model):
         return training
-    _check_experts(asked, model)
+    options = plan_options(asked)
+    experts = experts_of(model, options.variant)
+    for name, text in software.switches_asked(asked):
+        if name in software.OF_EXPERTS and experts is None:
+            raise InputError(f"{text}: {model.name} has no experts: leave it out")
+    if options.fixed.expert_tensor and experts is None:
+        raise InputError(
+            f"--fix expert_tensor={options.fixed.expert_tensor}: {model.name} has no experts: leave"
+            " it out"
+        )
+    if experts is not None:
+        options.check_experts(experts.count, experts.load)
     memory = stack_memory(asked, reader, on, assumptions, model)
     if memory is None:
         return training
@@ -527,22 +538,6 @@ def _check_used(asked: AnyQuestion, on: Accelerator, assumptions: IterationModel
         )
 
 
-def _check_experts(asked: AnyQuestion, model: Model) -> None:
-    """Refuse experts that are cut as the model has none, or as many GPUs cannot share them."""
-    options = plan_options(asked)
-    experts = experts_of(model, options.variant)
-    for name, text in software.switches_asked(asked):
-        if name in software.OF_EXPERTS and experts is None:
-            raise InputError(f"{text}: {model.name} has no experts: leave it out")
-    if options.fixed.expert_tensor and experts is None:
-        raise InputError(
-            f"--fix expert_tensor={options.fixed.expert_tensor}: {model.name} has no experts: leave"
-            " it out"
-        )
-    if experts is not None:
-        options.check_experts(experts.count, experts.load)
-
-
 def read_workload(asked: AnyQuestion, reader: CatalogReader) -> Workload:
     """Files of the model and of the iteration model; errors as of :func:`workload_of`."""
     model = reader.load(WORKLOADS, asked.training.model)
@@ -561,7 +556,18 @@ def workload_of(
         nothing for the model.
     """
     if not isinstance(model, Model):
-        _check_inputs_of(asked, model)
+        means_nothing = {*OF_TRANSFORMERS, *OF_PASSES} - set(model.takes)
+        asked.refuse(means_nothing, f"{model.name}, of family {model.family}")
+        if model.family == "graph" and not model.trains:
+            asked.refuse({"optimizer"}, f"{model.name}, which has no backward pass")
+        for name, value in (asked.training.fixed or {}).items():
+            if name not in model.open_degrees:
+                *some, last = model.open_degrees
+                known = f"{', '.join(some)} and {last}" if some else last
+                raise InputError(
+                    f"--fix {name}={value}: of a plan of {model.name}, of family {model.family},"
+                    f" {known} is all there is to fix: leave it out"
+                )
     compute = assumptions.compute
     plain = (compute.operations, compute.kernels) == ("detailed", "roofline")
     if asked.training.mode == "published-code" and not plain:
@@ -581,11 +587,6 @@ def workload_of(
     if asked.training.space == "free" and DIVISIBILITY not in (asked.overrides or {}):
         space = replace(assumptions.space, divisibility="free")
         assumptions = replace(assumptions, space=space)
-    return model, _tiered(asked, assumptions)
-
-
-def _tiered(asked: AnyQuestion, assumptions: IterationModel) -> IterationModel:
-    """The iteration model with what is asked for in the expanded memory."""
     memory = assumptions.memory
     policy = asked.training.memory.memory_policy or memory.policy
     if asked.training.memory.offload and policy == "uniform":
@@ -595,7 +596,7 @@ def _tiered(asked: AnyQuestion, assumptions: IterationModel) -> IterationModel:
         )
     offload = asked.training.memory.offload or (memory.offload if policy == memory.policy else ())
     changed = replace(memory, policy=policy, offload=tuple(offload))
-    return replace(assumptions, memory=changed)
+    return model, replace(assumptions, memory=changed)
 
 
 def check_tiers(asked: AnyQuestion, *chips: Accelerator) -> None:
@@ -616,22 +617,6 @@ def check_tiers(asked: AnyQuestion, *chips: Accelerator) -> None:
                 f"{flag_text(flag, given[0] if flag == '--offload' else given)} needs an"
                 f" expanded memory, and {chips[0].name} has none: give one, such as --set"
                 " accelerator.expanded_bytes=480e9 --set accelerator.expanded_bytes_per_s=64e9"
-            )
-
-
-def _check_inputs_of(asked: AnyQuestion, model: "OtherModel") -> None:
-    """Refuse inputs that mean nothing for a model that is no transformer."""
-    means_nothing = {*OF_TRANSFORMERS, *OF_PASSES} - set(model.takes)
-    asked.refuse(means_nothing, f"{model.name}, of family {model.family}")
-    if model.family == "graph" and not model.trains:
-        asked.refuse({"optimizer"}, f"{model.name}, which has no backward pass")
-    for name, value in (asked.training.fixed or {}).items():
-        if name not in model.open_degrees:
-            *some, last = model.open_degrees
-            known = f"{', '.join(some)} and {last}" if some else last
-            raise InputError(
-                f"--fix {name}={value}: of a plan of {model.name}, of family {model.family},"
-                f" {known} is all there is to fix: leave it out"
             )
 
 

@@ -461,25 +461,19 @@ class _EventBuilder:
             order = operations if ahead else operations[::-1]
             whole_s = self._whole_s(ahead=ahead)
             if whole_s is None:
-                made = self._in_order(order, stage, ahead=ahead)
+                alone = [self._operation(operation, stage, ahead=ahead) for operation in order]
+                phases: list[tasks.Phase] = []
+                for places in compute.sections(order):
+                    ways = (
+                        tasks.joined(phase for index in way for phase in alone[index])
+                        for way in places.values()
+                    )
+                    phases.append((tuple(ways),))
+                made = tasks.joined(phases)
             else:
                 made = self._beside(*whole_s, order, stage, ahead=ahead)
             self._layers[stage, ahead] = made
         return self._layers[stage, ahead]
-
-    def _in_order(
-        self, operations: Sequence[Operation], stage: int, *, ahead: bool
-    ) -> tasks.Branch:
-        """A pass through a layer, one operation after the other; its branches side by side."""
-        alone = [self._operation(operation, stage, ahead=ahead) for operation in operations]
-        phases: list[tasks.Phase] = []
-        for places in compute.sections(operations):
-            ways = (
-                tasks.joined(phase for index in way for phase in alone[index])
-                for way in places.values()
-            )
-            phases.append((tuple(ways),))
-        return tasks.joined(phases)
 
     def _whole_s(self, *, ahead: bool) -> tuple[float, float] | None:
         """Computing of a layer and what its collectives show, where known as a whole [s].

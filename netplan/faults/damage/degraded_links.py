@@ -207,7 +207,15 @@ def live_router(
         return None
     scenario = read_scenario(fail, Inventory(graph))
     damage = scenario.damage(np.random.default_rng(seed))
-    _check_goes_on(graph, damage, used)
+    effects = find_effects(graph, damage)
+    for gpus, what in ((effects.gpus_down, "down"), (effects.cut_off_forwarding, "cut off")):
+        gone = np.intersect1d(gpus, used)
+        if len(gone):
+            raise InputError(
+                f"--fail: {counted(len(gone), 'GPU')} in use, {graph.node_name(gone[0])} first,"
+                f" would be {what}, and the iteration stops: ask netplan faults with the same"
+                " --fail how the job goes on, with other GPUs or fewer"
+            )
     _check_memory(graph, damage, used)
     return LiveRouter(graph, damage, routing=routing_of_left(routing, graph))
 
@@ -249,19 +257,6 @@ def check_degraded(
             " evenly do, and adaptive routing of joined switches: leave it out beside --fail, or"
             " give ecmp"
         )
-
-
-def _check_goes_on(graph: FabricGraph, damage: Damage, used: AnyInts) -> None:
-    """Refuse damage that takes GPUs in use."""
-    effects = find_effects(graph, damage)
-    for gpus, what in ((effects.gpus_down, "down"), (effects.cut_off_forwarding, "cut off")):
-        gone = np.intersect1d(gpus, used)
-        if len(gone):
-            raise InputError(
-                f"--fail: {counted(len(gone), 'GPU')} in use, {graph.node_name(gone[0])} first,"
-                f" would be {what}, and the iteration stops: ask netplan faults with the same"
-                " --fail how the job goes on, with other GPUs or fewer"
-            )
 
 
 def _check_memory(graph: FabricGraph, damage: Damage, used: AnyInts) -> None:

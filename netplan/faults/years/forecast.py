@@ -477,7 +477,17 @@ def reliability_forecast(
     """
     effects = effects or untimed_effects(fabric)
     spares = part_spares(effects.units, book, options)
-    kept = _kept(fabric, spares, options)
+    kept = {}
+    for row in spares:
+        if row.kind not in options.spares:
+            continue
+        number = options.spares[row.kind]
+        waiting = row.replaced_per_year * row.lead_h / HOURS_PER_YEAR
+        try:
+            reliability.require_service(number, waiting, options.level)
+        except InputError as error:
+            raise InputError(f"{fabric.name}, {row.kind}: {error}") from None
+        kept[row.kind] = number
     exposure = _exposure(book, options, kept=kept, effects=effects, groups=groups)
     per_year = sum(cause.interruptions_per_year for cause in exposure.causes)
     between_h = reliability.mtbf_h(per_year)
@@ -652,28 +662,6 @@ def _causes(exposure: Exposure, outages: Outages) -> tuple[CauseShare, ...]:
         mean, (low, high) = outages.interruptions_of(name), outages.interruptions_interval(name)
         shares.append(CauseShare(name, rate, mean.value, _finite(mean.half_width), low, high))
     return tuple(shares)
-
-
-def _kept(fabric: Fabric, spares: Sequence[Spares], options: ForecastOptions) -> dict[str, int]:
-    """Spares that are kept of parts that the fabric has.
-
-    Raises
-    ------
-    InputError
-        If they do not reach the service level: the message says how many do.
-    """
-    kept = {}
-    for row in spares:
-        if row.kind not in options.spares:
-            continue
-        number = options.spares[row.kind]
-        waiting = row.replaced_per_year * row.lead_h / HOURS_PER_YEAR
-        try:
-            reliability.require_service(number, waiting, options.level)
-        except InputError as error:
-            raise InputError(f"{fabric.name}, {row.kind}: {error}") from None
-        kept[row.kind] = number
-    return kept
 
 
 def part_spares(

@@ -417,7 +417,13 @@ class Optimization(Answer):
             f"The next step, to {bend + 2}, is {100 * step.faster:.2g} % faster{doubt} for"
             f" {self._amount(step.price)} more: {self._amount(step.per_percent)} for each percent."
         )
-        yield from self._cheapest_equal()
+        last = self.rows[-1]
+        row = next(row for row in self.rows if row is last or row.best.equals(last.best))
+        if row is not last:
+            yield (
+                f"Within the model's error {row.number} trains as fast as {last.number}, the"
+                " fastest."
+            )
 
     @property
     def _of_whole(self) -> str:
@@ -435,16 +441,6 @@ class Optimization(Answer):
         """In JSON whether a step is within the model's error, where times have error bars."""
         barred = self.rows[number].best.error is not None
         return {"within_error": self.equal(number)} if barred else {}
-
-    def _cheapest_equal(self) -> Iterator[str]:
-        """The least row that trains as fast as the last, for all that is known."""
-        last = self.rows[-1]
-        row = next(row for row in self.rows if row is last or row.best.equals(last.best))
-        if row is not last:
-            yield (
-                f"Within the model's error {row.number} trains as fast as {last.number}, the"
-                " fastest."
-            )
 
     def _proof(self) -> Iterator[str]:
         """How many designs there are, what excluded them, and how the front was proven."""
@@ -497,7 +493,15 @@ def notes_of(
     """What was left out of a space and why, and what its costs do not hold."""
     yield from _domain_gear(feasible, *valued)
     yield from _incomplete(space.designs, *valued)
-    yield from _without_time(feasible, timings)
+    reasons: dict[str, list[Design]] = {}
+    for design in feasible:
+        reasons.setdefault(why_no_time(design, timings), []).append(design)
+    for reason, members in reasons.items():
+        if reason:
+            yield (
+                f"Without a time, {counted(len(members), 'design')} of {_fabrics(members)}:"
+                f" {reason}"
+            )
     yield from _unbuildable(space)
 
 
@@ -577,19 +581,6 @@ def why_no_time(design: Design, timings: FoundBy) -> str:
 
 
 _NOT_FULL = "their rings are open, or HB domains do not fill them."
-
-
-def _without_time(designs: Sequence[Design], timings: FoundBy) -> Iterator[str]:
-    """Say of which designs there is no time, reason by reason."""
-    reasons: dict[str, list[Design]] = {}
-    for design in designs:
-        reasons.setdefault(why_no_time(design, timings), []).append(design)
-    for reason, members in reasons.items():
-        if reason:
-            yield (
-                f"Without a time, {counted(len(members), 'design')} of {_fabrics(members)}:"
-                f" {reason}"
-            )
 
 
 def _unbuildable(space: Space) -> Iterator[str]:

@@ -28,7 +28,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.families.tiles import mesh_of, tile_order
 from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
-from netplan.workloads.accelerators import ACCELERATORS, Accelerator
+from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.graph_model import GraphModel
 from netplan.workloads.kernel_graph import KernelGraph
 from netplan.workloads.model_graphs import layer_graph
@@ -94,7 +94,15 @@ def tile_answer(
     graph = whole_graph(model)
     fabric = build_fabric(spec, sized(asked.cluster, on))
     gpus = fabric.sizing.gpus
-    number_bytes, flops_per_s = _numbers(asked, on)
+    named = asked.training.precision or "bf16"
+    precision = precision_named("fp8" if named == "fp8-current" else named)
+    if precision != "bf16" and precision not in on.narrow_flops_per_s:
+        raise InputError(
+            f"--precision {named}: {on.name} has no rate of such products: leave it out, or take"
+            f" {', '.join(on.narrow_flops_per_s) or 'another accelerator'}"
+        )
+    rate = on.narrow_flops_per_s.get(precision, on.tensor_flops_per_s)
+    number_bytes, flops_per_s = NUMBER_BYTES[precision], rate * (on.compute_utilisation or 1.0)
     channels = mesh_of(spec, gpus)
     if not on.sram_bytes:
         raise InputError(
@@ -195,19 +203,6 @@ def whole_graph(model: object) -> KernelGraph:
             " transformer or a graph"
         )
     return graph.repeated(layers)
-
-
-def _numbers(asked: SimulationQuestion, on: Accelerator) -> tuple[float, float]:
-    """Bytes of a number, and the rate of its products [B], [FLOP/s]."""
-    named = asked.training.precision or "bf16"
-    precision = precision_named("fp8" if named == "fp8-current" else named)
-    if precision != "bf16" and precision not in on.narrow_flops_per_s:
-        raise InputError(
-            f"--precision {named}: {on.name} has no rate of such products: leave it out, or take"
-            f" {', '.join(on.narrow_flops_per_s) or 'another accelerator'}"
-        )
-    rate = on.narrow_flops_per_s.get(precision, on.tensor_flops_per_s)
-    return NUMBER_BYTES[precision], rate * (on.compute_utilisation or 1.0)
 
 
 def _places(asked: SimulationQuestion, spec: FabricSpec, gpus: int) -> Ints | None:
