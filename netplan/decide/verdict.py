@@ -112,7 +112,12 @@ def decide(
             " confirms them."
         )
         return Verdict(None, _rule_words(basis), none, ())
-    lone = [fabric for fabric in candidates if _lone(fabric)]
+    # One HB domain holds all GPUs of these, which no network then joins.
+    lone = [
+        fabric
+        for fabric in candidates
+        if fabric.bill is not None and fabric.bill.fabric.sizing.domains == 1
+    ]
     if basis.rule not in UNITS and 2 * len(lone) > len(candidates):  # others bring smaller domains
         return Verdict(None, _rule_words(basis), _no_network(lone[0], basis), ())
     if basis.rule not in ("price", *UNITS) and all(fabric.time_s == inf for fabric in candidates):
@@ -167,11 +172,6 @@ def decide(
     first = next(fabric for fabric in candidates if fabric.name == names[0])
     record = beside_the_next(outcome, first, candidates)
     return Verdict(alone, rule, sentence, tied, flips, caveats, record)
-
-
-def _lone(fabric: Candidate) -> bool:
-    """Whether one HB domain holds all GPUs of a candidate, which no network then joins."""
-    return fabric.bill is not None and fabric.bill.fabric.sizing.domains == 1
 
 
 def _no_network(fabric: Candidate, basis: Basis) -> str:

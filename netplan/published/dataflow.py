@@ -788,5 +788,4 @@ def fig_21_statements(figure: Fig21) -> Iterator[Measured]:
 
 def _best_windows(tokens_per_s: Floats) -> Ints:
     """Fastest window of each acceptance [1]."""
-    windows: Ints = WINDOWS[np.argmax(tokens_per_s, axis=1)]
-    return windows
+    return np.asarray(WINDOWS[np.argmax(tokens_per_s, axis=1)])

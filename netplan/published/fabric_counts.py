@@ -544,8 +544,7 @@ def hops(graph: SwitchGraph, sources: AnyInts) -> Ints:
     shape = (graph.switches, graph.switches)
     joined = coo_array((np.ones(len(low)), (low, high)), shape=shape).tocsr()
     distances = shortest_path(joined, directed=False, unweighted=True, indices=sources)
-    reached: Ints = distances[:, : graph.host_switches].astype(np.int64)
-    return reached
+    return np.asarray(distances[:, : graph.host_switches].astype(np.int64))
 
 
 GB = 1e9

@@ -82,8 +82,7 @@ def gini_shares(gini: float, experts: int) -> Floats:
         raise InputError(f"a Gini coefficient of {gini:g}: give 0 (all experts alike) to below 1")
     edges = np.arange(experts + 1) / experts
     shares = np.diff(edges ** ((1 + gini) / (1 - gini)))
-    largest_first: Floats = (shares / shares.sum())[::-1]
-    return largest_first
+    return np.asarray((shares / shares.sum())[::-1])
 
 
 def power_shares(exponent: float, experts: int) -> Floats:
@@ -117,8 +116,7 @@ def power_shares(exponent: float, experts: int) -> Floats:
             f"a power law of exponent {exponent:g}: give 0 (all experts alike) or more"
         )
     shares = np.arange(1, experts + 1.0)[::-1] ** -exponent
-    largest_first: Floats = (shares / shares.sum())[::-1]
-    return largest_first
+    return np.asarray((shares / shares.sum())[::-1])
 
 
 def _check_experts(experts: int) -> None:
@@ -176,8 +174,7 @@ def read_shares(path: Path, experts: int) -> Floats:
             f"{path}: shares sum to {total:.9g}: they are of all tokens, and sum to 1 within"
             f" {SUM_WITHIN:g}"
         )
-    normalised: Floats = values / total
-    return normalised
+    return values / total
 
 
 COLUMNS = ("expert", "share")
@@ -241,8 +238,7 @@ class PlacedExperts(NamedTuple):
     @property
     def busiest(self) -> Floats:
         """Shares of the copies on the busiest GPU, the first of equal ones, shape (copies,) [1]."""
-        here: Floats = self.shares[int(self.loads.argmax())]
-        return here
+        return np.asarray(self.shares[int(self.loads.argmax())])
 
 
 def shuffled(shares: Floats, gpus: int, seed: int = SEED) -> PlacedExperts:
@@ -405,8 +401,7 @@ class ExpertLoad(Entry, frozen=True, kw_only=True):
         """Those of some numbers of GPUs that experts and copies can be spread over evenly."""
         if not self.shares:
             return over
-        good: Ints = over[(experts + self.redundant) % over == 0]
-        return good
+        return np.asarray(over[(experts + self.redundant) % over == 0])
 
     def spread(self, over: int) -> PlacedExperts:
         """Where experts lie on so many GPUs.
