@@ -142,8 +142,7 @@ def memory_of(setting: Setting, runs: StageRuns, table: LayerTable) -> Memory:
     )
     if less.first.any():
         later = in_flight(setting, stages, microbatches, interleave, behind=1)
-        second = stage(layers, nothing, later, nothing)
-        fullest = _fuller(fullest, second, less.first > 0)
+        fullest = _fuller(fullest, stage(layers, nothing, later, nothing), less.first > 0)
     if not table.has_ends:
         return fullest
     tail = stage(layers - less.last, last, np.ones_like(flying), logits)

@@ -94,8 +94,7 @@ def _kernels() -> Iterator[Measured]:
         model="gpt-1t", accelerator="a100-80gb", tensor=8, sequence_tile=32, direction="both"
     ).found
     times_ns = {row.name: 1e9 * row.time_s for row in mapped.kernels}
-    forward = layer_graph(MODELS.load("gpt-1t"), 8).names
-    for name in forward:
+    for name in layer_graph(MODELS.load("gpt-1t"), 8).names:
         yield f"GPT 1T on A100: {name}, ns", times_ns[name]
     whole = layer_graph(MODELS.load("gpt-1t"), 1, "both")
     yield "sharding of a layer: sent at the optimum, B", best_sharding(whole).volume_bytes

@@ -508,8 +508,7 @@ def family_checks() -> Iterator[Measured | Check]:
     >>> [one.got for one in family_checks() if one.name.endswith("q = 5: nodes")]
     ['150', '200']
     """
-    rows = published(TABLE)
-    for row in rows:
+    for row in published(TABLE):
         yield row["name"], quantity(sized(row["inputs"]), row["quantity"])
 
 

@@ -138,8 +138,7 @@ def _experts() -> Iterator[Errors]:
     """Fused experts; those that A100s divide among them apart."""
     rows = published("measured-experts")
     for (name, dtype), some in groupby(rows, key=lambda row: (row["accelerator"], row["dtype"])):
-        points = list(some)
-        tokens, *sizes, taken_s = _columns(points, "tokens", *EXPERT_SHAPE, "time_s")
+        tokens, *sizes, taken_s = _columns(list(some), "tokens", *EXPERT_SHAPE, "time_s")
         hidden, inter, top_k, experts, tensor, expert, products = sizes
         shape = ExpertShape(hidden, inter, top_k, experts, tensor, expert, products)
         off = np.asarray(kernels.fused_experts_time_s(name, dtype, tokens, shape)) / taken_s - 1

@@ -151,8 +151,7 @@ def _rows(path: Path, sizes: Sizes) -> Iterator[Row]:
         )
     while True:
         try:
-            cells = next(lines)
-            dtype, *numbers = cells
+            dtype, *numbers = next(lines)
             *row_sizes, per_mille = map(float, numbers)
         except StopIteration:
             return
