@@ -247,12 +247,7 @@ class Driver:
         """Work through all that is missing, a quarter of a second at a time."""
         try:
             while self._give_out():
-                for chunk in sorted(
-                    wait(self._under_way, POLL_S, FIRST_COMPLETED)[0],
-                    key=lambda chunk: chunk.cancelled() or bool(chunk.exception()),
-                ):
-                    self._settle(chunk, self._under_way[chunk])
-                    del self._under_way[chunk]
+                self._take_in(wait(self._under_way, POLL_S, FIRST_COMPLETED)[0])
                 yield
         finally:
             self._store.record([], [*chain.from_iterable(self._under_way.values())])
@@ -278,6 +273,12 @@ class Driver:
         if self._workers.same_machine:
             self._store.mark(points)
         self._under_way[self._workers.submit(points, alone=alone)] = points
+
+    def _take_in(self, ready: set[Chunk]) -> None:
+        """Record what these chunks brought, the lost ones last."""
+        for chunk in sorted(ready, key=lambda chunk: chunk.cancelled() or bool(chunk.exception())):
+            self._settle(chunk, self._under_way[chunk])
+            del self._under_way[chunk]
 
     def _settle(self, chunk: Chunk, points: list[int]) -> None:
         try:

@@ -394,7 +394,8 @@ class ExpertLoad(Entry, frozen=True, kw_only=True):
         if isinstance(skew, Path):
             shares = read_shares(skew, experts)
         else:
-            shares = SHARES[skew.kind](skew.value, experts)
+            kind, value = skew
+            shares = SHARES[kind](value, experts)
         return cls(shares=tuple(shares.tolist()), placement=placement, redundant=redundant)
 
     def divides(self, over: Ints, experts: int) -> Ints:
@@ -482,17 +483,10 @@ MOST_REDUNDANT = 100_000
 """Further copies of experts that a layer may have, as many as experts [1]."""
 
 
-class Skew(NamedTuple):
-    """A form of shares, and its parameter [1]."""
-
-    kind: Literal["gini", "power"]
-    value: float
-
-
 SHARES = {"gini": gini_shares, "power": power_shares}
 
 
-def skew_of(text: str) -> Skew | Path:
+def skew_of(text: str) -> tuple[str, float] | Path:
     """What a text such as ``gini:0.15``, ``power:1.2`` or ``shares.csv`` means.
 
     Parameters
@@ -502,8 +496,8 @@ def skew_of(text: str) -> Skew | Path:
 
     Returns
     -------
-    Skew or Path
-        A form with its parameter, or a file, which is not read yet.
+    tuple or Path
+        A form of shares with its parameter [1], or a file, which is not read yet.
 
     Raises
     ------
@@ -513,7 +507,7 @@ def skew_of(text: str) -> Skew | Path:
     Examples
     --------
     >>> skew_of("gini:0.15"), skew_of("mine.csv").name
-    (Skew(kind='gini', value=0.15), 'mine.csv')
+    (('gini', 0.15), 'mine.csv')
     """
     kind, colon, value = text.partition(":")
     if colon and kind in SHARES:
@@ -524,7 +518,7 @@ def skew_of(text: str) -> Skew | Path:
             SHARES[kind](number, 1)
         except InputError as error:
             raise InputError(f"--expert-skew {text!r:.60}: {error}") from None
-        return Skew("gini" if kind == "gini" else "power", number)
+        return kind, number
     if text.lower().endswith(".csv"):
         return Path(text)
     raise InputError(f"--expert-skew {text!r:.60}: give {FORMS}")
