@@ -210,12 +210,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         The words after ``netplan``; those of this process if None.
     """
     try:
-        # A group of commands alone shows its help.
-        try:
-            netplan.main(arguments, prog_name="netplan", standalone_mode=False)
-        except click.exceptions.NoArgsIsHelpError as error:
-            click.echo(error.format_message())
-        sys.stdout.flush()
+        _call(arguments)
     except click.Abort:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -243,6 +238,15 @@ def _ended_by(cause: BaseException | None) -> int | None:
     if isinstance(cause, SystemExit) and isinstance(cause.code, int):
         return cause.code
     return None
+
+
+def _call(arguments: Sequence[str] | None) -> None:
+    """Run one command; a group of commands alone shows its help."""
+    try:
+        netplan.main(arguments, prog_name="netplan", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+    sys.stdout.flush()
 
 
 def _message(error: click.ClickException | NetplanError | OSError) -> str:

@@ -500,18 +500,14 @@ def _by_price(best: Candidate, other: Candidate, basis: Basis) -> Change:
         value = best.price + more / basis.run.paid_back(best)
     margin = _margin(best, other, basis)
     if margin.low > 0:
-        dearer = "its run costs more" if basis.rule == "run-cost" else f"{_span(margin)} dearer"
+        low, high = short_money(margin.low).strip(), short_money(margin.high).strip()
+        span = low if low == high else f"{low} to {high}"
+        dearer = "its run costs more" if basis.rule == "run-cost" else f"{span} dearer"
         text = f"No price in the book flips it: {other.name}, {dearer} at all of them"
     else:
         turns = " or ".join(_turns(best, other)) or "several prices of the book together do"
         text = f"{other.name} costs less if {turns}"
     return Change(other.name, "price", best.price, value, f"{text}.")
-
-
-def _span(margin: Range) -> str:
-    """Low to high of an amount."""
-    low, high = short_money(margin.low).strip(), short_money(margin.high).strip()
-    return low if low == high else f"{low} to {high}"
 
 
 def _turns(best: Candidate, other: Candidate) -> Iterator[str]:

@@ -364,7 +364,12 @@ class Report(Question[Procurement]):
         if self.cluster.ocs:  # before it is one switch of many
             reader.circuit_switch(self.cluster.ocs)
         library = read_library(reader, self.files(), self.cluster)
-        _require_distinct([spec.name for spec in library.all(FabricSpec)])
+        fabrics = [spec.name for spec in library.all(FabricSpec)]
+        for number, name in enumerate(fabrics):
+            if name in fabrics[:number]:  # nobody could tell their rows apart
+                raise InputError(
+                    f"--fabric: two fabrics are called {name!r}: give one, or rename it"
+                )
         of_cost = library.only(texts, COST_ROLES)
         of_run = library.only(texts, COMPARE_ROLES)
         # Servers are priced with their tokens.
@@ -488,10 +493,3 @@ def _require_date(text: str) -> None:
         if not text or calendar_date.fromisoformat(text).isoformat() == text:
             return
     raise InputError(f"--date {text!r} is not a date: write YYYY-MM-DD, such as 2026-01-31")
-
-
-def _require_distinct(names: Sequence[str]) -> None:
-    """Refuse two fabrics of one name: nobody could tell their rows apart."""
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            raise InputError(f"--fabric: two fabrics are called {name!r}: give one, or rename it")

@@ -334,7 +334,11 @@ def design_counts(rule: str, inputs: str) -> Counts:
     16384
     """
     if rule == "counted":
-        return _counted(CountedInputs.read(json.loads(inputs)))
+        asked = CountedInputs.read(json.loads(inputs))
+        design = DESIGNS.load(asked.design)
+        if not isinstance(design, CountedDesign):
+            raise InputError(f"{design.name} is a fabric spec: name it as fabric, not as design")
+        return design.counts(DesignSize(asked.gpus, asked.radix, asked.partition))
     count, given = RULES[rule], Sized.read(json.loads(inputs))
     fabric = given.built
     totals = {
@@ -346,14 +350,6 @@ def design_counts(rule: str, inputs: str) -> Counts:
         "transceivers": fabric.transceivers,
     }
     return {**totals, **count(given)}
-
-
-def _counted(given: CountedInputs) -> Counts:
-    """Count a design by its own schema."""
-    design = DESIGNS.load(given.design)
-    if not isinstance(design, CountedDesign):
-        raise InputError(f"{design.name} is a fabric spec: name it as fabric, not as design")
-    return design.counts(DesignSize(given.gpus, given.radix, given.partition))
 
 
 def _tiers(design: Sized) -> Counts:

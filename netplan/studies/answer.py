@@ -284,9 +284,15 @@ def study_answer(
         for row, value in zip(rows, _relative(relative, spec.axis_names, rows), strict=True):
             last = {name: row.pop(name) for name in (*marks, STATUS)}
             row |= {relative.name: value, **last}
-        if marks and (bounds := [*_bounds_across(relative, spec.axis_names, rows)]):
-            for row in bounds:
-                row[LOWER_BOUNDS] = SEPARATOR.join((*bounds_of(row), relative.name))
+        # Rows that compare with a reference of which one or both are partial sums.
+        bounds = [
+            row
+            for row, reference in _beside(relative, spec.axis_names, rows if marks else ())
+            if row[relative.name] is not None
+            and relative.of in (*bounds_of(row), *bounds_of(reference))
+        ]
+        for row in bounds:
+            row[LOWER_BOUNDS] = SEPARATOR.join((*bounds_of(row), relative.name))
     return StudyAnswer(study, tuple(rows), version, tuple(damaged))
 
 
@@ -311,16 +317,6 @@ def _beside(
         if all(row[name] == value for name, value in relative.to.items())
     }
     return ((row, references.get(tuple(row[name] for name in others), {})) for row in rows)
-
-
-def _bounds_across(
-    relative: Relative, names: Sequence[str], rows: Sequence[dict[str, Scalar]]
-) -> Iterator[dict[str, Scalar]]:
-    """Rows that compare with a reference of which one or both are partial sums."""
-    for row, reference in _beside(relative, names, rows):
-        partial = (*bounds_of(row), *bounds_of(reference))
-        if row[relative.name] is not None and relative.of in partial:
-            yield row
 
 
 def _compared(published: Sequence[Published]) -> Iterator[Section]:
