@@ -306,8 +306,7 @@ def quantile(ratios: Floats, weights: Floats, share: float) -> float:
     """
     order = np.argsort(ratios)
     middles = np.cumsum(weights[order]) - weights[order] / 2
-    logs = np.log(ratios[order])
-    return float(np.exp(np.interp(share, middles / weights.sum(), logs)))
+    return float(np.exp(np.interp(share, middles / weights.sum(), np.log(ratios[order]))))
 
 
 class Measurements(NamedTuple):

@@ -304,11 +304,11 @@ def stages_of(runs: Sequence[MeasuredRun], degrees: Floats) -> calibrated.Stages
     layers = np.array([run.model.depth for run in runs], np.float64)
     stages, interleave, microbatches = degrees[3], degrees[4], degrees[6]
     fullest = interleave * -(-layers // (stages * interleave))
-    less = missing_layers(layers, stages, interleave)
+    first_less, last_less = missing_layers(layers, stages, interleave)
     bubble = np.array([BUBBLE_SHARE.get(run.schedule, 1.0) for run in runs])
     chunk = fullest / interleave
     return calibrated.Stages(
-        layers, stages, interleave, microbatches, fullest, chunk, less.first, less.last, bubble
+        layers, stages, interleave, microbatches, fullest, chunk, first_less, last_less, bubble
     )
 
 

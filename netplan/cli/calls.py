@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import tempfile
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -201,7 +201,10 @@ def confine(folders: Sequence[str]) -> None:
         written = WRITES & set(mode or "") or (flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
         if not written and arguments[0] in MEMORY_FILES:
             return
-        if place == os.devnull or _below(place, made if written else made | libraries):
+        if place == os.devnull or any(
+            place == folder or place.startswith(folder + os.sep)
+            for folder in (made if written else made | libraries)
+        ):
             return
         if written:
             raise PermissionError(13, "no file is written here")
@@ -211,10 +214,6 @@ def confine(folders: Sequence[str]) -> None:
             raise PermissionError(13, "not below the folders that are read here") from None
 
     sys.addaudithook(look)
-
-
-def _below(place: str, folders: Iterable[str]) -> bool:
-    return any(place == folder or place.startswith(folder + os.sep) for folder in folders)
 
 
 class Workers:

@@ -112,7 +112,12 @@ def decide(
             " confirms them."
         )
         return Verdict(None, _rule_words(basis), none, ())
-    lone = [fabric for fabric in candidates if _lone(fabric)]
+    # One HB domain holds all GPUs of these, which no network then joins.
+    lone = [
+        fabric
+        for fabric in candidates
+        if fabric.bill is not None and fabric.bill.fabric.sizing.domains == 1
+    ]
     if basis.rule not in UNITS and 2 * len(lone) > len(candidates):  # others bring smaller domains
         return Verdict(None, _rule_words(basis), _no_network(lone[0], basis), ())
     if basis.rule not in ("price", *UNITS) and all(fabric.time_s == inf for fabric in candidates):
@@ -167,11 +172,6 @@ def decide(
     first = next(fabric for fabric in candidates if fabric.name == names[0])
     record = beside_the_next(outcome, first, candidates)
     return Verdict(alone, rule, sentence, tied, flips, caveats, record)
-
-
-def _lone(fabric: Candidate) -> bool:
-    """Whether one HB domain holds all GPUs of a candidate, which no network then joins."""
-    return fabric.bill is not None and fabric.bill.fabric.sizing.domains == 1
 
 
 def _no_network(fabric: Candidate, basis: Basis) -> str:
@@ -500,18 +500,14 @@ def _by_price(best: Candidate, other: Candidate, basis: Basis) -> Change:
         value = best.price + more / basis.run.paid_back(best)
     margin = _margin(best, other, basis)
     if margin.low > 0:
-        dearer = "its run costs more" if basis.rule == "run-cost" else f"{_span(margin)} dearer"
+        low, high = short_money(margin.low).strip(), short_money(margin.high).strip()
+        span = low if low == high else f"{low} to {high}"
+        dearer = "its run costs more" if basis.rule == "run-cost" else f"{span} dearer"
         text = f"No price in the book flips it: {other.name}, {dearer} at all of them"
     else:
         turns = " or ".join(_turns(best, other)) or "several prices of the book together do"
         text = f"{other.name} costs less if {turns}"
     return Change(other.name, "price", best.price, value, f"{text}.")
-
-
-def _span(margin: Range) -> str:
-    """Low to high of an amount."""
-    low, high = short_money(margin.low).strip(), short_money(margin.high).strip()
-    return low if low == high else f"{low} to {high}"
 
 
 def _turns(best: Candidate, other: Candidate) -> Iterator[str]:

@@ -290,8 +290,7 @@ def page_of(state: State, refused: str = "") -> str:
     >>> page.count("<svg"), page.count("<img"), "netplan compare hgx-b200 --gpus 64" in page
     (2, 1, True)
     """
-    view = view_of(state)
-    return str(Markup("").join(_parts(state, view, refused)))
+    return str(Markup("").join(_parts(state, view_of(state), refused)))
 
 
 def _parts(state: State, view: View, refused: str) -> Iterator[Markup]:

@@ -197,8 +197,7 @@ def product_s(rows: Amount, inner: Amount, columns: Amount, rate: Amount, on: Ra
     """
     computing_s = 2 * inner * (rows * columns + on.lost_outputs) / rate
     moved = 2 * (rows * inner + inner * columns + rows * columns)
-    time_s: Amount = on.kernel_s + np.maximum(computing_s, moved / on.memory_bytes_per_s)
-    return time_s
+    return on.kernel_s + np.maximum(computing_s, moved / on.memory_bytes_per_s)
 
 
 def dense_products(rows: Amount, shapes: Shapes, on: Rates, where: Amount = 1.0) -> Both:
@@ -301,8 +300,7 @@ def shown_s(beside_s: Amount, behind_s: Amount, contention: Amount) -> Amount:
     (1.5, 0.25)
     """
     hidden_s = np.minimum(beside_s, behind_s)
-    shown: Amount = beside_s - hidden_s + contention * hidden_s
-    return shown
+    return beside_s - hidden_s + contention * hidden_s
 
 
 EVERY_OTHER = 0.5
@@ -509,8 +507,7 @@ class Stages(Columns, frozen=True, eq=False):
     def transfers(self) -> Amount:
         """Transfers between stages that a GPU waits for [1]."""
         steady = 2 * self.microbatches * self.interleave + 2 * (self.stages - 1)
-        transfers: Amount = np.where(self.stages > 1, steady, 0.0)
-        return transfers
+        return np.where(self.stages > 1, steady, 0.0)
 
 
 class Exchange(Columns, frozen=True, eq=False):
@@ -564,8 +561,7 @@ class Exchange(Columns, frozen=True, eq=False):
         once_s = np.where(sharing.overlapped > 0, hidden_s, scatter_s + gather_s)
         if np.any(self.gathered):
             once_s = np.where(self.gathered, self._gathered_s(stages, sharing), once_s)
-        shown: Amount = np.where(self.members > 1, once_s, 0.0)
-        return shown
+        return np.where(self.members > 1, once_s, 0.0)
 
     def _gathered_s(self, stages: Stages, sharing: Sharing) -> Amount:
         """Weights gathered for every pass of every microbatch, gradients scattered likewise."""
@@ -586,8 +582,7 @@ class Exchange(Columns, frozen=True, eq=False):
         # Both ends once in 16 bits.
         ends_s = 2 * self.end_weights * self.s_per_byte * ELEMENT_BYTES
         whole_s = stages.microbatches * stages.layers / stages.stages * layer_s + ends_s
-        shown: Amount = np.where(self.gathered & np.greater(self.members, 1), whole_s, 0.0)
-        return shown
+        return np.where(self.gathered & np.greater(self.members, 1), whole_s, 0.0)
 
     def optimizer_s(self, stages: Stages, sharing: Sharing, on: Rates) -> Amount:
         """The update of the weights, and buffers of gradients [s]."""
@@ -595,5 +590,4 @@ class Exchange(Columns, frozen=True, eq=False):
         states = sharing.optimizer_bytes * held / np.where(self.sharded > 0, self.members, 1.0)
         buffers = sharing.gradient_buffer_bytes * held
         buffers = buffers / np.where(self.gathered, self.members, 1.0)
-        update: Amount = (states + buffers) / on.memory_bytes_per_s
-        return update
+        return (states + buffers) / on.memory_bytes_per_s

@@ -53,7 +53,7 @@ def stages_of(setting: Setting, rules: Repetition, shape: StageRuns) -> Stages:
     """Pipelines of schedules, each entry of shape (schedules,)."""
     stages, interleave = shape.stages, real(shape.interleave)
     fullest = rules.fullest(stages, interleave)
-    less = missing_layers(rules.layers, stages, interleave)
+    first_less, last_less = missing_layers(rules.layers, stages, interleave)
     return Stages(
         layers=np.full_like(stages, rules.layers),
         stages=stages,
@@ -61,8 +61,8 @@ def stages_of(setting: Setting, rules: Repetition, shape: StageRuns) -> Stages:
         microbatches=real(shape.microbatches),
         fullest=fullest,
         chunk=fullest / interleave,
-        first_less=less.first,
-        last_less=less.last,
+        first_less=first_less,
+        last_less=last_less,
         bubble=np.full_like(stages, setting.bubble_share),
     )
 

@@ -168,8 +168,7 @@ def explain_modes(setting: Setting, levels: Sequence[Level], plan: Plan) -> tupl
     ['fc2-bias', 'fc2-bias', 'vproj-bias', 'vproj-bias', '']
     """
     published = replace(setting, mode="published-code")
-    corrected = replace(setting, mode="corrected")
-    return explain(levels, (published, plan), (corrected, plan))
+    return explain(levels, (published, plan), (replace(setting, mode="corrected"), plan))
 
 
 class OperationRow(Struct, frozen=True):

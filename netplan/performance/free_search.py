@@ -405,8 +405,7 @@ class Placed(Struct, frozen=True, eq=False):
                 ranked, order = self._best(cells, ranked, limit), order[FIRST_LAYERS:]
             else:
                 limit = self.search.limit(self.timed(cells, cells.fewest, []))
-        begins = range(0, len(order), BATCH_LAYERS)
-        for begin in each(begins, lambda _: "placements"):
+        for begin in each(range(0, len(order), BATCH_LAYERS), lambda _: "placements"):
             limit = min(limit, self.search.limit(ranked))
             chosen = order[begin : begin + BATCH_LAYERS]
             chosen = chosen[self.bound_s[chosen] <= limit]

@@ -158,7 +158,7 @@ def _placement_terms(
     if table.has_ends:
         halves = _HALVES if table.repetition.trains else table.repetition.synchronisation.forward
         ends_s = sum(shared.seconds(halves, ends, np.zeros_like(ends)), ends_s)
-    missing = missing_layers(table.repetition.layers, stages)
+    first_less, last_less = missing_layers(table.repetition.layers, stages)
     return _PlacementTerms(
         hop,
         fill,
@@ -168,8 +168,8 @@ def _placement_terms(
         ends_s,
         alone=stages == 1,
         middle=stages > ENDS,
-        first_less=missing.first,
-        last_less=missing.last,
+        first_less=first_less,
+        last_less=last_less,
     )
 
 

@@ -121,7 +121,7 @@ def memory_of(setting: Setting, runs: StageRuns, table: LayerTable) -> Memory:
     """
     totals, row, stages = runs.totals, runs.sharding, runs.stages
     layers = table.repetition.fullest(stages)
-    less = program.missing_layers(table.repetition.layers, stages)
+    first_less, last_less = program.missing_layers(table.repetition.layers, stages)
     microbatches, interleave = real(runs.microbatches), real(runs.interleave)
     flying = in_flight(setting, stages, microbatches, interleave)
     alone = stages == 1
@@ -135,18 +135,17 @@ def memory_of(setting: Setting, runs: StageRuns, table: LayerTable) -> Memory:
 
     nothing = np.zeros_like(stages)
     fullest = stage(
-        layers - less.first,
+        layers - first_less,
         np.where(alone, first + last, first),
         flying,
         np.where(alone, logits, nothing),
     )
-    if less.first.any():
+    if first_less.any():
         later = in_flight(setting, stages, microbatches, interleave, behind=1)
-        second = stage(layers, nothing, later, nothing)
-        fullest = _fuller(fullest, second, less.first > 0)
+        fullest = _fuller(fullest, stage(layers, nothing, later, nothing), first_less > 0)
     if not table.has_ends:
         return fullest
-    tail = stage(layers - less.last, last, np.ones_like(flying), logits)
+    tail = stage(layers - last_less, last, np.ones_like(flying), logits)
     return _fuller(fullest, tail, ~alone)
 
 

@@ -225,8 +225,7 @@ def fastest(setting: Setting) -> Setting:
 
 
 def _without_communication(setting: Setting, sizes: Sharding) -> LayerTable:
-    alone = Level("switch", 1, 1.0)
-    network = setting.network((alone,))
+    network = setting.network((Level("switch", 1, 1.0),))
     nowhere = Placements(np.ones((1, len(DIMENSIONS), 1), dtype=np.int64))
     groups = LayerGroups.of(network, nowhere, np.zeros_like(sizes.tensor))
     return layer_table(setting, sizes, groups)

@@ -326,7 +326,4 @@ def exposed_s(transfer_s: Amount, hidden_s: float, pieces: int) -> Amount:
     """
     if pieces < 1:
         raise InputError(f"a transfer has at least 1 piece, got {pieces}")
-    shown_s: Amount = np.maximum(
-        np.asarray(transfer_s) / pieces, transfer_s - hidden_s * (1 - 1 / pieces)
-    )
-    return shown_s
+    return np.maximum(np.asarray(transfer_s) / pieces, transfer_s - hidden_s * (1 - 1 / pieces))

@@ -145,8 +145,7 @@ class Spill(Struct, frozen=True, eq=False):
         """Traffic of a work of an operation, as if all of it were local [B]."""
         there = self.there_bytes(operation, work)
         latency_bytes = np.where(there == 0, 0.0, self.latency_bytes)
-        moved: Amount = work.moved_bytes + self.slower * there + latency_bytes
-        return moved
+        return work.moved_bytes + self.slower * there + latency_bytes
 
 
 def expanded_parts(

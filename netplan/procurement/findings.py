@@ -118,7 +118,15 @@ def _recommended(
 ) -> Recommendation:
     """What a verdict says among the bills, and why."""
     if verdict.fabric is None:
-        return Recommendation(None, _undecided(answer, verdict), rule, verdict)
+        tied = [bill for bill in answer.bills if bill.name in verdict.tied]
+        more = any(bill.quote.unpriced for bill in tied)
+        start = "" if verdict.sentence.startswith("Undecided") else "Order none yet: "
+        return Recommendation(
+            None,
+            f"{start}{verdict.sentence}" + (" Parts without a price come on top." if more else ""),
+            rule,
+            verdict,
+        )
     chosen = next(bill for bill in answer.bills if bill.name == verdict.fabric)
     rivals = [bill for bill in answer.bills if bill.name in sold and bill is not chosen]
     others = [bill for bill in rivals if bill.complete]
@@ -192,14 +200,6 @@ def recommend_step(
     if recommended.fabric:
         sentence += f" {verdict.sentence}"
     return replace(recommended, sentence=sentence)
-
-
-def _undecided(answer: CostAnswer, verdict: Verdict) -> str:
-    """A tie, and whether what ties lacks prices."""
-    tied = [bill for bill in answer.bills if bill.name in verdict.tied]
-    more = any(bill.quote.unpriced for bill in tied)
-    start = "" if verdict.sentence.startswith("Undecided") else "Order none yet: "
-    return f"{start}{verdict.sentence}" + (" Parts without a price come on top." if more else "")
 
 
 def _none(answer: CostAnswer, times_s: Mapping[str, float]) -> Recommendation:

@@ -38,8 +38,7 @@ def headline(findings: Findings) -> tuple[str, ...]:
     'Why: lowest cost, of rail-optimized and rail-only. rail-optimized instead: 1,024 switches
     +98.0 M, 131,072 modules +49.0 M.'
     """
-    recommended = findings.recommendation
-    return (recommended.sentence, *_in_use(findings), *_why(findings))
+    return (findings.recommendation.sentence, *_in_use(findings), *_why(findings))
 
 
 def _in_use(findings: Findings) -> Iterator[str]:

@@ -195,8 +195,7 @@ class Offers(Question[Answer]):
     def _compared(self, reader: CatalogReader, *, estimated: bool) -> OffersAnswer:
         book = reader.load(PRICE_BOOKS, self.books.prices)
         money = (self.books.currency or book.currency).upper()
-        rates = _own_rates(self.rates)
-        exchange = partial(_exchange, book=book, money=money, rates=rates)
+        exchange = partial(_exchange, book=book, money=money, rates=_own_rates(self.rates))
         paths = [Path(file) for file in self.files]
         request, offers_read = read_offers(paths, exchange, tuple(self.accept))
         estimates = self._estimates(reader, request, paths[0]) if estimated else {}

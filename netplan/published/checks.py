@@ -429,13 +429,8 @@ def _shown(value: float | str, row: Mapping[str, str]) -> str:
     style = row.get("format")
     if style == TRUNCATED:
         return f"{value:.3g}"
-    return format(value, style or (".3g" if row["low"] else _digits(row["expected"])))
-
-
-def _digits(expected: str) -> str:
-    """Format of the digits that are printed, such as ``.2f``."""
-    digits, exponent, _ = expected.partition(".")[2].partition("e")
-    return f".{len(digits)}{exponent or 'f'}"
+    digits, exponent, _ = row["expected"].partition(".")[2].partition("e")
+    return format(value, style or (".3g" if row["low"] else f".{len(digits)}{exponent or 'f'}"))
 
 
 TRUNCATED = "truncated"

@@ -428,8 +428,7 @@ def _slips() -> Iterator[Measured]:
     exposed = timed(8, model="comet").breakdown_s["data_comm"]
     yield "MP 8: gradient collectives exposed, s", exposed
     for name, title in (("a100-80gb", "A100"), ("h100-80gb", "H100")):
-        dense = ACCELERATORS.load(name).tensor_flops_per_s
-        yield f"{title}: peak, TFLOP/s", dense / 1e12
+        yield f"{title}: peak, TFLOP/s", ACCELERATORS.load(name).tensor_flops_per_s / 1e12
     share, more = communication_share(), changes_of_messages()
     yield "MP 64, half in the pods by the text, %", 100 * share * more["half in the pods"]
     yield "MP 64, half between them by the text, %", 100 * share * more["half between them"]

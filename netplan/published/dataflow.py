@@ -94,8 +94,7 @@ def _kernels() -> Iterator[Measured]:
         model="gpt-1t", accelerator="a100-80gb", tensor=8, sequence_tile=32, direction="both"
     ).found
     times_ns = {row.name: 1e9 * row.time_s for row in mapped.kernels}
-    forward = layer_graph(MODELS.load("gpt-1t"), 8).names
-    for name in forward:
+    for name in layer_graph(MODELS.load("gpt-1t"), 8).names:
         yield f"GPT 1T on A100: {name}, ns", times_ns[name]
     whole = layer_graph(MODELS.load("gpt-1t"), 1, "both")
     yield "sharding of a layer: sent at the optimum, B", best_sharding(whole).volume_bytes
@@ -664,11 +663,10 @@ def serving_form_checks() -> Iterator[Measured | Check]:
         SERVING_CHIPS // TENSOR,
     )
     # Long messages go both ways round a ring, short ones one way.
-    fig_20 = Fig20(
+    yield from fig_20_statements(
         decode(sizes, TensorGroup.of(chip, TENSOR), stages=stages),
         prefill(sizes, TensorGroup.of(chip, TENSOR, ways=2), prompt=PROMPT, stages=stages),
     )
-    yield from fig_20_statements(fig_20)
     yield from fig_21_statements(_fig_21())
     rates = _tokens_per_s(MEDIUM, "sequence")
     spread = f"{rates.min():.0f} to {rates.max():.0f} tokens/s"
@@ -676,28 +674,18 @@ def serving_form_checks() -> Iterator[Measured | Check]:
     yield check(UNPRINTED, row["source"], row["expected"], spread, row["reason"])
 
 
-class Fig20(NamedTuple):
-    """Both phases of Llama 3 8B on all chips, by chips of a stage."""
-
-    decode: Phase
-    prefill: Phase
-
-
-def fig_20_statements(figure: Fig20) -> Iterator[Measured]:
-    """Throughput of all chips as one stage, and what more chips a stage change."""
-    alone = float(np.asarray(figure.decode.tokens_per_s)[-1])
+def fig_20_statements(decoding: Phase, prompts: Phase) -> Iterator[Measured]:
+    """Throughput of Llama 3 8B on all chips as one stage, and what more chips a stage change."""
+    alone = float(np.asarray(decoding.tokens_per_s)[-1])
     yield "Llama 3 8B on 16 SN40L, TP 16: measured, tokens/s", alone
     yield "Llama 3 8B on 16 SN40L, TP 16: modelled, tokens/s", alone
-    for phase, wait, served in (
-        ("decode", "TPOT", figure.decode),
-        ("prefill", "TTFT", figure.prefill),
-    ):
+    for phase, wait, served in (("decode", "TPOT", decoding), ("prefill", "TTFT", prompts)):
         yield f"Fig. 20: more TP, shorter {wait}", _rises(-np.asarray(served.wait_s))
         yield (
             f"Fig. 20: more PP, more tokens/s in {phase}",
             _rises(np.asarray(served.tokens_per_s)[::-1]),
         )
-    sent, read = figure.prefill.parts, figure.decode.parts
+    sent, read = prompts.parts, decoding.parts
     yield (
         "Fig. 20, prefill: share of computing and bytes on links, at least",
         _least_share(sent, sent.compute_s + sent.sent_s),
@@ -788,5 +776,4 @@ def fig_21_statements(figure: Fig21) -> Iterator[Measured]:
 
 def _best_windows(tokens_per_s: Floats) -> Ints:
     """Fastest window of each acceptance [1]."""
-    windows: Ints = WINDOWS[np.argmax(tokens_per_s, axis=1)]
-    return windows
+    return np.asarray(WINDOWS[np.argmax(tokens_per_s, axis=1)])

@@ -334,7 +334,11 @@ def design_counts(rule: str, inputs: str) -> Counts:
     16384
     """
     if rule == "counted":
-        return _counted(CountedInputs.read(json.loads(inputs)))
+        asked = CountedInputs.read(json.loads(inputs))
+        design = DESIGNS.load(asked.design)
+        if not isinstance(design, CountedDesign):
+            raise InputError(f"{design.name} is a fabric spec: name it as fabric, not as design")
+        return design.counts(DesignSize(asked.gpus, asked.radix, asked.partition))
     count, given = RULES[rule], Sized.read(json.loads(inputs))
     fabric = given.built
     totals = {
@@ -346,14 +350,6 @@ def design_counts(rule: str, inputs: str) -> Counts:
         "transceivers": fabric.transceivers,
     }
     return {**totals, **count(given)}
-
-
-def _counted(given: CountedInputs) -> Counts:
-    """Count a design by its own schema."""
-    design = DESIGNS.load(given.design)
-    if not isinstance(design, CountedDesign):
-        raise InputError(f"{design.name} is a fabric spec: name it as fabric, not as design")
-    return design.counts(DesignSize(given.gpus, given.radix, given.partition))
 
 
 def _tiers(design: Sized) -> Counts:
@@ -508,8 +504,7 @@ def family_checks() -> Iterator[Measured | Check]:
     >>> [one.got for one in family_checks() if one.name.endswith("q = 5: nodes")]
     ['150', '200']
     """
-    rows = published(TABLE)
-    for row in rows:
+    for row in published(TABLE):
         yield row["name"], quantity(sized(row["inputs"]), row["quantity"])
 
 
@@ -544,8 +539,7 @@ def hops(graph: SwitchGraph, sources: AnyInts) -> Ints:
     shape = (graph.switches, graph.switches)
     joined = coo_array((np.ones(len(low)), (low, high)), shape=shape).tocsr()
     distances = shortest_path(joined, directed=False, unweighted=True, indices=sources)
-    reached: Ints = distances[:, : graph.host_switches].astype(np.int64)
-    return reached
+    return np.asarray(distances[:, : graph.host_switches].astype(np.int64))
 
 
 GB = 1e9

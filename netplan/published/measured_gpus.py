@@ -138,8 +138,7 @@ def _experts() -> Iterator[Errors]:
     """Fused experts; those that A100s divide among them apart."""
     rows = published("measured-experts")
     for (name, dtype), some in groupby(rows, key=lambda row: (row["accelerator"], row["dtype"])):
-        points = list(some)
-        tokens, *sizes, taken_s = _columns(points, "tokens", *EXPERT_SHAPE, "time_s")
+        tokens, *sizes, taken_s = _columns(list(some), "tokens", *EXPERT_SHAPE, "time_s")
         hidden, inter, top_k, experts, tensor, expert, products = sizes
         shape = ExpertShape(hidden, inter, top_k, experts, tensor, expert, products)
         off = np.asarray(kernels.fused_experts_time_s(name, dtype, tokens, shape)) / taken_s - 1
@@ -337,7 +336,12 @@ def _table_points(name: str) -> Iterator[Check]:
         table_s = np.maximum.accumulate(form_s * np.exp(residuals.values), axis=1)
         taken_s = kernel_tables.product_table_s(chip, precision, residuals.steps, n, k)
         missed.append(np.abs(taken_s / table_s - 1).ravel())
-        off.append(np.abs(_left_out(residuals.steps, residuals.values)).ravel())
+        odd = np.arange(1, len(residuals.steps) - 1, 2)
+        logs = np.log(residuals.steps)
+        share = (logs[odd] - logs[odd - 1]) / (logs[odd + 1] - logs[odd - 1])
+        low, high = residuals.values[:, odd - 1], residuals.values[:, odd + 1]
+        between = low + share * (high - low)
+        off.append(np.abs(np.expm1(between - residuals.values[:, odd])).ravel())
     largest, mean = float(np.concatenate(missed).max()), float(np.concatenate(off).mean())
     points, columns = (sum(map(np.size, some)) for some in (missed, off))
     yield check(
@@ -356,16 +360,6 @@ def _table_points(name: str) -> Iterator[Check]:
         met=mean <= MOST_BETWEEN,
         gap=mean,
     )
-
-
-def _left_out(steps: Floats, values: Floats) -> Floats:
-    """Relative errors of every second column by those beside it, the ends kept [1]."""
-    odd = np.arange(1, len(steps) - 1, 2)
-    logs = np.log(steps)
-    share = (logs[odd] - logs[odd - 1]) / (logs[odd + 1] - logs[odd - 1])
-    between = values[:, odd - 1] + share * (values[:, odd + 1] - values[:, odd - 1])
-    off: Floats = np.expm1(between - values[:, odd])
-    return off
 
 
 def _rising() -> Iterator[Check]:

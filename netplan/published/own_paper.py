@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from netplan.answers.outputs import NoRowError, output
 from netplan.catalog import unknown_name
@@ -107,34 +107,48 @@ class OwnPaper(Entry, frozen=True, kw_only=True):
     rows: Annotated[tuple[OwnRow, ...], Meta(min_length=1, max_length=MAX_ROWS)]
 
 
-class ReadPaper(Struct, frozen=True):
-    """A paper, and the document that it was read from."""
+def paper_checks(paper: OwnPaper, document: Document) -> Iterator[Check]:
+    """Rows of a paper against netplan; each question is asked once.
 
-    paper: OwnPaper
-    document: Document
+    Parameters
+    ----------
+    paper, document
+        The paper, and the document that it was read from.
 
-    def checks(self) -> Iterator[Check]:
-        """Its rows against netplan; each question is asked once.
+    Yields
+    ------
+    Check
+        A row of the paper.
 
-        Raises
-        ------
-        CatalogError
-            If a question is no question, or has no such field: file and line.
-        """
-        answers: dict[str, Mapping[str, Any] | None] = {}
-        for index, row in enumerate(self.paper.rows):
-            try:
-                if row.question not in answers:
-                    answers[row.question] = _answer(row.question)
-                yield _check(row, answers[row.question])
-            except NetplanError as error:
-                line = self.document.line(["rows", index])
-                text = " ".join(str(error).split())
-                raise CatalogError(f"{self.document.path}:{line}: {text}") from None
+    Raises
+    ------
+    CatalogError
+        If a question is no question, or has no such field: file and line.
+    """
+    answers: dict[str, Mapping[str, Any] | None] = {}
+    for index, row in enumerate(paper.rows):
+        try:
+            if row.question not in answers:
+                answers[row.question] = _answer(row.question)
+            yield _check(row, answers[row.question])
+        except NetplanError as error:
+            line = document.line(["rows", index])
+            text = " ".join(str(error).split())
+            raise CatalogError(f"{document.path}:{line}: {text}") from None
 
 
-def read_paper(path: Path) -> ReadPaper:
-    """Read a paper of your own.
+def read_paper(path: Path) -> tuple[OwnPaper, Document]:
+    """Read a paper of your own, with the document that its lines stand in.
+
+    Parameters
+    ----------
+    path
+        Its file.
+
+    Returns
+    -------
+    tuple of OwnPaper and Document
+        As :func:`paper_checks` takes them.
 
     Raises
     ------
@@ -148,12 +162,12 @@ def read_paper(path: Path) -> ReadPaper:
     ...     path = Path(folder, "my-paper.yaml")
     ...     _ = path.write_text("rows: [{question: collective hgx-h100 --bytes 1GB,"
     ...                         " field: nothing, printed: 1, source: Table 1}]")
-    ...     read_paper(path).paper.rows[0].tolerance
+    ...     read_paper(path)[0].rows[0].tolerance
     0.05
     """
     document = read_yaml(path)
     try:
-        return ReadPaper(OwnPaper.read(document.data), document)
+        return OwnPaper.read(document.data), document
     except RecordError as error:
         keys, text = error.faults[0]
         raise CatalogError(f"{path}:{document.line(keys)}: {text}") from None

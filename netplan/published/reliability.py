@@ -26,7 +26,7 @@ from netplan.costing.switches import SWITCHES
 from netplan.errors import CatalogError
 from netplan.faults.damage.damage import find_effects
 from netplan.faults.damage.scenario import parse_faults
-from netplan.faults.years import rates
+from netplan.faults.years import rates, reliability
 from netplan.faults.years.checkpoints import Checkpoints, daly_interval_h, exact_time_ratio
 from netplan.faults.years.clusters import (
     ClusterCount,
@@ -37,14 +37,6 @@ from netplan.faults.years.clusters import (
 from netplan.faults.years.forecast import causes_of
 from netplan.faults.years.outages import Cause, Exposure, Mean, Repair, simulate_outages
 from netplan.faults.years.recovery_presets import RECOVERY_PRESETS
-from netplan.faults.years.reliability import (
-    interruptions_per_year,
-    mtbf_h,
-    none_down,
-    outstanding,
-    service_level,
-    units_up,
-)
 from netplan.published.checks import Check, Measured, check, claim, published, suite
 from netplan.published.rail_only import PAIR
 from netplan.questions.simulate import Simulate
@@ -80,7 +72,15 @@ FROM_ELSEWHERE = {
 @suite()
 def reliability_checks() -> Iterator[Measured | Check]:
     """All checks, by source."""
-    yield from _llama_counts()
+    # Totals of the table, from its rates as the catalog has them.
+    causes = causes_of(_llama(), {"gpu": LLAMA_GPUS})
+    a_year = reliability.interruptions_per_year(
+        [c.rate_per_year for c in causes], [c.count for c in causes]
+    )
+    total = a_year * LLAMA_DAYS / DAYS_PER_YEAR
+    yield "unexpected interruptions", total
+    yield "hours between interruptions", reliability.mtbf_h(a_year)
+    yield "per 1000 node-days", 1000 * total / (LLAMA_GPUS / NODE_GPUS * LLAMA_DAYS)
     yield from _llama_shares()
     yield from _llama_by_cause()
     yield from _llama_simulated()
@@ -88,16 +88,16 @@ def reliability_checks() -> Iterator[Measured | Check]:
     yield from _by_default()
     down = rates.FAILURE_BOOKS.load("2026").rate("Leaf switch").down or 0.0
     for switches in (256, 384, 640):
-        yield f"no switch of {switches} down, %", 100 * none_down(down, switches)
+        yield f"no switch of {switches} down, %", 100 * reliability.none_down(down, switches)
     row = rates.FAILURE_BOOKS.load("rsc-1").rate("Node failure")
     for gpus in (16_384, 131_072, 1024):
-        hours = mtbf_h(row.rate_per_year.base * row.count_in({"gpu": gpus}))
+        hours = reliability.mtbf_h(row.rate_per_year.base * row.count_in({"gpu": gpus}))
         yield f"hours to failure, {gpus:,} GPUs", hours
     for hours in (24.0, 6.0, 0.25):  # Daly, Figures 3 to 5: 5 min to write a checkpoint
         interval_min = 60 * daly_interval_h(5 / 60, hours)
         yield f"best interval, {hours:g} h between failures, min", interval_min
     # Cubes of 64 chips that are up together 95 % of the time.
-    yield "usable cubes of 144 at 95 %", units_up(144, 0.935, 0.95)
+    yield "usable cubes of 144 at 95 %", reliability.units_up(144, 0.935, 0.95)
     yield _crashes_a_month()
     yield from _simulation()
     yield from _spares()
@@ -110,16 +110,6 @@ def _llama() -> rates.FailureBook:
 def _observed() -> dict[str, rates.Observed]:
     """Printed counts by cause."""
     return {row.cause: row.observed for row in _llama().rates if row.observed is not None}
-
-
-def _llama_counts() -> Iterator[Measured]:
-    """Totals of the table, from its rates as the catalog has them."""
-    causes = causes_of(_llama(), {"gpu": LLAMA_GPUS})
-    a_year = interruptions_per_year([c.rate_per_year for c in causes], [c.count for c in causes])
-    total = a_year * LLAMA_DAYS / DAYS_PER_YEAR
-    yield "unexpected interruptions", total
-    yield "hours between interruptions", mtbf_h(a_year)
-    yield "per 1000 node-days", 1000 * total / (LLAMA_GPUS / NODE_GPUS * LLAMA_DAYS)
 
 
 def _llama_shares() -> Iterator[Measured | Check]:
@@ -225,7 +215,7 @@ def default_time(gpus: int, *, failures: str | None = None, recovery: str | None
     usual = Scenario.load("hgx-h100")
     book = rates.FAILURE_BOOKS.load(failures or usual.books.failures)
     preset = RECOVERY_PRESETS.load(recovery or usual.training.checkpoints.recovery)
-    between_h = mtbf_h(sum(_stops(book, gpus).values()))
+    between_h = reliability.mtbf_h(sum(_stops(book, gpus).values()))
     return exact_time_ratio(preset.policy(gpus).at(between_h), between_h)
 
 
@@ -301,7 +291,7 @@ def _simulation() -> Iterator[Check]:
     ):
         rng = np.random.default_rng(SEED)
         outages = simulate_outages(Exposure((gpus,)), job, years=YEARS, rng=rng)
-        exact = exact_time_ratio(job, mtbf_h(a_year))
+        exact = exact_time_ratio(job, reliability.mtbf_h(a_year))
         yield _holds(f"effective time ratio, {name} job", exact, outages.effective_time_ratio)
     yield _holds("interruptions a year", a_year, outages.interruptions_a_year)
 
@@ -309,7 +299,7 @@ def _simulation() -> Iterator[Check]:
 def _spares() -> Iterator[Check]:
     """Spares for 100 servers that come back after 300 h: 1.7 are out on average."""
     server = Cause("server", 0.5, 100, lead_h=300.0, pool="servers")
-    failures = outstanding(server.rate_per_year, server.count, server.lead_h)
+    failures = reliability.outstanding(server.rate_per_year, server.count, server.lead_h)
     cases: tuple[tuple[int, Repair], ...] = ((1, "fixed"), (3, "exponential"))
     for spares, repair in cases:
         outages = simulate_outages(
@@ -320,7 +310,9 @@ def _spares() -> Iterator[Check]:
             repair=repair,
         )
         name = f"service level, spares {spares}, {repair} repairs"
-        yield _holds(name, service_level(spares, failures), outages.service_level("servers"))
+        yield _holds(
+            name, reliability.service_level(spares, failures), outages.service_level("servers")
+        )
 
 
 def _holds(name: str, exact: float, mean: Mean) -> Check:

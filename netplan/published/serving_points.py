@@ -196,8 +196,7 @@ def _alike(points: Sequence[PrintedPoint], kernels: KernelSource | None) -> Floa
         rates = concurrency * output / (case.stack.prompt_s + prompts_s + steps_s)
     else:
         rates = aggregated(case, plans, concurrency).tokens_per_s
-    per_gpu: Floats = rates / gpus
-    return per_gpu
+    return np.asarray(rates / gpus)
 
 
 class ClassErrors(Struct, frozen=True):

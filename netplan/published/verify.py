@@ -33,7 +33,7 @@ from netplan.published import (
     tiled,
 )
 from netplan.published.checks import GRADES, Check, Grade, Recorded, is_chosen, record
-from netplan.published.own_paper import read_paper
+from netplan.published.own_paper import paper_checks, read_paper
 from netplan.records import asdict
 from netplan.reports.answer import Answer, plain_data
 from netplan.reports.screen import Screen, more_of
@@ -376,12 +376,14 @@ class Verify(Question[Verification]):
         """Rows of a paper of the user's own."""
         if self.bars or self.runs:
             raise InputError("--bars and --runs are about netplan's own rows: leave out the file")
-        read = read_paper(path)
-        asked = (check for check in read.checks() if self.grade in (None, check.grade))
+        paper, document = read_paper(path)
+        asked = (
+            check for check in paper_checks(paper, document) if self.grade in (None, check.grade)
+        )
         checks = tuple(check for check in asked if self._names(check))
         if not checks:
             raise InputError(f"{path}: no row has this grade, or this in its name or source")
-        return Verification(checks, grade=self.grade, title=read.paper.title)
+        return Verification(checks, grade=self.grade, title=paper.title)
 
     def _names(self, row: Recorded | Check) -> bool:
         """Whether each ``--only`` chooses a row."""

@@ -716,8 +716,7 @@ def _swatch(trace: Json) -> Markup:
         return _rectangle((2.0, 1.0), (22.0, 10.0), colour, "")
     shapes = Markup("")
     if "lines" in str(trace.get("mode")):
-        look = {**trace, "line": line}
-        shapes += Markup("").join(_line(look, ((0.0, 6.0), (26.0, 6.0))))
+        shapes += Markup("").join(_line({**trace, "line": line}, ((0.0, 6.0), (26.0, 6.0))))
     if "markers" in str(trace.get("mode")):
         symbols = _each(marker.get("symbol", "circle"), 1)
         shapes += _sign((13.0, 6.0), 4.0, colour, str(symbols[0]), "")

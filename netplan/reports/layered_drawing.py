@@ -113,8 +113,7 @@ def _places(level: Ints, pairs: Sequence[tuple[int, int]], nodes: int) -> Floats
         if _length(x, ends) < shortest - 1e-9:
             best, shortest = x.copy(), _length(x, ends)
     best = given if _length(given, ends) < shortest - 1e-9 else best
-    moved: Floats = best - best.min(initial=0.0)
-    return moved
+    return np.asarray(best - best.min(initial=0.0))
 
 
 def _length(x: Floats, ends: Ints) -> float:
@@ -137,5 +136,4 @@ def _apart(want: Floats, gap: Floats) -> Floats:
             mean = (before * many + mean * count) / (many + count)
             count += many
         pooled.append((mean, count))
-    placed: Floats = shift + np.repeat([mean for mean, _ in pooled], [many for _, many in pooled])
-    return placed
+    return np.asarray(shift + np.repeat([mean for mean, _ in pooled], [many for _, many in pooled]))

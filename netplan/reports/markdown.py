@@ -65,7 +65,12 @@ def _lines(section: Section) -> Iterator[str]:
         for subject, text in section.groups:
             yield f"- **{escaped(subject)}**: {escaped(text)}" if subject else f"- {escaped(text)}"
     elif isinstance(section, Heat):
-        yield from _grid(section)
+        yield f"## {escaped(section.title)}"
+        yield ""
+        yield _row(["", *section.labels])
+        yield "|---|" + "--:|" * len(section.labels)
+        for label, cells in zip(section.labels, section.cells, strict=True):
+            yield _row([label, *(section.quantity.shown(cell) for cell in cells)])
     elif isinstance(section, Verbatim):
         yield from ("```text", *(strip_control(line) for line in section.lines), "```")
 
@@ -88,15 +93,6 @@ def _table(table: Table[object]) -> Iterator[str]:
     if table.legend:
         yield ""
         yield "  \n".join(escaped(line) for line in table.legend)
-
-
-def _grid(heat: Heat) -> Iterator[str]:
-    yield f"## {escaped(heat.title)}"
-    yield ""
-    yield _row(["", *heat.labels])
-    yield "|---|" + "--:|" * len(heat.labels)
-    for label, cells in zip(heat.labels, heat.cells, strict=True):
-        yield _row([label, *(heat.quantity.shown(cell) for cell in cells)])
 
 
 def _row(cells: Iterable[str]) -> str:

@@ -139,7 +139,11 @@ def _lines(section: Section, width: int) -> Iterator[str]:
     if isinstance(section, Table):
         yield from _table(section, width)
     elif isinstance(section, Notes):
-        yield from _notes(section, width)
+        for subject, text in section.groups:
+            head = f"{strip_control(subject)}: " if subject else ""
+            first, *others = folded(head + strip_control(text), width)
+            yield _styled(first[: len(head)], "strong") + first[len(head) :]
+            yield from others
     elif isinstance(section, Heading):
         yield from _text(section.title, width, "strong")
         for line in section.lines:
@@ -151,7 +155,10 @@ def _lines(section: Section, width: int) -> Iterator[str]:
     elif isinstance(section, Bars):
         yield from _bars(section, width)
     elif isinstance(section, Heat):
-        yield from _heat(section, width)
+        largest = max((cell for row in section.cells for cell in row), default=0.0)
+        yield from _text(f"{section.title}; a shade is a factor of 100.", width)
+        for row in section.cells:
+            yield _cut("".join(shade(cell, largest) * 2 for cell in row), width)
 
 
 def _text(text: str, width: int, style: Style = "plain") -> Iterator[str]:
@@ -172,14 +179,6 @@ def _cut(line: str, width: int) -> str:
     return set_cell_size(shown, width).rstrip()
 
 
-def _notes(notes: Notes, width: int) -> Iterator[str]:
-    for subject, text in notes.groups:
-        head = f"{strip_control(subject)}: " if subject else ""
-        first, *others = folded(head + strip_control(text), width)
-        yield _styled(first[: len(head)], "strong") + first[len(head) :]
-        yield from others
-
-
 def _bars(bars: Bars, width: int) -> Iterator[str]:
     """One line a part: name, amount, share, bar."""
     if bars.title:
@@ -189,14 +188,6 @@ def _bars(bars: Bars, width: int) -> Iterator[str]:
     for name, amount, share in rows:
         written = f"  {name:<{room}} {bars.quantity.shown(amount):>9} {100 * share:>4.0f} %"
         yield _cut(f"{written}  {bar(share)}", width)
-
-
-def _heat(heat: Heat, width: int) -> Iterator[str]:
-    """Blocks against blocks, darker for more (logarithmic)."""
-    largest = max((cell for row in heat.cells for cell in row), default=0.0)
-    yield from _text(f"{heat.title}; a shade is a factor of 100.", width)
-    for row in heat.cells:
-        yield _cut("".join(shade(cell, largest) * 2 for cell in row), width)
 
 
 Filled = tuple[Quantity, list[str], bool]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, get_args
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -354,23 +354,17 @@ def inventory_of(subject: Subject, question: FaultsQuestion[Any], shared: Shared
     return Inventory(subject.graph, groups, cage)
 
 
-class Tried(NamedTuple):
-    """One part of each kind and what its failure does; failures asked for, drawn, and theirs.
-
-    A text says why these cannot happen on a fabric, such as a failed leaf on a torus.
-    """
-
-    parts: list[Parts]
-    singles: tuple[Single[Any], ...]
-    asked: list[Damage]
-    impacts: list[Any]
-    why: str | None
-
-
 def fail_parts(
     subject: Subject, inventory: Inventory, question: FaultsQuestion[Any], used: Ints | None = None
-) -> Tried:
-    """Fail one part of each kind, of GPUs one in use, and what was asked for."""
+) -> tuple[list[Parts], tuple[Single[Any], ...], list[Damage], list[Any], str | None]:
+    """Fail one part of each kind, of GPUs one in use, and what was asked for.
+
+    Returns
+    -------
+    tuple
+        One part of each kind and what its failure does; failures asked for, drawn, and theirs;
+        why these cannot happen on a fabric, such as a failed leaf on a torus.
+    """
     parts, asked, why = single_parts(inventory, used), list[Damage](), None
     if question.fail:
         try:
@@ -383,7 +377,7 @@ def fail_parts(
     damages = [*(inventory.damage([part]) for part in parts), *asked]
     impacts = [subject.impact(damage) for damage in each(damages, lambda _: "failures")]
     singles = tuple(single_failures(inventory, zip(parts, impacts, strict=False)))
-    return Tried(parts, singles, asked, impacts[len(parts) :], why)
+    return parts, singles, asked, impacts[len(parts) :], why
 
 
 def names_cut_off(subject: Subject, damage: Damage) -> tuple[str, ...]:

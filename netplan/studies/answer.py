@@ -240,7 +240,12 @@ class StudyAnswer(Answer):
             table for chart in spec.charts for table in chart_tables(self.rows, chart, reader)
         ]
         yield from (table for table in tables if table.only == "texts")
-        yield from study_charts(self.rows, reader, _printed_rows(self.rows, spec))
+        printed = [{**point.drawn(spec)} for point in printed_points(spec, self.rows)]
+        for relative in spec.relative:
+            values = [*_relative(relative, spec.axis_names, printed)]
+            for row, value in zip(printed, values, strict=True):
+                row[relative.name] = value if row[relative.name] is None else row[relative.name]
+        yield from study_charts(self.rows, reader, printed)
         yield from (table for table in tables if table.only != "texts")
         if not spec.charts or not self.rows:
             yield from _points(self.rows[:MAX_ROWS], names, reader, only="texts")
@@ -279,9 +284,15 @@ def study_answer(
         for row, value in zip(rows, _relative(relative, spec.axis_names, rows), strict=True):
             last = {name: row.pop(name) for name in (*marks, STATUS)}
             row |= {relative.name: value, **last}
-        if marks and (bounds := [*_bounds_across(relative, spec.axis_names, rows)]):
-            for row in bounds:
-                row[LOWER_BOUNDS] = SEPARATOR.join((*bounds_of(row), relative.name))
+        # Rows that compare with a reference of which one or both are partial sums.
+        bounds = [
+            row
+            for row, reference in _beside(relative, spec.axis_names, rows if marks else ())
+            if row[relative.name] is not None
+            and relative.of in (*bounds_of(row), *bounds_of(reference))
+        ]
+        for row in bounds:
+            row[LOWER_BOUNDS] = SEPARATOR.join((*bounds_of(row), relative.name))
     return StudyAnswer(study, tuple(rows), version, tuple(damaged))
 
 
@@ -306,26 +317,6 @@ def _beside(
         if all(row[name] == value for name, value in relative.to.items())
     }
     return ((row, references.get(tuple(row[name] for name in others), {})) for row in rows)
-
-
-def _printed_rows(rows: Sequence[Row], spec: StudyDefinition) -> list[Row]:
-    """Points of the study's paper as rows, with what compares them with each other."""
-    printed = [{**point.drawn(spec)} for point in printed_points(spec, rows)]
-    for relative in spec.relative:
-        values = [*_relative(relative, spec.axis_names, printed)]
-        for row, value in zip(printed, values, strict=True):
-            row[relative.name] = value if row[relative.name] is None else row[relative.name]
-    return [*printed]
-
-
-def _bounds_across(
-    relative: Relative, names: Sequence[str], rows: Sequence[dict[str, Scalar]]
-) -> Iterator[dict[str, Scalar]]:
-    """Rows that compare with a reference of which one or both are partial sums."""
-    for row, reference in _beside(relative, names, rows):
-        partial = (*bounds_of(row), *bounds_of(reference))
-        if row[relative.name] is not None and relative.of in partial:
-            yield row
 
 
 def _compared(published: Sequence[Published]) -> Iterator[Section]:

@@ -74,8 +74,7 @@ class Corrections(NamedTuple):
             half = len(corners) // 2
             ends = zip(corners[:half], corners[half:], strict=True)
             corners = [low + share * (high - low) for low, high in ends]
-        factor: Amount = np.exp(corners[0])
-        return factor
+        return np.exp(corners[0])
 
 
 def entry_before(axis: Floats, logarithm: Amount) -> tuple[Ints, Floats]:
@@ -152,8 +151,7 @@ def _rows(path: Path, sizes: Sizes) -> Iterator[Row]:
         )
     while True:
         try:
-            cells = next(lines)
-            dtype, *numbers = cells
+            dtype, *numbers = next(lines)
             *row_sizes, per_mille = map(float, numbers)
         except StopIteration:
             return

@@ -82,8 +82,7 @@ def gini_shares(gini: float, experts: int) -> Floats:
         raise InputError(f"a Gini coefficient of {gini:g}: give 0 (all experts alike) to below 1")
     edges = np.arange(experts + 1) / experts
     shares = np.diff(edges ** ((1 + gini) / (1 - gini)))
-    largest_first: Floats = (shares / shares.sum())[::-1]
-    return largest_first
+    return np.asarray((shares / shares.sum())[::-1])
 
 
 def power_shares(exponent: float, experts: int) -> Floats:
@@ -117,8 +116,7 @@ def power_shares(exponent: float, experts: int) -> Floats:
             f"a power law of exponent {exponent:g}: give 0 (all experts alike) or more"
         )
     shares = np.arange(1, experts + 1.0)[::-1] ** -exponent
-    largest_first: Floats = (shares / shares.sum())[::-1]
-    return largest_first
+    return np.asarray((shares / shares.sum())[::-1])
 
 
 def _check_experts(experts: int) -> None:
@@ -176,8 +174,7 @@ def read_shares(path: Path, experts: int) -> Floats:
             f"{path}: shares sum to {total:.9g}: they are of all tokens, and sum to 1 within"
             f" {SUM_WITHIN:g}"
         )
-    normalised: Floats = values / total
-    return normalised
+    return values / total
 
 
 COLUMNS = ("expert", "share")
@@ -241,8 +238,7 @@ class PlacedExperts(NamedTuple):
     @property
     def busiest(self) -> Floats:
         """Shares of the copies on the busiest GPU, the first of equal ones, shape (copies,) [1]."""
-        here: Floats = self.shares[int(self.loads.argmax())]
-        return here
+        return np.asarray(self.shares[int(self.loads.argmax())])
 
 
 def shuffled(shares: Floats, gpus: int, seed: int = SEED) -> PlacedExperts:
@@ -398,15 +394,15 @@ class ExpertLoad(Entry, frozen=True, kw_only=True):
         if isinstance(skew, Path):
             shares = read_shares(skew, experts)
         else:
-            shares = SHARES[skew.kind](skew.value, experts)
+            kind, value = skew
+            shares = SHARES[kind](value, experts)
         return cls(shares=tuple(shares.tolist()), placement=placement, redundant=redundant)
 
     def divides(self, over: Ints, experts: int) -> Ints:
         """Those of some numbers of GPUs that experts and copies can be spread over evenly."""
         if not self.shares:
             return over
-        good: Ints = over[(experts + self.redundant) % over == 0]
-        return good
+        return np.asarray(over[(experts + self.redundant) % over == 0])
 
     def spread(self, over: int) -> PlacedExperts:
         """Where experts lie on so many GPUs.
@@ -487,17 +483,10 @@ MOST_REDUNDANT = 100_000
 """Further copies of experts that a layer may have, as many as experts [1]."""
 
 
-class Skew(NamedTuple):
-    """A form of shares, and its parameter [1]."""
-
-    kind: Literal["gini", "power"]
-    value: float
-
-
 SHARES = {"gini": gini_shares, "power": power_shares}
 
 
-def skew_of(text: str) -> Skew | Path:
+def skew_of(text: str) -> tuple[str, float] | Path:
     """What a text such as ``gini:0.15``, ``power:1.2`` or ``shares.csv`` means.
 
     Parameters
@@ -507,8 +496,8 @@ def skew_of(text: str) -> Skew | Path:
 
     Returns
     -------
-    Skew or Path
-        A form with its parameter, or a file, which is not read yet.
+    tuple or Path
+        A form of shares with its parameter [1], or a file, which is not read yet.
 
     Raises
     ------
@@ -518,7 +507,7 @@ def skew_of(text: str) -> Skew | Path:
     Examples
     --------
     >>> skew_of("gini:0.15"), skew_of("mine.csv").name
-    (Skew(kind='gini', value=0.15), 'mine.csv')
+    (('gini', 0.15), 'mine.csv')
     """
     kind, colon, value = text.partition(":")
     if colon and kind in SHARES:
@@ -529,7 +518,7 @@ def skew_of(text: str) -> Skew | Path:
             SHARES[kind](number, 1)
         except InputError as error:
             raise InputError(f"--expert-skew {text!r:.60}: {error}") from None
-        return Skew("gini" if kind == "gini" else "power", number)
+        return kind, number
     if text.lower().endswith(".csv"):
         return Path(text)
     raise InputError(f"--expert-skew {text!r:.60}: give {FORMS}")

@@ -227,8 +227,7 @@ class LinpackModel(SpreadModel, frozen=True, kw_only=True):
                 f"{self.name}: {n:,} unknowns in blocks of {block:,} are {n // block:,} steps: give"
                 f" 1 to {MAX_STEPS:,}"
             )
-        sides: Ints = n - block * np.arange(-(-n // block))
-        return sides
+        return n - block * np.arange(-(-n // block))
 
     def laid_out(self, degrees: Mapping[str, int], batch: int) -> str:  # noqa: ARG002 - one solution
         """A grid of rows and columns."""

@@ -209,8 +209,7 @@ def even_shares(graph: KernelGraph, *, repeated: bool = False) -> int:
     >>> even_shares(KernelGraph.of([Kernel("one", "gemm", 12, 8, 16, weight_bytes=192.0)], []))
     12
     """
-    sharding = best_sharding(graph, repeated=repeated)
-    pairs = zip(graph.kernels, sharding.schemes, strict=True)
+    pairs = zip(graph.kernels, best_sharding(graph, repeated=repeated).schemes, strict=True)
     cuts = [(kernel, _cut_size(kernel, scheme)) for kernel, scheme in pairs]
     return gcd(*(getattr(kernel, size) for kernel, size in cuts if size)) or 1
 

@@ -134,18 +134,16 @@ class Residuals(NamedTuple):
     def mean(self, near: "Mean", sizes: Floats) -> Floats:
         """The r of so many rows or tokens at each place, in the mean of its nearest points."""
         logs = np.log(sizes)[:, None] + self.moved[near.rows]
-        mean: Floats = (near.weights * _between(self.steps, self.values, near.rows, logs)).sum(
-            axis=1
+        return np.asarray(
+            (near.weights * _between(self.steps, self.values, near.rows, logs)).sum(axis=1)
         )
-        return mean
 
 
 def _between(steps: Floats, values: Floats, rows: Ints, logs: Floats) -> Floats:
     """Values of some rows between columns, at logarithms that are clamped to those of the steps."""
     before, share = entry_before(np.log(steps), logs)
     low = values[rows, before]
-    between: Floats = low + share * (values[rows, before + 1] - low)
-    return between
+    return low + share * (values[rows, before + 1] - low)
 
 
 class Mean(NamedTuple):
@@ -221,8 +219,7 @@ def _interpolated_s(
     distinct, which = np.unique(np.ravel(first) + 1j * np.ravel(second), return_inverse=True)
 
     def at_places_s(some: Floats, place: Ints) -> Floats:
-        seconds: Floats = form_s(some, distinct.real[place], distinct.imag[place])
-        return seconds
+        return form_s(some, distinct.real[place], distinct.imag[place])
 
     places = np.log(np.stack([distinct.real, distinct.imag], axis=1))
     mean = nearest(residuals.points, places, NEIGHBOURS, FALLING)
@@ -270,8 +267,7 @@ def _rising_s(residuals: Residuals, near: Mean, form_s: Form, sizes: Floats, whi
     ends = np.pad(np.maximum.accumulate(columns_s, axis=1), ((0, 0), (1, 1)))
     ends[:, -1] = np.inf
     after = np.searchsorted(columns, sizes, side="right")
-    seconds: Floats = np.clip(plain_s(sizes, which), ends[which, after], ends[which, after + 1])
-    return seconds
+    return np.clip(plain_s(sizes, which), ends[which, after], ends[which, after + 1])
 
 
 class ExpertKernel(NamedTuple):
@@ -492,8 +488,7 @@ def _latent_residuals(
     """The r of all latent attention by a format of the cache, shape (rows,)."""
     table = _rows(file, LATENT, (cache,))
     form_s = kernels.latent_form_s(rates, *table.sizes.T, kv_bytes=number_bytes)
-    logs: Floats = np.log(table.seconds[:, 0] / form_s)
-    return logs
+    return np.log(table.seconds[:, 0] / form_s)
 
 
 def _filled(table: Measured, form_s: Floats) -> Floats:

@@ -500,8 +500,7 @@ def latent_form_s(  # noqa: PLR0913 - a size each
     flops_s = flops / (rates.efficiency * rates.peak_flops_per_s)
     moved_bytes = stored * (kv_rank + rotary) * kv_bytes
     bytes_s = moved_bytes / (rates.memory_efficiency * rates.memory_bytes_per_s)
-    time_s: Amount = rates.kernel_latency_s + _norm(flops_s, bytes_s, rates.sharpness)
-    return time_s
+    return rates.kernel_latency_s + _norm(flops_s, bytes_s, rates.sharpness)
 
 
 def attention_parts_s(
@@ -577,8 +576,7 @@ def _causal(
 def _norm(first: Amount, second: Amount, power: float) -> Amount:
     """(x^p + y^p)^(1/p), without overflow."""
     high, low = np.maximum(first, second), np.minimum(first, second)
-    both: Amount = high * (1 + (low / high) ** power) ** (1 / power)
-    return both
+    return high * (1 + (low / high) ** power) ** (1 / power)
 
 
 def _plain(amount: Amount) -> Amount:

@@ -113,8 +113,7 @@ class MeasuredKernels(Struct, frozen=True):
         rate = self.products.memory_efficiency * self.products.memory_bytes_per_s
         others_s = self.vector_latency_s + 2 * ELEMENT_BYTES * m * n / rate
         alike = np.array([kernel.kind == "simd" for kernel in graph.kernels])
-        times_s: Floats = np.where(alike, others_s, products_s)
-        return times_s
+        return np.where(alike, others_s, products_s)
 
     def parts_s(
         self, operation: Operation, work: OperationCost, moved_bytes: Amount

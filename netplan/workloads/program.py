@@ -38,7 +38,7 @@ ZeRO stage. Left out: optimizer, control messages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -183,26 +183,19 @@ def fullest_stages(layers: int, stages: int) -> set[int]:
     return {held for held in more if held == fewest or held * stages - layers <= max(LIGHTER_ENDS)}
 
 
-class MissingLayers(NamedTuple, Generic[T]):
-    """Layers that the ends of a pipeline hold less than its fullest stage, 0 or 1 [1]."""
-
-    first: T
-    last: T
-
-
 def missing_layers(
     layers: Amount, stages: Floats, interleave: Amount = 1.0
-) -> MissingLayers[Floats]:
-    """The same as :func:`stage_layers` for the two ends of many pipelines, shape (n,) [1].
+) -> tuple[Floats, Floats]:
+    """Layers that first and last stages hold less than the fullest, 0 or 1, shape (n,) [1].
 
     Examples
     --------
     >>> missing_layers(126, np.array([1.0, 16.0, 18.0, 127.0]))
-    MissingLayers(first=array([0., 1., 0., 0.]), last=array([0., 1., 0., 1.]))
+    (array([0., 1., 0., 0.]), array([0., 1., 0., 1.]))
     """
     virtual = stages * interleave
     less = virtual * -(-layers // virtual) - layers
-    return MissingLayers(np.where(less >= EQUAL_HEAD, 1.0, 0.0), np.where(less > 0, 1.0, 0.0))
+    return np.where(less >= EQUAL_HEAD, 1.0, 0.0), np.where(less > 0, 1.0, 0.0)
 
 
 def dealt(rounds: int, replicas: int) -> Ints:

@@ -99,12 +99,9 @@ def transformer_layer(
         layer = _summa_layer(model, sharding, mode, variant)
     else:
         layer = _ring_layer(model, sharding, strategy, mode, variant)
-    return layer if model.adds_biases else _without_biases(layer)
-
-
-def _without_biases(layer: ops.Layer) -> ops.Layer:
-    """The layer of a model whose products add none: each hands on its result itself."""
-    left = [
+    if model.adds_biases:
+        return layer
+    left = [  # each product hands on its result itself
         replace(operation, inputs=tuple(name.removesuffix("-bias") for name in operation.inputs))
         for operation in layer.operations
         if not operation.name.endswith("-bias")
@@ -120,7 +117,11 @@ def _ring_layer(
     if not variant.sequence_parallel:
         # Sizes without sequence parallelism: norms and dropouts have all rows on every tensor GPU.
         local = replace(local, scattered_rows=local.rows, dropped=local.rows * local.hidden)
-    feed_forward = _feed_forward(local, strategy, mode)
+    products = _two_products(local, local.rows, local.scattered_rows)
+    feed_forward = (
+        *products[:-1],
+        kernels.bias("fc2-bias", *_bias_shape(local, strategy, mode, "fc2")),
+    )
     if experts is not None:
         feed_forward = tuple(expert_feed_forward(model, sharding, local, experts))
     norm = kernels.layer_norm("ln1", local, gathers=model.latent_attention is None)
@@ -211,12 +212,6 @@ def _prediction(model: Model, local: ops.Local) -> Iterator[ops.Operation]:
     back = ops.Collective("reduce_scatter", given.message_bytes, "tensor")
     made = product.operation(forward=(given,), backward=(back,))
     yield replace(made, share=model.prediction_layers / model.depth, inputs=(ops.INPUT,))
-
-
-def _feed_forward(local: ops.Local, strategy: Strategy, mode: Mode) -> tuple[ops.Operation, ...]:
-    """The dense feed-forward part of 1D and 2D-context (Tables I and II)."""
-    operations = _two_products(local, local.rows, local.scattered_rows)
-    return *operations[:-1], kernels.bias("fc2-bias", *_bias_shape(local, strategy, mode, "fc2"))
 
 
 def _two_products(

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from netplan.procurement.report import procurement
-from netplan.procurement.report_answer import Procurement
+from netplan.procurement.report import Procurement, procurement
 
 pytestmark = pytest.mark.slow
 CHROMIUM = shutil.which("chromium")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import netplan
-from netplan.procurement.report_answer import Procurement
+from netplan.procurement.report import Procurement
 
 SIZES = {
     "h100-80gb": (64, None, "llama-3-405b", (256, 1024, 2048, 8192, 16_384, 41_472)),

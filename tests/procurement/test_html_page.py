@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from netplan.procurement.report import procurement
-from netplan.procurement.report_answer import Procurement
+from netplan.procurement.report import Procurement, procurement
 from netplan.procurement.side_by_side import driver_chart, speed_chart
 from netplan.reports.charts import Chart
 from netplan.reports.page import content_hash

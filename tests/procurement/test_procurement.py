@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from netplan.errors import CatalogError, InputError, NetplanError, UnknownNameError
-from netplan.procurement.report import procurement
-from netplan.procurement.report_answer import Procurement
+from netplan.procurement.report import Procurement, procurement
 from netplan.questions.compare import compare
 from netplan.questions.cost import cost
 from netplan.reports.charts import Chart

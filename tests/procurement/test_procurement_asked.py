@@ -8,7 +8,7 @@ from openpyxl import load_workbook
 
 import netplan
 from netplan.procurement.front_page import headline
-from netplan.procurement.report_answer import Procurement
+from netplan.procurement.report import Procurement
 from netplan.reports.charts import Chart
 from netplan.reports.sections import Heading, data_tables
 

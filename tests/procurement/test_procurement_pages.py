@@ -18,8 +18,7 @@ from netplan.procurement.known_unknown import (
     order_lead_time,
     unpriced_words,
 )
-from netplan.procurement.report import procurement
-from netplan.procurement.report_answer import Procurement
+from netplan.procurement.report import Procurement, procurement
 from netplan.reports.sections import Heading, Notes, Table
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing

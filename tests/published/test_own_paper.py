@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from netplan.published.own_paper import read_paper
+from netplan.published.own_paper import paper_checks, read_paper
 from netplan.published.verify import verify
 from netplan.reports.sections import Section
 from netplan.reports.terminal import terminal_text
@@ -146,7 +146,7 @@ def test_what_is_malformed_is_refused_in_one_line(text: str, said: str, tmp_path
 
 def test_each_question_is_asked_once(tmp_path: Path) -> None:
     path = written(tmp_path, *[f"field: {SWITCHES}, printed: {number}" for number in range(1, 4)])
-    assert [check.grade for check in read_paper(path).checks()] == ["off"] * 3
+    assert [check.grade for check in paper_checks(*read_paper(path))] == ["off"] * 3
 
 
 def test_many_rows_are_drawn_a_few_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,5 +108,4 @@ def exchange_s(part: Part, group: ExpertGroups, shares: ExchangeShares) -> Amoun
     sent_s = part.scattered * ELEMENT_BYTES * part.expert_size * both_s
     whole_s = start_s + part.hottest * sent_s
     several = np.greater(group.over, 1) & (np.asarray(group.exchanges) > 0)
-    shown: Amount = np.where(several, shares.visible * whole_s, 0.0)
-    return shown
+    return np.where(several, shares.visible * whole_s, 0.0)

@@ -199,8 +199,7 @@ class DatedLayer(Columns, frozen=True, eq=False):
     def together_s(self) -> Amount:
         """GPU and host in all layers but those that predict [s]."""
         busy_s: Amount = np.asarray(self.busy_s)
-        whole_s: Amount = (busy_s**TOGETHER + self.waits_s**TOGETHER) ** (1 / TOGETHER)
-        return whole_s
+        return (busy_s**TOGETHER + self.waits_s**TOGETHER) ** (1 / TOGETHER)
 
     @property
     def least_again_s(self) -> dict[str, Amount]:
@@ -328,8 +327,7 @@ class DatedExchange(Columns, frozen=True, eq=False):
             behind_s = before * pass_s
             last_s = np.maximum(exchange_s / pieces, exchange_s - behind_s * (1 - 1 / pieces))
             once_s = once_s + last_s + sharing.contention * np.minimum(exchange_s, behind_s)
-        shown: Amount = np.where(whole, stages.microbatches * each_s, once_s)
-        return shown
+        return np.where(whole, stages.microbatches * each_s, once_s)
 
     def forward_s(self, stages: Stages, sharing: Sharing) -> Amount:
         """What they show in forward passes alone: weights that are cut, gathered for each [s].
@@ -344,16 +342,12 @@ class DatedExchange(Columns, frozen=True, eq=False):
         gather_s = sharing.gather_bytes * self._stage_s(stages)
         ahead_s = self.layer.passes.ahead_s * self.layer.depth / stages.stages
         each_s = shown_s(gather_s, ahead_s, sharing.contention)
-        shown: Amount = np.where(
-            np.equal(self.zero_stage, 3), stages.microbatches * each_s, 0.0 * each_s
-        )
-        return shown
+        return np.where(np.equal(self.zero_stage, 3), stages.microbatches * each_s, 0.0 * each_s)
 
     def _stage_s(self, stages: Stages) -> Amount:
         """A byte of each weight of a stage over its group [s]."""
         dense, experts = self._held(stages)
-        stage_s: Amount = dense * self.s_per_byte + experts * self.expert_s_per_byte
-        return stage_s
+        return dense * self.s_per_byte + experts * self.expert_s_per_byte
 
     def _held(self, stages: Stages) -> tuple[Amount, Amount]:
         """Weights of a stage on one GPU with its ends, and those of experts [1]."""
@@ -369,5 +363,4 @@ class DatedExchange(Columns, frozen=True, eq=False):
         for held, members in zip(self._held(stages), groups, strict=True):
             moved = moved + sharing.optimizer_bytes * held / np.where(cut, members, 1.0)
             moved = moved + sharing.gradient_buffer_bytes * held / np.where(whole, members, 1.0)
-        update_s: Amount = moved / on.memory_bytes_per_s
-        return update_s
+        return moved / on.memory_bytes_per_s

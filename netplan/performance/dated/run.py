@@ -210,8 +210,7 @@ class DatedRun(Struct, frozen=True):
         Beyond 2,048 GPUs it is extrapolated from what series of runs from 8 on show.
         """
         doublings = np.log2(np.maximum(np.asarray(gpus, np.float64) / SMALLEST_JOB, 1.0))
-        factor: Amount = 1 + self.jitter * doublings
-        return factor
+        return 1 + self.jitter * doublings
 
     def growth(self, gpus: int) -> SoftwareGrowth:
         """What the date and so many GPUs make of an iteration's time."""

@@ -115,8 +115,7 @@ def _windows_of(setting: Setting, sharding: Sharding) -> Part | None:
     every = model.in_windows()
     # All its layers have windows, so that as many tokens are seen as these let through.
     every = every.changed(window_attention=windows.changed(layers=model.layers))
-    sequence_parallel = setting.variant.sequence_parallel
-    part = Part.of(every, sharding, sequence_parallel=sequence_parallel)
+    part = Part.of(every, sharding, sequence_parallel=setting.variant.sequence_parallel)
     return replace(part, attention_blocks=float(windows.layers))
 
 
@@ -188,8 +187,7 @@ def _outside(run: CalibratedRun, domains: Ints, network: CollectiveNetwork) -> F
         members[row] = np.minimum(rest, level.size)
         rest = -(-rest // members[row])
         raw = np.where(members[row] > 1, run.raw_share(row, level), raw)
-    group = Group(members, np.ones_like(members))
-    sent = network.collective("all_to_all", group)
+    sent = network.collective("all_to_all", Group(members, np.ones_like(members)))
     slope = np.asarray(sent.seconds(1.0) - sent.seconds(0.0))
     outside = 1 - 1 / real(several)
     s_per_byte: Floats = raw * slope / np.where(outside > 0, outside, 1.0)

@@ -188,18 +188,12 @@ def _enough(height: Ints, widths: Sequence[Ints], steps: Ints, tiles: int) -> Bo
     """Whether the tiles keep products of so many ceilings within so many steps each, (steps,)."""
     needed = np.zeros_like(steps)
     for width in widths:
-        needed += _fewest(height, width, steps, tiles)
+        stages = np.arange(1, tiles + 1)
+        across = -(-width[:, None] // stages)
+        down = steps[:, None] // across
+        lanes = -(-height[:, None] // np.maximum(down, 1))
+        needed += np.where(down > 0, lanes * stages, 2 * tiles).min(axis=1)
     return needed <= tiles
-
-
-def _fewest(height: Ints, width: Ints, steps: Ints, tiles: int) -> Ints:
-    """Fewest tiles whose product of ceilings is at most so many steps, shape of all three."""
-    stages = np.arange(1, tiles + 1)
-    across = -(-width[:, None] // stages)
-    down = steps[:, None] // across
-    lanes = -(-height[:, None] // np.maximum(down, 1))
-    needed = np.where(down > 0, lanes * stages, 2 * tiles)
-    return np.asarray(needed.min(axis=1))
 
 
 MAX_LAYERS_MAPPED = 512

@@ -59,8 +59,7 @@ def roll_out(case: ServingCase, plans: ServingPlans, work: Work) -> RolledOut:
     InfeasibleError
         If none has room for a request.
     """
-    slots = slots_of(case, plans)
-    fits = np.flatnonzero(slots >= 1)
+    fits = np.flatnonzero(slots_of(case, plans) >= 1)
     if not len(fits):
         raise InfeasibleError("no plan of the rollout pool has room for its weights and a request")
     plans = plans.take(fits)

@@ -119,13 +119,6 @@ class SyncScheme(Struct, frozen=True, kw_only=True):
     spread: bool = False
 
 
-class StorageBytes(NamedTuple):
-    """What each GPU of the cluster writes to storage and reads from it, shape (gpus,) [B]."""
-
-    written: Floats
-    read: Floats
-
-
 class _Flows(NamedTuple):
     """Flows of one kind."""
 
@@ -289,7 +282,9 @@ def gather_traffic(layers: LayerWeights, pools: SyncPools, scheme: SyncScheme) -
     return _matrix(pools.gpus, flows, "sync-gather")
 
 
-def storage_bytes(layers: LayerWeights, pools: SyncPools, scheme: SyncScheme) -> StorageBytes:
+def storage_bytes(
+    layers: LayerWeights, pools: SyncPools, scheme: SyncScheme
+) -> tuple[Floats, Floats]:
     """What each GPU writes and reads in a synchronisation over storage.
 
     One copy (of a delta, what has changed) is written, by all that own it in equal parts; each GPU
@@ -302,8 +297,8 @@ def storage_bytes(layers: LayerWeights, pools: SyncPools, scheme: SyncScheme) ->
 
     Returns
     -------
-    StorageBytes
-        Sums of what is read are the bytes over the network.
+    tuple of Floats
+        What each GPU writes and reads, shape (gpus,); what is read is what the network sends [B].
     """
     plan, trainer = _Plan(layers, pools, scheme), pools.trainer
     written, read = np.zeros((2, pools.gpus))
@@ -312,7 +307,7 @@ def storage_bytes(layers: LayerWeights, pools: SyncPools, scheme: SyncScheme) ->
     share = plan.sources[0].layer_bytes[:, -1] + plan.sources[1].layer_bytes[:, -1]
     owned = share[:, None, None] / (trainer.shards * trainer.copies)
     written[trainer.gpus] = np.broadcast_to(owned, trainer.gpus.shape)
-    return StorageBytes(written, read)
+    return written, read
 
 
 class _Plan:

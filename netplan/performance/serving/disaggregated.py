@@ -53,15 +53,8 @@ class Pools(Columns, frozen=True, eq=False):
         return self.prefill.gpus_used + self.decode.gpus_used
 
 
-class SentCache(NamedTuple):
-    """The cache of one prompt on its way: bytes of one GPU, and the time they take."""
-
-    gpu_bytes: Floats
-    seconds: Floats
-
-
-def cache_sent(case: outcomes.ServingCase, pools: Pools) -> SentCache:
-    """What GPUs of a prefill server send to a decode server, by the rate of a GPU's network.
+def cache_sent(case: outcomes.ServingCase, pools: Pools) -> tuple[Floats, Floats]:
+    """Bytes of a prompt that a GPU of a prefill server sends to a decode server, and their time.
 
     As many GPUs take part as the smaller of both servers has that hold different parts.
     """
@@ -79,7 +72,7 @@ def cache_sent(case: outcomes.ServingCase, pools: Pools) -> SentCache:
     level = levels[-1] if levels[-1].size > 1 else levels[0]
     links = case.served.network.communication.links
     share = links.network(level.network_kind).all_to_all.large.efficiency if links else 1.0
-    return SentCache(most, level.step_s + most / (share * level.link_bytes_per_s))
+    return most, level.step_s + most / (share * level.link_bytes_per_s)
 
 
 def disaggregated(
@@ -90,10 +83,10 @@ def disaggregated(
     prefill, decode = pools.prefill, pools.decode
     wanted = np.broadcast_to(np.asarray(concurrency, dtype=np.float64), prefill.tensor.shape)
     takers = prefill.replicas * prefill.attention_data
-    prompt, sent = outcomes.prefills(case, prefill, wanted / takers), cache_sent(case, pools)
+    prompt, (_, sent_s) = outcomes.prefills(case, prefill, wanted / takers), cache_sent(case, pools)
     busy_s = prompt.each_s + case.chunks * case.launch_s
     start_s = stack.prompt_s + stack.transfer_s + np.maximum(case.chunks, 1.0) * case.launch_s
-    alone_s = start_s + prompt.latency_s + sent.seconds + outcomes.loading_s(case, prefill, prompt)
+    alone_s = start_s + prompt.latency_s + sent_s + outcomes.loading_s(case, prefill, prompt)
     alone_s = alone_s + stack.burst * np.maximum(wanted / takers - 1, 0.0) * busy_s
     held = case.held(decode)
     room = np.maximum(held.room(case.room_bytes), 1.0)
@@ -116,8 +109,8 @@ def disaggregated(
     tpot_s = steps.step_s + spilled_s
     full_s = (wanted / (copies * room) - 1) * (output - 1) * tpot_s
     queue_s = np.maximum(full_s - alone_s - wait_s, 0.0)
-    transfer = replace(prompt.parts, network_s=prompt.parts.network_s + sent.seconds)
-    waits_s = alone_s - start_s - prompt.latency_s - sent.seconds + wait_s + queue_s
+    transfer = replace(prompt.parts, network_s=prompt.parts.network_s + sent_s)
+    waits_s = alone_s - start_s - prompt.latency_s - sent_s + wait_s + queue_s
     return outcomes.ServingResult(
         plans=decode,
         concurrency=np.array(wanted),

@@ -21,16 +21,8 @@ from msgspec import Struct
 from netplan.arrays import Amount, Bools, Floats
 from netplan.inputs.choices import KernelSource, Precision, TimeOrigin
 from netplan.records import replace
-from netplan.workloads import kernels
+from netplan.workloads import kernel_tables, kernels
 from netplan.workloads.accelerators import Accelerator
-from netplan.workloads.kernel_tables import (
-    ExpertKernel,
-    Kept,
-    expert_table_s,
-    latent_rates,
-    latent_table_s,
-    product_table_s,
-)
 from netplan.workloads.measured_rates import pooled
 from netplan.workloads.operations import AttentionShape, Operation, RoutedTokens, Shape
 from netplan.workloads.precision import NUMBER_BYTES
@@ -141,9 +133,11 @@ class ServingKernels(Struct, frozen=True):
         chip, tokens, shape = self.accelerator, routed.tokens, routed.shape
         computed = precision, routed.weight_bytes
         if self.tabled:
-            kernel = ExpertKernel(self.stack, routed.kernel, self.distribution, *computed)
+            kernel = kernel_tables.ExpertKernel(
+                self.stack, routed.kernel, self.distribution, *computed
+            )
             even = replace(shape, load=None)
-            by_table = expert_table_s(chip, kernel, np.asarray(tokens), even)
+            by_table = kernel_tables.expert_table_s(chip, kernel, np.asarray(tokens), even)
             if by_table is not None:
                 seconds, origin = by_table
                 times = 1.0 if shape.load is None else shape.load.imbalance(shape.expert)
@@ -163,7 +157,7 @@ class ServingKernels(Struct, frozen=True):
         if not measured:
             return busy_s + waiting_s, "form"
         sizes = (np.asarray(size, dtype=np.float64) for size in (shape.m, shape.n, shape.k))
-        by_table = product_table_s(chip, precision, *sizes) if self.tabled else None
+        by_table = kernel_tables.product_table_s(chip, precision, *sizes) if self.tabled else None
         origin: TimeOrigin = "form" if by_table is None else "table"
         measured_s = self._rising_s(precision, shape) if by_table is None else by_table
         saved = NUMBER_BYTES[precision] * shape.k * shape.n - operation.weight_bytes
@@ -201,8 +195,10 @@ class ServingKernels(Struct, frozen=True):
         if self.source != "measured":
             return kernels.latent_generation_time_s(chip, *sizes, kv_bytes=cache_bytes), "form"
         if self.tabled and (cache := LATENT_CACHES.get(cache_bytes)):
-            kept = Kept(shape.latent_rank, float(np.max(rotary)), cache_bytes)
-            by_table = latent_table_s(chip, cache, *sizes[:3], kept)
+            kept = kernel_tables.Kept(shape.latent_rank, float(np.max(rotary)), cache_bytes)
+            by_table = kernel_tables.latent_table_s(chip, cache, *sizes[:3], kept)
             if by_table is not None:
                 return by_table, "table"
-        return kernels.latent_form_s(latent_rates(chip), *sizes, kv_bytes=cache_bytes), "form"
+        return kernels.latent_form_s(
+            kernel_tables.latent_rates(chip), *sizes, kv_bytes=cache_bytes
+        ), "form"

@@ -24,7 +24,7 @@ from netplan.arrays import AnyInts, Floats, Ints
 from netplan.errors import InputError
 from netplan.performance.plan import PlanTime
 from netplan.records import replace
-from netplan.setup.jobs_file import PlacedJobs, place_jobs
+from netplan.setup.jobs_file import place_jobs
 from netplan.setup.question import AnyQuestion
 from netplan.setup.runs import place_serving, place_training
 from netplan.simulation.congestion import Contention, JobTimes, Transport, packet_bars, percentile
@@ -88,7 +88,12 @@ def shared_run(asked: AnyQuestion, algorithm: Pattern, jobs: Path | None = None)
     """
     if jobs is not None:
         placed = place_jobs(asked, jobs, algorithm)
-        return SharedRun({}, placed.spec, placed.fabric, placed.gpus, partial(_of_jobs, placed))
+        return SharedRun(
+            *({}, placed.spec, placed.fabric, placed.gpus),
+            lambda graph, how: contention_of_jobs(
+                placed.names, placed.jobs, simulate_jobs(placed.jobs, graph, how), graph, how
+            ),
+        )
     if asked.reinforces:
         raise InputError(
             f"{asked.scenario.name} does post-training, of which netplan congestion has no"
@@ -99,7 +104,10 @@ def shared_run(asked: AnyQuestion, algorithm: Pattern, jobs: Path | None = None)
         served = place_serving(asked, algorithm)
         gpus = served.round.pools[-1].placement.gpu_of_rank
         fabric = served.spec, served.fabric
-        return SharedRun(served.inputs, *fabric, gpus, partial(_of_round, served))
+        return SharedRun(
+            *(served.inputs, *fabric, gpus),
+            lambda graph, how: _of_run(round_on(served, graph), graph, how),
+        )
     run = place_training(asked, algorithm)
     schedule, gpus = schedule_of(asked, run.timed), run.placement.gpu_of_rank
     given = run.inputs | {"schedule": schedule}
@@ -112,21 +120,9 @@ def shared_run(asked: AnyQuestion, algorithm: Pattern, jobs: Path | None = None)
     return SharedRun(given, run.spec, run.fabric, gpus, iteration)
 
 
-def _of_round(run: "ServedRun", graph: FabricGraph, conditions: Conditions) -> Contention:
-    """What sharing makes of a round of servers."""
-    return _of_run(round_on(run, graph), graph, conditions)
-
-
 def _of_run(on_links: Simulated, graph: FabricGraph, conditions: Conditions) -> Contention:
     alone_s = on_links(uncontended(conditions)).iteration_time_s
     return contention_of(on_links(conditions), alone_s, graph, conditions)
-
-
-def _of_jobs(placed: PlacedJobs, graph: FabricGraph, conditions: Conditions) -> Contention:
-    """What sharing makes of jobs beside each other."""
-    return contention_of_jobs(
-        placed.names, placed.jobs, simulate_jobs(placed.jobs, graph, conditions), graph, conditions
-    )
 
 
 def round_on(run: "ServedRun", graph: FabricGraph) -> Simulated:
