@@ -81,11 +81,11 @@ def fit_products(
     }
 
 
-def require_rows(what: str, count: int, least: int = LEAST_ROWS) -> None:
+def require_rows(what: str, count: int) -> None:
     """Refuse fewer measurements than a fit takes."""
-    if count < least:
+    if count < LEAST_ROWS:
         given = f"{count} measurement{'s' if count > 1 else ''}"
-        raise InputError(f"{what}: {given}, a fit takes {least} or more: measure further ones")
+        raise InputError(f"{what}: {given}, a fit takes {LEAST_ROWS} or more: measure further ones")
 
 
 def starting_rates(accelerator: Accelerator, dtype: Precision) -> MeasuredProduct:

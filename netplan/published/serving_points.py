@@ -35,7 +35,7 @@ import numpy as np
 from msgspec import Struct, convert
 
 from netplan.arrays import Floats
-from netplan.inputs.choices import KernelSource, ServingFormat
+from netplan.inputs.choices import ServingFormat
 from netplan.levels import Level
 from netplan.performance.serving.arrivals import RequestStream, arrivals
 from netplan.performance.serving.bars import serving_bars
@@ -145,7 +145,7 @@ def printed_points() -> tuple[PrintedPoint, ...]:
     return tuple(convert(row, PrintedPoint, strict=False) for row in rows)
 
 
-def predicted_rates(points: Sequence[PrintedPoint], kernels: KernelSource | None = None) -> Floats:
+def predicted_rates(points: Sequence[PrintedPoint]) -> Floats:
     """Tokens a second and GPU of points, each as it ran, shape (points,) [1/s]."""
     alike: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
     for place, point in enumerate(points):
@@ -153,11 +153,11 @@ def predicted_rates(points: Sequence[PrintedPoint], kernels: KernelSource | None
         alike[*same, point.scenario.split()[0]].append(place)
     rates = np.empty(len(points))
     for index in alike.values():
-        rates[index] = _alike([points[place] for place in index], kernels)
+        rates[index] = _alike([points[place] for place in index])
     return rates
 
 
-def _alike(points: Sequence[PrintedPoint], kernels: KernelSource | None) -> Floats:
+def _alike(points: Sequence[PrintedPoint]) -> Floats:
     """Rates of points of one model on one kind of system that ran in one way."""
     first = points[0]
     chip, model = ACCELERATORS.load(first.accelerator), MODELS.load(first.model)
@@ -175,7 +175,7 @@ def _alike(points: Sequence[PrintedPoint], kernels: KernelSource | None) -> Floa
         levels = build_fabric(
             spec, sizing_on(chip, gpus=max(first.gpus, MIN_GPUS), radix=RADIX)
         ).levels
-    software = Software(stack, kernels)
+    software = Software(stack)
     case = serving_case(
         chip,
         model,
@@ -221,11 +221,11 @@ class ClassErrors(Struct, frozen=True):
 
 
 @cache
-def offline_errors(kernels: KernelSource | None = None) -> tuple[ClassErrors, ...]:
+def offline_errors() -> tuple[ClassErrors, ...]:
     """Errors of offline points: all of them, then each class."""
     points = [point for point in printed_points() if point.scenario.startswith(OFFLINE)]
     printed = np.array([point.tokens_per_s_per_gpu for point in points])
-    ratios = predicted_rates(points, kernels) / printed
+    ratios = predicted_rates(points) / printed
     kinds = np.array([point.kind for point in points])
     groups: Mapping[str, Floats] = {
         "all": ratios,

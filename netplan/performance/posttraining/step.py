@@ -244,12 +244,12 @@ def rollouts_of(work: Work, servers: Servers) -> Rollouts:
     return rollouts._replace(seconds=seconds, environment_s=waits_s)
 
 
-def drawn_seconds(work: Work, batch: Batch, rounds: RoundTime, *, seed: int = 0) -> float:
+def drawn_seconds(work: Work, batch: Batch, rounds: RoundTime) -> float:
     """Mean of seeded draws, without prompts [s]."""
     turns = batch.answers * work.turns.count
     draws = max(1, min(DRAWS, MOST_DRAWN // turns))
     drawn = (
-        simulate_rollouts(work.lengths, batch, rounds, turns=work.turns, seed=seed + draw)
+        simulate_rollouts(work.lengths, batch, rounds, turns=work.turns, seed=draw)
         for draw in range(draws)
     )
     return sum(one_draw.seconds for one_draw in drawn) / draws
