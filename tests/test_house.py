@@ -20,9 +20,9 @@ MAX_CONTRIBUTING_LINES = 130
 # The most there may be of each, documentation aside: they only fall, or rise by what a named
 # feature needs, which its commit says. Long functions are no fault, tangled ones are: the linter
 # holds how many ways there are through each.
-MOST = {"lines of code": 111_700, "functions": 8_740, "classes": 1_435, "lines of imports": 9_700}
+MOST = {"lines of code": 107_450, "functions": 8_240, "classes": 1_365, "lines of imports": 8_600}
 SETTINGS = "_hypothesis_internal_use_settings"  # where a test of invariants keeps its own
-LEAST_DOCUMENTED = 620  # public functions that say Parameters or Returns
+LEAST_DOCUMENTED = 1_000  # public functions that say Parameters or Returns
 
 
 @cache
