@@ -17,6 +17,7 @@ from netplan.costing.hb_gear import HB_GEAR_TOO
 from netplan.costing.switches import SWITCHES, by_knowledge, known_switches, packet_ports
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.damage.survival import switch_loss
+from netplan.inputs.choices import Ports
 from netplan.inputs.option import Option
 from netplan.performance.pareto import comparable, pareto_front
 from netplan.performance.plan import SearchResult
@@ -49,13 +50,13 @@ from netplan.questions.optimizing.front import (
 from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.scenarios.bill_books import read_books
-from netplan.scenarios.reading import NONE, CatalogReader, sizing_on, variants
+from netplan.scenarios.reading import NONE, CatalogReader, Variant, sizing_on, variants
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import only_hb_gear
 from netplan.setup.money.memory_or_gpus import MemoryTradeoff, TradeoffSolver
 from netplan.setup.money.run_cost import WITHIN, Terms, check_within
 from netplan.setup.own_inputs import check_ranges, default_field, option_field
-from netplan.setup.power_budget import POWER_BUDGET, holding
+from netplan.setup.power_budget import POWER_BUDGET, Holding, holding
 from netplan.setup.question import FOUND, NETWORK, PRICES, TRAINED, Question, Shorthand
 from netplan.setup.training import check_tiers, plan_search, read_training, training_inputs
 from netplan.topologies.specs import FABRICS, FabricSpec
@@ -202,15 +203,7 @@ class Optimize(Question[Optimization]):
         only_hb_gear(self)
         check_within(self.within)
         wish = self._wish
-        most = self.limits or {}
-        limits = Limits(
-            most.get("price"),
-            most.get("power_w"),
-            self.survives_switch,
-            self.delivery,
-            most.get("lead_time_weeks"),
-            _whole(most.get("cables")),
-        )
+        limits = self._limits
         if budget:
             limits = structs.replace(limits, power_budget_w=budget.budget_w, hall=budget.hall)
         reader, on = self.reader_and_chip()
@@ -228,35 +221,10 @@ class Optimize(Question[Optimization]):
             ports=self.cluster.ports,
             variants=chips,
         )
-        for switch in axes.switches:
-            for size in axes.hb_sizes:
-                sizing_on(on, gpus=self.cluster.gpus, radix=switch.radix, hb_size=size)
-        for ratio in axes.oversubscriptions:
-            if not (ratio >= 1 and isfinite(ratio)):
-                raise InputError(f"oversubscription {ratio:g}:1 is out of range: at least 1:1")
-        searches = {
-            variant.name: plan_search(
-                self, read_training(self, reader, variant.chip, self.cluster.gpus)
-            )
-            for variant in chips
-        }
-        inputs = training_inputs(
-            self,
-            budget=(self.limits or {}).get("price"),
-            max_power_w=(self.limits or {}).get("power_w"),
-            max_cables=_whole((self.limits or {}).get("cables")),
-            max_lead_time_weeks=(self.limits or {}).get("lead_time_weeks"),
-            batch=searches[chips[0].name].training.batch,
-            fabrics=[spec.name for spec in axes.specs],
-            networks=[HB_GEAR_TOO] if self._bill_books(reader).gear_counted else [],
-            hb_sizes=list(axes.hb_sizes),
-            radices=list(dict.fromkeys(switch.radix for switch in axes.switches)),
-            switches=[switch.model.name for switch in axes.switches if switch.model],
-            oversubscriptions=list(axes.oversubscriptions or DEFAULT_RATIOS),
-            expanded_memories=[variant.name for variant in axes.variants if variant.name],
-            link_gbps=on.card_gbps,
-            set=reader.replaced(),
-        )
+        _check(axes, on, self.cluster.gpus)
+        searches = {variant.name: self._search_on(reader, variant) for variant in chips}
+        batch = searches[chips[0].name].training.batch
+        inputs = self._resolved(axes, batch, on, books, reader)
         space = build_space(axes, self.cluster.gpus, books)
         rates = hb_gear.gear_rates(self, reader, books)
         wanted = Wanted(limits, self.objective, books, rates)
@@ -274,17 +242,8 @@ class Optimize(Question[Optimization]):
         if budget:
             run = searches[chips[0].name].training
             tokens = run.batch * run.model.sequence_length if isinstance(run.model, Model) else 0
-            held = (
-                holding(
-                    budget.budget_w,
-                    budget.hall,
-                    budget.unit,
-                    row.name,
-                    partial(design_bill, row.design.choice, books, self.cluster.ports),
-                )
-                for row in answer.rows
-            )
-            budget = replace(budget, held=tuple(filter(None, held)), tokens=tokens)
+            held = _held(answer.rows, budget, books, self.cluster.ports)
+            budget = replace(budget, held=held, tokens=tokens)
         return replace(
             answer,
             budget=budget,
@@ -318,6 +277,42 @@ class Optimize(Question[Optimization]):
             return tuple(sorted(powers | known | {min(on.hb_size, max(gpus, 1))}))
         return (min(on.hb_size, max(self.cluster.gpus, 1)),)
 
+    def _resolved(
+        self, axes: Axes, batch: int, on: Accelerator, books: BillBooks, reader: CatalogReader
+    ) -> dict[str, Any]:
+        """The inputs, with what the axes make of them."""
+        limits = self._limits
+        return training_inputs(
+            self,
+            budget=limits.budget,
+            max_power_w=limits.max_power_w,
+            max_cables=limits.max_cables,
+            max_lead_time_weeks=limits.max_lead_time_weeks,
+            batch=batch,
+            fabrics=[spec.name for spec in axes.specs],
+            networks=[HB_GEAR_TOO] if books.gear_counted else [],
+            hb_sizes=list(axes.hb_sizes),
+            radices=list(dict.fromkeys(switch.radix for switch in axes.switches)),
+            switches=[switch.model.name for switch in axes.switches if switch.model],
+            oversubscriptions=list(axes.oversubscriptions or DEFAULT_RATIOS),
+            expanded_memories=[variant.name for variant in axes.variants if variant.name],
+            link_gbps=on.card_gbps,
+            set=reader.replaced(),
+        )
+
+    @property
+    def _limits(self) -> Limits:
+        """What the network must keep to."""
+        limits = self.limits or {}
+        return Limits(
+            limits.get("price"),
+            limits.get("power_w"),
+            self.survives_switch,
+            self.delivery,
+            limits.get("lead_time_weeks"),
+            _whole(limits.get("cables")),
+        )
+
     @property
     def _wish(self) -> found_graphs.GraphWish | None:
         """Which graphs are searched; None where none are."""
@@ -335,6 +330,10 @@ class Optimize(Question[Optimization]):
         return self.varied.get(name) or (
             () if value is None or name in ("radix", "switch", "expanded_memory") else (value,)
         )
+
+    def _search_on(self, reader: CatalogReader, variant: Variant) -> PlanSearch:
+        """The search for plans on an accelerator with an expanded memory."""
+        return plan_search(self, read_training(self, reader, variant.chip, self.cluster.gpus))
 
     def _switches(
         self, reader: CatalogReader, speed_gbps: float, limits: Limits
@@ -365,6 +364,39 @@ class Optimize(Question[Optimization]):
 
 
 optimize = function_of(Optimize)
+
+
+def _check(axes: Axes, on: Accelerator, gpus: int) -> None:
+    """Refuse sizes that no fabric can have; what single fabrics cannot is counted, not refused.
+
+    Raises
+    ------
+    InputError
+        If an HB domain or a switch is out of range, or an oversubscription is below 1:1.
+    """
+    for switch in axes.switches:
+        for size in axes.hb_sizes:
+            sizing_on(on, gpus=gpus, radix=switch.radix, hb_size=size)
+    for ratio in axes.oversubscriptions:
+        if not (ratio >= 1 and isfinite(ratio)):
+            raise InputError(f"oversubscription {ratio:g}:1 is out of range: at least 1:1")
+
+
+def _held(
+    rows: Sequence[FrontRow], budget: Budget, books: BillBooks, ports: Ports
+) -> tuple[Holding, ...]:
+    """What each design of a front would let a hall hold."""
+    held = (
+        holding(
+            budget.budget_w,
+            budget.hall,
+            budget.unit,
+            row.name,
+            partial(design_bill, row.design.choice, books, ports),
+        )
+        for row in rows
+    )
+    return tuple(filter(None, held))
 
 
 def _whole(limit: float | None) -> int | None:
