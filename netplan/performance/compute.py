@@ -622,11 +622,13 @@ def layer_times(
                 f"kernels are mapped onto the chip or tiled, and iteration model"
                 f" {setting.assumptions.name} tiles them: leave the execution out"
             )
-        parts_s = setting.execution.times(
+        passes = setting.execution.times(
             setting.layered, setting.variant.recompute, sharding, tensor_collective(groups)
         )
         none = np.zeros(len(groups.index))
-        ahead, back = (Timing(parts[0], parts[1], parts[2], none) for parts in parts_s)
+        ahead, back = (
+            Timing(times.compute_s, times.memory_s, times.network_s, none) for times in passes
+        )
         back = back if setting.trains else back * 0.0
         return _with_spilled(ahead, back, setting, program)
     forward = backward = Timing.none(len(groups.index))

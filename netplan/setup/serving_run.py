@@ -409,7 +409,7 @@ def served_plans(
     levels = _service_levels(searched.goal, outcome)
     count = outcome.plans.count if most is None else min(most, outcome.plans.count)
     binds, first = binding(outcome), binding(outcome, first=True)
-    sent = cache_sent(case, pools)[0] if pools is not None else None
+    sent_bytes = cache_sent(case, pools).gpu_bytes if pools is not None else None
     origins = case.served.origins(case.decodes(np.ones(1)))
     rows = []
     for index in range(count):
@@ -439,7 +439,7 @@ def served_plans(
                 kernel_source=origins,
                 prefill=_pool(pools.prefill, index) if pools is not None else None,
                 decode=_pool(pools.decode, index) if pools is not None else None,
-                kv_sent_bytes=float(sent[index]) if sent is not None else None,
+                kv_sent_bytes=float(sent_bytes[index]) if sent_bytes is not None else None,
                 kv_tiers=_tiers(case, outcome, pools, index),
             )
         )

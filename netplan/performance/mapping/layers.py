@@ -59,6 +59,24 @@ MAX_SETS = 256
 """Sets of finished kernels of a graph up to which its partitions are the best of all [1]."""
 
 
+class PassTimes(Struct, frozen=True, eq=False):
+    """Parts of the time of one pass through a layer, shape (shardings,) each [s].
+
+    Parameters
+    ----------
+    compute_s
+        Computing.
+    memory_s
+        Memory and set-up, as far as they take longer.
+    network_s
+        Collectives, as far as they take longer still.
+    """
+
+    compute_s: Floats
+    memory_s: Floats
+    network_s: Floats
+
+
 class LayerExecution(Struct, frozen=True, eq=False):
     """How the layers of a search run on its chips.
 
@@ -89,9 +107,9 @@ class LayerExecution(Struct, frozen=True, eq=False):
 
     def times(
         self, model: Layered, recompute: Recompute, sharding: Sharding, collective_s: CollectiveTime
-    ) -> Floats:
-        """Computing, memory and network of one microbatch, (2 passes, 3 parts, shardings) [s]."""
-        pass_times = np.zeros((2, 3, len(sharding.tensor)))
+    ) -> tuple[PassTimes, PassTimes]:
+        """Forward and backward time of one microbatch, for many shardings at once."""
+        pass_times = np.zeros((2, len(PassTimes.__struct_fields__), len(sharding.tensor)))
         for tensor in np.unique(sharding.tensor).tolist():
             layers = layer_partitions(self, model, recompute, tensor)
             rows = np.flatnonzero(sharding.tensor == tensor)
@@ -103,7 +121,7 @@ class LayerExecution(Struct, frozen=True, eq=False):
             pass_times[:, 1, rows] += sequences * layers.read_s[:, None] + layers.setup_s[:, None]
         if recompute == "full":
             pass_times[1] += pass_times[0]
-        return pass_times
+        return PassTimes(*pass_times[0]), PassTimes(*pass_times[1])
 
     def exact_on(self, model: Layered, tensor: int) -> bool:
         """Whether no other partitions of a layer on so many chips are faster."""
