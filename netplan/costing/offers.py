@@ -32,7 +32,6 @@ from msgspec import Struct
 
 from netplan.arrays import Floats
 from netplan.costing.materials import BillItem, Category
-from netplan.records import asdict
 from netplan.reports.escape import strip_control
 
 if TYPE_CHECKING:
@@ -138,10 +137,17 @@ class Request(Struct, frozen=True):
     @property
     def fingerprint(self) -> str:
         """A hash of what is asked; sixteen hexadecimal digits."""
-        rows = (asdict(line) | {"accepted": BETWEEN.join(line.accepted)} for line in self.lines)
-        asked = [[*row.values()] for row in rows]
+        asked = [_cells(line) for line in self.lines]
         text = json.dumps([self.title, asked], ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+
+
+def _cells(line: RequestLine) -> tuple[str | int, ...]:
+    """What the fingerprint hashes of a line; requests that suppliers have hold hashes of these."""
+    return (
+        *(line.id, line.lot, line.part_number, BETWEEN.join(line.accepted)),
+        *(line.description, line.unit, line.quantity, line.spares),
+    )
 
 
 def request_of(title: str, lines: Sequence[BillItem], lots: Collection[Category]) -> Request:

@@ -10,7 +10,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import pytest
 from openpyxl import Workbook, load_workbook
 
-from netplan.costing.offers import Request
+from netplan.costing.offers import Request, RequestLine
 from netplan.errors import CatalogError, InputError
 from netplan.procurement.offer_files import (
     CURRENCY,
@@ -307,6 +307,30 @@ def test_an_offer_that_libreoffice_saved_is_read(tmp_path: Path, two: tuple[Path
     assert answer.wholes[0].bought.total == pytest.approx(15_238)
     filled = load_workbook(saved, data_only=True)[LINES]
     assert filled["O7"].value == pytest.approx(15_820)  # its own sum, before discounts
+
+
+class LaterLine(RequestLine, frozen=True):
+    """A line of a later netplan, which has one more field."""
+
+    warranty_years: int = 3
+
+
+@pytest.mark.parametrize("kind", [RequestLine, LaterLine])
+def test_a_request_that_was_sent_keeps_its_fingerprint(kind: type[RequestLine]) -> None:
+    """A golden hash: suppliers' files hold it, so no later field of a line may change it."""
+    equals = ("MQM9790-NS2F", "920-9B210-00FN-0M0")
+    switch = kind(
+        id="L1-01",
+        lot="Switches",
+        part_number="MQM9700-NS2F",
+        accepted=equals,
+        description="Switch à 64 ports",
+        unit="each",
+        quantity=40,
+        spares=2,
+    )
+    cable = kind("L2-01", "Cables", "", (), "Copper cable, 2 m", "each", 1280, 0)
+    assert Request("A pod of 1,024 GPUs", (switch, cable)).fingerprint == "941d63d0436752f0"
 
 
 def test_the_request_names_no_price_and_prints_one_page_wide() -> None:
