@@ -477,17 +477,7 @@ def reliability_forecast(
     """
     effects = effects or untimed_effects(fabric)
     spares = part_spares(effects.units, book, options)
-    kept = {}
-    for row in spares:
-        if row.kind not in options.spares:
-            continue
-        number = options.spares[row.kind]
-        waiting = row.replaced_per_year * row.lead_h / HOURS_PER_YEAR
-        try:
-            reliability.require_service(number, waiting, options.level)
-        except InputError as error:
-            raise InputError(f"{fabric.name}, {row.kind}: {error}") from None
-        kept[row.kind] = number
+    kept = _kept(fabric, spares, options)
     exposure = _exposure(book, options, kept=kept, effects=effects, groups=groups)
     per_year = sum(cause.interruptions_per_year for cause in exposure.causes)
     between_h = reliability.mtbf_h(per_year)
@@ -525,10 +515,6 @@ def reliability_forecast(
     if cost_per_year is not None and goodput.value > 0:
         cost = cost_per_year * (1 + options.idle_domains / fabric.sizing.domains)
         hourly = reliability.cost_per_effective_gpu_hour(cost, fabric.sizing.gpus, goodput.value)
-    lost_h = {reason: mean.value for reason, mean in outages.lost_h.items()}
-    if policy.remainder_h:
-        beyond = policy.remainder_h / (policy.remainder_h + policy.restart_h) * lost_h["restart"]
-        lost_h |= {"restart": lost_h["restart"] - beyond, "rework": lost_h["rework"] + beyond}
     return ReliabilityForecast(
         interruptions_per_year=yearly.value,
         interruptions_half_width=_finite(yearly.half_width),
@@ -556,7 +542,7 @@ def reliability_forecast(
         goodput=goodput.value,
         goodput_half_width=_finite(goodput.half_width),
         goodput_closed_form=never_waiting * throughput,
-        lost_h=lost_h,
+        lost_h=_lost_h(outages, policy),
         slowed_h=float(outages.slowed_h.mean()),
         domains_down=sum(size * mean for size, mean in down.items()),
         idle_domains=options.idle_domains,
@@ -616,6 +602,15 @@ def _spread(book: FailureBook, units: Mapping[Unit, int], end: End) -> tuple[flo
     return (low / base, high / base) if base else (1.0, 1.0)
 
 
+def _lost_h(outages: Outages, policy: CheckpointPolicy) -> dict[str, float]:
+    """Hours of a year that do not count, by reason; what is lost beyond restarts is rework [h]."""
+    lost_h = {reason: mean.value for reason, mean in outages.lost_h.items()}
+    if policy.remainder_h:
+        beyond = policy.remainder_h / (policy.remainder_h + policy.restart_h) * lost_h["restart"]
+        lost_h |= {"restart": lost_h["restart"] - beyond, "rework": lost_h["rework"] + beyond}
+    return lost_h
+
+
 def _exposure(
     book: FailureBook,
     options: ForecastOptions,
@@ -662,6 +657,28 @@ def _causes(exposure: Exposure, outages: Outages) -> tuple[CauseShare, ...]:
         mean, (low, high) = outages.interruptions_of(name), outages.interruptions_interval(name)
         shares.append(CauseShare(name, rate, mean.value, _finite(mean.half_width), low, high))
     return tuple(shares)
+
+
+def _kept(fabric: Fabric, spares: Sequence[Spares], options: ForecastOptions) -> dict[str, int]:
+    """Spares that are kept of parts that the fabric has [1].
+
+    Raises
+    ------
+    InputError
+        If they do not reach the service level: the message says how many do.
+    """
+    kept = {}
+    for row in spares:
+        if row.kind not in options.spares:
+            continue
+        number = options.spares[row.kind]
+        waiting = row.replaced_per_year * row.lead_h / HOURS_PER_YEAR
+        try:
+            reliability.require_service(number, waiting, options.level)
+        except InputError as error:
+            raise InputError(f"{fabric.name}, {row.kind}: {error}") from None
+        kept[row.kind] = number
+    return kept
 
 
 def part_spares(
