@@ -24,7 +24,7 @@ from netplan.costing.cabling import CablingBook
 from netplan.costing.fabric_bill import hardware_of
 from netplan.costing.installation import Site, install, place
 from netplan.costing.site_bill import SiteBooks, fitting, sized_networks
-from netplan.costing.switches import SWITCHES
+from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.costing.wiring import Hardware, wire
 from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.files import reachable
@@ -399,15 +399,7 @@ class Cables(Question[Answer]):
             )
             racks = tuple(rack.name for rack in site.layout.racks())
         if self.to in NETBOX:
-            heights = {"switch": (model and model.rack_units) or 1}
-            server = hall.whole_server if hall else None
-            if server and server.gpus == self.cluster.host_gpus:
-                heights["host"] = server.units
-            netbox = NetBoxHall(racks=racks, heights=heights)
-            if hall is not None:
-                netbox = replace(netbox, site=hall.name, rack_units=hall.rack_units)
-            if model is not None:
-                netbox = replace(netbox, switch=model.name, infiniband="InfiniBand" in model.title)
+            netbox = _netbox_hall(hall, racks, model, self.cluster.host_gpus)
             return partial(NETBOX[self.to], self._named(plan), netbox)
         if self.to == UFM_HCA:
             members = (
@@ -482,6 +474,22 @@ def _check_floor(to: str, hall: FloorPlan | None, host_gpus: int | None) -> None
             f"hosts of {host_gpus} GPUs do not fill the racks of {hall.name}, which hold"
             f" {hall.gpus_per_rack} GPUs: give a divisor of that as --host-gpus"
         )
+
+
+def _netbox_hall(
+    hall: FloorPlan | None, racks: tuple[str, ...], model: SwitchModel | None, host_gpus: int | None
+) -> NetBoxHall:
+    """What NetBox wants to know of the hall and of device types."""
+    heights = {"switch": (model and model.rack_units) or 1}
+    server = hall.whole_server if hall else None
+    if server and server.gpus == host_gpus:
+        heights["host"] = server.units
+    netbox = NetBoxHall(racks=racks, heights=heights)
+    if hall is not None:
+        netbox = replace(netbox, site=hall.name, rack_units=hall.rack_units)
+    if model is not None:
+        netbox = replace(netbox, switch=model.name, infiniband="InfiniBand" in model.title)
+    return netbox
 
 
 def _kinds(fabric: Fabric, hardware: Hardware) -> dict[str, str]:

@@ -28,7 +28,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.families.tiles import mesh_of, tile_order
 from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
-from netplan.workloads.accelerators import ACCELERATORS
+from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.graph_model import GraphModel
 from netplan.workloads.kernel_graph import KernelGraph
 from netplan.workloads.model_graphs import layer_graph
@@ -94,21 +94,8 @@ def tile_answer(
     graph = whole_graph(model)
     fabric = build_fabric(spec, sized(asked.cluster, on))
     gpus = fabric.sizing.gpus
-    named = asked.training.precision or "bf16"
-    precision = precision_named("fp8" if named == "fp8-current" else named)
-    if precision != "bf16" and precision not in on.narrow_flops_per_s:
-        raise InputError(
-            f"--precision {named}: {on.name} has no rate of such products: leave it out, or take"
-            f" {', '.join(on.narrow_flops_per_s) or 'another accelerator'}"
-        )
-    rate = on.narrow_flops_per_s.get(precision, on.tensor_flops_per_s)
-    number_bytes, flops_per_s = NUMBER_BYTES[precision], rate * (on.compute_utilisation or 1.0)
+    number_bytes, flops_per_s = _numbers(asked, on)
     channels = mesh_of(spec, gpus)
-    if not on.sram_bytes:
-        raise InputError(
-            f"a run on tiles asks how much stays in the SRAM, of which the file of {on.name} says"
-            " nothing: --set accelerator.sram_bytes=1e6, or take grayskull-core"
-        )
     rates = TileRates(
         product_flops_per_s=flops_per_s,
         other_flops_per_s=on.vector_flops_per_s,
@@ -116,7 +103,7 @@ def tile_answer(
         memory_bytes_per_s=spec.tile.channel_bytes_per_s
         * len(channels.channels)
         * float(np.prod(channels.tiles)),
-        sram_bytes=on.sram_bytes,
+        sram_bytes=_sram_bytes(on),
         # A gradient beside each weight, and what the optimizer holds.
         state_bytes=0.0 if asked.inference else 1 + OPTIMIZER_BYTES["adam"] / number_bytes,
     )
@@ -203,6 +190,41 @@ def whole_graph(model: object) -> KernelGraph:
             " transformer or a graph"
         )
     return graph.repeated(layers)
+
+
+def _numbers(asked: SimulationQuestion, on: Accelerator) -> tuple[float, float]:
+    """Bytes of a number, and the rate of its products [B], [FLOP/s].
+
+    Raises
+    ------
+    InputError
+        If the accelerator has no rate of such products.
+    """
+    named = asked.training.precision or "bf16"
+    precision = precision_named("fp8" if named == "fp8-current" else named)
+    if precision != "bf16" and precision not in on.narrow_flops_per_s:
+        raise InputError(
+            f"--precision {named}: {on.name} has no rate of such products: leave it out, or take"
+            f" {', '.join(on.narrow_flops_per_s) or 'another accelerator'}"
+        )
+    rate = on.narrow_flops_per_s.get(precision, on.tensor_flops_per_s)
+    return NUMBER_BYTES[precision], rate * (on.compute_utilisation or 1.0)
+
+
+def _sram_bytes(on: Accelerator) -> float:
+    """Memory of a core [B].
+
+    Raises
+    ------
+    InputError
+        If its file says nothing of it.
+    """
+    if not on.sram_bytes:
+        raise InputError(
+            f"a run on tiles asks how much stays in the SRAM, of which the file of {on.name} says"
+            " nothing: --set accelerator.sram_bytes=1e6, or take grayskull-core"
+        )
+    return on.sram_bytes
 
 
 def _places(asked: SimulationQuestion, spec: FabricSpec, gpus: int) -> Ints | None:
