@@ -31,7 +31,7 @@ class Comparison(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as JSON."""
-        return plain_at(self, *self.__struct_fields__)
+        return plain_at(self, "cheaper", "dearer", "difference", "break_evens", "uncounted")
 
     def in_short(self, currency: str) -> str:
         """What would turn it round soonest, in a sentence."""

@@ -194,12 +194,18 @@ class JobsRow(Struct, frozen=True, kw_only=True):
         """The row as JSON."""
         share = self.occupied.gpus / self.total_gpus
         return {
-            **plain_at(self, *self.__struct_fields__[:9], "load_reached"),
+            **plain_at(self, *JOBS_FACTS, "load_reached"),
             **{name: spread.to_dict() for name, spread in self.figures.items()},
             "gar": {"time_s": self.occupied.time_s.tolist(), "share": share.tolist()},
             **plain_at(self, USD, TO_LAST, "network_usd", "total_usd"),
         }
 
+
+JOBS_FACTS = (
+    *("fabric", "hb_size", "oversubscription", "ratio"),
+    *("placement", "queue", "migrate", "jobs", "draws"),
+)
+"""What a row says in JSON of its design, its rules and its streams, before their figures."""
 
 USD, TO_LAST = "usd_per_useful_gpu_hour", "usd_to_last_arrival"
 

@@ -382,8 +382,13 @@ class Lifetime(Struct, frozen=True):
     @property
     def present(self) -> PresentValues:
         """Present values of what every year costs at its end."""
-        yearly = (getattr(self, f"{name}_per_year") for name in PresentValues.__struct_fields__)
-        return PresentValues(*(amount.product(self.discounting) for amount in yearly))
+        return PresentValues(
+            energy=self.energy_per_year.product(self.discounting),
+            cooling=self.cooling_per_year.product(self.discounting),
+            maintenance=self.maintenance_per_year.product(self.discounting),
+            support=self.support_per_year.product(self.discounting),
+            spares=self.spares_per_year.product(self.discounting),
+        )
 
     @property
     def present_value(self) -> Range:
