@@ -616,10 +616,8 @@ class _Search(Struct, frozen=True):
             endpoints = leaves * hosts
         uplinks = ceil_div(self.ports.uplinks(hosts), self.width)
         trunks, free = self.radix // self.width, (self.radix - hosts) // self.width
-        tiers = (trunks, self.tiers - 1)
-        above = _above(
-            leaves, uplinks, free, tiers, (self.even, self.alike), fewest=min(2, uplinks)
-        )
+        upper, rules = _UpperTiers(trunks, self.tiers - 1), _Rules(self.even, self.alike)
+        above = _above(leaves, uplinks, free, upper, rules, fewest=min(2, uplinks))
         if above is None:
             return None
         return FatTree(endpoints, self.radix, (TreeTier(1, leaves, 1), *above.tiers), self.width)
@@ -663,6 +661,20 @@ class _Search(Struct, frozen=True):
         return price, not tree.ftree_ready, tree.leaves, tree.tiers[1].links_each
 
 
+class _Rules(NamedTuple):
+    """Whether pods, and trunks, must be alike."""
+
+    even: bool
+    alike: bool
+
+
+class _UpperTiers(NamedTuple):
+    """Ports of a switch, and how many tiers of such switches are laid above some others [1]."""
+
+    radix: int
+    tiers: int
+
+
 class _Part(NamedTuple):
     """Tiers above some switches, and their price with the links to them, in ports [1].
 
@@ -677,25 +689,18 @@ class _Part(NamedTuple):
 
 @lru_cache(maxsize=1 << 17)
 def _above(
-    ends: int,
-    uplinks: int,
-    free: int,
-    of: tuple[int, int],
-    rules: tuple[bool, bool],
-    *,
-    fewest: int = 1,
+    ends: int, uplinks: int, free: int, upper: _UpperTiers, rules: _Rules, *, fewest: int = 1
 ) -> _Part | None:
     """The cheapest planes over so many switches with so many uplinks: how these are bundled.
 
-    ``of`` are the ports of a switch and the tiers above, ``free`` the ports for uplinks of one
-    below [1]; ``rules`` say whether pods must be alike, and whether trunks must.
+    ``free`` are the ports for uplinks of a switch below [1].
     """
-    (radix, tiers), (_, alike) = of, rules
+    radix, tiers = upper
     if tiers == 1:
         if ends > radix:
             return None
         planes, links = ceil_div(uplinks, radix // ends), uplinks
-        if alike:
+        if rules.alike:
             planes, links_each = equal_uplinks(ends, uplinks, radix, free)
             links = planes * links_each
         top = TreeTier(planes, 1, links)
@@ -704,10 +709,10 @@ def _above(
     parts = []
     for bundle in range(1, ceil_div(uplinks, fewest) + 1):
         planes = ceil_div(uplinks, bundle)
-        links = planes * bundle if alike else uplinks
+        links = planes * bundle if rules.alike else uplinks
         if ceil_div(uplinks, planes) < bundle or links > free:
             continue
-        part = _plane(ends, bundle, of, rules)
+        part = _plane(ends, bundle, upper, rules)
         if part is not None:
             first = TreeTier(planes, part.tiers[0].switches, links)
             price = round(planes * part.price + LINK_PORTS * ends * links, 6)
@@ -717,9 +722,9 @@ def _above(
 
 
 @lru_cache(maxsize=1 << 17)
-def _plane(ends: int, bundle: int, of: tuple[int, int], rules: tuple[bool, bool]) -> _Part | None:
+def _plane(ends: int, bundle: int, upper: _UpperTiers, rules: _Rules) -> _Part | None:
     """The cheapest plane over switches of so many links: pods, and what is above these."""
-    (radix, tiers), (even, _) = of, rules
+    radix, tiers = upper
     best: _Part | None = None
     least = ends * bundle * (2 * tiers - 3 + LINK_PORTS * (tiers - 1))
     most = 2 * (radix // 2) ** (tiers - 1)
@@ -727,9 +732,9 @@ def _plane(ends: int, bundle: int, of: tuple[int, int], rules: tuple[bool, bool]
         if best is not None and radix * pods + least > best.price:
             break
         down = ceil_div(ends, pods) * bundle
-        if (even and ends % pods) or down > radix // 2:
+        if (rules.even and ends % pods) or down > radix // 2:
             continue
-        above = _above(pods, down, radix - down, (radix, tiers - 1), rules)
+        above = _above(pods, down, radix - down, _UpperTiers(radix, tiers - 1), rules)
         if above is not None:
             uneven = above.uneven or bool(ends % pods)
             tier = TreeTier(1, pods, bundle)
