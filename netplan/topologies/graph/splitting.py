@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.arrays import AnyInts, Bools, Floats
 
@@ -24,14 +25,26 @@ Matrix = Any
 """A sparse matrix of scipy, which has no types."""
 
 
+class SplitLayer(Struct, frozen=True, eq=False):
+    """Nodes that are so many hops from each destination.
+
+    Parameters
+    ----------
+    here
+        Whether a node is there, shape (nodes, destinations).
+    passing
+        What each node there that passes traffic on counts, over others: 1, or its shortest paths;
+        0 of all other nodes, shape (nodes, destinations) [1].
+    """
+
+    here: Bools
+    passing: Floats
+
+
 def rounds_from(
     arcs: Matrix, targets: AnyInts, *, forwards: Bools | None = None, by_paths: bool = False
-) -> list[tuple[Bools, Floats]]:
-    """Nodes that are 0, 1, 2 ... hops from each destination, and what each of them counts.
-
-    The first of a pair says whether a node is there; the second what each node there that passes
-    traffic on counts, over others: 1, or its shortest paths; 0 of all other nodes; of both the
-    shape is (nodes, destinations) [1].
+) -> list[SplitLayer]:
+    """Nodes that are 0, 1, 2 ... hops from each destination.
 
     Parameters
     ----------
@@ -51,14 +64,14 @@ def rounds_from(
     >>> from scipy.sparse import csr_array
     >>> square = csr_array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]])
     >>> found = rounds_from(square, np.array([0]), by_paths=True)
-    >>> [passing[:, 0].tolist() for _, passing in found]
+    >>> [one.passing[:, 0].tolist() for one in found]
     [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 2.0, 0.0]]
     """
     passing = np.zeros((arcs.shape[0], len(targets)))
     passing[targets, np.arange(len(targets))] = 1.0
     here = passing > 0
     seen = here.copy()
-    layers = [(here, passing)]
+    layers = [SplitLayer(here, passing)]
     while passing.any():
         ways = arcs @ passing
         here = (ways > 0) & ~seen
@@ -68,12 +81,12 @@ def rounds_from(
         passing = ways * here if by_paths else here.astype(float)
         if forwards is not None:
             passing *= forwards[:, None]
-        layers.append((here, passing))
+        layers.append(SplitLayer(here, passing))
     return layers
 
 
 def propagate_demand(
-    arcs: Matrix, rounds: list[tuple[Bools, Floats]], coming: Floats
+    arcs: Matrix, rounds: list[SplitLayer], coming: Floats
 ) -> Iterator[tuple[Floats, Floats]]:
     """Send traffic inwards, hop by hop from the farthest nodes; yields ``each`` and ``near``.
 
@@ -93,10 +106,10 @@ def propagate_demand(
     >>> [(each @ near.T).max(axis=1).tolist() for each, near in hops]
     [[0.0, 0.0, 0.5, 0.0], [0.0, 0.5, 0.0, 0.5]]
     """
-    nodes, destinations = rounds[0][0].shape
+    nodes, destinations = rounds[0].here.shape
     kinds = coming.reshape(nodes, coming.shape[1] // max(1, destinations), destinations)
     for hops in range(len(rounds) - 1, 0, -1):
-        (_, near), (here, _) = rounds[hops - 1 : hops + 1]
+        near, here = rounds[hops - 1].passing, rounds[hops].here
         leading = arcs @ near
         share = np.divide(here, leading, out=np.zeros_like(near), where=leading > 0)
         shares = (kinds * share[:, None]).reshape(coming.shape)
