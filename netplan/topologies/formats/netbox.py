@@ -18,7 +18,6 @@ takes an empty one as unknown. Device names are unique, so that no cable needs a
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 
 import numpy as np
 from msgspec import Struct
@@ -98,31 +97,36 @@ class NetBoxHall(Struct, frozen=True):
         return self.switch if role == "switch" and self.switch else f"generic-{role}"
 
 
-def _listed(what: str, plan: CablePlan, hall: NetBoxHall) -> Sheet:
-    """What NetBox asks for before devices: their sites, makers, roles, types and racks."""
-    roles = list(dict.fromkeys(device.role for device in plan.devices))
-    heights = {hall.type_of(role): str(hall.heights.get(role, 1)) for role in roles}
-    tables: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]] = {
-        "sites": (("name", "slug", "status"), [(hall.site, _slug(hall.site), "planned")]),
-        "manufacturers": (("name", "slug"), [(MANUFACTURER, _slug(MANUFACTURER))]),
-        "roles": (
-            ("name", "slug", "color"),
-            [(role, _slug(role), ROLE_COLORS.get(role, "9e9e9e")) for role in roles],
-        ),
-        "device types": (
-            ("manufacturer", "model", "slug", "u_height", "is_full_depth"),
-            [
-                (MANUFACTURER, name, _slug(f"{MANUFACTURER}-{name}"), height, "yes")
-                for name, height in heights.items()
-            ],
-        ),
-        "racks": (
-            ("site", "name", "status", "width", "u_height"),
-            [(hall.site, rack, "planned", RACK_WIDTH, str(hall.rack_units)) for rack in hall.racks],
-        ),
-    }
-    header, rows = tables[what]
-    return Sheet(f"NetBox {what}", header, iter(rows))
+def _sites(_: CablePlan, hall: NetBoxHall) -> Sheet:
+    rows = iter([(hall.site, _slug(hall.site), "planned")])
+    return Sheet("NetBox sites", ("name", "slug", "status"), rows)
+
+
+def _manufacturers(_plan: CablePlan, _hall: NetBoxHall) -> Sheet:
+    return Sheet(
+        "NetBox manufacturers", ("name", "slug"), iter([(MANUFACTURER, _slug(MANUFACTURER))])
+    )
+
+
+def _roles(plan: CablePlan, _: NetBoxHall) -> Sheet:
+    rows = ((role, _slug(role), ROLE_COLORS.get(role, "9e9e9e")) for role in _all_roles(plan))
+    return Sheet("NetBox roles", ("name", "slug", "color"), rows)
+
+
+def _device_types(plan: CablePlan, hall: NetBoxHall) -> Sheet:
+    header = ("manufacturer", "model", "slug", "u_height", "is_full_depth")
+    rows = (
+        (MANUFACTURER, name, _slug(f"{MANUFACTURER}-{name}"), str(hall.heights.get(role, 1)), "yes")
+        for role in _all_roles(plan)
+        for name in (hall.type_of(role),)
+    )
+    return Sheet("NetBox device types", header, rows)
+
+
+def _racks(_: CablePlan, hall: NetBoxHall) -> Sheet:
+    header = ("site", "name", "status", "width", "u_height")
+    rows = ((hall.site, rack, "planned", RACK_WIDTH, str(hall.rack_units)) for rack in hall.racks)
+    return Sheet("NetBox racks", header, rows)
 
 
 def netbox_devices(plan: CablePlan, hall: NetBoxHall) -> Sheet:
@@ -179,16 +183,21 @@ def netbox_cables(plan: CablePlan, _: NetBoxHall = NetBoxHall()) -> Sheet:  # no
 
 
 NETBOX: Mapping[str, Callable[[CablePlan, NetBoxHall], Sheet]] = {
-    "netbox-sites": partial(_listed, "sites"),
-    "netbox-manufacturers": partial(_listed, "manufacturers"),
-    "netbox-roles": partial(_listed, "roles"),
-    "netbox-device-types": partial(_listed, "device types"),
-    "netbox-racks": partial(_listed, "racks"),
+    "netbox-sites": _sites,
+    "netbox-manufacturers": _manufacturers,
+    "netbox-roles": _roles,
+    "netbox-device-types": _device_types,
+    "netbox-racks": _racks,
     "netbox-devices": netbox_devices,
     "netbox-interfaces": netbox_interfaces,
     "netbox-cables": netbox_cables,
 }
 """Tables in the order of their import."""
+
+
+def _all_roles(plan: CablePlan) -> list[str]:
+    """Roles of devices, in the order of the plan."""
+    return list(dict.fromkeys(device.role for device in plan.devices))
 
 
 def _slug(name: str) -> str:
