@@ -25,7 +25,7 @@ set against it: it is slower, whatever the error.
 
 Under software of a date bars are those of the model's class, and such times are equal within
 ``repeat`` where class and basis are, else where their bars overlap by more than half
-(`netplan.performance.evaluation`).
+(`netplan.performance.dated.bars`).
 
 Of the 181 scored runs without a date 127 pairs have model, cluster and batch in common. The rule
 calls 33 of them equal, of which 19 come in the order of their predicted times; of the 94 others 89
