@@ -2,7 +2,8 @@
 
 import re
 
-from netplan.reports.html import heat_drawing, html_page
+from netplan.reports.heat_drawing import heat_drawing
+from netplan.reports.html import html_page
 from netplan.reports.quantities import quantity
 from netplan.reports.sections import Heat
 
