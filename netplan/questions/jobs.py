@@ -23,8 +23,9 @@ from netplan.setup.asking import function_of
 from netplan.setup.own_inputs import list_field, option_field
 from netplan.setup.question import FOUND, NETWORK, PRICES, Question, Shorthand
 from netplan.simulation.job_charts import job_bars
-from netplan.simulation.job_clusters import FabricDemand, LeafTrunks
+from netplan.simulation.job_clusters import LeafTrunks
 from netplan.simulation.job_laws import STREAMS, Stream, drawn_trace, offered_load, running_jobs
+from netplan.simulation.job_links import FabricDemand
 from netplan.simulation.job_outcomes import JobStream
 from netplan.simulation.job_places import IN_BOXES, POLICIES, PlacementPolicy
 from netplan.simulation.job_traces import JobTrace, read_trace

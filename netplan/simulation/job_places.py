@@ -20,7 +20,7 @@ domain     as packed                        as packed, under one leaf, or it wai
 
 Where nodes have several sizes a job takes nodes of one: of the sizes with room that which loses the
 fewest GPUs in the last node, then the one with the fewest nodes, then the smallest. Policies of a
-torus stand in `netplan.simulation.job_clusters`.
+torus stand in `netplan.simulation.job_boxes`.
 """
 
 from random import Random

@@ -40,7 +40,8 @@ from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
 from netplan.progress import each
 from netplan.simulation.fair_rates import FlowLinks, filled_rates
-from netplan.simulation.job_clusters import FabricDemand, LeafTrunks
+from netplan.simulation.job_clusters import LeafTrunks
+from netplan.simulation.job_links import FabricDemand
 from netplan.simulation.job_moves import fewest_moves, moves
 from netplan.simulation.job_outcomes import JobStream, Moves, Occupied
 from netplan.simulation.job_places import IN_BOXES, JobPlace, Occupancy, PlacementPolicy

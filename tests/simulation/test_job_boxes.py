@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from netplan.simulation.job_clusters import Box, CubeOccupancy, box_of, free_boxes
+from netplan.simulation.job_boxes import Box, CubeOccupancy, box_of, free_boxes
 
 CUBE = (4, 4, 4)
 
