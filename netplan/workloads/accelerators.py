@@ -1,4 +1,4 @@
-"""Accelerator files: what one GPU computes, stores and sends.
+"""Accelerator files: what one GPU computes, stores and sends, and its speed under a power cap.
 
 Under a power cap firmware keeps a GPU below its limit by its clock, so that power falls faster than
 speed. A curve is read between its points and never beyond them; what it says of whole runs or of

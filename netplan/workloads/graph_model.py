@@ -1,4 +1,6 @@
-"""Any other workload: a model file that lists its kernels and who needs whose result.
+"""Model files of family ``graph``: kernels, sliding windows among them, and who needs whose result.
+
+Any workload that no other family has is such a file:
 
     family: graph
     chips: 4            # that share every kernel: sizes are those on one of them
@@ -11,7 +13,7 @@
       - [up, down]
 
 Kernels and their keys are those of `netplan.workloads.kernel_graph`; convolutions and pooling have
-sizes of their own, of which all others follow as below:
+sizes of their own, of which :class:`Window` makes all others:
 
       - {name: first, kind: conv, size: 224, window: 7, stride: 2, channels: 3, filters: 64}
       - {name: most, kind: pool, size: 112, window: 3, stride: 2, channels: 64}
