@@ -17,6 +17,8 @@ ALWAYS = "tests/test_house.py::"
 """Format, lint, types and the rules of the house, which stand in every run."""
 LONG_S = 0.2
 """Of a processor, with all processes that a test starts, of its longest case [s]."""
+WHOLE = ("NETPLAN_UPDATE_GOLDEN", "NETPLAN_EXAMPLES", "NETPLAN_FUZZ_CASES")
+"""What a run is given that leaves no long test out."""
 TIMED = os.environ.get("NETPLAN_TIME_TESTS")
 """Where a run writes down what its tests take, if it does."""
 
@@ -31,8 +33,8 @@ def function_of(nodeid: str) -> str:
 
 
 def mark_long(items: list[pytest.Item]) -> None:
-    """Mark the tests of the list slow, but where golden files are renewed: nothing is left out."""
-    if "NETPLAN_UPDATE_GOLDEN" in os.environ:
+    """Mark the tests of the list slow, but where a run renews golden files or hunts faults."""
+    if any(name in os.environ for name in WHOLE):
         return
     listed = frozenset(LIST.read_text("utf-8").split("\n"))
     for item in items:
