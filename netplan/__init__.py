@@ -20,44 +20,43 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from netplan.version import __version__
+from netplan.version import __version__ as __version__
 
 QUESTIONS = {
-    "audit": "questions.audit:AuditFile",
-    "cables": "questions.cables:Cables",
-    "calibrate": "questions.calibrate:Calibrate",
-    "collective": "questions.collective:Collective",
     "compare": "questions.compare:Compare",
-    "congestion": "questions.congestion:Congestion",
-    "cost": "questions.cost:Cost",
     "diff": "questions.diff:Diff",
-    "doctor": "cli.doctor:Doctor",
-    "draw": "questions.draw:Draw",
-    "export": "questions.export:Export",
-    "faults": "questions.faults:Faults",
-    "grow": "questions.grow:Grow",
-    "jobs": "questions.jobs:Jobs",
-    "loads": "questions.loads:Loads",
-    "map": "questions.map:Map",
-    "offers": "procurement.offers:Offers",
-    "optimize": "questions.optimize:Optimize",
-    "procurement": "procurement.report:Report",
+    "cost": "questions.cost:Cost",
     "search": "questions.search:Search",
     "serving": "questions.serving:Serving",
-    "simulate": "questions.simulate:Simulate",
-    "sites": "questions.sites:SeveralSites",
+    "optimize": "questions.optimize:Optimize",
+    "map": "questions.map:Map",
     "traffic": "questions.traffic:Traffic",
-    "verify": "published.verify:Verify",
-}
-"""Module and class of each question: commands, tools, studies and own papers find it here."""
-PARTS = {
+    "collective": "questions.collective:Collective",
+    "draw": "questions.draw:Draw",
+    "loads": "questions.loads:Loads",
+    "congestion": "questions.congestion:Congestion",
+    "jobs": "questions.jobs:Jobs",
+    "simulate": "questions.simulate:Simulate",
+    "faults": "questions.faults:Faults",
+    "grow": "questions.grow:Grow",
+    "sites": "questions.sites:SeveralSites",
+    "cables": "questions.cables:Cables",
+    "export": "questions.export:Export",
+    "offers": "procurement.offers:Offers",
+    "calibrate": "questions.calibrate:Calibrate",
+    "audit": "questions.audit:AuditFile",
     "study_status": "studies.sessions:StatusOfStudy",
     "study_show": "studies.sessions:ShowStudy",
+    "verify": "published.verify:Verify",
     "catalog_list": "questions.shelves:ListRecords",
     "catalog_check": "questions.shelves:CheckRecords",
+    "doctor": "cli.doctor:Doctor",
+    "procurement": "procurement.report:Report",
     "rail-only-figures": "published.rail_only_figures:RailOnlyFigures",
 }
-"""The same of those that are part of a command, or a suite, and no function of the package."""
+"""Module and class of each question, in the order of use: commands, tools, studies find it here."""
+PARTS = ("study_status", "study_show", "catalog_list", "catalog_check", "rail-only-figures")
+"""Those that are part of a command, or a suite, and no function of the package."""
 _HOMES = {
     "Bill": "costing.fabric_bill",
     "Books": "scenarios.parts",
@@ -71,10 +70,10 @@ _HOMES = {
     "Training": "scenarios.parts",
     "study": "studies.sessions",
     "training_traffic": "questions.traffic",
-    **{name: home.partition(":")[0] for name, home in QUESTIONS.items()},
+    **{name: home.partition(":")[0] for name, home in QUESTIONS.items() if name not in PARTS},
 }
 
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604 - names of a table
+__all__ = sorted(["__version__", *_HOMES])  # noqa: PLE0605 - names of a table
 
 if TYPE_CHECKING:
     from netplan.cli.doctor import doctor as doctor

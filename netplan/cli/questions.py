@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from netplan import PARTS, QUESTIONS
+from netplan import QUESTIONS
 from netplan.cli.commands import PATH, Beside, PathName, command_of
 from netplan.cli.output import emit, emit_answer, emit_lines, form_of, say, say_file
 from netplan.errors import InputError
@@ -18,7 +18,7 @@ from netplan.setup.asking import question_class
 from netplan.units import counted
 
 NO_COMMANDS = ("procurement", "rail-only-figures")
-QUESTION_COMMANDS = tuple(name for name in (*QUESTIONS, *PARTS) if name not in NO_COMMANDS)
+QUESTION_COMMANDS = tuple(name for name in QUESTIONS if name not in NO_COMMANDS)
 """Questions that are a command, or a tool, as they are."""
 
 

@@ -71,6 +71,11 @@ class Serving(Question[ServingAnswer]):
     def ask(self) -> ServingAnswer:
         """Search every plan."""
         self.check_parts()
+        if self.scenario.kind != "serving":
+            raise InputError(
+                f"--workload {self.scenario.kind}: netplan serving is about clusters that"
+                " serve: leave it out, or give --workload serving"
+            )
         asked = self.serving.load
         if self.seed != 1 and asked.rate is None and asked.trace is None:
             raise InputError("--seed draws arrivals: give --rate, too")

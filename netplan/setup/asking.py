@@ -7,7 +7,7 @@ from functools import cache, wraps
 from importlib import import_module
 from typing import Any, TypeVar, cast
 
-from netplan import PARTS, QUESTIONS
+from netplan import QUESTIONS
 from netplan.catalog import unknown_name
 from netplan.setup.own_inputs import SCENARIO, Input, default_of
 from netplan.setup.question import AnswerT_co, Question
@@ -50,7 +50,7 @@ def question_class(name: str) -> type[Question[Any]]:
     >>> question_class("compare").command
     'compare'
     """
-    home, _, kind = {**QUESTIONS, **PARTS}[name].partition(":")
+    home, _, kind = QUESTIONS[name].partition(":")
     question: type[Question[Any]] = getattr(import_module(f"netplan.{home}"), kind)
     return question
 

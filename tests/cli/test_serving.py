@@ -226,3 +226,11 @@ def test_set_replaces_what_is_read() -> None:
     assert slow["plans"][0]["tpot_s"] > 1
     assert slow["inputs"]["set"] == {"serving-stack.step_s": 1}
     assert np.isclose(slow["plans"][0]["breakdown_s"]["host"], 1, rtol=1e-2)
+
+
+@pytest.mark.parametrize("kind", ["training", "post-training"])
+def test_another_workload_is_refused_in_one_line(kind: str) -> None:
+    done = netplan("serving", "serving-70b-h200", "--workload", kind)
+    assert done.returncode == 2
+    assert f"--workload {kind}: netplan serving is about clusters that serve" in done.stderr
+    assert done.stderr.count("\n") == 1
