@@ -9,18 +9,12 @@ from typing import Any
 from msgspec import Struct
 
 from netplan.answers.compare_rows import FabricRow, priced_row
-from netplan.costing.fabric_bill import make_bill
-from netplan.costing.materials import Compute
-from netplan.costing.switches import SWITCHES, require_switch
-from netplan.errors import NetplanError, not_built
 from netplan.records import replace
-from netplan.scenarios.bill_books import read_books
-from netplan.scenarios.reading import CatalogReader, sized
-from netplan.setup.money.run_cost import COST_PARTS, TokenCost, rates_of
+from netplan.scenarios.reading import CatalogReader
+from netplan.setup.money.run_cost import COST_PARTS, TokenCost, network_bill, rates_of
 from netplan.setup.question import AnyQuestion
 from netplan.setup.served_plan import ServedPlan
 from netplan.units import si
-from netplan.workloads.accelerators import ACCELERATORS
 
 PRICED = ("cost", "cost_per_gpu", "cost_complete", "power_w", "power_complete")
 """Fields of a comparison's row that an answer about serving has, too."""
@@ -81,19 +75,10 @@ def served_price(asked: AnyQuestion, reader: CatalogReader, plan: ServedPlan) ->
         As ``netplan compare --workload serving`` has it for these inputs; without a row where the
         network cannot be built or paid for.
     """
-    cluster = asked.cluster
-    chip = reader.load(ACCELERATORS, cluster.accelerator)
-    (spec,) = reader.fabrics((cluster.fabric,), cluster)
-    books = replace(
-        read_books(cluster, asked.books, reader), switch=reader.named(SWITCHES, cluster.switch)
-    )
+    spec, books, bill = network_bill(asked, reader, asked.cluster.fabric)
     currency = books.prices.currency
-    try:
-        sizing = sized(cluster, chip)
-        require_switch(books.switch, [spec], sizing, reader.roots)
-        bill = make_bill(spec, sizing, replace(books, compute=Compute()))
-    except NetplanError as error:
-        return ServedPrice(currency, why=not_built(spec.name, error).rstrip("."))
+    if isinstance(bill, str):
+        return ServedPrice(currency, why=bill)
     terms = rates_of(asked, "price", reader, 1, books.prices, currency)
     row = replace(priced_row(spec, bill, books), served=TokenCost.of(plan, bill, terms))
     return ServedPrice(currency, row)

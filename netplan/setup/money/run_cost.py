@@ -15,20 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from netplan.costing.fabric_bill import Bill
+from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, lifetime
+from netplan.costing.materials import Compute
 from netplan.costing.prices import PriceBook
 from netplan.costing.ranges import Estimate, Range
+from netplan.costing.switches import SWITCHES, require_switch
 from netplan.decide.candidates import Basis, Candidate, Rule, RunBudget
 from netplan.decide.verdict import Verdict, decide
-from netplan.errors import CatalogError, InputError
+from netplan.errors import CatalogError, InputError, NetplanError, not_built
 from netplan.records import asdict, replace
 from netplan.reports.quantities import Scale
 from netplan.reports.sections import Column, column, columns, value_at
-from netplan.scenarios.reading import CatalogReader
+from netplan.scenarios.bill_books import read_books
+from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup.money.pricing import book_running
 from netplan.setup.question import AnyQuestion
 from netplan.setup.served_plan import ServedPlan
+from netplan.topologies.specs import FabricSpec
 from netplan.units import DAY_S, HOURS_PER_DAY, YEAR_S
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import Model
@@ -383,3 +387,37 @@ def cheapest(
         if served and served.cost
     ]
     return decide(candidates, Basis("tokens", 0.0, None, Scale(1.0, money, 4)))
+
+
+def network_bill(
+    asked: AnyQuestion, reader: CatalogReader, fabric: str
+) -> tuple[FabricSpec, BillBooks, Bill | str]:
+    """The bill of the network of a question about one fabric; its GPUs are paid by the hour.
+
+    Parameters
+    ----------
+    asked
+        The question.
+    reader
+        Of the catalogs, with the values that are replaced in them.
+    fabric
+        Name of the fabric.
+
+    Returns
+    -------
+    tuple of FabricSpec, BillBooks and Bill or str
+        The fabric, what it is counted with, and its bill; or why the network cannot be built or
+        paid for.
+    """
+    cluster = asked.cluster
+    chip = reader.load(ACCELERATORS, cluster.accelerator)
+    (spec,) = reader.fabrics((fabric,), cluster)
+    books = replace(
+        read_books(cluster, asked.books, reader), switch=reader.named(SWITCHES, cluster.switch)
+    )
+    try:
+        sizing = sized(cluster, chip)
+        require_switch(books.switch, [spec], sizing, reader.roots)
+        return spec, books, make_bill(spec, sizing, replace(books, compute=Compute()))
+    except NetplanError as error:
+        return spec, books, not_built(spec.name, error).rstrip(".")

@@ -13,23 +13,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
-from netplan.costing.fabric_bill import Bill, make_bill
+from netplan.costing.fabric_bill import Bill
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running
-from netplan.costing.materials import Compute
 from netplan.costing.prices import US_DOLLAR, PriceBook
 from netplan.costing.pricing import difference_range
 from netplan.costing.ranges import Range
-from netplan.costing.switches import SWITCHES, require_switch
 from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.verdict import Verdict, decide
-from netplan.errors import CatalogError, NetplanError, not_built
+from netplan.errors import CatalogError
 from netplan.records import asdict, replace
 from netplan.reports.quantities import Scale, listed, short_money
 from netplan.reports.sections import Column, column, columns, value_at
-from netplan.scenarios.bill_books import read_books
-from netplan.scenarios.reading import CatalogReader, sized
+from netplan.scenarios.reading import CatalogReader
 from netplan.setup.money.pricing import book_running
-from netplan.setup.money.run_cost import RunCost, Terms, run_cost
+from netplan.setup.money.run_cost import RunCost, Terms, network_bill, run_cost
 from netplan.setup.question import AnyQuestion
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS
@@ -323,21 +320,11 @@ def step_price(asked: AnyQuestion, reader: CatalogReader, trained: "PostTrained"
     StepPrice
         With the reason, where the network cannot be built or paid for.
     """
-    cluster = asked.cluster
-    chip = reader.load(ACCELERATORS, cluster.accelerator)
-    (spec,) = reader.fabrics((trained.run.fabric,), cluster)
-    books = replace(
-        read_books(cluster, asked.books, reader), switch=reader.named(SWITCHES, cluster.switch)
-    )
+    _, books, bill = network_bill(asked, reader, trained.run.fabric)
     currency = books.prices.currency
     terms = step_terms(asked, reader, books.prices, currency)
-    try:
-        sizing = sized(cluster, chip)
-        require_switch(books.switch, [spec], sizing, reader.roots)
-        bill = make_bill(spec, sizing, replace(books, compute=Compute()))
-    except NetplanError as error:
-        why = not_built(spec.name, error).rstrip(".")
-        return StepPrice(currency=currency, steps=trained.run.job.steps, usd=terms.usd, why=why)
+    if isinstance(bill, str):
+        return StepPrice(currency=currency, steps=trained.run.job.steps, usd=terms.usd, why=bill)
     return StepPrice.of(trained, bill, terms)
 
 
