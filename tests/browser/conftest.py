@@ -25,8 +25,9 @@ FLAGS = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator["Browser"]:
+    """Chromium, a process a file: Playwright keeps an event loop, beside which no other may start."""
     if not CHROMIUM.exists():
         pytest.skip("needs Debian's chromium: apt-get install chromium")
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (extra dev)")
