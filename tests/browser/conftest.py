@@ -27,7 +27,7 @@ FLAGS = (
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator["Browser"]:
-    """Chromium, a process a file: Playwright keeps an event loop, beside which no other may start."""
+    """Chromium, anew a file: no other event loop may start beside that which Playwright keeps."""
     if not CHROMIUM.exists():
         pytest.skip("needs Debian's chromium: apt-get install chromium")
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (extra dev)")
