@@ -2,14 +2,12 @@
 
 from collections import Counter
 from math import isclose, log
-from typing import Any
 
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import FabricBill
 from netplan.costing.materials import BillItem
 from netplan.costing.pricing import BreakEven, break_even
-from netplan.reports.answer import plain_at
 from netplan.reports.quantities import listed, part_words
 from netplan.units import counted
 
@@ -28,10 +26,6 @@ class Comparison(Struct, frozen=True):
     difference: float
     break_evens: tuple[BreakEven, ...]
     uncounted: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The comparison as JSON."""
-        return plain_at(self, "cheaper", "dearer", "difference", "break_evens", "uncounted")
 
     def in_short(self, currency: str) -> str:
         """What would turn it round soonest, in a sentence."""

@@ -10,8 +10,8 @@ from netplan.costing.fabric_bill import Bill
 from netplan.costing.facility import Facility, network_w
 from netplan.costing.ranges import Range
 from netplan.records import asdict
-from netplan.reports.answer import plain_at
 from netplan.reports.quantities import DASH
+from netplan.reports.schema import plain_at
 from netplan.reports.sections import Column, Table, column
 from netplan.setup.power_budget import Holding
 from netplan.units import PERCENT, si

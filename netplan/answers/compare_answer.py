@@ -14,8 +14,9 @@ from netplan.performance.barred import barred_columns
 from netplan.performance.search import SearchResult
 from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict, plain_at
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Scale, listed, short_money
+from netplan.reports.schema import plain_at, value_at
 from netplan.setup.inputs import hall_words, replaced_lines
 from netplan.setup.money.pricing import CASES
 from netplan.setup.training import training_words
@@ -273,7 +274,7 @@ def plan_columns(
 def _headline_columns(timed: SearchResult | None, row: str) -> Iterator[show.Column[Any]]:
     """Iteration time and utilisation, with error bars if they have them."""
     if timed and timed.best.error:
-        best, mfu = (partial(show.value_at, path=f"{row}{name}") for name in ("best", "mfu"))
+        best, mfu = (partial(value_at, path=f"{row}{name}") for name in ("best", "mfu"))
         yield from barred_columns(best, mfu)
     else:
         yield time_column("iteration_time_s", f"{row}best.iteration_time_s", timed)

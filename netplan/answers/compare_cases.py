@@ -29,6 +29,7 @@ from netplan.records import asdict, replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Quantity, listed, quantity, short_money
+from netplan.reports.schema import plain_data
 from netplan.reports.screen import Screen, fitting
 from netplan.reports.sections import Column, Heading, Section, column
 from netplan.setup.money.run_cost import RunCost, Terms
@@ -427,7 +428,7 @@ class ComparisonCases(Answer):
         weighed = all_in(self.compared)
         known = asdict(weighed) if weighed else None
         steps = step_pays(self.flag.replace("--", ""), self.compared)
-        pays = {"step_pays": steps.to_dict()} if steps else {}
+        pays = {"step_pays": plain_data(steps)} if steps else {}
         return answer_dict(inputs, currency=first.currency, cases=cases, all_in=known, **pays)
 
     @property

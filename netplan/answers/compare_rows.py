@@ -27,9 +27,8 @@ from netplan.performance.plan import PlanTime
 from netplan.performance.search import SearchResult
 from netplan.performance.spread import OverSites
 from netplan.records import asdict, replace
-from netplan.reports.answer import plain_at, plain_data
 from netplan.reports.quantities import Scale
-from netplan.reports.sections import values_at
+from netplan.reports.schema import plain_at, plain_data, values_at
 from netplan.scenarios.reading import with_memory
 from netplan.setup.money.run_cost import RunCost, Terms, TokenCost, run_cost
 from netplan.setup.plan_notes import plan_notes

@@ -9,6 +9,7 @@ software adds the same to both.
 
 from collections.abc import Iterator, Sequence
 from math import isclose
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -16,7 +17,6 @@ from netplan.answers.compare_rows import Compared, FabricRow
 from netplan.costing.lifetime import annuity_factor
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import AS_FAST
-from netplan.reports.answer import plain_at
 from netplan.reports.quantities import Quantity, listed, short_money
 from netplan.reports.sections import Table, column, columns
 from netplan.setup.money.run_cost import Terms
@@ -93,6 +93,13 @@ class StepCase(Struct, frozen=True):
         What a unit of money of that weighs in a step [1].
     """
 
+    json_parts: ClassVar[tuple[str, ...]] = (
+        *("label", "fabric", "hb_size"),
+        *("stepped.facts.step_s", "stepped.facts.sync_s", "stepped.facts.sync_bound_s"),
+        *("stepped.price.usd_per_step", "stepped.price.network_share"),
+        *("gear_per_step=gear_cost.base", "cost_per_step_with_gear=cost"),
+    )
+
     label: str
     fabric: str
     hb_size: int
@@ -149,14 +156,6 @@ class StepCase(Struct, frozen=True):
         between = Range(its.low - gear.high, its.base - gear.base, its.high - gear.low)
         return ours.more(theirs, added_s) + between
 
-    def to_dict(self) -> dict[str, object]:
-        """The case as JSON."""
-        known = plain_at(self, "label", "fabric", "hb_size")
-        times = plain_at(self.stepped.facts, "step_s", "sync_s", "sync_bound_s")
-        prices = plain_at(self.stepped.price, "usd_per_step", "network_share")
-        gear = plain_at(self, "gear_per_step=gear_cost.base", "cost_per_step_with_gear=cost")
-        return known | times | prices | gear
-
 
 def gear_share(terms: Terms, step_s: float) -> float:
     """What a unit of capital weighs in a step: its annuity over so many seconds [1].
@@ -191,15 +190,13 @@ class StepPays(Struct, frozen=True):
         All of that in words.
     """
 
+    json_parts: ClassVar[tuple[str, ...]] = ("by=name", "cases", "winner", "tied", "sentences")
+
     name: str
     cases: tuple[StepCase, ...]
     winner: str | None
     tied: tuple[str, ...]
     sentences: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, object]:
-        """The cases and what pays, as JSON."""
-        return plain_at(self, "by=name", "cases", "winner", "tied", "sentences")
 
     def table(self, currency: str) -> Table[StepCase]:
         """The cases as a table."""

@@ -10,7 +10,8 @@ from netplan.answers.screen_titles import network_words, screen_heading
 from netplan.decide.verdict import HAIR
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict, plain_at
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.inputs import short_inputs
 from netplan.simulation.congestion import packet_bars

@@ -36,8 +36,9 @@ from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.verdict import Verdict, decide
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict, plain_at
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import DASH, Cell, Quantity, Scale, listed, money, part_words
+from netplan.reports.schema import plain_at, value_at
 from netplan.reports.screen import Screen, more_of, shares_of
 from netplan.setup.inputs import hall_words, sites_words
 from netplan.setup.money.pricing import (
@@ -683,7 +684,7 @@ def amount_column(named: str | Quantity, path: str, **facts: Any) -> show.Column
         lacking = bill.draw.unknown if powered else bill.quote.unpriced
         if path in OF_BOTH:
             lacking = (*bill.quote.unpriced, *bill.draw.unknown)
-        return show.value_at(bill, path), ("≥ " if lacking else "", "")
+        return value_at(bill, path), ("≥ " if lacking else "", "")
 
     return show.column(named, lambda row: look(row)[0], mark=lambda row: look(row)[1], **facts)
 

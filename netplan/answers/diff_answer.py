@@ -24,9 +24,10 @@ from netplan.decide.difference import (
 )
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict, plain_at
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.escape import short
 from netplan.reports.quantities import DASH, Quantity, Scale
+from netplan.reports.schema import plain_at, value_at
 from netplan.reports.screen import WIDTH, Screen, fitting
 from netplan.reports.terminal import part_count
 from netplan.units import MILLI, power_scale, si
@@ -122,11 +123,11 @@ class DiffAnswer(Answer):
         named = [
             path.rpartition("=")
             for of, paths in TOTALS.items()
-            if any(show.value_at(side, of) for side in sides)
+            if any(value_at(side, of) for side in sides)
             for path in paths
         ]
         return tuple(
-            Total(name or path.rpartition(".")[2], *(show.value_at(side, path) for side in sides))
+            Total(name or path.rpartition(".")[2], *(value_at(side, path) for side in sides))
             for name, _, path in named
         )
 
@@ -394,7 +395,7 @@ class DiffAnswer(Answer):
         if not any(plans):
             return
         apart = diff_sides.served_words(self.a, self.b).removesuffix(" tokens a second")
-        rates = [_number(show.value_at(plan, "tokens_per_s"), ",.0f") for plan in plans]
+        rates = [_number(value_at(plan, "tokens_per_s"), ",.0f") for plan in plans]
         yield Shown("Tokens/s", rates[0], rates[1], apart if apart[:1] in "+-" else "equal")
         for name, title in (("ttft_s", "TTFT, ms"), ("tpot_s", "TPOT, ms")):
             times = [getattr(plan, name) / MILLI if plan else None for plan in plans]

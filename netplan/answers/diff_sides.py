@@ -9,7 +9,7 @@ from netplan.answers.compare_rows import FabricRow
 from netplan.costing.fabric_bill import Bill
 from netplan.decide.candidates import AS_FAST
 from netplan.performance.plan import PlanTime
-from netplan.reports.answer import plain_at
+from netplan.reports.schema import plain_at
 from netplan.units import PERCENT
 
 

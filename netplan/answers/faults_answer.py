@@ -18,8 +18,9 @@ from netplan.performance.barred import barred_column, end_columns
 from netplan.performance.error_bars import bar_note
 from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict, plain_at
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import quantity
+from netplan.reports.schema import plain_at, value_at
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.inputs import replaced_lines
 from netplan.setup.training import training_words
@@ -160,7 +161,7 @@ class FaultsAnswer(Answer):
         bars = {fabric.name: fabric.error for fabric in self.fabrics}
         if not any(bars.values()):
             return (show.column(name, path),)
-        return barred_column(name, partial(show.value_at, path=path), lambda row: bars[row[0]])
+        return barred_column(name, partial(value_at, path=path), lambda row: bars[row[0]])
 
     def _impact_legend(self) -> tuple[str, ...]:
         """What the columns of an impact mean, and why one may be empty."""

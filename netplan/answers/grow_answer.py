@@ -19,8 +19,9 @@ from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict, plain_at
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import DASH, Scale, money
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.inputs import hall_words
 from netplan.topologies.cabling.cable_plan import Sheet, cable_plan, media_of, plan_sheet

@@ -9,7 +9,7 @@ from msgspec import Struct
 from netplan.answers.map_answer import ChipRates, PartitionRow, partition_columns, partition_rows
 from netplan.performance.explain import OperationRow, layer_operations, plan_fusion
 from netplan.performance.plan import SearchResult
-from netplan.reports.answer import plain_at
+from netplan.reports.schema import plain_at
 from netplan.reports.sections import Column, Section, Table, column, columns
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator

@@ -14,10 +14,11 @@ from netplan.answers.screen_titles import screen_heading
 from netplan.progress import each
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict, plain_at
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.charts import CHART_PX, Chart, Json, hover, marks
 from netplan.reports.escape import chart_label
 from netplan.reports.plots import COLOURS, DASHES
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Column, column, columns
 from netplan.setup.inputs import short_inputs

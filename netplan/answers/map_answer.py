@@ -16,11 +16,12 @@ from netplan.performance.mapping.partitions import BINDS
 from netplan.performance.mapping.system import LinpackSteps, RunTotals, SystemRun
 from netplan.records import asdict
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict, plain_at
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.charts import GREY, Chart, Json, hover, marks
 from netplan.reports.escape import chart_label
 from netplan.reports.layered_drawing import layered_drawing
 from netplan.reports.quantities import quantity
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of, shares_of
 from netplan.setup.inputs import found_words, replaced_lines, short_inputs
 from netplan.units import counted, rounded, si

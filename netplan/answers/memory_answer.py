@@ -14,7 +14,7 @@ from netplan.performance.explain import MemoryCosts, PartCost, memory_costs
 from netplan.performance.memory_formulas import MemoryRow, MemoryRows, SymbolRow, memory_rows
 from netplan.performance.memory_verdict import FRAGMENTATION, PlanMemory
 from netplan.performance.plan import SearchResult
-from netplan.reports.answer import plain_at
+from netplan.reports.schema import plain_at
 from netplan.reports.sections import Column, Paragraph, Section, Table, column, columns
 from netplan.units import si
 from netplan.workloads.accelerators import Accelerator

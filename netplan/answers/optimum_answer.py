@@ -14,8 +14,9 @@ from netplan.errors import InputError
 from netplan.progress import share_done
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict, plain_at
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import spread
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.inputs import replaced_lines, short_inputs
 from netplan.setup.own_domains import with_own_domains

@@ -10,7 +10,8 @@ from netplan.answers.faults_screen import PARTS, between, spares_words
 from netplan.answers.screen_titles import network_words, titled
 from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict, plain_at
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.faulty_steps import DAY_S, PoolFailure, PoolYears
 from netplan.setup.post_training_step import PostTrained

@@ -24,7 +24,7 @@ from netplan.performance.memory_verdict import Verdict, verdict
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.published_runs import MOST_TIMES, AskedRun, published_rows
 from netplan.records import replace
-from netplan.reports.answer import plain_at
+from netplan.reports.schema import plain_at
 from netplan.traffic.placement import divisors
 from netplan.units import si
 from netplan.workloads.program import SHARDED_WEIGHTS

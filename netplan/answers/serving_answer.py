@@ -16,11 +16,12 @@ from netplan.performance.serving.outcomes import ServingCase
 from netplan.performance.serving.serving_search import ServingFound
 from netplan.records import asdict, replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict, plain_at
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import ChartAxis, spread
 from netplan.reports.charts import Chart, hover
 from netplan.reports.plots import Points, line_chart
 from netplan.reports.quantities import Words, listed, quantity
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, columns_of, more_of, shares_of
 from netplan.setup.inputs import found_words, replaced_lines, short_inputs
 from netplan.setup.served_plan import ServedPlan, ServiceLevel

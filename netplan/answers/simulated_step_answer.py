@@ -13,7 +13,8 @@ from netplan.arrays import Floats
 from netplan.performance.posttraining.schedules import step_seconds
 from netplan.performance.posttraining.step import Role, Step
 from netplan.records import replace
-from netplan.reports.answer import Answer, answer_dict, plain_at
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,

@@ -11,11 +11,12 @@ from netplan.answers.screen_titles import screen_heading
 from netplan.answers.sites_bill import SitesBill
 from netplan.performance.spread import Across, Haul, OverSites, SpreadTime
 from netplan.records import replace
-from netplan.reports.answer import Answer, answer_dict, plain_at
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import ChartAxis
 from netplan.reports.charts import Chart, hover
 from netplan.reports.plots import Points, line_chart
 from netplan.reports.quantities import Words
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,

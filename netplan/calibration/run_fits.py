@@ -28,7 +28,7 @@ from netplan.performance.calibrated_run import CalibrationPart
 from netplan.performance.dated.run import kind_of
 from netplan.progress import each
 from netplan.records import replace
-from netplan.reports.sections import value_at
+from netplan.reports.schema import value_at
 
 Runs = MeasuredRuns | DatedRuns
 

@@ -27,16 +27,8 @@ from netplan.records import replace
 from netplan.reports import charts
 from netplan.reports.escape import chart_label
 from netplan.reports.quantities import Scale, listed, part_words, quantity
-from netplan.reports.sections import (
-    Column,
-    Heading,
-    Paragraph,
-    Section,
-    Table,
-    column,
-    columns,
-    value_at,
-)
+from netplan.reports.schema import value_at
+from netplan.reports.sections import Column, Heading, Paragraph, Section, Table, column, columns
 from netplan.setup.inputs import short_inputs
 from netplan.setup.money.pricing import carbon_ends
 from netplan.units import KILO

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from netplan.catalog import shipped_root
 from netplan.records import replace
 from netplan.reports.expressions import parse_expression
-from netplan.reports.sections import value_at
+from netplan.reports.schema import value_at
 from netplan.units import PERCENT
 
 Grade = Literal["exact", "close", "trend", "off", "source"]

@@ -24,7 +24,7 @@ from netplan.performance.published_runs import published_rows
 from netplan.progress import each
 from netplan.published.checks import Check, check, published
 from netplan.published.measured_runs import ALL, LEFT, NotScored
-from netplan.reports.answer import plain_at
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Table, column
 from netplan.units import si_span

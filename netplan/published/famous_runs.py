@@ -24,7 +24,7 @@ from netplan.errors import NetplanError
 from netplan.performance.plan import Plan, PlanTime
 from netplan.published.checks import CLOSE, Check, check, published
 from netplan.questions.search import search
-from netplan.reports.answer import plain_at
+from netplan.reports.schema import plain_at
 from netplan.reports.sections import Column, Section, Table, column
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.program import Zero

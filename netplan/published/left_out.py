@@ -37,8 +37,8 @@ from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.progress import each
 from netplan.published.checks import Check, check, published
 from netplan.records import replace
-from netplan.reports.answer import plain_at
 from netplan.reports.charts import CHART_PX, GREY, Chart, Json, hover, marks
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column
 from netplan.workloads.models import Model

@@ -38,7 +38,8 @@ from netplan.published.rail_only import (
     levels_of,
 )
 from netplan.records import replace
-from netplan.reports.answer import Answer, answer_dict, plain_at
+from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.schema import plain_at
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.asking import function_of

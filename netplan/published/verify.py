@@ -35,7 +35,8 @@ from netplan.published import (
 from netplan.published.checks import GRADES, Check, Grade, Recorded, is_chosen, record
 from netplan.published.own_paper import paper_checks, read_paper
 from netplan.records import asdict
-from netplan.reports.answer import Answer, plain_data
+from netplan.reports.answer import Answer
+from netplan.reports.schema import plain_data
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,

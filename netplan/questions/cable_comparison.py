@@ -25,8 +25,9 @@ from netplan.errors import InputError
 from netplan.files import read_lines
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.schema import values_at
 from netplan.reports.screen import Screen, more_of
-from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns, values_at
+from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
 from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.cabling import rehearsal
 from netplan.topologies.cabling.as_built import (

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from netplan.errors import InputError
-from netplan.records import asdict
 from netplan.reports.charts import Chart
-from netplan.reports.sections import Heading, Paragraph, Section, value_at
+from netplan.reports.schema import plain_at
+from netplan.reports.sections import Heading, Paragraph, Section
 from netplan.version import __version__
 
 if TYPE_CHECKING:
@@ -69,62 +69,6 @@ def answer_dict(inputs: Mapping[str, object], /, **parts: object) -> dict[str, A
         ``netplan_version``, ``inputs``, and the parts in their order.
     """
     return {"netplan_version": __version__, "inputs": inputs, **parts}
-
-
-def plain_data(value: Any) -> Any:  # noqa: ANN401 - plain data of any depth
-    """A value as JSON has it: records by their keys, rows by their own ``to_dict``.
-
-    Parameters
-    ----------
-    value
-        A record, a row, several of them, or a plain value.
-
-    Returns
-    -------
-    Any
-        Mappings, lists and plain values.
-
-    Examples
-    --------
-    >>> from netplan.costing.ranges import Range
-    >>> plain_data((Range(1.0, 2.0, 3.0), "USD"))
-    [{'low': 1.0, 'base': 2.0, 'high': 3.0}, 'USD']
-    """
-    if hasattr(value, "to_dict"):
-        return value.to_dict()
-    if hasattr(value, "_asdict"):
-        return value._asdict()
-    if isinstance(value, list | tuple):
-        return [plain_data(part) for part in value]
-    return asdict(value)
-
-
-def plain_at(record: object, *paths: str) -> dict[str, Any]:
-    """What stands at several paths of a record as JSON has it.
-
-    Parameters
-    ----------
-    record
-        The record.
-    *paths
-        Paths as of `netplan.reports.sections.value_at`; ``name=path`` where the last step is not
-        its name.
-
-    Returns
-    -------
-    dict[str, Any]
-        Plain data by name, in the order of the paths.
-
-    Examples
-    --------
-    >>> plain_at({"plan": 8 + 1j}, "tensor=plan.real", "plan.imag")
-    {'tensor': 8.0, 'imag': 1.0}
-    """
-    named = (text.rpartition("=") for text in paths)
-    return {
-        name or path.rpartition(".")[2]: plain_data(value_at(record, path))
-        for name, _, path in named
-    }
 
 
 class Answer(ABC):

@@ -4,7 +4,7 @@ A question describes its answer once, as sections. Every form of it (terminal, C
 spreadsheet, frame) is made from them, and none of them knows a network.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from netplan.reports.charts import Chart
 from netplan.reports.quantities import Cell, Quantity, quantity
+from netplan.reports.schema import value_at
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -65,35 +66,6 @@ class Column(Struct, Generic[RowT], frozen=True):
             return value
         before, behind = self.mark(row)
         return f"{before}{value}{behind}"
-
-
-def value_at(value: Any, path: str) -> Any:  # noqa: ANN401 - whatever stands there
-    """What stands at a dotted path of attributes, keys and places; None where the path ends early.
-
-    Examples
-    --------
-    >>> value_at({"plan": (8, 1j)}, "plan.1.imag"), value_at({"plan": None}, "plan.tensor")
-    (1.0, None)
-    """
-    for step in path.split("."):
-        if value is None:
-            return None
-        if isinstance(value, Mapping):
-            value = value.get(step)
-        else:
-            value = value[int(step)] if step.isdecimal() else getattr(value, step)
-    return value
-
-
-def values_at(value: Any, *paths: str) -> dict[str, Any]:  # noqa: ANN401 - as above
-    """What stands at several paths, each under the last step of its path.
-
-    Examples
-    --------
-    >>> values_at({"plan": 8 + 1j}, "plan.real", "plan.imag")
-    {'real': 8.0, 'imag': 1.0}
-    """
-    return {path.rpartition(".")[2]: value_at(value, path) for path in paths}
 
 
 def column(

@@ -30,7 +30,7 @@ from netplan.performance.posttraining.synchronisation import (
 )
 from netplan.progress import each
 from netplan.records import replace
-from netplan.reports.answer import plain_at
+from netplan.reports.schema import plain_at
 from netplan.scenarios.post_training import SYNC_RATES, read_copy_rate, read_rates, read_sync
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.inputs import span_of

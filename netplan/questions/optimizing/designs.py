@@ -25,8 +25,8 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.faults.damage.survival import survives_switch, switch_loss
 from netplan.inputs.choices import Evidence, Ports
 from netplan.records import replace
-from netplan.reports.answer import plain_at
 from netplan.reports.quantities import money
+from netplan.reports.schema import plain_at
 from netplan.scenarios.reading import NONE, Variant, sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing

@@ -39,16 +39,8 @@ from netplan.questions.optimizing.designs import (
     price_design,
 )
 from netplan.records import replace
-from netplan.reports.sections import (
-    Column,
-    Notes,
-    Paragraph,
-    Section,
-    Table,
-    column,
-    columns,
-    values_at,
-)
+from netplan.reports.schema import values_at
+from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column, columns
 from netplan.scenarios.reading import sizing_on
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing

@@ -35,10 +35,11 @@ from netplan.questions.optimizing.found_graphs import FoundGraphs
 from netplan.questions.optimizing.hb_gear import Sizes
 from netplan.records import asdict, replace
 from netplan.reports import sections as report
-from netplan.reports.answer import Answer, answer_dict, plain_at
+from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.charts import Chart
 from netplan.reports.front_chart import FrontPoint, front_chart
 from netplan.reports.quantities import Scale, money, quantity
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.setup.inputs import hall_words, replaced_lines
 from netplan.setup.money.memory_or_gpus import MemoryTradeoff

@@ -35,8 +35,8 @@ from netplan.performance.plan import PlanTime
 from netplan.performance.search import SearchResult
 from netplan.questions.optimizing.designs import Design
 from netplan.records import replace
-from netplan.reports.answer import plain_at
 from netplan.reports.quantities import Scale, listed
+from netplan.reports.schema import plain_at
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.money.run_cost import Terms, check_gpu_hour, rates_of

@@ -26,8 +26,8 @@ from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import PlanSearch, SearchResult
 from netplan.records import asdict, replace
-from netplan.reports.answer import plain_at
 from netplan.reports.quantities import listed, money
+from netplan.reports.schema import plain_at
 from netplan.scenarios.reading import Variant, with_memory
 from netplan.setup.money.run_cost import Terms, run_cost
 from netplan.setup.plan_notes import is_spread

@@ -26,7 +26,8 @@ from netplan.decide.verdict import Verdict, decide
 from netplan.errors import CatalogError, InputError, NetplanError, not_built
 from netplan.records import asdict, replace
 from netplan.reports.quantities import Scale
-from netplan.reports.sections import Column, column, columns, value_at
+from netplan.reports.schema import value_at
+from netplan.reports.sections import Column, column, columns
 from netplan.scenarios.bill_books import read_books
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup.money.pricing import book_running

@@ -23,7 +23,8 @@ from netplan.decide.verdict import Verdict, decide
 from netplan.errors import CatalogError
 from netplan.records import asdict, replace
 from netplan.reports.quantities import Scale, listed, short_money
-from netplan.reports.sections import Column, column, columns, value_at
+from netplan.reports.schema import value_at
+from netplan.reports.sections import Column, column, columns
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.money.pricing import book_running
 from netplan.setup.money.run_cost import RunCost, Terms, network_bill, run_cost
