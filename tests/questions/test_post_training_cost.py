@@ -14,6 +14,7 @@ from netplan.questions.compare import Compare, compare
 from netplan.questions.cost import cost
 from netplan.questions.diff import diff
 from netplan.questions.search import search
+from netplan.reports.schema import plain_data
 from netplan.reports.sections import Heading
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.money.step_cost import (
@@ -240,7 +241,7 @@ def test_gear_of_a_domain_pays_up_to_what_it_saves() -> None:
 def test_details_weigh_oversubscriptions_and_domains() -> None:
     answer = compare(SHIPPED, gpus=256, rollout_gpus=128, fabrics=("fat-tree",))
     assert answer.pays is not None
-    weighed: list[dict[str, Any]] = [group.to_dict() for group in answer.pays()]
+    weighed: list[dict[str, Any]] = [plain_data(group) for group in answer.pays()]
     assert [group["by"] for group in weighed] == ["oversubscription", "hb-size"]
     assert [case["label"] for case in weighed[0]["cases"]] == ["1", "2", "4"]
     assert [case["hb_size"] for case in weighed[1]["cases"]] == [8, 72]
