@@ -1,0 +1,135 @@
+"""What JSON has of a record: the parts that it declares, or else all its fields.
+
+A record declares its JSON as a tuple ``json_parts`` and has no code for it. A part is a path
+(:func:`value_at`), whose last step is its name, or ``name=path``. With ``?`` before it, it is left
+out where there is nothing: None, False, an empty text, no entries. ``*path`` puts all parts of what
+stands there in its place, and ``*`` alone all fields of the record.
+
+Examples
+--------
+>>> from typing import ClassVar
+>>> from msgspec import Struct
+>>> class Bill(Struct):
+...     switches: int
+...     lines: tuple[str, ...] = ()
+>>> class Row(Struct):
+...     json_parts: ClassVar[tuple[str, ...]] = ("fabric", "*bill", "?year", "bought=bill.lines")
+...     fabric: str
+...     bill: Bill
+...     year: int | None = None
+>>> plain_data(Row("rail-only", Bill(256)))
+{'fabric': 'rail-only', 'switches': 256, 'lines': (), 'bought': []}
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from netplan.records import asdict
+
+EVERY = "*"
+"""A step of a path to every entry; before a part, all parts of what stands there."""
+IF_ANY = "?"
+"""Before a part: only where there is something."""
+
+
+def value_at(value: Any, path: str) -> Any:  # noqa: ANN401 - whatever stands there
+    """What stands at a dotted path of attributes, keys and places; None where the path ends early.
+
+    A step ``*`` goes on from every entry and gives a list, of none where the path ends early.
+
+    Examples
+    --------
+    >>> value_at({"plan": (8, 1j)}, "plan.1.imag"), value_at({"plan": None}, "plan.tensor")
+    (1.0, None)
+    >>> value_at({"plans": (8, 1j)}, "plans.*.imag"), value_at({}, "plans.*.imag")
+    ([0, 1.0], [])
+    """
+    step, _, rest = path.partition(".")
+    if step == EVERY:
+        return [value_at(entry, rest) if rest else entry for entry in value or ()]
+    if value is None:
+        return [] if EVERY in rest.split(".") else None
+    if isinstance(value, Mapping):
+        value = value.get(step)
+    else:
+        value = value[int(step)] if step.isdecimal() else getattr(value, step)
+    return value_at(value, rest) if rest else value
+
+
+def values_at(value: Any, *paths: str) -> dict[str, Any]:  # noqa: ANN401 - as above
+    """What stands at several paths, each under the last step of its path.
+
+    Examples
+    --------
+    >>> values_at({"plan": 8 + 1j}, "plan.real", "plan.imag")
+    {'real': 8.0, 'imag': 1.0}
+    """
+    return {path.rpartition(".")[2]: value_at(value, path) for path in paths}
+
+
+def plain_data(value: Any) -> Any:  # noqa: ANN401 - plain data of any depth
+    """A value as JSON has it: records by their parts, or all their keys.
+
+    Parameters
+    ----------
+    value
+        A record, a row, several of them, or a plain value.
+
+    Returns
+    -------
+    Any
+        Mappings, lists and plain values.
+
+    Examples
+    --------
+    >>> from netplan.costing.ranges import Range
+    >>> plain_data((Range(1.0, 2.0, 3.0), "USD"))
+    [{'low': 1.0, 'base': 2.0, 'high': 3.0}, 'USD']
+    """
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if (parts := getattr(type(value), "json_parts", None)) is not None:
+        return plain_at(value, *parts)
+    if hasattr(value, "_asdict"):
+        return value._asdict()
+    if isinstance(value, list | tuple):
+        return [plain_data(part) for part in value]
+    return asdict(value)
+
+
+def plain_at(record: object, *parts: str) -> dict[str, Any]:
+    """Parts of a record as JSON has them.
+
+    Parameters
+    ----------
+    record
+        The record.
+    *parts
+        As of ``json_parts``, see above.
+
+    Returns
+    -------
+    dict[str, Any]
+        Plain data by name, in the order of the parts.
+
+    Examples
+    --------
+    >>> plain_at({"plan": 8 + 1j, "seed": None}, "tensor=plan.real", "plan.imag", "?seed")
+    {'tensor': 8.0, 'imag': 1.0}
+    """
+    plain: dict[str, Any] = {}
+    for part in parts:
+        if part == EVERY:
+            plain |= asdict(record)
+        elif part.startswith(EVERY):
+            plain |= plain_data(value_at(record, part[1:])) or {}
+        else:
+            name, _, path = part.removeprefix(IF_ANY).rpartition("=")
+            value = value_at(record, path)
+            if part[0] != IF_ANY or not _is_nothing(value):
+                plain[name or path.rpartition(".")[2]] = plain_data(value)
+    return plain
+
+
+def _is_nothing(value: object) -> bool:
+    return value is None or value is False or (hasattr(value, "__len__") and not len(value))
