@@ -135,18 +135,23 @@ def asdict(record: object) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - plain data of any depth
-    if isinstance(value, Struct):
-        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
-        return {key: _plain(getattr(value, name)) for key, name in names}
-    if dataclasses.is_dataclass(value):
-        return {
-            field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)
-        }
+    if (own := own_values(value)) is not None:
+        value = own
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
     if type(value) in {list, tuple}:
         return type(value)(map(_plain, value))
     return value
+
+
+def own_values(record: object) -> dict[str, Any] | None:
+    """Values of a struct or dataclass by its keys, as they are; None of anything else."""
+    if isinstance(record, Struct):
+        names = zip(record.__struct_encode_fields__, record.__struct_fields__, strict=True)
+        return {key: getattr(record, name) for key, name in names}
+    if dataclasses.is_dataclass(record):
+        return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+    return None
 
 
 def _in_range(data: object) -> bool:

@@ -3,7 +3,8 @@
 A record declares its JSON as a tuple ``json_parts`` and has no code for it. A part is a path
 (:func:`value_at`), whose last step is its name, or ``name=path``. With ``?`` before it, it is left
 out where there is nothing: None, False, an empty text, no entries. ``*path`` puts all parts of what
-stands there in its place, and ``*`` alone all fields of the record.
+stands there in its place, and ``*`` alone all fields of the record. What stands in a record is
+plain data by the same rules, and a tuple is a list.
 
 Examples
 --------
@@ -18,18 +19,20 @@ Examples
 ...     bill: Bill
 ...     year: int | None = None
 >>> plain_data(Row("rail-only", Bill(256)))
-{'fabric': 'rail-only', 'switches': 256, 'lines': (), 'bought': []}
+{'fabric': 'rail-only', 'switches': 256, 'lines': [], 'bought': []}
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from netplan.records import asdict
+from netplan.records import own_values
 
 EVERY = "*"
 """A step of a path to every entry; before a part, all parts of what stands there."""
 IF_ANY = "?"
 """Before a part: only where there is something."""
+SIMPLE = frozenset({str, int, float, bool, type(None)})
+"""Types of values that are plain data already."""
 
 
 def value_at(value: Any, path: str) -> Any:  # noqa: ANN401 - whatever stands there
@@ -86,15 +89,18 @@ def plain_data(value: Any) -> Any:  # noqa: ANN401 - plain data of any depth
     >>> plain_data((Range(1.0, 2.0, 3.0), "USD"))
     [{'low': 1.0, 'base': 2.0, 'high': 3.0}, 'USD']
     """
+    if type(value) in SIMPLE:
+        return value
     if hasattr(value, "to_dict"):
         return value.to_dict()
     if (parts := getattr(type(value), "json_parts", None)) is not None:
         return plain_at(value, *parts)
     if hasattr(value, "_asdict"):
-        return value._asdict()
+        value = value._asdict()
     if isinstance(value, list | tuple):
-        return [plain_data(part) for part in value]
-    return asdict(value)
+        return [plain_data(entry) for entry in value]
+    values = value if isinstance(value, dict) else own_values(value)
+    return value if values is None else {key: plain_data(entry) for key, entry in values.items()}
 
 
 def plain_at(record: object, *parts: str) -> dict[str, Any]:
@@ -120,7 +126,7 @@ def plain_at(record: object, *parts: str) -> dict[str, Any]:
     plain: dict[str, Any] = {}
     for part in parts:
         if part == EVERY:
-            plain |= asdict(record)
+            plain |= {key: plain_data(value) for key, value in (own_values(record) or {}).items()}
         elif part.startswith(EVERY):
             plain |= plain_data(value_at(record, part[1:])) or {}
         else:
