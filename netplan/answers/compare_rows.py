@@ -28,7 +28,7 @@ from netplan.performance.search import SearchResult
 from netplan.performance.spread import OverSites
 from netplan.records import asdict, replace
 from netplan.reports.quantities import Scale
-from netplan.reports.schema import plain_at, plain_data, values_at
+from netplan.reports.schema import plain_at, plain_data
 from netplan.scenarios.reading import with_memory
 from netplan.setup.money.run_cost import RunCost, Terms, TokenCost, run_cost
 from netplan.setup.plan_notes import plan_notes
@@ -263,12 +263,12 @@ class FabricRow(Struct, frozen=True):
             **plain_at(fabric, "switches", "links=link_count", "transceivers", "copper_cables"),
             **plain_at(fabric, "nic_ports", "spare_ports"),
             **{name: count(self) for name, count in ORDERED.items()},
-            **values_at(fabric, "ports_per_gpu", "gpu_bytes_per_s"),
+            **plain_at(fabric, "ports_per_gpu", "gpu_bytes_per_s"),
             "count_status": self.count_status,
             **plain_at(fabric, "switches_lower_bound"),
             "switch_tiers": [asdict(tier) for tier in fabric.tiers] if fabric else [],
             "link_groups": [
-                values_at(group, *OF_LINKS) for group in (fabric.links if fabric else ())
+                plain_at(group, *OF_LINKS) for group in (fabric.links if fabric else ())
             ],
             **plain_at(fabric, "sizing.hb_size"),
             "cost": {"currency": currency, **price} if price else None,
@@ -277,19 +277,19 @@ class FabricRow(Struct, frozen=True):
             "cost_per_gpu_usd": self.cost_per_gpu if dollars else None,
             "cost_per_effective_pflops": self.cost_per_effective_pflops,
             "cost_per_effective_pflops_usd": self.cost_per_effective_pflops if dollars else None,
-            **values_at(self, "cost_complete", "gear", "gear_in_server", "gear_counted"),
+            **plain_at(self, "cost_complete", "gear", "gear_in_server", "gear_counted"),
             "unpriced": [line.title for line in self.bill.quote.unpriced] if self.bill else [],
             **plain_at(self, "gear_cost", "gear_power_w=bill.inside.power"),
-            **values_at(self, "cost_reduction", "power_w"),
+            **plain_at(self, "cost_reduction", "power_w"),
             "power_complete": bool(self.bill and self.bill.power_complete),
-            **values_at(self, "best.iteration_time_s", "mfu", "effective_flops_per_s"),
+            **plain_at(self, "best.iteration_time_s", "mfu", "effective_flops_per_s"),
             **(best.known_bar if best else {}),
-            **values_at(best, "memory_bytes", "breakdown_s"),
+            **plain_at(best, "memory_bytes", "breakdown_s"),
             **plain_at(best, "plan", "gpus_used=plan.gpus"),
             **(self.served.to_dict(currency) if self.served else {}),
             **(self.stepped.to_dict() if self.stepped else {}),
             # Without the time of the search, which differs from run to run.
-            "space": values_at(self.timed, "enumerated", "feasible") if self.timed else None,
+            "space": plain_at(self.timed, "enumerated", "feasible") if self.timed else None,
             "levels": plain_data(fabric.levels) if fabric else [],
             **({"over_sites": self.over.to_dict()} if self.over else {}),
             **({"in_sites": self.in_sites.to_dict()} if self.in_sites else {}),

@@ -14,7 +14,7 @@ from netplan.records import replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import listed, quantity
-from netplan.reports.schema import plain_at, values_at
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.inputs import short_inputs
 from netplan.simulation.job_charts import JobBar, Line, gantt_chart, occupancy_chart
@@ -118,8 +118,8 @@ def stream_figures(ran: JobStream, warm_up: float) -> dict[str, float]:
         "mean_slowdown": float(slowdown.mean()),
         "slowdown_p99": float(np.percentile(slowdown, 99)),
         "slowed_share": float((slowdown > SLOWED).mean()),
-        **values_at(whole, "sor", "sor_to_last_arrival", "gfr"),
-        **values_at(ran, "useful", "useful_to_last_arrival"),
+        **plain_at(whole, "sor", "sor_to_last_arrival", "gfr"),
+        **plain_at(ran, "useful", "useful_to_last_arrival"),
         "mean_leaves": float(ran.leaves[later].mean()),
         "fragments_max": float(ran.fragments_most),
         "refused_while_free": ran.refused_s / ran.makespan_s,

@@ -25,7 +25,7 @@ from netplan.errors import InputError
 from netplan.files import read_lines
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.schema import values_at
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
 from netplan.scenarios.reading import CatalogReader
@@ -142,7 +142,7 @@ class CableComparison(Answer):
             {"plan": self.plan, "as_built": self.as_built},
             planned=self.planned,
             built=self.built,
-            differences=[values_at(asdict(change), *TO_DO, *BOTH) for change in self.differences],
+            differences=[plain_at(asdict(change), *TO_DO, *BOTH) for change in self.differences],
             notes=list(self.notes),
             known=[asdict(device) for device in self.known],
         )

@@ -2,27 +2,29 @@
 
 A record declares its JSON as a tuple ``json_parts`` and has no code for it. A part is a path
 (:func:`value_at`), whose last step is its name, or ``name=path``. With ``?`` before it, it is left
-out where there is nothing: None, False, an empty text, no entries. ``*path`` puts all parts of what
-stands there in its place, and ``*`` alone all fields of the record. What stands in a record is
-plain data by the same rules, and a tuple is a list.
+out where there is nothing: None, False, an empty text, no entries; with ``?`` behind it, it is None
+there. ``*path`` puts all parts of what stands there in its place, and ``*`` alone all fields of the
+record; ``-name`` takes one of all these out. What stands in a record is plain data by the same
+rules, and a tuple is a list.
 
 Examples
 --------
->>> from typing import ClassVar
 >>> from msgspec import Struct
 >>> class Bill(Struct):
 ...     switches: int
 ...     lines: tuple[str, ...] = ()
 >>> class Row(Struct):
-...     json_parts: ClassVar[tuple[str, ...]] = ("fabric", "*bill", "?year", "bought=bill.lines")
+...     json_parts = "fabric", "*bill", "-lines", "?year", "bought=bill.lines", "medium?"
 ...     fabric: str
 ...     bill: Bill
 ...     year: int | None = None
+...     medium: str = ""
 >>> plain_data(Row("rail-only", Bill(256)))
-{'fabric': 'rail-only', 'switches': 256, 'lines': [], 'bought': []}
+{'fabric': 'rail-only', 'switches': 256, 'bought': [], 'medium': None}
 """
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from netplan.records import own_values
@@ -30,7 +32,9 @@ from netplan.records import own_values
 EVERY = "*"
 """A step of a path to every entry; before a part, all parts of what stands there."""
 IF_ANY = "?"
-"""Before a part: only where there is something."""
+"""Before a part: only where there is something. Behind it: None where there is nothing."""
+NOT = "-"
+"""Before a name: not that one of all parts of something."""
 SIMPLE = frozenset({str, int, float, bool, type(None)})
 """Types of values that are plain data already."""
 
@@ -57,17 +61,6 @@ def value_at(value: Any, path: str) -> Any:  # noqa: ANN401 - whatever stands th
     else:
         value = value[int(step)] if step.isdecimal() else getattr(value, step)
     return value_at(value, rest) if rest else value
-
-
-def values_at(value: Any, *paths: str) -> dict[str, Any]:  # noqa: ANN401 - as above
-    """What stands at several paths, each under the last step of its path.
-
-    Examples
-    --------
-    >>> values_at({"plan": 8 + 1j}, "plan.real", "plan.imag")
-    {'real': 8.0, 'imag': 1.0}
-    """
-    return {path.rpartition(".")[2]: value_at(value, path) for path in paths}
 
 
 def plain_data(value: Any) -> Any:  # noqa: ANN401 - plain data of any depth
@@ -124,17 +117,27 @@ def plain_at(record: object, *parts: str) -> dict[str, Any]:
     {'tensor': 8.0, 'imag': 1.0}
     """
     plain: dict[str, Any] = {}
+    taken_out = {part[1:] for part in parts if part[0] == NOT}
     for part in parts:
-        if part == EVERY:
-            plain |= {key: plain_data(value) for key, value in (own_values(record) or {}).items()}
-        elif part.startswith(EVERY):
-            plain |= plain_data(value_at(record, part[1:])) or {}
-        else:
-            name, _, path = part.removeprefix(IF_ANY).rpartition("=")
+        if part[0] == EVERY:
+            every = own_values(record) if part == EVERY else plain_data(value_at(record, part[1:]))
+            values = (every or {}).items()
+            plain |= {key: plain_data(value) for key, value in values if key not in taken_out}
+        elif part[0] != NOT:
+            name, path = _named(part)
             value = value_at(record, path)
-            if part[0] != IF_ANY or not _is_nothing(value):
-                plain[name or path.rpartition(".")[2]] = plain_data(value)
+            if IF_ANY not in part or not _is_nothing(value):
+                plain[name] = plain_data(value)
+            elif part[-1] == IF_ANY:
+                plain[name] = None
     return plain
+
+
+@cache
+def _named(part: str) -> tuple[str, str]:
+    """Name and path of a part."""
+    name, _, path = part.strip(IF_ANY).rpartition("=")
+    return name or path.rpartition(".")[2], path
 
 
 def _is_nothing(value: object) -> bool:

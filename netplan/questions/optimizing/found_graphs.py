@@ -39,7 +39,7 @@ from netplan.questions.optimizing.designs import (
     price_design,
 )
 from netplan.records import replace
-from netplan.reports.schema import values_at
+from netplan.reports.schema import plain_at
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column, columns
 from netplan.scenarios.reading import sizing_on
 from netplan.topologies.expand import expand
@@ -101,9 +101,9 @@ class GraphTally(Struct, frozen=True):
     def to_dict(self, wish: GraphWish) -> dict[str, int]:
         """The search in the JSON answer."""
         return {
-            **values_at(self, "counts", "allowed"),
+            **plain_at(self, "counts", "allowed"),
             "ruled_out": self.allowed - self.searched,
-            **values_at(self, "searched", "graphs", "kept"),
+            **plain_at(self, "searched", "graphs", "kept"),
             "first_seed": wish.seeds.start,
             "next_seed": wish.seeds.stop,
         }
