@@ -26,6 +26,7 @@ from netplan.inputs.choices import Precision
 from netplan.performance.calibrated_run import CalibrationPart
 from netplan.performance.dated.run import kind_of
 from netplan.performance.stacks import STACKS, Stack
+from netplan.traffic.measured_links import MEASURED_LINKS, MeasuredLink
 from netplan.workloads.accelerators import (
     ACCELERATORS,
     Accelerator,
@@ -34,7 +35,6 @@ from netplan.workloads.accelerators import (
     ModelClass,
     TrainingRates,
 )
-from netplan.workloads.measured_links import MEASURED_LINKS, MeasuredLink
 from netplan.workloads.measured_rates import TABLES, MeasuredRates
 from netplan.workloads.operations import CollectiveKind
 

@@ -21,10 +21,10 @@ from netplan.errors import InputError
 from netplan.inputs.choices import Precision
 from netplan.traffic.gpu_group import bus_factor
 from netplan.traffic.measured import LevelUse, regimes
+from netplan.traffic.measured_links import InSwitch, MeasuredCollective, MeasuredLink, Protocol
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.corrections import corrections_of
 from netplan.workloads.kernels import RESULT_BYTES, product_parts_s, product_rates
-from netplan.workloads.measured_links import InSwitch, MeasuredCollective, MeasuredLink, Protocol
 from netplan.workloads.measured_rates import MeasuredProduct, pooled, with_rates
 from netplan.workloads.operations import CollectiveKind
 from netplan.workloads.precision import ALIASES, NUMBER_BYTES, precision_named

@@ -28,11 +28,11 @@ from netplan.performance.stacks import STACKS, default_stack
 from netplan.performance.tiers import Expanded, Spill
 from netplan.records import asdict, replace
 from netplan.traffic.hierarchy import CollectiveNetwork
+from netplan.traffic.measured_links import Links
 from netplan.traffic.placement import Degrees, divisors
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.closed_forms import IterationFlops, iteration_flops
 from netplan.workloads.expert_load import ExpertLoad, check_divides
-from netplan.workloads.measured_links import Links
 from netplan.workloads.models import Experts, Model
 from netplan.workloads.operations import PLAIN, Sharding, Variant
 from netplan.workloads.program import (

@@ -26,8 +26,8 @@ from netplan.scenarios.reading import CatalogReader
 from netplan.setup.asking import function_of
 from netplan.setup.own_inputs import list_field, option_field
 from netplan.setup.question import Question
+from netplan.traffic.measured_links import Links
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.measured_links import Links
 from netplan.workloads.models import MODELS
 
 NAME = re.compile(r"[A-Za-z][\w.-]{0,63}")

@@ -52,7 +52,7 @@ from netplan.workloads.models import Model
 if TYPE_CHECKING:
     from netplan.answers.layer_answer import LayerAnswer
     from netplan.answers.memory_answer import HeldAnswer, MemoryAnswer
-    from netplan.answers.published_line import PublishedRun
+    from netplan.questions.published_line import PublishedRun
 
 PARTS = {
     "compute": "computing",
@@ -690,7 +690,7 @@ def _published(
     row = nearest_row(asked) if asked else None
     if asked is None or row is None:
         return (), ()
-    from netplan.answers.published_line import run_here
+    from netplan.questions.published_line import run_here
 
     run = run_here(row["id"])
     return (run,), tuple(run.lines(result.best, asked))

@@ -48,8 +48,8 @@ from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.designs import DESIGNS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS
+from netplan.traffic.measured_links import ANY_LINK
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.measured_links import ANY_LINK
 from netplan.workloads.models import WORKLOADS
 from netplan.workloads.published_skew import EXPERT_SKEWS
 from netplan.workloads.technologies import MEMORIES

@@ -30,10 +30,10 @@ from netplan.setup.served_plan import LevelSource, ServedPlan, ServedPool, Servi
 from netplan.topologies.build import build_fabric, own_rates
 from netplan.topologies.fabric import MIN_GPUS
 from netplan.topologies.specs import FABRICS
+from netplan.traffic.measured_links import Links
 from netplan.units import MILLI, si
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.inference import Formats
-from netplan.workloads.measured_links import Links
 from netplan.workloads.models import MODELS, Model
 from netplan.workloads.precision import published_precision, serving_precision
 

@@ -35,8 +35,8 @@ from netplan.setup.question import AnyQuestion
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
+from netplan.traffic.measured_links import Links
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
-from netplan.workloads.measured_links import Links
 from netplan.workloads.models import WORKLOADS, Model
 from netplan.workloads.operations import PLAIN, Variant
 from netplan.workloads.recomputation import NOTHING, Recomputation

@@ -19,11 +19,11 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from netplan.decide import leaders
 from netplan.records import replace
 from netplan.reports.axes import finite, in_order
 from netplan.reports.plots import Key
 from netplan.reports.quantities import listed
+from netplan.studies import leaders
 from netplan.studies.charts import (
     Reader,
     Row,

@@ -17,9 +17,9 @@ from netplan.traffic.algorithms import CollectiveTime, algorithm_of, check_choic
 from netplan.traffic.bounds import Operation, lower_bound
 from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
 from netplan.traffic.measured import Regimes, transfer
+from netplan.traffic.measured_links import POOLED, Beyond, Links, MeasuredLink, NetworkBasis
 from netplan.units import counted
 from netplan.workloads.accelerators import Accelerator
-from netplan.workloads.measured_links import POOLED, Beyond, Links, MeasuredLink, NetworkBasis
 from netplan.workloads.operations import CollectiveKind
 
 GroupKind = CollectiveKind | Literal["send"]
@@ -329,7 +329,7 @@ def beyond_of(domain: MeasuredLink, members: int, domains: int) -> Beyond | None
 
     Examples
     --------
-    >>> from netplan.workloads.measured_links import MEASURED_LINKS
+    >>> from netplan.traffic.measured_links import MEASURED_LINKS
     >>> link = MEASURED_LINKS.load("nvlink-5")
     >>> [beyond_of(link, *group) is not None for group in ((72, 2), (72, 3), (8, 20))]
     [False, True, False]

@@ -58,8 +58,8 @@ from netplan.records import replace
 from netplan.traffic import algorithms
 from netplan.traffic.leaves import Working, hop_slowdowns
 from netplan.traffic.measured import LevelUse, Regimes, forwarded, measured_of, regimes, transfer
+from netplan.traffic.measured_links import Links, MeasuredLink
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placement, Placements
-from netplan.workloads.measured_links import Links, MeasuredLink
 from netplan.workloads.operations import COPIES, EXPERTS, CollectiveKind
 
 Schedule = Literal["hierarchical", "per_dimension", "flat_ring"]

@@ -22,7 +22,7 @@ tree       an all_reduce of exactly two HB domains, which form their sums, excha
 =========  ========================================================================================
 
 The least of them counts. Start a, step l, efficiency eta and ramp r are those of the links' records
-(`netplan.workloads.measured_links`), of a network those of its kind; levels with one member are
+(`netplan.traffic.measured_links`), of a network those of its kind; levels with one member are
 left out. A ring sends 2 (g-1)/g of D/n over each card between two domains, their tree D/n.
 Broadcast and reduce are not measured and take those of an all_gather. A transfer of b bytes is an
 all_to_all of 2 b among two. Rings, lines and meshes have no records: they keep the iteration
@@ -39,7 +39,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from netplan.arrays import Amount, Bools, Columns, Floats
-from netplan.workloads.measured_links import MeasuredCollective, MeasuredLink
+from netplan.traffic.measured_links import MeasuredCollective, MeasuredLink
 from netplan.workloads.operations import CollectiveKind
 
 RegimeName = Literal["small", "large", "in-switch", "tree"]
@@ -281,7 +281,7 @@ def regimes(
     --------
     An all_gather of 8 GPUs with NVLink 4: 5.143 + 7 x 0.974 us + 7/8 x 200 kB / (0.266 x 450 GB/s).
 
-    >>> from netplan.workloads.measured_links import MEASURED_LINKS
+    >>> from netplan.traffic.measured_links import MEASURED_LINKS
     >>> eight, one = np.array([8.0]), np.array([1.0])
     >>> domain = LevelUse(MEASURED_LINKS.load("nvlink-4"), eight, one, 7 / 8 / 450e9 * one, 450e9)
     >>> round(float(regimes("all_gather", [domain]).seconds(200e3)[0]) * 1e6, 3)

@@ -12,9 +12,9 @@ from netplan.calibration.measurements import MeasuredMessage, read_nccl_tests
 from netplan.calibration.runs import CALIBRATIONS
 from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.traffic.measured import LevelUse, regimes
+from netplan.traffic.measured_links import MEASURED_LINKS
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.kernels import product_time_s
-from netplan.workloads.measured_links import MEASURED_LINKS
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "own-cluster"
 OWN = CALIBRATIONS.load("own-cluster")

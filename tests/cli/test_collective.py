@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 
 from netplan.questions.collective import Collective, collective
-from netplan.workloads.measured_links import MEASURED_LINKS
+from netplan.traffic.measured_links import MEASURED_LINKS
 from tests.cli.command import netplan, refused
 
 EIGHT = (

@@ -15,8 +15,8 @@ from netplan.records import replace
 from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
+from netplan.traffic.measured_links import Links
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.measured_links import Links
 from netplan.workloads.models import MODELS
 from netplan.workloads.operations import Variant
 from tests.performance.cases import FOURD, PTDP, small_model

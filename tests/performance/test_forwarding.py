@@ -16,8 +16,8 @@ from netplan.performance.search import evaluate_alone
 from netplan.records import replace
 from netplan.traffic.collectives import all_to_all_s
 from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
+from netplan.traffic.measured_links import Links
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.measured_links import Links
 
 DATA = 1e9
 """Message of a GPU [B]."""

@@ -19,10 +19,10 @@ from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.performance.space import listed_plans
 from netplan.records import replace
+from netplan.traffic.measured_links import MEASURED_LINKS, Links
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.measured_kernels import MeasuredKernels
-from netplan.workloads.measured_links import MEASURED_LINKS, Links
 from netplan.workloads.models import MODELS, Model
 from netplan.workloads.operations import Variant
 from tests.performance.cases import FOURD, MEASURED, PTDP, small_model

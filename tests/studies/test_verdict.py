@@ -5,12 +5,12 @@ import re
 import pytest
 
 import netplan
-from netplan.decide.leaders import crossing, even_at, intervals_of, knee_of
 from netplan.records import RecordError
 from netplan.reports.plots import Key
 from netplan.reports.sections import Paragraph
 from netplan.studies.answer import StudyAnswer
 from netplan.studies.definition import STUDIES
+from netplan.studies.leaders import crossing, even_at, intervals_of, knee_of
 from tests.studies.shipped import marked, shipped
 from tests.studies.test_study_page import HB_SIZE, HEAT, LINES, Inputs, answered, words
 

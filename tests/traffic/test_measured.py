@@ -20,9 +20,9 @@ from netplan.traffic.gpu_group import KINDS as GROUP_KINDS
 from netplan.traffic.gpu_group import GpuGroup, GroupKind
 from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
 from netplan.traffic.measured import Regimes
+from netplan.traffic.measured_links import MEASURED_LINKS, NETWORKS, Links
 from netplan.traffic.placement import Degrees, Placement, Placements
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.measured_links import MEASURED_LINKS, NETWORKS, Links
 from netplan.workloads.operations import CollectiveKind
 from netplan.workloads.technologies import LINKS
 

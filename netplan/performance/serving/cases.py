@@ -12,9 +12,9 @@ from netplan.performance.serving.server import ServingTimes, Speculated
 from netplan.performance.stacks import ServingStack
 from netplan.records import replace
 from netplan.traffic.hierarchy import CollectiveNetwork, Communication
+from netplan.traffic.measured_links import Links
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.inference import Formats, NumberFormat
-from netplan.workloads.measured_links import Links
 from netplan.workloads.models import Model
 from netplan.workloads.precision import (
     WEIGHT_BYTES,

@@ -9,8 +9,8 @@ import netplan
 from netplan.arrays import Floats
 from netplan.levels import Level
 from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
+from netplan.traffic.measured_links import Links
 from netplan.workloads.accelerators import ACCELERATORS
-from netplan.workloads.measured_links import Links
 
 RATE = 450e9
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 import netplan
-from netplan.answers.published_line import run_here
 from netplan.inputs.choices import Precision
 from netplan.performance.calibrated_run import Factors
 from netplan.performance.error_bars import ErrorBar
 from netplan.performance.plan import PlanTime
 from netplan.performance.published_runs import AskedRun, nearest_row, published_rows
+from netplan.questions.published_line import run_here
 from netplan.records import replace
 from netplan.reports.screen import MOST_LINES, WIDTH
 from netplan.workloads.models import MODELS, Model
