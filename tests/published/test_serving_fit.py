@@ -6,14 +6,14 @@ import pytest
 from netplan.performance.serving.bars import serving_bars
 from netplan.performance.stacks import SERVING_STACKS
 from netplan.published.measured_serving import BY_SOFTWARE, predicted
-from netplan.published.serving_fit import (
+from netplan.workloads.models import MODELS
+from tests.published.serving_fit import (
     FitProblem,
     left_out_points,
     made_bar,
     points_of,
     shipped_is_found,
 )
-from netplan.workloads.models import MODELS
 
 
 @pytest.mark.slow
