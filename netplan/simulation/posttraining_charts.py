@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from netplan.performance.posttraining.step import Pool
-from netplan.performance.posttraining.timeline import COLOURS, LANE_PX, MARGIN_PX
-from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
+from netplan.performance.posttraining.timeline import COLOURS, lane_axes, lanes_of
+from netplan.reports.charts import Chart, Json, hover, marks
 from netplan.simulation.posttraining_steps import Bar
 from netplan.units import si
 
@@ -55,11 +55,7 @@ def step_lanes(bars: Sequence[Bar], pools: Sequence[Pool], *, streams: bool = Fa
     data: list[Json] = []
     for name, colour in {"wait": WAIT_COLOUR, **COLOURS}.items():
         drawn = [
-            (lane, bar)
-            for bar in bars
-            if bar.name == name
-            for lane, pool in enumerate(pools)
-            if bar.pool in (pool.role, "all") or pool.role == "all"
+            (lane, bar) for bar in bars if bar.name == name for lane in lanes_of(bar.pool, pools)
         ]
         if not drawn:
             continue
@@ -89,21 +85,13 @@ def step_lanes(bars: Sequence[Bar], pools: Sequence[Pool], *, streams: bool = Fa
                 },
             )
         )
-    labels = [f"{pool.role}, {pool.gpus:,} GPUs" for pool in pools]
-    layout: Json = {
-        "barmode": "overlay",
-        "bargap": 0,
-        "xaxis": {"title": {"text": "time, s"}, "showgrid": True, "range": [0, 1.01 * end_s]},
-        "yaxis": {**named_ticks(labels), "range": [len(labels) - 0.4, -0.6]},
-        "showlegend": True,
-    }
     steps = len({bar.step for bar in bars})
     captions = (
         f"{steps} steps of one run, behind those that warm up.",
         "Where a lane is empty or grey, its GPUs wait; a bar has a width that can be seen.",
         *(STREAMED,) * streams,
     )
-    height = LANE_PX * len(labels) + MARGIN_PX
+    layout, height = lane_axes(pools, "time, s", end_s)
     return Chart("timeline", "Steps over time", height, tuple(data), layout, captions)
 
 
@@ -122,7 +110,7 @@ def step_trace(bars: Sequence[Bar], pools: Sequence[Pool], title: str) -> dict[s
     for lane, pool in enumerate(pools):
         name = f"{pool.role}, {pool.gpus:,} {pool.accelerator}"
         events.append(_named("thread_name", lane + 1, name))
-        mine = [bar for bar in bars if bar.pool in (pool.role, "all") or pool.role == "all"]
+        mine = [bar for bar in bars if lanes_of(bar.pool, [pool])]
         for bar in sorted(mine, key=lambda bar: (bar.starts_s, bar.seconds)):
             begin = round(NS_PER_S * bar.starts_s)
             end = round(NS_PER_S * (bar.starts_s + bar.seconds))

@@ -11,8 +11,7 @@ async     batches overlap on the servers: batch i is there R_i after its begin, 
 ========  ========================================================================================
 
 Of a decimal N the version is between two: it is there at that share of the time between them.
-Constant times give exactly `netplan.performance.posttraining.schedules.step_seconds`; whole N
-without streams, :func:`...schedules.simulate_schedule`.
+Constant times give exactly `netplan.performance.posttraining.schedules.step_seconds`.
 """
 
 from collections.abc import Iterator
@@ -24,8 +23,10 @@ from msgspec import Struct
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
-from netplan.performance.posttraining.schedules import WARM
 from netplan.performance.posttraining.step import Role, Step
+
+WARM = 20
+"""First steps that a mean leaves out [1]."""
 
 SHOWN_STEPS = 4
 """Steps that a timeline has [1]."""

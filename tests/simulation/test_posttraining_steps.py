@@ -10,15 +10,10 @@ from hypothesis import strategies as st
 from netplan.errors import InputError
 from netplan.performance.posttraining.lengths import Lengths
 from netplan.performance.posttraining.rollouts import RoundTime
-from netplan.performance.posttraining.schedules import (
-    Mode,
-    Phases,
-    simulate_schedule,
-    speed_up_limit,
-    step_seconds,
-)
+from netplan.performance.posttraining.schedules import Mode, Phases, speed_up_limit, step_seconds
 from netplan.performance.posttraining.step import Rollouts, Step, Work
 from netplan.simulation.posttraining_steps import bars_of, simulate_steps
+from tests.oracles.post_training import schedule_step_s
 
 seconds = st.floats(0.1, 1000)
 times = st.tuples(seconds, seconds, st.floats(0, 50))
@@ -57,7 +52,7 @@ def test_whole_versions_are_the_schedule_of_the_formulas(
     rng = np.random.default_rng(seed)
     rollouts = rng.lognormal(4, 0.5, (60, 3))
     runs = simulate_steps(rollouts, 70.0, sync, staleness=staleness)
-    expected = simulate_schedule(rollouts, 70.0, sync, staleness=staleness)
+    expected = schedule_step_s(rollouts, 70.0, sync, staleness=staleness)
     assert runs.means_s == pytest.approx(expected, rel=1e-12)
 
 

@@ -365,39 +365,6 @@ class Turns(Struct, frozen=True):
 ONE_TURN = Turns()
 
 
-def turns_range(
-    lengths: Lengths, batch: Batch, rounds: RoundTime, turns: Turns
-) -> tuple[float, float]:
-    """Ends between which turns put the seconds of a batch.
-
-    Below: the same without environments, or the rounds of the longest answer and its waits, if
-    those are more. Above: its waits behind all of it, which all vectors of the specification meet
-    and which is not proven.
-
-    Parameters
-    ----------
-    lengths, batch, rounds
-        As of :func:`rollout_seconds`.
-    turns
-        Of every answer.
-
-    Returns
-    -------
-    tuple of float
-        [s].
-
-    Examples
-    --------
-    >>> batch = Batch(answers=8, replicas=1, slots=8)
-    >>> turns_range(Lengths.fixed(100), batch, RoundTime(0.01, 0.0), Turns(4, 2.0))
-    (7.0, 7.0)
-    """
-    without_s = rollout_seconds(lengths, batch, rounds)
-    waits_s = (turns.count - 1) * turns.environment_s
-    longest_s = rounds.fixed_s * float(lengths.longest(batch.answers))
-    return max(without_s, longest_s + waits_s), without_s + waits_s
-
-
 class Simulated(NamedTuple):
     """One seeded draw: ends of the replicas, shape (replicas,) [s]; tokens, and the longest.
 

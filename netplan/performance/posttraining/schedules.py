@@ -11,8 +11,8 @@ async     max(max(stream, S + T) + V, (R + S + T + V) / (N + 1)): a batch's way 
 ========  =========================================================================================
 
 Times that differ from step to step make steps longer than those of the mean (queueing):
-:func:`simulate_schedule` has them one by one. What is printed of synchronous runs sums to the
-printed step within 1.3 to 7.8 %, always short.
+:mod:`netplan.simulation.posttraining_steps` has them one by one. What is printed of synchronous
+runs sums to the printed step within 1.3 to 7.8 %, always short.
 
 Generations overlap as in AReaL (arXiv:2505.24298), one step off as in NeMo RL and verl.
 """
@@ -33,9 +33,6 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 Bottleneck = Literal[
     "rollout-tail", "rollout", "train", "score", "sync", "staleness", "environment"
 ]
-
-WARM = 20
-"""First steps that a mean leaves out [1]."""
 
 
 class Phases(Struct, frozen=True, kw_only=True, eq=False):
@@ -208,71 +205,6 @@ def speed_up_limit(sync_step_s: ArrayLike, train_s: ArrayLike, score_s: ArrayLik
     3.1307
     """
     return np.asarray(np.asarray(sync_step_s) / np.add(train_s, score_s, dtype=np.float64))
-
-
-def simulate_schedule(
-    rollout_s: ArrayLike,
-    train_s: ArrayLike,
-    sync_s: float,
-    *,
-    staleness: int = 0,
-    hidden: float = 0.0,
-    warm: int = WARM,
-) -> Floats:
-    """Mean step of given batches, of which each begins with weights that are new enough.
-
-    Rollout i begins with version i - N or newer. With staleness 0 the synchronisation stands
-    between; above, both pools stand still for what of it is not hidden.
-
-    Parameters
-    ----------
-    rollout_s, train_s
-        Of each step, scoring in the trainer's, shape (steps,) or (steps, draws) [s].
-    sync_s
-        Of each synchronisation [s].
-    staleness
-        Versions that a rollout may be behind, N [1].
-    hidden
-        Share of the synchronisation off the critical path [1].
-    warm
-        First steps that the mean leaves out [1].
-
-    Returns
-    -------
-    ndarray
-        Mean step of each draw, shape () or (draws,) [s].
-
-    Raises
-    ------
-    InputError
-        If there are no steps behind those that warm up.
-
-    Examples
-    --------
-    >>> steps = np.full(60, 100.0), np.full(60, 80.0), 5.0
-    >>> [float(simulate_schedule(*steps, staleness=count)) for count in (0, 1, 2)]
-    [185.0, 105.0, 105.0]
-    """
-    rollouts, trains = np.broadcast_arrays(
-        np.asarray(rollout_s, dtype=np.float64), np.asarray(train_s, dtype=np.float64)
-    )
-    if not 1 <= warm < len(rollouts):
-        raise InputError(
-            f"{len(rollouts):,} steps, of which {warm:,} warm up: give more steps than that, and 1"
-            " or more to warm up"
-        )
-    if staleness < 0:
-        raise InputError(f"staleness {staleness}: give 0 or more")
-    stop = sync_s * (1 - hidden) if staleness else 0.0
-    free = trainer = np.zeros(rollouts.shape[1:])
-    versions: list[Floats] = [free]
-    for step in range(len(rollouts)):
-        ends = np.maximum(free, versions[max(0, step - staleness)]) + rollouts[step]
-        free = ends + stop
-        trainer = np.maximum(trainer, ends) + trains[step]
-        versions.append(trainer + sync_s)
-        trainer = trainer + stop
-    return np.asarray((versions[-1] - versions[warm]) / (len(rollouts) - warm))
 
 
 def scaled_phases(

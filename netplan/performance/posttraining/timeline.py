@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from netplan.performance.posttraining.step import Phase, Pool
+from netplan.performance.posttraining.step import Phase, Pool, Role
 from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
 from netplan.units import si
 
@@ -44,8 +44,7 @@ def timeline(phases: Sequence[Phase], pools: Sequence[Pool], step_s: float) -> C
             (lane, phase)
             for phase in phases
             if phase.name == name
-            for lane, pool in enumerate(pools)
-            if phase.pool in (pool.role, "all") or pool.role == "all"
+            for lane in lanes_of(phase.pool, pools)
         ]
         if not bars:
             continue
@@ -68,18 +67,6 @@ def timeline(phases: Sequence[Phase], pools: Sequence[Pool], step_s: float) -> C
                 marker={"color": colour},
             )
         )
-    labels = [f"{pool.role}, {pool.gpus:,} GPUs" for pool in pools]
-    layout: Json = {
-        "barmode": "overlay",
-        "bargap": 0,
-        "xaxis": {
-            "title": {"text": "time in a step, s"},
-            "showgrid": True,
-            "range": [0, 1.01 * step_s],
-        },
-        "yaxis": {**named_ticks(labels), "range": [len(labels) - 0.4, -0.6]},
-        "showlegend": True,
-    }
     starts = [phase.starts_s for phase in phases]
     apart = len(pools) > 1 and len(starts) > len({*starts})
     captions = (
@@ -89,5 +76,25 @@ def timeline(phases: Sequence[Phase], pools: Sequence[Pool], step_s: float) -> C
         "Where a lane is empty, its GPUs wait for the other pool, or for newer weights.",
         "A bar has a width that can be seen.",
     )
-    height = LANE_PX * len(labels) + MARGIN_PX
+    layout, height = lane_axes(pools, "time in a step, s", step_s)
     return Chart("step_timeline", "One step over time", height, tuple(data), layout, captions)
+
+
+def lanes_of(role: Role, pools: Sequence[Pool]) -> list[int]:
+    """Lanes that a bar of a pool stands in: one of all pools in each."""
+    return [
+        lane for lane, pool in enumerate(pools) if role in (pool.role, "all") or pool.role == "all"
+    ]
+
+
+def lane_axes(pools: Sequence[Pool], time: str, end_s: float) -> tuple[Json, float]:
+    """Axes of a lane a pool over time from 0 to the end [s], and the height of it all [px]."""
+    labels = [f"{pool.role}, {pool.gpus:,} GPUs" for pool in pools]
+    layout: Json = {
+        "barmode": "overlay",
+        "bargap": 0,
+        "xaxis": {"title": {"text": time}, "showgrid": True, "range": [0, 1.01 * end_s]},
+        "yaxis": {**named_ticks(labels), "range": [len(labels) - 0.4, -0.6]},
+        "showlegend": True,
+    }
+    return layout, LANE_PX * len(labels) + MARGIN_PX

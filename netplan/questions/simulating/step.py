@@ -20,7 +20,6 @@ from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.faults.damage.degraded_links import slow_parts
 from netplan.performance.posttraining.placed_weights import by_dimensions
-from netplan.performance.posttraining.schedules import WARM
 from netplan.performance.posttraining.servers import round_table
 from netplan.performance.posttraining.step import Role
 from netplan.performance.posttraining.synchronisation import anchored_bytes
@@ -37,7 +36,7 @@ from netplan.setup.served_run import ServedRun
 from netplan.simulation import congestion
 from netplan.simulation.drawn_rollouts import DRAWS, DrawnRollouts, draw_rollouts
 from netplan.simulation.outcome import SimulationOutcome
-from netplan.simulation.posttraining_steps import simulate_steps
+from netplan.simulation.posttraining_steps import WARM, simulate_steps
 from netplan.simulation.simulate import Conditions, simulate_training
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand

