@@ -12,7 +12,7 @@ from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import xlsxwriter
@@ -386,16 +386,16 @@ class Cables(Question[Answer]):
             hall = site.layout.plan
             if self.to == UFM_RACKS:
                 return partial(ufm_racks, site.layout)
-            ordered = length_m, sold_kinds = _ordered(built, site, hardware)
+            ordered = _ordered(built, site, hardware)
             if self.to in (LENGTHS, RACKS):
                 return partial(racks_sheet if self.to == RACKS else lengths_sheet, site, ordered)
             plan = plans.cable_plan(
                 site.network,
-                media=[MEDIA.get(kind, "") for kind in sold_kinds],
+                media=[MEDIA.get(kind, "") for kind in ordered.kinds],
                 places=site.layout.places(site.network),
-                length_m=length_m,
+                length_m=ordered.length_m,
                 cage_links=cage,
-                kinds=sold_kinds,
+                kinds=ordered.kinds,
             )
             racks = tuple(rack.name for rack in site.layout.racks())
         if self.to in NETBOX:
@@ -504,27 +504,30 @@ def _kinds(fabric: Fabric, hardware: Hardware) -> dict[str, str]:
     }
 
 
-Ordered = tuple[Floats, Sequence[str]]
-"""Cables of a fabric in a hall: their lengths as sold [m], and their kinds, where known."""
+class OrderedCables(NamedTuple):
+    """Cables of a fabric in a hall: their lengths as sold [m], and their kinds, where known."""
+
+    length_m: Floats
+    kinds: Sequence[str]
 
 
-def _ordered(fabric: Fabric, site: Site, hardware: Hardware) -> Ordered:
+def _ordered(fabric: Fabric, site: Site, hardware: Hardware) -> OrderedCables:
     """The cables that the bill orders; those that no book has keep the length that they need."""
     try:
         installed = install(fabric, site, hardware)
     except (InfeasibleError, CatalogError):
-        return site.length_m, [""] * site.network.link_count
-    return installed.length_m, installed.kinds
+        return OrderedCables(site.length_m, [""] * site.network.link_count)
+    return OrderedCables(installed.length_m, installed.kinds)
 
 
-def racks_sheet(site: Site, cables: Ordered) -> plans.Sheet:
+def racks_sheet(site: Site, cables: OrderedCables) -> plans.Sheet:
     """What stands in each rack, and the cables that begin there, by length: for installers."""
     network, places = site.network, site.layout.places(site.network)
     racks = [places[name].rack for name in network.node_names()]
     kinds = [plans.ROLES[kind] for kind in network.node_kind.tolist()]
     devices = Counter(zip(racks, kinds, strict=True))
     begins = np.array(racks, object)[network.source].tolist()
-    counts = Counter(zip(begins, cables[0].tolist(), strict=True))
+    counts = Counter(zip(begins, cables.length_m.tolist(), strict=True))
     lines = [(rack, 0, kind, "", count) for (rack, kind), count in devices.items()]
     lines += [(rack, 1, "cable", f"{length:g}", count) for (rack, length), count in counts.items()]
     lines.sort(key=lambda line: (line[0], line[1], line[2], float(line[3] or 0)))
@@ -532,10 +535,10 @@ def racks_sheet(site: Site, cables: Ordered) -> plans.Sheet:
     return plans.Sheet("Racks", RACK_COLUMNS, rows)
 
 
-def lengths_sheet(site: Site, cables: Ordered) -> plans.Sheet:
+def lengths_sheet(site: Site, cables: OrderedCables) -> plans.Sheet:
     """Cables by link group, length and kind, as on the bill."""
     groups = np.array(site.network.group_names, object)[site.network.group].tolist()
-    counts = Counter(zip(groups, cables[0].tolist(), cables[1], strict=True))
+    counts = Counter(zip(groups, cables.length_m.tolist(), cables.kinds, strict=True))
     order = site.network.group_names.index
     lines = sorted(counts.items(), key=lambda line: (order(line[0][0]), *line[0][1:]))
     rows = (
