@@ -42,6 +42,9 @@ Words = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
 """Masks."""
 
+NO_NUMBERS: Ints = np.empty(0, np.int64)
+"""None, such as GPUs or links of which there are no."""
+
 NumberT = TypeVar("NumberT", bound=np.number)
 """Numbers of an array, and of a result of the same kind."""
 

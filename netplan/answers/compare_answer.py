@@ -6,9 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from netplan.answers import bill_columns
-from netplan.answers.compare_rows import BASELINE, DOLLAR, ORDERED, Compared, FabricRow
+from netplan.answers.compare_rows import BASELINE, ORDERED, Compared, FabricRow
 from netplan.answers.compare_screen import screen
 from netplan.answers.screen_titles import network_title
+from netplan.costing.prices import US_DOLLAR
 from netplan.costing.pricing import UNSURE
 from netplan.performance.barred import barred_columns
 from netplan.performance.search import SearchResult
@@ -212,7 +213,7 @@ def _unpowered(row: FabricRow) -> tuple[str, str]:
 
 def dollar_columns(currency: str, row: str = "") -> Iterator[show.Column[Any]]:
     """Prices whose name says dollars, for programs; nothing in another currency."""
-    if currency == DOLLAR:
+    if currency == US_DOLLAR:
         for case in CASES:
             yield show.column(f"cost_{case}_usd", f"{row}cost.{case}", shown="never")
         yield show.column("cost_per_gpu_usd", f"{row}cost_per_gpu", shown="never")

@@ -14,9 +14,8 @@ from netplan.costing.fabric_bill import MINOR, Bill, BillBooks
 from netplan.costing.hb_gear import domains_of
 from netplan.costing.lifetime import lifetime
 from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, BillItem, left_out
-from netplan.costing.prices import PART_NAMES, PART_WORDS
-from netplan.costing.pricing import NOTHING
-from netplan.costing.ranges import Range
+from netplan.costing.prices import PART_NAMES, PART_WORDS, US_DOLLAR
+from netplan.costing.ranges import NOTHING, Range
 from netplan.costing.switches import NO_BOX, NOT_AN_ORDER
 from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.record import Record
@@ -35,7 +34,7 @@ from netplan.setup.plan_notes import plan_notes
 from netplan.topologies.cliffs import Cliff
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
-from netplan.units import MEGA
+from netplan.units import MEGA, PETA
 
 if TYPE_CHECKING:
     from netplan.answers.budget_answer import Budget
@@ -51,8 +50,6 @@ NO_STEP = "No step: "
 """With what a note begins that says why no pool does its work on a fabric."""
 ANY_TO_ANY = (BASELINE, "fat-tree")
 """Networks that join any GPU with any at its full rate."""
-PETA = 1e15
-DOLLAR = "USD"
 ORDERED = {
     "modules": ordered("transceiver"),
     "copper_ordered": ordered("copper_cable", "active_copper_cable"),
@@ -243,11 +240,11 @@ class FabricRow(Struct, frozen=True):
             return None
         return run_cost(self.bill, self.time_s, terms)
 
-    def to_dict(self, currency: str = DOLLAR, terms: Terms | None = None) -> dict[str, Any]:
+    def to_dict(self, currency: str = US_DOLLAR, terms: Terms | None = None) -> dict[str, Any]:
         """The row as the command line prints it in JSON; dollars where that is the currency."""
         fabric = self.fabric
         price = asdict(self.cost) if self.cost else None
-        dollars = price if currency == DOLLAR else None
+        dollars = price if currency == US_DOLLAR else None
         run = self.run(terms) if self.memory else None
         asked = {
             "expanded_memory": self.memory,

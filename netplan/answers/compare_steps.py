@@ -17,6 +17,7 @@ from netplan.answers.compare_rows import Compared, FabricRow
 from netplan.costing.lifetime import annuity_factor
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import AS_FAST
+from netplan.decide.verdict import HAIR
 from netplan.reports.quantities import Quantity, listed, short_money
 from netplan.reports.sections import Table, column, columns
 from netplan.setup.money.run_cost import Terms
@@ -29,8 +30,6 @@ SAME = 1e-6
 """Share of a price below which two are one [1]."""
 OVERSUBSCRIPTIONS, DOMAINS = (1.0, 2.0, 4.0), (8, 72)
 """Uplinks and HB domains that a step is asked about beside its own: 1:1 to 4:1; servers, racks."""
-HAIR = 0.01
-"""Share of a network's part of a step that tells two apart; less does not [1]."""
 
 
 def step_verdict(answer: Compared) -> Iterator[str]:

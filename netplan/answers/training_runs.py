@@ -3,10 +3,9 @@
 from msgspec import Struct
 
 from netplan.answers.compare_answer import Comparison
-from netplan.answers.compare_rows import PETA
 from netplan.answers.cost_answer import CostAnswer
 from netplan.costing.ranges import Range
-from netplan.units import DAY_S, YEAR_S
+from netplan.units import DAY_S, PETA, YEAR_S
 
 
 class TrainingRun(Struct, frozen=True):

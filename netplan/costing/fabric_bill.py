@@ -33,7 +33,7 @@ from netplan.costing.cabling import CablingBook
 from netplan.costing.hb_gear import DomainGear, GearChoice, domain_gear, domains_of
 from netplan.costing.long_haul import LongHaul, long_haul
 from netplan.costing.prices import Part, PowerBook, PriceBook
-from netplan.costing.ranges import Range
+from netplan.costing.ranges import NOTHING, Range
 from netplan.costing.switches import (
     SWITCHES,
     CircuitLayer,
@@ -52,6 +52,7 @@ from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import UNCABLED, Medium
 from netplan.topologies.rail_circuits import CircuitPlan
 from netplan.topologies.specs import FabricSpec
+from netplan.units import MEGA
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +68,6 @@ LINE_FACTS = (
     *("quantity", "spares", "order", "unit"),
 )
 """What a bill as a table says of every line beside its prices."""
-MILLION = 1e6
 
 
 class BillBooks(Struct, frozen=True):
@@ -217,7 +217,7 @@ class Bill(Struct, frozen=True):
             Low, base and high, in the currency of the bill.
         """
         lines = (item.total for item in self.quote.items if item.line.category in categories)
-        return sum(lines, start=pricing.NOTHING)
+        return sum(lines, start=NOTHING)
 
     @property
     def installed(self) -> bool:
@@ -234,7 +234,7 @@ class Bill(Struct, frozen=True):
         """Price of the networks alone, in all sites: no gear, no memory, nothing between sites."""
         apart = ("hb-gear", "memory", "accelerators", "long-haul")
         items = (item for item in self.quote.items if item.line.category not in apart)
-        return sum((item.total for item in items), start=pricing.NOTHING)
+        return sum((item.total for item in items), start=NOTHING)
 
     @property
     def priced(self) -> bool:
@@ -356,7 +356,7 @@ class Bill(Struct, frozen=True):
 
     def __repr__(self) -> str:
         """In a line: its price from low to high, and its lines."""
-        low, base, high = (amount / MILLION for amount in astuple(self.total))
+        low, base, high = (amount / MEGA for amount in astuple(self.total))
         at_least = "" if self.complete else "at least "
         return (
             f"<Bill of {self.name}: {at_least}{base:,.1f} M {self.quote.currency}"

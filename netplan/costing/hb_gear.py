@@ -31,7 +31,7 @@ from netplan.catalog import Catalog, Record, Sourced
 from netplan.costing import pricing
 from netplan.costing.materials import BillItem
 from netplan.costing.prices import PriceBook, hb_kind
-from netplan.costing.ranges import Estimate, Range
+from netplan.costing.ranges import NOTHING, Estimate, Range
 from netplan.records import PositiveFloat, PositiveInt
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.families.clos import ceil_div
@@ -198,8 +198,8 @@ class DomainGear(Struct, frozen=True):
     """
 
     quote: pricing.Quote
-    in_server: Range = pricing.NOTHING
-    power: Range = pricing.NOTHING
+    in_server: Range = NOTHING
+    power: Range = NOTHING
     notes: tuple[str, ...] = ()
 
     @property
@@ -290,7 +290,7 @@ def domain_gear(
     lines = [line for _, line in offered]
     boards: list[BillItem] = []
     notes: list[str] = []
-    power = pricing.NOTHING
+    power = NOTHING
     for size, gpus in domains_of(fabric):
         if size == 1 or size in sizes:
             continue
@@ -357,7 +357,7 @@ def _lines(
         second_tier=book.second_tier,
     )
     if parts.step == "board" and not choice.switched:
-        return [], pricing.NOTHING, parts.step
+        return [], NOTHING, parts.step
     domains = ceil_div(gpus, size)
     carried = round(switch.bytes_per_s / GIGA)
     joined, where = f"HB domains of {size:,}", f"{domains:,} domains"
@@ -365,7 +365,7 @@ def _lines(
 
     watts = {
         "hb-switch": switch.bytes_per_s / book.switch_w_bytes_per_s * book.switch_w.range,
-        "hb-copper": pricing.NOTHING,
+        "hb-copper": NOTHING,
         "hb-optic": 2 * GIGA / book.optic_w_bytes_per_s * book.optic_w.range,
     }
 
@@ -391,7 +391,7 @@ def _lines(
     if parts.step == "board":
         note = "on the board of the servers, in their price"
         made = [line("hb-board", "Switches on boards", first, "ASIC", note)]
-        return made, pricing.NOTHING, parts.step
+        return made, NOTHING, parts.step
     second = domains * parts.asics_2
     copper, optic = (
         ceil(gpus / size * rate - WHOLE) for rate in (parts.copper_gb_s, parts.optic_gb_s)

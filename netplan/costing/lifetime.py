@@ -18,7 +18,7 @@ from msgspec import Meta, Struct, field
 
 from netplan.catalog import Catalog, Record, Sourced, unknown_name
 from netplan.costing.prices import Currency
-from netplan.costing.ranges import Estimate, Range
+from netplan.costing.ranges import NOTHING, Estimate, Range
 from netplan.errors import InputError
 from netplan.inputs.choices import Cooling
 from netplan.records import PositiveFloat, Share, asdict, replace
@@ -136,7 +136,6 @@ class EconomicsBook(Record, frozen=True, kw_only=True):
 
 
 ECONOMICS_BOOKS = Catalog("economics", "costing/economics", EconomicsBook)
-NONE = Range.point(0.0)
 
 
 class Running(Struct, frozen=True):
@@ -166,11 +165,11 @@ class Running(Struct, frozen=True):
     pue: Range
     tariff: Range
     interest: Range
-    cooling: Range = NONE
-    maintenance: Range = NONE
-    support: Range = NONE
-    spares: Range = NONE
-    carbon: Range = NONE
+    cooling: Range = NOTHING
+    maintenance: Range = NOTHING
+    support: Range = NOTHING
+    spares: Range = NOTHING
+    carbon: Range = NOTHING
     grid: str = ""
     cooled_by: str = ""
 
@@ -246,7 +245,7 @@ class Running(Struct, frozen=True):
             book.interest.range,
             cooling_of(book, book.pue.range),
             **{name: shared_of(book, name) for name in UPKEEP},
-            carbon=book.carbon.of() if book.carbon else NONE,
+            carbon=book.carbon.of() if book.carbon else NOTHING,
             grid=book.carbon.grid if book.carbon else "",
             cooled_by="",
         )
@@ -273,7 +272,7 @@ def shared_of(book: EconomicsBook, name: str) -> Range:
         The share as low, base and high [1].
     """
     estimate: Estimate | None = getattr(book, name)
-    return estimate.range if estimate else NONE
+    return estimate.range if estimate else NOTHING
 
 
 def cooling_of(book: EconomicsBook, pue: Range) -> Range:
@@ -341,13 +340,13 @@ class Lifetime(Struct, frozen=True):
     energy_per_year: Range
     annuity_per_year: Range
     years: int
-    capital: Range = NONE
-    cooling_per_year: Range = NONE
-    maintenance_per_year: Range = NONE
-    support_per_year: Range = NONE
-    spares_per_year: Range = NONE
-    discounting: Range = NONE
-    carbon_kg_per_year: Range = NONE
+    capital: Range = NOTHING
+    cooling_per_year: Range = NOTHING
+    maintenance_per_year: Range = NOTHING
+    support_per_year: Range = NOTHING
+    spares_per_year: Range = NOTHING
+    discounting: Range = NOTHING
+    carbon_kg_per_year: Range = NOTHING
 
     @property
     def per_year(self) -> Range:

@@ -22,12 +22,10 @@ from msgspec import Struct
 
 from netplan.costing import prices
 from netplan.costing.materials import BillItem
-from netplan.costing.ranges import Range
+from netplan.costing.ranges import NOTHING, Range
 from netplan.costing.switches import SwitchModel
 from netplan.inputs.choices import Evidence
 from netplan.records import replace
-
-NOTHING = Range.point(0.0)
 
 
 class PricedItem(Struct, frozen=True):

@@ -108,6 +108,9 @@ class Range(Struct, frozen=True):
         return self.low < self.high
 
 
+NOTHING = Range.point(0.0)
+
+
 class Estimate(Sourced, frozen=True, kw_only=True):
     """An uncertain value in a catalog file, with date, source and what it is made of."""
 

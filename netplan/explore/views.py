@@ -24,7 +24,7 @@ from netplan.scenarios.scenario import every_place
 from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.drawings.places import LEGIBLE_WIRES
 from netplan.topologies.specs import not_sold
-from netplan.units import si
+from netplan.units import MEGA, si
 
 WIDTH_PX, ROW_PX, FRAME_PX, PLANE_PX = 420.0, 28, 62, 300
 NAME_LENGTH = 17
@@ -172,7 +172,6 @@ def time_chart(fabrics: Sequence[Mark], currency: str) -> Markup:
 
 
 COLUMNS = ("fabric", "switches", "modules", "price", "power", "iteration", "MFU")
-MILLION = 1e6
 UNSOLD = f"* {not_sold('this accelerator')}: not in the verdict."
 NO_VERDICT: Mapping[str, Any] = {"sentence": "Nothing to recommend.", "fabric": None, "changes": ()}
 
@@ -242,7 +241,7 @@ def _row(row: Mapping[str, Any], chosen: str | None) -> dict[str, str]:
     time_s, cost, watts = row["iteration_time_s"], row["cost"], row["power_w"]
     price, step_s = "-", row.get("step_s")
     if cost:
-        words = price_words(cost["base"] / MILLION, complete=row["cost_complete"])
+        words = price_words(cost["base"] / MEGA, complete=row["cost_complete"])
         price = f"{words} M {cost['currency']}"
     # A step of post-training is at least so long.
     step = f"step ≥ {step_s:.4g} s" if step_s else "-"
@@ -260,7 +259,7 @@ def _row(row: Mapping[str, Any], chosen: str | None) -> dict[str, str]:
 def _mark(row: Mapping[str, Any], chosen: str | None) -> Mark:
     """One fabric on the charts."""
     low, base, high = (
-        None if row["cost"][end] is None else row["cost"][end] / MILLION
+        None if row["cost"][end] is None else row["cost"][end] / MEGA
         for end in ("low", "base", "high")
     )
     return Mark(

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+LARGEST_BATCH = 10**9
+"""Sequences of the largest batch, far more than any model is trained with [1]."""
 AS_PUBLISHED = "as-published"
 """Stands for a hall where a design keeps the media of its source."""
 Ports = Literal["shared", "full"]

@@ -15,7 +15,14 @@ from msgspec import Struct, field
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
-from netplan.inputs.choices import AnyStrategy, Execution, Mode, ScheduleName, Strategy
+from netplan.inputs.choices import (
+    LARGEST_BATCH,
+    AnyStrategy,
+    Execution,
+    Mode,
+    ScheduleName,
+    Strategy,
+)
 from netplan.levels import Level
 from netplan.performance.calibrated import Reached, Sharing
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
@@ -237,8 +244,6 @@ COUNTED: dict[Counting, tuple[str, ...]] = {
 """Families of models whose operations can be counted so."""
 MOST_SEQUENCES = 32
 """Sequences of the largest microbatch that is searched where stacks say what memory holds [1]."""
-LARGEST_BATCH = 10**9
-"""Sequences of the largest batch that is searched, far more than any model is trained with [1]."""
 
 
 class Training(Struct, frozen=True):

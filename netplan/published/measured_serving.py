@@ -29,7 +29,7 @@ from netplan.arrays import Bools, Floats
 from netplan.inputs.choices import KernelSource, ServingFormat
 from netplan.performance import stacks
 from netplan.performance.serving.cases import Software, domain_levels, formats_of, serving_case
-from netplan.performance.serving.disaggregated import Pools, disaggregated
+from netplan.performance.serving.disaggregated import POOLS, Pools, disaggregated
 from netplan.performance.serving.outcomes import Requests, ServingCase, ServingResult, aggregated
 from netplan.performance.serving.plans import ServingPlans
 from netplan.published.checks import Check, check, in_order, published
@@ -187,7 +187,6 @@ MOST = {"tpot": 0.20, "ttft": 0.35}
 OWN: Mapping[str, str] = {"vLLM": "vllm", "SGLang": "sglang", "TensorRT-LLM": "tensorrt-llm"}
 """Serving stacks of software."""
 
-POOLS = ("prefill", "decode")
 DOMAINS = 16
 """HB domains of systems that have several: more than any point has [1]."""
 

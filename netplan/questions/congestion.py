@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple, cast, get_args
 import numpy as np
 
 from netplan.answers.congestion_answer import CongestionAnswer, Design, marked
-from netplan.arrays import Floats
+from netplan.arrays import NO_NUMBERS, Floats
 from netplan.errors import InputError
 from netplan.faults.damage.degraded_links import (
     check_degraded,
@@ -56,7 +56,6 @@ ITERATION = "iteration"
 PATTERN: Pattern = "hierarchical"
 """Which pairs of a collective of an iteration talk."""
 
-NO_GPUS = np.empty(0, np.int64)
 """Messages say themselves which GPUs they need."""
 
 Draw = Callable[[int], link_sharing.Contention]
@@ -321,7 +320,7 @@ class Congestion(Question[CongestionAnswer]):
         graph, sizing = network.graph, network.sizing
         way: Way = "hashed" if choice == "hashed" else "static" if choice == STATIC else "split"
         routing = cast("Routing", "ecmp" if way == "static" else choice)
-        left = live_router(self.fail, graph, NO_GPUS, seed=self.seed, routing=routing)
+        left = live_router(self.fail, graph, NO_NUMBERS, seed=self.seed, routing=routing)
         router = left or PathRouter(graph, routing)
         latency_s = (sizing.hb_latency_s, sizing.network_latency_s) if sizing else (0.0, 0.0)
         split = self.connections if way == "hashed" else 1

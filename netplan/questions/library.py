@@ -1,17 +1,15 @@
 """What a report is made from: its definition, and the catalog files that its sources name."""
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from netplan.catalog import Catalog, Record
+from netplan.catalog import Catalog, Record, RecordT
 from netplan.records import PositiveInt
 from netplan.scenarios.parts import Cluster
 from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.specs import FABRICS
-
-RecordT = TypeVar("RecordT", bound=Record)
 
 BILL_ROLES = {"accelerator", "prices", "power", "cabling", "switch", "fabric", "floor-plan"}
 COST_ROLES = frozenset(BILL_ROLES | {"economics", "network", "memory"})

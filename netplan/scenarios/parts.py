@@ -12,6 +12,7 @@ from msgspec import Meta, structs
 
 from netplan.errors import InputError
 from netplan.inputs import choices
+from netplan.inputs.choices import LARGEST_BATCH
 from netplan.inputs.option import Option
 from netplan.inputs.readers import batch, per_gpu, power_or_share, release_month
 from netplan.scenarios.described import Described, Typed, read_with
@@ -20,7 +21,6 @@ from netplan.workloads.recomputation import Recomputation
 
 LARGEST_CLUSTER = 4_194_304
 """GPUs that a cluster may have [1]."""
-LARGEST_BATCH = 10**9
 LEAST_FOUND = 0.01
 """Least share of a network's rate that traffic may find [1]."""
 BatchSize = Annotated[int, Meta(ge=1, le=LARGEST_BATCH)]

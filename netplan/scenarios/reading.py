@@ -7,11 +7,11 @@ question puts behind the memory of each GPU by its name, and pays for.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from msgspec import Struct
 
-from netplan.catalog import Catalog, Record, unknown_name, user_roots
+from netplan.catalog import Catalog, Record, RecordT, unknown_name, user_roots
 from netplan.costing.switches import RATE, SWITCHES, SwitchModel, known_switches, packet_ports
 from netplan.documents import read_yaml_value
 from netplan.errors import InputError, UnknownNameError
@@ -24,7 +24,6 @@ from netplan.units import bytes_per_s
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.technologies import MEMORIES, Memory, expanded
 
-RecordT = TypeVar("RecordT", bound=Record)
 WORDS = {"floor-plan": (AS_PUBLISHED,)}
 """What may be written in place of a name, by the role of its shelf."""
 

@@ -18,10 +18,8 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.performance.posttraining.rollouts import Batch, RoundTime, simulate_rollouts
-from netplan.performance.posttraining.step import Servers, Work
+from netplan.performance.posttraining.step import DRAWS, Servers, Work
 
-DRAWS = 20
-"""Runs that a mean is taken of [1]."""
 STEPS = 60
 """Steps of a run, of which `netplan.performance.posttraining.schedules` leaves 20 out [1]."""
 MOST_DRAWN = 1 << 24

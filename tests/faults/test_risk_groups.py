@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netplan.arrays import Ints
+from netplan.arrays import NO_NUMBERS, Ints
 from netplan.errors import InputError
 from netplan.faults.damage.damage import Components, Damage, Effects, find_effects, network_links
 from netplan.faults.damage.groups import (
-    NOTHING,
     RiskGroups,
     card_groups,
     hall_risk_groups,
@@ -277,8 +276,8 @@ def made(**changes: object) -> RiskGroups:
         "names": ("rack-0", "rack-1"),
         "node_group": np.array([0, 1]),
         "node": np.array([5, 7]),
-        "link_group": NOTHING,
-        "link": NOTHING,
+        "link_group": NO_NUMBERS,
+        "link": NO_NUMBERS,
     }
     return RiskGroups(**(values | changes))  # type: ignore[arg-type]
 

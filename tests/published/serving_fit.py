@@ -18,6 +18,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from netplan.arrays import Bools, Floats
+from netplan.calibration.fit import ENDS
 from netplan.performance.serving.disaggregated import Pools
 from netplan.performance.serving.server import ServingTimes, StepTime
 from netplan.performance.stacks import DEFAULT_SERVING_STACK, SERVING_STACKS, ServingStack
@@ -263,10 +264,6 @@ class MadeBar(Struct, frozen=True):
     high: float
     held: float | None
     held_wide: float | None
-
-
-ENDS = (0.05, 0.95)
-"""Shares of points below both ends of a bar [1]."""
 
 
 def made_bar(kind: str, ratios: Floats, models: Sequence[str], widen: float) -> MadeBar:

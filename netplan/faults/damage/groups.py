@@ -35,7 +35,7 @@ from string import ascii_uppercase
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Floats, Ints, distinct_values
+from netplan.arrays import NO_NUMBERS, Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.faults.damage.damage import Damage, network_links, no_damage
 from netplan.topologies.assembly import NameBlock, StructuralNames
@@ -52,7 +52,6 @@ from netplan.topologies.graph import (
 )
 
 NUMBERED = re.compile(r"(.*[^0-9-])-?[0-9]+")
-NOTHING = np.empty(0, np.int64)
 
 
 HB_TIERS = 2
@@ -167,7 +166,7 @@ def groups_of_nodes(kind: str, names: Sequence[str], group_of_node: Ints) -> Ris
     """
     node = np.flatnonzero(group_of_node >= 0)
     order = np.argsort(group_of_node[node], kind="stable")
-    return RiskGroups(kind, names, group_of_node[node][order], node[order], NOTHING, NOTHING)
+    return RiskGroups(kind, names, group_of_node[node][order], node[order], NO_NUMBERS, NO_NUMBERS)
 
 
 def domain_of_node(graph: FabricGraph) -> Ints:
@@ -225,7 +224,7 @@ def card_groups(graph: FabricGraph) -> RiskGroups:
     ends = np.minimum(graph.source, graph.target)
     link = np.flatnonzero((ends < graph.gpus) & network_links(graph))
     names = StructuralNames([NameBlock("card-{}", (graph.gpus,))])
-    return RiskGroups("card", names, NOTHING, NOTHING, ends[link].astype(np.int64), link)
+    return RiskGroups("card", names, NO_NUMBERS, NO_NUMBERS, ends[link].astype(np.int64), link)
 
 
 def engine_groups(graph: FabricGraph, ports_each: int) -> RiskGroups:
@@ -261,7 +260,7 @@ def engine_groups(graph: FabricGraph, ports_each: int) -> RiskGroups:
     place = (np.arange(len(switch)) - np.searchsorted(switch, switch)) // ports_each
     starts = (np.diff(switch, prepend=-1) != 0) | (np.diff(place, prepend=-1) != 0)
     names = StructuralNames([NameBlock("engine-{}", (int(starts.sum()),))])
-    return RiskGroups("engine", names, NOTHING, NOTHING, np.cumsum(starts) - 1, link)
+    return RiskGroups("engine", names, NO_NUMBERS, NO_NUMBERS, np.cumsum(starts) - 1, link)
 
 
 def rail_groups(graph: FabricGraph) -> RiskGroups:
@@ -330,7 +329,7 @@ def switch_groups(graph: FabricGraph) -> dict[str, RiskGroups]:
             if length <= depth.setdefault(kind, length):
                 members.setdefault(kind, {}).setdefault(name, []).append(node)
     return {
-        kind: RiskGroups(kind, tuple(groups), *listed([*groups.values()]), NOTHING, NOTHING)
+        kind: RiskGroups(kind, tuple(groups), *listed([*groups.values()]), NO_NUMBERS, NO_NUMBERS)
         for kind, groups in members.items()
     }
 
@@ -505,7 +504,9 @@ def hall_risk_groups(
         group, member = np.concatenate([ends[0], ends[1][apart]]), np.append(link, link[apart])
         order = np.lexsort((member, group))
         names = tuple(name.replace("row-", "tray-") for name in racking.row_names)
-        groups.append(RiskGroups("tray", names, NOTHING, NOTHING, group[order], member[order]))
+        groups.append(
+            RiskGroups("tray", names, NO_NUMBERS, NO_NUMBERS, group[order], member[order])
+        )
     return tuple(groups)
 
 
@@ -551,4 +552,4 @@ def transceiver_batches(graph: FabricGraph, share: float, rng: np.random.Generat
     batch_size = max(1, round(share * len(ends)))
     batch = np.arange(len(ends)) // batch_size
     names = tuple(f"batch-{number}" for number in range(ceil_div(len(ends), batch_size)))
-    return RiskGroups("batch", names, NOTHING, NOTHING, batch, rng.permutation(ends) // 2)
+    return RiskGroups("batch", names, NO_NUMBERS, NO_NUMBERS, batch, rng.permutation(ends) // 2)

@@ -25,7 +25,7 @@ GPU through its HB domain is not counted, nor does a share say how fast a job go
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Ints
+from netplan.arrays import NO_NUMBERS, Ints
 from netplan.faults.damage.damage import Components, cut_off_gpus, intact_components
 from netplan.faults.damage.inventory import Inventory, Parts
 from netplan.topologies.assembly import NameBlock
@@ -105,7 +105,6 @@ def attrition(
 
 
 TWO_TIERS = 2
-NOTHING = np.empty(0, np.int64)
 
 
 class SwitchLoss(Struct, frozen=True):
@@ -257,7 +256,7 @@ def _joined_above(spec: FabricSpec, fabric: Fabric) -> bool:
         return True
     graph = joined_switches.switch_graph(spec, fabric.sizing)
     source, target = (
-        np.concatenate([getattr(links, end) for links in graph.links] or [NOTHING])
+        np.concatenate([getattr(links, end) for links in graph.links] or [NO_NUMBERS])
         for end in ("source", "target")
     )
     domain, switch = _ends(spec, fabric)

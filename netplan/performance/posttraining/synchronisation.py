@@ -43,9 +43,6 @@ nvfp4 with one of 8 bits a block of 16 (NVIDIA, 2025) [B]."""
 INDEX_BYTES = 4
 """Of the place of a changed weight, as int32 [B]."""
 
-ANCHOR = 10
-"""Steps of which one ships a whole copy where the others ship what has changed [1]."""
-
 
 class SyncSoftware(Record, frozen=True, kw_only=True):
     """Rates at which software hands one copy of the weights over.
@@ -211,7 +208,7 @@ def sync_bytes(
     return SyncBytes(one_gpu, one_gpu * gpus, one_gpu * entering)
 
 
-def anchored_bytes(delta_bytes: float, copy_bytes: float, every: int = ANCHOR) -> float:
+def anchored_bytes(delta_bytes: float, copy_bytes: float, every: int) -> float:
     """Mean bytes of a step where one of so many ships a whole copy in place of a delta [B].
 
     >>> anchored_bytes(1.0, 100.0, every=10)

@@ -21,7 +21,7 @@ from netplan.errors import InputError
 from netplan.faults.damage.degraded_links import slow_parts
 from netplan.performance.posttraining.placed_weights import by_dimensions
 from netplan.performance.posttraining.servers import round_table
-from netplan.performance.posttraining.step import Role
+from netplan.performance.posttraining.step import DRAWS, Role
 from netplan.performance.posttraining.synchronisation import anchored_bytes
 from netplan.performance.serving.outcomes import aggregated
 from netplan.questions.congestion import port_rate
@@ -34,7 +34,7 @@ from netplan.setup.post_training import SAME, Trainer
 from netplan.setup.post_training_step import PostTrained, Sync, post_train
 from netplan.setup.served_run import ServedRun
 from netplan.simulation import congestion
-from netplan.simulation.drawn_rollouts import DRAWS, DrawnRollouts, draw_rollouts
+from netplan.simulation.drawn_rollouts import DrawnRollouts, draw_rollouts
 from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.posttraining_steps import WARM, simulate_steps
 from netplan.simulation.simulate import Conditions, simulate_training

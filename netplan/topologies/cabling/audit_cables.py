@@ -26,11 +26,11 @@ import numpy as np
 
 from netplan.topologies.cabling.as_built import Cable, ports_twice
 from netplan.topologies.cabling.audit_designs import Finding
+from netplan.topologies.cabling.device_names import LAST_NUMBER
 from netplan.topologies.graph import connected_parts
 
 HOST = re.compile(r"(gpu|node|host|server|manager|dgx|hgx|nic|hca|worker)", re.IGNORECASE)
 DIGITS = re.compile(r"\d+")
-LAST_NUMBER = re.compile(r"(\d{1,9})\D*$")
 TOLERANCE = 1e-9
 FEW = 10
 """Findings of one kind that are listed one by one [1]."""

@@ -33,7 +33,7 @@ ADAPTER_WORDS = re.compile(
     r"(?:mlx\d+_(?:ib|bond)?|ib[ps]?|ibp\d+s|hfi\d+_|qib|cxi|rdma)(\d+)", re.IGNORECASE
 )
 ADAPTER_FROM_1 = re.compile(r"(?:HCA-|HCA)(\d+)", re.IGNORECASE)
-NUMBER = re.compile(r"(\d{1,9})\D*$")
+LAST_NUMBER = re.compile(r"(\d{1,9})\D*$")
 NAMELESS = re.compile(r"(?:localhost\S*|\(none\)|unknown|mt\d+\S*)?", re.IGNORECASE)
 MAKERS = re.compile(
     r"\b(mellanox|nvidia|voltaire|intel|technologies|infiniscale\S*|connectx\S*|infinihost|switchx)\b",
@@ -147,7 +147,7 @@ def last_number(name: str) -> int | None:
     >>> last_number("node005"), last_number("rack-3-host-12"), last_number("login")
     (5, 12, None)
     """
-    match = NUMBER.search(name)
+    match = LAST_NUMBER.search(name)
     return int(match[1]) if match else None
 
 

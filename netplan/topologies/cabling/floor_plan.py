@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from netplan.arrays import AnyInts, Bools, Floats, Ints, distinct_values
+from netplan.arrays import NO_NUMBERS, AnyInts, Bools, Floats, Ints, distinct_values
 from netplan.catalog import Catalog, Record, Sourced
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
@@ -32,10 +32,9 @@ from netplan.records import (
     replace,
 )
 from netplan.topologies.families.clos import ceil_div
-from netplan.topologies.graph import GPU, HB_SWITCH, SWITCH, FabricGraph
+from netplan.topologies.graph import GPU, HB_SWITCH, LINKS_AT_A_TIME, SWITCH, FabricGraph
 
 Leaves = Literal["in-rack", "middle-of-row", "end-of-row", "network"]
-LINKS_AT_A_TIME = 1 << 16
 
 
 class Server(Entry, frozen=True, kw_only=True):
@@ -298,9 +297,6 @@ class Rack(NamedTuple):
     position: int
 
 
-NO_PLACES: Ints = np.empty(0, np.int64)
-
-
 class Layout(Struct, frozen=True, eq=False):
     """Rack of every node of a graph, and its lowest rack unit, from 1, shape (nodes,).
 
@@ -318,8 +314,8 @@ class Layout(Struct, frozen=True, eq=False):
     network_racks: int
     per_rack: int
     note: str = ""
-    circuit_rack: Ints = NO_PLACES
-    circuit_unit: Ints = NO_PLACES
+    circuit_rack: Ints = NO_NUMBERS
+    circuit_unit: Ints = NO_NUMBERS
 
     @property
     def per_row(self) -> int:

@@ -277,7 +277,9 @@ def test_bytes_are_those_of_every_gpu(sent: Weights, to: Receivers) -> None:
     assert parts["full"].network <= parts["relay"].network * (1 + 1e-9)
     ratio = 0.02 * (sent.width_bytes + 4) / sent.width_bytes
     assert parts["delta"].total == pytest.approx(ratio * parts["sharded"].total)
-    assert parts["delta"].total <= anchored_bytes(parts["delta"].total, sent.copy_bytes * to.copies)
+    assert parts["delta"].total <= anchored_bytes(
+        parts["delta"].total, sent.copy_bytes * to.copies, 10
+    )
 
 
 @FEW
