@@ -20,7 +20,7 @@ a leaf runs at the rate of the port. A network whose tiers never bind has none.
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -28,7 +28,7 @@ from msgspec import Struct
 from netplan.arrays import Amount, Counts, Ints
 from netplan.errors import InputError
 from netplan.inputs.choices import NetworkKind
-from netplan.records import asdict, replace
+from netplan.records import replace
 
 LevelKind = Literal["switch", "ring", "line", "mesh"]
 
@@ -190,6 +190,11 @@ class Level(Struct, frozen=True):
     350000000000.0
     """
 
+    json_parts = (
+        *("kind", "size", "link_bytes_per_s", "link_latency_s", "step_latency_s"),
+        *("tiers=tier_counts", "?network_kind=unusual_network", "?interlaced"),
+    )
+
     kind: LevelKind
     size: int
     link_bytes_per_s: float
@@ -256,9 +261,10 @@ class Level(Struct, frozen=True):
         """
         return self.kind == "switch" and not self.tiers
 
-    def to_dict(self) -> dict[str, Any]:
-        """The level as JSON, with the groups and links of its tiers."""
-        tiers = [
+    @property
+    def tier_counts(self) -> list[dict[str, float]]:
+        """Groups of each tier, links out of one, GPUs that can talk beyond over those [1]."""
+        return [
             {
                 "groups": tier.groups,
                 "links_per_group": tier.links,
@@ -266,13 +272,11 @@ class Level(Struct, frozen=True):
             }
             for tier in self.tiers
         ]
-        fields = asdict(self) | {"tiers": tiers}
-        del fields["same_rank"]  # the network says how far it reaches
-        if not self.interlaced:
-            del fields["interlaced"]
-        if self.network_kind == "infiniband":
-            del fields["network_kind"]
-        return fields
+
+    @property
+    def unusual_network(self) -> str:
+        """What it is made of outside HB domains; empty for InfiniBand."""
+        return "" if self.network_kind == "infiniband" else self.network_kind
 
     @property
     def step_s(self) -> float:

@@ -58,6 +58,9 @@ class RecordError(ValueError):
 class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A part of a file: frozen, with no unknown keys and no infinite numbers."""
 
+    unread = tuple[str, ...]()
+    """Keys that mean nothing for it."""
+
     @classmethod
     def read(cls, data: object) -> Self:
         r"""Make the record from plain data.
@@ -117,8 +120,8 @@ class Entry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_
         return structs.replace(self, **values)
 
     def to_dict(self) -> dict[str, Any]:
-        """All values as plain data, by the keys of the file."""
-        return asdict(self)
+        """All values that it reads as plain data, by the keys of the file."""
+        return {key: value for key, value in asdict(self).items() if key not in self.unread}
 
 
 def replace(record: ValueT, /, **values: Any) -> ValueT:  # noqa: ANN401 - values of its fields
@@ -135,8 +138,8 @@ def asdict(record: object) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - plain data of any depth
-    if (own := own_values(value)) is not None:
-        value = own
+    if (values := own_values(value)) is not None:
+        value = values
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
     if type(value) in {list, tuple}:

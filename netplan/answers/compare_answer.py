@@ -17,7 +17,7 @@ from netplan.records import replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import Scale, listed, short_money
-from netplan.reports.schema import plain_at, value_at
+from netplan.reports.schema import plain_at, plain_data, value_at
 from netplan.setup.inputs import hall_words, replaced_lines
 from netplan.setup.money.pricing import CASES
 from netplan.setup.training import training_words
@@ -42,11 +42,11 @@ class Comparison(Compared, Answer):
             self.inputs,
             currency=self.currency,
             fabrics=[row.to_dict(self.currency, self.terms) for row in self.rows],
-            verdict=verdict.to_dict() if verdict else None,
-            decision=decision.to_dict() if (decision := self.decision) else None,
+            verdict=plain_data(verdict),
+            decision=plain_data(self.decision),
             **(plain_at(self, "memory_or_gpus=trades") if self.trades else {}),
             **plain_at(self, "by_hb_size", "price_cliffs"),
-            **({"forwarding": forwarded.to_dict()} if forwarded else {}),
+            **({"forwarding": plain_data(forwarded)} if forwarded else {}),
             **({"power_budget": self.budget.to_dict(self.rows)} if self.budget else {}),
         )
 

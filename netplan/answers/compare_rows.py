@@ -288,7 +288,7 @@ class FabricRow(Struct, frozen=True):
             # Without the time of the search, which differs from run to run.
             "space": plain_at(self.timed, "enumerated", "feasible") if self.timed else None,
             "levels": plain_data(fabric.levels) if fabric else [],
-            **({"over_sites": self.over.to_dict()} if self.over else {}),
+            **({"over_sites": plain_data(self.over)} if self.over else {}),
             **({"in_sites": self.in_sites.to_dict()} if self.in_sites else {}),
             "notes": list(self.notes),
         }

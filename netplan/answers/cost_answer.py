@@ -38,7 +38,7 @@ from netplan.records import asdict, replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import DASH, Cell, Quantity, Scale, listed, money, part_words
-from netplan.reports.schema import plain_at, value_at
+from netplan.reports.schema import plain_at, plain_data, value_at
 from netplan.reports.screen import Screen, more_of, shares_of
 from netplan.setup.inputs import hall_words, sites_words
 from netplan.setup.money.pricing import (
@@ -226,7 +226,7 @@ class CostAnswer(Answer):
                 for row in self.rows
             ],
             **plain_at(self, "comparisons", "price_cliffs", "left_out"),
-            decision=verdict.decision.to_dict() if verdict else None,
+            decision=plain_data(verdict.decision) if verdict else None,
         )
 
     def _sites_words(self, bill: FabricBill) -> str:

@@ -28,6 +28,7 @@ from netplan.records import asdict, replace
 from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
 from netplan.reports.escape import chart_label, short
 from netplan.reports.plots import DASHES, SIGNS
+from netplan.reports.schema import plain_data
 from netplan.reports.sections import Column, Inset, Section, Table, columns
 from netplan.topologies.colours import Coloured
 from netplan.topologies.fabric import Fabric
@@ -331,7 +332,7 @@ class FabricFaults(Struct, frozen=True, rename=CALLED):
         plain = with_bars(asdict(replace(self, seen=None, over_sites=None)), self.error)
         for name in ("error", "batch_slowdown", "seen", "over_sites"):
             del plain[name]
-        known = {"over_sites": self.over_sites.to_dict()} if self.over_sites else {}
+        known = {"over_sites": plain_data(self.over_sites)} if self.over_sites else {}
         return {**plain, **known, "capacity": self.seen.rows if self.seen else []}
 
 

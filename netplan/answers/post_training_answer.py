@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from netplan.answers.screen_titles import screen_heading
+from netplan.performance.plan import RankedPlan
 from netplan.performance.posttraining.pools import Split
 from netplan.performance.posttraining.step import Phase
 from netplan.performance.posttraining.timeline import timeline
 from netplan.records import replace
 from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.schema import plain_data
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,
@@ -83,7 +85,7 @@ class PostTrainingAnswer(Answer):
             sync_reaches_s={name: list(ends) for name, ends in sync.reaches_s.items()}
             if sync
             else {},
-            trainer=trained.trainer.timed.to_dict(1) if trained.trainer else None,
+            trainer=plain_data(RankedPlan(1, trained.trainer.timed)) if trained.trainer else None,
             rollout=trained.rollout_dict(),
             notes=[*trained.notes, *self.notes],
         )

@@ -19,6 +19,7 @@ from netplan.records import asdict, replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.axes import spread
+from netplan.reports.schema import plain_data
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.served_plan import ServedPlan
 from netplan.simulation import outcome
@@ -67,7 +68,7 @@ class JobRow(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The job in JSON."""
-        fields = {**asdict(self), "plan": self.plan.to_dict(), "slowdown": self.slowdown}
+        fields = {**asdict(self), "plan": plain_data(self.plan), "slowdown": self.slowdown}
         del fields["error"]
         if self.error is not None:
             for name in ("alone", "together"):
@@ -146,7 +147,7 @@ class SimulateAnswer(Answer):
             **(self.bar if self.error else {}),
             utilisation=self.utilisation,
             gpus_used=self.gpus_used or sum(plan.gpus for plan in self._plans),
-            plan=self.plan.to_dict() if self.plan else None,
+            plan=plain_data(self.plan),
             jobs=[job.to_dict() for job in self.jobs],
             notes=list(self.notes),
         )
@@ -154,7 +155,7 @@ class SimulateAnswer(Answer):
             if not getattr(self.found, name):
                 del answer[name]
         if self.over is not None:
-            answer["over_sites"] = self.over.to_dict()
+            answer["over_sites"] = plain_data(self.over)
         if self.tiles:
             answer["tiles"] = [asdict(row) for row in self.tiles]
         answer |= self.served.in_short() if self.served else {}

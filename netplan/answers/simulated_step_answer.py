@@ -65,12 +65,19 @@ class SentWeights(Struct, frozen=True, kw_only=True):
         The busiest links.
     """
 
+    json_parts = ("*", "hot=hot_values")
+
     wire_s: float
     alone_s: float
     total_bytes: float
     network_bytes: float
     flows: int
     hot: tuple[HotLink, ...] = ()
+
+    @property
+    def hot_values(self) -> list[list[str | float]]:
+        """The same without names, as JSON has always had them."""
+        return [[*link] for link in self.hot]
 
 
 class SimulatedStep(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from netplan.reports.axes import ChartAxis
 from netplan.reports.charts import Chart, hover
 from netplan.reports.plots import Points, line_chart
 from netplan.reports.quantities import Words
-from netplan.reports.schema import plain_at
+from netplan.reports.schema import plain_at, plain_data
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,
@@ -201,7 +201,7 @@ class SitesAnswer(Answer):
             buffer_bytes_a_port=self.buffer_bytes,
             long_haul={
                 **plain_at(self.shown, "km", "ratio"),
-                **bought.lit.to_dict(),
+                **plain_data(bought.lit),
                 **plain_at(
                     bought, "one_site_network_usd=one_network", "sites_network_usd=networks"
                 ),

@@ -10,6 +10,7 @@ from netplan.costing.long_haul import LongHaul
 from netplan.errors import InfeasibleError, InputError, not_built
 from netplan.records import asdict
 from netplan.reports.quantities import short_money
+from netplan.reports.schema import plain_data
 
 
 class SitesBill(Struct, frozen=True):
@@ -113,7 +114,9 @@ class SitesBill(Struct, frozen=True):
             Counts of the long haul [1], and prices [currency of the bill].
         """
         counts = {
-            name: fact for name, fact in self.lit.to_dict().items() if not name.startswith("cost_")
+            name: fact
+            for name, fact in plain_data(self.lit).items()
+            if not name.startswith("cost_")
         }
         return {
             "long_haul": {

@@ -12,7 +12,7 @@ annuities is the price, and that of the total divided by the same factor is its 
 """
 
 from math import expm1, isfinite, log1p
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -336,6 +336,12 @@ class Lifetime(Struct, frozen=True):
         What the energy of a year emits [kg CO2e].
     """
 
+    json_parts = (
+        *("years", "capital", "energy_per_year", "cooling_per_year", "maintenance_per_year"),
+        *("support_per_year", "spares_per_year", "running_per_year", "discounting"),
+        *("carbon_kg_per_year", "paid", "present_value", "present"),
+    )
+
     energy_kwh_per_year: Range
     energy_per_year: Range
     annuity_per_year: Range
@@ -393,34 +399,6 @@ class Lifetime(Struct, frozen=True):
     def present_value(self) -> Range:
         """Price, and energy and upkeep of all years, discounted to the start."""
         return self.capital + self.running_per_year.product(self.discounting)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The parts of the sum by name, as JSON.
-
-        Returns
-        -------
-        dict[str, Any]
-            ``years`` and ``discounting`` [1], and amounts as low, base and high [currency];
-            ``present`` are present values.
-        """
-        amounts = {name: asdict(getattr(self, name)) for name in LIFE_PARTS}
-        return {"years": self.years, **amounts, "present": asdict(self.present)}
-
-
-LIFE_PARTS = (
-    "capital",
-    "energy_per_year",
-    "cooling_per_year",
-    "maintenance_per_year",
-    "support_per_year",
-    "spares_per_year",
-    "running_per_year",
-    "discounting",
-    "carbon_kg_per_year",
-    "paid",
-    "present_value",
-)
-"""Amounts of a life that the total over the years is made of."""
 
 
 def annuity_factor(interest: float, years: int) -> float:

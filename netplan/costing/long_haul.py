@@ -12,7 +12,6 @@ are priced by themselves: ports of border switches share no quantity break with 
 
 from collections.abc import Callable, Iterator, Sequence
 from math import ceil
-from typing import Any
 
 from msgspec import Struct
 
@@ -21,7 +20,7 @@ from netplan.costing.materials import BillItem
 from netplan.costing.prices import US_DOLLAR, Currency, Part, Price, PriceBook
 from netplan.costing.pricing import Quote, price_bill
 from netplan.costing.ranges import Estimate, Range
-from netplan.records import NonNegativeFloat, PositiveFloat, PositiveInt, asdict, replace
+from netplan.records import NonNegativeFloat, PositiveFloat, PositiveInt, replace
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.sites import Pair, Sites
 from netplan.units import counted, gbps
@@ -119,6 +118,13 @@ class LongHaul(Struct, frozen=True):
         Modules, ports, amplifiers, and rent over the years, line by line.
     """
 
+    json_parts = (
+        *("sites", "wavelengths", "modules", "fibre_pairs", "huts", "amplifiers", "ports"),
+        *("chassis", "fibre_km", "years", "cost_usd=cost.base", "cost_low_usd=cost.low"),
+        *("cost_high_usd=cost.high", "cost_is_floor", "unpriced"),
+    )
+    """Its cost is in dollars, as that of the quote must be."""
+
     sites: int
     wavelengths: int
     modules: int
@@ -141,23 +147,10 @@ class LongHaul(Struct, frozen=True):
         """What has no price."""
         return tuple(dict.fromkeys(LACKING[line.part] for line in self.quote.unpriced))
 
-    def to_dict(self) -> dict[str, Any]:
-        """The same as JSON, of a quote in dollars: base, ends, and whether the cost is a floor.
-
-        Returns
-        -------
-        dict[str, Any]
-            Counts [1], length [km], cost [USD].
-        """
-        facts = {name: value for name, value in asdict(self).items() if name != "quote"}
-        return {
-            **facts,
-            "cost_usd": self.cost.base,
-            "cost_low_usd": self.cost.low,
-            "cost_high_usd": self.cost.high,
-            "cost_is_floor": bool(self.unpriced),
-            "unpriced": list(self.unpriced),
-        }
+    @property
+    def cost_is_floor(self) -> bool:
+        """Whether something has no price."""
+        return bool(self.unpriced)
 
 
 def long_haul(

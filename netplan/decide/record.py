@@ -16,7 +16,8 @@ from netplan.costing.pricing import difference_range
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import Candidate
 from netplan.decide.difference import PartDifference, differences
-from netplan.records import asdict, replace
+from netplan.records import replace
+from netplan.reports.schema import plain_at
 
 Lever = Literal["price", "bandwidth", "day_value"]
 Kind = Literal["buy", "undecided", "none"]
@@ -127,6 +128,12 @@ class Record(Struct, frozen=True):
         Answers to a buyer's ten questions (`netplan.decide.ten_answers`), where somebody asks.
     """
 
+    json_parts = (
+        *("kind", "rule", "winner", "runner_up", "tied", "margin_money", "margin_money_share"),
+        *("margin_time_share", "times_told_apart", "difference", "flips=flip_facts"),
+        *("next_best_step", "caveats", "unpriced", "answers", "drivers"),
+    )
+
     kind: Kind
     rule: str
     winner: str | None = None
@@ -143,34 +150,18 @@ class Record(Struct, frozen=True):
     unpriced: tuple[str, ...] = ()
     answers: TenAnswers | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The record as JSON."""
-        parts = [
-            {
-                "part": part.part,
-                "network": part.network,
-                "count": part.more,
-                "money": part.difference,
-                "unpriced": part.unpriced_more,
-            }
-            for part in self.difference
-        ]
-        flips = [
-            {
-                "field": change.lever,
-                "now": change.now,
-                "value": change.value,
-                "becomes": change.fabric,
-            }
+    @property
+    def drivers(self) -> list[str]:
+        """Parts that most of the money between the two is for."""
+        return [part.part for part in self.difference if part.difference][:DRIVERS]
+
+    @property
+    def flip_facts(self) -> list[dict[str, Any]]:
+        """What would let another one win, without words."""
+        return [
+            plain_at(change, "field=lever", "now", "value", "becomes=fabric")
             for change in self.flips
         ]
-        drivers = [part["part"] for part in parts if part["money"]][:DRIVERS]
-        known = {**asdict(self), "difference": parts, "drivers": drivers, "flips": flips}
-        known["answers"] = asdict(self.answers) if self.answers else None
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in known.items()
-        }
 
 
 def beside_the_next(record: Record, best: Candidate, others: Sequence[Candidate]) -> Record:

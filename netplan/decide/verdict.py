@@ -25,7 +25,6 @@ worth v. Two runs cost the same at v = (d2 y2 - d1 y1) / 365 / (d1 - d2).
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf, isclose
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import astuple
@@ -42,7 +41,7 @@ from netplan.decide.candidates import (
     nearly_fastest_s,
 )
 from netplan.decide.record import Change, Record, beside_the_next
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports.quantities import listed, part_words, short_money
 from netplan.units import GIGA
 
@@ -65,6 +64,8 @@ class Verdict(Struct, frozen=True):
     as data.
     """
 
+    json_parts = (*("fabric", "rule", "sentence", "tied", "changes", "caveats"),)
+
     fabric: str | None
     rule: str
     sentence: str
@@ -77,17 +78,6 @@ class Verdict(Struct, frozen=True):
     def decision(self) -> Record:
         """The verdict as data."""
         return self.record or Record("none", self.rule)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The verdict in words, as JSON."""
-        return {
-            "fabric": self.fabric,
-            "rule": self.rule,
-            "sentence": self.sentence,
-            "tied": list(self.tied),
-            "changes": [asdict(change) for change in self.changes],
-            "caveats": list(self.caveats),
-        }
 
 
 def decide(

@@ -35,7 +35,7 @@ from netplan.performance.search import evaluate_plan
 from netplan.performance.setting import Setting
 from netplan.performance.space import listed_plans
 from netplan.performance.tiers import ORDER, SHOWN
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.workloads.operations import Operation, OperationCost, Sharding, total_bytes
 from netplan.workloads.program import stage_layers
 
@@ -86,10 +86,6 @@ class Difference(Struct, frozen=True):
         [True, False]
         """
         return isclose(self.first_s, self.second_s, rel_tol=ROUNDING)
-
-    def to_dict(self) -> dict[str, str | float]:
-        """The row as JSON."""
-        return asdict(self)
 
 
 def plan_terms(setting: Setting, levels: Sequence[Level], plan: Plan) -> tuple[Term, ...]:

@@ -7,7 +7,7 @@ is timed, too. Experts inside of one domain, or on one rail, have nothing forwar
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct
 
@@ -50,6 +50,11 @@ class Forwarding(Struct, frozen=True):
         What asks for the other assumption, and what rails lose then; empty and None where nothing
         is forwarded.
     """
+
+    json_parts = (
+        *("experts_placed=placement", "dispatcher?", "overlap_share", "loss"),
+        *("other?", "other_loss"),
+    )
 
     placement: ExpertPlacement
     dispatcher: str
@@ -94,17 +99,6 @@ class Forwarding(Struct, frozen=True):
     def sentence(self) -> str:
         """What rails lose, and why."""
         return f"Rail-only loses {100 * self.loss:.1f} % with these experts: {self.reason}."
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as JSON."""
-        return {
-            "experts_placed": self.placement,
-            "dispatcher": self.dispatcher or None,
-            "overlap_share": self.overlap_share,
-            "loss": self.loss,
-            "other": self.other or None,
-            "other_loss": self.other_loss,
-        }
 
 
 def forwarding_of(

@@ -26,6 +26,7 @@ from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.memory_verdict import PlanMemory
 from netplan.performance.setting import Setting
 from netplan.records import asdict, replace
+from netplan.reports.schema import plain_at
 from netplan.traffic.placement import Degrees, Placement
 from netplan.units import counted, si
 from netplan.workloads.operations import Sharding
@@ -63,6 +64,12 @@ class Plan(Struct, frozen=True):
     >>> plan.gpus, plan.pipeline
     (64, 4)
     """
+
+    json_parts = (
+        *("tensor", "context", "expert", "pipeline", "data"),
+        *("microbatch", "microbatches", "interleave", "panels", "*kept_facts"),
+        *("?expert_tensor=folded.1", "hb=placement.levels.0", "levels=placement.levels"),
+    )
 
     placement: Placement
     microbatch: float
@@ -204,26 +211,12 @@ class Plan(Struct, frozen=True):
         )
         return replace(setting, options=options)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The plan as JSON: degrees, schedule, and what of each degree lies at each level.
-
-        Returns
-        -------
-        dict[str, Any]
-            Degrees [1], ``hb`` those inside an HB domain, ``levels`` those at each level.
-        """
-        levels = [level._asdict() for level in self.placement.levels]
-        names = (
-            *("tensor", "context", "expert", "pipeline", "data"),
-            *("microbatch", "microbatches", "interleave", "panels"),
-        )
-        values: dict[str, Any] = {name: getattr(self, name) for name in names}
-        if self.recompute is not None:
-            values |= {"recompute": str(self.recompute), "zero": self.zero}
-            values |= {"offload_layers": self.offload_layers}
-        if self.folded is not None:
-            values["expert_tensor"] = self.expert_tensor
-        return values | {"hb": levels[0], "levels": levels}
+    @property
+    def kept_facts(self) -> dict[str, Any]:
+        """What it computes again, shards and sends to the host, where a search varies them."""
+        if self.recompute is None:
+            return {}
+        return {"recompute": str(self.recompute), **plain_at(self, "zero", "offload_layers")}
 
 
 def shape_of(degrees: Degrees) -> str:
@@ -259,11 +252,10 @@ class Instances(Struct, frozen=True):
     turnaround_s: float
 
 
-SAID = ("mfu", "memory_bytes", "memory_parts_bytes", "breakdown_s")
-SAID_IF_THERE = ("phases_s", "memory_tiers_bytes")
+IN_SHORT = ("iteration_time_s", "gpus_used=plan.gpus", "plan")
+"""Paths of what every answer about a plan says of it."""
 MOST_SHARED = 0.05
 """Largest difference of times on two networks that bars of unlike basis leave open [1]."""
-"""Keys of a plan's time in JSON, those of the second only where there is something."""
 
 
 class PlanTime(Struct, frozen=True):
@@ -294,6 +286,11 @@ class PlanTime(Struct, frozen=True):
     growth
         Under software of a date, what that and the number of GPUs make of the time.
     """
+
+    json_parts = (
+        *("strategy", *IN_SHORT, "*bar", "mfu", "memory_bytes", "memory_parts_bytes"),
+        *("breakdown_s", "*grown", "?instances", "?phases_s", "?memory_tiers_bytes", "?memory"),
+    )
 
     plan: Plan
     iteration_time_s: float
@@ -421,40 +418,42 @@ class PlanTime(Struct, frozen=True):
         dict[str, Any]
             ``iteration_time_s`` [s], ``gpus_used`` [1] and ``plan``.
         """
-        return {
-            "iteration_time_s": self.iteration_time_s,
-            "gpus_used": self.plan.gpus,
-            "plan": self.plan.to_dict(),
-        }
+        return plain_at(self, *IN_SHORT)
 
-    def to_dict(self, rank: int) -> dict[str, Any]:
-        """One plan of the JSON answer.
+    @property
+    def grown(self) -> dict[str, Any]:
+        """What software of a date makes of it; nothing without such."""
+        if self.growth is None:
+            return {}
+        parts = {f"{name}_s": self.breakdown_s[name] for name in ("expert_comm", "host")}
+        return asdict(self.growth) | parts
 
-        Parameters
-        ----------
-        rank
-            Place among the plans of the answer, from 1 on [1].
 
-        Returns
-        -------
-        dict[str, Any]
-            Rank, plan, time and its parts [s], memory and its parts [B], and utilisation [1].
-        """
-        grown: dict[str, Any] = {}
-        if self.growth is not None:  # by software of a date
-            parts = {f"{name}_s": self.breakdown_s[name] for name in ("expert_comm", "host")}
-            grown = asdict(self.growth) | parts
-        return {
-            "rank": rank,
-            "strategy": self.strategy,
-            **self.in_short(),
-            **self.bar,
-            **{key: getattr(self, key) for key in SAID},
-            **grown,
-            **({"instances": asdict(self.instances)} if self.instances else {}),
-            **{key: value for key in SAID_IF_THERE if (value := getattr(self, key))},
-            **({"memory": asdict(self.memory)} if self.memory else {}),
-        }
+class RankedPlan(Struct, frozen=True):
+    """A plan among those of an answer.
+
+    Parameters
+    ----------
+    rank
+        Its place, from 1 on [1].
+    timed
+        The plan with its time.
+    best
+        The one that it is compared with, if it is one of several.
+    """
+
+    json_parts = ("rank", "*timed", "*beside_best")
+
+    rank: int
+    timed: PlanTime
+    best: PlanTime | None = None
+
+    @property
+    def beside_best(self) -> dict[str, bool]:
+        """Whether it can be told from the best one; nothing where its time has no error bar."""
+        if self.best is None or self.timed.error is None:
+            return {}
+        return {"equals_best": self.timed.equals(self.best)}
 
 
 class SearchResult(Struct, frozen=True):
@@ -477,6 +476,8 @@ class SearchResult(Struct, frozen=True):
     tight
         The fastest plan that is faster than all that fit for sure, and may fit.
     """
+
+    json_parts = ("space", "plans=ranked")
 
     plans: tuple[PlanTime, ...]
     enumerated: int
@@ -524,22 +525,16 @@ class SearchResult(Struct, frozen=True):
         strategy = [entry for entry in self.settings if entry.strategy == timed.strategy]
         return timed.plan.applied_to((strategy or [*self.settings])[0])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Size of the space, and the plans, as in the JSON answer.
+    @property
+    def space(self) -> dict[str, Any]:
+        """Plans enumerated and feasible [1], and the time of the search [s]."""
+        return plain_at(self, "enumerated", "feasible", "seconds")
 
-        Returns
-        -------
-        dict[str, Any]
-            ``space``, with plans enumerated and feasible [1] and the time of the search [s], and
-            ``plans``.
-        """
-        return {
-            "space": {key: getattr(self, key) for key in ("enumerated", "feasible", "seconds")},
-            "plans": [
-                plan.to_dict(rank) | ({"equals_best": plan.equals(self.best)} if plan.error else {})
-                for rank, plan in enumerate(self.plans, start=1)
-            ],
-        }
+    @property
+    def ranked(self) -> tuple[RankedPlan, ...]:
+        """The plans with their places."""
+        plans = enumerate(self.plans, start=1)
+        return tuple(RankedPlan(rank, plan, self.best) for rank, plan in plans)
 
 
 def instances_of(timed: PlanTime, count: int) -> Instances:

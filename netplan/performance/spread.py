@@ -21,7 +21,7 @@ sites run one ring through all members of a group, whose GPUs at the borders alo
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import floor, inf
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -32,7 +32,7 @@ from netplan.inputs.choices import ScheduleName
 from netplan.performance.fixed_orders import ZERO_BUBBLE, order_times_s, pass_order
 from netplan.performance.plan import PlanTime
 from netplan.performance.sites import Exchange, ahead_of_stages, exchange_s, exposed_s, one_way_s
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.topologies.sites import Sites
 
 Across = Literal["data", "pipeline"]
@@ -216,6 +216,8 @@ class Crossing(Struct, frozen=True):
         Share of the iteration in which the fibre is busy [1].
     """
 
+    json_parts = ("*", "busy_s")
+
     sender: str
     receiver: str
     kind: Literal["gradients", "activations"]
@@ -227,10 +229,6 @@ class Crossing(Struct, frozen=True):
     def busy_s(self) -> float:
         """How long the fibre is busy in an iteration [s]."""
         return self.total_bytes / self.bytes_per_s
-
-    def to_dict(self) -> dict[str, Any]:
-        """The row as JSON."""
-        return asdict(self) | {"busy_s": self.busy_s}
 
 
 class OverSites(Struct, frozen=True, kw_only=True):
@@ -249,6 +247,12 @@ class OverSites(Struct, frozen=True, kw_only=True):
     time
         How long it takes.
     """
+
+    json_parts = (
+        *("time.across", "dealt", "iteration_time_s=time.time_s"),
+        *("one_site_time_s=time.one_site_s", "time.loss", "time.ahead", "time.exchange_s"),
+        *("time.exposed_s", "time.bottleneck", "crossings"),
+    )
 
     sites: Sites
     haul: Haul
@@ -292,28 +296,6 @@ class OverSites(Struct, frozen=True, kw_only=True):
             f"by {self.time.across}: {dealt} {what}{held}, {100 * self.time.loss:.2g} % lost to the"
             f" distance ({self.time.bottleneck})"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The same as JSON.
-
-        Returns
-        -------
-        dict[str, Any]
-            Times [s], loss [1], and bytes over each fibre [B].
-        """
-        time = self.time
-        return {
-            "across": time.across,
-            "dealt": list(self.dealt),
-            "iteration_time_s": time.time_s,
-            "one_site_time_s": time.one_site_s,
-            "loss": time.loss,
-            "ahead": time.ahead,
-            "exchange_s": time.exchange_s,
-            "exposed_s": time.exposed_s,
-            "bottleneck": time.bottleneck,
-            "crossings": [row.to_dict() for row in self.crossings],
-        }
 
 
 def timed_over(timed: PlanTime, time: SpreadTime) -> PlanTime:

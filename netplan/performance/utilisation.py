@@ -26,7 +26,6 @@ What is usual are the scored published runs of the same accelerator and precisio
 from collections.abc import Iterator, Sequence
 from functools import cache
 from math import prod
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -70,10 +69,17 @@ class Cause(Struct, frozen=True):
         What it is called, and why it is as large; empty where nothing is to say.
     """
 
+    json_parts = ("cause", "share", "words=in_words")
+
     cause: str
     share: float
     title: str
     words: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """Title, share and reason."""
+        return _joined(self)
 
 
 class UsualUtilisation(Struct, frozen=True):
@@ -98,6 +104,11 @@ class Utilisation(Struct, frozen=True):
     where
         Accelerator and precision, for people.
     """
+
+    json_parts = (
+        *("mfu", "causes", "usual_low=usual.low", "usual_high=usual.high"),
+        *("usual_runs=usual.runs", "warning?"),
+    )
 
     mfu: float
     causes: tuple[Cause, ...]
@@ -151,29 +162,6 @@ class Utilisation(Struct, frozen=True):
         large = [loss for loss in self.causes if loss.share >= LARGE and loss.cause != "kernels"]
         cause = (large or self.causes)[0]
         return f"{self._judged}: {_joined(cause, ', ')}." if self._judged else ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON.
-
-        Returns
-        -------
-        dict[str, Any]
-            ``mfu`` [1], ``causes`` with ``cause``, ``share`` [1] and ``words``, ``usual_low`` and
-            ``usual_high`` [1] of ``usual_runs`` published runs [1], and ``warning``; None each
-            where there is none.
-        """
-        usual = self.usual
-        return {
-            "mfu": self.mfu,
-            "causes": [
-                {"cause": loss.cause, "share": loss.share, "words": _joined(loss)}
-                for loss in self.causes
-            ],
-            "usual_low": usual.low if usual else None,
-            "usual_high": usual.high if usual else None,
-            "usual_runs": usual.runs if usual else None,
-            "warning": self.warning or None,
-        }
 
 
 def utilisation_of(

@@ -16,6 +16,7 @@ from netplan.records import asdict, replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.quantities import listed, quantity
+from netplan.reports.schema import plain_data
 from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.units import counted
 
@@ -263,7 +264,7 @@ class OffersAnswer(Answer):
             unoffered=list(self.unoffered),
             estimates=self.estimates,
             verdict=self.verdict,
-            decision=self.decision.to_dict(),
+            decision=plain_data(self.decision),
         )
 
     @property

@@ -48,6 +48,7 @@ from netplan.questions.library import (
 from netplan.records import asdict, replace
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import money
+from netplan.reports.schema import plain_data
 from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table, data_tables
 from netplan.scenarios.bill_books import bill_books, site_networks
@@ -94,7 +95,9 @@ class Procurement(Findings, Answer):
             "headline": list(front_page.headline(self)),
             "verdict": recommended.sentence,
             "reasons": list(recommended.reasons),
-            "decision": verdict.to_dict() | decision.to_dict() if verdict and decision else None,
+            "decision": plain_data(verdict) | plain_data(decision)
+            if verdict and decision
+            else None,
             "faults": self.faults.to_dict() if self.faults else None,
             "training_runs": [asdict(run) for run in self.runs],
             **self._asked_for(),

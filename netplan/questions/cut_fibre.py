@@ -10,6 +10,7 @@ from netplan.costing.long_haul import fibre_pairs_of
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.damage.impact import Impact, Single
 from netplan.records import replace
+from netplan.reports.schema import plain_data
 from netplan.scenarios.reading import sized
 from netplan.setup.inputs import span_of
 from netplan.setup.over_sites import SitePlans, ends_of
@@ -114,7 +115,7 @@ class FibreFailures(Struct, frozen=True, kw_only=True):
         over = run.over
         left = min(over.sites.egress_bytes_per_s) / whole if over else 0.0
         time_s = run.timed_there.iteration_time_s
-        return _impact(left, time_s, time_s / self.time_s - 1, run.timed.plan.to_dict())
+        return _impact(left, time_s, time_s / self.time_s - 1, plain_data(run.timed.plan))
 
     def singles(self) -> tuple[Single[Impact], ...]:
         """The worst cut of a fibre pair, and of all fibre of two sites."""

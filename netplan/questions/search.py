@@ -14,14 +14,14 @@ from netplan.performance.barred import barred_columns
 from netplan.performance.error_bars import bar_note
 from netplan.performance.explain import Difference, explain, explain_modes
 from netplan.performance.forwarding import Forwarding, forwarding_of
-from netplan.performance.plan import PlanTime, SearchResult, side_by_side
+from netplan.performance.plan import PlanTime, RankedPlan, SearchResult, side_by_side
 from netplan.performance.published_runs import AskedRun, nearest_row
 from netplan.performance.search import best_usual, search_plans, unusual_of
 from netplan.performance.setting import Options, Training
 from netplan.performance.usual_plan import usual_dict, usual_sentence
 from netplan.performance.utilisation import Utilisation, utilisation_of
 from netplan.records import replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.quantities import quantity
 from netplan.reports.screen import Screen, columns_of, more_of, shares_of, texts_of
 from netplan.reports.sections import (
@@ -90,6 +90,11 @@ class SearchAnswer(Answer):
     ``unusual``, what rails forward for experts, and the run over several sites.
     """
 
+    json_parts = (
+        *("*found", "notes=all_notes", "?utilisation", "*usual_and_tight", "*elsewhere.facts"),
+        *("?forwarding", "?published", "*equality", "?explanation=differences", "*detail"),
+    )
+
     inputs: dict[str, Any]
     found: SearchResult
     memory_bytes: float
@@ -119,28 +124,28 @@ class SearchAnswer(Answer):
         """
         return self.found.best
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan search --format json``."""
-        explanation = [difference.to_dict() for difference in self.differences]
-        detail = self.detail.to_dict() if self.detail else {}
-        answer = answer_dict(
-            self.inputs,
-            **self.found.to_dict(),
-            notes=[*self.notes, *self._beside, *self.published_notes],
-        )
-        answer |= {"utilisation": self.utilisation.to_dict()} if self.utilisation else {}
-        if self.found.best.memory:
-            answer |= {
-                "usual": usual_dict(self.found.best, self.usual, self.unusual),
-                "tight": self.found.tight.to_dict(1) if self.found.tight else None,
-            }
-        answer |= self.elsewhere.facts if self.elsewhere else {}
-        answer |= {"forwarding": self.forwarding.to_dict()} if self.forwarding else {}
-        if self.published:
-            answer["published"] = [run.to_dict() for run in self.published]
-        if explanation and self._barred:
-            answer["equal"] = self.compared[0].equals(self.compared[1])
-        return answer | ({"explanation": explanation} if explanation else {}) | detail
+    @property
+    def all_notes(self) -> list[str]:
+        """What is to be known of the plans."""
+        return [*self.notes, *self._beside, *self.published_notes]
+
+    @property
+    def usual_and_tight(self) -> dict[str, Any]:
+        """What teams run, and a faster plan that may fit; nothing where memory is not told."""
+        if not self.best.memory:
+            return {}
+        tight = self.found.tight
+        return {
+            "usual": usual_dict(self.best, self.usual, self.unusual),
+            "tight": RankedPlan(1, tight) if tight else None,
+        }
+
+    @property
+    def equality(self) -> dict[str, bool]:
+        """Whether two plans that were compared are equal; nothing without error bars."""
+        if not (self.differences and self._barred):
+            return {}
+        return {"equal": self.compared[0].equals(self.compared[1])}
 
     @property
     def utilisation(self) -> Utilisation | None:

@@ -14,6 +14,7 @@ from netplan.performance.plan import PlanTime
 from netplan.performance.plan_traffic import plan_placement, plan_traffic
 from netplan.performance.setting import Setting
 from netplan.performance.spread import OverSites, timed_over
+from netplan.reports.schema import plain_data
 from netplan.reports.sections import Heading
 from netplan.setup.inputs import short_inputs, sites_words
 from netplan.setup.plan_notes import model_notes, rates_note, scattering_note
@@ -146,7 +147,7 @@ class PlacedRun(Struct, frozen=True):
         """What every answer about the run says in JSON."""
         there = self.timed_there
         known = there.in_short() | there.known_bar
-        return known | {"over_sites": self.over.to_dict()} if self.over else known
+        return known | {"over_sites": plain_data(self.over)} if self.over else known
 
     @property
     def timed_there(self) -> PlanTime:

@@ -219,7 +219,6 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
     # What families say of themselves.
-    unread: ClassVar[tuple[str, ...]] = ()  # of the keys above those that mean nothing for it
     switchless: ClassVar[bool] = False  # whether its links lead from GPU to GPU
     several_ports: ClassVar[bool] = False  # whether GPUs may have several network ports
     own_graph: ClassVar[bool] = False  # whether counts and levels are those of a graph
@@ -408,10 +407,6 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         rate, latency_s = sizing.hb_bytes_per_s, sizing.hb_latency_s
         whole = Level(self.hb_kind, sizing.hb_size, rate, step_latency_s=latency_s)
         return records.replace(whole, link_bytes_per_s=rate / max(1, whole.links_per_gpu))
-
-    def to_dict(self) -> dict[str, Any]:
-        """All values that its family reads as plain data, by the keys of the file."""
-        return {key: value for key, value in super().to_dict().items() if key not in self.unread}
 
     @property
     def only_named(self) -> bool:

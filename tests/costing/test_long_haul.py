@@ -4,6 +4,7 @@ import pytest
 
 from netplan.costing.long_haul import LONG_HAUL_BOOKS, long_haul
 from netplan.costing.prices import PRICE_BOOKS
+from netplan.reports.schema import plain_data
 from netplan.topologies.sites import Pair
 
 BOOK, PRICES = LONG_HAUL_BOOKS.load("2026"), PRICE_BOOKS.load("2026")
@@ -31,7 +32,7 @@ def test_what_has_no_price_makes_a_floor() -> None:
     assert long_haul([near], BOOK, PRICES, 6).unpriced == ()
     lit = long_haul([far], BOOK, PRICES, 6)
     assert lit.unpriced == ("amplifiers", "fibre")
-    assert lit.to_dict()["cost_is_floor"]
+    assert plain_data(lit)["cost_is_floor"]
     port = PRICES.price("switch_port", 800)
     assert BOOK.module
     assert port

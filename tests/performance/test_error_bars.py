@@ -18,6 +18,7 @@ from netplan.performance.setting import Fixed, Options, Training
 from netplan.performance.stacks import STACKS
 from netplan.published.measured_runs import plan_time
 from netplan.records import replace
+from netplan.reports.schema import plain_data
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS, Model
@@ -153,7 +154,7 @@ def test_plans_of_a_search_carry_their_bars() -> None:
     training = Training.on(on, model, MODEL, calibrated=run)
     inside = Options(fixed=Fixed(tensor=8))
     best, second, *_ = search_plans(training, levels, options=inside, top=2).plans
-    said = best.to_dict(1)
+    said = plain_data(best)
     assert said["error_basis"] == "calibrated"
     assert said["iteration_time_low_s"] == pytest.approx(0.93 * best.iteration_time_s)
     assert said["iteration_time_high_s"] == pytest.approx(1.08 * best.iteration_time_s)
@@ -161,7 +162,7 @@ def test_plans_of_a_search_carry_their_bars() -> None:
     assert best.equals(second) == second.equals(best)
     fourd = Training.on(on, model, ITERATION_MODELS.load("4d"))
     plain = search_plans(fourd, levels).best
-    assert plain.to_dict(1)["error_basis"] is None
+    assert plain_data(plain)["error_basis"] is None
     assert not plain.equals(plain)
 
 

@@ -18,6 +18,7 @@ from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_largest, search_plans
 from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.performance.space import enumerate_plans
+from netplan.reports.schema import plain_data
 from netplan.traffic.placement import Degrees, Placement, Placements, all_placements, distinct
 from netplan.workloads.models import MODELS
 from netplan.workloads.operations import Variant
@@ -208,7 +209,7 @@ def test_distinct_columns() -> None:
 def test_plan_knows_its_gpus() -> None:
     plan = Plan(Placement((Degrees(tensor=2, context=5, expert=2, data=4, pipeline=3),)), 1, 1)
     assert plan.gpus == 240
-    assert plan.to_dict()["hb"] == {
+    assert plain_data(plan)["hb"] == {
         "tensor": 2,
         "context": 5,
         "expert": 2,

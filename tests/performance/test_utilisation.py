@@ -22,6 +22,7 @@ from netplan.performance.utilisation import (
     usual_utilisation,
     utilisation_of,
 )
+from netplan.reports.schema import plain_data
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.closed_forms import iteration_flops
 from netplan.workloads.models import Model
@@ -163,7 +164,7 @@ def test_plans_of_a_search_say_what_they_lose(model: str) -> None:
     assert lost.mfu + sum(loss.share for loss in lost.causes) == pytest.approx(1)
     assert lost.where == "H100 in fp8"
     assert lost.usual == usual_utilisation("h100-80gb", "fp8")
-    assert lost.to_dict()["usual_runs"] == 22
+    assert plain_data(lost)["usual_runs"] == 22
 
 
 @pytest.mark.parametrize("stages", [7, 12, 24])
@@ -196,7 +197,7 @@ def test_far_below_published_runs_is_a_warning() -> None:
     both = Utilisation(0.1, (kernels, bubble), usual, "H100 in bf16").warning
     assert both.endswith("bubble 60 %, 4 microbatches on 16 stages.")
     assert Utilisation(0.1, (kernels, less), usual, "x").warning.endswith("on x: kernels 70 %.")
-    assert Utilisation(0.18, (bubble,)).to_dict() == {
+    assert plain_data(Utilisation(0.18, (bubble,))) == {
         "mfu": 0.18,
         "causes": [
             {"cause": "bubble", "share": 0.6, "words": "bubble 60 %: 4 microbatches on 16 stages"}

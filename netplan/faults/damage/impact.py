@@ -38,6 +38,7 @@ from netplan.levels import Level
 from netplan.performance.plan_traffic import plan_traffic
 from netplan.performance.search import PlanSearch, SearchResult
 from netplan.records import replace
+from netplan.reports.schema import plain_data
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
@@ -287,7 +288,7 @@ class Subject(Struct, frozen=True, dict=True):
             way=way,
             # Searches prefer plans within 1 % of the fastest: damage makes none faster.
             slowdown=max(time_s / before_s - 1, 0.0) if time_s and before_s else None,
-            plan=best.to_dict(1)["plan"] if best else None,
+            plan=plain_data(best.plan) if best else None,
             note=left.note,
         )
 

@@ -39,7 +39,7 @@ from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.charts import Chart
 from netplan.reports.front_chart import FrontPoint, front_chart
 from netplan.reports.quantities import Scale, money, quantity
-from netplan.reports.schema import plain_at
+from netplan.reports.schema import plain_at, plain_data
 from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.setup.inputs import hall_words, replaced_lines
 from netplan.setup.money.memory_or_gpus import MemoryTradeoff
@@ -204,7 +204,7 @@ class Optimization(Answer):
             currency=self.currency,
             front=[row.to_dict(self.currency) for row in self.rows],
             knee=self.knee,
-            decision=self.decision.to_dict(),
+            decision=plain_data(self.decision),
             steps=[
                 {"faster": s.faster, paid: s.price, rate: s.per_percent} | self._doubtful(number)
                 for number, s in enumerate(steps)

@@ -35,7 +35,7 @@ from netplan.topologies.specs import FabricAxis, FabricSpec
 class Product(FabricSpec, frozen=True, kw_only=True):
     """A product of rings and full meshes over HB domains."""
 
-    unread: ClassVar[tuple[str, ...]] = ("in_sets",)
+    unread = ("in_sets",)
     switchless: ClassVar[bool] = True
     several_ports: ClassVar[bool] = True
     axes: tuple[FabricAxis, ...] = ()

@@ -24,7 +24,7 @@ follow network by network, in the order in which they are counted.
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import gcd
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from msgspec import Meta, Struct
@@ -411,7 +411,7 @@ def _sharing(networks: RailNetworks) -> str:
 class ScalableUnits(SwitchTrees, frozen=True, kw_only=True):
     """Whole units, each of half a radix of nodes and one leaf a rail."""
 
-    unread: ClassVar[tuple[str, ...]] = ("oversubscription", "even_pods", "even_trunks")
+    unread = ("oversubscription", "even_pods", "even_trunks")
 
     management_links: NonNegativeInt = 0
 

@@ -203,7 +203,7 @@ def _lines(mesh: Mesh, tile: Tile, border_bytes_per_s: float) -> Iterator[Links]
 class Tiles(FabricSpec, frozen=True, kw_only=True):
     """A mesh of cores in tiles."""
 
-    unread: ClassVar[tuple[str, ...]] = (*HB_KEYS, "hb_link_bytes_per_s", "in_sets")
+    unread = (*HB_KEYS, "hb_link_bytes_per_s", "in_sets")
     switchless: ClassVar[bool] = True
     sizes: tuple[PositiveInt, ...] | None = None  # columns and rows of tiles
     tile: Tile | None = None
