@@ -87,7 +87,7 @@ def lanes_of(role: Role, pools: Sequence[Pool]) -> list[int]:
     ]
 
 
-def lane_axes(pools: Sequence[Pool], time: str, end_s: float) -> tuple[Json, float]:
+def lane_axes(pools: Sequence[Pool], time: str, end_s: float) -> tuple[Json, int]:
     """Axes of a lane a pool over time from 0 to the end [s], and the height of it all [px]."""
     labels = [f"{pool.role}, {pool.gpus:,} GPUs" for pool in pools]
     layout: Json = {
