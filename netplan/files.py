@@ -2,7 +2,7 @@
 
 import csv
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
@@ -214,3 +214,30 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
         file.flush()
         if new.is_file():
             os.fsync(file.fileno())
+
+
+def write_texts(
+    folder: Path, texts: Mapping[str, str], *, force: bool = False, instead: str = "--name"
+) -> tuple[Path, ...]:
+    """Write files by their places in a folder, which is made, each as a whole.
+
+    Raises
+    ------
+    InputError
+        If one is there already and ``force`` is not said, or cannot be written; it asks for
+        another of what is taken ``instead``.
+    """
+    paths = {folder / place: text for place, text in texts.items()}
+    there = [str(path) for path in paths if path.exists()]
+    if there and not force:
+        raise InputError(f"{', '.join(there)}: already there: give another {instead}, or --force")
+    # The first may name the others and comes last: whatever ends the writing, no file names one
+    # that is missing.
+    for path, text in reversed(paths.items()):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+        with replacing(path) as new:
+            new.write_text(text, encoding="utf-8", newline="\n")
+    return tuple(paths)

@@ -6,10 +6,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from netplan.calibration.cluster import FAR_ERROR, Bases, Fits, Origin, file_text, write_records
+from netplan.calibration.cluster import FAR_ERROR, Bases, Fits, Origin, file_text
 from netplan.calibration.fit import Fitted
 from netplan.catalog import Catalog, Record
-from netplan.files import read_bounded
+from netplan.files import read_bounded, write_texts
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer
 from netplan.reports.charts import ACCENT, CHART_PX, GREY, Chart, Json, hover, marks
@@ -127,7 +127,7 @@ class Calibrated(Answer):
         InputError
             If one of them is there already, unless ``force`` is said.
         """
-        return write_records(Path(folder), self.files, force=force)
+        return write_texts(Path(folder), self.files, force=force)
 
     def summary(self) -> Iterator[show.Section]:
         """How far off predictions are, by what was measured; numbers that changed most; notes."""

@@ -5,7 +5,7 @@ so: on which files and rows, when, and how far off predictions are.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import ceil, floor, log10
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -21,7 +21,6 @@ from netplan.calibration.runs import Calibration, MeasuredRun
 from netplan.catalog import Catalog, Record
 from netplan.documents import CoreLoader
 from netplan.errors import InputError
-from netplan.files import replacing
 from netplan.inputs.choices import Precision
 from netplan.performance.calibrated_run import CalibrationPart
 from netplan.performance.dated.run import kind_of
@@ -423,29 +422,3 @@ def file_text(record: Record) -> str:
         )
         for key, value in data.items()
     )
-
-
-def write_records(
-    folder: Path, texts: Mapping[str, str], *, force: bool = False
-) -> tuple[Path, ...]:
-    """Write files of a catalog folder, by their places in it, each as a whole.
-
-    Raises
-    ------
-    InputError
-        If one is there already and ``force`` is not said, or cannot be written.
-    """
-    paths = {folder / place: text for place, text in texts.items()}
-    there = [str(path) for path in paths if path.exists()]
-    if there and not force:
-        raise InputError(f"{', '.join(there)}: already there: give another --name, or --force")
-    # The accelerator, which names the others, comes last: whatever ends the writing, no file names
-    # one that is missing.
-    for path, text in reversed(paths.items()):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be written: {error.strerror}") from None
-        with replacing(path) as new:
-            new.write_text(text, encoding="utf-8", newline="\n")
-    return tuple(paths)

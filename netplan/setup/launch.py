@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from netplan.catalog import shipped_root
 from netplan.errors import InputError
-from netplan.files import replacing
+from netplan.files import write_texts
 from netplan.performance.serving.outcomes import ServingCase
 from netplan.performance.serving.plans import ServingPlans
 from netplan.records import replace
@@ -108,18 +108,7 @@ class Launch(Struct, frozen=True):
         InputError
             If vLLM cannot run the plan, or a file is there already or cannot be written.
         """
-        texts = {folder / name: text for name, text in self.scripts().items()}
-        there = [str(path) for path in texts if path.exists()]
-        if there and not force:
-            raise InputError(f"{', '.join(there)}: already there: give another DIR, or --force")
-        for path, text in texts.items():
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError(f"{path}: cannot be written: {error.strerror}") from None
-            with replacing(path) as new:
-                new.write_text(text, encoding="utf-8", newline="\n")
-        return tuple(texts)
+        return write_texts(folder, self.scripts(), force=force, instead="DIR")
 
     def scripts(self) -> dict[str, str]:
         """Scripts by their names.

@@ -25,6 +25,7 @@ import numpy as np
 from msgspec import Struct, to_builtins
 
 from netplan.costing.fabric_bill import BillBooks
+from netplan.files import write_texts
 from netplan.performance.pareto import comparable
 from netplan.performance.search import SearchResult
 from netplan.progress import each, share_done
@@ -392,10 +393,8 @@ class FoundGraphs(Struct, frozen=True):
         InputError
             If one of them is there already, unless ``force`` is said.
         """
-        from netplan.calibration.cluster import write_records
-
         texts = {f"topologies/{row.spec.name}.yaml": row.file_text for row in self.rows}
-        return write_records(Path(folder), texts, force=force)
+        return write_texts(Path(folder), texts, force=force)
 
 
 COLUMNS: tuple[Column[FoundGraph], ...] = (
