@@ -94,6 +94,8 @@ class Catalog(Struct, Generic[RecordT], frozen=True):
         What ``--set`` calls it, too.
     kind_of
         Says the type of the record in a file, or refuses it, where a folder holds several.
+    group
+        Entry points of other packages that add records.
     """
 
     role: str
@@ -101,8 +103,8 @@ class Catalog(Struct, Generic[RecordT], frozen=True):
     schema: type[RecordT]
     short: str = ""
     kind_of: Callable[[Document], type[RecordT]] | None = None
+    group: Group | None = None
     all: ClassVar[list["Catalog[Any]"]] = []
-    group: ClassVar[Group | None] = None  # of entry points that add records
     other_suffixes: ClassVar[tuple[str, ...]] = ()  # of files that are read though they are no YAML
 
     def __post_init__(self) -> None:

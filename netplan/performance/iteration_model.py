@@ -9,9 +9,8 @@ parts in any other way. Models that have no closed forms, but are simulated only
 """
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
-from netplan.added import Group
 from netplan.catalog import Catalog, Record
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
@@ -275,27 +274,21 @@ SIMULATED = ("palm",)
 """Families of iteration models that only the simulator runs."""
 
 
-class IterationModelCatalog(Catalog[IterationModel], frozen=True):
-    """Iteration models that a search evaluates, beside which simulated ones stand."""
-
-    group: ClassVar[Group | None] = "netplan.iteration_models"
-
-    def schema_of(self, document: Document) -> type[IterationModel]:
-        """Type of the record in a file.
-
-        Raises
-        ------
-        CatalogError
-            If only the simulator runs it.
-        """
-        if document.data.get("family") in SIMULATED:
-            raise CatalogError(
-                f"{document.path}:{document.line(['family'])}: an iteration model of family"
-                f" {document.data['family']} has no closed forms: only netplan simulate takes it"
-            )
-        return self.schema
+def _with_closed_forms(document: Document) -> type[IterationModel]:
+    """Models that a search evaluates, beside which simulated ones stand."""
+    family = document.data.get("family")
+    if family in SIMULATED:
+        raise CatalogError(
+            f"{document.path}:{document.line(['family'])}: an iteration model of family {family}"
+            " has no closed forms: only netplan simulate takes it"
+        )
+    return IterationModel
 
 
-ITERATION_MODELS = IterationModelCatalog(
-    "iteration-model", "traffic/iteration-models", IterationModel
+ITERATION_MODELS = Catalog(
+    "iteration-model",
+    "traffic/iteration-models",
+    IterationModel,
+    kind_of=_with_closed_forms,
+    group="netplan.iteration_models",
 )

@@ -96,14 +96,11 @@ class PalmModel(Record, frozen=True, kw_only=True):
         return self.units.megabyte_bytes / 1e6
 
 
-class AnyIterationModelCatalog(Catalog[Any], frozen=True):
-    """Iteration models of every family."""
-
-    def schema_of(self, document: Document) -> type[Any]:
-        """Type of the record in a file."""
-        return PalmModel if document.data.get("family") in SIMULATED else IterationModel
+def _any_family(document: Document) -> type[Any]:
+    """The type of an iteration model, with closed forms or without."""
+    return PalmModel if document.data.get("family") in SIMULATED else IterationModel
 
 
-ANY_ITERATION_MODEL = AnyIterationModelCatalog(
-    "iteration-model", "traffic/iteration-models", IterationModel
+ANY_ITERATION_MODEL = Catalog[Any](
+    "iteration-model", "traffic/iteration-models", IterationModel, kind_of=_any_family
 )

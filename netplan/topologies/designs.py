@@ -509,25 +509,15 @@ SCHEMAS: Mapping[str, type[Design]] = {
 """Schema of a design by its family."""
 
 
-class DesignCatalog(Catalog[Design], frozen=True):
-    """Designs of all families in one folder."""
-
-    def schema_of(self, document: Document) -> type[Design]:
-        """Schema of the file's family.
-
-        Raises
-        ------
-        CatalogError
-            If the family is missing or unknown: file and line.
-        """
-        where = f"{document.path}:{document.line(('family',))}"
-        if "family" not in document.data:
-            raise CatalogError(f"{where}: family is missing: give one of {', '.join(SCHEMAS)}")
-        family = str(document.data["family"])
-        if family not in SCHEMAS:
-            raise CatalogError(f"{where}: {unknown_name('family', family, SCHEMAS)}")
-        return SCHEMAS[family]
+def _of_family(document: Document) -> type[Design]:
+    """Schema of a file's family."""
+    where = f"{document.path}:{document.line(('family',))}"
+    if "family" not in document.data:
+        raise CatalogError(f"{where}: family is missing: give one of {', '.join(SCHEMAS)}")
+    family = str(document.data["family"])
+    if family not in SCHEMAS:
+        raise CatalogError(f"{where}: {unknown_name('family', family, SCHEMAS)}")
+    return SCHEMAS[family]
 
 
-# The shelf's one schema stands for none of them: schema_of tells them apart.
-DESIGNS = DesignCatalog("design", "topologies/designs", FabricSpec)
+DESIGNS = Catalog[Design]("design", "topologies/designs", FabricSpec, kind_of=_of_family)

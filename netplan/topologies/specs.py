@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, cast
 from msgspec import Meta, Struct, structs
 
 from netplan import records
-from netplan.added import Group, added
+from netplan.added import added
 from netplan.arrays import Ints
 from netplan.catalog import Catalog, Record
 from netplan.documents import Document, lineless
@@ -534,7 +534,6 @@ def faults_of(family: str, keys: Iterable[str]) -> list[records.Fault]:
 class FabricCatalog(Catalog[FabricSpec], frozen=True):
     """Fabric files; a graph of somebody's network stands for a fabric, too."""
 
-    group: ClassVar[Group | None] = "netplan.fabrics"
     other_suffixes: ClassVar[tuple[str, ...]] = (".graphml", ".csv", ".topo", ".ibnetdiscover")
 
     def load(
@@ -598,4 +597,4 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return status.st_mtime_ns, status.st_size
 
 
-FABRICS = FabricCatalog("fabric", "topologies", FabricSpec)
+FABRICS = FabricCatalog("fabric", "topologies", FabricSpec, group="netplan.fabrics")
