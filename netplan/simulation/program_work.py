@@ -65,7 +65,7 @@ from netplan.workloads.operations import (
     Operation,
     OperationCost,
 )
-from netplan.workloads.program import Program, splits, stage_layers
+from netplan.workloads.program import Program, number, splits, stage_layers
 
 
 class StageWeights:
@@ -225,11 +225,6 @@ class StageWeights:
             last = virtual + self.plan.stages >= len(self.plan.layers)
             return but_one if last else layers
         return but_one if virtual == 0 else 0
-
-
-def number(amount: Amount) -> float:
-    """The amount of the only sharding."""
-    return float(np.asarray(amount, dtype=np.float64).reshape(-1)[0])
 
 
 ONCE = ("update", "optimizer", "fixed")
@@ -614,8 +609,7 @@ class _EventBuilder:
 
 def _total(amount: Amount) -> float:
     """Sum over the steps of an amount, of the only sharding."""
-    values = np.asarray(amount, dtype=np.float64)
-    return float(values.sum() if values.ndim > 1 else values.reshape(-1)[0])
+    return float(_steps(amount).sum())
 
 
 def _steps(amount: Amount) -> Floats:

@@ -180,11 +180,7 @@ def _latent_projections(local: ops.Local, latent: LatentAttention) -> Iterator[o
 
 def _indexer(model: Model, local: ops.Local, index: IndexAttention) -> ops.Operation:
     """Scores of all keys for the scattered tokens, by small heads with weights on every GPU."""
-    latent, rows = model.latent_attention, local.scattered_rows
-    queries = latent.query_rank if latent and latent.query_rank else model.hidden_size
-    width = queries * index.heads * index.head_size + model.hidden_size * (
-        index.head_size + index.heads
-    )
+    rows, width = local.scattered_rows, index.weights(model.hidden_size, model.latent_attention)
     weights = ops.ELEMENT_BYTES * width
     scores = rows * local.sequence * index.heads
     keys = local.microbatch * local.sequence * index.head_size

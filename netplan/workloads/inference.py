@@ -469,11 +469,7 @@ def _index(
     model: Model, index: IndexAttention, step: ServingStep, formats: Formats
 ) -> ops.Operation:
     """Scores of all stored tokens by small heads, whose keys are stored beside the cache."""
-    latent, rows = model.latent_attention, step.rows
-    queries = latent.query_rank if latent and latent.query_rank else model.hidden_size
-    matrix = queries * index.heads * index.head_size + model.hidden_size * (
-        index.head_size + index.heads
-    )
+    rows, matrix = step.rows, index.weights(model.hidden_size, model.latent_attention)
     weights = formats.attention.weight_bytes * matrix
     pairs = step.context - step.tokens / 2 if step.phase == "prefill" else step.context
     scores = rows * pairs * index.heads

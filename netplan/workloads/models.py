@@ -185,6 +185,11 @@ class IndexAttention(Entry, frozen=True, kw_only=True):
     head_size: PositiveInt
     layers: LayerCount | None = None
 
+    def weights(self, hidden_size: int, latent: "LatentAttention | None") -> int:
+        """Weights of one indexer, whose queries come from latent ones where there are [1]."""
+        queries = latent.query_rank if latent and latent.query_rank else hidden_size
+        return queries * self.heads * self.head_size + hidden_size * (self.head_size + self.heads)
+
 
 class Mamba(Entry, frozen=True, kw_only=True):
     """Mamba 2 in place of attention and feed-forward part: the model is a hybrid.

@@ -148,13 +148,10 @@ def _attention_kinds(model: Model) -> Iterator[_Kind]:
     met = min(length, index.tokens) if index else length
     yield _Kind(model.full_layers, _projections(model), met * model.heads * (query + value))
     if index is not None:
-        queries = model.hidden_size
-        if model.latent_attention is not None:
-            queries = model.latent_attention.query_rank or queries
-        width = index.heads * index.head_size
-        weights = queries * width + model.hidden_size * (index.heads + index.head_size)
+        weights = index.weights(model.hidden_size, model.latent_attention)
+        flops = 2.0 * (weights + length * index.heads * index.head_size)
         indexed_layers = min(index.layers or model.full_layers, model.full_layers)
-        yield _Kind(indexed_layers, weights, other_flops=2.0 * (weights + length * width))
+        yield _Kind(indexed_layers, weights, other_flops=flops)
     if window is not None:
         inside = model.in_windows()
         if window.own_heads:

@@ -102,18 +102,14 @@ def disaggregated(
     share, wait_s = np.ones(wanted.shape), np.zeros(wanted.shape)
     for _ in range(ROUNDS):
         running = np.clip(wanted * share / copies, 1.0, room)
-        steps, spilled_s = (
-            outcomes.decode_steps(case, decode, running),
-            outcomes.spill_s(case, decode, held, running),
-        )
+        steps = outcomes.decode_steps(case, decode, running)
+        spilled_s = outcomes.spill_s(case, decode, held, running)
         decode_s = (output - 1) * (steps.step_s + spilled_s)
         wait_s = loop_wait_s(busy_s, wanted * busy_s / takers, alone_s + decode_s)
         share = decode_s / (alone_s + decode_s + wait_s)
     running = np.clip(wanted * share / copies, 1.0, room)
-    steps, spilled_s = (
-        outcomes.decode_steps(case, decode, running),
-        outcomes.spill_s(case, decode, held, running),
-    )
+    steps = outcomes.decode_steps(case, decode, running)
+    spilled_s = outcomes.spill_s(case, decode, held, running)
     tpot_s = steps.step_s + spilled_s
     full_s = (wanted / (copies * room) - 1) * (output - 1) * tpot_s
     queue_s = np.maximum(full_s - alone_s - wait_s, 0.0)
