@@ -52,7 +52,7 @@ def span_column(
     scale: Scale,
     title: str = "low-high",
     *,
-    shown: Shown = "always",
+    shown: Shown = "people",
     none: str | None = None,
     unbound: Callable[[Any], bool] = lambda _: False,
 ) -> Column[Any]:
@@ -66,7 +66,7 @@ def span_column(
         least = amount.base if unbound(row) else None
         return scale.span(amount.low, amount.high, between=between, least=least)
 
-    return column("range", get, title=title, form="code", shown=shown, data=False)
+    return column("range", get, title=title, form="code", shown=shown)
 
 
 GIVEN = "medium given by the file: not in the verdict until a hall confirms it"

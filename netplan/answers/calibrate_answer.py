@@ -166,7 +166,7 @@ class Calibrated(Answer):
         yield self._errors
         yield show.Table(
             "numbers",
-            [*show.columns("measured", shown="never"), *show.columns(*Number._fields[1:])],
+            [*show.columns("measured", shown="data"), *show.columns(*Number._fields[1:])],
             self.numbers,
             "Fitted numbers",
             (TOLD, DEVIATION),
@@ -175,7 +175,7 @@ class Calibrated(Answer):
         for fitted in self.fits.all:
             yield _chart(fitted)
         shown = [
-            *show.columns("measured", shown="never"),
+            *show.columns("measured", shown="data"),
             *show.columns("row"),
             *TIMES,
             *show.columns("prediction_error", "error_left_out"),
@@ -184,9 +184,9 @@ class Calibrated(Answer):
         title, least = "Predicted against measured", errors[:WORST_ROWS][-1]
         worst = [row for row in self.rows if abs(row.prediction_error) >= least]
         rows_title = f"{title}, the rows met worst" if len(worst) < len(self.rows) else title
-        yield show.Table("measurements", shown, worst, rows_title, only="texts", part=measured_of)
-        yield show.Table("measurements", shown, self.rows, title, only="pages", part=measured_of)
-        yield show.Table("measurements", shown, self.rows, only="programs")
+        yield show.Table("measurements", shown, worst, rows_title, shown="texts", part=measured_of)
+        yield show.Table("measurements", shown, self.rows, title, shown="pages", part=measured_of)
+        yield show.Table("measurements", shown, self.rows, shown="data")
         yield show.Notes.of([("", self._notes())])
         yield show.Paragraph(self._verdict(), "strong")
 

@@ -105,7 +105,7 @@ class Comparison(Compared, Answer):
             shown += [time_column(name, f"best.{name}", timed, "wide") for name in names]
             shown += self._further_parts()
             yield show.Table("fabrics", [*self._names(), *shown, *TRAINING], self.rows)
-        yield show.Table("fabrics", NOTES, self.rows, only="programs")
+        yield show.Table("fabrics", NOTES, self.rows, shown="data")
         yield show.Notes.of(((row.label, row.notes) for row in self.rows), "all fabrics")
 
     def _heading(self) -> show.Heading:
@@ -138,14 +138,14 @@ class Comparison(Compared, Answer):
             if part not in (*PARTS, *HIDDEN_PARTS):
                 long = part in LONG_PARTS and any(breakdown.get(part) for breakdown in times)
                 name = f"breakdown_s.{part}"
-                yield show.column(name, f"best.{name}", shown="wide" if long else "never")
+                yield show.column(name, f"best.{name}", shown="wide" if long else "data")
 
     def _network(self) -> Iterator[show.Column[FabricRow]]:
         """Columns of the network: counts, money, power."""
         yield from self._names()
         yield from COUNTS
         scale = self.scale
-        yield show.column("currency", lambda _: self.currency, shown="never")
+        yield show.column("currency", lambda _: self.currency, shown="data")
         yield show.column(scale.of_money("cost_base"), "cost.base", mark=_incomplete)
         if any(row.cost.spread for row in self.rows if row.cost):
             yield bill_columns.span_column(
@@ -162,15 +162,15 @@ class Comparison(Compared, Answer):
                 lambda row: costs.get(row.label),
                 mark=lambda row: ("≥ " if row.label in partly else "", ""),
             )
-        yield from show.columns("cost_low=low", "cost_high=high", of="cost", shown="never")
+        yield from show.columns("cost_low=low", "cost_high=high", of="cost", shown="data")
         yield show.column(
             "cost_per_gpu", title=f"{self.currency}/GPU", shown="wide", mark=_incomplete
         )
         yield from dollar_columns(self.currency)
-        yield show.column("cost_complete", shown="never")
+        yield show.column("cost_complete", shown="data")
         yield show.column("cost_reduction", mark=partial(_incomplete, sign="≤ "))
         yield show.column("power_w", mark=_unpowered)
-        yield show.column("power_complete", "bill.power_complete", shown="never")
+        yield show.column("power_complete", "bill.power_complete", shown="data")
 
     def _legend(self) -> Iterator[str]:
         """What the signs in the tables mean, those that occur."""
@@ -215,26 +215,25 @@ def dollar_columns(currency: str, row: str = "") -> Iterator[show.Column[Any]]:
     """Prices whose name says dollars, for programs; nothing in another currency."""
     if currency == US_DOLLAR:
         for case in CASES:
-            yield show.column(f"cost_{case}_usd", f"{row}cost.{case}", shown="never")
-        yield show.column("cost_per_gpu_usd", f"{row}cost_per_gpu", shown="never")
+            yield show.column(f"cost_{case}_usd", f"{row}cost.{case}", shown="data")
+        yield show.column("cost_per_gpu_usd", f"{row}cost_per_gpu", shown="data")
 
 
 NAME: show.Column[FabricRow] = show.column("fabric", "name", mark=_unsold)
 COUNTS: tuple[show.Column[FabricRow], ...] = (
-    *show.columns("sold", "gear", "gear_in_server", shown="never"),
+    *show.columns("sold", "gear", "gear_in_server", shown="data"),
     show.column("tiers", lambda row: len(row.fabric.tiers) if row.fabric else None, shown="wide"),
     show.column(
         "switches",
         "fabric.switches",
         mark=lambda row: ("", "" if row.fabric is None or row.fabric.exact else "~"),
     ),
-    show.column("switches_lower_bound", "fabric.switches_lower_bound", shown="never"),
-    show.column("count_status", shown="never"),
+    *show.columns("switches_lower_bound=fabric.switches_lower_bound", "count_status", shown="data"),
     *show.columns("spare_ports", "links=link_count", of="fabric", shown="wide"),
     show.column("copper_ordered", ORDERED["copper_ordered"], shown="wide"),
-    show.column("copper_cables", "fabric.copper_cables", shown="never"),
+    show.column("copper_cables", "fabric.copper_cables", shown="data"),
     show.column("modules", ORDERED["modules"]),
-    *show.columns("transceivers", "nic_ports", of="fabric", shown="never"),
+    *show.columns("transceivers", "nic_ports", of="fabric", shown="data"),
     *show.columns("ports_per_gpu", "gpu_bytes_per_s", of="fabric"),
 )
 PARTS = ("compute", "tensor_comm", "pipeline_comm", "data_comm", "bubble")
@@ -258,16 +257,16 @@ def plan_columns(
         show.column("memory_bytes", f"{row}best.memory_bytes"),
     ]
     if timed and timed.on_grid:
-        shown.append(show.column("grid", f"{row}best.plan.grid", data=False))
+        shown.append(show.column("grid", f"{row}best.plan.grid", shown="people"))
     if exchange:
         sent = time_column("exchange_s", f"{row}best.breakdown_s.{exchange}", timed)
         return [*shown, sent, show.column("exchange_share", f"{row}best.shares.{exchange}")]
     return [
         *shown,
-        show.column("degrees", f"{row}best.plan.shape", data=False),
-        show.column("schedule", f"{row}best.plan.schedule", data=False),
+        show.column("degrees", f"{row}best.plan.shape", shown="people"),
+        show.column("schedule", f"{row}best.plan.schedule", shown="people"),
         show.column(
-            "interleave", f"{row}best.plan.interleave", shown="always" if interleaved else "never"
+            "interleave", f"{row}best.plan.interleave", shown="all" if interleaved else "data"
         ),
     ]
 
@@ -283,7 +282,7 @@ def _headline_columns(timed: SearchResult | None, row: str) -> Iterator[show.Col
 
 
 def time_column(
-    name: str, path: str, timed: SearchResult | None, shown: show.Shown = "always"
+    name: str, path: str, timed: SearchResult | None, shown: show.Shown = "all"
 ) -> show.Column[Any]:
     """A column of times of an iteration; that of a model without layers may be very short."""
     if timed and timed.exchange:
@@ -292,7 +291,7 @@ def time_column(
 
 
 TRAINING: tuple[show.Column[FabricRow], ...] = (
-    *show.columns(*(f"breakdown_s.{part}" for part in HIDDEN_PARTS), of="best", shown="never"),
-    *show.columns(*DEGREES, "microbatch", "microbatches", of="best.plan", shown="never"),
+    *show.columns(*(f"breakdown_s.{part}" for part in HIDDEN_PARTS), of="best", shown="data"),
+    *show.columns(*DEGREES, "microbatch", "microbatches", of="best.plan", shown="data"),
 )
 NOTES: tuple[show.Column[FabricRow], ...] = (show.column("notes", lambda row: " ".join(row.notes)),)

@@ -456,8 +456,8 @@ class ComparisonCases(Answer):
             for section in comparison.sections():
                 if not isinstance(section, show.Table):
                     yield section
-                elif section.only != "programs":
-                    yield replace(section, only=section.only or "people")
+                elif section.shown != "data":
+                    yield replace(section, shown="people")
         yield self._as_one()
 
     @property
@@ -484,4 +484,4 @@ class ComparisonCases(Answer):
             show.column(known, itemgetter(name)) for name, known in quantities.items()
         ]
         missing = dict.fromkeys(quantities)
-        return show.Table("fabrics", columns, [{**missing, **row} for row in rows], only="programs")
+        return show.Table("fabrics", columns, [{**missing, **row} for row in rows], shown="data")

@@ -173,17 +173,17 @@ def _millions(usd: float | None) -> str | None:
 
 
 DESIGNS: tuple[show.Column[Design], ...] = (
-    show.column("routing", "name", data=False, title="Design"),
-    *show.columns("routing", "oversubscription", shown="never"),
+    show.column("routing", "name", shown="people", title="Design"),
+    *show.columns("routing", "oversubscription", shown="data"),
     *show.columns("slowdown_p50", "slowdown_bad", "time_s=time_low_s"),
-    *show.columns("network_usd", "usd_times_slowdown", shown="never"),
+    *show.columns("network_usd", "usd_times_slowdown", shown="data"),
     show.column(
-        "network_usd", lambda design: _millions(design.network_usd), data=False, title="M USD"
+        "network_usd", lambda design: _millions(design.network_usd), shown="people", title="M USD"
     ),
     show.column(
         "usd_times_slowdown",
         lambda design: _millions(design.usd_times_slowdown),
-        data=False,
+        shown="people",
         title="cost x slowdown",
     ),
     show.column("total_usd", shown="wide"),

@@ -335,7 +335,7 @@ class CostAnswer(Answer):
             f"{present.title}: price, energy and upkeep at present value.",
             *totals.legend[1:],
         )
-        shown = [column for column in totals.columns if column.shown == "always"]
+        shown = show.shown_in("narrow", totals.columns)
         best = rows[0].name
         return replace(
             totals,
@@ -377,7 +377,7 @@ class CostAnswer(Answer):
         """Totals, what to order, what drives the price, what is left out, notes."""
         yield self._heading()
         lines = [BillRow.of(bill, item) for bill in self.bills for item in bill.quote.items]
-        yield show.Table("items", ITEM_DATA, lines, only="programs")
+        yield show.Table("items", ITEM_DATA, lines, shown="data")
         yield self._totals()
         yield years_table(self.inputs, self.bills, self.scale)
         if self.served:
@@ -456,20 +456,20 @@ class CostAnswer(Answer):
         span = "low-high/year"
         columns: list[show.Column[Priced]] = [
             show.column("fabric", "name", mark=lambda row: given_mark(row.bill)),
-            show.column("currency", lambda _: self.currency, shown="never"),
+            show.column("currency", lambda _: self.currency, shown="data"),
             amount_column(scale.of_money("cost_base"), "capital.base"),
             span_column("bill.capital", scale, unbound=no_high),
-            *show.columns("cost_complete=complete", "power_complete", of="bill", shown="never"),
-            *show.columns("cost_low=low", "cost_high=high", of="bill.cost", shown="never"),
+            *show.columns("cost_complete=complete", "power_complete", of="bill", shown="data"),
+            *show.columns("cost_low=low", "cost_high=high", of="bill.cost", shown="data"),
             amount_column("cost_per_gpu", "per_gpu.base", title=per_gpu_title),
             amount_column("power_w", "power_w"),
             amount_column(year, "life.per_year.base"),
-            span_column("bill.life.per_year", scale, span, shown="wide", unbound=no_high),
+            span_column("bill.life.per_year", scale, span, shown="wide people", unbound=no_high),
             amount_column(energy, "life.energy_per_year.base", shown="wide"),
             amount_column(life, "life.total.base", shown="wide"),
             amount_column(CARBON, f"life.{CARBON}.base", shown="wide"),
             *(
-                amount_column(f"{CARBON}_{end}", f"life.{CARBON}.{end}", shown="never")
+                amount_column(f"{CARBON}_{end}", f"life.{CARBON}.{end}", shown="data")
                 for end in ("low", "high")
             ),
         ]
@@ -496,16 +496,16 @@ class CostAnswer(Answer):
             show.column(money("at_low", "total at low"), "1.at_low", mark=_unstated("low")),
             show.column(money("at_high", "at high"), "1.at_high", mark=_unstated("high")),
         ]
-        swing, stated = money("swing", "swing"), show.columns("stated", of="1", shown="never")
+        swing, stated = money("swing", "swing"), show.columns("stated", of="1", shown="data")
         data = [*columns, show.column(swing, "1.swing"), *stated]
         seen = [*columns, show.column(swing, lambda row: _seen(row[1], scale))]
         rows = [(bill, driver) for bill in self.bills for driver in bill.drivers]
         first = [(bill, driver) for bill in self.bills for driver in bill.drivers[:DRIVERS_SHOWN]]
         title = f"What drives the price: one part at its low and high, in {self.scale.title}"
-        yield show.Table("drivers", data, rows, only="programs")
+        yield show.Table("drivers", data, rows, shown="data")
         if any(driver.swing for _, driver in rows):
             legend = (NO_SPREAD,) if any(driver.stated != BOTH_ENDS for _, driver in first) else ()
-            yield show.Table("drivers", seen, first, title, legend, only="people")
+            yield show.Table("drivers", seen, first, title, legend)
 
 
 def years_table(
@@ -526,7 +526,7 @@ def years_table(
         amount_column(scale.of_money("capital", "price"), "life.capital.base", shown="wide"),
         *present,
         amount_column(scale.of_money("present_value", "total"), "life.present_value.base"),
-        span_column("life.present_value", scale, shown="wide", unbound=no_high),
+        span_column("life.present_value", scale, shown="wide people", unbound=no_high),
         amount_column(scale.of_money("paid", "undiscounted"), "life.paid.base", shown="wide"),
     ]
     shares = ("maintenance", "support", "yearly_spares")
@@ -649,7 +649,7 @@ def bill_table(
         title=title,
         closing=(BillRow(bill.name, quote.currency, "Total", total),),
         part=_beside,
-        only="people",
+        shown="people",
     )
 
 

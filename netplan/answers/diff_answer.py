@@ -226,9 +226,9 @@ class DiffAnswer(Answer):
         legend = ("≥, ≤: lines without a price are not in the sum.",) if lacking else ()
         title = f"Lines of both bills, in {self.scale.title}"
         yield show.Table("lines", [*self._columns()], self.lines, title, legend)
-        yield show.Table("parts", [*self._columns()], self.parts, "By part", only="programs")
+        yield show.Table("parts", [*self._columns()], self.parts, "By part", shown="data")
         figures: list[show.Column[Total]] = [*show.columns("total=name", "a", "b", "difference")]
-        yield show.Table("totals", figures, self.totals, only="programs")
+        yield show.Table("totals", figures, self.totals, shown="data")
         yield replace(self._totals([*self._shown()]), title="Totals")
         yield show.Paragraph(self.sentence, "strong")
         sides = ((side.label, side.row.notes) for side in (self.a, self.b))
@@ -275,7 +275,7 @@ class DiffAnswer(Answer):
             show.column("b", title="B", form="code"),
             show.column("difference", title="B - A", form="code"),
         ]
-        return show.Table("totals", shown, rows, only="people", gap=2)
+        return show.Table("totals", shown, rows, gap=2)
 
     def _heading(self) -> show.Heading:
         """What is laid beside what."""
@@ -291,7 +291,7 @@ class DiffAnswer(Answer):
     def _columns(self) -> Iterator[show.Column[PartDifference]]:
         """Columns of lines and parts."""
         scale = self.scale
-        yield from show.columns("part", "network", shown="never")
+        yield from show.columns("part", "network", shown="data")
         yield show.column("item", _item)
         yield show.column("unit", form="code", shown="wide")
         yield show.column("count_a", title="A", form="count")
@@ -299,7 +299,7 @@ class DiffAnswer(Answer):
         yield show.column(scale.of_money("money_a", "A, money"), "money_a", mark=_bare("a"))
         yield show.column(scale.of_money("money_b", "B, money"), "money_b", mark=_bare("b"))
         yield show.column(scale.of_money("difference", "B - A"), "difference")
-        yield from show.columns("unpriced_a", "unpriced_b", shown="never")
+        yield from show.columns("unpriced_a", "unpriced_b", shown="data")
 
     def _shown(self) -> Iterator[Shown]:
         """Totals for people."""

@@ -116,7 +116,7 @@ class FaultsAnswer(Answer):
         for line in (*self._together(), *faults_screen.five_lines(self.inputs, self.fabrics)):
             yield show.Paragraph(line, "strong")
         ends = end_columns(self.fabrics, itemgetter(0), "1.impact.iteration_time_s")
-        yield show.Table("failures", [*FAILURE, *ends], self.failures, only="programs")
+        yield show.Table("failures", [*FAILURE, *ends], self.failures, shown="data")
         yield from self._scenario()
         yield from self._years()
         stops = [
@@ -134,14 +134,14 @@ class FaultsAnswer(Answer):
             last = fabric is self.fabrics[-1] and not explained
             legend = self._impact_legend() if last else ()
             title = f"{fabric.name}: one part failed"
-            yield show.Table("one part", SINGLE, alone, title, legend, only="people")
+            yield show.Table("one part", SINGLE, alone, title, legend, shown="people")
         ways = [(fabric.name, way) for fabric in self.fabrics for way in fabric.recoveries]
         bought: list[show.Column[tuple[str, Recovery]]] = [
             *RECOVERIES,
             show.column(
                 quantity("price", title=self.currency), "1.price", mark=faults_screen.lacks_a_price
             ),
-            show.column("price_complete", "1.price_complete", shown="never"),
+            show.column("price_complete", "1.price_complete", shown="data"),
             *self._time_column("iteration_time_s", "1.iteration_time_s"),
             *end_columns(self.fabrics, itemgetter(0), "1.iteration_time_s"),
         ]
@@ -186,7 +186,7 @@ class FaultsAnswer(Answer):
         flapping = [(fabric.name, fabric.forecast.flaps) for fabric in self.fabrics]
         flapping = [(name, flaps) for name, flaps in flapping if flaps is not None]
         title = "Links to GPUs that flap, apart from failures and goodput (a year)"
-        yield show.Table("flaps", FLAPS, flapping, title, FLAPS_LEGEND, only="people")
+        yield show.Table("flaps", FLAPS, flapping, title, FLAPS_LEGEND, shown="people")
 
     def _heading(self) -> show.Heading:
         inputs, assumed = self.inputs, faults_screen.assumed_words(self.fabrics[0])
@@ -209,9 +209,9 @@ class FaultsAnswer(Answer):
         yield show.Table("years", YEARS, self.fabrics, years, YEARS_LEGEND)
         price = quantity("network_cost_per_effective_gpu_hour", title=f"{self.currency}/h")
         money: tuple[show.Column[faults_rows.FabricFaults], ...] = (
-            show.column("currency", lambda _: self.currency, shown="never"),
+            show.column("currency", lambda _: self.currency, shown="data"),
             show.column(price, f"forecast.{price.name}", mark=faults_screen.in_part),
-            show.column("network_cost_complete", shown="never"),
+            show.column("network_cost_complete", shown="data"),
         )
         hour = "the network's annuity and energy for an hour of useful work of a GPU."
         partly = any("".join(faults_screen.in_part(fabric)) for fabric in self.fabrics)
@@ -230,13 +230,13 @@ class FaultsAnswer(Answer):
         missing = (f"Not failed: {spared} (see the notes).",) if spared else ()
         legend = (*self._impact_legend(), *missing)
         title = self._together_title
-        yield show.Table("scenario", SCENARIO, scenarios, title, legend, only="people")
+        yield show.Table("scenario", SCENARIO, scenarios, title, legend, shown="people")
         if any(impact.draws > 1 for _, impact in scenarios):
             mean = f"Mean of the {self.inputs['draws']:,} draws"
             time = self._time_column("mean_iteration_time_s", "1.mean_iteration_time_s")
             drawn = [*DRAWN[:-1], *time, DRAWN[-1]]
-            yield show.Table("scenario", drawn, scenarios, mean, DRAWN_LEGEND, only="people")
-        yield show.Table("scenario", [*SCENARIO[:1], *DRAWS], scenarios, only="programs")
+            yield show.Table("scenario", drawn, scenarios, mean, DRAWN_LEGEND, shown="people")
+        yield show.Table("scenario", [*SCENARIO[:1], *DRAWS], scenarios, shown="data")
         routed = [(name, impact.loads) for name, impact in scenarios if impact.loads is not None]
         adaptive = tuple(sorted({loads.adaptive for _, loads in routed}))
         legend = (LOADS_LEGEND.format(SPLITS[adaptive]),) if routed else ()
@@ -262,7 +262,7 @@ class FaultsAnswer(Answer):
             "Interruptions of a year by cause",
             legend=CAUSES_LEGEND,
         )
-        yield show.Table("causes", CAUSES, rows, only="programs")
+        yield show.Table("causes", CAUSES, rows, shown="data")
 
     def _record(self) -> Iterator[show.Table[Any]]:
         """Interruptions by cause beside those of Llama 3's record, one column a fabric."""
@@ -283,7 +283,7 @@ class FaultsAnswer(Answer):
             yield self._by_fabric(
                 "told_apart", shown, cells, title, legend=legend, extra_names=(RECORD,)
             )
-        yield show.Table("record", BESIDE, rows, only="programs")
+        yield show.Table("record", BESIDE, rows, shown="data")
 
     def _spares(self) -> Iterator[show.Table[Any]]:
         """Spares by kind of part, one column a fabric."""
@@ -299,7 +299,7 @@ class FaultsAnswer(Answer):
             dict.fromkeys(text for _, kind in rows for text in faults_screen.counted_parts(kind))
         )
         yield self._by_fabric("part, delivery", shown, cells, title, legend=legend)
-        yield show.Table("spares", SPARES, rows, only="programs")
+        yield show.Table("spares", SPARES, rows, shown="data")
 
     def _by_fabric(
         self,
@@ -321,7 +321,7 @@ class FaultsAnswer(Answer):
                 for place, name in enumerate(names, start=1)
             ),
         ]
-        return show.Table(first, shown, texts, title, legend, only="people")
+        return show.Table(first, shown, texts, title, legend, shown="people")
 
     def _notes(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Why a fabric is not there or did not fail; assumptions."""
@@ -370,7 +370,7 @@ IMPACT: tuple[show.Column[Failure], ...] = (
 FAILURE: tuple[show.Column[Failure], ...] = (
     *show.columns("fabric=0", "kind=1.kind", "part=1.part", "parts=1.parts"),
     *show.columns("gpus_down", "gpus_cut_off", of="1.impact"),
-    *show.columns("gpus_partitioned", of="1.impact", shown="never"),
+    *show.columns("gpus_partitioned", of="1.impact", shown="data"),
     *show.columns("gpus_unreachable", "domains_hit", of="1.impact"),
     *show.columns("bandwidth_share", "bandwidth_share_low", "mean_bandwidth_share", of="1.impact"),
     *show.columns("pod_share", "iteration_time_s", "way", "slowdown", of="1.impact"),
@@ -395,7 +395,7 @@ YEARS: tuple[show.Column[faults_rows.FabricFaults], ...] = (
     show.column("links", shown="wide"),
     show.column("interruptions_per_year", "forecast.interruptions_per_year", title="stops"),
     show.column("interruptions_half_width", "forecast.interruptions_half_width"),
-    *show.columns(*MEANING, of="forecast", shown="never"),
+    *show.columns(*MEANING, of="forecast", shown="data"),
     show.column(
         "interruptions_range",
         lambda row: (
@@ -410,21 +410,21 @@ YEARS: tuple[show.Column[faults_rows.FabricFaults], ...] = (
 )
 TIME: tuple[show.Column[faults_rows.FabricFaults], ...] = (
     *show.columns("fabric=name", "mtbf_h=forecast.mtbf_h", "interval_h=forecast.interval_h"),
-    *show.columns("young_h", "daly_h", of="forecast", shown="never"),
+    *show.columns("young_h", "daly_h", of="forecast", shown="data"),
     show.column("effective_time_ratio", "forecast.effective_time_ratio"),
-    *show.columns("effective_half_width", "effective_closed_form", of="forecast", shown="never"),
+    *show.columns("effective_half_width", "effective_closed_form", of="forecast", shown="data"),
     show.column("goodput", "forecast.goodput"),
-    *show.columns("goodput_half_width", "goodput_closed_form", of="forecast", shown="never"),
+    *show.columns("goodput_half_width", "goodput_closed_form", of="forecast", shown="data"),
     show.column(
         "goodput_spread", lambda row: faults_screen.spread_words(row.forecast), form="code"
     ),
-    *show.columns(*SPREAD, of="forecast", shown="never"),
+    *show.columns(*SPREAD, of="forecast", shown="data"),
     *show.columns("waiting_h=lost_h.waiting", "slowed_h", of="forecast", shown="wide"),
 )
 IDLE: tuple[show.Column[faults_rows.FabricFaults], ...] = (
     *show.columns("fabric=name", "domains_down=forecast.domains_down"),
     *show.columns("idle_domains_needed", "idle_domains_needed_with_groups", of="forecast"),
-    show.column("idle_domains", "forecast.idle_domains", shown="never"),
+    show.column("idle_domains", "forecast.idle_domains", shown="data"),
     show.column(
         "idle_present_price",
         "idle_price.present",
@@ -444,17 +444,16 @@ LOADS: tuple[show.Column[tuple[str, TrainingLoads]], ...] = (
     show.column("busiest_link", "1.busiest_link", form="prose"),
     show.column(MILLISECONDS, "1.busiest_s"),
     *show.columns("intact_busiest_s", "cut_s", of="1"),
-    show.column("intact_cut_s", "1.intact_cut_s", shown="never"),
-    *show.columns("detour_bytes", "lost_bytes", "cut_bytes", of="1", shown="never"),
-    show.column("loads.adaptive", "1.adaptive", shown="never"),
+    *show.columns("intact_cut_s", "detour_bytes", "lost_bytes", "cut_bytes", of="1", shown="data"),
+    show.column("loads.adaptive", "1.adaptive", shown="data"),
 )
 MATERIAL = ("circuit_switches", "single_mode_modules", "idle_gpus")
 EXTRA = ("extra_gpus", "extra_switches", "extra_links")
 RECOVERIES: tuple[show.Column[tuple[str, Recovery]], ...] = (
     show.column("recovery", "1.way"),
-    show.column("fabric", "0", shown="never"),
+    show.column("fabric", "0", shown="data"),
     show.column("hardware", "1.hardware"),
-    *show.columns(*MATERIAL, *EXTRA, of="1", shown="never"),
+    *show.columns(*MATERIAL, *EXTRA, of="1", shown="data"),
 )
 CAUSES: tuple[show.Column[tuple[str, CauseShare]], ...] = (
     FABRIC,

@@ -229,7 +229,7 @@ def curves(fabrics: Sequence[tuple[str, FaultsPage | None]]) -> Iterator[Section
     for kind in dict.fromkeys(curve.kind for _, curve in every):
         yield capacity([(name, curve) for name, curve in every if curve.kind == kind], kind)
     rows = [(name, curve.kind, curve.parts, *step) for name, curve in every for step in curve.left]
-    yield Table("capacity", LEFT, rows, only="programs")
+    yield Table("capacity", LEFT, rows, shown="data")
 
 
 LEFT: list[Column[Any]] = columns(

@@ -270,7 +270,7 @@ class GrowthAnswer(Answer):
             for step in fabric.steps
             for item in step.order.bought.items
         ]
-        yield show.Table("orders", ORDER_DATA, rows, only="programs")
+        yield show.Table("orders", ORDER_DATA, rows, shown="data")
         for fabric in self.grown:
             yield _orders(fabric)
         yield show.Paragraph(f"Not on the orders: {'; '.join(self.left_out)}.")
@@ -302,7 +302,7 @@ class GrowthAnswer(Answer):
             ]
         shown: list[show.Column[tuple[str, GrowthPhase]]] = [
             show.column("phase", "1.number"),
-            show.column("fabric", "0", shown="never"),
+            show.column("fabric", "0", shown="data"),
             *show.columns("gpus", "year", "switches=bill.fabric.switches", of="1"),
             show.column("switches_bought", "1.switches_bought", shown="wide"),
             *show.columns("ports_kept_free=bill.fabric.spare_ports", "cables_moved=moved", of="1"),
@@ -330,7 +330,7 @@ class GrowthAnswer(Answer):
         """Switches of every tier in every phase, and their free ports."""
         shown: list[show.Column[Any]] = [
             show.column("phase", "1.number"),
-            show.column("fabric", "0", shown="never"),
+            show.column("fabric", "0", shown="data"),
             *show.columns("gpus=1.gpus", "switch_tier=2.name", "switches=2.switches"),
             show.column("ports_kept_free", lambda row: row[1].free_of(row[2])),
         ]
@@ -354,7 +354,7 @@ class GrowthAnswer(Answer):
 
         shown: list[show.Column[tuple[str, GrowthPath]]] = [
             show.column("plan", "1.plan"),
-            show.column("fabric", "0", shown="never"),
+            show.column("fabric", "0", shown="data"),
             show.column(scale.of_money("orders_cost", "orders"), "1.capital.base", mark=mark),
             show.column(
                 scale.of_money("present_value", "present value"), "1.present_value.base", mark=mark
@@ -418,7 +418,7 @@ def _orders(fabric: Grown) -> show.Table[Any]:
         shown,
         rows,
         f"{fabric.name}: what to buy for each phase",
-        only="people",
+        shown="people",
     )
 
 

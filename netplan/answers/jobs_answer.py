@@ -411,10 +411,9 @@ class JobsAnswer(Answer):
             if len({getattr(row, name) for row in self.rows}) == 1
         }
         shown = [
-            replace(entry, shown="never") if entry.quantity.name in same else entry
-            for entry in ROWS
+            replace(entry, shown="data") if entry.quantity.name in same else entry for entry in ROWS
         ]
-        first = next(i for i, entry in enumerate(shown) if entry.shown == "always")
+        first = next(i for i, entry in enumerate(shown) if entry.shown == "all")
         ordered = [shown[first], *shown[:first], *shown[first + 1 :]]
         legend = (
             "p50, p99: waits. occupied: GPU time taken until the last arrival. GFR: nodes in part."
@@ -444,7 +443,7 @@ class JobsAnswer(Answer):
             "Figures",
             legend,
             part=lambda figure: figure.design,
-            only="texts",
+            shown="texts",
         )
 
     def _words(self, worth: float) -> str:

@@ -64,7 +64,7 @@ WHOLE: tuple[Column[WholeCollective], ...] = (
     column("analytic_s", title="model"),
     column("busiest_s", title="by link"),
     column("optimum_s"),
-    *columns("bound_s", "reached_s", shown="never"),
+    *columns("bound_s", "reached_s", shown="data"),
 )
 """Columns of the collectives of all GPUs."""
 
@@ -334,26 +334,26 @@ class LoadsAnswer(Answer):
 
 GROUPS: tuple[show.Column[GroupLoad], ...] = (
     *show.columns("group", "directions", "unused", "total_bytes"),
-    show.column("largest_bytes", shown="never"),
+    show.column("largest_bytes", shown="data"),
     *show.columns("busiest_s", "utilisation"),
 )
 GROUPS_LEGEND = (
     "directions: two a link. utilisation: of what these links could carry while the busiest works.",
 )
 HOTTEST: tuple[show.Column[HotLink], ...] = (
-    show.column("hottest", "name", data=False),
-    *show.columns("link", "sender", "receiver", shown="never"),
+    show.column("hottest", "name", shown="people"),
+    *show.columns("link", "sender", "receiver", shown="data"),
     *show.columns("group", "load_bytes", "time_s"),
 )
 COLLECTIVES: tuple[show.Column[CollectiveLoad], ...] = (
-    show.column("collective", lambda row: f"{row.kind} {row.collective}", data=False),
-    *show.columns("kind", "collective", "stage", shown="never"),
+    show.column("collective", lambda row: f"{row.kind} {row.collective}", shown="people"),
+    *show.columns("kind", "collective", "stage", shown="data"),
     *show.columns("members", "data_bytes"),
     show.column("times", shown="wide"),
     show.column("analytic_s", title="model"),
     show.column("busiest_s", title="by link"),
     show.column("bound_s", title="bound"),
-    show.column("binding", shown="never"),
+    show.column("binding", shown="data"),
     show.column("ratio"),
 )
 BOUNDS: tuple[show.Column[tuple[str, float]], ...] = (

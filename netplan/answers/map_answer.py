@@ -234,13 +234,13 @@ class MapAnswer(Answer):
     def sections(self) -> Iterator[show.Section]:
         """Heading, totals in words, pictures, partitions, a bar of time each, kernels, notes."""
         yield self._heading()
-        yield show.Table("totals", TOTALS, [self.found.totals], only="programs")
+        yield show.Table("totals", TOTALS, [self.found.totals], shown="data")
         yield show.Paragraph(self._verdict(), "strong")
         if self.found.graph is not None:
             yield _graph_chart(self.found.graph, self.found.kernels, self.found.partitions)
             yield _roofline(self.found, self.rates)
         rows = list(enumerate(self.found.partitions, start=1))
-        yield show.Table("partitions", partition_columns(self.rates), rows, only="programs")
+        yield show.Table("partitions", partition_columns(self.rates), rows, shown="data")
         yield self._people(rows)
         yield show.Bars(
             "time",
@@ -301,7 +301,7 @@ class MapAnswer(Answer):
             indices = np.unique(np.linspace(0, len(rows) - 1, SHOWN_STEPS).round().astype(int))
             rows = [rows[index] for index in indices.tolist()]
             title = f"Steps, {len(rows)} of {len(self.found.partitions):,}"
-        return show.Table("partitions", partition_columns(self.rates), rows, title, only="people")
+        return show.Table("partitions", partition_columns(self.rates), rows, title)
 
     def _bars(self) -> Iterator[tuple[str, float]]:
         """Time of each partition, or of all that wait for the same thing."""
@@ -323,10 +323,12 @@ def partition_columns(rates: ChipRates) -> list[show.Column[Any]]:
         show.column("kernels", lambda row: ", ".join(row[1].kernels), form="prose"),
         show.column("time_s", "1.time_s", form="si", digits=4),
         *show.columns("compute_s", "memory_s", "network_s", "setup_s", of="1", shown="wide"),
-        show.column("tiles", "1.tiles", shown="never"),
-        show.column("tiles_used", lambda row: _of(row[1].tiles, rates.tiles), data=False),
-        show.column("sram_bytes", "1.sram_bytes", shown="never"),
-        show.column("sram_used", lambda row: _of(row[1].sram_bytes, rates.sram_bytes), data=False),
+        show.column("tiles", "1.tiles", shown="data"),
+        show.column("tiles_used", lambda row: _of(row[1].tiles, rates.tiles), shown="people"),
+        show.column("sram_bytes", "1.sram_bytes", shown="data"),
+        show.column(
+            "sram_used", lambda row: _of(row[1].sram_bytes, rates.sram_bytes), shown="people"
+        ),
         show.column("binds", "1.binds"),
     ]
 
@@ -349,7 +351,7 @@ KERNELS: list[show.Column[KernelRow]] = [
     *show.columns(
         "weight_bytes", "edge_bytes", "all_reduce_bytes", "all_to_all_bytes", shown="wide"
     ),
-    show.column("flops", shown="never"),
+    show.column("flops", shown="data"),
 ]
 
 

@@ -177,8 +177,8 @@ class HeldAnswer(Struct, frozen=True):
         yield Table("memory_operations", KEPT, self.rows.operations, title)
         symbols: list[Column[SymbolRow]] = [
             column("symbol"),
-            column("symbol_text", _value, data=False),
-            column("symbol_value", "value", shown="never"),
+            column("symbol_text", _value, shown="people"),
+            column("symbol_value", "value", shown="data"),
             column("symbol_meaning", "meaning"),
         ]
         yield Table("memory_symbols", symbols, self.rows.symbols, "Symbols, of one GPU")

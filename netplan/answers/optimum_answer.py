@@ -210,12 +210,12 @@ class OptimumAnswer(Answer):
     def _sizes(self) -> show.Table[OptimumRow]:
         """A row a size."""
         shown: list[show.Column[OptimumRow]] = [
-            show.column("size", lambda row: shown_size(row.message_bytes), data=False, form="code"),
-            *show.columns("message_bytes", shown="never"),
-            show.column("optimum_s"),
-            *show.columns(
-                "bound_s", "reached_s", shown="never" if self.optimum.exact else "always"
+            show.column(
+                "size", lambda row: shown_size(row.message_bytes), shown="people", form="code"
             ),
+            *show.columns("message_bytes", shown="data"),
+            show.column("optimum_s"),
+            *show.columns("bound_s", "reached_s", shown="data" if self.optimum.exact else "all"),
             *show.columns("algbw_bytes_per_s", "busbw_bytes_per_s"),
         ]
         return show.Table("sizes", shown, self.rows)
@@ -249,12 +249,12 @@ class OptimumAnswer(Answer):
             return ", ".join(f"{names[a]} > {names[b]}" for a, b in tree.arcs)
 
         shown: list[show.Column[Tree]] = [
-            show.column("root", lambda tree: names[tree.root], data=False, form="text"),
-            show.column("trees", "count", data=False, form="count"),
-            show.column("hops", "depth", data=False, form="count"),
-            show.column("arcs", arcs, data=False, form="text", shown="wide"),
+            show.column("root", lambda tree: names[tree.root], form="text"),
+            show.column("trees", "count", form="count"),
+            show.column("hops", "depth", form="count"),
+            show.column("arcs", arcs, form="text", shown="wide"),
         ]
-        return show.Table("trees", shown, forest.trees, title=title)
+        return show.Table("trees", shown, forest.trees, title=title, shown="people")
 
 
 def read_network(

@@ -105,7 +105,7 @@ FABRICS: list[show.Column[SteppedFabric]] = show.columns(
 FAILURES: tuple[show.Column[tuple[str, PoolFailure]], ...] = (
     *show.columns("fabric=0", "pool_role=1.pool"),
     show.column("kind", "1.kind", title="failed"),
-    show.column("part", "1.part", shown="never"),
+    show.column("part", "1.part", shown="data"),
     show.column("parts", "1.parts", shown="wide"),
     show.column("pool_goes_on", lambda row: GOES_ON.get(row[1].way, row[1].way)),
     *show.columns("copies_lost", "step_meanwhile_s=step_s", "lost_once_s=lost_s", of="1"),

@@ -183,7 +183,7 @@ class ServedFaultsAnswer(FaultsAnswer):
         }
         shown = list(dict.fromkeys(cause.cause for _, cause in rows))
         yield self._by_fabric("cause", shown, cells, "Servers that stop in a year, by cause")
-        yield show.Table("causes", CAUSES, rows, only="programs")
+        yield show.Table("causes", CAUSES, rows, shown="data")
 
     def _heading(self) -> show.Heading:
         inputs = short_inputs(self.inputs)
@@ -225,20 +225,20 @@ class ServedFaultsAnswer(FaultsAnswer):
 def _impact_columns(impacts: Sequence[ServedImpact]) -> list[show.Column[Any]]:
     """Columns of the impact in a row, with a service level if one is asked for."""
     level = any(impact.keeps_level is not None for impact in impacts)
-    slowed: show.Shown = "always" if any(impact.servers_slowed for impact in impacts) else "wide"
+    slowed: show.Shown = "all" if any(impact.servers_slowed for impact in impacts) else "wide"
     path, words = "1.impact", {True: "kept", False: "missed"}
     kept: show.Column[Any] = show.column(
-        "level_kept", lambda row: words.get(row[1].impact.keeps_level), data=False
+        "level_kept", lambda row: words.get(row[1].impact.keeps_level), shown="people"
     )
     return [
         *show.columns("gpus_down", "gpus_cut_off", of=path, shown="wide"),
-        *show.columns("gpus_unreachable", "bandwidth_share_low", of=path, shown="never"),
+        *show.columns("gpus_unreachable", "bandwidth_share_low", of=path, shown="data"),
         *show.columns("bandwidth_share", "pod_share", of=path, shown="wide"),
         *show.columns("servers_lost", of=path),
         *show.columns("servers_restarted", "servers_left", of=path, shown="wide"),
         *show.columns("servers_slowed", of=path, shown=slowed),
         *show.columns("ttft_s", "tpot_s", "tokens_per_s", "throughput_share", of=path),
-        show.column("keeps_level", f"{path}.keeps_level", shown="never"),
+        show.column("keeps_level", f"{path}.keeps_level", shown="data"),
         *[kept] * level,
         show.column("way", f"{path}.way"),
     ]
@@ -246,15 +246,15 @@ def _impact_columns(impacts: Sequence[ServedImpact]) -> list[show.Column[Any]]:
 
 PLANS: tuple[show.Column[ServedFabric], ...] = (
     show.column("fabric", "name"),
-    show.column("servers", "plan.shape", data=False),
+    show.column("servers", "plan.shape", shown="people"),
     show.column("concurrency", "plan.concurrency", title="requests"),
     *show.columns("ttft_s", "tpot_s", "tokens_per_s", of="plan"),
     show.column("gpus_used", "plan.gpus_used", title="GPUs"),
 )
 SINGLE: tuple[show.Column[tuple[str, Single[ServedImpact]]], ...] = (
-    show.column("fabric", "0", shown="never"),
+    show.column("fabric", "0", shown="data"),
     show.column("kind", "1.kind", title="failed"),
-    show.column("part", "1.part", shown="never"),
+    show.column("part", "1.part", shown="data"),
     show.column("parts", "1.parts", shown="wide"),
 )
 DRAWN: tuple[show.Column[tuple[str, ServedScenario]], ...] = (

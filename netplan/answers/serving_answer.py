@@ -302,7 +302,7 @@ class ServingAnswer(Answer):
         ):
             rows = tuple((PARTS[key], value) for key, value in parts.items())
             yield show.Bars(name, f"{title}: {si(total, 's')}", quantity("seconds"), rows, total)
-        yield show.Table("front", list(_columns(self, "point")), self.front, only="programs")
+        yield show.Table("front", list(_columns(self, "point")), self.front, shown="data")
         if self.load is None:
             yield from self._front()
         else:
@@ -324,7 +324,6 @@ class ServingAnswer(Answer):
             list(_columns(self, "point")),
             self._listed,
             title=f"The front: no plan is faster a token and gives more tokens a second{some}",
-            only="people",
         )
         yield self._chart()
 
@@ -480,18 +479,18 @@ SEEN: tuple[show.Column[tuple[str, Spread]], ...] = (
 def _columns(answer: ServingAnswer, rank_title: str) -> Iterator[show.Column[ServedPlan]]:
     """Columns of plans, whose rank is headed ``rank_title``."""
     yield show.column("rank", "rank", title=rank_title)
-    yield show.column("servers", "shape", data=False)
+    yield show.column("servers", "shape", shown="people")
     yield show.column("concurrency", "concurrency", title="requests")
-    yield from show.columns("tensor", "pipeline", "expert", "attention_data", shown="never")
-    yield from show.columns("replicas", "batch", shown="never")
+    yield from show.columns("tensor", "pipeline", "expert", "attention_data", shown="data")
+    yield from show.columns("replicas", "batch", shown="data")
     yield from show.columns(
         "ttft_s", "tpot_s", "tokens_per_s", "tokens_per_s_per_gpu", "memory_bytes"
     )
     ends = ("ttft_low_s", "ttft_high_s", "tpot_low_s", "tpot_high_s", "error_basis")
-    yield from show.columns(*ends, "tokens_per_s_low", "tokens_per_s_high", shown="never")
+    yield from show.columns(*ends, "tokens_per_s_low", "tokens_per_s_high", shown="data")
     yield show.column("serving_binds", "binds")
     yield show.column("gpus_used", "gpus_used", title="GPUs")
     if answer.best.prefill is not None:
         for pool in ("prefill", "decode"):
             for name in (*POOL_FIELDS, "gpus"):
-                yield show.column(f"{pool}_{name}", f"{pool}.{name}", shown="never")
+                yield show.column(f"{pool}_{name}", f"{pool}.{name}", shown="data")

@@ -183,7 +183,7 @@ class SimulateAnswer(Answer):
         table = next(
             part
             for part in (*self._job_tables(), *self._stages())
-            if isinstance(part, show.Table) and part.only != "programs"
+            if isinstance(part, show.Table) and part.shown != "data"
         )
         busiest = [
             f"{group.group} {si(group.busy_s, 's')}, {PERCENT * group.utilisation:.1f} % on average"
@@ -214,7 +214,7 @@ class SimulateAnswer(Answer):
         yield replace(self.heading, lines=(*self.heading.lines, took))
         if not self.jobs:
             yield show.Table(
-                "iteration", [*ITERATION, *(BARRED if self.error else ())], [self], only="programs"
+                "iteration", [*ITERATION, *(BARRED if self.error else ())], [self], shown="data"
             )
         yield show.Paragraph(self._of_jobs() if self.jobs else self._verdict(), "strong")
         yield from self._job_tables()
@@ -223,13 +223,13 @@ class SimulateAnswer(Answer):
         yield from self._stages()
         if self.tiles:
             title, shown = "What runs where", spread(self.tiles, SHOWN_ROWS)
-            yield show.Table("tiles", TILES, self.tiles, only="programs")
-            yield show.Table("tiles", TILES, shown, title, legend=TILES_LEGEND, only="people")
+            yield show.Table("tiles", TILES, self.tiles, shown="data")
+            yield show.Table("tiles", TILES, shown, title, legend=TILES_LEGEND)
         if handovers := self.found.handovers:
             table, title = "handovers", "What adapter tiles hand on for a microbatch"
             legend, few = HANDOVERS_LEGEND, spread(handovers, SHOWN_ROWS)
-            yield show.Table(table, HANDOVERS, handovers, only="programs")
-            yield show.Table(table, HANDOVERS, few, title, legend=legend, only="people")
+            yield show.Table(table, HANDOVERS, handovers, shown="data")
+            yield show.Table(table, HANDOVERS, few, title, legend=legend)
         if self.found.groups:
             yield show.Table("groups", GROUPS, self.found.groups, "Links", legend=GROUPS_LEGEND)
         if self.found.links:
@@ -243,13 +243,13 @@ class SimulateAnswer(Answer):
             degraded = any(job.intact_time_s is not None for job in self.jobs)
             barred = any(job.error for job in self.jobs)
             yield show.Table("jobs", job_columns(degraded=degraded, barred=barred), self.jobs)
-            yield show.Table("iteration", TOGETHER, [self.found], only="programs")
+            yield show.Table("iteration", TOGETHER, [self.found], shown="data")
 
     def _stages(self) -> Iterator[show.Section]:
         """Where the time of each stage goes; for people those that are alike in one row."""
         shown_columns = stage_columns(self.found.iteration_time_s)
         stages = [(stage, stage) for stage in self.found.stages]
-        yield show.Table("stages", shown_columns, stages, only="programs")
+        yield show.Table("stages", shown_columns, stages, shown="data")
         if self.jobs:
             return
         alike = [
@@ -260,7 +260,7 @@ class SimulateAnswer(Answer):
         shown = spread(alike, SHOWN_ROWS)
         left = "" if len(shown) == len(alike) else f", {len(shown)} of {len(alike):,} kinds"
         title = f"Where the time of {counted(len(stages), 'stage')} goes{left}"
-        yield show.Table("stages", shown_columns, shown, title, legend=STAGES_LEGEND, only="people")
+        yield show.Table("stages", shown_columns, shown, title, legend=STAGES_LEGEND)
 
     def _verdict(self) -> str:
         """The time, beside closed forms and the bound."""
@@ -404,8 +404,8 @@ GROUPS_LEGEND = (
     "mean: all of them, as a share of the whole time.",
 )
 LINKS: list[show.Column[outcome.LinkOutcome]] = [
-    show.column("busiest", "name", data=False),
-    *show.columns("link", "sender", "receiver", shown="never"),
+    show.column("busiest", "name", shown="people"),
+    *show.columns("link", "sender", "receiver", shown="data"),
     *show.columns("group", "busy_s", "waited_s", "utilisation"),
 ]
 STAGES_LEGEND = (
@@ -421,11 +421,11 @@ StageRow = tuple[outcome.StageOutcome, outcome.StageOutcome]
 def stage_columns(whole_s: float) -> list[show.Column[StageRow]]:
     """Columns of the stages: where the time goes, and the share of it in which they compute."""
     return [
-        show.column("stage", "0.stage", shown="never"),
+        show.column("stage", "0.stage", shown="data"),
         show.column(
             "stages",
             lambda row: "-".join(dict.fromkeys(f"{stage.stage}" for stage in row)),
-            data=False,
+            shown="people",
         ),
         show.column("compute_s", "0.compute_s", title="computes"),
         show.column("communication_s", "0.communication_s", title="communicates"),
@@ -448,7 +448,7 @@ def job_columns(*, degraded: bool, barred: bool) -> list[show.Column[JobRow]]:
         *times,
         *(show.columns("intact_time_s") if degraded else []),
         show.column("slowdown"),
-        show.column("iterations", shown="wide" if degraded else "always"),
+        show.column("iterations", shown="wide" if degraded else "all"),
     ]
 
 

@@ -295,7 +295,7 @@ class SimulatedStepAnswer(Answer):
         yield Table("pools", POOLS, [*self._pool_rows()], "Pools of a mean step", POOLS_LEGEND)
         if simulated.sent and simulated.sent.hot:
             yield Table("links", HOT, simulated.sent.hot, "Links that new weights keep busiest")
-        yield Table("timeline", BARS, bars, only="programs")
+        yield Table("timeline", BARS, bars, shown="data")
         notes = (*self._remarks(), *trained.notes, *simulated.notes)
         yield Notes.of([("", notes)])
 

@@ -265,7 +265,7 @@ class SitesAnswer(Answer):
         """Heading, verdict, losses, the whole grid, break-evens, fibre, notes, a chart."""
         yield self._heading()
         yield Paragraph(self._verdict(), "strong")
-        yield replace(self._losses(), only="people")
+        yield replace(self._losses(), shown="people")
         yield Table("grid", ROWS, self.grid, "Every length and ratio")
         if self.break_even:
             share = f"{100 * self.target:g} %"
@@ -355,8 +355,8 @@ class SitesAnswer(Answer):
             for number, km in enumerate(lengths)
         ]
         signs = f"loss (* > {100 * self.target:g} %)"
-        names: list[Column[LossRow]] = [column("across", "0", data=False, title=signs)]
-        return Table("losses", [*names, *shown], rows, only="people")
+        names: list[Column[LossRow]] = [column("across", "0", shown="people", title=signs)]
+        return Table("losses", [*names, *shown], rows, shown="people")
 
     def _facts(self) -> Iterator[str]:
         """Bytes, buffers, modules, fibre and cost of the case that is shown."""

@@ -42,7 +42,7 @@ def barred_columns(
 
     yield from barred_column("iteration_time_s", at("iteration_time_s"), bar)
     for name in ENDS:
-        yield column(name, at(f"bar.{name}"), shown="never")
+        yield column(name, at(f"bar.{name}"), shown="data")
     yield column("mfu", mfu, mark=behind_share)
 
 
@@ -70,7 +70,7 @@ def barred_column(
         time_s = seconds(row)
         return None if time_s is None else time_text(time_s, bar(row))
 
-    return column(name, text, data=False), column(name, seconds, shown="never")
+    return column(name, text, shown="people"), column(name, seconds, shown="data")
 
 
 def end_columns(
@@ -84,7 +84,7 @@ def end_columns(
         return value
 
     for name in ENDS if any(bars.values()) else ():
-        yield column(name, partial(end, name=name), shown="never")
+        yield column(name, partial(end, name=name), shown="data")
 
 
 def with_bars(data: Any, bar: ErrorBar | None) -> Any:  # noqa: ANN401 - JSON of any depth

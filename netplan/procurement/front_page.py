@@ -248,7 +248,7 @@ def decision_chapter(findings: Findings) -> Iterator[Section]:
             told_column("order against it", "difference", "difference", form="code"),
         ]
     lines = [line for line in _lines(findings, order, other) if line.chosen != DASH]
-    yield Table("decision", columns, lines, only="people")
+    yield Table("decision", columns, lines, shown="people")
     if other is not None:
         yield from _parts(findings, order.bill, other.bill)
 
@@ -274,7 +274,7 @@ def _parts(findings: Findings, chosen: FabricBill, runner_up: FabricBill) -> Ite
     ]
     if parts:
         title = "What separates the two, part by part, the largest first"
-        yield Table("parts", columns, parts, title, only="people")
+        yield Table("parts", columns, parts, title, shown="people")
 
 
 def _lines(

@@ -61,14 +61,14 @@ def assumptions_chapter(answer: Findings) -> Iterator[Section]:
     inputs |= {f"set {key}": value for key, value in inputs.pop("set").items()}
     rows = [(key, _value(value)) for key, value in inputs.items()]
     told_as = [told_column("Input", get="0"), told_column("Value", get="1", form="prose")]
-    yield Table("inputs", told_as, rows, only="programs")
+    yield Table("inputs", told_as, rows, shown="data")
     # On paper two beside each other are half as long.
     half = -(-len(rows) // 2)
     pairs = [
         (*left, *right) for left, right in zip_longest(rows[:half], rows[half:], fillvalue=("", ""))
     ]
     more = [told_column("Input ", get="2"), told_column("Value ", get="3", form="prose")]
-    yield Table("inputs", [*told_as, *more], pairs, only="people")
+    yield Table("inputs", [*told_as, *more], pairs, shown="people")
     hashed = "<details><summary>Inputs as they are hashed</summary><pre>{}</pre></details>"
     made = Markup(hashed).format(answer.canonical_inputs)  # noqa: S704 - formatted, escaped
     yield Inset("", lambda: made)
@@ -529,7 +529,7 @@ def trust_chapter(findings: Findings) -> Iterator[Section]:
     shown = rows[:LARGEST_PRICES]
     unlike = any(row.ordered != row.units for row in shown)
     legend = (PRICED_UNITS,) if unlike else ()
-    yield Table("largest prices", columns, shown, legend=legend, only="people")
+    yield Table("largest prices", columns, shown, legend=legend, shown="people")
     yield Paragraph(_resting(rows), "quiet")
 
 

@@ -416,7 +416,7 @@ class OffersAnswer(Answer):
         yield self._choices_table()
         yield self._offers_table()
         yield self._lines_table()
-        yield show.Table("line offers", LINE_DATA, list(self._line_offers()), only="programs")
+        yield show.Table("line offers", LINE_DATA, list(self._line_offers()), shown="data")
         yield show.Notes(tuple(self._notes()))
 
     def _heading(self) -> show.Heading:
@@ -437,7 +437,7 @@ class OffersAnswer(Answer):
             show.column("lead_weeks", "bought.weeks"),
             show.column("bought_from", lambda row: self.names(row.bought)),
             show.column("slowest", lambda row: ", ".join(row.bought.binding)),
-            show.column("currency", lambda _: self.currency, shown="never"),
+            show.column("currency", lambda _: self.currency, shown="data"),
         ]
         return show.Table("choices", shown, self.rows, "Ways to buy every line that is offered")
 
@@ -455,7 +455,7 @@ class OffersAnswer(Answer):
             show.column("offer_total", "bought.total"),
             show.column("lead_weeks", "bought.weeks"),
             show.column("missing", lambda row: ", ".join(row.missing)),
-            show.column("file", lambda row: self.market.offers[row.number].file, shown="never"),
+            show.column("file", lambda row: self.market.offers[row.number].file, shown="data"),
         ]
         return show.Table("offers", shown, self.wholes, "Each offer alone, all that it has")
 

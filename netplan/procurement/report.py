@@ -138,7 +138,7 @@ class Procurement(Findings, Answer):
         yield Paragraph(" ".join(cases_verdict(cases.flag, cases.compared)), "strong")
         table = _only(Table, shown)
         if table is not None:
-            yield replace(table, only="people")
+            yield replace(table, shown="people")
 
     def summary(self) -> Iterator[Section]:
         """What to order and what it costs in use, fabrics side by side, what would change that."""

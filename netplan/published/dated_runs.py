@@ -256,11 +256,11 @@ def dated_sections(errors: DatedScores) -> Iterator[Section]:
             "Runs that nobody fitted are further off: netplan verify --bars.",
             "Addresses: reports/published/dated-runs.csv.",
         ),
-        only="people",
+        shown="people",
     )
-    yield Table("dated-far", FAR_RUNS, errors.far, f"{TITLE} that are far off", only="people")
+    yield Table("dated-far", FAR_RUNS, errors.far, f"{TITLE} that are far off", shown="people")
     left = NotScored.among((run.run.source, run.why) for run in errors.context)
-    yield Table("dated-left", LEFT, left, f"{TITLE} that are not scored", only="people")
+    yield Table("dated-left", LEFT, left, f"{TITLE} that are not scored", shown="people")
 
 
 def every_run() -> tuple[RunTime, ...]:

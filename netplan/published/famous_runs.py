@@ -241,9 +241,9 @@ def choice_sections(choices: tuple[ChosenPlan, ...]) -> Iterator[Section]:
         for counts in (True, False)
     )
     mixtures = [choice for choice in choices if not choice.run.dense]
-    yield Table("famous-runs", CHOICES, counted, f"{TITLE}: chosen plans", only="people")
-    yield Table("famous-runs", CHOICES, others, f"{TITLE} of other software", only="people")
-    yield Table("famous-runs", CHOICES, mixtures, f"{TITLE} with experts", only="people")
+    yield Table("famous-runs", CHOICES, counted, f"{TITLE}: chosen plans", shown="people")
+    yield Table("famous-runs", CHOICES, others, f"{TITLE} of other software", shown="people")
+    yield Table("famous-runs", CHOICES, mixtures, f"{TITLE} with experts", shown="people")
 
 
 CHOICES: tuple[Column[ChosenPlan], ...] = (

@@ -264,12 +264,12 @@ def run_sections(errors: RunErrors) -> Iterator[Section]:
             f"Of {scored.runs} runs {OWN} times all, {counts}.",
             "Addresses: reports/published/measured-runs.csv.",
         ),
-        only="people",
+        shown="people",
     )
     for title, runs in (("one by one", errors.dev), ("that are far off", errors.far)):
-        yield Table("measured-runs", RUNS, runs, f"{TITLE} {title}", only="people")
+        yield Table("measured-runs", RUNS, runs, f"{TITLE} {title}", shown="people")
     yield Table(
-        "not-scored", LEFT, errors.not_scored, f"{TITLE} that are not scored", only="people"
+        "not-scored", LEFT, errors.not_scored, f"{TITLE} that are not scored", shown="people"
     )
 
 
@@ -307,7 +307,7 @@ def _of_model(model: str) -> tuple[Column[SourceErrors], ...]:
     )
 
 
-SHOWN: tuple[Shown, Shown] = ("wide", "always")
+SHOWN: tuple[Shown, Shown] = ("wide", "all")
 SOURCES: tuple[Column[SourceErrors], ...] = (
     column("source", form="text"),
     column("runs"),

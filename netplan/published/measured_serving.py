@@ -524,7 +524,7 @@ def point_sections() -> Iterator[Section]:
             "By the typical serving stack, that of the software itself, a roofline without a host.",
             f"{waiting} points with first tokens after {OVERLOAD_S:g} s are left out: they wait.",
         ),
-        only="people",
+        shown="people",
     )
 
 

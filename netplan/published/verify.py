@@ -261,20 +261,20 @@ class Verification(Answer):
         yield Paragraph(self.sentence, "strong")
         if self.bars:
             yield from left_out.bar_sections(self.bars)
-        yield Table("checks", DATA, self.checks, only="programs")
+        yield Table("checks", DATA, self.checks, shown="data")
         lost = [check for check in self.checks if check.verdict == "fail"]
-        yield Table("fail", OTHERWISE, lost, "Fails", only="people")
+        yield Table("fail", OTHERWISE, lost, "Fails", shown="people")
         for grade, title in TITLES.items():
             chosen = [
                 check for check in self.checks if (check.verdict, check.grade) == ("known", grade)
             ]
             columns_of = (*OTHERWISE, TAKES) if grade == "off" else OTHERWISE
-            yield Table(grade, columns_of, chosen, title, only="people")
+            yield Table(grade, columns_of, chosen, title, shown="people")
         # Why numbers differ, or under which assumptions they do not; each reason once.
         named = self._by_reason(*GRADES).items()
         yield Notes(tuple((_several(checks), f"{text}.") for text, checks in named))
         for paper, checks in self.papers.items():
-            yield Table("checks", SHOWN, checks, title=paper, only="people")
+            yield Table("checks", SHOWN, checks, title=paper, shown="people")
         if measured := self.measured:
             yield from measured_runs.run_sections(measured)
         if dated := self.dated:
@@ -284,7 +284,7 @@ class Verification(Answer):
         if self.served:
             yield from measured_serving.point_sections()
         # A long text ends where a reader of a terminal begins.
-        yield Paragraph(self.sentence, "strong", only="texts")
+        yield Paragraph(self.sentence, "strong", shown="texts")
 
     def _by_reason(self, *grades: Grade) -> dict[str, list[str]]:
         """Checks of some grades by their reason."""

@@ -82,7 +82,7 @@ class Audit(Answer):
 
     def sections(self) -> Iterator[Section]:
         """One row a finding; for people the file is named once, below."""
-        yield Heading(f"Audit of {Path(self.file).name}", only="pages")
+        yield Heading(f"Audit of {Path(self.file).name}", shown="pages")
         yield self._table()
         yield Paragraph(self.sentence)
 
@@ -90,8 +90,8 @@ class Audit(Answer):
         """One row a finding."""
         shown = [
             *columns("what"),
-            column("where", self._place, data=False),
-            *columns("where", shown="never"),
+            column("where", self._place, shown="people"),
+            *columns("where", shown="data"),
             *columns("got", "expected", "why"),
         ]
         return Table("findings", shown, self.findings)

@@ -160,7 +160,7 @@ class CableComparison(Answer):
 
     def sections(self) -> Iterator[Section]:
         """One row a difference, with what to do about it."""
-        shown = [*columns(*TO_DO), *columns(*BOTH, shown="never")]
+        shown = [*columns(*TO_DO), *columns(*BOTH, shown="data")]
         yield Table("differences", shown, self.differences)
         yield Paragraph(self.sentence)
         yield from map(Paragraph, self._sentences())

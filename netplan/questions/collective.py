@@ -150,11 +150,11 @@ class CollectiveAnswer(Answer):
     def _sizes(self) -> Table[SizeRow]:
         """A row a size, and what its columns mean."""
         shown: list[Column[SizeRow]] = [
-            column("size", lambda row: shown_size(row.message_bytes), data=False, form="code"),
-            *columns("message_bytes", shown="never"),
+            column("size", lambda row: shown_size(row.message_bytes), shown="people", form="code"),
+            *columns("message_bytes", shown="data"),
             column("time_s", digits=4),
-            column("between", _between, data=False, form="code"),
-            *columns("time_low_s", "time_high_s", shown="never"),
+            column("between", _between, shown="people", form="code"),
+            *columns("time_low_s", "time_high_s", shown="data"),
             *columns("algbw_bytes_per_s", "busbw_bytes_per_s", "bound_s", "regime"),
         ]
         factor = bus_factor(self.kind, self.group.gpus)

@@ -130,7 +130,7 @@ class GraphFile(Answer):
         lines = tuple(line.rstrip("\n") for line in self.lines())
         yield Heading(f"A fabric for {self.inputs['to']}")
         yield Verbatim(lines)
-        yield Table("lines", [column("line", str)], lines, only="programs")
+        yield Table("lines", [column("line", str)], lines, shown="data")
 
 
 @dataclass(frozen=True, kw_only=True)

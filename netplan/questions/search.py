@@ -78,6 +78,9 @@ DETAILS = ("mapping", "layer", "memory")
 
 
 Ranked = tuple[int, PlanTime]
+KEEPS: Column[Ranked] = column(
+    "keeps", lambda row: ", ".join(row[1].plan.kept_words) or "all", shown="people"
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -177,11 +180,12 @@ class SearchAnswer(Answer):
         ranked = list(enumerate(result.plans, start=1))
         columns = list(self._columns())
         order = ("rank", "turnaround_s", "iteration_time_s", "mfu", "degrees", "grid", "schedule")
-        plans = Table("plans", columns, ranked)
-        held_columns = columns_of(plans, *order, "memory_bytes", "keeps", "gpus_used")
+        kept = ("keeps",) if result.best.plan.recompute is not None else ()
+        plans = Table("plans", [*columns, KEEPS], ranked)
+        held_columns = columns_of(plans, *order, "memory_bytes", *kept, "gpus_used")
         table = replace(plans, columns=held_columns)
         asked = [part for part in self._explained_sections() if isinstance(part, Table)]
-        explained = [part for part in asked if part.only != "programs"]
+        explained = [part for part in asked if part.shown != "data"]
         memory = self._memory(result.best)
         parts = sorted(memory.parts, key=lambda part: -part[1])
         held = [f"{name} {si(amount, 'B')}" for name, amount in parts if amount > 0]
@@ -371,13 +375,13 @@ class SearchAnswer(Answer):
         panels = any(timed.strategy == "summa" for timed in self.found.plans)
         stages = any(plan.interleave > 1 for plan in plans)
         yield column("rank", "0")
-        yield column("strategy", "1.strategy", shown="never")
+        yield column("strategy", "1.strategy", shown="data")
         if self.found.best.instances:
             yield column("turnaround_s", "1.instances.turnaround_s", form="si", digits=4)
             yield column("at_once", "1.instances.at_once")
         if self.found.best.error:
             yield from barred_columns(itemgetter(1), lambda row: row[1].mfu)
-            yield column("equals_best", lambda row: row[1].equals(self.found.best), shown="never")
+            yield column("equals_best", lambda row: row[1].equals(self.found.best), shown="data")
         else:
             yield column("iteration_time_s", "1.iteration_time_s", form="si", digits=4)
             yield column("mfu", "1.mfu")
@@ -386,41 +390,36 @@ class SearchAnswer(Answer):
         if self.found.best.instances and self.expanded_bytes:
             yield column("spilled_bytes", "1.spilled_bytes")
         if self.found.on_grid:
-            yield column("grid", "1.plan.grid", data=False)
-            yield column("grid_inside", "1.plan.grid_inside", data=False)
+            yield column("grid", "1.plan.grid", shown="people")
+            yield column("grid_inside", "1.plan.grid_inside", shown="people")
         if exchange := self.found.exchange:
             yield column("exchange_s", f"1.breakdown_s.{exchange}", form="si", digits=4)
             yield column("exchange_share", f"1.shares.{exchange}")
         else:
-            yield column("degrees", "1.plan.shape", data=False)
-            yield column("inside_hb", "1.plan.shape_inside", data=False)
-            yield column("schedule", "1.plan.schedule", data=False)
-        yield from columns(*DIMENSIONS, "microbatch", "microbatches", of="1.plan", shown="never")
-        yield column("panels", "1.plan.panels", shown="always" if panels else "never")
+            yield column("degrees", "1.plan.shape", shown="people")
+            yield column("inside_hb", "1.plan.shape_inside", shown="people")
+            yield column("schedule", "1.plan.schedule", shown="people")
+        yield from columns(*DIMENSIONS, "microbatch", "microbatches", of="1.plan", shown="data")
+        yield column("panels", "1.plan.panels", shown="all" if panels else "data")
         yield from self._kept_columns()
-        yield column("interleave", "1.plan.interleave", shown="always" if stages else "never")
+        yield column("interleave", "1.plan.interleave", shown="all" if stages else "data")
         for index, name in enumerate(DIMENSIONS):
-            yield column(f"hb_{name}", f"1.plan.placement.levels.0.{index}", shown="never")
+            yield column(f"hb_{name}", f"1.plan.placement.levels.0.{index}", shown="data")
         best = self.found.best
         parts = [f"breakdown_s.{part}" for part in best.breakdown_s]
         parts += [f"phases_s.{phase}" for phase in best.phases_s]
-        yield from columns(*parts, of="1", shown="never")
+        yield from columns(*parts, of="1", shown="data")
 
     def _kept_columns(self) -> Iterator[Column[Ranked]]:
         """What plans compute again, shard and send to the host, where the search varies it."""
         plans = [timed.plan for timed in self.found.plans]
         if plans[0].recompute is None:
             return
-        some = any(plan.kept_words for plan in plans)
-        yield column(
-            "keeps",
-            lambda row: ", ".join(row[1].plan.kept_words) or "all",
-            data=False,
-            shown="always" if some else "never",
-        )
-        yield column("recompute", lambda row: str(row[1].plan.recompute), shown="never")
-        yield from columns("zero", "offload_layers", of="1.plan", shown="never")
-        yield column("verdict", "1.memory.verdict", shown="never")
+        if any(plan.kept_words for plan in plans):
+            yield KEEPS
+        yield column("recompute", lambda row: str(row[1].plan.recompute), shown="data")
+        yield from columns("zero", "offload_layers", of="1.plan", shown="data")
+        yield column("verdict", "1.memory.verdict", shown="data")
 
     def _explanation(self) -> Iterator[Section]:
         """The terms that differ, largest difference first, and their sum."""
@@ -438,7 +437,7 @@ class SearchAnswer(Answer):
             column("second_s", title=second),
             column("difference_s"),
         ]
-        yield Table("explanation", [*names, *times], self.differences, only="programs")
+        yield Table("explanation", [*names, *times], self.differences, shown="data")
         if self._barred:
             yield Paragraph(plan_words.told_apart((first, second), *self.compared), "strong")
         changed = [row for row in self.differences if not row.is_rounding]
@@ -454,7 +453,7 @@ class SearchAnswer(Answer):
             changed,
             title=f"From {first} to {second}, terms of an iteration",
             closing=[Difference("sum", "", "", *sums)],
-            only="people",
+            shown="people",
         )
 
 

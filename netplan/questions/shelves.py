@@ -309,7 +309,7 @@ class CatalogCheck(Answer):
         Where prices are asked for, where they are from.
         """
         shown = [*columns("role"), column("path", lambda row: str(row.path)), *columns("error")]
-        yield Table("faults", shown, self.faults, only="programs")
+        yield Table("faults", shown, self.faults, shown="data")
         yield Paragraph(self._sound)
         if self.prices is not None:
             yield Table("evidence", EVIDENCE, self.evidence, "What values are made of")

@@ -256,7 +256,7 @@ class SupportAnswer(Answer):
         names = [*("question", "model", "accelerator", "precision", "iteration_model")]
         # What the heading says leaves room for reasons.
         shown: list[Any] = [
-            column(name, shown="never" if self.inputs.get(name) else "always")
+            column(name, shown="data" if self.inputs.get(name) else "all")
             for name in (*names, "status", "reason")
         ]
         yield Table("cells", shown, self.cells)

@@ -18,7 +18,7 @@ from netplan.records import replace
 from netplan.reports import page
 from netplan.reports.charts import Chart
 from netplan.reports.heat_drawing import heat_drawing
-from netplan.reports.sections import Bars, Heading, Heat, Section, is_for
+from netplan.reports.sections import Bars, Heading, Heat, Section, shown_in
 from netplan.reports.sections import Table as TableSection
 
 TEMPLATE = "answer.html.j2"
@@ -161,9 +161,7 @@ def title_of(sections: Iterable[Section]) -> str:
 def blocks(sections: Iterable[Section]) -> list[Block]:
     """Sections as the template draws them."""
     drawn: list[Block] = []
-    for section in sections:
-        if not is_for(getattr(section, "only", None), "pages"):
-            continue
+    for section in shown_in("pages", sections):
         kind = type(section).__name__.lower()
         shown: object = section
         if isinstance(section, TableSection):
@@ -184,7 +182,7 @@ def blocks(sections: Iterable[Section]) -> list[Block]:
 
 def drawn_table(table: TableSection[object]) -> page.Grid:
     """A table as texts under titles; rows of sums stand last and are set off."""
-    columns = table.visible(wide=True)
+    columns = shown_in("pages", table.columns)
     heads = [
         (column.quantity.title, "number" if column.quantity.right else "text") for column in columns
     ]

@@ -12,7 +12,7 @@ from netplan.reports.sections import (
     Section,
     Table,
     Verbatim,
-    is_for,
+    shown_in,
 )
 
 
@@ -30,7 +30,7 @@ def markdown_text(sections: Iterable[Section]) -> str:
     |---|--:|
     | a\|b | 3 |
     """
-    shown = (section for section in sections if is_for(getattr(section, "only", None), "texts"))
+    shown = shown_in("wide", sections)
     blocks = ["\n".join(lines) for section in shown if (lines := list(_lines(section)))]
     return "\n\n".join(blocks) + "\n"
 
@@ -78,7 +78,7 @@ def _lines(section: Section) -> Iterator[str]:
 def _table(table: Table[object]) -> Iterator[str]:
     if not table.rows:
         return
-    columns = table.visible(wide=True)
+    columns = shown_in("wide", table.columns)
     if table.title:
         yield f"## {escaped(table.title)}"
         yield ""

@@ -7,7 +7,7 @@ sentences behind the verdict's first one.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -75,13 +75,13 @@ def columns_of(table: show.Table[RowT], *names: str) -> list[show.Column[RowT]]:
     list of Column
         The columns, all of which are shown.
     """
-    by_use = sorted(table.columns, key=lambda column: USE.index(column.shown))
-    known = {column.quantity.name: column for column in by_use}
-    return [replace(known[name], shown="always") for name in names if name in known]
+    known = {column.quantity.name: column for column in _by_use(table.columns)}
+    return [replace(known[name], shown="all") for name in names if name in known]
 
 
-USE: tuple[show.Shown, ...] = ("never", "wide", "always")
-"""Of columns of one quantity the one counts that people see soonest."""
+def _by_use(columns: Iterable[show.Column[RowT]]) -> list[show.Column[RowT]]:
+    """Columns as people see them sooner and sooner: of one quantity the last counts."""
+    return sorted(columns, key=lambda column: len(set(show.FORMS[column.shown]) - {"data"}))
 
 
 def texts_of(columns: Sequence[show.Column[RowT]], row: RowT) -> dict[str, str]:
@@ -99,8 +99,7 @@ def texts_of(columns: Sequence[show.Column[RowT]], row: RowT) -> dict[str, str]:
     dict of str to str
         Texts with their units.
     """
-    by_use = sorted(columns, key=lambda column: USE.index(column.shown))
-    return {column.quantity.name: column.text(row) for column in by_use}
+    return {column.quantity.name: column.text(row) for column in _by_use(columns)}
 
 
 def shares_of(parts: Sequence[tuple[str, float]], whole: float, most: int = 4) -> str:
@@ -244,7 +243,7 @@ def _in_one_part(screen: Screen) -> Screen:
     if table is None or not table.rows:
         return screen
     screen = replace(screen, most_rows=min(screen.most_rows, MOST_LINES))  # more never fit
-    shown = [column for column in table.columns if column.shown == "always"]
+    shown = show.shown_in("narrow", table.columns)
     few = replace(table, rows=table.rows[:MOST_LINES])
     going = [name for name in screen.gives_way for column in shown if column.quantity.name == name]
     while True:
@@ -266,7 +265,7 @@ def _in_one_part(screen: Screen) -> Screen:
 def _left_out(table: show.Table[Any], shown: Sequence[show.Column[Any]]) -> Iterator[str]:
     """How many columns are left out of those that show one quantity at several places."""
     names = {column.quantity.name for column in shown}
-    every = [column for column in table.columns if column.shown == "always"]
+    every = show.shown_in("narrow", table.columns)
     left = sum(column.quantity.name in names for column in every) - len(shown)
     if left:
         yield f"and {counted(left, 'more column')}: --details"

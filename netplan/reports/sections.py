@@ -19,20 +19,38 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 RowT = TypeVar("RowT")
-Shown = Literal["always", "wide", "never"]
+PartT = TypeVar("PartT", "Column[Any]", "Section")
 Style = Literal["plain", "strong", "quiet"]
-Form = Literal["texts", "pages", "programs"]
-"""What reads an answer: terminals and Markdown, pages of HTML, and programs."""
+Form = Literal["narrow", "wide", "pages", "data"]
+"""Forms of an answer: a narrow terminal, a wide one or Markdown, pages of HTML, what programs read
+(CSV, spreadsheet, frame)."""
+
+Shown = Literal["all", "wide", "people", "wide people", "texts", "pages", "data"]
+FORMS: dict[Shown, tuple[Form, ...]] = {
+    "all": ("narrow", "wide", "pages", "data"),
+    "wide": ("wide", "pages", "data"),
+    "people": ("narrow", "wide", "pages"),
+    "wide people": ("wide", "pages"),
+    "texts": ("narrow", "wide"),
+    "pages": ("pages",),
+    "data": ("data",),
+}
+"""The forms that show a column of a table or a section of an answer."""
 
 GAP = 3
 """Columns of a terminal between two columns of a table [1]."""
 
-Only = Literal["people", "texts", "pages", "programs"]
 
+def shown_in(form: Form, parts: Iterable[PartT]) -> list[PartT]:
+    """Columns of a table, or sections of an answer, that a form of it shows.
 
-def is_for(only: Only | None, form: Form) -> bool:
-    """Whether a section that is only for some is for this form; people read texts and pages."""
-    return only in (None, form) or (only == "people" and form != "programs")
+    Examples
+    --------
+    >>> parts = Paragraph("Drawn below.", shown="pages"), Paragraph("Order rail-only.")
+    >>> [part.text for part in shown_in("narrow", parts)]
+    ['Order rail-only.']
+    """
+    return [part for part in parts if form in FORMS[getattr(part, "shown", "all")]]
 
 
 class Column(Struct, Generic[RowT], frozen=True):
@@ -45,18 +63,14 @@ class Column(Struct, Generic[RowT], frozen=True):
     get
         Its raw value in a row; None where there is none.
     shown
-        Whether people see it: ``always``; ``wide``, where there is room; ``never``, if it is for
-        programs only.
-    data
-        Whether programs see it (CSV, spreadsheet, frame); False for what other columns say better.
+        Which forms show it, of :data:`FORMS`.
     mark
         Signs before and behind the shown value of a row, which the legend explains.
     """
 
     quantity: Quantity
     get: Callable[[RowT], Cell]
-    shown: Shown = "always"
-    data: bool = True
+    shown: Shown = "all"
     mark: Callable[[RowT], tuple[str, str]] | None = None
 
     def text(self, row: RowT) -> str:
@@ -72,8 +86,7 @@ def column(
     name: str | Quantity,
     get: Callable[[RowT], Cell] | str = "",
     *,
-    shown: Shown = "always",
-    data: bool = True,
+    shown: Shown = "all",
     mark: Callable[[RowT], tuple[str, str]] | None = None,
     **changes: object,
 ) -> Column[RowT]:
@@ -90,10 +103,10 @@ def column(
     """
     named = quantity(name, **changes) if isinstance(name, str) else name
     read = get if callable(get) else partial(value_at, path=get or named.name)
-    return Column(named, read, shown=shown, data=data, mark=mark)
+    return Column(named, read, shown=shown, mark=mark)
 
 
-def columns(*names: str, of: str = "", shown: Shown = "always") -> list[Column[Any]]:
+def columns(*names: str, of: str = "", shown: Shown = "all") -> list[Column[Any]]:
     """Columns of quantities by the names that they have in the row, or in what stands there.
 
     Examples
@@ -113,8 +126,8 @@ class Table(Struct, Generic[RowT], frozen=True):
     Parameters
     ----------
     name
-        Of its data. Tables of one name show other columns of the same rows: programs read them as
-        one.
+        Of its data. Programs read tables of one name as one: the rows of the first of them, with
+        the columns of all.
     columns, rows
         The columns, the first of which names a row.
     title
@@ -125,9 +138,8 @@ class Table(Struct, Generic[RowT], frozen=True):
         Rows of sums, set off at the end; programs do not read them.
     part
         Rows that follow each other and have the same part stand under its name.
-    only
-        Whether the table is for ``people`` or for ``programs`` alone, or of what people read only
-        for ``texts`` (terminal, Markdown) or ``pages``, where a chart may stand for it.
+    shown
+        Which forms show the table, of :data:`FORMS`: those of its columns that are shown there.
     chosen
         Which row is set off, such as the one to buy.
     below
@@ -143,7 +155,7 @@ class Table(Struct, Generic[RowT], frozen=True):
     legend: tuple[str, ...] = ()
     closing: Sequence[RowT] = ()
     part: Callable[[RowT], str] | None = None
-    only: Only | None = None
+    shown: Shown = "all"
     chosen: Callable[[RowT], bool] | None = None
     below: Callable[[RowT], str] | None = None
     gap: int = GAP
@@ -156,14 +168,6 @@ class Table(Struct, Generic[RowT], frozen=True):
             yield (None if part == last else part), row
             last = part
 
-    def visible(self, *, wide: bool) -> list[Column[RowT]]:
-        """Columns for people."""
-        return [
-            candidate
-            for candidate in self.columns
-            if candidate.shown == "always" or (wide and candidate.shown == "wide")
-        ]
-
 
 class Heading(Struct, frozen=True):
     """What the answer is about, and the defaults it used; the first line is the title.
@@ -174,7 +178,7 @@ class Heading(Struct, frozen=True):
     title: str
     lines: tuple[str, ...] = ()
     key: str = ""
-    only: Only | None = None
+    shown: Shown = "all"
 
 
 class Paragraph(Struct, frozen=True):
@@ -182,7 +186,7 @@ class Paragraph(Struct, frozen=True):
 
     text: str
     style: Style = "plain"
-    only: Only | None = None
+    shown: Shown = "all"
 
 
 class Notes(Struct, frozen=True):
@@ -357,17 +361,16 @@ def data_tables(sections: Iterable[Section]) -> list[Data]:
     >>> data_tables([switches, tiers])[0].records()
     [{'switches': 3, 'tiers': 'abc'}]
     """
-    known = list(sections)
-    tables = [part for part in known if isinstance(part, Table) and is_for(part.only, "programs")]
+    known = shown_in("data", sections)
+    tables = [part for part in known if isinstance(part, Table)]
     tables += [part.table for part in known if isinstance(part, (Bars, Heat))]
     rows: dict[str, Sequence[object]] = {}
     joined: dict[str, dict[str, Column[Any]]] = {}
     for table in tables:
         rows.setdefault(table.name, table.rows)
         by_name = joined.setdefault(table.name, {})
-        for entry in table.columns:
-            if entry.data:
-                by_name.setdefault(entry.quantity.name, entry)
+        for entry in shown_in("data", table.columns):
+            by_name.setdefault(entry.quantity.name, entry)
     return [
         Data(
             name,

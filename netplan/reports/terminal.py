@@ -13,6 +13,7 @@ from netplan.reports.quantities import Quantity
 from netplan.reports.sections import (
     GAP,
     Bars,
+    Form,
     Heading,
     Heat,
     Notes,
@@ -21,7 +22,7 @@ from netplan.reports.sections import (
     Style,
     Table,
     Verbatim,
-    is_for,
+    shown_in,
 )
 
 WIDE = 120
@@ -59,10 +60,15 @@ def terminal_text(sections: Iterable[Section], width: int, *, colour: bool = Fal
     ────────────────────
     rail-only          9
     """
-    shown = (section for section in sections if is_for(getattr(section, "only", None), "texts"))
+    shown = shown_in(_form(width), sections)
     blocks = ["\n".join(lines) for section in shown if (lines := list(_lines(section, width)))]
     text = "\n\n".join(blocks) + "\n"
     return text if colour else CODE.sub("", text)
+
+
+def _form(width: int) -> Form:
+    """Which form a terminal of a width is."""
+    return "wide" if width >= WIDE else "narrow"
 
 
 def cell_len(text: str) -> int:
@@ -231,7 +237,7 @@ def _columns(table: Table[Any], width: int) -> list[Filled]:
     rows = [*table.rows, *table.closing]
     return [
         _filled(column.quantity, [column.quantity.title, *map(column.text, rows)], width)
-        for column in table.visible(wide=width >= WIDE)
+        for column in shown_in(_form(width), table.columns)
     ]
 
 

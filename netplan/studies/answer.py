@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from netplan.catalog import user_roots
 from netplan.records import replace
@@ -23,6 +23,7 @@ from netplan.reports.sections import (
     Notes,
     Paragraph,
     Section,
+    Shown,
     Table,
     column,
     columns,
@@ -54,7 +55,7 @@ from netplan.version import __version__
 RowT = TypeVar("RowT", bound=Row)
 FAILED = "failed: "
 POINT = "point"
-LISTED: dict[Literal["texts", "pages"], int] = {"texts": 5, "pages": 50}
+LISTED: dict[Shown, int] = {"texts": 5, "pages": 50}
 """Points without an answer that are listed; the rest is counted."""
 
 ALL_POINTS, FIRST_POINTS = 300, 100
@@ -195,8 +196,8 @@ class StudyAnswer(Answer):
             table for chart in spec.charts for table in chart_tables(self.rows, chart, reader)
         ]
         names = (*spec.axis_names, *spec.output_names)
-        tables = [table for table in charts if table.only == "texts" and table.rows]
-        points_shown = _points(self.rows[:MAX_ROWS], names, reader, only="texts")
+        tables = [table for table in charts if table.shown == "texts" and table.rows]
+        points_shown = _points(self.rows[:MAX_ROWS], names, reader, shown="texts")
         table = next((part for part in (*tables, *points_shown) if isinstance(part, Table)), None)
         more = counted(len(tables) - 1, "more table") if len(tables) > 1 else "every point"
         yield from Screen(
@@ -235,20 +236,20 @@ class StudyAnswer(Answer):
         marks = (LOWER_BOUNDS,) if counts_money(spec) else ()
         every = (POINT, *names, *marks, STATUS)
         plain = [Column(reader.quantity(name, self.rows), itemgetter(name)) for name in every]
-        yield Table("points", plain, self.rows, only="programs")
+        yield Table("points", plain, self.rows, shown="data")
         tables = [
             table for chart in spec.charts for table in chart_tables(self.rows, chart, reader)
         ]
-        yield from (table for table in tables if table.only == "texts")
+        yield from (table for table in tables if table.shown == "texts")
         printed = [{**point.drawn(spec)} for point in printed_points(spec, self.rows)]
         for relative in spec.relative:
             values = [*_relative(relative, spec.axis_names, printed)]
             for row, value in zip(printed, values, strict=True):
                 row[relative.name] = value if row[relative.name] is None else row[relative.name]
         yield from study_charts(self.rows, reader, printed)
-        yield from (table for table in tables if table.only != "texts")
+        yield from (table for table in tables if table.shown != "texts")
         if not spec.charts or not self.rows:
-            yield from _points(self.rows[:MAX_ROWS], names, reader, only="texts")
+            yield from _points(self.rows[:MAX_ROWS], names, reader, shown="texts")
         yield from _compared(self.published)
         yield from _question(reader, self.study.input_sha256)
         notes = (*spec.texts, *_bounds_told(self.rows), *_missing_references(self.rows, spec))
@@ -259,9 +260,9 @@ class StudyAnswer(Answer):
         for title, rows in (("Failed", self.failures), ("No answer", self.without_answer)):
             yield from _listed(title, rows, reader)
         if self.rows:
-            yield from _points(self.rows, names, reader, only="pages")
+            yield from _points(self.rows, names, reader, shown="pages")
         made = f"Made by netplan study run {f'{spec.name} {on}'.strip()}, netplan {self.version}."
-        yield Paragraph(made, "quiet", only="texts")
+        yield Paragraph(made, "quiet", shown="texts")
 
 
 def study_answer(
@@ -328,9 +329,9 @@ def _compared(published: Sequence[Published]) -> Iterator[Section]:
     rows = [value for row, value in enumerate(published) if row in furthest]
     legend = (f"The {most} of {len(published):,} that are furthest off; --format json has all.",)
     cut = legend if len(rows) < len(published) else ()
-    yield Table("published", PUBLISHED, rows, title, (*cut, UNTUNED), only="texts")
-    yield Table("published", PUBLISHED, published, title, (UNTUNED,), only="pages")
-    yield Table("published", COMPARED, published, only="programs")
+    yield Table("published", PUBLISHED, rows, title, (*cut, UNTUNED), shown="texts")
+    yield Table("published", PUBLISHED, published, title, (UNTUNED,), shown="pages")
+    yield Table("published", COMPARED, published, shown="data")
 
 
 def _bounds_told(rows: Sequence[Row]) -> Iterator[str]:
@@ -451,7 +452,7 @@ def _question(reader: Reader, sha256: str) -> Iterator[Table[Any]]:
         columns: list[Column[Any]] = [
             column(head, str(index), form=form) for index, (head, form) in enumerate(heads.items())
         ]
-        yield Table(title, columns, rows, title, only="pages")
+        yield Table(title, columns, rows, title, shown="pages")
 
 
 def _varying(axis: StudyAxis, reader: Reader) -> tuple[str, int, str]:
@@ -506,15 +507,15 @@ def _listed(title: str, rows: Sequence[Row], reader: Reader) -> Iterator[Table[R
     names = (POINT, *reader.spec.axis_names)
     columns = [point_column(name, rows, reader) for name in names]
     columns.append(column(STATUS, _reason, title="reason", form="prose"))
-    for only, most in LISTED.items():
+    for form, most in LISTED.items():
         more = (f"And {len(rows) - most:,} more; --format csv lists all.",)
         legend = more if len(rows) > most else ()
         whole = f"{title}: {len(rows):,} points"
-        yield Table(title, columns, rows[:most], whole, legend, only=only)
+        yield Table(title, columns, rows[:most], whole, legend, shown=form)
 
 
 def _points(
-    rows: Sequence[Row], names: Sequence[str], reader: Reader, *, only: Literal["texts", "pages"]
+    rows: Sequence[Row], names: Sequence[str], reader: Reader, *, shown: Shown
 ) -> Iterator[Section]:
     """Points with inputs and outputs, all or the first."""
     if not rows:
@@ -527,7 +528,7 @@ def _points(
     )
     columns = [point_column(name, rows, reader) for name in (POINT, *names)]
     legend = (cut,) if count < len(rows) else ()
-    yield Table("all points", columns, rows[:count], "Points", legend, only=only)
+    yield Table("all points", columns, rows[:count], "Points", legend, shown=shown)
 
 
 def _reason(row: Row) -> str:

@@ -233,11 +233,11 @@ def study_charts(
         if len(chart_panels) > MAX_PANELS:
             more = len(chart_panels) - MAX_PANELS
             text = f"The first {MAX_PANELS} drawings are shown; {more:,} more are not."
-            yield Paragraph(text, "quiet", only="pages")
+            yield Paragraph(text, "quiet", shown="pages")
         empty = [panel.heading for panel in every[number - 1] if not panel.shows(spec)]
         if empty:
             of = f" for {'; '.join(empty)}" if any(empty) else ""
-            yield Paragraph(f"{spec.title}: no values{of}.", "quiet", only="pages")
+            yield Paragraph(f"{spec.title}: no values{of}.", "quiet", shown="pages")
 
 
 class Panel(Struct, frozen=True):
@@ -507,7 +507,7 @@ def _front(title: str, rows: Sequence[Row], chart: ChartSpec, reader: Reader) ->
         head = reader.head(name)[0] if written.scale == 1 else _title(name, reader, values)
         get = methodcaller("get", name)
         columns.append(Column(replace(written, title=head), get, mark=_bound(name)))
-    return Table(title, columns, front, f"{title}, the Pareto front", only="texts")
+    return Table(title, columns, front, f"{title}, the Pareto front", shown="texts")
 
 
 def _spread(title: str, rows: Sequence[Row], chart: ChartSpec, reader: Reader) -> Table[Row]:
@@ -532,7 +532,7 @@ def _spread(title: str, rows: Sequence[Row], chart: ChartSpec, reader: Reader) -
     count = column(COUNTED, methodcaller("get", COUNTED), form="count")
     places = [point_column(name, cells, reader) for name in names]
     what = f"{_title(chart.y, reader, values)} over {reader.words(str(chart.over)).quantity}"
-    return Table(title, [*places, count, *others], cells, f"{title} ({what})", only="people")
+    return Table(title, [*places, count, *others], cells, f"{title} ({what})", shown="people")
 
 
 def _parts(
@@ -552,7 +552,7 @@ def _parts(
         bars,
         f"{title} ({reader.words(chart.y).title})",
         tuple(_cut(len(rows), len(values))),
-        only="texts",
+        shown="texts",
     )
 
 
@@ -586,7 +586,7 @@ def _pivot(
         cells,
         f"{title} ({'; '.join(what)})",
         tuple(_cut(len(table), len(heads))),
-        only="texts",
+        shown="texts",
     )
 
 

@@ -190,7 +190,7 @@ def facts_table(name: str, facts: Mapping[str, Cell]) -> Table[Mapping[str, Cell
     """A table of one row, for programs."""
     columns: list[Column[Mapping[str, Cell]]]
     columns = [column(key, itemgetter(key), title=key) for key in facts]
-    return Table(name, columns, [facts], only="programs")
+    return Table(name, columns, [facts], shown="data")
 
 
 @dataclass(frozen=True, slots=True, repr=False)

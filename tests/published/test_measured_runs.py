@@ -21,7 +21,7 @@ from netplan.published.measured_runs import (
     timed_runs,
 )
 from netplan.records import replace
-from netplan.reports.sections import Table
+from netplan.reports.sections import Table, shown_in
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "calibrated_expected.csv"
 STAGES = ("compute", "attention", "memory", "tensor_comm", "recompute", "host")
@@ -154,6 +154,6 @@ def test_the_section_has_every_source_beside_the_models_of_papers() -> None:
         f"{TITLE} that are not scored",
     ]
     assert len(tables[0].rows) == 9
-    titles = [one.quantity.title for one in tables[0].visible(wide=False)]
+    titles = [one.quantity.title for one in shown_in("narrow", tables[0].columns)]
     assert titles == ["source", "runs", "calibrated", "median", "most", "4d", "ptd-p"]
     assert [one.source for one in tables[0].closing] == ["all"]

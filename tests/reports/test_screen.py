@@ -15,7 +15,7 @@ Row = tuple[str, int]
 COLUMNS: list[Column[Row]] = [
     column(Quantity("fabric", "fabric"), "0"),
     column(Quantity("switches", "switches", form="count"), "1"),
-    column(Quantity("notes", "notes"), "0", shown="never"),
+    column(Quantity("notes", "notes"), "0", shown="data"),
 ]
 PLAIN = Screen(Heading("hgx-b200: a title"), ("Order rail-only.",), more="More: --details")
 

@@ -90,7 +90,7 @@ def test_a_shipped_study_that_takes_long_has_no_failures() -> None:
 @pytest.mark.parametrize("name", marked(STUDIES.paths()))
 def test_texts_have_every_point_of_a_chart(name: str) -> None:
     answer = shipped(name)
-    tables = [one for one in answer.sections() if isinstance(one, Table) and one.only == "texts"]
+    tables = [one for one in answer.sections() if isinstance(one, Table) and one.shown == "texts"]
     for chart in answer.spec.charts:
         mine = [one for one in tables if one.name.startswith(chart.title)]
         if chart.kind == "scatter" or any(one.legend for one in mine):

@@ -403,7 +403,7 @@ COLUMNS: tuple[Column[FoundGraph], ...] = (
     *columns("uniform_share", "any_share", "spread_gap", "optimum_s", "least_s"),
     column("analytic_s", title="model"),
     column("proven"),
-    *columns("degree", "hosts_per_switch", "reached_s", shown="never"),
+    *columns("degree", "hosts_per_switch", "reached_s", shown="data"),
 )
 
 

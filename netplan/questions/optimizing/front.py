@@ -303,7 +303,7 @@ class Optimization(Answer):
         if self.inputs["survives_switch"]:
             training.append(report.column("worst_switch_share", "loss.share"))
         yield report.Table("front", training, self.rows, legend=tuple(self._training_legend()))
-        yield report.Table("front", FOR_PROGRAMS, self.rows, only="programs")
+        yield report.Table("front", FOR_PROGRAMS, self.rows, shown="data")
         yield self._chart()
         yield report.Paragraph(" ".join(self._sentences()), "strong")
         if self.budget:
@@ -360,24 +360,26 @@ class Optimization(Answer):
         if self.inputs["expanded_memories"]:
             yield report.column("expanded_memory", "design.memory")
         yield report.column("hb_size", "row.fabric.sizing.hb_size")
-        yield report.column("ports", lambda row: ports(row.design), title=title, data=False)
-        yield from report.columns("radix", "switch=switch.name", of="design", shown="never")
-        yield report.column("oversub", lambda row: ratio(row.design.oversubscription), data=False)
-        yield report.column("oversubscription", "design.oversubscription", shown="never")
+        yield report.column("ports", lambda row: ports(row.design), title=title, shown="people")
+        yield from report.columns("radix", "switch=switch.name", of="design", shown="data")
+        yield report.column(
+            "oversub", lambda row: ratio(row.design.oversubscription), shown="people"
+        )
+        yield report.column("oversubscription", "design.oversubscription", shown="data")
         yield report.column("switches", "row.fabric.switches")
         cost = self.objective == "cost"
         costs = [row.row.cost for row in self.rows if row.row.cost]
         scale = Scale.of(max((cost_range.base for cost_range in costs), default=0.0), self.currency)
-        yield report.column("currency", lambda _: self.currency, shown="never")
+        yield report.column("currency", lambda _: self.currency, shown="data")
         base = scale.of_money("cost_base")
-        yield report.column(base, "row.cost.base", shown="always" if cost else "never")
+        yield report.column(base, "row.cost.base", shown="all" if cost else "data")
         if cost and any(cost_range.spread for cost_range in costs):
             yield span_column(
                 "row.cost", replace(scale, digits=0), unbound=lambda row: no_high(row.row)
             )
-        yield from report.columns("cost_low=low", "cost_high=high", of="row.cost", shown="never")
+        yield from report.columns("cost_low=low", "cost_high=high", of="row.cost", shown="data")
         yield from dollar_columns(self.currency, "row.")
-        yield report.column("power_w", "row.power_w", digits=1, shown="never" if cost else "always")
+        yield report.column("power_w", "row.power_w", digits=1, shown="data" if cost else "all")
 
     def _training_legend(self) -> Iterator[str]:
         """What a column means; designs that are exactly as good as one of the front."""

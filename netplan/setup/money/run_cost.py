@@ -331,14 +331,14 @@ COST_PARTS = {
 
 def token_columns(currency: str, row_path: str = "served") -> Iterator[Column[Any]]:
     """Columns of how fabrics serve; ``row_path`` says where in a row that stands."""
-    yield column("servers", f"{row_path}.plan.shape", data=False)
+    yield column("servers", f"{row_path}.plan.shape", shown="people")
     plan = f"{row_path}.plan"
     yield column("concurrency", f"{plan}.concurrency", title="requests")
-    yield from columns("tensor", "pipeline", "expert", "attention_data", of=plan, shown="never")
-    yield from columns("replicas", "batch", of=plan, shown="never")
+    yield from columns("tensor", "pipeline", "expert", "attention_data", of=plan, shown="data")
+    yield from columns("replicas", "batch", of=plan, shown="data")
     yield from columns("ttft_s", "tpot_s", "tokens_per_s", "tokens_per_s_per_gpu", of=plan)
     ends = ("ttft_low_s", "ttft_high_s", "tpot_low_s", "tpot_high_s", "error_basis")
-    yield from columns(*ends, "tokens_per_s_low", "tokens_per_s_high", of=plan, shown="never")
+    yield from columns(*ends, "tokens_per_s_low", "tokens_per_s_high", of=plan, shown="data")
     yield column("serving_binds", f"{plan}.binds", shown="wide")
     yield column("gpus_used", f"{plan}.gpus_used", title="GPUs")
     for name, part in COST_PARTS.items():
@@ -348,7 +348,7 @@ def token_columns(currency: str, row_path: str = "served") -> Iterator[Column[An
             yield column(name, path, title=title, mark=partial(_at_least, row_path=row_path))
         else:
             yield column(name, path, shown="wide", mark=partial(_at_least, row_path=row_path))
-    yield column("tokens_cost_complete", f"{row_path}.cost.complete", shown="never")
+    yield column("tokens_cost_complete", f"{row_path}.cost.complete", shown="data")
 
 
 def _at_least(row: object, row_path: str) -> tuple[str, str]:

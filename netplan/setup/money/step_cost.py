@@ -411,26 +411,26 @@ def step_columns(currency: str, row: str = "stepped") -> Iterator[Column[Any]]:
         return column(name, path, mark=_bound_at(row, path, "\u2265"), **changes)
 
     yield least("step_s", f"{facts}.step_s")
-    yield from columns("step_low_s", "step_high_s", "step_basis=basis", of=facts, shown="never")
+    yield from columns("step_low_s", "step_high_s", "step_basis=basis", of=facts, shown="data")
     yield column("step_bottleneck", f"{facts}.bottleneck", shown="wide")
     yield column("rollout_gpus", f"{facts}.rollout_gpus", shown="wide")
     yield column("train_gpus", f"{facts}.train_gpus", shown="wide")
     yield from columns("rollout_s", "score_s", "train_s", of=facts, shown="wide")
     yield column("sync_s", f"{facts}.sync_s")
-    yield from columns("sync_bound_s", "sync_network_bytes", of=facts, shown="never")
-    yield column("tokens_per_s", f"{facts}.tokens_per_s", shown="never", meaning=TOKENS)
+    yield from columns("sync_bound_s", "sync_network_bytes", of=facts, shown="data")
+    yield column("tokens_per_s", f"{facts}.tokens_per_s", shown="data", meaning=TOKENS)
     a_gpu = f"{TOKENS}, over all GPUs that are held"
     path = f"{facts}.tokens_per_s_per_gpu"
     most = _bound_at(row, path, "\u2264")
     yield column("tokens_per_s_per_gpu", path, meaning=a_gpu, mark=most)
     yield least("cost_per_step", f"{price}.step.total.base", title=f"{currency}/step")
     yield least("cost_per_run", f"{price}.run.total.base", title=f"{currency}/run")
-    yield from columns("usd_per_step", "usd_per_run", of=price, shown="never")
+    yield from columns("usd_per_step", "usd_per_run", of=price, shown="data")
     yield column("bill_per_step", f"{price}.step.network.base", shown="wide")
     yield column("gpus_per_step", f"{price}.step.gpus.base", shown="wide")
     yield column("step_network_share", f"{price}.network_share")
     yield column("gpu_hours_per_run", f"{price}.gpu_hours_per_run", shown="wide")
-    yield column("step_cost_complete", f"{price}.step.complete", shown="never")
+    yield column("step_cost_complete", f"{price}.step.complete", shown="data")
 
 
 def _bound_at(row_path: str, path: str, sign: str) -> Callable[[object], tuple[str, str]]:
