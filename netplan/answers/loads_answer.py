@@ -22,7 +22,7 @@ from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Column, column, columns
 from netplan.setup.inputs import short_inputs
-from netplan.setup.placed_run import PlacedRun
+from netplan.setup.placed_run import PlacedRun, Run
 from netplan.topologies.colours import Coloured
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.graph.symmetry import CapacityGraph
@@ -34,8 +34,7 @@ from netplan.units import counted, si
 from netplan.workloads.program import CollectiveUse
 
 if TYPE_CHECKING:
-    from netplan.setup.post_training_run import PostTrainedRun
-    from netplan.setup.served_run import ServedRun
+    pass
 
 
 WHOLE_BYTES = 1e9
@@ -168,7 +167,7 @@ class LoadsAnswer(Answer):
     groups: tuple[GroupLoad, ...]
     hottest: tuple[HotLink, ...]
     total_bytes: float
-    run: "PlacedRun | ServedRun | PostTrainedRun | None" = None
+    run: Run | None = None
     collectives: tuple[CollectiveLoad, ...] = ()
     kinds: tuple[KindLoad, ...] = ()
     whole: tuple[WholeCollective, ...] = ()

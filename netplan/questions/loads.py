@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Union, cast, get_args
+from typing import TYPE_CHECKING, ClassVar, cast, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -36,7 +36,7 @@ from netplan.setup.asking import function_of
 from netplan.setup.inputs import refuse_two_networks, require_least
 from netplan.setup.over_sites import largest_site, place_run
 from netplan.setup.own_inputs import default_field, list_field, option_field
-from netplan.setup.placed_run import PlacedRun, PoolRun
+from netplan.setup.placed_run import PlacedRun, PoolRun, Run
 from netplan.setup.question import NETWORK, RUNS, SPAN, WEIGHED, Question
 from netplan.setup.runs import PATTERN, PLACED
 from netplan.topologies.colours import Coloured
@@ -58,10 +58,6 @@ from netplan.workloads.program import CollectiveUse
 
 if TYPE_CHECKING:
     from netplan.setup.post_training_run import PostTrainedRun
-    from netplan.setup.served_run import ServedRun
-
-Run = Union[PlacedRun, "ServedRun", "PostTrainedRun"]
-"""A run of any workload, on its fabric."""
 
 BOUND_BYTES = 1e9
 """Message of the collectives whose bounds are shown [B]."""

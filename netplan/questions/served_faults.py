@@ -75,18 +75,14 @@ def _cluster(
     shared: faults_inputs.Shared,
 ) -> ServedCluster:
     """The cluster that serves by the best plan."""
-    case, servers_found = searched.case, searched.found
-    first = np.zeros(1, dtype=np.int64)
     return ServedCluster(
         spec,
         replace(shared.sizing, hb_size=fabric.sizing.hb_size),
         fabric,
         None,
         question.cluster.spare_domains,
-        case=case,
-        outcome=servers_found.ranked.take(first),
-        pools=servers_found.pools.take(first) if servers_found.pools is not None else None,
-        goal=servers_found.goal,
+        running=searched.found.best(searched.case),
+        goal=searched.found.goal,
     )
 
 
@@ -96,7 +92,7 @@ def _notes(
     """What of the servers decides over failures, and how often groups fail."""
     size = cluster.graph.hb_size
     inside = all((gpus // size == gpus[:, :1] // size).all() for gpus in cluster.servers)
-    if inside and cluster.pools is None:
+    if inside and cluster.running.pools is None:
         yield (
             "Each server lies in one HB domain, and needs no other network: no card, link or switch"
             " of the network stops or slows it. Requests come over networks of their own."

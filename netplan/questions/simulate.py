@@ -9,7 +9,6 @@ Several jobs of a file: an iteration of each alone, then all of them together.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby
 from math import inf
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 
 from netplan.answers.congestion_answer import Design
 from netplan.answers.simulate_answer import JobRow, SimulateAnswer
-from netplan.arrays import AnyInts, Ints
+from netplan.arrays import Ints
 from netplan.errors import InfeasibleError, InputError
 from netplan.faults.damage.degraded_links import check_degraded, round_note
 from netplan.performance.error_bars import bar_note
@@ -28,10 +27,8 @@ from netplan.performance.setting import Fixed
 from netplan.progress import each, share_done
 from netplan.questions.cut_fibre import refuse_cuts
 from netplan.questions.simulating.contention import (
-    Simulated,
     contention_of,
     contention_of_jobs,
-    round_on,
     schedule_of,
     uncontended,
 )
@@ -56,7 +53,7 @@ from netplan.simulation.palm import PalmRun, simulate_palm
 from netplan.simulation.palm_model import ANY_ITERATION_MODEL, PalmModel
 from netplan.simulation.program_work import check_simulated
 from netplan.simulation.ranks import by_stage, read_ranks, snake, strided
-from netplan.simulation.simulate import Conditions, simulate_jobs, simulate_training
+from netplan.simulation.simulate import Conditions, simulate_jobs
 from netplan.simulation.slow_gpus import who_waits
 from netplan.simulation.stage_map import PlacedStage, place_stages, read_map
 from netplan.topologies.build import build_fabric
@@ -71,6 +68,7 @@ from netplan.workloads.models import MODELS
 
 if TYPE_CHECKING:
     from netplan.answers.simulated_step_answer import SimulatedStepAnswer
+    from netplan.setup.served_run import ServedRun
 
 PUBLISHED_DEGREES = {"tensor", "data", "pipeline", "microbatch"}
 NOT_PUBLISHED = (
@@ -383,13 +381,10 @@ class Simulate(SimulationQuestion):
         conditions = replace(conditions, schedule=schedule, gpus=gpus)
         conditions = replace(conditions, distance=run.over and Distance.of(run.over))
         tick = share_done("microbatches simulated")
-        job = run.setting, run.timed, run.fabric, graph
-        simulated = simulate_training(*job, conditions, tick=tick)
+        simulated = run.simulated(graph, conditions, tick)
         if run.over is not None:
             simulated = replace(simulated, analytic_time_s=run.over.time.time_s)
-        places = run.placement, conditions.gpu_of(ranks)
-        on_links = partial(simulate_training, *job)
-        simulated, design = self._compared(simulated, on_links, (graph, conditions), places)
+        simulated, design = self._compared(run, simulated, graph, conditions)
         heading = run.heading("Simulation", timed=False)
         orders = "inference" if self.inference else f"schedule {schedule}"
         orders = "" if run.setting.spread_model and not self.inference else f"{orders}, "
@@ -417,15 +412,11 @@ class Simulate(SimulationQuestion):
         span_of(self)
         self.refuse(left, "--workload serving")
         run = place_serving(self, self.algorithm)
-        pool = run.round.pools[-1]
         graph, notes = graph_of_run(self, run.spec, run.fabric.sizing)
-        conditions = self.conditions(graph, pool.placement.gpu_of_rank)
-        on_links = round_on(run, graph)
-        simulated = on_links(conditions)
-        places = pool.placement, pool.placement.gpu_of_rank
-        links = graph, conditions
-        simulated, design = self._compared(simulated, on_links, links, places, apart=True)
-        if run.pools is not None:
+        conditions = self.conditions(graph, run.placement.gpu_of_rank)
+        simulated = run.simulated(graph, conditions)
+        simulated, design = self._compared(run, simulated, graph, conditions)
+        if run.servers.pools is not None:
             notes = (*notes, "Only the servers that decode are simulated; prompts and caches not.")
         heading = run.heading("Simulation", timed=False)
         lines = (*heading.lines, f"one round, routing {self.routing}")
@@ -446,29 +437,28 @@ class Simulate(SimulationQuestion):
 
     def _compared(
         self,
+        run: "PlacedRun | ServedRun",
         simulated: SimulationOutcome,
-        on_links: Simulated,
-        links: tuple[FabricGraph, Conditions],
-        places: tuple[Placement, AnyInts],
-        *,
-        apart: bool = False,
+        graph: FabricGraph,
+        conditions: Conditions,
     ) -> tuple[SimulationOutcome, Design | None]:
         """A run beside its time on parts that are all whole, with what slow GPUs cost.
 
         And what contention makes of the time; None where links are booked, or not looked at.
         """
-        design, (graph, conditions) = None, links
+        design = None
         if simulated.fluid is not None:
-            alone_s = on_links(uncontended(conditions)).iteration_time_s
+            alone_s = run.simulated(graph, uncontended(conditions)).iteration_time_s
             contention = contention_of(simulated, alone_s, graph, conditions)
             design = self.design(contention, graph, conditions)
         if not (self.slow or self.fail):
             return simulated, design
-        intact_s = on_links(conditions.on_whole_links).iteration_time_s
+        intact_s = run.simulated(graph, conditions.on_whole_links).iteration_time_s
         simulated = replace(simulated, intact_time_s=intact_s)
         if conditions.shares is not None:
             times_s = simulated.iteration_time_s, intact_s
-            slow = who_waits(conditions.shares, *places, times_s, apart=apart)
+            places = run.placement, conditions.gpu_of(run.placement.gpu_of_rank)
+            slow = who_waits(conditions.shares, *places, times_s, apart=run.waits_apart)
             simulated = replace(simulated, slow=slow)
         return simulated, design
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 from netplan.answers.borders import borders_table, borders_words
 from netplan.answers.screen_titles import screen_heading
@@ -19,7 +19,7 @@ from netplan.reports.sections import Heat, Notes, Paragraph, Section, Table, col
 from netplan.setup.asking import function_of
 from netplan.setup.over_sites import place_run
 from netplan.setup.own_inputs import default_field
-from netplan.setup.placed_run import PlacedRun
+from netplan.setup.placed_run import PlacedRun, Run
 from netplan.setup.question import NETWORK, RUNS, SPAN, WEIGHED, Question
 from netplan.setup.runs import PATTERN, PLACED
 from netplan.traffic.matrix import TrafficMatrix
@@ -27,10 +27,6 @@ from netplan.traffic.matrix_files import save_csv, save_npz
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.statistics import KindShare, hb_share, heat_map, idle_pairs_share, kind_shares
 from netplan.units import counted, si
-
-if TYPE_CHECKING:
-    from netplan.setup.post_training_run import PostTrainedRun
-    from netplan.setup.served_run import ServedRun
 
 HEAT_BLOCKS = 32
 """Blocks of GPUs of a heat map, each way, at the most [1]."""
@@ -40,7 +36,7 @@ HEAT_BLOCKS = 32
 class TrafficAnswer(Answer):
     """The answer of :func:`netplan.training_traffic`."""
 
-    run: "PlacedRun | ServedRun | PostTrainedRun"
+    run: Run
     matrix: TrafficMatrix
     shares: tuple[KindShare, ...]
     idle_pairs_share: float

@@ -7,7 +7,7 @@ the plan, the time and the bytes of ``netplan sites``.
 from collections.abc import Collection, Sequence
 from fractions import Fraction
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from msgspec import Struct
 
@@ -26,7 +26,7 @@ from netplan.performance.spread import (
 from netplan.records import replace
 from netplan.scenarios.reading import sized
 from netplan.setup.inputs import sites_words, span_of
-from netplan.setup.placed_run import PlacedRun
+from netplan.setup.placed_run import PlacedRun, Run
 from netplan.setup.question import AnyQuestion
 from netplan.setup.runs import place_serving, place_training
 from netplan.setup.spread_run import ACROSS, PATTERN, ChosenPlan, choose_plan, refuse_wider
@@ -34,10 +34,6 @@ from netplan.topologies.sites import Sites
 from netplan.traffic.patterns import Pattern
 from netplan.units import counted
 from netplan.workloads.accelerators import ACCELERATORS
-
-if TYPE_CHECKING:
-    from netplan.setup.post_training_run import PostTrainedRun
-    from netplan.setup.served_run import ServedRun
 
 HAUL_ROLE = frozenset({LONG_HAUL_BOOKS.role})
 """Records that only the way between sites is read from, and no plan."""
@@ -83,9 +79,7 @@ class HaulOptions(Struct, frozen=True, kw_only=True):
         )
 
 
-def place_run(
-    asked: AnyQuestion, algorithm: Pattern | str
-) -> "PlacedRun | ServedRun | PostTrainedRun":
+def place_run(asked: AnyQuestion, algorithm: Pattern | str) -> Run:
     """The run by its best plan, whatever its workload; training over sites by the faster way.
 
     Parameters
@@ -97,7 +91,7 @@ def place_run(
 
     Returns
     -------
-    PlacedRun, ServedRun or PostTrainedRun
+    Run
         The run on its fabric.
 
     Raises

@@ -1,7 +1,7 @@
 """A training run placed on a fabric by its best plan: who talks to whom, and for how long."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from msgspec import Struct
@@ -20,6 +20,7 @@ from netplan.setup.inputs import short_inputs, sites_words
 from netplan.setup.plan_notes import model_notes, rates_note, scattering_note
 from netplan.setup.training import assumed
 from netplan.topologies.fabric import Fabric
+from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
 from netplan.traffic.hierarchy import group_over
 from netplan.traffic.matrix import KINDS, TrafficMatrix, combine
@@ -28,6 +29,10 @@ from netplan.traffic.placement import Placement
 from netplan.traffic.training import collectives_of, use_traffic
 from netplan.workloads.operations import EXPERTS, CollectiveKind
 from netplan.workloads.program import CollectiveUse
+
+if TYPE_CHECKING:
+    from netplan.simulation.outcome import SimulationOutcome
+    from netplan.simulation.simulate import Conditions
 
 
 class TimedUse(NamedTuple):
@@ -110,27 +115,74 @@ def as_wired(levels: Sequence[Level], matrix: TrafficMatrix, *, uneven: bool) ->
     return combine([part if kind in one_way else both_ways(part) for kind, part in parts.items()])
 
 
-class PlacedRun(Struct, frozen=True):
+class Run(Struct, frozen=True, eq=False):
+    """What runs on a fabric by its best plan, whatever its workload.
+
+    Parameters
+    ----------
+    inputs
+        Those of the answer.
+    spec, fabric
+        What it lies on.
+    algorithm
+        Which pairs of a group talk.
+    """
+
+    inputs: dict[str, object]
+    spec: FabricSpec
+    fabric: Fabric
+    algorithm: Pattern | str
+
+    each: ClassVar[str]
+    """What its traffic is counted by."""
+
+    @property
+    def within(self) -> str:
+        """How long that takes, in words; nothing where the closed form has more than links."""
+        return ""
+
+    @property
+    def in_short(self) -> dict[str, Any]:
+        """What every answer about the run says in JSON."""
+        raise NotImplementedError
+
+    @property
+    def parts(self) -> tuple[PoolRun, ...]:
+        """Its collectives, by pools of GPUs."""
+        raise NotImplementedError
+
+    def matrix(self) -> TrafficMatrix:
+        """Its traffic."""
+        raise NotImplementedError
+
+    def wired(self, matrix: TrafficMatrix) -> TrafficMatrix:
+        """Its traffic as links take it."""
+        return self.parts[0].wired(matrix)
+
+    def notes(self) -> Iterator[str]:
+        """What of it an answer about the traffic says."""
+        raise NotImplementedError
+
+    def heading(self, what: str, *, timed: bool = True) -> Heading:
+        """What an answer about it says first; how long it takes if that is ``timed``."""
+        raise NotImplementedError
+
+
+class PlacedRun(Run, frozen=True, eq=False):
     """A training run placed on a fabric: what is trained by which plan, and who talks to whom.
 
     Where it lies in several sites, ``over`` is how long it takes there, while ``timed`` is the plan
     in one; ``told`` says why it is over them in no other way.
     """
 
-    inputs: dict[str, object]
-    spec: FabricSpec
-    fabric: Fabric
     setting: Setting
     timed: PlanTime
-    algorithm: Pattern | str
     over: OverSites | None = None
     told: tuple[str, ...] = ()
 
     each: ClassVar[str] = "an iteration"
-    """What its traffic is counted by."""
-
-    within: ClassVar[str] = ""
-    """How long that takes, in words; the closed form has more than links."""
+    waits_apart: ClassVar[bool] = False
+    """Whether replicas wait for none of the others."""
 
     @property
     def placement(self) -> Placement:
@@ -202,9 +254,17 @@ class PlacedRun(Struct, frozen=True):
         uses = tuple(self.collectives())
         return (PoolRun("", self.spec, self.fabric, self.levels, self.communication, uses),)
 
-    def wired(self, matrix: TrafficMatrix) -> TrafficMatrix:
-        """Its traffic as links take it."""
-        return self.parts[0].wired(matrix)
+    def simulated(
+        self,
+        graph: FabricGraph,
+        conditions: "Conditions",
+        tick: Callable[[int, int], None] | None = None,
+    ) -> "SimulationOutcome":
+        """One iteration, event by event on the links of a graph."""
+        from netplan.simulation.simulate import simulate_training
+
+        job = self.setting, self.timed, self.fabric
+        return simulate_training(*job, graph, conditions, tick=tick)
 
     def heading(self, what: str, *, timed: bool = True) -> Heading:
         """What an answer about the run says first; the time of its plan if that is ``timed``."""

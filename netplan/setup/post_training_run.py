@@ -22,7 +22,6 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.errors import InputError
@@ -36,15 +35,13 @@ from netplan.reports.sections import Heading
 from netplan.scenarios.reading import sized
 from netplan.setup import post_training_links
 from netplan.setup.inputs import short_inputs
-from netplan.setup.placed_run import PlacedRun, PoolRun, as_wired, is_uneven
+from netplan.setup.placed_run import PlacedRun, PoolRun, Run, as_wired, is_uneven
 from netplan.setup.post_training import ServerPool, Trainer
 from netplan.setup.post_training_step import PostTrained, post_train
 from netplan.setup.post_training_words import job_words, least, pool_words, sync_words
 from netplan.setup.question import AnyQuestion
 from netplan.setup.served_run import served_uses
 from netplan.topologies.build import build_fabric
-from netplan.topologies.fabric import Fabric
-from netplan.topologies.specs import FabricSpec
 from netplan.traffic.matrix import TRAINING_OF_A_STEP, TrafficMatrix, combine, no_traffic
 from netplan.traffic.patterns import Pattern
 
@@ -77,32 +74,21 @@ class PoolTraffic(NamedTuple):
         return matrix.relabelled(self.places.astype(np.int32), gpus).renamed(self.names)
 
 
-class PostTrainedRun(Struct, frozen=True, eq=False, dict=True):
+class PostTrainedRun(Run, frozen=True, eq=False, dict=True):
     """A step of post-training on a fabric.
 
     Parameters
     ----------
-    inputs
-        Those of the answer.
-    spec, fabric
-        What it lies on, with all GPUs.
     trained
         The step, and its pools.
     places
         Which GPUs these have.
-    algorithm
-        Which pairs of a group talk.
     """
 
-    inputs: dict[str, object]
-    spec: FabricSpec
-    fabric: Fabric
     trained: PostTrained
     places: post_training_links.PoolPlaces
-    algorithm: Pattern | str
 
     each: ClassVar[str] = "a step"
-    """What its traffic is counted by."""
 
     @property
     def within(self) -> str:
@@ -143,7 +129,7 @@ class PostTrainedRun(Struct, frozen=True, eq=False, dict=True):
     def _trainer_run(self, trainer: Trainer) -> PlacedRun:
         """A trainer on the fabric of its pool."""
         case = trainer.case
-        return PlacedRun({}, case.spec, case.fabric, trainer.setting, trainer.timed, self.algorithm)
+        return PlacedRun({}, case.spec, case.fabric, self.algorithm, trainer.setting, trainer.timed)
 
     def _rollouts(self, servers: ServerPool) -> ServingRound:
         """All rounds of a step: tokens of kept answers and of those that are thrown away."""
@@ -204,7 +190,7 @@ class PostTrainedRun(Struct, frozen=True, eq=False, dict=True):
                 yield self._forward(run.trainer(len(places.score), model), places.score)
             elif kind == "judge":
                 searched = run.judge(len(places.score), model, int(value))
-                best = searched.found.ranked.take(np.zeros(1, dtype=np.int64))
+                best = searched.found.best(searched.case).outcome
                 answers = run.work.answers
                 batch = served_batch(
                     *(searched.case, best.plans, float(best.running[0])),
@@ -218,7 +204,7 @@ class PostTrainedRun(Struct, frozen=True, eq=False, dict=True):
         setting = scoring_setting(trainer.timed.plan.applied_to(trainer.scored))
         timed = replace(trainer.timed, plan=scored_plan(setting, trainer.timed.plan))
         case = trainer.case
-        run = PlacedRun({}, case.spec, case.fabric, setting, timed, self.algorithm)
+        run = PlacedRun({}, case.spec, case.fabric, self.algorithm, setting, timed)
         uneven = is_uneven(run.collectives())
         return PoolTraffic(run.matrix(), places, run.levels, uneven, "score")
 
@@ -339,4 +325,4 @@ def place_post_training(asked: AnyQuestion, algorithm: Pattern | str) -> PostTra
     domain = fabric.sizing.hb_size
     inputs = asked.inputs(hb_size=domain, fixed=run.job.fixed, set=reader.replaced())
     places = post_training_links.pool_places(run, trained.trainer, trained.servers, domain)
-    return PostTrainedRun(inputs, spec, fabric, trained, places, algorithm)
+    return PostTrainedRun(inputs, spec, fabric, algorithm, trained, places)

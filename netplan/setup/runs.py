@@ -6,8 +6,6 @@ Where a model fits on no plan: the largest one of the catalogs that does.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from netplan.catalog import user_roots
 from netplan.errors import InfeasibleError, NetplanError, NoPlanError, NoRoomError
 from netplan.levels import Level
@@ -51,7 +49,7 @@ def place_training(asked: AnyQuestion, algorithm: Pattern | str) -> PlacedRun:
     timed = result.best
     setting = result.setting_of(timed)
     inputs = plan_inputs(asked, case, setting)
-    return PlacedRun(inputs, case.spec, case.fabric, setting, timed, algorithm)
+    return PlacedRun(inputs, case.spec, case.fabric, algorithm, setting, timed)
 
 
 def place_serving(asked: AnyQuestion, algorithm: Pattern | str) -> "ServedRun":
@@ -71,22 +69,19 @@ def place_serving(asked: AnyQuestion, algorithm: Pattern | str) -> "ServedRun":
     on = reader.load(ACCELERATORS, cluster.accelerator)
     spec = reader.fabric(cluster.fabric, cluster)
     searched, plan = serve_best(asked, reader, cluster.fabric)
-    case, servers_found = searched.case, searched.found
-    first = np.zeros(1, dtype=np.int64)
+    servers = searched.found.best(searched.case)
     inputs = asked.inputs(
-        stack=case.stack.name,
-        kernels=case.served.kernels.source,
-        hb_size=case.served.sizes[0],
+        stack=servers.case.stack.name,
+        kernels=servers.case.served.kernels.source,
+        hb_size=servers.case.served.sizes[0],
         set=reader.replaced(),
     )
     return ServedRun(
         inputs=inputs,
         spec=spec,
         fabric=build_fabric(spec, sized(asked.cluster, on)),
-        case=case,
-        outcome=servers_found.ranked.take(first),
-        pools=servers_found.pools.take(first) if servers_found.pools is not None else None,
         algorithm=algorithm,
+        servers=servers,
         plan=plan,
         told=searched.notes,
     )

@@ -1,62 +1,53 @@
 """A served model placed on a fabric: its best plan, one round of all servers, who talks to whom."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from msgspec import Struct
 
 from netplan.levels import Level
-from netplan.performance.serving.disaggregated import Pools
-from netplan.performance.serving.outcomes import ServingCase, ServingResult
-from netplan.performance.serving.rounds import ServingRound, serving_round
+from netplan.performance.serving.outcomes import ServingCase
+from netplan.performance.serving.rounds import RunningServers, ServingRound
 from netplan.reports.sections import Heading
-from netplan.setup.placed_run import PoolRun, TimedUse
+from netplan.setup.placed_run import PoolRun, Run, TimedUse
 from netplan.setup.served_plan import ServedPlan, serving_words
-from netplan.topologies.fabric import Fabric
-from netplan.topologies.specs import FabricSpec
+from netplan.topologies.graph import FabricGraph
 from netplan.traffic.matrix import TrafficMatrix
-from netplan.traffic.patterns import Pattern
+from netplan.traffic.placement import Placement
 from netplan.units import si
 
+if TYPE_CHECKING:
+    from netplan.simulation.outcome import SimulationOutcome
+    from netplan.simulation.simulate import Conditions
 
-class ServedRun(Struct, frozen=True, eq=False):
+
+class ServedRun(Run, frozen=True, eq=False):
     """A served model on a fabric.
 
     Parameters
     ----------
-    inputs
-        Those of the answer.
-    spec, fabric
-        What it lies on.
-    case
-        What is served.
-    outcome, pools
-        The plan, one entry, and what requests see of it; servers of both phases where prompts have
-        their own.
-    algorithm
-        Which pairs of a group talk.
+    servers
+        Those of the plan, and what requests see of them.
     plan, told
         The plan as `netplan serving` answers it, and its notes.
     """
 
-    inputs: dict[str, object]
-    spec: FabricSpec
-    fabric: Fabric
-    case: ServingCase
-    outcome: ServingResult
-    pools: Pools | None
-    algorithm: Pattern | str
+    servers: RunningServers
     plan: ServedPlan
     told: tuple[str, ...]
 
     each: ClassVar[str] = "a round"
-    """What its traffic is counted by."""
+    waits_apart: ClassVar[bool] = True
+
+    @property
+    def placement(self) -> Placement:
+        """Where the servers stand; where prompts have their own, those that decode."""
+        return self.servers.round.pools[-1].placement
 
     @property
     def levels(self) -> Sequence[Level]:
         """Levels of bandwidth that it is timed on, of HB domains that are all full."""
-        return self.case.served.network.levels
+        return self.servers.case.served.network.levels
 
     @property
     def in_short(self) -> dict[str, Any]:
@@ -71,23 +62,16 @@ class ServedRun(Struct, frozen=True, eq=False):
     @property
     def communication(self) -> tuple[str, float]:
         """How collectives are timed, and the share of the links' bandwidth that they reach [1]."""
-        links = self.case.served.network.communication.links
+        links = self.servers.case.served.network.communication.links
         return "ring" if links is None else "measured", 1.0
-
-    @property
-    def round(self) -> ServingRound:
-        """One round of all servers."""
-        prefill = self.pools.prefill if self.pools is not None else None
-        in_flight = float(self.outcome.running[0])
-        return serving_round(self.case, self.outcome.plans, in_flight, prefill=prefill)
 
     def collectives(self) -> Iterator[TimedUse]:
         """Collectives of a round that several GPUs take part in, with all that they wait for."""
-        return served_uses(self.case, self.round)
+        return served_uses(self.servers.case, self.servers.round)
 
     def matrix(self) -> TrafficMatrix:
         """Traffic of a round."""
-        return self.round.matrix(self.fabric.sizing.gpus, self.algorithm)
+        return self.servers.round.matrix(self.fabric.sizing.gpus, self.algorithm)
 
     @property
     def parts(self) -> tuple[PoolRun, ...]:
@@ -95,9 +79,11 @@ class ServedRun(Struct, frozen=True, eq=False):
         uses = tuple(self.collectives())
         return (PoolRun("", self.spec, self.fabric, self.levels, self.communication, uses),)
 
-    def wired(self, matrix: TrafficMatrix) -> TrafficMatrix:
-        """Its traffic as links take it."""
-        return self.parts[0].wired(matrix)
+    def simulated(self, graph: FabricGraph, conditions: "Conditions") -> "SimulationOutcome":
+        """One round, event by event on the links of a graph."""
+        from netplan.simulation.serving import simulate_round
+
+        return simulate_round(self.servers, graph, conditions)
 
     def notes(self) -> Iterator[str]:
         """What of plan and fabric an answer about the traffic says."""
@@ -110,9 +96,9 @@ class ServedRun(Struct, frozen=True, eq=False):
         inputs, plan = self.inputs, self.plan
         requests = f"{plan.concurrency:,.0f} requests in flight"
         where = (
-            f"HB domains of {self.case.served.sizes[0]:,}, fabric {inputs['fabric']};"
+            f"HB domains of {self.servers.case.served.sizes[0]:,}, fabric {inputs['fabric']};"
             f" {self.algorithm} collectives; stack {inputs['stack']},"
-            f" {self.case.served.kernels.words}"
+            f" {self.servers.case.served.kernels.words}"
         )
         lines = [where, f"plan: {plan.shape}, {requests}, {plan.batch:,} of a server"]
         if timed:

@@ -12,13 +12,13 @@ times the fullest stage; here stages wait for each other only where they must, s
 and the head on the last, take less.
 """
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+import time
+from collections.abc import Iterator
 
 import numpy as np
 
 from netplan.performance.serving import outcomes
-from netplan.performance.serving.rounds import Pool
+from netplan.performance.serving.rounds import RunningServers
 from netplan.records import replace
 from netplan.simulation import simulate, tasks
 from netplan.simulation.outcome import SimulationOutcome, StageOutcome
@@ -34,44 +34,27 @@ ROUNDS = 4
 """Rounds of pipelines, of which the last is told [1]."""
 
 
-class ServedJob(NamedTuple):
-    """Servers on a fabric: what is served, by which plan, and where its servers stand."""
-
-    case: outcomes.ServingCase
-    outcome: outcomes.ServingResult
-    pool: Pool
-
-
 def simulate_round(
-    job: ServedJob,
-    graph: FabricGraph,
-    conditions: simulate.Conditions,
-    *,
-    two_way_rings: bool = False,
-    clock: Callable[[], float],
+    servers: RunningServers, graph: FabricGraph, conditions: simulate.Conditions
 ) -> SimulationOutcome:
-    """Simulate one round of servers.
+    """Simulate one round of servers; where prompts have their own, of those that decode.
 
     Parameters
     ----------
-    job
-        The servers.
+    servers
+        What is served, by which plan.
     graph, conditions
         Links, and how messages take them.
-    two_way_rings
-        Whether collectives send half of their bytes the other way round, as on tori.
-    clock
-        Seconds of any clock, to say how long it took.
 
     Raises
     ------
     InputError
         If a path is missing, or a link that is needed has no rate.
     """
-    began, tpot_s = clock(), float(job.outcome.tpot_s[0])
-    maker, pool = _RoundBuilder(job), job.pool
-    servers, shares = int(pool.plan.replicas[0]), conditions.shares
-    classes, counts = np.ones((1, maker.stages)), np.array([servers])
+    began, tpot_s = time.perf_counter(), float(servers.outcome.tpot_s[0])
+    maker, pool = _RoundBuilder(servers), servers.round.pools[-1]
+    replicas, shares = int(pool.plan.replicas[0]), conditions.shares
+    classes, counts = np.ones((1, maker.stages)), np.array([replicas])
     if shares is not None:
         slowness = replica_slowness(shares, pool.placement, pool.placement.gpu_of_rank)
         classes, counts = np.unique(slowness, axis=0, return_counts=True)
@@ -79,7 +62,8 @@ def simulate_round(
     if conditions.contention:
         ranks = pool.placement.gpu_of_rank
         where = {"graph": graph, "placement": pool.placement, "gpu_of_rank": ranks}
-        work = simulate.on_links(work, conditions, two_way_rings=two_way_rings, **where)
+        rings = any(level.kind == "ring" for level in servers.case.served.network.levels)
+        work = simulate.on_links(work, conditions, two_way_rings=rings, **where)
     tick_s = tasks.tick_of(float(classes.max()) * maker.rounds * tpot_s, simulate.TICK_DIGITS)
     runs = [
         _run(maker, simulate.slow_work(work, factors), graph, conditions, tick_s)
@@ -92,11 +76,11 @@ def simulate_round(
     )
     outcome = account.outcome(
         conditions.busiest,
-        clock() - began,
+        time.perf_counter() - began,
         jitter=_drawn(account, round_s, maker, conditions),
         analytic_time_s=tpot_s,
-        sequences_per_s=homes * float(job.outcome.running[0]) * rounds_per_s,
-        replicas=servers,
+        sequences_per_s=homes * float(servers.outcome.running[0]) * rounds_per_s,
+        replicas=replicas,
     )
     return outcome if maker.rounds == 1 else _of_one(outcome, maker.rounds, round_s)
 
@@ -184,8 +168,9 @@ def _of_one(outcome: SimulationOutcome, rounds: int, round_s: float) -> Simulati
 class _RoundBuilder:
     """Makes the work of one server, which stands for all."""
 
-    def __init__(self, job: ServedJob) -> None:
-        self.case, self.outcome, self.pool = job
+    def __init__(self, servers: RunningServers) -> None:
+        self.case, self.outcome = servers.case, servers.outcome
+        self.pool = servers.round.pools[-1]
         self.served, self.plan = self.case.served, self.pool.plan
         self.stages = int(self.plan.pipeline[0])
         self.rounds = 1 if self.stages == 1 else ROUNDS

@@ -50,13 +50,10 @@ def cluster(question: dict[str, object], spare_domains: int = 0) -> ServedCluste
     serving = Serving.on("serving-70b-h200", **question)
     searched = search_servers(serving, CatalogReader(None, None), serving.cluster.fabric)
     spec, gpus = FABRICS.load("rail-only"), int(str(question["gpus"]))
-    sizing, first = Sizing(gpus, 64, 8, 450e9, 50e9), np.zeros(1, dtype=np.int64)
-    found = searched.found
+    sizing = Sizing(gpus, 64, 8, 450e9, 50e9)
     return ServedCluster(
         *(spec, sizing, build_fabric(spec, sizing), None, spare_domains),
-        case=searched.case,
-        outcome=found.ranked.take(first),
-        pools=found.pools.take(first) if found.pools is not None else None,
+        running=searched.found.best(searched.case),
         goal=Goal(),
     )
 
@@ -71,10 +68,11 @@ def test_one_of_eight_full_servers_takes_an_eighth() -> None:
 def test_seven_eighths_of_the_requests_leave_seven_eighths_of_the_tokens() -> None:
     """Every server has as many requests as before: exactly."""
     eight = cluster(ONE_EACH | {"concurrency": 800})
-    seven = replace(eight, outcome=replace(eight.outcome, concurrency=np.array([700.0])))
+    fewer = replace(eight.running.outcome, concurrency=np.array([700.0]))
+    seven = replace(eight, running=replace(eight.running, outcome=fewer))
     left = answering(seven, [np.ones((7, 2))])
     assert left is not None
-    tokens = float(eight.outcome.tokens_per_s[0])
+    tokens = float(eight.running.outcome.tokens_per_s[0])
     assert left.tokens_per_s / tokens == pytest.approx(7 / 8, rel=1e-12)
 
 
@@ -173,14 +171,14 @@ def test_a_service_level_is_kept_or_missed() -> None:
 
 def test_a_server_for_prompts_is_one_less_for_prompts() -> None:
     one = cluster(ACROSS | {"concurrency": 256, "disaggregated": True})
-    assert one.pools is not None
+    assert one.running.pools is not None
     first = int(one.servers[0][0, 0])
     found = one.impact(parse_faults([f"gpu-{first}"], one.graph))
-    fewer = replace(one.pools.prefill, replicas=one.pools.prefill.replicas - 1)
+    fewer = replace(one.running.pools.prefill, replicas=one.running.pools.prefill.replicas - 1)
     if not int(fewer.replicas[0]):
         assert found.way == "stopped"
         return
-    left = disaggregated(one.case, Pools(fewer, one.pools.decode), 256.0)
+    left = disaggregated(one.running.case, Pools(fewer, one.running.pools.decode), 256.0)
     assert found.tokens_per_s == pytest.approx(float(left.tokens_per_s[0]))
 
 

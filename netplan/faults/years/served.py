@@ -46,7 +46,7 @@ from netplan.faults.years.reliability import compound_poisson, idle_domains_need
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import Goal, ServingCase, ServingResult, aggregated
 from netplan.performance.serving.plans import ServingPlans
-from netplan.performance.serving.rounds import ServingRound, serving_round
+from netplan.performance.serving.rounds import RunningServers
 from netplan.performance.serving.server import ServingTimes
 from netplan.records import replace
 from netplan.traffic.matrix import TrafficMatrix
@@ -60,36 +60,24 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
 
     Parameters
     ----------
-    case
-        What is served.
-    outcome, pools
-        The plan, one entry, and what requests see of it; servers of both phases where prompts have
-        their own.
+    running
+        Its servers, and what requests see of them.
     goal
         The service level.
     """
 
-    case: ServingCase
-    outcome: ServingResult
-    pools: Pools | None
+    running: RunningServers
     goal: Goal
-
-    @cached_property
-    def round(self) -> ServingRound:
-        """One round of all servers."""
-        prefill = self.pools.prefill if self.pools is not None else None
-        in_flight = float(self.outcome.running[0])
-        return serving_round(self.case, self.outcome.plans, in_flight, prefill=prefill)
 
     @cached_property
     def traffic(self) -> TrafficMatrix:
         """Traffic of a round."""
-        return self.round.matrix(self.graph.gpus, "hierarchical")
+        return self.running.round.matrix(self.graph.gpus, "hierarchical")
 
     @property
     def plans(self) -> tuple[ServingPlans, ...]:
         """Servers by pool, those that take prompts first."""
-        return tuple(pool.plan for pool in self.round.pools)
+        return tuple(pool.plan for pool in self.running.round.pools)
 
     @cached_property
     def servers(self) -> tuple[Ints, ...]:
@@ -98,7 +86,7 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
             pool.placement.gpu_of_rank[
                 pool.placement.groups("tensor", "expert", "pipeline")
             ].astype(np.int64)
-            for pool in self.round.pools
+            for pool in self.running.round.pools
         )
 
     @property
@@ -109,7 +97,7 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
     @cached_property
     def places(self) -> tuple[int, ...]:
         """GPUs that a server of each pool keeps others from [1]."""
-        return tuple(int(plan.places(self.case.served.sizes)[0]) for plan in self.plans)
+        return tuple(int(plan.places(self.running.case.served.sizes)[0]) for plan in self.plans)
 
     def restarted(self, down: Bools, lost: Sequence[int]) -> list[int]:
         """Servers of each pool that begin again on live GPUs that no server uses [1].
@@ -123,7 +111,9 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
         lost
             Servers that have stopped, by pool [1].
         """
-        last = max(pool.placement.first + pool.placement.cluster for pool in self.round.pools)
+        last = max(
+            pool.placement.first + pool.placement.cluster for pool in self.running.round.pools
+        )
         spare = np.ones(self.spare_domains * self.graph.hb_size, bool)
         free = [~down[last:], spare]
         if self.graph.domains > 1:  # places end at borders of domains
@@ -194,7 +184,7 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
             ttft_s=best.ttft_s if best else None,
             tpot_s=best.tpot_s if best else None,
             tokens_per_s=rate,
-            throughput_share=rate / float(self.outcome.tokens_per_s[0]),
+            throughput_share=rate / float(self.running.outcome.tokens_per_s[0]),
             keeps_level=(best is not None and best.keeps_level) if self.has_level else None,
             way=way,
             note=bandwidth.note,
@@ -263,20 +253,20 @@ def answering(cluster: ServedCluster, left: Sequence[Floats]) -> Answering | Non
 
 def _together(cluster: ServedCluster, left: Sequence[Floats]) -> list[ServingResult]:
     """What requests see of some servers that all take part, those of equal links together."""
-    requests = float(cluster.outcome.concurrency[0])
-    if cluster.pools is not None:
+    requests = float(cluster.running.outcome.concurrency[0])
+    if cluster.running.pools is not None:
         prefill, decode = (
             replace(plans, replicas=np.array([len(shares)]))
             for plans, shares in zip(cluster.plans, left, strict=True)
         )
         # A cache may come from any server and go to any other: the slowest links count for all.
-        slow = slowed(cluster.case, np.concatenate(left).min(axis=0))
+        slow = slowed(cluster.running.case, np.concatenate(left).min(axis=0))
         return [disaggregated(slow, Pools(prefill, decode), requests)]
     (plans,), (shares,) = cluster.plans, left
     rows, counts = np.unique(shares, axis=0, return_counts=True)
     return [
         aggregated(
-            slowed(cluster.case, row),
+            slowed(cluster.running.case, row),
             replace(plans, replicas=np.array([count])),
             requests * count / len(shares),
         )
@@ -461,7 +451,7 @@ def served_forecast(
     chances, rates = (
         np.multiply.outer(*both).ravel() for both in ((chance, share), (tokens, left))
     )
-    intact, expected = float(cluster.outcome.tokens_per_s[0]), float(chances @ rates)
+    intact, expected = float(cluster.running.outcome.tokens_per_s[0]), float(chances @ rates)
     # What there is at least for the share of the time that is asked for.
     order = np.argsort(-rates, kind="stable")
     last = int(np.searchsorted(np.cumsum(chances[order]), options.level * (1 - SURELY)))
@@ -582,11 +572,11 @@ def _states(cluster: ServedCluster, missing: Sequence[Floats]) -> tuple[Floats, 
         replace(plan.take(first), replicas=some[alive])
         for plan, some in zip(cluster.plans, left, strict=True)
     ]
-    requests = float(cluster.outcome.concurrency[0])
+    requests = float(cluster.running.outcome.concurrency[0])
     if len(plans) > 1:
-        outcome = disaggregated(cluster.case, Pools(*plans), requests)
+        outcome = disaggregated(cluster.running.case, Pools(*plans), requests)
     else:
-        outcome = aggregated(cluster.case, plans[0], requests)
+        outcome = aggregated(cluster.running.case, plans[0], requests)
     tokens, keeps = np.zeros(len(alive)), np.zeros(len(alive), bool)
     tokens[alive], keeps[alive] = outcome.tokens_per_s, cluster.goal.meets(outcome)
     return chance, tokens, keeps

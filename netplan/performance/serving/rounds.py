@@ -6,12 +6,14 @@ in the mean. Servers that take prompts stand before those that decode, where the
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from math import prod
 
 import numpy as np
 from msgspec import Struct
 
-from netplan.performance.serving.outcomes import ServingCase, decoded_at_once
+from netplan.performance.serving.disaggregated import Pools
+from netplan.performance.serving.outcomes import ServingCase, ServingResult, decoded_at_once
 from netplan.performance.serving.plans import ServingPlans, placed
 from netplan.records import replace
 from netplan.traffic.matrix import TrafficMatrix, combine
@@ -71,6 +73,31 @@ class ServingRound(Struct, frozen=True, eq=False):
             sent = cache_traffic(prefill, decode, stored_bytes=self.stored_bytes, gpus=gpus)
             parts.append(sent)
         return combine(parts)
+
+
+class RunningServers(Struct, frozen=True, eq=False, dict=True):
+    """Servers of one plan, and what requests see of them.
+
+    Parameters
+    ----------
+    case
+        What is served.
+    outcome
+        The plan, one entry, and what requests see of it.
+    pools
+        Servers of both phases where prompts have their own.
+    """
+
+    case: ServingCase
+    outcome: ServingResult
+    pools: Pools | None = None
+
+    @cached_property
+    def round(self) -> ServingRound:
+        """One round of all servers."""
+        prefill = self.pools.prefill if self.pools is not None else None
+        in_flight = float(self.outcome.running[0])
+        return serving_round(self.case, self.outcome.plans, in_flight, prefill=prefill)
 
 
 def serving_round(
@@ -143,12 +170,13 @@ def served_batch(
     >>> from netplan.setup.runs import place_serving
     >>> from netplan.questions.traffic import Traffic
     >>> run = place_serving(Traffic.on("serving-70b-h200"), "ring")
-    >>> plan, running = run.outcome.plans, float(run.outcome.running[0])
+    >>> servers = run.servers
+    >>> plan, running = servers.outcome.plans, float(servers.outcome.running[0])
     >>> copies = int(plan.replicas[0] * plan.attention_data[0])
-    >>> asked = float(run.case.requests.output)
-    >>> batch = served_batch(run.case, plan, running, tokens=running * copies,
+    >>> asked = float(servers.case.requests.output)
+    >>> batch = served_batch(servers.case, plan, running, tokens=running * copies,
     ...     prompts=running * copies / asked)
-    >>> matrices = [one.matrix(run.fabric.sizing.gpus, "ring") for one in (batch, run.round)]
+    >>> matrices = [one.matrix(run.fabric.sizing.gpus, "ring") for one in (batch, servers.round)]
     >>> abs(matrices[0].total_bytes / matrices[1].total_bytes - 1) < 1e-12
     True
     """

@@ -26,6 +26,7 @@ from netplan.performance.serving.outcomes import (
     finite,
 )
 from netplan.performance.serving.plans import Runnable, ServingPlans, serving_plans
+from netplan.performance.serving.rounds import RunningServers
 from netplan.records import replace
 from netplan.traffic.placement import distinct
 from netplan.units import counted, si
@@ -75,6 +76,12 @@ class ServingFound(Struct, frozen=True, eq=False):
     def on_front(self) -> "ServingFound":
         """The same with the front in place of what is ranked."""
         return replace(self, ranked=self.front, pools=self.front_pools)
+
+    def best(self, case: ServingCase) -> RunningServers:
+        """Servers of the best plan, which serve what was searched."""
+        first = np.zeros(1, np.int64)
+        pools = self.pools.take(first) if self.pools is not None else None
+        return RunningServers(case, self.ranked.take(first), pools)
 
 
 def best_servers(

@@ -11,10 +11,8 @@ The schedule that an iteration is simulated by.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -25,17 +23,12 @@ from netplan.errors import InputError
 from netplan.performance.plan import PlanTime
 from netplan.records import replace
 from netplan.setup.jobs_file import place_jobs
+from netplan.setup.placed_run import PlacedRun
 from netplan.setup.question import AnyQuestion
 from netplan.setup.runs import place_serving, place_training
 from netplan.simulation.congestion import Contention, JobTimes, Transport, packet_bars, percentile
 from netplan.simulation.outcome import SimulationOutcome
-from netplan.simulation.simulate import (
-    Conditions,
-    Job,
-    JobsOutcome,
-    simulate_jobs,
-    simulate_training,
-)
+from netplan.simulation.simulate import Conditions, Job, JobsOutcome, simulate_jobs
 from netplan.simulation.tasks import SimulatedSchedule
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import FabricGraph
@@ -50,8 +43,6 @@ FEW_SEEDS = 100
 
 MOST_CONNECTIONS = 1024
 """Queue pairs of two GPUs [1]."""
-
-Simulated = Callable[[Conditions], SimulationOutcome]
 
 
 class SharedRun(NamedTuple):
@@ -100,49 +91,22 @@ def shared_run(asked: AnyQuestion, algorithm: Pattern, jobs: Path | None = None)
             " messages: take netplan simulate, netplan loads, or a pattern, such as --traffic"
             " permutation"
         )
-    if not asked.trains:
-        served = place_serving(asked, algorithm)
-        gpus = served.round.pools[-1].placement.gpu_of_rank
-        fabric = served.spec, served.fabric
-        return SharedRun(
-            *(served.inputs, *fabric, gpus),
-            lambda graph, how: _of_run(round_on(served, graph), graph, how),
-        )
-    run = place_training(asked, algorithm)
-    schedule, gpus = schedule_of(asked, run.timed), run.placement.gpu_of_rank
-    given = run.inputs | {"schedule": schedule}
+    run: PlacedRun | ServedRun
+    given: dict[str, Any] = {}
+    if asked.trains:
+        run = place_training(asked, algorithm)
+        given["schedule"] = schedule_of(asked, run.timed)
+    else:
+        run = place_serving(asked, algorithm)
 
-    def iteration(graph: FabricGraph, conditions: Conditions) -> Contention:
-        """What sharing makes of an iteration."""
-        on_links = partial(simulate_training, run.setting, run.timed, run.fabric, graph)
-        return _of_run(on_links, graph, replace(conditions, schedule=schedule))
+    def contention(graph: FabricGraph, conditions: Conditions) -> Contention:
+        """What sharing makes of an iteration, or of a round."""
+        how = replace(conditions, **given)
+        alone_s = run.simulated(graph, uncontended(how)).iteration_time_s
+        return contention_of(run.simulated(graph, how), alone_s, graph, how)
 
-    return SharedRun(given, run.spec, run.fabric, gpus, iteration)
-
-
-def _of_run(on_links: Simulated, graph: FabricGraph, conditions: Conditions) -> Contention:
-    alone_s = on_links(uncontended(conditions)).iteration_time_s
-    return contention_of(on_links(conditions), alone_s, graph, conditions)
-
-
-def round_on(run: "ServedRun", graph: FabricGraph) -> Simulated:
-    """What simulates a round of the servers that decode.
-
-    Parameters
-    ----------
-    run, graph
-        Servers, and the links that they use.
-
-    Returns
-    -------
-    callable
-        From conditions to what becomes of the round under these.
-    """
-    from netplan.simulation.serving import ServedJob, simulate_round
-
-    job = ServedJob(run.case, run.outcome, run.round.pools[-1])
-    rings = any(level.kind == "ring" for level in run.levels)
-    return partial(simulate_round, job, graph, two_way_rings=rings, clock=perf_counter)
+    gpus = run.placement.gpu_of_rank
+    return SharedRun(run.inputs | given, run.spec, run.fabric, gpus, contention)
 
 
 def uncontended(conditions: Conditions) -> Conditions:

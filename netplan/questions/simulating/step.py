@@ -11,8 +11,6 @@ Scoring and training take what their closed forms say; the simulated round and i
 far links change these.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from netplan.answers.simulated_step_answer import HotLink, SentWeights, SimulatedStep, rollout_scale
@@ -24,19 +22,20 @@ from netplan.performance.posttraining.servers import round_table
 from netplan.performance.posttraining.step import DRAWS, Role
 from netplan.performance.posttraining.synchronisation import anchored_bytes
 from netplan.performance.serving.outcomes import aggregated
+from netplan.performance.serving.rounds import RunningServers
 from netplan.questions.congestion import port_rate
-from netplan.questions.simulating.contention import rates_of, round_on, schedule_of
+from netplan.questions.simulating.contention import rates_of, schedule_of
 from netplan.questions.simulating.inputs import SimulationQuestion
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup import post_training_links
 from netplan.setup.post_training import SAME, Trainer
 from netplan.setup.post_training_step import PostTrained, Sync, post_train
-from netplan.setup.served_run import ServedRun
 from netplan.simulation import congestion
 from netplan.simulation.drawn_rollouts import DrawnRollouts, draw_rollouts
 from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.posttraining_steps import WARM, simulate_steps
+from netplan.simulation.serving import simulate_round
 from netplan.simulation.simulate import Conditions, simulate_training
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
@@ -269,21 +268,8 @@ def _round(trained: PostTrained, conditions: Conditions) -> SimulationOutcome | 
     outcome = aggregated(servers.case, servers.rolled.plans, float(requests))
     spec = run.reader.fabric(run.fabric, servers.asked.cluster)
     fabric = build_fabric(spec, sized(servers.asked.cluster, run.server_chip))
-    served = ServedRun(
-        inputs={},
-        spec=spec,
-        fabric=fabric,
-        case=servers.case,
-        outcome=outcome,
-        pools=None,
-        algorithm=conditions.algorithm,
-        plan=None,  # type: ignore[arg-type]  # in words, which nobody asks for here
-        told=(),
-    )
-    simulated: Callable[[Conditions], SimulationOutcome] = round_on(
-        served, expand(spec, fabric.sizing)
-    )
+    running = RunningServers(servers.case, outcome)
     try:
-        return simulated(conditions)
+        return simulate_round(running, expand(spec, fabric.sizing), conditions)
     except InputError:
         return None
