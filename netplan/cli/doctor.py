@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 
 from netplan.catalog import shipped_date, shipped_root
 from netplan.questions.shelves import CatalogCheck, CheckRecords
-from netplan.records import asdict
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
 from netplan.setup.asking import function_of
@@ -77,6 +76,8 @@ class PartFound(Struct, frozen=True):
 class Diagnosis(Answer):
     """The answer of ``netplan doctor``."""
 
+    json_parts = "sound", "catalog_date", "catalog_folder", "parts", "catalogs"
+
     inputs: dict[str, object]
     parts: tuple[PartFound, ...]
     catalogs: CatalogCheck
@@ -89,16 +90,10 @@ class Diagnosis(Answer):
         missing = any(part.state == "missing" for part in self.parts)
         return EXIT_UNSOUND if missing or self.catalogs.faults else 0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan doctor --format json``."""
-        return answer_dict(
-            self.inputs,
-            sound=not self.exit_code,
-            catalog_date=self.catalog_date,
-            catalog_folder=self.catalog_folder,
-            parts=[asdict(part) for part in self.parts],
-            catalogs=self.catalogs.to_dict(),
-        )
+    @property
+    def sound(self) -> bool:
+        """Whether netplan is whole."""
+        return not self.exit_code
 
     def summary(self) -> Iterator[Section]:
         """Whether netplan is whole, what is not there, and how to get it."""

@@ -77,6 +77,8 @@ class RequestLine(Struct, frozen=True):
         Units for the build, and beyond it [1].
     """
 
+    json_parts = "*", "order"
+
     id: str
     lot: str
     part_number: str
@@ -125,6 +127,8 @@ def _said(text: str) -> str:
 
 class Request(Struct, frozen=True):
     """What suppliers are asked for."""
+
+    json_parts = "title", "fingerprint", "lines"
 
     title: str
     lines: tuple[RequestLine, ...]
@@ -247,6 +251,8 @@ class Offer(Struct, frozen=True):
         Further terms in words: validity, delivery terms.
     """
 
+    json_parts = "*", "terms=terms_by_name"
+
     name: str
     file: str
     lines: dict[str, OfferedLine]
@@ -255,6 +261,11 @@ class Offer(Struct, frozen=True):
     discount_from: float | None = None
     delivery: float = 0.0
     terms: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def terms_by_name(self) -> dict[str, str]:
+        """Its further terms by what they are about."""
+        return dict(self.terms)
 
 
 class Bought(Struct, frozen=True):

@@ -79,6 +79,8 @@ class Searches(Struct, frozen=True):
         Parallel plans evaluated in all [1].
     """
 
+    json_parts = "different_levels=levels", "run", "of_bounds=bounds", "spared"
+
     levels: int
     run: int
     bounds: int

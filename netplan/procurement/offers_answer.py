@@ -12,11 +12,11 @@ from netplan.answers.screen_titles import screen_heading
 from netplan.costing.offers import BETWEEN, Bought, Market, OfferedLine, Request, RequestLine
 from netplan.decide.candidates import Candidate
 from netplan.decide.record import Record, beside_the_next
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.quantities import listed, quantity
-from netplan.reports.schema import plain_data
+from netplan.reports.schema import plain_at, plain_data
 from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.units import counted
 
@@ -28,13 +28,11 @@ SHOWN_LINES = 4
 class Requested(Answer):
     """A request for quotation; as a spreadsheet it is what suppliers fill in."""
 
+    json_parts = ("request",)
+
     inputs: dict[str, Any]
     request: Request
     unasked: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan offers`` without files."""
-        return answer_dict(self.inputs, request=_request_dict(self.request))
 
     def summary(self) -> Iterator[show.Section]:
         """How much is asked for, the first lines, what the spreadsheet is for."""
@@ -171,6 +169,11 @@ class LineOffer(NamedTuple):
 class OffersAnswer(Answer):
     """The answer of :func:`netplan.offers` on filled-in requests."""
 
+    json_parts = (
+        *("currency", "market.request", "offers=offer_facts", "choices=choice_facts"),
+        *("unoffered", "estimates", "verdict", "decision"),
+    )
+
     inputs: dict[str, Any]
     currency: str
     market: Market
@@ -241,31 +244,25 @@ class OffersAnswer(Answer):
         """Names of the offers that a choice takes."""
         return listed([self.market.offers[number].name for number in bought.offers])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan offers FILES --format json``."""
-        market = self.market
-        return answer_dict(
-            self.inputs,
-            currency=self.currency,
-            request=_request_dict(market.request),
-            offers=[
-                {
-                    **asdict(market.offers[row.number]),
-                    "terms": dict(market.offers[row.number].terms),
-                    "missing": list(row.missing),
-                    "whole": self._bought_dict(row.bought),
-                }
-                for row in sorted(self.wholes)
-            ],
-            choices=[
-                {"choice": row.choice, "kind": row.kind, **self._bought_dict(row.bought)}
-                for row in self.rows
-            ],
-            unoffered=list(self.unoffered),
-            estimates=self.estimates,
-            verdict=self.verdict,
-            decision=plain_data(self.decision),
-        )
+    @property
+    def offer_facts(self) -> list[dict[str, Any]]:
+        """Every offer with what it lacks, and what it costs as a whole."""
+        return [
+            {
+                **plain_data(self.market.offers[row.number]),
+                "missing": row.missing,
+                "whole": self._bought_dict(row.bought),
+            }
+            for row in sorted(self.wholes)
+        ]
+
+    @property
+    def choice_facts(self) -> list[dict[str, Any]]:
+        """Every way to buy, and what it costs."""
+        return [
+            {"choice": row.choice, "kind": row.kind, **self._bought_dict(row.bought)}
+            for row in self.rows
+        ]
 
     @property
     def decision(self) -> Record:
@@ -283,11 +280,9 @@ class OffersAnswer(Answer):
     def _bought_dict(self, bought: Bought) -> dict[str, Any]:
         names = [offer.name for offer in self.market.offers]
         lines = {line.id: names[seller] for line, seller in self._bought(bought) if seller >= 0}
-        amounts = ("goods", "lot_discounts", "order_discounts", "delivery", "total")
         return {
-            **{name: getattr(bought, name) for name in amounts},
-            "lead_weeks": bought.weeks,
-            "binding": list(bought.binding),
+            **plain_at(bought, "goods", "lot_discounts", "order_discounts", "delivery", "total"),
+            **plain_at(bought, "lead_weeks=weeks", "binding"),
             "offers": [names[number] for number in bought.offers],
             "lines": lines,
         }
@@ -554,14 +549,6 @@ LINE_DATA: tuple[show.Column[LineOffer], ...] = (
     show.column("chosen", "chosen"),
     show.column("estimate", "estimate"),
 )
-
-
-def _request_dict(request: Request) -> dict[str, Any]:
-    lines = [
-        asdict(line) | {"accepted": list(line.accepted), "order": line.order}
-        for line in request.lines
-    ]
-    return {"title": request.title, "fingerprint": request.fingerprint, "lines": lines}
 
 
 def _weeks(bought: Bought) -> str:

@@ -45,7 +45,7 @@ from netplan.questions.library import (
     ReportDefinition,
     read_library,
 )
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import money
 from netplan.reports.schema import plain_data
@@ -64,7 +64,6 @@ from netplan.setup.training import assumed
 from netplan.topologies.cabling.floor_plan import FLOOR_PLANS
 from netplan.topologies.site_networks import SITE_NETWORKS
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.version import __version__
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import WORKLOADS
 from netplan.workloads.technologies import MEMORIES
@@ -80,33 +79,36 @@ SectionT = TypeVar("SectionT", bound=Section)
 class Procurement(Findings, Answer):
     """The answer of :func:`netplan.procurement`."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan report procurement --format json``."""
-        recommended, second = self.recommendation, self.runner_up
-        verdict, decision = recommended.verdict, self.decision
-        return {
-            "netplan_version": __version__,
-            "report": self.definition.name,
-            "date": self.date or None,
-            "inputs": self.inputs,
-            "input_sha256": self.input_sha256,
-            "recommended": recommended.fabric,
-            "runner_up": second.name if second else None,
-            "headline": list(front_page.headline(self)),
-            "verdict": recommended.sentence,
-            "reasons": list(recommended.reasons),
-            "decision": plain_data(verdict) | plain_data(decision)
-            if verdict and decision
-            else None,
-            "faults": self.faults.to_dict() if self.faults else None,
-            "training_runs": [asdict(run) for run in self.runs],
-            **self._asked_for(),
-            **({"cases": self.cases.to_dict()["cases"]} if self.cases else {}),
-            "cost": self.cost.to_dict(),
-            "comparison": self.comparison.to_dict(),
-        }
+    json_head = ("netplan_version",)
+    json_parts = (
+        *("report=definition.name", "date?", "inputs", "input_sha256"),
+        *("recommended=recommendation.fabric", "runner_up=runner_up.name", "headline"),
+        *("verdict=recommendation.sentence", "recommendation.reasons"),
+        *("decision=verdict_and_decision", "faults", "training_runs=runs", "*asked_for"),
+        *("?cases=case_rows", "cost", "comparison"),
+    )
 
-    def _asked_for(self) -> dict[str, Any]:
+    @property
+    def headline(self) -> list[str]:
+        """What comes first, in sentences."""
+        return list(front_page.headline(self))
+
+    @property
+    def verdict_and_decision(self) -> dict[str, Any] | None:
+        """The verdict in words and as data; None where there is none."""
+        verdict = self.recommendation.verdict
+        if verdict is None or self.decision is None:
+            return None
+        facts: dict[str, Any] = plain_data(verdict) | plain_data(self.decision)
+        return facts
+
+    @property
+    def case_rows(self) -> list[dict[str, Any]]:
+        """Several cases side by side."""
+        return self.cases.to_dict()["cases"] if self.cases else []
+
+    @property
+    def asked_for(self) -> dict[str, Any]:
         """A simulated iteration and servers, where they were asked for; not how long that took."""
         answers: dict[str, Any] = {}
         if self.simulation is not None:

@@ -13,6 +13,7 @@ implementation came to.
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from statistics import fmean, median
+from typing import Any
 
 from msgspec import Struct
 
@@ -24,7 +25,7 @@ from netplan.performance.published_runs import published_rows
 from netplan.progress import each
 from netplan.published.checks import Check, check, published
 from netplan.published.measured_runs import ALL, LEFT, NotScored
-from netplan.reports.schema import plain_at
+from netplan.reports.schema import plain_data
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Column, Heading, Notes, Paragraph, Section, Table, column
 from netplan.units import si_span
@@ -58,6 +59,11 @@ class RunTime(Struct, frozen=True):
         Its error bar.
     """
 
+    json_parts = (
+        *("run.name", "source=url", "measured_s=run.seconds", "predicted_s=seconds"),
+        *("iteration_time_low_s=ends_s.0", "iteration_time_high_s=ends_s.1", "error_basis=basis"),
+    )
+
     run: MeasuredRun
     url: str
     use: str
@@ -78,8 +84,13 @@ class RunTime(Struct, frozen=True):
     @property
     def inside(self) -> bool:
         """Whether it took a time inside the bar."""
-        low, high = self.bar.whole.of(self.seconds)
-        return low <= self.run.seconds <= high
+        low_s, high_s = self.ends_s
+        return low_s <= self.run.seconds <= high_s
+
+    @property
+    def ends_s(self) -> tuple[float, float]:
+        """Ends of the bar [s]."""
+        return self.bar.whole.of(self.seconds)
 
     @property
     def group(self) -> str:
@@ -92,28 +103,21 @@ class RunTime(Struct, frozen=True):
     @property
     def span(self) -> str:
         """The time with the ends of its bar, for people."""
-        return si_span(self.seconds, self.bar.whole.of(self.seconds), "s")
+        return si_span(self.seconds, self.ends_s, "s")
 
     @property
     def basis(self) -> str:
         """Whose error the bar is, or why there is none."""
         return self.bar.basis if self.scored else f"not scored: {self.why}"
 
-    def to_dict(self) -> dict[str, object]:
-        """As JSON."""
-        low, high = self.bar.whole.of(self.seconds)
-        return {
-            **plain_at(
-                self, "run.name", "source=url", "measured_s=run.seconds", "predicted_s=seconds"
-            ),
-            "iteration_time_low_s": low,
-            "iteration_time_high_s": high,
-            "error_basis": self.basis,
-        }
-
 
 class GroupErrors(Struct, frozen=True):
     """Errors of scored runs of a class, an accelerator and a precision, or of a whole class [1]."""
+
+    json_parts = (
+        *("class=group", "accelerator", "precision", "runs", "mean_error=mean"),
+        *("median_error=median", "largest_error=largest", "bias", "share_inside=inside"),
+    )
 
     group: str
     accelerator: str
@@ -134,25 +138,21 @@ class GroupErrors(Struct, frozen=True):
         sizes = fmean(absolute), median(absolute), max(absolute), fmean(errors)
         return cls(*key, len(runs), *sizes, inside)
 
-    def to_dict(self) -> dict[str, object]:
-        """As JSON."""
-        named = ("class=group", "accelerator", "precision", "runs")
-        errors = ("mean_error=mean", "median_error=median", "largest_error=largest", "bias")
-        return plain_at(self, *named, *errors, "share_inside=inside")
-
 
 class DatedScores(Struct, frozen=True):
     """All of ``netplan verify`` that is about runs under software of a date."""
+
+    json_parts = "groups", "classes", "far", "not_scored"
 
     groups: tuple[GroupErrors, ...]
     classes: tuple[GroupErrors, ...]
     far: tuple[RunTime, ...]
     context: tuple[RunTime, ...]
 
-    def to_dict(self) -> dict[str, object]:
-        """As JSON."""
-        left = [run.to_dict() | {"why": run.why} for run in self.context]
-        return plain_at(self, "groups", "classes", "far") | {"not_scored": left}
+    @property
+    def not_scored(self) -> list[dict[str, Any]]:
+        """Runs that are not scored, each with the reason."""
+        return [plain_data(run) | {"why": run.why} for run in self.context]
 
 
 @cache

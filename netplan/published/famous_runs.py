@@ -24,7 +24,6 @@ from netplan.errors import NetplanError
 from netplan.performance.plan import Plan, PlanTime
 from netplan.published.checks import CLOSE, Check, check, published
 from netplan.questions.search import search
-from netplan.reports.schema import plain_at
 from netplan.reports.sections import Column, Section, Table, column
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.program import Zero
@@ -128,6 +127,11 @@ class ChosenPlan(Struct, frozen=True):
         Why none was.
     """
 
+    json_parts = (
+        *("run.name", "run.url", "run.counts", "published_s=run.seconds", "chosen_s=seconds"),
+        *("published_plan=run.plan", "chosen_plan=best.plan"),
+    )
+
     run: FamousRun
     best: PlanTime | None
     reason: str = ""
@@ -151,11 +155,6 @@ class ChosenPlan(Struct, frozen=True):
     def plan(self) -> str:
         """The chosen plan in words."""
         return plan_words(self.best.plan) if self.best else "-"
-
-    def to_dict(self) -> dict[str, object]:
-        """As JSON."""
-        run = ("run.name", "run.url", "run.counts", "published_s=run.seconds", "chosen_s=seconds")
-        return plain_at(self, *run, "published_plan=run.plan", "chosen_plan=best.plan")
 
 
 def plan_words(plan: Plan) -> str:

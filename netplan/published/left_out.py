@@ -38,7 +38,6 @@ from netplan.progress import each
 from netplan.published.checks import Check, check, published
 from netplan.records import replace
 from netplan.reports.charts import CHART_PX, GREY, Chart, Json, hover, marks
-from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Column, Heading, Notes, Section, Table, column
 from netplan.workloads.models import Model
@@ -76,6 +75,11 @@ class LeftOutBar(Struct, frozen=True):
         The bar that answers print for it.
     """
 
+    json_parts = (
+        *("without", "class=kind", "runs", "mean_error=mean", "low", "high"),
+        *("printed_low=printed.low", "printed_high=printed.high"),
+    )
+
     without: Without
     kind: str
     runs: int
@@ -89,25 +93,16 @@ class LeftOutBar(Struct, frozen=True):
         """That bar for people."""
         return f"{self.printed.low:.2f}-{self.printed.high:.2f}" if self.printed else ""
 
-    def to_dict(self) -> dict[str, object]:
-        """As JSON."""
-        printed = ("printed_low=printed.low", "printed_high=printed.high")
-        return plain_at(
-            self, "without", "class=kind", "runs", "mean_error=mean", "low", "high", *printed
-        )
-
 
 class Coverage(Struct, frozen=True):
     """Of the runs of a class, the share that bars of other sources' runs hold [1]."""
+
+    json_parts = "class=kind", "runs", "stated", "achieved"
 
     kind: str
     runs: int
     stated: float
     achieved: float
-
-    def to_dict(self) -> dict[str, object]:
-        """As JSON."""
-        return plain_at(self, "class=kind", "runs", "stated", "achieved")
 
 
 class LeftOut(Struct, frozen=True):
@@ -115,10 +110,6 @@ class LeftOut(Struct, frozen=True):
 
     bars: tuple[LeftOutBar, ...]
     coverage: tuple[Coverage, ...]
-
-    def to_dict(self) -> dict[str, object]:
-        """As JSON."""
-        return plain_at(self, "bars", "coverage")
 
 
 def class_of(run: MeasuredRun) -> str:

@@ -57,7 +57,7 @@ from netplan.performance.setting import Options, Training
 from netplan.performance.stack_memory import PlanSizes, StackMemory
 from netplan.performance.stacks import MemoryOfStack, MemoryRow
 from netplan.published.checks import Check, check, published
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports.sections import Column, Section, Shown, Table, column
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import Experts, LatentAttention, Model
@@ -89,6 +89,8 @@ class TimedRun(Struct, frozen=True):
         Iteration time by each iteration model that can time it [s].
     """
 
+    json_parts = "run.name", "measured_s=run.seconds", "predicted_s=seconds"
+
     run: MeasuredRun
     use: str
     why: str
@@ -101,6 +103,8 @@ class TimedRun(Struct, frozen=True):
 
 class Errors(Struct, frozen=True):
     """Absolute errors of one iteration model on several runs [1]."""
+
+    json_parts = "runs", "mean_error=mean", "median_error=median", "largest_error=largest"
 
     runs: int
     mean: float
@@ -124,6 +128,8 @@ class Errors(Struct, frozen=True):
 
 class SourceErrors(Struct, frozen=True):
     """Scored runs of one source, or all of them, and the errors of each iteration model."""
+
+    json_parts = "source", "runs", "*models"
 
     source: str
     runs: int
@@ -156,30 +162,6 @@ class RunErrors(Struct, frozen=True):
     dev: tuple[TimedRun, ...]
     far: tuple[TimedRun, ...]
     not_scored: tuple[NotScored, ...]
-
-    def to_dict(self) -> dict[str, object]:
-        """As JSON."""
-        return {
-            "sources": [
-                {"source": scored.source, "runs": scored.runs}
-                | {
-                    model: {"runs": errors.runs}
-                    | {
-                        f"{name}_error": getattr(errors, name)
-                        for name in ("mean", "median", "largest")
-                    }
-                    for model, errors in scored.models.items()
-                }
-                for scored in self.sources
-            ],
-            "dev": [_seconds(run) for run in self.dev],
-            "far": [_seconds(run) for run in self.far],
-            "not_scored": [asdict(omitted) for omitted in self.not_scored],
-        }
-
-
-def _seconds(run: TimedRun) -> dict[str, object]:
-    return {"name": run.run.name, "measured_s": run.run.seconds, "predicted_s": dict(run.seconds)}
 
 
 @cache

@@ -55,6 +55,8 @@ class Case(Struct, frozen=True):
 class Figure(Struct, frozen=True):
     """One printed number and the one that the times give [%]; ``key`` names it in JSON."""
 
+    json_parts = "figure=key", "name", "percent=got", "published_percent=published"
+
     name: str
     published: float
     got: float

@@ -38,8 +38,7 @@ from netplan.published.rail_only import (
     levels_of,
 )
 from netplan.records import replace
-from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.schema import plain_at
+from netplan.reports.answer import Answer
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.asking import function_of
@@ -258,6 +257,8 @@ def _check_sum(assumptions: IterationModel) -> None:
 class FiguresAnswer(Answer):
     """The answer of :func:`rail_only_figures`: printed values beside those of a setting."""
 
+    json_parts = "mean_gap_points", "worst_gap_points", "figures"
+
     inputs: dict[str, Any]
     figures: tuple[Figure, ...]
 
@@ -275,25 +276,6 @@ class FiguresAnswer(Answer):
     def worst_gap_points(self) -> float:
         """Largest gap without sign [percentage points]."""
         return max(map(abs, self.gaps_points))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON: both gaps, and each figure by its name."""
-        return answer_dict(
-            self.inputs,
-            mean_gap_points=self.mean_gap_points,
-            worst_gap_points=self.worst_gap_points,
-            figures=[
-                plain_at(figure, "figure=key", "name", "percent=got", "published_percent=published")
-                for figure in self.figures
-            ],
-        )
-
-    def in_a_line(self) -> str:
-        """Both gaps."""
-        return (
-            f"{self.mean_gap_points:.2f} points off in the mean, {self.worst_gap_points:.1f} at"
-            " worst"
-        )
 
     def sections(self) -> Iterator[Section]:
         """The gaps, then every figure."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from netplan.errors import InputError
 from netplan.progress import each
@@ -34,9 +34,7 @@ from netplan.published import (
 )
 from netplan.published.checks import GRADES, Check, Grade, Recorded, is_chosen, record
 from netplan.published.own_paper import paper_checks, read_paper
-from netplan.records import asdict
 from netplan.reports.answer import Answer
-from netplan.reports.schema import plain_data
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,
@@ -51,7 +49,6 @@ from netplan.reports.sections import (
 from netplan.setup.asking import function_of
 from netplan.setup.own_inputs import list_field, option_field
 from netplan.setup.question import Question
-from netplan.version import __version__
 
 SUITES: Mapping[str, Callable[[], Iterable[Check]]] = {
     "rail-only": rail_only.rail_only_checks,
@@ -126,6 +123,13 @@ class PaperRow(NamedTuple):
 class Verification(Answer):
     """The answer of :func:`verify`."""
 
+    json_head = ("netplan_version",)
+    json_parts = (
+        *("passed=counts.pass", "failed=counts.fail", "known=counts.known", "grades", "checks"),
+        *("?measured_runs=measured", "?dated_runs=dated", "?left_out=bars", "?runs"),
+        *("?famous_runs=chosen", "?measured_serving=served"),
+    )
+
     checks: tuple[Check, ...]
     bars: left_out.LeftOut | None = None
     runs: tuple[dated_runs.RunTime, ...] = ()
@@ -198,24 +202,10 @@ class Verification(Answer):
         """How many checks have each grade, and how many fail."""
         return self.sentence.removesuffix(".")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan verify --format json``."""
-        parts = {
-            "measured_runs": self.measured,
-            "dated_runs": self.dated,
-            "left_out": self.bars,
-            "runs": list(self.runs),
-            "famous_runs": list(self.chosen),
-            "measured_serving": list(self.served),
-        }
-        return {
-            "netplan_version": __version__,
-            "passed": self.count("pass"),
-            "failed": self.count("fail"),
-            "known": self.count("known"),
-            "grades": self.grades,
-            "checks": [asdict(check) for check in self.checks],
-        } | {name: plain_data(part) for name, part in parts.items() if part}
+    @property
+    def counts(self) -> dict[str, int]:
+        """Checks with each verdict [1]."""
+        return {verdict: self.count(verdict) for verdict in ("pass", "fail", "known")}
 
     def summary(self) -> Iterator[Section]:
         """How many checks have each grade, by source, and what most of those that differ lack."""

@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from netplan.errors import CatalogError
 from netplan.files import read_lines
 from netplan.questions.cable_comparison import FOUND_BY, read_cables, read_hall
-from netplan.records import asdict
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
 from netplan.setup.asking import function_of
@@ -38,9 +37,16 @@ EDGE_ENDS = ("source", "source_port", "target", "target_port")
 class Audit(Answer):
     """The answer of :func:`audit`: the file, what kind it is, and the findings."""
 
+    json_parts = "kind", "findings"
+
     file: str
     kind: str
     findings: tuple[Finding, ...]
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """What was asked about."""
+        return {"file": self.file}
 
     @property
     def exit_code(self) -> int:
@@ -63,11 +69,6 @@ class Audit(Answer):
     def in_a_line(self) -> str:
         """How many faults there are."""
         return self.sentence.removesuffix(".")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan audit --format json``."""
-        findings = [asdict(finding) for finding in self.findings]
-        return answer_dict({"file": self.file}, kind=self.kind, findings=findings)
 
     def summary(self) -> Iterator[Section]:
         """Whether anything does not add up, and the first findings."""

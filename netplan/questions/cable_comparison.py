@@ -16,16 +16,14 @@ from math import prod
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from msgspec import Struct
 
 from netplan.costing.switches import SWITCHES, cage_links
 from netplan.errors import InputError
 from netplan.files import read_lines
-from netplan.records import asdict, replace
-from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.schema import plain_at
+from netplan.records import replace
+from netplan.reports.answer import Answer
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
 from netplan.scenarios.reading import CatalogReader
@@ -106,6 +104,8 @@ def _is_edge_list(path: Path) -> bool:
 class CableComparison(Answer):
     """The answer of :func:`compare_cables`: cables in both files, and what to put right."""
 
+    json_parts = "planned", "built", "differences", "notes", "known"
+
     plan: str
     as_built: str
     planned: int
@@ -113,6 +113,11 @@ class CableComparison(Answer):
     differences: tuple[Difference, ...]
     notes: tuple[str, ...] = ()
     known: tuple[MatchedPorts, ...] = ()
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """What was asked about."""
+        return {"plan": self.plan, "as_built": self.as_built}
 
     @property
     def sentence(self) -> str:
@@ -135,17 +140,6 @@ class CableComparison(Answer):
     def exit_code(self) -> int:
         """1 if anything differs."""
         return int(bool(self.differences))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan cables --compare``."""
-        return answer_dict(
-            {"plan": self.plan, "as_built": self.as_built},
-            planned=self.planned,
-            built=self.built,
-            differences=[plain_at(asdict(change), *TO_DO, *BOTH) for change in self.differences],
-            notes=list(self.notes),
-            known=[asdict(device) for device in self.known],
-        )
 
     def summary(self) -> Iterator[Section]:
         """How many cables differ, the first of them with what to do, notes."""
@@ -248,6 +242,8 @@ Comparing = Callable[[Path, Path], CableComparison]
 class Rehearsal(Answer):
     """The answer of ``netplan cables --rehearse``: subnets with their routing, and what differs."""
 
+    json_parts = "subnets=booted", "*compared", "-inputs"
+
     inputs: dict[str, object]
     booted: tuple[rehearsal.Booted, ...]
     compared: CableComparison
@@ -270,22 +266,6 @@ class Rehearsal(Answer):
     def exit_code(self) -> int:
         """1 if a subnet is not routed by an engine that fits it, or anything differs."""
         return int(self.compared.exit_code or not all(subnet.routed for subnet in self.booted))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan cables --rehearse``."""
-        return answer_dict(
-            self.inputs,
-            subnets=[
-                {
-                    **asdict(subnet.part),
-                    "engines": list(subnet.routing.engines),
-                    "engine": subnet.engine,
-                    "routed": subnet.routed,
-                }
-                for subnet in self.booted
-            ],
-            **{key: value for key, value in self.compared.to_dict().items() if key != "inputs"},
-        )
 
     def summary(self) -> Iterator[Section]:
         """How many subnets are routed, what differs, and the first of what to do."""

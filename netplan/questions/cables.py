@@ -33,7 +33,7 @@ from netplan.progress import each
 from netplan.questions import cable_comparison
 from netplan.questions.export import GraphFile, fabric_asked, links_in_a_cage
 from netplan.records import replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Column, Heading, Section, Table, column
 from netplan.reports.tables import FORMULA_STARTS
@@ -182,6 +182,8 @@ MEDIA = {"dac": "copper", "acc": "copper", "aec": "copper"} | dict.fromkeys(
 class CableSheet(Answer):
     """The answer of :func:`cables`: one table, whose rows are made when they are read."""
 
+    json_parts = ("*named_rows",)
+
     inputs: dict[str, object]
     sheet: Callable[[], plans.Sheet]
 
@@ -193,11 +195,12 @@ class CableSheet(Answer):
         """The same as a spreadsheet of one sheet."""
         return sheet_xlsx(self.sheet())
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan cables --format json``."""
+    @property
+    def named_rows(self) -> dict[str, Any]:
+        """The name of the table, and its rows by its header."""
         sheet = self.sheet()
         rows = [dict(zip(sheet.header, row, strict=True)) for row in sheet.rows]
-        return answer_dict(self.inputs, table=sheet.name, rows=rows)
+        return {"table": sheet.name, "rows": rows}
 
     def summary(self) -> Iterator[Section]:
         """How many rows there are, of which roles, and the first of them."""

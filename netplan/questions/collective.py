@@ -13,8 +13,8 @@ from netplan.answers.screen_titles import screen_heading
 from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.inputs.option import Option, check_range
-from netplan.records import asdict, replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.records import replace
+from netplan.reports.answer import Answer
 from netplan.reports.axes import ChartAxis, spread
 from netplan.reports.charts import Chart, hover
 from netplan.reports.plots import Points, line_chart
@@ -64,6 +64,8 @@ class SizeRow(Struct, frozen=True):
 class CollectiveAnswer(Answer):
     """The answer of :func:`netplan.collective`: one size, or a sweep of them."""
 
+    json_parts = "*measures", "group.domains", "group.basis", "network_basis", "notes"
+
     inputs: dict[str, Any]
     group: GpuGroup
     rows: tuple[SizeRow, ...]
@@ -84,20 +86,15 @@ class CollectiveAnswer(Answer):
         """What the measured form cannot say."""
         return list(self.group.notes(self.kind, self.inputs.get("collective_algorithm")))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan collective --format json``."""
-        measures: dict[str, Any] = asdict(self.rows[0])
-        if self.sweep:
-            measures = {"sizes": [asdict(row) for row in self.rows]}
-        group = self.group
-        return answer_dict(
-            self.inputs,
-            **measures,
-            domains=group.domains,
-            basis=group.basis,
-            network_basis=group.network_basis(self.kind),
-            notes=self.notes,
-        )
+    @property
+    def measures(self) -> "SizeRow | dict[str, tuple[SizeRow, ...]]":
+        """What the one size takes, or each of several."""
+        return {"sizes": self.rows} if self.sweep else self.rows[0]
+
+    @property
+    def network_basis(self) -> str | None:
+        """What its time between HB domains rests on; None where there is one domain."""
+        return self.group.network_basis(self.kind)
 
     def summary(self) -> Iterator[Section]:
         """The ends of the sweep and where bandwidth begins, some sizes, notes."""

@@ -11,7 +11,7 @@ from netplan.answers.loads_answer import LoadsAnswer
 from netplan.answers.screen_titles import screen_heading
 from netplan.questions.loads import Loads, what_failed
 from netplan.records import replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.page import drawing_style
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Inset, Notes, Section, Table, column, columns
@@ -39,6 +39,11 @@ Show = Literal["links", "loads"]
 class DrawAnswer(Answer):
     """The answer of :func:`draw`: the drawing, and its links by group."""
 
+    json_parts = (
+        *("layout", "nodes=graph.node_count", "links=graph.link_count", "groups", "notes"),
+        "svg=svg_text",
+    )
+
     inputs: dict[str, object]
     graph: FabricGraph
     fabric: Fabric | None
@@ -55,19 +60,18 @@ class DrawAnswer(Answer):
         """The drawing as a file of its own."""
         return standalone(self.drawn, drawing_style())
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan draw --format json``."""
-        return answer_dict(
-            self.inputs,
-            layout=self.places.layout if self.places else "overview",
-            nodes=self.graph.node_count,
-            links=self.graph.link_count,
-            groups=self._groups(),
-            notes=list(self.notes),
-            svg=self.svg(),
-        )
+    @property
+    def svg_text(self) -> str:
+        """The same."""
+        return self.svg()
 
-    def _groups(self) -> list[dict[str, Any]]:
+    @property
+    def layout(self) -> str:
+        """How nodes are laid out, or that kinds of devices are drawn."""
+        return self.places.layout if self.places else "overview"
+
+    @property
+    def groups(self) -> list[dict[str, Any]]:
         """Links of each group, their rate, and what the colours say of them."""
         graph, rows = self.graph, []
         for code, name in enumerate(graph.group_names):
@@ -118,7 +122,7 @@ class DrawAnswer(Answer):
         shown = [*columns("group", "links"), column("drawn_gbps", "link_gbps")]
         shown += [column("busiest_share")] if self.coloured.share is not None else []
         shown += [column("links_out")] if self.coloured.links_out is not None else []
-        return Table("groups", shown, self._groups())
+        return Table("groups", shown, self.groups)
 
     def _what(self) -> Iterator[str]:
         """What is drawn, and what its colours are."""

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from netplan.added import added
 from netplan.answers.screen_titles import titled
 from netplan.costing.switches import SWITCHES, SwitchModel, check_switch
 from netplan.errors import InputError
 from netplan.records import replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Section, Table, Verbatim, column
 from netplan.scenarios.reading import CatalogReader, sized
@@ -81,6 +81,8 @@ def fabric_asked(asked: AnyQuestion, reader: CatalogReader) -> tuple[FabricSpec,
 class GraphFile(Answer):
     """The answer of :func:`export`: a file of another tool, made line by line when it is read."""
 
+    json_parts = ("text=whole_text",)
+
     inputs: dict[str, object]
     make: Callable[[], Iterable[str]]
     graph: Callable[[], FabricGraph] | None = None
@@ -89,9 +91,10 @@ class GraphFile(Answer):
         """Lines of the file, each with its end."""
         return (line if line.endswith("\n") else line + "\n" for line in self.make())
 
-    def to_dict(self) -> dict[str, Any]:
+    @property
+    def whole_text(self) -> str:
         """The file as one text."""
-        return answer_dict(self.inputs, text="".join(self.lines()))
+        return "".join(self.lines())
 
     def to_frame(self) -> "pd.DataFrame":
         """One row a link, in the columns of an edge list; a network without links has its lines."""
@@ -110,7 +113,7 @@ class GraphFile(Answer):
             One CSV with a header.
         """
         if self.inputs["to"] == EDGES:
-            return "".join(self.lines())
+            return self.whole_text
         return Answer.csv(self)
 
     def summary(self) -> Iterator[Section]:

@@ -87,7 +87,7 @@ class Optimize(Question[Optimization]):
     --------
     >>> answer = optimize("rail-only-paper", gpus=4096, model="gpt-175b",
     ...     fabrics=("rail-only", "fat-tree"), radices=(64, 128))
-    >>> [(row.design.key()["fabric"], row.design.fabric.sizing.hb_size) for row in answer.rows]
+    >>> [(row.design.choice.spec.name, row.design.fabric.sizing.hb_size) for row in answer.rows]
     [('rail-only', 1024)]
     """
 

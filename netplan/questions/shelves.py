@@ -25,7 +25,6 @@ from netplan.faults.years.recovery_presets import RECOVERY_PRESETS
 from netplan.inputs.choices import Evidence
 from netplan.performance.stacks import SERVING_STACKS, STACKS
 from netplan.questions.library import REPORTS
-from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
@@ -93,11 +92,10 @@ class CatalogRecord(Struct, frozen=True):
 class CatalogRecords(Answer):
     """The answer of ``netplan catalog list``."""
 
-    records: tuple[CatalogRecord, ...]
+    json_head = ()
+    json_parts = ("records",)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan catalog list --format json``."""
-        return {"records": [asdict(record) for record in self.records]}
+    records: tuple[CatalogRecord, ...]
 
     def summary(self) -> Iterator[Section]:
         """How many records each role has; all of them where there is one role."""
@@ -232,9 +230,16 @@ def table_evidence() -> FileEvidence:
 class FileCheck(Struct, frozen=True):
     """Outcome of one file's check; ``error`` is None for a sound file, else all its faults."""
 
+    json_parts = "role", "path=place", "error"
+
     role: str
     path: Path
     error: str | None
+
+    @property
+    def place(self) -> str:
+        """Its path as text."""
+        return str(self.path)
 
 
 def _by_role(files: Sequence[FileEvidence]) -> Iterator[FileEvidence]:
@@ -257,6 +262,9 @@ EVIDENCE: tuple[Column[FileEvidence], ...] = (
 class CatalogCheck(Answer):
     """The answer of ``netplan catalog check``."""
 
+    json_head = ()
+    json_parts = "files=file_count", "sound=sound_count", "faults", "*price_rows", "?evidence"
+
     checks: tuple[FileCheck, ...]
     prices: tuple[PriceSource, ...] | None = None
     evidence: tuple[FileEvidence, ...] = ()
@@ -271,15 +279,20 @@ class CatalogCheck(Answer):
         """2 if a file is not sound."""
         return EXIT_FAULTS if self.faults else 0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan catalog check --format json``."""
-        return {
-            "files": len(self.checks),
-            "sound": len(self.checks) - len(self.faults),
-            "faults": [asdict(check) | {"path": str(check.path)} for check in self.faults],
-            **({} if self.prices is None else {"prices": [row.to_dict() for row in self.prices]}),
-            **({"evidence": [asdict(file) for file in self.evidence]} if self.evidence else {}),
-        }
+    @property
+    def file_count(self) -> int:
+        """Files that were checked [1]."""
+        return len(self.checks)
+
+    @property
+    def sound_count(self) -> int:
+        """Those that are sound [1]."""
+        return len(self.checks) - len(self.faults)
+
+    @property
+    def price_rows(self) -> dict[str, tuple[PriceSource, ...]]:
+        """Where prices are from; nothing where nobody asks."""
+        return {} if self.prices is None else {"prices": self.prices}
 
     def summary(self) -> Iterator[Section]:
         """How many files are sound; where prices are asked for, those known least."""
@@ -300,15 +313,14 @@ class CatalogCheck(Answer):
     @property
     def _sound(self) -> str:
         """How many files are sound."""
-        count = len(self.checks)
-        return f"{count - len(self.faults)} of {count} files are sound."
+        return f"{self.sound_count} of {self.file_count} files are sound."
 
     def sections(self) -> Iterator[Section]:
         """The faults, for programs; people read them on stderr. How many files are sound.
 
         Where prices are asked for, where they are from.
         """
-        shown = [*columns("role"), column("path", lambda row: str(row.path)), *columns("error")]
+        shown = [*columns("role"), column("path", "place"), *columns("error")]
         yield Table("faults", shown, self.faults, shown="data")
         yield Paragraph(self._sound)
         if self.prices is not None:

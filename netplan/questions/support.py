@@ -33,8 +33,8 @@ from netplan.performance.serving.cases import domain_levels
 from netplan.performance.setting import Setting
 from netplan.questions.search import Search
 from netplan.questions.serving import Serving
-from netplan.records import asdict, replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.records import replace
+from netplan.reports.answer import Answer
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Notes, Section, Table, column, columns
 from netplan.scenarios.reading import CatalogReader
@@ -213,12 +213,10 @@ class _Serving(Struct, frozen=True):
 class SupportAnswer(Answer):
     """The answer of ``netplan catalog support``."""
 
+    json_parts = ("cells",)
+
     inputs: dict[str, Any]
     cells: tuple[Cell, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan catalog support --format json``."""
-        return answer_dict(self.inputs, cells=[asdict(cell) for cell in self.cells])
 
     def in_a_line(self) -> str:
         """How many combinations are answered."""

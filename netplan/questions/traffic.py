@@ -3,15 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import ClassVar, get_args
 
 from netplan.answers.borders import borders_table, borders_words
 from netplan.answers.screen_titles import screen_heading
 from netplan.errors import InputError
 from netplan.files import replacing
 from netplan.performance.spread import OverSites
-from netplan.records import asdict
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.html import html_page
 from netplan.reports.quantities import quantity
 from netplan.reports.screen import Screen, more_of
@@ -36,6 +35,12 @@ HEAT_BLOCKS = 32
 class TrafficAnswer(Answer):
     """The answer of :func:`netplan.training_traffic`."""
 
+    json_head = "netplan_version", "run.inputs"
+    json_parts = (
+        *("*run.in_short", "matrix.total_bytes", "hb_share", "idle_pairs_share", "kinds=shares"),
+        *("heat_map_block_gpus=block_gpus", "heat_map_bytes=heat_bytes"),
+    )
+
     run: Run
     matrix: TrafficMatrix
     shares: tuple[KindShare, ...]
@@ -43,19 +48,6 @@ class TrafficAnswer(Answer):
     hb_share: float
     heat_bytes: tuple[tuple[float, ...], ...]
     block_gpus: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan traffic --format json``."""
-        return answer_dict(
-            self.run.inputs,
-            **self.run.in_short,
-            total_bytes=self.matrix.total_bytes,
-            hb_share=self.hb_share,
-            idle_pairs_share=self.idle_pairs_share,
-            kinds=[{**asdict(share), "pair_bytes": share.pair_bytes} for share in self.shares],
-            heat_map_block_gpus=self.block_gpus,
-            heat_map_bytes=[list(row) for row in self.heat_bytes],
-        )
 
     def summary(self) -> Iterator[Section]:
         """The whole in words, shares of every kind, which blocks exchange most."""

@@ -76,8 +76,14 @@ class Answer(ABC):
 
     __slots__ = ()
 
+    json_head: ClassVar[tuple[str, ...]] = "netplan_version", "inputs"
     json_parts: ClassVar[tuple[str, ...]] = ()
-    """Paths of what its JSON has beside the inputs, as of :func:`plain_at`."""
+    """Paths of what its JSON has behind version and inputs, as of :func:`plain_at`."""
+
+    @property
+    def netplan_version(self) -> str:
+        """What made it."""
+        return __version__
 
     @property
     def exit_code(self) -> int:
@@ -102,7 +108,7 @@ class Answer(ABC):
         dict[str, Any]
             The content; a quantity's unit stands in its name.
         """
-        return answer_dict(self.inputs, **plain_at(self, *self.json_parts))  # type: ignore[attr-defined]
+        return plain_at(self, *self.json_head, *self.json_parts)
 
     @abstractmethod
     def sections(self) -> Iterator[Section]:

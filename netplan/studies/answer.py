@@ -105,6 +105,13 @@ class StudyAnswer(Answer):
         Points whose stored outcome was damaged: they are not among the rows.
     """
 
+    json_head = ("netplan_version=version",)
+    json_parts = (
+        *("study=spec.name", "spec.title", "scenario=study.base.name", "spec.source"),
+        *("study.input_sha256", "definition", "points=study.point_count", "done=done_count"),
+        *("failed=failed_count", "damaged", "rows", "published", "decision"),
+    )
+
     study: Study
     rows: tuple[Row, ...]
     version: str = __version__
@@ -168,24 +175,26 @@ class StudyAnswer(Answer):
                 return ()
         return published_values(self.rows, self._reader)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan study show --format json``."""
-        return {
-            "netplan_version": self.version,
-            "study": self.spec.name,
-            "title": self.spec.title,
-            "scenario": self.study.base.name,
-            "source": self.spec.source,
-            "input_sha256": self.study.input_sha256,
-            "definition": json.loads(self.study.definition),
-            "points": self.study.point_count,
-            "done": len(self.rows),
-            "failed": len(self.failures),
-            "damaged": list(self.damaged),
-            "rows": [dict(row) for row in self.rows],
-            "published": [value.to_dict() for value in self.published],
-            "decision": decisions(self.rows, self._reader),
-        }
+    @property
+    def definition(self) -> dict[str, Any]:
+        """The study as it is asked."""
+        asked: dict[str, Any] = json.loads(self.study.definition)
+        return asked
+
+    @property
+    def done_count(self) -> int:
+        """Points that are done [1]."""
+        return len(self.rows)
+
+    @property
+    def failed_count(self) -> int:
+        """Points that failed [1]."""
+        return len(self.failures)
+
+    @property
+    def decision(self) -> list[dict[str, Any]]:
+        """Who is best where."""
+        return decisions(self.rows, self._reader)
 
     def summary(self) -> Iterator[Section]:
         """The verdict, the numbers of the first chart, published values, what has no answer."""

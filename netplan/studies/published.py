@@ -17,7 +17,6 @@ from netplan.published import cluster_design
 from netplan.published.checks import Measured
 from netplan.published.checks import published as table
 from netplan.published.rail_only import Case, Figure, Times, figure_9, figure_10, figure_11
-from netplan.records import asdict
 from netplan.reports.expressions import key_of, parse_expression
 from netplan.reports.quantities import Scalar
 from netplan.studies.charts import Reader, Row
@@ -37,6 +36,8 @@ class Published(Struct, frozen=True):
     ``netplan`` is None where the study lacks something for it, such as a price, and a text where
     the paper says in words what is so.
     """
+
+    json_parts = "*", "gap"
 
     name: str
     source: str
@@ -85,10 +86,6 @@ class Published(Struct, frozen=True):
         if self.gap is None and value:
             return max(1, 1 - floor(log10(abs(value))))
         return len(self.published.partition(".")[2]) + 1
-
-    def to_dict(self) -> dict[str, Any]:
-        """The pair as JSON."""
-        return asdict(self) | {"gap": self.gap}
 
 
 def published_values(rows: Sequence[Row], reader: Reader) -> tuple[Published, ...]:

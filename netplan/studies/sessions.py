@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Self
 
 from netplan.errors import InputError
 from netplan.files import reachable
-from netplan.records import asdict
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Cell, Scalar
 from netplan.reports.sections import Column, Paragraph, Section, Table, Verbatim, column
@@ -197,6 +196,9 @@ def facts_table(name: str, facts: Mapping[str, Cell]) -> Table[Mapping[str, Cell
 class StudyEstimate(Answer):
     """How large a study is, and about how long it takes: the answer of ``--dry-run``."""
 
+    json_head = ()
+    json_parts = ("*",)
+
     study: str
     points: int
     seconds_a_point: float
@@ -220,10 +222,6 @@ class StudyEstimate(Answer):
         each_ms = 1e3 * self.seconds_a_point
         return f"{self.study}: {self.points:,} points at about {each_ms:.3g} ms: {total} {where}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan study run --dry-run``."""
-        return asdict(self)
-
     def sections(self) -> Iterator[Section]:
         """One line."""
         yield Paragraph(self.line)
@@ -234,6 +232,9 @@ class StudyEstimate(Answer):
 class StudyStatus(Answer):
     """How far the study in a store is."""
 
+    json_head = ()
+    json_parts = ("*",)
+
     store: str
     study: str
     version: str
@@ -242,10 +243,6 @@ class StudyStatus(Answer):
     failed: int
     examples: tuple[str, ...]
     damaged: tuple[int, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan study status``."""
-        return asdict(self) | {"examples": list(self.examples), "damaged": list(self.damaged)}
 
     def sections(self) -> Iterator[Section]:
         """How far it is, some failures, how to go on."""

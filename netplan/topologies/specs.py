@@ -55,7 +55,7 @@ MAX_DIMENSIONS, MESH_AXES = 6, 2
 CatalogName = Annotated[str, Meta(pattern="^[a-z0-9][a-z0-9-]*$", max_length=64)]
 Dimensions = Annotated[int, Meta(ge=1, le=MAX_DIMENSIONS)]
 HYBRID_SIZE, HYBRID_LINKS_PER_GPU = 8, 6
-HB_KEYS = ("hb_kind", "hb_planes", "hb_leaf_gpus", "hb_spines", "hb_scheme")
+HB_KEYS: tuple[str, ...] = ("hb_kind", "hb_planes", "hb_leaf_gpus", "hb_spines", "hb_scheme")
 """Keys on how the GPUs of HB domains are joined."""
 FEW = 7
 """Families that a message names; of more it names the one that has no use for a key [1]."""

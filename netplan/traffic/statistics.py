@@ -24,6 +24,8 @@ class KindShare(Struct, frozen=True):
     The shares are those of all bytes, and of all N (N - 1) pairs [1].
     """
 
+    json_parts = "*", "pair_bytes"
+
     kind: str
     total_bytes: float
     pairs: int

@@ -23,6 +23,7 @@ from netplan.published.famous_runs import (
     chosen_plans,
 )
 from netplan.records import replace
+from netplan.reports.schema import plain_data
 from netplan.reports.sections import Table
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
@@ -185,7 +186,7 @@ def test_what_does_not_count_is_listed_with_its_reason() -> None:
     assert not [row for row in single if row.verdict == "fail"]
     unfound = [choice for choice in chosen_plans() if choice.best is None]
     assert all(choice.reason.startswith("no plan is found: ") for choice in unfound)
-    assert all(choice.to_dict()["chosen_s"] is None for choice in unfound)
+    assert all(plain_data(choice)["chosen_s"] is None for choice in unfound)
 
 
 def test_the_section_has_runs_that_count_others_and_mixtures() -> None:

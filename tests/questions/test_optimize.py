@@ -23,6 +23,7 @@ from netplan.questions.optimizing.designs import Objective
 from netplan.questions.optimizing.front import Optimization
 from netplan.records import replace
 from netplan.reports.charts import Chart
+from netplan.reports.schema import plain_data
 from netplan.scenarios.bill_books import read_books
 from netplan.scenarios.reading import CatalogReader, sizing_on
 from netplan.topologies.build import build_fabric
@@ -54,7 +55,7 @@ def fronts(answer: Optimization) -> list[tuple[tuple[float, float], set[Key]]]:
     return [
         (
             (comparable(value), comparable(time_s)),
-            {key_of(row.design.key()), *(key_of(one.key()) for one in row.equal)},
+            {key_of(plain_data(design)) for design in (row.design, *row.equal)},
         )
         for (value, time_s), row in zip(answer.points, answer.rows, strict=True)
     ]
@@ -199,7 +200,7 @@ def test_rows_agree_with_compare_to_the_digit(objective: Objective) -> None:
     assert len(answer.rows) > 2
     for row in answer.rows:
         for design in (row.design, *row.equal):
-            key = design.key()
+            key = plain_data(design)
             (other,) = netplan.compare(
                 "rail-only-paper",
                 gpus=16_384,
@@ -368,7 +369,11 @@ def test_switch_models_and_their_delivery(tmp_path: Path) -> None:
         found = optimize(
             **SMALL, fabrics=("rail-only",), radices=(64,), delivery=wanted, catalog=tmp_path
         )
-        named = {one.key()["switch"] for row in found.rows for one in (row.design, *row.equal)}
+        named = {
+            one.switch.name if one.switch else None
+            for row in found.rows
+            for one in (row.design, *row.equal)
+        }
         assert ("mine" in named) is expected
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from netplan.records import RecordError
 from netplan.reports.charts import Chart
+from netplan.reports.schema import plain_data
 from netplan.studies.answer import StudyAnswer, study_answer
 from netplan.studies.definition import STUDIES, StudyDefinition
 from netplan.studies.points import PointResult
@@ -168,4 +169,4 @@ def test_every_shipped_point_finds_its_row(name: str) -> None:
 @pytest.mark.parametrize("printed", ["nan", "-inf", "1e400"])
 def test_no_gap_beside_texts_that_are_no_finite_number(printed: str) -> None:
     value = Published("time", "Table 1", printed, 2.0, "s")
-    assert (value.gap, value.error, value.to_dict()["gap"]) == (None, inf, None)
+    assert (value.gap, value.error, plain_data(value)["gap"]) == (None, inf, None)

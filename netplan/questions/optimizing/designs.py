@@ -26,7 +26,6 @@ from netplan.faults.damage.survival import survives_switch, switch_loss
 from netplan.inputs.choices import Evidence, Ports
 from netplan.records import replace
 from netplan.reports.quantities import money
-from netplan.reports.schema import plain_at
 from netplan.scenarios.reading import NONE, Variant, sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
@@ -61,6 +60,11 @@ class Choice(Struct, frozen=True):
 class Design(Struct, frozen=True):
     """A choice that can be built, sized, with its row as in a comparison, which has no time yet."""
 
+    json_parts = (
+        *("fabric=choice.spec.name", "fabric.sizing.hb_size", "radix", "switch=switch.name"),
+        *("oversubscription", "?expanded_memory=memory"),
+    )
+
     choice: Choice
     fabric: Fabric
     row: FabricRow
@@ -87,17 +91,6 @@ class Design(Struct, frozen=True):
     def memory(self) -> str:
         """Expanded memory, or ``none``; empty where nobody asked."""
         return self.choice.variant.name
-
-    def key(self) -> dict[str, str | int | float | None]:
-        """What tells the design from others, as in JSON."""
-        return {
-            "fabric": self.choice.spec.name,
-            "hb_size": self.fabric.sizing.hb_size,
-            "radix": self.radix,
-            "switch": self.switch.name if self.switch else None,
-            "oversubscription": self.oversubscription,
-            **({"expanded_memory": self.memory} if self.memory else {}),
-        }
 
     def value(self, objective: Objective) -> float:
         """Base price [currency] or typical power [W], of the parts that the book has."""
@@ -326,17 +319,16 @@ class ConstraintCount(Struct, frozen=True):
     excludes them.
     """
 
+    json_parts = (
+        *("constraint=name", "demand=words", "met", "excluded", "unknown", "excluded_alone=alone"),
+    )
+
     name: str
     words: str
     met: int
     excluded: int
     unknown: int
     alone: int
-
-    def to_dict(self) -> dict[str, str | int]:
-        """One constraint of the JSON answer."""
-        counts = "met", "excluded", "unknown", "excluded_alone=alone"
-        return plain_at(self, "constraint=name", "demand=words", *counts)
 
 
 def constraints_of(

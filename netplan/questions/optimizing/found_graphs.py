@@ -40,7 +40,7 @@ from netplan.questions.optimizing.designs import (
     price_design,
 )
 from netplan.records import replace
-from netplan.reports.schema import plain_at
+from netplan.reports.schema import plain_data
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column, columns
 from netplan.scenarios.reading import sizing_on
 from netplan.topologies.expand import expand
@@ -88,6 +88,8 @@ class GraphTally(Struct, frozen=True):
     at.
     """
 
+    json_parts = "counts", "allowed", "ruled_out", "searched", "graphs", "kept"
+
     counts: int = 0
     allowed: int = 0
     searched: int = 0
@@ -99,15 +101,10 @@ class GraphTally(Struct, frozen=True):
         """All of them, in order [1]."""
         return self.counts, self.allowed, self.searched, self.graphs, self.kept
 
-    def to_dict(self, wish: GraphWish) -> dict[str, int]:
-        """The search in the JSON answer."""
-        return {
-            **plain_at(self, "counts", "allowed"),
-            "ruled_out": self.allowed - self.searched,
-            **plain_at(self, "searched", "graphs", "kept"),
-            "first_seed": wish.seeds.start,
-            "next_seed": wish.seeds.stop,
-        }
+    @property
+    def ruled_out(self) -> int:
+        """Those that no graph was looked for, since none is faster than a cheaper one [1]."""
+        return self.allowed - self.searched
 
     def note(self, wish: GraphWish) -> str:
         """How the graphs were found."""
@@ -115,7 +112,7 @@ class GraphTally(Struct, frozen=True):
         limits = f", of which {beyond:,} are beyond the limits" if beyond else ""
         return (
             f"Graphs: {counted(self.counts, 'count')} of switches, links and hosts{limits};"
-            f" {self.allowed - self.searched:,} ruled out, since no graph of theirs is faster than"
+            f" {self.ruled_out:,} ruled out, since no graph of theirs is faster than"
             f" a cheaper one; of {self.searched:,} the best graph was searched, {self.graphs:,}"
             f" graphs with seeds {wish.seeds.start} to {wish.seeds.stop - 1}; {self.kept:,} are"
             f" faster than all cheaper ones. --seed {wish.seeds.stop} goes on with others."
@@ -265,6 +262,8 @@ class FoundGraph(Struct, frozen=True):
         Its time by the model of the search; None where levels do not hold all GPUs [s].
     """
 
+    json_parts = "*", "spec=file_keys", "-sizing", "proven"
+
     number: int
     spec: FabricSpec
     sizing: Sizing
@@ -287,11 +286,11 @@ class FoundGraph(Struct, frozen=True):
             return "bracket"
         return "best of all" if self.optimum_s <= self.least_s * (1 + SAME) else "exact"
 
-    def to_dict(self) -> dict[str, Any]:
-        """One graph in the JSON answer, with its fabric file."""
-        data: dict[str, Any] = to_builtins(self)
-        del data["sizing"]
-        return data | {"proven": self.proven}
+    @property
+    def file_keys(self) -> dict[str, Any]:
+        """What its fabric file has."""
+        keys: dict[str, Any] = to_builtins(self.spec)
+        return keys
 
     @property
     def file_text(self) -> str:
@@ -323,6 +322,11 @@ class FoundGraphs(Struct, frozen=True):
     more than is allowed; ``front`` is how many designs that has [1].
     """
 
+    json_parts = (
+        *("search=search_facts", "found=rows", "beaten", "catalog_front=front"),
+        "left_out_as_slow=slow",
+    )
+
     wish: GraphWish
     space: GraphSpace
     rows: tuple[FoundGraph, ...]
@@ -330,15 +334,12 @@ class FoundGraphs(Struct, frozen=True):
     front: int
     slow: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """The search in the JSON answer."""
-        return {
-            "search": self.space.tally.to_dict(self.wish),
-            "found": [row.to_dict() for row in self.rows],
-            "beaten": to_builtins(self.beaten),
-            "catalog_front": self.front,
-            "left_out_as_slow": self.slow,
-        }
+    @property
+    def search_facts(self) -> dict[str, int]:
+        """Counts and graphs of the search, and its draws."""
+        seeds = self.wish.seeds
+        counts: dict[str, int] = plain_data(self.space.tally)
+        return counts | {"first_seed": seeds.start, "next_seed": seeds.stop}
 
     def sections(self) -> Iterator[Section]:
         """The table of graphs, and what its columns prove."""

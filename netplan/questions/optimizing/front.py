@@ -39,7 +39,7 @@ from netplan.reports.answer import Answer, answer_dict
 from netplan.reports.charts import Chart
 from netplan.reports.front_chart import FrontPoint, front_chart
 from netplan.reports.quantities import Scale, money, quantity
-from netplan.reports.schema import plain_at, plain_data
+from netplan.reports.schema import plain_data
 from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.setup.inputs import hall_words, replaced_lines
 from netplan.setup.money.memory_or_gpus import MemoryTradeoff
@@ -88,11 +88,11 @@ class FrontRow(Struct, frozen=True):
         # What is saved is against a fabric that may not be in the space.
         known = {"fabric", "hb_size", "cost_reduction"}
         return {
-            **self.design.key(),
+            **plain_data(self.design),
             **{key: value for key, value in data.items() if key not in known},
             "survives_switch": self.loss.survives,
             "worst_switch_share": self.loss.share,
-            "equal": [design.key() for design in self.equal],
+            "equal": plain_data(self.equal),
         }
 
 
@@ -114,6 +114,11 @@ class FrontStep(Struct, frozen=True):
 class DesignCounts(Struct, frozen=True):
     """How many designs there are, how many can be built, meet each demand and all, have no time."""
 
+    json_parts = (
+        *("designs=size", "built", "cannot_be_built", "constraints", "feasible"),
+        *("without_time=untimed", "searches", "plans_evaluated=searches.plans"),
+    )
+
     size: int
     built: int
     constraints: tuple[ConstraintCount, ...]
@@ -121,16 +126,10 @@ class DesignCounts(Struct, frozen=True):
     untimed: int
     searches: Searches
 
-    def to_dict(self) -> dict[str, Any]:
-        """The space in the JSON answer."""
-        searches = "different_levels=levels", "run", "of_bounds=bounds", "spared"
-        return {
-            **plain_at(self, "designs=size", "built"),
-            "cannot_be_built": self.size - self.built,
-            **plain_at(self, "constraints", "feasible", "without_time=untimed"),
-            "searches": plain_at(self.searches, *searches),
-            "plans_evaluated": self.searches.plans,
-        }
+    @property
+    def cannot_be_built(self) -> int:
+        """Designs that no family makes [1]."""
+        return self.size - self.built
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -209,15 +208,15 @@ class Optimization(Answer):
                 {"faster": s.faster, paid: s.price, rate: s.per_percent} | self._doubtful(number)
                 for number, s in enumerate(steps)
             ],
-            space=self.tally.to_dict(),
+            space=plain_data(self.tally),
             notes=list(self.notes),
             **(
                 {"memory_or_gpus": [trade.to_dict() for trade in self.trades]}
                 if self.trades
                 else {}
             ),
-            **({"hb_sizes": self.sizes.to_list()} if self.sizes.rows else {}),
-            **({"graphs": self.graphs.to_dict()} if self.graphs else {}),
+            **({"hb_sizes": plain_data(self.sizes.rows)} if self.sizes.rows else {}),
+            **({"graphs": plain_data(self.graphs)} if self.graphs else {}),
             **({"power_budget": self.budget.to_dict(self.rows)} if self.budget else {}),
         )
 

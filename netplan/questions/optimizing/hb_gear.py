@@ -23,7 +23,6 @@ Where the difference has no sign, which of the two to buy is undecided.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import fsum
-from typing import Any
 
 from msgspec import Struct
 
@@ -36,7 +35,6 @@ from netplan.performance.search import SearchResult
 from netplan.questions.optimizing.designs import Design
 from netplan.records import replace
 from netplan.reports.quantities import Scale, listed
-from netplan.reports.schema import plain_at
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.money.run_cost import Terms, check_gpu_hour, rates_of
@@ -88,6 +86,12 @@ class HbSize(Struct, frozen=True):
         Whether it may train cheaper than the best size, within prices of gear and error of times.
     """
 
+    json_parts = (
+        *("hb_size", "gear_per_gpu=gear", "gear_trust=trust", "design", "cost_base"),
+        *("best.iteration_time_s", "cost_per_iteration=per_iteration"),
+        *("pays_below_per_gpu=pays_below", "undecided=open"),
+    )
+
     design: Design
     best: PlanTime
     per_iteration: float
@@ -122,15 +126,10 @@ class HbSize(Struct, frozen=True):
         """The size, in words."""
         return f"HB {self.hb_size:,}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """One size of the JSON answer."""
-        weighed = "cost_per_iteration=per_iteration", "pays_below_per_gpu=pays_below"
-        return {
-            **plain_at(self, "hb_size", "gear_per_gpu=gear", "gear_trust=trust"),
-            "design": self.design.key(),
-            "cost_base": self.design.value("cost"),
-            **plain_at(self, "best.iteration_time_s", *weighed, "undecided=open"),
-        }
+    @property
+    def cost_base(self) -> float:
+        """Base price of its design."""
+        return self.design.value("cost")
 
 
 def by_size(timed: Sequence[tuple[Design, SearchResult]], rates: Terms) -> tuple[HbSize, ...]:
@@ -223,10 +222,6 @@ class Sizes:
     def open(self) -> list[HbSize]:
         """Sizes that may be cheaper than that, for all that is known of gear and times."""
         return [row for row in self.rows if row.open]
-
-    def to_list(self) -> list[dict[str, Any]]:
-        """Every size as JSON."""
-        return [row.to_dict() for row in self.rows]
 
     def sections(self) -> Iterator[Section]:
         """The table of sizes, and which to buy."""

@@ -83,6 +83,8 @@ class Cable(NamedTuple):
 class Difference(Struct, frozen=True):
     """One thing to put right: cables concerned, as text or empty, and what to do."""
 
+    json_parts = "kind", "instruction", "planned", "built"
+
     kind: Kind
     planned: str
     built: str

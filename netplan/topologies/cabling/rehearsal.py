@@ -81,6 +81,8 @@ class Routing(Struct, frozen=True):
 class Booted(Struct, frozen=True):
     """What became of a subnet: the engine that routed it, empty if none did."""
 
+    json_parts = "*part", "routing.engines", "engine", "routed"
+
     part: Part
     routing: Routing
     engine: str

@@ -33,7 +33,7 @@ USUAL_DEGREE = 6
 class GraphFamily(FabricSpec, frozen=True, kw_only=True):
     """Fabrics whose counts and levels are those of a graph."""
 
-    unread: ClassVar[tuple[str, ...]] = HB_KEYS
+    unread = HB_KEYS
     own_graph: ClassVar[bool] = True
 
     def build(self, sizing: Sizing) -> Fabric:
@@ -54,7 +54,7 @@ class GraphFamily(FabricSpec, frozen=True, kw_only=True):
 class OwnGraph(GraphFamily, frozen=True, kw_only=True):
     """The graph of a file, or what a function makes."""
 
-    unread: ClassVar[tuple[str, ...]] = (*HB_KEYS, "link_bytes_per_s")
+    unread = (*HB_KEYS, "link_bytes_per_s")
     # GraphML, edge list, .topo or ibnetdiscover output, beside the fabric file or below
     file: str = ""
     stamp: tuple[int, ...] = ()  # of the file or function as it was read; no key of a file
