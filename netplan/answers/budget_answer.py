@@ -9,9 +9,7 @@ from msgspec import Struct
 from netplan.costing.fabric_bill import Bill
 from netplan.costing.facility import Facility, network_w
 from netplan.costing.ranges import Range
-from netplan.records import asdict
 from netplan.reports.quantities import DASH
-from netplan.reports.schema import plain_at
 from netplan.reports.sections import Column, Table, column
 from netplan.setup.power_budget import Holding
 from netplan.units import PERCENT, si
@@ -57,7 +55,15 @@ class Budget(Struct, frozen=True):
         What each network lets the hall hold.
     tokens
         Tokens of an iteration at the size that is compared; 0 where none is timed [1].
+    networks
+        What is compared at that size.
     """
+
+    json_parts = (
+        *("budget_w", "gpus", "gpus_given=given", "gpus_of_a_unit=unit", "cooling?", "hall.pue"),
+        *("hall.gpu_w", "rest_of_server_w=hall.rest", "server_source=hall.source"),
+        "fabrics=rows",
+    )
 
     budget_w: float
     gpus: int
@@ -68,6 +74,7 @@ class Budget(Struct, frozen=True):
     hall: Facility
     held: tuple[Holding, ...]
     tokens: int = 0
+    networks: Sequence[Row] = ()
 
     @property
     def words(self) -> str:
@@ -113,7 +120,8 @@ class Budget(Struct, frozen=True):
         """Tokens that a network trains in a second, which compares halls of unlike sizes [1/s]."""
         return self.tokens / row.time_s if self.tokens and row.time_s < inf else None
 
-    def rows(self, rows: Sequence[Row]) -> list["BudgetRow"]:
+    @property
+    def rows(self) -> list["BudgetRow"]:
         """A row a network that can be built at the size that is compared."""
         held = {known.fabric: known for known in self.held}
         return [
@@ -127,11 +135,11 @@ class Budget(Struct, frozen=True):
                 known.limit,
                 known.partial,
             )
-            for row in rows
+            for row in self.networks
             if row.bill and (known := held.get(row.name))
         ]
 
-    def table(self, rows: Sequence[Row]) -> Table[Any]:
+    def table(self) -> Table[Any]:
         """GPUs that each network would let the hall hold, and what it leaves at one size."""
         shown: list[Column[Any]] = [
             column("fabric"),
@@ -146,21 +154,12 @@ class Budget(Struct, frozen=True):
             f"GPUs: as many as fit with that network alone; MW and left: at {self.gpus:,} GPUs.",
             *(("≤: parts of unknown power draw more.",) if self.partial else ()),
         )
-        return Table("power_budget", shown, self.rows(rows), legend=legend)
+        return Table("power_budget", shown, self.rows, legend=legend)
 
     @property
     def partial(self) -> bool:
         """Whether the power of some parts of a network is not known."""
         return any(known.partial for known in self.held)
-
-    def to_dict(self, rows: Sequence[Row]) -> dict[str, Any]:
-        """The budget as JSON, with what every network needs of it."""
-        return {
-            **plain_at(self, "budget_w", "gpus", "gpus_given=given", "gpus_of_a_unit=unit"),
-            "cooling": self.cooling or None,
-            **plain_at(self.hall, "pue", "gpu_w", "rest_of_server_w=rest", "server_source=source"),
-            "fabrics": [asdict(row) for row in self.rows(rows)],
-        }
 
 
 class BudgetRow(Struct, frozen=True):

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from netplan.answers import bill_columns
-from netplan.answers.compare_rows import BASELINE, ORDERED, Compared, FabricRow
+from netplan.answers.compare_rows import BASELINE, Compared, FabricRow
 from netplan.answers.compare_screen import screen
 from netplan.answers.screen_titles import network_title
 from netplan.costing.prices import US_DOLLAR
@@ -15,9 +15,9 @@ from netplan.performance.barred import barred_columns
 from netplan.performance.search import SearchResult
 from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.quantities import Scale, listed, short_money
-from netplan.reports.schema import plain_at, plain_data, value_at
+from netplan.reports.schema import value_at
 from netplan.setup.inputs import hall_words, replaced_lines
 from netplan.setup.money.pricing import CASES
 from netplan.setup.training import training_words
@@ -32,23 +32,13 @@ if TYPE_CHECKING:
 class Comparison(Compared, Answer):
     """The answer of :func:`netplan.compare`."""
 
+    json_parts = (
+        *("currency", "fabrics=rows", "verdict", "decision", "?memory_or_gpus=trades"),
+        *("by_hb_size", "price_cliffs", "?forwarding=forwarded", "?power_budget=budget"),
+    )
+
     pays: Callable[[], "tuple[StepPays, ...]"] | None = None
     """Oversubscriptions and HB domains of a step of post-training, weighed when read."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan compare --format json``."""
-        verdict, forwarded = self.verdict, self.forwarded
-        return answer_dict(
-            self.inputs,
-            currency=self.currency,
-            fabrics=[row.to_dict(self.currency, self.terms) for row in self.rows],
-            verdict=plain_data(verdict),
-            decision=plain_data(self.decision),
-            **(plain_at(self, "memory_or_gpus=trades") if self.trades else {}),
-            **plain_at(self, "by_hb_size", "price_cliffs"),
-            **({"forwarding": plain_data(forwarded)} if forwarded else {}),
-            **({"power_budget": self.budget.to_dict(self.rows)} if self.budget else {}),
-        )
 
     def summary(self) -> Iterator[show.Section]:
         """Verdict, one table, why the plan has its MFU, rail-only by HB domain, what more."""
@@ -80,7 +70,7 @@ class Comparison(Compared, Answer):
         yield from (show.Paragraph(cliff.sentence) for cliff in self.price_cliffs)
         if self.budget:
             yield show.Paragraph(" ".join(self.budget.sentences(self.leading)), "strong")
-            yield self.budget.table(self.rows)
+            yield self.budget.table()
         best = verdict.fabric if verdict else None
         rows, chosen = self.rows, lambda row: row.label == best
         yield show.Table("fabrics", list(self._network()), rows, legend=legend, chosen=chosen)
@@ -153,7 +143,7 @@ class Comparison(Compared, Answer):
             )
         if self.inputs["expanded_memories"]:
             yield show.column(scale.of_money("memory_cost", "memory"), "memory_cost.base")
-            runs = {row.label: row.run(self.terms) for row in self.rows}
+            runs = {row.label: row.training_run for row in self.rows}
             costs = {label: run.total.base for label, run in runs.items() if run}
             partly = {label for label, run in runs.items() if run and not run.complete}
             paid = Scale.of(max(costs.values(), default=MEGA), self.currency)
@@ -222,7 +212,7 @@ def dollar_columns(currency: str, row: str = "") -> Iterator[show.Column[Any]]:
 NAME: show.Column[FabricRow] = show.column("fabric", "name", mark=_unsold)
 COUNTS: tuple[show.Column[FabricRow], ...] = (
     *show.columns("sold", "gear", "gear_in_server", shown="data"),
-    show.column("tiers", lambda row: len(row.fabric.tiers) if row.fabric else None, shown="wide"),
+    show.column("tiers", shown="wide"),
     show.column(
         "switches",
         "fabric.switches",
@@ -230,9 +220,9 @@ COUNTS: tuple[show.Column[FabricRow], ...] = (
     ),
     *show.columns("switches_lower_bound=fabric.switches_lower_bound", "count_status", shown="data"),
     *show.columns("spare_ports", "links=link_count", of="fabric", shown="wide"),
-    show.column("copper_ordered", ORDERED["copper_ordered"], shown="wide"),
+    show.column("copper_ordered", shown="wide"),
     show.column("copper_cables", "fabric.copper_cables", shown="data"),
-    show.column("modules", ORDERED["modules"]),
+    show.column("modules"),
     *show.columns("transceivers", "nic_ports", of="fabric", shown="data"),
     *show.columns("ports_per_gpu", "gpu_bytes_per_s", of="fabric"),
 )

@@ -20,16 +20,16 @@ from msgspec import Struct
 from netplan.answers import compare_screen
 from netplan.answers.compare_answer import Comparison
 from netplan.answers.compare_rows import Compared, FabricRow
-from netplan.answers.compare_steps import step_pays
+from netplan.answers.compare_steps import StepPays, step_pays
 from netplan.answers.diff_sides import pace_between
 from netplan.costing.pricing import difference_range
 from netplan.costing.ranges import Range
 from netplan.decide.difference import differences, money_words
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.quantities import Quantity, listed, quantity, short_money
-from netplan.reports.schema import plain_data
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, fitting
 from netplan.reports.sections import Column, Heading, Section, column
 from netplan.setup.money.run_cost import RunCost, Terms
@@ -131,7 +131,7 @@ def all_in(cases: Sequence[tuple[str, Compared]]) -> AllIn | None:
     weighed, left_out = [], []
     for label, compared in cases:
         row = next(iter(decisive(compared)), [None])[0]
-        run = row.run(compared.terms) if row else None
+        run = row.training_run if row else None
         if compared.serves or not compared.inputs.get("timing"):
             return None
         if row is None or run is None or compared.terms is None or not run.complete:
@@ -401,35 +401,41 @@ def decisive(answer: Compared) -> list[list[FabricRow]]:
 class ComparisonCases(Answer):
     """The answer of :func:`netplan.compare` with several values of an input: one each."""
 
+    json_parts = "cases.0.1.currency", "cases=case_rows", "all_in=weighed", "?step_pays"
+
     names: tuple[str, ...]
     flag: str
     cases: tuple[tuple[tuple[Any, ...], Comparison], ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of the command: the first one's inputs, and the cases."""
-        first = self.cases[0][1]
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Inputs of the first case, with all values of those that differ."""
         columns = zip(*(values for values, _ in self.cases), strict=True)
-        inputs = first.inputs | {
+        values = {
             name: [*dict.fromkeys(column)] for name, column in zip(self.names, columns, strict=True)
         }
-        inputs |= {"cautions": list(self.cautions)} if self.cautions else {}
-        cases = []
-        for values, comparison in self.cases:
-            data = comparison.to_dict()
-            cases.append(
-                {
-                    **dict(zip(self.names, values, strict=True)),
-                    "evidence": evidence_words(comparison),
-                    "rows": data["fabrics"],
-                    "verdict": data["verdict"],
-                    "decision": data["decision"],
-                }
-            )
-        weighed = all_in(self.compared)
-        known = asdict(weighed) if weighed else None
-        steps = step_pays(self.flag.replace("--", ""), self.compared)
-        pays = {"step_pays": plain_data(steps)} if steps else {}
-        return answer_dict(inputs, currency=first.currency, cases=cases, all_in=known, **pays)
+        cautions = {"cautions": self.cautions} if self.cautions else {}
+        return self.cases[0][1].inputs | values | cautions
+
+    @property
+    def case_rows(self) -> list[dict[str, Any]]:
+        """The cases as JSON: their values, and what is compared and decided."""
+        return [
+            dict(zip(self.names, values, strict=True))
+            | {"evidence": evidence_words(comparison)}
+            | plain_at(comparison, "rows", "verdict", "decision")
+            for values, comparison in self.cases
+        ]
+
+    @property
+    def weighed(self) -> AllIn | None:
+        """Sums of network and all that differs, where they can be weighed."""
+        return all_in(self.compared)
+
+    @property
+    def step_pays(self) -> StepPays | None:
+        """Which value pays for a step of post-training, where steps are asked about."""
+        return step_pays(self.flag.replace("--", ""), self.compared)
 
     @property
     def cautions(self) -> tuple[str, ...]:

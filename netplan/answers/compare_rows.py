@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from netplan.answers.bill_columns import ordered
 from netplan.answers.sites_bill import SitesBill
 from netplan.costing.fabric_bill import MINOR, Bill, BillBooks
 from netplan.costing.hb_gear import domains_of
 from netplan.costing.lifetime import lifetime
 from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, BillItem, left_out
 from netplan.costing.prices import PART_NAMES, PART_WORDS, US_DOLLAR
-from netplan.costing.ranges import NOTHING, Range
+from netplan.costing.ranges import NOTHING, Amount, Range
 from netplan.costing.switches import NO_BOX, NOT_AN_ORDER
 from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.record import Record
@@ -25,9 +24,9 @@ from netplan.performance.forwarding import Forwarding
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import SearchResult
 from netplan.performance.spread import OverSites
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports.quantities import Scale
-from netplan.reports.schema import plain_at, plain_data
+from netplan.reports.schema import plain_at
 from netplan.scenarios.reading import with_memory
 from netplan.setup.money.run_cost import RunCost, Terms, TokenCost, run_cost
 from netplan.setup.plan_notes import plan_notes
@@ -50,15 +49,30 @@ NO_STEP = "No step: "
 """With what a note begins that says why no pool does its work on a fabric."""
 ANY_TO_ANY = (BASELINE, "fat-tree")
 """Networks that join any GPU with any at its full rate."""
-ORDERED = {
-    "modules": ordered("transceiver"),
-    "copper_ordered": ordered("copper_cable", "active_copper_cable"),
-}
-OF_LINKS = ("name", "links", "links_lower_bound", "medium", "width", "copper_links")
 
 
 class FabricRow(Struct, frozen=True):
     """One fabric of a comparison; ``fabric`` is None where it cannot be built in this size."""
+
+    json_parts = (
+        *("fabric=name", "sold", "*of_memory", "tiers", "fabric.switches"),
+        *("links=fabric.link_count", "fabric.transceivers", "fabric.copper_cables"),
+        *("fabric.nic_ports", "fabric.spare_ports", "modules", "copper_ordered"),
+        *("fabric.ports_per_gpu", "fabric.gpu_bytes_per_s", "count_status"),
+        *("fabric.switches_lower_bound", "switch_tiers=fabric.tiers.*"),
+        *("link_groups=fabric.links.*", "fabric.sizing.hb_size", "cost=amount"),
+        *("cost_usd=in_dollars.cost", "cost_per_gpu", "cost_per_gpu_usd=in_dollars.cost_per_gpu"),
+        *(
+            "cost_per_effective_pflops",
+            "cost_per_effective_pflops_usd=in_dollars.cost_per_effective_pflops",
+        ),
+        *("cost_complete", "gear", "gear_in_server", "gear_counted"),
+        *("unpriced=bill.quote.unpriced.*.title", "gear_cost", "gear_power_w=bill.inside.power"),
+        *("cost_reduction", "power_w", "power_complete", "best.iteration_time_s", "mfu"),
+        *("effective_flops_per_s", "*best.known_bar", "best.memory_bytes", "best.breakdown_s"),
+        *("best.plan", "gpus_used=best.plan.gpus", "*served", "*stepped", "space"),
+        *("levels=fabric.levels.*", "?over_sites=over", "?in_sites", "notes"),
+    )
 
     name: str
     title: str
@@ -87,6 +101,9 @@ class FabricRow(Struct, frozen=True):
 
     in_sites: SitesBill | None = None
     """What the networks of several sites and of one larger one cost; None of one site."""
+
+    terms: Terms | None = None
+    """What GPU hours and a year of the network cost a training run, where that is asked."""
 
     @property
     def sold(self) -> bool:
@@ -234,64 +251,59 @@ class FabricRow(Struct, frozen=True):
             bill=bill,
         )
 
-    def run(self, terms: Terms | None) -> RunCost | None:
+    @property
+    def training_run(self) -> RunCost | None:
         """What a training run on it costs; None without a bill, a time, or terms."""
-        if self.bill is None or self.best is None or terms is None:
+        if self.bill is None or self.best is None or self.terms is None:
             return None
-        return run_cost(self.bill, self.time_s, terms)
+        return run_cost(self.bill, self.time_s, self.terms)
 
-    def to_dict(self, currency: str = US_DOLLAR, terms: Terms | None = None) -> dict[str, Any]:
-        """The row as the command line prints it in JSON; dollars where that is the currency."""
-        fabric = self.fabric
-        price = asdict(self.cost) if self.cost else None
-        dollars = price if currency == US_DOLLAR else None
-        run = self.run(terms) if self.memory else None
-        asked = {
-            "expanded_memory": self.memory,
-            **plain_at(self, "memory_cost"),
-            "training_run": run.to_dict() if run else None,
-        }
-        best = self.best
+    @property
+    def of_memory(self) -> dict[str, object]:
+        """What JSON has of a fabric only where its expanded memory is asked about."""
+        if not self.memory:
+            return {}
+        run = self.training_run
         return {
-            "fabric": self.name,
-            "sold": self.sold,
-            **(asked if self.memory else {}),
-            "tiers": len(fabric.tiers) if fabric else None,
-            **plain_at(fabric, "switches", "links=link_count", "transceivers", "copper_cables"),
-            **plain_at(fabric, "nic_ports", "spare_ports"),
-            **{name: count(self) for name, count in ORDERED.items()},
-            **plain_at(fabric, "ports_per_gpu", "gpu_bytes_per_s"),
-            "count_status": self.count_status,
-            **plain_at(fabric, "switches_lower_bound"),
-            "switch_tiers": [asdict(tier) for tier in fabric.tiers] if fabric else [],
-            "link_groups": [
-                plain_at(group, *OF_LINKS) for group in (fabric.links if fabric else ())
-            ],
-            **plain_at(fabric, "sizing.hb_size"),
-            "cost": {"currency": currency, **price} if price else None,
-            "cost_usd": dollars,
-            "cost_per_gpu": self.cost_per_gpu,
-            "cost_per_gpu_usd": self.cost_per_gpu if dollars else None,
-            "cost_per_effective_pflops": self.cost_per_effective_pflops,
-            "cost_per_effective_pflops_usd": self.cost_per_effective_pflops if dollars else None,
-            **plain_at(self, "cost_complete", "gear", "gear_in_server", "gear_counted"),
-            "unpriced": [line.title for line in self.bill.quote.unpriced] if self.bill else [],
-            **plain_at(self, "gear_cost", "gear_power_w=bill.inside.power"),
-            **plain_at(self, "cost_reduction", "power_w"),
-            "power_complete": bool(self.bill and self.bill.power_complete),
-            **plain_at(self, "best.iteration_time_s", "mfu", "effective_flops_per_s"),
-            **(best.known_bar if best else {}),
-            **plain_at(best, "memory_bytes", "breakdown_s"),
-            **plain_at(best, "plan", "gpus_used=plan.gpus"),
-            **(self.served.to_dict(currency) if self.served else {}),
-            **(self.stepped.to_dict() if self.stepped else {}),
-            # Without the time of the search, which differs from run to run.
-            "space": plain_at(self.timed, "enumerated", "feasible") if self.timed else None,
-            "levels": plain_data(fabric.levels) if fabric else [],
-            **({"over_sites": plain_data(self.over)} if self.over else {}),
-            **({"in_sites": self.in_sites.to_dict()} if self.in_sites else {}),
-            "notes": list(self.notes),
+            "expanded_memory": self.memory,
+            "memory_cost": self.memory_cost,
+            "training_run": run,
         }
+
+    @property
+    def tiers(self) -> int | None:
+        """Tiers of switches [1]."""
+        return len(self.fabric.tiers) if self.fabric else None
+
+    @property
+    def modules(self) -> int | None:
+        """Optical modules on the bill, as they are ordered [1]."""
+        return self.bill.ordered("transceiver") if self.bill else None
+
+    @property
+    def copper_ordered(self) -> int | None:
+        """Copper cables on the bill, as they are ordered [1]."""
+        return self.bill.ordered("copper_cable", "active_copper_cable") if self.bill else None
+
+    @property
+    def amount(self) -> Amount | None:
+        """The price with its currency."""
+        return self.cost.in_currency(self.bill.quote.currency) if self.cost and self.bill else None
+
+    @property
+    def in_dollars(self) -> "FabricRow | None":
+        """The row itself where its price is in dollars."""
+        return self if self.amount and self.amount.currency == US_DOLLAR else None
+
+    @property
+    def power_complete(self) -> bool:
+        """Whether the power of all parts is known."""
+        return self.bill is not None and self.bill.power_complete
+
+    @property
+    def space(self) -> dict[str, int] | None:
+        """Plans of the search, without its time, which differs from run to run [1]."""
+        return plain_at(self.timed, "enumerated", "feasible") if self.timed else None
 
 
 def network_price(bill: Bill) -> Range:
@@ -410,6 +422,11 @@ class DomainRow(Struct, frozen=True):
         Whether such domains come inside servers, at no price of their own.
     """
 
+    json_parts = (
+        *("hb_size", "cost=cost.base", "cost_reduction=saved", "gear=known_gear.base"),
+        *("gear_cost=known_gear", "gear_in_server=in_server"),
+    )
+
     hb_size: int
     cost: Range | None
     saved: float | None
@@ -417,15 +434,10 @@ class DomainRow(Struct, frozen=True):
     gear_known: bool
     in_server: bool
 
-    def to_dict(self) -> dict[str, Any]:
-        """The row as JSON."""
-        known = self.gear_known and not self.in_server
-        return {
-            **plain_at(self, "hb_size", "cost=cost.base", "cost_reduction=saved"),
-            "gear": self.gear.base if known else None,
-            "gear_cost": asdict(self.gear) if known else None,
-            "gear_in_server": self.in_server,
-        }
+    @property
+    def known_gear(self) -> Range | None:
+        """Price of the gear, where it is known and not that of servers."""
+        return self.gear if self.gear_known and not self.in_server else None
 
 
 class Paper(Struct, frozen=True):

@@ -8,10 +8,9 @@ from msgspec import Struct
 
 from netplan.answers.screen_titles import network_words, screen_heading
 from netplan.decide.verdict import HAIR
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.schema import plain_at
+from netplan.reports.answer import Answer
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.inputs import short_inputs
 from netplan.simulation.congestion import packet_bars
@@ -79,6 +78,8 @@ class Design(Struct, frozen=True, kw_only=True):
         Whether cost times slowdown is the least of all designs; None where not known.
     """
 
+    json_parts = "*", "error_basis", "usd_times_slowdown"
+
     sharing: str
     routing: str
     oversubscription: float | None = None
@@ -126,11 +127,10 @@ class Design(Struct, frozen=True, kw_only=True):
         """The same with its price."""
         return replace(self, network_usd=network_usd, total_usd=total_usd, unknown=unknown)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The design as JSON."""
-        lists = plain_at(self, "times_s", "hot_links", "jobs")
-        added = {"error_basis": packet_bars().basis, "usd_times_slowdown": self.usd_times_slowdown}
-        return asdict(self) | lists | added
+    @property
+    def error_basis(self) -> str:
+        """What its bar rests on."""
+        return packet_bars().basis
 
 
 def marked(designs: Sequence[Design]) -> tuple[Design, ...]:
@@ -208,6 +208,8 @@ class CongestionAnswer(Answer):
     ``seconds`` is what the answer took [s].
     """
 
+    json_parts = "designs", "seconds", "notes=_notes"
+
     inputs: dict[str, Any]
     designs: tuple[Design, ...]
     seconds: float
@@ -219,11 +221,6 @@ class CongestionAnswer(Answer):
         paying = [design for design in self.designs if design.pays]
         return min(paying or self.designs[:1], key=lambda design: design.usd_times_slowdown or 0.0)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan congestion --format json``."""
-        known = plain_at(self, "designs", "seconds")
-        return answer_dict(self.inputs, **known, notes=list(self._notes()))
-
     def summary(self) -> Iterator[show.Section]:
         """The slowdown of the design that pays, all designs, its hottest links."""
         hot = self._hot(self.chosen)
@@ -232,7 +229,7 @@ class CongestionAnswer(Answer):
             screen_heading(self.inputs, self._heading(), lower=False),
             (self._verdict(),),
             self._designs(),
-            (*((hot,) if hot.rows else ()), *self._notes()),
+            (*((hot,) if hot.rows else ()), *self._notes),
             more_of("all links", "--connections 8", "--routing static"),
             firm_remarks=1,
         ).sections()
@@ -250,7 +247,7 @@ class CongestionAnswer(Answer):
             yield self._hot(design)
             if design.jobs:
                 yield show.Table("jobs", JOBS, design.jobs, title=f"Jobs: {design.name}")
-        yield show.Notes.of([("", self._notes())])
+        yield show.Notes.of([("", self._notes)])
 
     def _verdict(self) -> str:
         """How much slower the design is, and between which ends packets would be."""
@@ -301,6 +298,7 @@ class CongestionAnswer(Answer):
         title = f"Hottest links: {design.name}"
         return show.Table("hot_links", columns_of_seeds, design.hot_links, title=title)
 
+    @property
     def _notes(self) -> tuple[str, ...]:
         """What the bar is, what is not known, and what was noticed."""
         unknown = dict.fromkeys(design.unknown for design in self.designs if design.unknown)

@@ -31,12 +31,12 @@ from netplan.answers.sites_bill import SitesBill
 from netplan.costing.fabric_bill import Bill, FabricBill, Unbuildable
 from netplan.costing.materials import left_out
 from netplan.costing.pricing import Driver, PricedItem, Quote, evidence_shares, evidence_words
-from netplan.costing.ranges import Range
+from netplan.costing.ranges import Amount, Range
 from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.verdict import Verdict, decide
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.quantities import DASH, Cell, Quantity, Scale, listed, money, part_words
 from netplan.reports.schema import plain_at, plain_data, value_at
 from netplan.reports.screen import Screen, more_of, shares_of
@@ -63,38 +63,46 @@ TRAINING = "training"
 class Priced(NamedTuple):
     """A fabric of the answer: its bill, and notes; the reason where it has no bill."""
 
+    json_parts = (
+        *("fabric=name", "bill.title", "ports_close", "cost_complete=bill.complete"),
+        *("bill.power_complete", "media_given=bill.media_given?", "items", "cost=amount"),
+        *("bill.capital", "capital_per_gpu=bill.per_gpu", "bill.power_w"),
+        *("bill.life.energy_kwh_per_year", "bill.life.energy_per_year", "bill.life.energy"),
+        *("bill.life.annuity_per_year", "cost_per_year=bill.life.per_year"),
+        *("cost_over_life=bill.life.total", "bill.life", "drivers=bill.drivers.*", "evidence"),
+        *("inside_hb_domains", "unpriced=bill.quote.unpriced.*.title"),
+        *("power_unknown=bill.draw.unknown.*.title", "notes"),
+    )
+
     name: str
     notes: tuple[str, ...]
     bill: FabricBill | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fabric as the command line prints it in JSON; without a bill all is empty."""
+    @property
+    def ports_close(self) -> bool:
+        """Whether all cable ends have a home, so that there is a bill."""
+        return self.bill is not None
+
+    @property
+    def items(self) -> list[dict[str, Any]]:
+        """Lines of the bill, as JSON."""
+        return [_item_dict(item) for item in self.bill.quote.items] if self.bill else []
+
+    @property
+    def amount(self) -> Amount | None:
+        """The price with its currency."""
         bill = self.bill
-        cost, drivers = (bill.cost, bill.drivers) if bill else (None, ())
-        return {
-            "fabric": self.name,
-            **plain_at(bill, "title"),
-            "ports_close": bill is not None,
-            **plain_at(bill, "cost_complete=complete", "power_complete"),
-            "media_given": (bill.media_given or None) if bill else None,
-            "items": [_item_dict(item) for item in bill.quote.items] if bill else [],
-            "cost": {"currency": bill.quote.currency, **asdict(cost)} if bill and cost else None,
-            **plain_at(bill, *AMOUNTS, "life"),
-            "drivers": [asdict(driver) | {"swing": driver.swing} for driver in drivers],
-            "evidence": evidence_shares(bill.quote) if bill else {},
-            "inside_hb_domains": _inside_dict(bill) if bill else None,
-            "unpriced": [line.title for line in bill.quote.unpriced] if bill else [],
-            "power_unknown": [line.title for line in bill.draw.unknown] if bill else [],
-            "notes": list(self.notes),
-        }
+        return bill.cost.in_currency(bill.quote.currency) if bill and bill.cost else None
 
+    @property
+    def evidence(self) -> dict[str, float]:
+        """What the price is made of: shares by class [1]."""
+        return {**evidence_shares(self.bill.quote)} if self.bill else {}
 
-AMOUNTS = (
-    *("capital", "capital_per_gpu=per_gpu", "power_w", "life.energy_kwh_per_year"),
-    *("life.energy_per_year", "life.energy", "life.annuity_per_year"),
-    *("cost_per_year=life.per_year", "cost_over_life=life.total"),
-)
-"""Where the amounts of the JSON stand in a bill."""
+    @property
+    def inside_hb_domains(self) -> dict[str, Any] | None:
+        """The gear inside HB domains, as JSON."""
+        return _inside_dict(self.bill) if self.bill else None
 
 
 class FabricTokens(NamedTuple):
@@ -114,6 +122,10 @@ class FabricSteps(NamedTuple):
 @dataclass(frozen=True, slots=True, repr=False)
 class CostAnswer(Answer):
     """The answer of :func:`netplan.cost`."""
+
+    json_parts = (
+        *("currency", "fabrics", "comparisons", "price_cliffs", "left_out", "verdict.decision"),
+    )
 
     inputs: dict[str, Any]
     currency: str
@@ -211,23 +223,19 @@ class CostAnswer(Answer):
         ]
         return decide(candidates, Basis("price", 0.0, None, self.scale))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan cost --format json``."""
-        tokens = {name: served.to_dict(self.currency) for name, served in self.served}
-        tokens |= {name: stepped.to_dict() for name, stepped in self.stepped}
-        sites = {name: {"in_sites": bill.to_dict()} for name, bill in self.in_sites.items()}
-        hour = {"gpu_hour": self.gpu_hour}
-        verdict = self.verdict
-        return answer_dict(
-            self.inputs,
-            currency=self.currency,
-            fabrics=[
-                row.to_dict() | hour | tokens.get(row.name, {}) | sites.get(row.name, {})
-                for row in self.rows
-            ],
-            **plain_at(self, "comparisons", "price_cliffs", "left_out"),
-            decision=plain_data(verdict.decision) if verdict else None,
-        )
+    @property
+    def fabrics(self) -> list[dict[str, Any]]:
+        """Fabrics as JSON, with what tokens, or a step, cost on them, and their sites."""
+        runs = dict(self.served) | dict(self.stepped)
+        return [
+            plain_data(row)
+            | {"gpu_hour": self.gpu_hour}
+            | plain_at(
+                {"run": runs.get(row.name), "in_sites": self.in_sites.get(row.name)},
+                *("*run", "?in_sites"),
+            )
+            for row in self.rows
+        ]
 
     def _sites_words(self, bill: FabricBill) -> str:
         """The sites of a fabric, what these cost, and what one larger site would."""
@@ -605,9 +613,9 @@ def _inside_dict(bill: FabricBill) -> dict[str, Any]:
         "counted": bill.gear_counted,
         "in_server": not inside.bought,
         "complete": inside.known,
-        "cost": {"currency": inside.quote.currency, **asdict(inside.quote.total)},
-        "in_servers_price": asdict(inside.in_server),
-        "power_w": asdict(inside.power),
+        "cost": inside.quote.total.in_currency(inside.quote.currency),
+        "in_servers_price": inside.in_server,
+        "power_w": inside.power,
         "items": [_item_dict(item) for item in inside.quote.items],
         "notes": list(inside.notes),
     }

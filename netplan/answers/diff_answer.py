@@ -22,9 +22,9 @@ from netplan.decide.difference import (
     telling,
     unpriced_words,
 )
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.escape import short
 from netplan.reports.quantities import DASH, Quantity, Scale
 from netplan.reports.schema import plain_at, value_at
@@ -91,6 +91,16 @@ class Shown(NamedTuple):
 @dataclass(frozen=True, slots=True, repr=False)
 class DiffAnswer(Answer):
     """The answer of :func:`netplan.diff`."""
+
+    json_parts = (
+        "currency",
+        "a",
+        "b",
+        "lines=line_rows",
+        "parts=part_rows",
+        "totals=totals_by_name",
+        "sentence",
+    )
 
     inputs: dict[str, Any]
     a: diff_sides.ScenarioSide
@@ -195,29 +205,28 @@ class DiffAnswer(Answer):
         """The closing sentence."""
         return self.sentence.removesuffix(".")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan diff --format json``."""
-        pace = self.pace
-        totals: dict[str, dict[str, Any]] = {
-            total.name: plain_at(total, "a", "b", "difference") for total in self.totals
-        }
-        totals["cost_base"]["bound"] = bound_of(self.parts).strip()
-        totals["cost_base"]["margin"] = asdict(self.margin)
-        if pace is not None:
-            totals["iteration_time_s"] |= plain_at(pace, "equal", "more", "of_a_sequence=each")
+    @property
+    def line_rows(self) -> list[dict[str, Any]]:
+        """Lines as JSON."""
+        return [plain_at(line, *OF_LINES) for line in self.lines]
+
+    @property
+    def part_rows(self) -> list[dict[str, Any]]:
+        """Parts as JSON."""
+        return [plain_at(part, *OF_LINES) for part in self.parts]
+
+    @property
+    def totals_by_name(self) -> dict[str, dict[str, Any]]:
+        """Figures of both as JSON: with their difference, and how far it can be told."""
+        totals = {total.name: plain_at(total, "a", "b", "difference") for total in self.totals}
+        totals["cost_base"] |= {"bound": bound_of(self.parts).strip(), "margin": self.margin}
+        if self.pace is not None:
+            of_pace = plain_at(self.pace, "equal", "more", "of_a_sequence=each")
+            totals["iteration_time_s"] |= of_pace
         if "goodput" in totals:
-            totals["goodput"]["alike"] = not diff_sides.not_ranked_words(
-                self.a.goodput, self.b.goodput
-            )
-        return answer_dict(
-            self.inputs,
-            currency=self.currency,
-            **plain_at(self, "a", "b"),
-            lines=[plain_at(line, *OF_LINES) for line in self.lines],
-            parts=[plain_at(part, *OF_LINES) for part in self.parts],
-            totals=totals,
-            sentence=self.sentence,
-        )
+            apart = diff_sides.not_ranked_words(self.a.goodput, self.b.goodput)
+            totals["goodput"]["alike"] = not apart
+        return totals
 
     def sections(self) -> Iterator[show.Section]:
         """Both in words, every line, parts, totals, the closing sentence, notes."""

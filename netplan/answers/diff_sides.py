@@ -1,7 +1,7 @@
 """One side of two scenarios that are laid side by side, and how the times of both compare."""
 
 from math import isclose
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -9,7 +9,6 @@ from netplan.answers.compare_rows import FabricRow
 from netplan.costing.fabric_bill import Bill
 from netplan.decide.candidates import AS_FAST
 from netplan.performance.plan import PlanTime
-from netplan.reports.schema import plain_at
 from netplan.units import PERCENT
 
 
@@ -62,12 +61,20 @@ class ScenarioSide(Struct, frozen=True):
     bill, row
         Its bill, and the fabric with its time.
     model, batch, sequence_length
-        What runs; sequences of an iteration and tokens of each, 0 where there are none [1].
+        What runs; sequences of an iteration, None where there are none, and tokens of each [1].
     alike
         What two plans have in common whose times share most of their error.
     goodput
         What failures leave of the time, where that was asked for.
     """
+
+    json_parts = (
+        *("label", "scenario", "workload", "fabric=bill.name", "bill.fabric.sizing.gpus"),
+        *("accelerator", "bill.fabric.sizing.hb_size", "bill.fabric.sizing.radix"),
+        *("link_gbps=bill.fabric.sizing.speed_gbps", "prices", "model?", "batch"),
+        *("cost_complete=bill.complete", "media_given=bill.media_given?"),
+        *("unpriced=bill.quote.unpriced.*.title", "row.notes"),
+    )
 
     label: str
     short: str
@@ -78,7 +85,7 @@ class ScenarioSide(Struct, frozen=True):
     bill: Bill
     row: FabricRow
     model: str = ""
-    batch: int = 0
+    batch: int | None = None
     sequence_length: int = 0
     alike: tuple[str, ...] = ()
     goodput: Goodput | None = None
@@ -107,21 +114,6 @@ class ScenarioSide(Struct, frozen=True):
             f"{self.short}: {sizing.gpus:,} {self.accelerator}, HB {sizing.hb_size:,},"
             f" {self.bill.name} of {sizing.radix} x {sizing.speed_gbps:g}G{batch}"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """What it is, as JSON."""
-        sizing = "bill.fabric.sizing"
-        return {
-            **plain_at(self, "label", "scenario", "workload", "fabric=bill.name", f"{sizing}.gpus"),
-            **plain_at(self, "accelerator", f"{sizing}.hb_size", f"{sizing}.radix"),
-            **plain_at(self, f"link_gbps={sizing}.speed_gbps", "prices"),
-            "model": self.model or None,
-            "batch": self.batch or None,
-            "cost_complete": self.bill.complete,
-            "media_given": self.bill.media_given or None,
-            "unpriced": [line.title for line in self.bill.quote.unpriced],
-            "notes": list(self.row.notes),
-        }
 
 
 class Pace(NamedTuple):
@@ -173,7 +165,7 @@ def pace_of(first: ScenarioSide, second: ScenarioSide) -> Pace | None:
     alike = first.alike == second.alike
     if first.batch == second.batch:
         return pace_between(plan_a, plan_b, alike=alike)
-    return pace_between(plan_a, plan_b, (first.batch, second.batch), alike=alike)
+    return pace_between(plan_a, plan_b, (first.batch or 0, second.batch or 0), alike=alike)
 
 
 def pace_between(

@@ -18,10 +18,11 @@ from netplan.performance.barred import barred_column, end_columns
 from netplan.performance.error_bars import bar_note
 from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.quantities import quantity
 from netplan.reports.schema import plain_at, value_at
 from netplan.reports.screen import Screen, more_of
+from netplan.setup.faults_inputs import RefusedFabric
 from netplan.setup.inputs import replaced_lines
 from netplan.setup.training import training_words
 
@@ -36,24 +37,24 @@ CAUSES_SHOWN = 8
 class FaultsAnswer(Answer):
     """The answer of :func:`netplan.faults`."""
 
+    json_parts = "currency", "fabrics", "recovery=_recovered", "refused"
+
     inputs: dict[str, Any]
     currency: str
     fabrics: tuple[faults_rows.FabricFaults, ...]
-    refused: tuple[tuple[str, str], ...] = ()
+    refused: tuple[RefusedFabric, ...] = ()
     recovery: RecoveryPreset | None = None
     """How the job comes back; None where nothing trains."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan faults --format json``."""
-        refused = [{"fabric": name, "reason": reason} for name, reason in self.refused]
-        parts = plain_at(self, "currency", "fabrics")
-        parts["recovery"] = self.recovery and {
-            "name": self.recovery.name,
-            "is_upper_bound": self.recovery.is_upper_bound,
+    @property
+    def _recovered(self) -> dict[str, Any] | None:
+        """How the job comes back, as JSON."""
+        if self.recovery is None:
+            return None
+        return plain_at(self.recovery, "name", "is_upper_bound") | {
             "values": [plain_at(row, *CAME_BACK_JSON) for row in self._came_back()],
             "notes": [*faults_screen.not_ranked(self.recovery), *self.recovery.notes],
         }
-        return answer_dict(self.inputs, **parts, refused=refused)
 
     @property
     def failures(self) -> list[Failure]:

@@ -24,11 +24,10 @@ from netplan.faults.years.recoveries import IdlePrice, Recovery
 from netplan.performance.barred import with_bars
 from netplan.performance.error_bars import ErrorBar
 from netplan.performance.spread import OverSites
-from netplan.records import asdict, replace
 from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
 from netplan.reports.escape import chart_label, short
 from netplan.reports.plots import DASHES, SIGNS
-from netplan.reports.schema import plain_data
+from netplan.reports.schema import plain_at
 from netplan.reports.sections import Column, Inset, Section, Table, columns
 from netplan.topologies.colours import Coloured
 from netplan.topologies.fabric import Fabric
@@ -297,6 +296,8 @@ class FabricFaults(Struct, frozen=True, rename=CALLED):
     ``is_upper_bound`` says that work which is rolled back is left out of the goodput.
     """
 
+    json_parts = (*("*barred", "-error", "-batch_slowdown", "?over_sites", "capacity=seen.rows.*"),)
+
     name: str
     title: str
     switches: int
@@ -327,13 +328,11 @@ class FabricFaults(Struct, frozen=True, rename=CALLED):
     over_sites: OverSites | None = None
     """How the run lies over several sites; None in one."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fabric as the command line prints it in JSON."""
-        plain = with_bars(asdict(replace(self, seen=None, over_sites=None)), self.error)
-        for name in ("error", "batch_slowdown", "seen", "over_sites"):
-            del plain[name]
-        known = {"over_sites": plain_data(self.over_sites)} if self.over_sites else {}
-        return {**plain, **known, "capacity": self.seen.rows if self.seen else []}
+    @property
+    def barred(self) -> dict[str, Any]:
+        """Its fields as plain data, with ends beside all iteration times that have a bar."""
+        plain: dict[str, Any] = with_bars(plain_at(self, "*", "-seen", "-over_sites"), self.error)
+        return plain
 
 
 def together_of(fabrics: Iterable[Any]) -> list[tuple[str, Any]]:

@@ -17,11 +17,11 @@ from netplan.costing.materials import left_out
 from netplan.costing.phases import Order, line_of
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.quantities import DASH, Scale, money
-from netplan.reports.schema import plain_at
+from netplan.reports.schema import plain_at, plain_data
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.inputs import hall_words
 from netplan.topologies.cabling.cable_plan import Sheet, cable_plan, media_of, plan_sheet
@@ -39,6 +39,14 @@ class GrowthPhase(NamedTuple):
     before that change a port, ``own`` the smallest network for as many GPUs. ``part`` is its part
     of the final design, if the family grows by parts.
     """
+
+    json_parts = (
+        *("phase=number", "year", "gpus", "switches=bill.fabric.switches", "tiers", "links"),
+        *("free_ports=bill.fabric.spare_ports", "part.oversubscription", "part.leaf_hosts"),
+        *("part.leaf_uplinks", "cables_moved=moved", "bill.power_w", "order=bought"),
+        *("order_cost=cost", "left_over", "standing_cost=bill.capital"),
+        *("own_switches=own.fabric.switches", "own_cost=own.capital"),
+    )
 
     number: int
     year: float
@@ -68,26 +76,28 @@ class GrowthPhase(NamedTuple):
         """Ports of a tier that are free [1]."""
         return tier.switches * self.bill.fabric.sizing.radix - tier.ports_used
 
-    def to_dict(self) -> dict[str, Any]:
-        """The phase as JSON."""
-        fabric = self.bill.fabric
-        tiers = [
+    @property
+    def tiers(self) -> list[dict[str, Any]]:
+        """Tiers with their free ports, as JSON."""
+        return [
             {"name": tier.name, "switches": tier.switches, "free_ports": self.free_of(tier)}
-            for tier in fabric.tiers
+            for tier in self.bill.fabric.tiers
         ]
-        return {
-            **plain_at(self, "phase=number", "year", "gpus", "switches=bill.fabric.switches"),
-            "tiers": tiers,
-            "links": {group.name: group.links for group in fabric.links},
-            **plain_at(self, "free_ports=bill.fabric.spare_ports", "part.oversubscription"),
-            **plain_at(self.part, "leaf_hosts", "leaf_uplinks"),
-            **plain_at(self, "cables_moved=moved", "bill.power_w"),
-            "order": [_line(item) for item in self.order.bought.items],
-            "order_cost": asdict(self.cost),
-            "left_over": [_line(item) for item in self.order.left.items],
-            **plain_at(self, "standing_cost=bill.capital", "own_switches=own.fabric.switches"),
-            **plain_at(self, "own_cost=own.capital"),
-        }
+
+    @property
+    def links(self) -> dict[str, int]:
+        """Links by kind [1]."""
+        return {group.name: group.links for group in self.bill.fabric.links}
+
+    @property
+    def bought(self) -> list[dict[str, Any]]:
+        """Lines of the order, as JSON."""
+        return [_line(item) for item in self.order.bought.items]
+
+    @property
+    def left_over(self) -> list[dict[str, Any]]:
+        """What of the phases before is left over, as JSON."""
+        return [_line(item) for item in self.order.left.items]
 
 
 def _line(item: PricedItem) -> dict[str, Any]:
@@ -127,6 +137,11 @@ class GrowthPath(Struct, frozen=True):
 class Grown(NamedTuple):
     """One fabric: its final bill, its phases, the ways to it, and what is to be known."""
 
+    json_parts = (
+        *("fabric=name", "final.title", "phases=steps", "ways", "cables_moved=ways.0.moved"),
+        *("unpriced=final.quote.unpriced.*.title", "media_given=final.media_given?", "notes"),
+    )
+
     final: Bill
     steps: tuple[GrowthPhase, ...]
     ways: tuple[GrowthPath, GrowthPath, GrowthPath]
@@ -150,20 +165,14 @@ class Grown(NamedTuple):
                 plan = cable_plan(graph, media=media, cage_links=self.cage_links)
                 yield f"phase-{step.number}-{name}", plan_sheet(plan)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fabric as JSON."""
-        return {
-            **plain_at(self, "fabric=name", "final.title", "phases=steps", "ways"),
-            **plain_at(self, "cables_moved=ways.0.moved"),
-            "unpriced": [line.title for line in self.final.quote.unpriced],
-            "media_given": self.final.media_given or None,
-            "notes": list(self.notes),
-        }
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GrowthAnswer(Answer):
     """The answer of :func:`netplan.grow`."""
+
+    json_parts = (
+        *("currency", "fabrics=grown", "refused", "verdicts", "left_out", "?power_budget"),
+    )
 
     inputs: dict[str, Any]
     currency: str
@@ -189,20 +198,17 @@ class GrowthAnswer(Answer):
         installed = all(any(item.line.part == "installation" for item in items) for items in finals)
         return left_out(self.inputs["networks"], installed=installed)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan grow --format json``."""
-        refused = [{"fabric": fabric.name, "reason": fabric.reason} for fabric in self.refused]
-        parts = plain_at(self, "currency", "fabrics=grown"), plain_at(self, "verdicts", "left_out")
-        known = {}
-        if budget := self.budget:
-            phases = [
-                {"fabric": fabric.name, "phase": step.number, **_drawn(budget, step)}
-                for fabric in self.grown
-                for step in fabric.steps
-            ]
-            power = {**budget.to_dict(()), "phases": phases, "sentences": self.power_words}
-            known = {"power_budget": power}
-        return answer_dict(self.inputs, **parts[0], refused=refused, **parts[1], **known)
+    @property
+    def power_budget(self) -> dict[str, Any] | None:
+        """The budget and what each phase leaves of it, as JSON."""
+        if (budget := self.budget) is None:
+            return None
+        phases = [
+            {"fabric": fabric.name, "phase": step.number, **_drawn(budget, step)}
+            for fabric in self.grown
+            for step in fabric.steps
+        ]
+        return plain_data(budget) | {"phases": phases, "sentences": self.power_words}
 
     @property
     def power_words(self) -> list[str]:
@@ -296,7 +302,7 @@ class GrowthAnswer(Answer):
             facility = partial(_drawn, budget)
             power = [
                 show.column(
-                    "facility_w", lambda row: facility(row[1])["facility_w"]["base"], shown="wide"
+                    "facility_w", lambda row: facility(row[1])["facility_w"].base, shown="wide"
                 ),
                 show.column("left_w", lambda row: facility(row[1])["left_w"], shown="wide"),
             ]
@@ -379,7 +385,7 @@ class GrowthAnswer(Answer):
 def _drawn(budget: Budget, step: GrowthPhase) -> dict[str, Any]:
     """Power of the hall in a phase, and what it leaves of a budget [W]."""
     power = budget.hall.facility_w(step.bill)
-    return {"facility_w": asdict(power), "left_w": budget.budget_w - power.base}
+    return {"facility_w": power, "left_w": budget.budget_w - power.base}
 
 
 def _power(budget: Budget, fabric: Grown) -> str:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from netplan.answers.screen_titles import network_words, screen_heading
 from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.quantities import listed, quantity
 from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
@@ -46,6 +46,8 @@ COMPARED = {
 
 class Spread(Struct, frozen=True):
     """A figure over draws: mean, least and most; every draw's."""
+
+    json_parts = "mean", "low", "high"
 
     mean: float
     low: float
@@ -86,10 +88,6 @@ class Spread(Struct, frozen=True):
     def decided(self) -> bool:
         """Whether a difference is told: it is seen, or there is one draw alone."""
         return self.seen or len(self.values) == 1
-
-    def to_dict(self) -> dict[str, float]:
-        """Without the single draws."""
-        return plain_at(self, "mean", "low", "high")
 
 
 def stream_figures(ran: JobStream, warm_up: float) -> dict[str, float]:
@@ -153,6 +151,12 @@ class JobsRow(Struct, frozen=True, kw_only=True):
         Of the first draw: GPUs taken over time, of how many; its largest jobs.
     """
 
+    json_parts = (
+        *("fabric", "hb_size", "oversubscription", "ratio", "placement", "queue", "migrate"),
+        *("jobs", "draws", "load_reached", "*figures", "gar"),
+        *("usd_per_useful_gpu_hour", "usd_to_last_arrival", "network_usd", "total_usd"),
+    )
+
     fabric: str
     hb_size: int
     oversubscription: float | None
@@ -191,28 +195,20 @@ class JobsRow(Struct, frozen=True, kw_only=True):
         apart = [name for name in parts if len({getattr(row, name) for row in rows}) > 1]
         return " ".join(parts[name] for name in apart) or f"{self.fabric} {ratio} {self.placement}"
 
-    def to_dict(self) -> dict[str, Any]:
-        """The row as JSON."""
+    @property
+    def gar(self) -> dict[str, list[float]]:
+        """Share of GPUs that are taken over time, of the first draw [s, 1]."""
         share = self.occupied.gpus / self.total_gpus
-        return {
-            **plain_at(self, *JOBS_FACTS, "load_reached"),
-            **{name: spread.to_dict() for name, spread in self.figures.items()},
-            "gar": {"time_s": self.occupied.time_s.tolist(), "share": share.tolist()},
-            **plain_at(self, USD, TO_LAST, "network_usd", "total_usd"),
-        }
+        return {"time_s": self.occupied.time_s.tolist(), "share": share.tolist()}
 
-
-JOBS_FACTS = (
-    *("fabric", "hb_size", "oversubscription", "ratio"),
-    *("placement", "queue", "migrate", "jobs", "draws"),
-)
-"""What a row says in JSON of its design, its rules and its streams, before their figures."""
 
 USD, TO_LAST = "usd_per_useful_gpu_hour", "usd_to_last_arrival"
 
 
 class Difference(Struct, frozen=True):
     """A figure of one design less that of another, over draws with the same jobs."""
+
+    json_parts = "design", "against", "figure", "*difference", "seen"
 
     design: str
     against: str
@@ -225,11 +221,6 @@ class Difference(Struct, frozen=True):
         if len(self.difference.values) == 1:
             return "one stream, no repeats"
         return "yes" if self.difference.seen else NO_DIFFERENCE
-
-    def to_dict(self) -> dict[str, Any]:
-        """The difference as JSON."""
-        names = plain_at(self, "design", "against", "figure")
-        return {**names, **self.difference.to_dict(), "seen": self.seen}
 
 
 def _mean_of(row: JobsRow, name: str) -> float | None:
@@ -304,6 +295,8 @@ DIFFERENCES: tuple[show.Column[Difference], ...] = (
 class JobsAnswer(Answer):
     """The answer of :func:`jobs`: what streams of jobs make of each design."""
 
+    json_parts = "verdict", "rows", "differences", "notes=_notes"
+
     inputs: dict[str, Any]
     rows: tuple[JobsRow, ...]
     notes: tuple[str, ...] = ()
@@ -346,20 +339,15 @@ class JobsAnswer(Answer):
                     known.append(Difference(design, against, words, mine.less(other)))
         return tuple(known)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan jobs --format json``."""
-        best = self.ranked[0]
-        return answer_dict(
-            self.inputs,
-            verdict={
-                "decided": self.decided,
-                "design": best.name_among(self.rows) if self.decided else None,
-                "by": self._judged_by,
-                "sentence": self._verdict(),
-            },
-            **plain_at(self, "rows", "differences"),
-            notes=list(self._notes()),
-        )
+    @property
+    def verdict(self) -> dict[str, object]:
+        """Which design pays, by what, as JSON."""
+        return {
+            "decided": self.decided,
+            "design": self.ranked[0].name_among(self.rows) if self.decided else None,
+            "by": self._judged_by,
+            "sentence": self._verdict(),
+        }
 
     def summary(self) -> Iterator[show.Section]:
         """Which design pays, all designs, and what they lose."""
@@ -367,7 +355,7 @@ class JobsAnswer(Answer):
             screen_heading(self.inputs, self._heading(), lower=False),
             (self._verdict(),),
             self._table(),
-            (*self._ratios_lose(), *self._notes()),
+            (*self._ratios_lose(), *self._notes),
             more_of("all figures", "--placement scattered", "--migrate 2"),
             most_rows=SCREEN_ROWS,
             least_gap=1,
@@ -401,7 +389,7 @@ class JobsAnswer(Answer):
             )
             title = f"Differences against {self.rows[0].name_among(self.rows)}"
             yield show.Table("differences", DIFFERENCES, self.differences, title, legend)
-        yield show.Notes.of([("", self._notes())])
+        yield show.Notes.of([("", self._notes)])
 
     def _table(self) -> show.Table[JobsRow]:
         """All designs; what all share is in the heading."""
@@ -585,6 +573,7 @@ class JobsAnswer(Answer):
         """Whether the jobs stand in a file."""
         return str(self.inputs["stream"]).lower().endswith(".csv")
 
+    @property
     def _notes(self) -> tuple[str, ...]:
         """What was noticed, what is not known, and what the load was at first."""
         unknown = dict.fromkeys(row.unknown for row in self.rows if row.unknown)

@@ -30,6 +30,8 @@ class LayerAnswer(Struct, frozen=True):
     A model that is ``spread`` over all GPUs alike has no layers: its operations are all there are.
     """
 
+    json_parts = "?layer=operations", "?mapping"
+
     operations: tuple[OperationRow, ...] = ()
     partitions: tuple[PartitionRow, ...] = ()
     rates: ChipRates | None = None
@@ -52,12 +54,11 @@ class LayerAnswer(Struct, frozen=True):
         tile, interval_s = fusion.sequence_tile, fusion.interval_s
         return cls((), rows, ChipRates.of(chip), tile, interval_s, convex_s, fusion.exact)
 
-    def to_dict(self) -> dict[str, Any]:
-        """What the JSON of a search has of it."""
-        if self.operations:
-            return plain_at(self, "layer=operations")
-        paths = ("sequence_tile", "interval_s", "convex_interval_s=convex_s", "partitions")
-        return {"mapping": plain_at(self, *paths)}
+    @property
+    def mapping(self) -> dict[str, Any] | None:
+        """The mapping as JSON; None where a layer is told by its operations."""
+        paths = "sequence_tile", "interval_s", "convex_interval_s=convex_s", "partitions"
+        return None if self.operations else plain_at(self, *paths)
 
     def sections(self) -> Iterator[Section]:
         """One table."""

@@ -12,9 +12,9 @@ from msgspec import Struct
 from netplan.answers.kind_loads import KIND_LEGEND, KIND_LOADS, KindLoad
 from netplan.answers.screen_titles import screen_heading
 from netplan.progress import each
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.charts import CHART_PX, Chart, Json, hover, marks
 from netplan.reports.escape import chart_label
 from netplan.reports.plots import COLOURS, DASHES
@@ -133,6 +133,8 @@ class CollectiveLoad(Struct, frozen=True):
     algorithm on these levels, with what sets it.
     """
 
+    json_parts = "*", "ratio"
+
     kind: str
     collective: str
     members: int
@@ -161,6 +163,11 @@ class LoadsAnswer(Answer):
     between all; ``in_site`` says so. A step of post-training has loads by kind of traffic.
     """
 
+    json_parts = (
+        *("total_bytes", "links=graph.link_count", "unused_links", "link_loads.busiest_s"),
+        *("intact_busiest_s", "groups", "hottest", "*_of_its_kind", "notes=_notes"),
+    )
+
     inputs: dict[str, object]
     graph: FabricGraph
     link_loads: LinkLoads
@@ -185,21 +192,19 @@ class LoadsAnswer(Answer):
         share = self.link_loads.link_s.max(axis=0) / (busiest or 1.0)
         return replace(self.failed, share=share, words=si(busiest, "s"))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan loads --format json``."""
-        answer = answer_dict(
-            self.inputs,
-            **plain_at(self, "total_bytes", "links=graph.link_count"),
-            unused_links=len(self.link_loads.unused_links),
-            **plain_at(self, "link_loads.busiest_s", "intact_busiest_s", "groups", "hottest"),
-        )
+    @property
+    def unused_links(self) -> int:
+        """Links that carry nothing [1]."""
+        return len(self.link_loads.unused_links)
+
+    @property
+    def _of_its_kind(self) -> dict[str, Any]:
+        """What JSON has of a run, or of a matrix without one."""
         if self.run is None:
-            return answer | plain_at(self, "bounds_s", "notes")
-        answer |= {"site": self.site} if self.site else {}
-        ratios = [{**asdict(load), "ratio": load.ratio} for load in self.collectives]
-        answer |= {**self.run.in_short, "collectives": ratios}
-        answer |= {"kinds": [asdict(kind) for kind in self.kinds]} if self.kinds else {}
-        return answer | plain_at(self, "whole_fabric=whole") | {"notes": self._notes}
+            return plain_at(self, "bounds_s")
+        return plain_at(
+            self, "?site", "*run.in_short", "collectives", "?kinds", "whole_fabric=whole"
+        )
 
     def summary(self) -> Iterator[show.Section]:
         """The busiest link, loads by group, collectives against their bounds."""
@@ -300,7 +305,7 @@ class LoadsAnswer(Answer):
             within += f", before the failure for {si(self.intact_busiest_s, 's')}"
         return (
             f"The busiest link{self._busiest_name}{si(self.link_loads.busiest_s, 's')}{within};"
-            f" {len(self.link_loads.unused_links):,} of {self.graph.link_count:,} links carry"
+            f" {self.unused_links:,} of {self.graph.link_count:,} links carry"
             " nothing."
         )
 

@@ -14,14 +14,12 @@ from netplan.costing.dfmodel import SystemAmounts
 from netplan.performance.mapping.fusion import Fusion, kernel_by_kernel
 from netplan.performance.mapping.partitions import BINDS
 from netplan.performance.mapping.system import LinpackSteps, RunTotals, SystemRun
-from netplan.records import asdict
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.charts import GREY, Chart, Json, hover, marks
 from netplan.reports.escape import chart_label
 from netplan.reports.layered_drawing import layered_drawing
 from netplan.reports.quantities import quantity
-from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of, shares_of
 from netplan.setup.inputs import found_words, replaced_lines, short_inputs
 from netplan.units import counted, rounded, si
@@ -141,6 +139,12 @@ class MapResult(Struct, frozen=True, eq=False):
 class MapAnswer(Answer):
     """The answer of :func:`netplan.map`."""
 
+    json_parts = (
+        *("*found.totals", "-unit", "throughput_unit=found.totals.unit", "exact", "breakdown_s"),
+        *("chips", "flops_per_byte", "power_w", "system", "found.partitions", "found.kernels"),
+        *("chip=rates", "found.notes"),
+    )
+
     inputs: dict[str, Any]
     found: MapResult
     rates: ChipRates
@@ -192,19 +196,10 @@ class MapAnswer(Answer):
         }
         return {name: work / moved if moved else None for name, moved in moved_bytes.items()}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan map --format json``."""
-        totals = asdict(self.found.totals)
-        unit = totals.pop("unit")
-        return answer_dict(
-            self.inputs,
-            **totals,
-            throughput_unit=unit,
-            **plain_at(self, "exact", "breakdown_s", "chips", "flops_per_byte"),
-            power_w=self.chips * self.rates.power_w,
-            system=asdict(self.system) if self.system else None,
-            **plain_at(self, "found.partitions", "found.kernels", "chip=rates", "found.notes"),
-        )
+    @property
+    def power_w(self) -> float:
+        """Power of the chips [W]."""
+        return self.chips * self.rates.power_w
 
     def summary(self) -> Iterator[show.Section]:
         """The interval, the partitions that take longest, what they wait for, notes."""

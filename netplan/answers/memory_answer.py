@@ -59,6 +59,8 @@ def _left_bytes(capacity: float, held: float) -> float:
 class MemoryAnswer(Struct, frozen=True):
     """What of the best plan lies in which tier, and what that costs."""
 
+    json_parts = ("memory",)
+
     tiers: tuple[TierRow, ...]
     costs: MemoryCosts
     time_s: float
@@ -79,10 +81,10 @@ class MemoryAnswer(Struct, frozen=True):
             rows.append(TierRow("expanded", more, there, left, rate, latency_s))
         return cls(tuple(rows), costs, best.iteration_time_s)
 
-    def to_dict(self) -> dict[str, Any]:
+    @property
+    def memory(self) -> dict[str, Any]:
         """What the JSON of a search has of it."""
-        paths = ("tiers", "costs.parts", "costs.together", "costs.local_time_s")
-        return {"memory": plain_at(self, *paths)}
+        return plain_at(self, "tiers", "*costs")
 
     def sections(self) -> Iterator[Section]:
         """The tiers, the parts of the memory in them, and what a larger memory would save."""
@@ -113,6 +115,8 @@ class MemoryAnswer(Struct, frozen=True):
 
 class HeldAnswer(Struct, frozen=True):
     """What the best plan holds as training software keeps it, by formulas, and whether it fits."""
+
+    json_parts = ("memory=rows",)
 
     rows: MemoryRows
     memory: PlanMemory
@@ -164,11 +168,6 @@ class HeldAnswer(Struct, frozen=True):
             f" ten runs), with fragments and what lies outside {needed / 1e9:.3g} GB of the"
             f" {memory.usable_bytes / 1e9:.3g} GB that programs see ({memory.basis})."
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """What the JSON of a search has of it."""
-        paths = ("rows.parts", "rows.operations", "rows.symbols")
-        return {"memory": plain_at(self, *paths)}
 
     def sections(self) -> Iterator[Section]:
         """The parts, what a layer keeps by operation, symbols, and the verdict."""

@@ -12,11 +12,11 @@ from netplan.answers.screen_titles import screen_heading
 from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.progress import share_done
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.axes import spread
-from netplan.reports.schema import plain_at
+from netplan.reports.schema import plain_at, plain_data
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.inputs import replaced_lines, short_inputs
 from netplan.setup.own_domains import with_own_domains
@@ -69,6 +69,12 @@ def shown_size(size: float) -> str:
 @dataclass(frozen=True, slots=True, repr=False)
 class OptimumAnswer(Answer):
     """The answer of :func:`netplan.collective` on a graph: one size, or a sweep of them."""
+
+    json_parts = (
+        *("*measures", "optimum.worst.gpus", "switches", "optimum.exact", "optimum.gap", "cut"),
+        *("optimum.worst.representatives", "optimum.worst.asked", "unproven=optimum.worst.left"),
+        *("trees=_named_trees", "notes"),
+    )
 
     inputs: dict[str, Any]
     graph: FabricGraph
@@ -149,16 +155,11 @@ class OptimumAnswer(Answer):
             )
         return msccl_lines(self.graph.name, self.inputs["kind"], self.trees())
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan collective --graph ... --format json``."""
-        measures: dict[str, Any] = asdict(self.rows[0])
-        if not isinstance(self.inputs["message_bytes"], float):
-            measures = {"sizes": [asdict(row) for row in self.rows]}
-        best, worst = "optimum", "optimum.worst"
-        about = plain_at(self, f"{worst}.gpus", "switches", f"{best}.exact", f"{best}.gap", "cut")
-        about |= plain_at(self, f"{worst}.representatives", f"{worst}.asked")
-        about |= {"unproven": self.optimum.worst.left, "trees": self._named_trees()}
-        return answer_dict(self.inputs, **measures, **about, notes=self.notes)
+    @property
+    def measures(self) -> dict[str, Any]:
+        """The one size, or the sweep, as JSON."""
+        one = isinstance(self.inputs["message_bytes"], float)
+        return plain_data(self.rows[0]) if one else plain_at(self, "sizes=rows")
 
     def summary(self) -> Iterator[show.Section]:
         """The least time of the largest message, its bottleneck, some sizes, notes."""
@@ -220,6 +221,7 @@ class OptimumAnswer(Answer):
         ]
         return show.Table("sizes", shown, self.rows)
 
+    @property
     def _named_trees(self) -> list[dict[str, Any]] | None:
         """Trees with the names of their GPUs; of a reduce_scatter towards their roots."""
         if self.forest is None:

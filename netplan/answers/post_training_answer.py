@@ -10,8 +10,7 @@ from netplan.performance.posttraining.pools import Split
 from netplan.performance.posttraining.step import Phase
 from netplan.performance.posttraining.timeline import timeline
 from netplan.records import replace
-from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.schema import plain_data
+from netplan.reports.answer import Answer
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
     Column,
@@ -66,29 +65,32 @@ class PostTrainingAnswer(Answer):
     turns.
     """
 
+    json_parts = (
+        *("*trained", "*price", "schedules=schedules.steps", "fastest_schedule=schedules.verdict"),
+        *("sync_reaches_s", "trainer", "trained.rollout", "notes=noted"),
+    )
+
     inputs: dict[str, Any]
     trained: PostTrained
     price: StepPrice
     schedules: SchedulesBeside
     notes: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan search --format json``."""
-        trained = self.trained
-        sync = trained.sync
-        return answer_dict(
-            self.inputs,
-            **trained.to_dict(),
-            **self.price.to_dict(),
-            schedules=[row._asdict() for row in self.schedules.steps],
-            fastest_schedule=self.schedules.verdict,
-            sync_reaches_s={name: list(ends) for name, ends in sync.reaches_s.items()}
-            if sync
-            else {},
-            trainer=plain_data(RankedPlan(1, trained.trainer.timed)) if trained.trainer else None,
-            rollout=trained.rollout_dict(),
-            notes=[*trained.notes, *self.notes],
-        )
+    @property
+    def sync_reaches_s(self) -> dict[str, tuple[float, float, float]]:
+        """What new weights take with the rates of printed software, by its name [s]."""
+        return self.trained.sync.reaches_s if self.trained.sync else {}
+
+    @property
+    def trainer(self) -> RankedPlan | None:
+        """The trainer's plan; None where nothing trains."""
+        trainer = self.trained.trainer
+        return RankedPlan(1, trainer.timed) if trainer else None
+
+    @property
+    def noted(self) -> tuple[str, ...]:
+        """What is to be known of the step and of the question."""
+        return (*self.trained.notes, *self.notes)
 
     def summary(self) -> Iterator[Section]:
         """What a step takes at least and what binds, its phases, weights on their way, pools."""

@@ -10,9 +10,9 @@ from netplan.answers.faults_screen import PARTS, between, spares_words
 from netplan.answers.screen_titles import network_words, titled
 from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict
-from netplan.reports.schema import plain_at
+from netplan.reports.answer import Answer
 from netplan.reports.screen import Screen, more_of
+from netplan.setup.faults_inputs import RefusedFabric
 from netplan.setup.faulty_steps import DAY_S, PoolFailure, PoolYears
 from netplan.setup.post_training_step import PostTrained
 from netplan.setup.post_training_words import job_words, pool_words
@@ -50,6 +50,12 @@ class SteppedFabric(Struct, frozen=True, kw_only=True):
         What is to be known of it.
     """
 
+    json_parts = (
+        *("fabric=name", "title", "step_s", "trained.basis", "pools=trained.worked", "failures"),
+        *("asked", "not_failed=why_not?", "years", "steps_share", "steps_per_day"),
+        *("steps_per_year", "notes"),
+    )
+
     name: str
     title: str
     trained: PostTrained
@@ -86,17 +92,10 @@ class SteppedFabric(Struct, frozen=True, kw_only=True):
         """Copies of the servers that stop in a year [1]."""
         return self.stops("rollout")
 
-    def to_dict(self) -> dict[str, Any]:
-        """The fabric in JSON."""
-        return {
-            **plain_at(self, "fabric=name", "title", "step_s", "trained.basis"),
-            "pools": [self.trained.step.of_pool(pool) for pool in self.trained.pools],
-            **plain_at(self, "failures", "asked"),
-            "not_failed": self.why_not or None,
-            **plain_at(self, "years", "steps_share", "steps_per_day"),
-            "steps_per_year": self.steps_per_day * HOURS_PER_YEAR * SECONDS_PER_HOUR / DAY_S,
-            "notes": list(self.notes),
-        }
+    @property
+    def steps_per_year(self) -> float:
+        """Steps in a year with failures [1]."""
+        return self.steps_per_day * HOURS_PER_YEAR * SECONDS_PER_HOUR / DAY_S
 
 
 FABRICS: list[show.Column[SteppedFabric]] = show.columns(
@@ -121,14 +120,11 @@ YEARS: tuple[show.Column[tuple[str, PoolYears]], ...] = (
 class PostTrainingFaultsAnswer(Answer):
     """The answer of :func:`netplan.faults` about post-training."""
 
+    json_parts = "fabrics", "refused"
+
     inputs: dict[str, Any]
     fabrics: tuple[SteppedFabric, ...]
-    refused: tuple[tuple[str, str], ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan faults --format json``."""
-        refused = [{"fabric": name, "reason": reason} for name, reason in self.refused]
-        return answer_dict(self.inputs, **plain_at(self, "fabrics"), refused=refused)
+    refused: tuple[RefusedFabric, ...] = ()
 
     def summary(self) -> Iterator[show.Section]:
         """Steps a day, what stops which pool, a table by fabric or of what was asked for."""

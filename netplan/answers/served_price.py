@@ -4,36 +4,31 @@ The bill is that of ``netplan compare --workload serving``: network, cards as th
 gear of HB domains if it is asked for; GPUs are paid by the hour.
 """
 
-from typing import Any
-
 from msgspec import Struct
 
 from netplan.answers.compare_rows import FabricRow, priced_row
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
-from netplan.setup.money.run_cost import COST_PARTS, TokenCost, network_bill, rates_of
+from netplan.setup.money.run_cost import TokenCost, network_bill, rates_of
 from netplan.setup.question import AnyQuestion
 from netplan.setup.served_plan import ServedPlan
 from netplan.units import si
-
-PRICED = ("cost", "cost_per_gpu", "cost_complete", "power_w", "power_complete")
-"""Fields of a comparison's row that an answer about serving has, too."""
 
 
 class ServedPrice(Struct, frozen=True):
     """The row of a fabric with its bill and what tokens cost; or why there is none."""
 
+    json_parts = (
+        *("cost=row.amount", "row.cost_per_gpu", "row.cost_complete", "row.power_w"),
+        *("row.power_complete", "cost_per_million_tokens=row.served.cost.amounts.total"),
+        "bill_per_million_tokens=row.served.cost.amounts.network",
+        "gpus_per_million_tokens=row.served.cost.amounts.gpus",
+        "tokens_cost_complete=row.served.cost.complete",
+    )
+
     currency: str = ""
     row: FabricRow | None = None
     why: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Fields of the row, under its names; all None where there is no bill."""
-        names = (*PRICED, *COST_PARTS, "tokens_cost_complete")
-        if self.row is None:
-            return dict.fromkeys(names)
-        fields = self.row.to_dict(self.currency)
-        return {name: fields[name] for name in names}
 
     @property
     def words(self) -> str:

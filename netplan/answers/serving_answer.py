@@ -14,9 +14,9 @@ from netplan.performance.serving.batch import Spread
 from netplan.performance.serving.load import Arrivals, SimulatedLoad
 from netplan.performance.serving.outcomes import ServingCase
 from netplan.performance.serving.serving_search import ServingFound
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.axes import ChartAxis, spread
 from netplan.reports.charts import Chart, hover
 from netplan.reports.plots import Points, line_chart
@@ -24,7 +24,7 @@ from netplan.reports.quantities import Words, listed, quantity
 from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, columns_of, more_of, shares_of
 from netplan.setup.inputs import found_words, replaced_lines, short_inputs
-from netplan.setup.served_plan import ServedPlan, ServiceLevel
+from netplan.setup.served_plan import ServedPlan
 from netplan.setup.serving_run import POOL_FIELDS
 from netplan.units import MILLI, PERCENT, counted, rounded, si
 
@@ -94,38 +94,42 @@ def _basis(plan: ServedPlan) -> str:
 class ServedLoad(Struct, frozen=True):
     """The best plan under requests as they come: its closed form, and its simulation."""
 
+    json_parts = (
+        *("arrivals.rate", "*drawn", "highest_rate", "least_gpus", "closed_form", "level_met"),
+        "*simulated",
+    )
+
+    plan: ServedPlan
     arrivals: Arrivals
     highest_rate: float
     least_gpus: int
     simulated: SimulatedLoad
 
-    def plain(self, best: ServedPlan) -> dict[str, Any]:
-        """The block in JSON, with the closed form of the plan."""
-        arrivals = self.arrivals
-        further = best.tokens_per_s / arrivals.rate - 1
-        return {
-            "rate": arrivals.rate,
-            "burstiness": None if arrivals.trace is not None else arrivals.burstiness,
-            "seed": None if arrivals.trace is not None else arrivals.seed,
-            **plain_at(self, "highest_rate", "least_gpus"),
-            "closed_form": {
-                "ttft_s": best.ttft_s,
-                "tpot_s": best.tpot_s,
-                "in_system": arrivals.rate * (best.ttft_s + further * best.tpot_s),
-            },
-            "level_met": self.keeps(best.service_level),
-            **asdict(self.simulated),
-        }
+    @property
+    def drawn(self) -> dict[str, Any]:
+        """How requests are drawn, as JSON: None where they are those of a trace."""
+        drawn = None if self.arrivals.trace is not None else self.arrivals
+        return plain_at(drawn, "burstiness", "seed")
 
-    def keeps(self, level: ServiceLevel | None) -> bool | None:
-        """Whether the simulated means keep a service level; None without one."""
+    @property
+    def closed_form(self) -> dict[str, float]:
+        """The plan under this rate in closed form, as JSON [s, 1]."""
+        plan, rate = self.plan, self.arrivals.rate
+        further = plan.tokens_per_s / rate - 1
+        in_system = rate * (plan.ttft_s + further * plan.tpot_s)
+        return {"ttft_s": plan.ttft_s, "tpot_s": plan.tpot_s, "in_system": in_system}
+
+    @property
+    def level_met(self) -> bool | None:
+        """Whether the simulated means keep the service level; None without one."""
+        return None if self.plan.service_level is None else not self.missed
+
+    @property
+    def missed(self) -> list[str]:
+        """Which of the level's times simulated means are above, with the limit."""
+        now, level = self.simulated, self.plan.service_level
         if level is None:
-            return None
-        return not self.missed(level)
-
-    def missed(self, level: ServiceLevel) -> list[str]:
-        """Which of a level's times simulated means are above, with the limit."""
-        now = self.simulated
+            return []
         times = (("TTFT", now.ttft_s, level.ttft_s), ("TPOT", now.tpot_s, level.tpot_s))
         return [
             f"{name} {most / MILLI:g} ms"
@@ -133,9 +137,9 @@ class ServedLoad(Struct, frozen=True):
             if most is not None and spread.mean > most
         ]
 
-    def lines(self, best: ServedPlan) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
         """What a person reads: percentiles, requests in the system, and what else carries it."""
-        now, arrivals = self.simulated, self.arrivals
+        now, arrivals, best = self.simulated, self.arrivals, self.plan
         times = [
             f"{name} {si(spread.mean, 's')} in the mean, p50 {si(spread.p50, 's')}, p95"
             f" {si(spread.p95, 's')}, p99 {si(spread.p99, 's')}"
@@ -156,9 +160,9 @@ class ServedLoad(Struct, frozen=True):
             f" {counted(self.least_gpus, 'GPU')} carry {rounded(arrivals.rate)} requests/s."
         )
         level = best.service_level
-        if level is not None and level.met and not self.keeps(level):
+        if level is not None and level.met and self.missed:
             yield (
-                f"Simulated, the plan misses {' and '.join(self.missed(level))}: requests come in"
+                f"Simulated, the plan misses {' and '.join(self.missed)}: requests come in"
                 " bursts, or wait for room in the cache, which the closed form does not know. Ask"
                 " for a lower rate, or give more GPUs."
             )
@@ -167,6 +171,11 @@ class ServedLoad(Struct, frozen=True):
 @dataclass(frozen=True, slots=True, repr=False)
 class ServingAnswer(Answer):
     """The answer of :func:`netplan.serving`: the best plans, and the front."""
+
+    json_parts = (
+        *("space", "best.service_level", "*price", "plans", "front=ranked_front", "notes=noted"),
+        "?load",
+    )
 
     inputs: dict[str, Any]
     found: ServingFound
@@ -184,16 +193,20 @@ class ServingAnswer(Answer):
         """The plan with the most tokens a second of those that keep the service level."""
         return self.plans[0]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan serving --format json``."""
-        space = plain_at(self.found, "enumerated", "feasible", "seconds")
-        front = [plan.plain() | {"rank": rank} for rank, plan in enumerate(self.front, start=1)]
-        plans = {"plans": [plan.plain() for plan in self.plans]}
-        parts = plans | {"front": front, "notes": [*self.notes, *self._on_experts]}
-        if self.load is not None:
-            parts |= {"load": self.load.plain(self.best)}
-        facts = plain_at(self, "best.service_level") | self.price.to_dict()
-        return answer_dict(self.inputs, space=space, **facts, **parts)
+    @property
+    def space(self) -> dict[str, Any]:
+        """Size of the space, and how long it took, as JSON."""
+        return plain_at(self.found, "enumerated", "feasible", "seconds")
+
+    @property
+    def ranked_front(self) -> list[ServedPlan]:
+        """The front, each plan with its place on it."""
+        return [replace(plan, rank=rank) for rank, plan in enumerate(self.front, start=1)]
+
+    @property
+    def noted(self) -> tuple[str, ...]:
+        """What was noticed, and how experts are loaded."""
+        return (*self.notes, *self._on_experts)
 
     def summary(self) -> Iterator[show.Section]:
         """The best plan, points of the front or plans that keep the level, where time goes."""
@@ -269,8 +282,7 @@ class ServingAnswer(Answer):
         best = self.best
         kept = f" within {self._limits}" if self._limits else ""
         if self.load is not None and self._met:
-            level = best.service_level
-            missed = [] if level is None else self.load.missed(level)
+            missed = self.load.missed
             but = f"; simulated, it misses {' and '.join(missed)}" if missed else ""
             return (
                 f"Soonest done{kept} at {rounded(self.load.arrivals.rate)} requests/s"
@@ -330,7 +342,7 @@ class ServingAnswer(Answer):
     @property
     def _loaded(self) -> tuple[str, ...]:
         """What requests see as they come, and what tiers of caches give."""
-        lines = () if self.load is None else tuple(self.load.lines(self.best))
+        lines = () if self.load is None else tuple(self.load.lines())
         return (*lines, *self.best.tier_notes())
 
     @property

@@ -15,11 +15,11 @@ from netplan.performance.barred import ENDS, barred_column
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.plan import Plan
 from netplan.performance.spread import OverSites
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports import sections as show
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.axes import spread
-from netplan.reports.schema import plain_data
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.served_plan import ServedPlan
 from netplan.simulation import outcome
@@ -47,6 +47,8 @@ class JobRow(Struct, frozen=True):
     how far these times may be off, if the iteration model knows.
     """
 
+    json_parts = "*", "-error", "slowdown", "*bars"
+
     name: str
     model: str
     plan: Plan
@@ -66,16 +68,19 @@ class JobRow(Struct, frozen=True):
         """Time beside the others over that on whole links, less one [1]."""
         return self.together_s / (self.intact_time_s or self.together_s) - 1
 
-    def to_dict(self) -> dict[str, Any]:
-        """The job in JSON."""
-        fields = {**asdict(self), "plan": plain_data(self.plan), "slowdown": self.slowdown}
-        del fields["error"]
-        if self.error is not None:
-            for name in ("alone", "together"):
-                ends = self.error.whole.of(fields[f"{name}_s"])
-                fields[f"{name}_low_s"], fields[f"{name}_high_s"] = ends
-            fields["error_basis"] = self.error.basis
-        return fields
+    @property
+    def bars(self) -> dict[str, Any]:
+        """Ends of both times and what they rest on, as JSON; nothing without a bar."""
+        if self.error is None:
+            return {}
+        alone, together = map(self.error.whole.of, (self.alone_s, self.together_s))
+        return {
+            "alone_low_s": alone[0],
+            "alone_high_s": alone[1],
+            "together_low_s": together[0],
+            "together_high_s": together[1],
+            "error_basis": self.error.basis,
+        }
 
 
 class TileRow(Struct, frozen=True):
@@ -100,6 +105,11 @@ class SimulateAnswer(Answer):
     of the time, where links are shared as a fluid.
     """
 
+    json_parts = (
+        *("*found", "*known_bar", "utilisation", "gpus_used=all_gpus", "plan", "jobs", "notes"),
+        *("?over_sites=over", "?tiles", "*served", "-rank", "*shared"),
+    )
+
     inputs: dict[str, Any]
     heading: show.Heading
     found: outcome.SimulationOutcome
@@ -122,8 +132,8 @@ class SimulateAnswer(Answer):
         """
         if self.design is None:
             return {}
-        facts = self.design.to_dict()
-        return {name: facts[name] for name in OF_SHARED_LINKS}
+        basis = self.served.error_basis if self.served else self.known_bar.get("error_basis")
+        return {"iteration_error_basis": basis} | plain_at(self.design, *OF_SHARED_LINKS)
 
     @property
     def utilisation(self) -> list[float]:
@@ -132,36 +142,14 @@ class SimulateAnswer(Answer):
         return [stage.compute_s / whole for stage in self.found.stages]
 
     @property
-    def bar(self) -> dict[str, Any]:
-        """Ends and basis of the error bar, as in JSON."""
-        return bar_dict(self.found.iteration_time_s, self.error)
+    def known_bar(self) -> dict[str, Any]:
+        """Ends and basis of the error bar, as in JSON; nothing without one."""
+        return bar_dict(self.found.iteration_time_s, self.error) if self.error else {}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan simulate --format json``."""
-        plain = asdict(replace(self.found, spans=(), fluid=None))
-        del plain["spans"], plain["notes"], plain["fluid"]
-        lists = {name: list(rows) for name, rows in plain.items() if isinstance(rows, tuple)}
-        answer = answer_dict(
-            self.inputs,
-            **(plain | lists),
-            **(self.bar if self.error else {}),
-            utilisation=self.utilisation,
-            gpus_used=self.gpus_used or sum(plan.gpus for plan in self._plans),
-            plan=plain_data(self.plan),
-            jobs=[job.to_dict() for job in self.jobs],
-            notes=list(self.notes),
-        )
-        for name in ("handovers", "slow", "jitter"):
-            if not getattr(self.found, name):
-                del answer[name]
-        if self.over is not None:
-            answer["over_sites"] = plain_data(self.over)
-        if self.tiles:
-            answer["tiles"] = [asdict(row) for row in self.tiles]
-        answer |= self.served.in_short() if self.served else {}
-        if self.design is not None:
-            answer["iteration_error_basis"] = answer.get("error_basis")
-        return answer | self.shared
+    @property
+    def all_gpus(self) -> int:
+        """GPUs of the plan, or of all jobs [1]."""
+        return self.gpus_used or sum(plan.gpus for plan in self._plans)
 
     @property
     def _plans(self) -> list[Plan]:
@@ -375,7 +363,7 @@ ITERATION: list[show.Column[SimulateAnswer]] = [
     show.column("model", lambda answer: str(answer.inputs["model"])),
     *show.columns(*RUN, of="found"),
 ]
-BARRED: list[show.Column[SimulateAnswer]] = show.columns(*ENDS, of="bar")
+BARRED: list[show.Column[SimulateAnswer]] = show.columns(*ENDS, of="known_bar")
 TOGETHER: list[show.Column[outcome.SimulationOutcome]] = show.columns(*RUN)
 TILES: list[show.Column[TileRow]] = show.columns("stage", "kernels", "tiles", "held", "moved_bytes")
 TILES_LEGEND = ("moved: what all cores of a stage read and write for a microbatch.",)

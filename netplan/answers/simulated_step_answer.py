@@ -13,7 +13,7 @@ from netplan.arrays import Floats
 from netplan.performance.posttraining.schedules import step_seconds
 from netplan.performance.posttraining.step import Role, Step
 from netplan.records import replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import (
@@ -103,6 +103,16 @@ class SimulatedStep(Struct, frozen=True, kw_only=True):
         What is to be known of it.
     """
 
+    json_parts = (
+        *("step_s=mean_s", "step_spread_s=spread_s", "runs=runs.sent.shape.1"),
+        *(
+            "steps_of_run=runs.sent.shape.0",
+            "steps_left_out=runs.warm",
+            "step_of_means_s=of_means_s",
+        ),
+        *("rollout", "sync=sent", "step.sync_s", *BESIDE_PATHS, "slow_gpus=slow"),
+    )
+
     trained: PostTrained
     step: Step
     drawn: DrawnRollouts | None
@@ -156,6 +166,22 @@ class SimulatedStep(Struct, frozen=True, kw_only=True):
         times = self.drawn.seconds[batch], self.drawn.stream_s[batch]
         rollout_s, stream_s = (self.scale * float(time.mean()) for time in times)
         return rollout_s, stream_s
+
+    @property
+    def rollout(self) -> dict[str, Any] | None:
+        """Batches that were drawn, as JSON [s, tokens]; None where nothing was."""
+        if (drawn := self.drawn) is None:
+            return None
+        return {
+            "batches": drawn.batches,
+            "mean_s": self.means_s[0],
+            "stream_s": self.means_s[1],
+            "p50_s": self.scale * drawn.percentile_s(MEDIAN),
+            "p95_s": self.scale * drawn.percentile_s(LATE),
+            "half_s": self.scale * float(drawn.half_s.mean()),
+            "longest_tokens": float(drawn.longest.mean()),
+            "answer_tokens": float(drawn.tokens.mean()),
+        }
 
     def rolled_s(self) -> float:
         """What servers work of a step, in the mean [s]."""
@@ -225,47 +251,25 @@ class SimulatedStepAnswer(Answer):
     ``simulated`` is what was drawn, sent and run.
     """
 
+    json_parts = "*simulated.trained", "simulated=_with_pools", "parts=_part_rows", "notes=_notes"
+
     inputs: dict[str, Any]
     simulated: SimulatedStep
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan simulate --format json``."""
-        simulated, trained = self.simulated, self.simulated.trained
-        drawn, rollouts = simulated.drawn, None
-        if drawn is not None:
-            scale = simulated.scale
-            rollouts = {
-                "batches": drawn.batches,
-                "mean_s": simulated.means_s[0],
-                "stream_s": simulated.means_s[1],
-                "p50_s": scale * drawn.percentile_s(MEDIAN),
-                "p95_s": scale * drawn.percentile_s(LATE),
-                "half_s": scale * float(drawn.half_s.mean()),
-                "longest_tokens": float(drawn.longest.mean()),
-                "answer_tokens": float(drawn.tokens.mean()),
-            }
-        return answer_dict(
-            self.inputs,
-            **trained.to_dict(),
-            simulated={
-                **plain_at(simulated, "step_s=mean_s", "step_spread_s=spread_s"),
-                "runs": simulated.runs.sent.shape[1],
-                "steps_of_run": len(simulated.runs.sent),
-                **plain_at(simulated, "steps_left_out=runs.warm", "step_of_means_s=of_means_s"),
-                "rollout": rollouts,
-                **plain_at(simulated, "sync=sent", "step.sync_s", *BESIDE_PATHS),
-                "slow_gpus": dict(simulated.slow),
-                "pools": [row._asdict() for row in self._pool_rows()],
-                "timeline": [bar._asdict() for bar in self._bars()],
-            },
-            parts=[row._asdict() for row in self._part_rows()],
-            notes=[*trained.notes, *simulated.notes],
-        )
+    @property
+    def _with_pools(self) -> dict[str, Any]:
+        """What was simulated, its pools and their timeline, as JSON."""
+        return plain_at(self, "*simulated", "pools=_pool_rows", "timeline=_bars")
+
+    @property
+    def _notes(self) -> tuple[str, ...]:
+        """What is to be known of the step and of what was simulated."""
+        return (*self.simulated.trained.notes, *self.simulated.notes)
 
     def trace(self) -> str:
         """Several steps as a Chrome trace, which Perfetto opens."""
         trained = self.simulated.trained
-        events = step_trace(self._bars(), trained.pools, post_training_words.job_words(trained))
+        events = step_trace(self._bars, trained.pools, post_training_words.job_words(trained))
         return json.dumps(events, separators=(",", ":")) + "\n"
 
     def summary(self) -> Iterator[Section]:
@@ -273,7 +277,7 @@ class SimulatedStepAnswer(Answer):
         yield from Screen(
             screen_heading(self.inputs, self._heading(), lower=False),
             tuple(self._verdict()),
-            Table("parts", PARTS, [row for row in self._part_rows() if row.part not in BESIDE]),
+            Table("parts", PARTS, [row for row in self._part_rows if row.part not in BESIDE]),
             tuple(self._remarks()),
             more_of("pools, links", "--seed 1", "--timeline run.html", page=False),
         ).sections()
@@ -289,10 +293,10 @@ class SimulatedStepAnswer(Answer):
         first, *others = self._verdict()
         yield Paragraph(first, "strong")
         yield from map(Paragraph, others)
-        bars = self._bars()
+        bars = self._bars
         yield step_lanes(bars, trained.pools, streams=simulated.stream_s is not None)
-        yield Table("parts", PARTS, [*self._part_rows()], "Parts of a step", PARTS_LEGEND)
-        yield Table("pools", POOLS, [*self._pool_rows()], "Pools of a mean step", POOLS_LEGEND)
+        yield Table("parts", PARTS, [*self._part_rows], "Parts of a step", PARTS_LEGEND)
+        yield Table("pools", POOLS, [*self._pool_rows], "Pools of a mean step", POOLS_LEGEND)
         if simulated.sent and simulated.sent.hot:
             yield Table("links", HOT, simulated.sent.hot, "Links that new weights keep busiest")
         yield Table("timeline", BARS, bars, shown="data")
@@ -336,6 +340,7 @@ class SimulatedStepAnswer(Answer):
         yield f"{closed} Batches that differ add {si(queue_s, 's')}." if queued else closed
         yield post_training_words.basis_words(trained)
 
+    @property
     def _part_rows(self) -> Iterator[PartRow]:
         """Parts of a step, in closed form and simulated."""
         simulated, trained = self.simulated, self.simulated.trained
@@ -365,6 +370,7 @@ class SimulatedStepAnswer(Answer):
                 time_s = outcome.iteration_time_s
                 yield PartRow(name, outcome.analytic_time_s, time_s, "links of its pool")
 
+    @property
     def _pool_rows(self) -> Iterator[PoolRow]:
         """Pools of a mean step."""
         simulated = self.simulated
@@ -380,6 +386,7 @@ class SimulatedStepAnswer(Answer):
             row = PoolRow(pool.role, pool.gpus, pool.plan, busy, idle_s, wait_s, what)
             yield row if wait_s else row._replace(waits_for=None)
 
+    @property
     def _bars(self) -> list[Bar]:
         """What pools do in a few steps."""
         simulated = self.simulated
@@ -393,7 +400,7 @@ class SimulatedStepAnswer(Answer):
                 f"{counted(count, 'slow GPU')} in pool {role}: the copy of the model, or the"
                 " trainer, that it is part of keeps its pace."
             )
-        rows = [*self._pool_rows()]
+        rows = [*self._pool_rows]
         waits = [
             f"{row.role} {si(row.wait_s, 's')} for {row.waits_for}" for row in rows if row.waits_for
         ]

@@ -11,7 +11,7 @@ from netplan.answers.screen_titles import screen_heading
 from netplan.answers.sites_bill import SitesBill
 from netplan.performance.spread import Across, Haul, OverSites, SpreadTime
 from netplan.records import replace
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.axes import ChartAxis
 from netplan.reports.charts import Chart, hover
 from netplan.reports.plots import Points, line_chart
@@ -74,20 +74,21 @@ class Case(Struct, frozen=True):
 class Spread(Struct, frozen=True):
     """Time of a plan at one length [km] and ratio [1]."""
 
+    json_parts = (
+        *("km", "ratio", "time.across", "iteration_time_s=time.time_s"),
+        *("one_site_time_s=time.one_site_s", "time.loss", "time.ahead", "time.exchange_s"),
+        *("time.exposed_s", "time.bottleneck"),
+    )
+
     km: float | None
     ratio: float | None
     time: SpreadTime
 
-    def to_dict(self) -> dict[str, Any]:
-        """The row as JSON."""
-        times = ("iteration_time_s=time.time_s", "one_site_time_s=time.one_site_s")
-        parts = ("loss", "ahead", "exchange_s", "exposed_s", "bottleneck")
-        rest = (f"time.{part}" for part in parts)
-        return plain_at(self, "km", "ratio", "time.across", *times, *rest)
-
 
 class BreakEven(Struct, frozen=True):
     """Where the target is lost: at which ratio of a length, or which length of a ratio."""
+
+    json_parts = "across", "*given", "?ahead", "at", "value", "why_null?"
 
     across: Across
     at: Literal["km", "ratio"]
@@ -97,12 +98,10 @@ class BreakEven(Struct, frozen=True):
     why_null: str = ""
     ahead: int | str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The break-even as JSON: what it is of, and its value or why there is none."""
-        held = () if self.ahead is None else ("ahead",)
-        given = "km" if self.at == "ratio" else "ratio"
-        known = plain_at(self, "across", given, *held, "at", "value")
-        return known | {"why_null": self.why_null or None}
+    @property
+    def given(self) -> dict[str, float | None]:
+        """The length, or the ratio, that it is of."""
+        return {"km": self.km} if self.at == "ratio" else {"ratio": self.ratio}
 
     @property
     def words(self) -> str:
@@ -148,6 +147,12 @@ class SitesAnswer(Answer):
     ``gathered`` that best plan where it gathers weights over sites for every pass (ZeRO 3).
     """
 
+    json_parts = (
+        *("sites", "pairs", "grid=grid_rows", "break_even", "plans", "in_flight_bytes"),
+        *("buffer_bytes_a_port=buffer_bytes", "long_haul", "_over.crossings"),
+        *("flat_loss=flat.loss", "zero_3_loss=gathered.loss", "notes=noted"),
+    )
+
     inputs: dict[str, Any]
     target: float
     shown: Case
@@ -163,54 +168,49 @@ class SitesAnswer(Answer):
     gathered: SpreadTime | None = None
     notes: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan sites --format json``."""
-        limited, bought = self.limited, self.bought
-        return answer_dict(
-            self.inputs,
-            sites=[
-                {"name": site.name, "gpus": site.gpus, "egress_bytes_per_s": rate}
-                for site, rate in zip(limited.sites, limited.egress_bytes_per_s, strict=True)
-            ],
-            pairs=[
-                {
-                    "a": limited.sites[pair.a].name,
-                    "b": limited.sites[pair.b].name,
-                    "km": pair.km,
-                    "ratio": pair.ratio,
-                    "one_way_s": self.haul.way_s(limited, pair.a, pair.b),
-                    "rtt_s": 2 * self.haul.way_s(limited, pair.a, pair.b),
-                }
-                for pair in limited.pairs
-            ],
-            grid=[
-                row.to_dict()
-                | {"faster": row.time.time_s <= self._fastest(row.km, row.ratio).time_s}
-                for row in self.grid
-            ],
-            **plain_at(self, "break_even"),
-            plans=[
-                {
-                    **plain_at(plan, "across", "dealt"),
-                    **plan.placed.timed.in_short(),
-                    **plain_at(plan.run, "ahead_bytes", "most_ahead"),
-                }
-                for plan in self.plans
-            ],
-            in_flight_bytes=self.in_flight_bytes,
-            buffer_bytes_a_port=self.buffer_bytes,
-            long_haul={
-                **plain_at(self.shown, "km", "ratio"),
-                **plain_data(bought.lit),
-                **plain_at(
-                    bought, "one_site_network_usd=one_network", "sites_network_usd=networks"
-                ),
-            },
-            **plain_at(self, "_over.crossings"),
-            flat_loss=None if self.flat is None else self.flat.loss,
-            zero_3_loss=None if self.gathered is None else self.gathered.loss,
-            notes=[*self.notes, *self._cautions()],
-        )
+    @property
+    def sites(self) -> list[dict[str, Any]]:
+        """Sites with the rate at which bytes leave them, as JSON."""
+        limited = self.limited
+        return [
+            {"name": site.name, "gpus": site.gpus, "egress_bytes_per_s": rate}
+            for site, rate in zip(limited.sites, limited.egress_bytes_per_s, strict=True)
+        ]
+
+    @property
+    def pairs(self) -> list[dict[str, Any]]:
+        """Pairs of sites with their fibre, as JSON."""
+        limited, way_s = self.limited, self.haul.way_s
+        return [
+            {
+                "a": limited.sites[pair.a].name,
+                "b": limited.sites[pair.b].name,
+                "km": pair.km,
+                "ratio": pair.ratio,
+                "one_way_s": way_s(limited, pair.a, pair.b),
+                "rtt_s": 2 * way_s(limited, pair.a, pair.b),
+            }
+            for pair in limited.pairs
+        ]
+
+    @property
+    def grid_rows(self) -> list[dict[str, Any]]:
+        """The grid as JSON: at each point whether that way is the faster one."""
+        return [
+            plain_data(row) | {"faster": row.time.time_s <= self._fastest(row.km, row.ratio).time_s}
+            for row in self.grid
+        ]
+
+    @property
+    def long_haul(self) -> dict[str, Any]:
+        """What lights the fibre, and what both networks cost, as JSON."""
+        paid = "one_site_network_usd=bought.one_network", "sites_network_usd=bought.networks"
+        return plain_at(self, "shown.km", "shown.ratio", "*bought.lit", *paid)
+
+    @property
+    def noted(self) -> tuple[str, ...]:
+        """What was noticed, and what is not known."""
+        return (*self.notes, *self._cautions())
 
     @property
     def trip_s(self) -> float:

@@ -8,9 +8,8 @@ from msgspec import Struct
 from netplan.costing.fabric_bill import Bill
 from netplan.costing.long_haul import LongHaul
 from netplan.errors import InfeasibleError, InputError, not_built
-from netplan.records import asdict
 from netplan.reports.quantities import short_money
-from netplan.reports.schema import plain_data
+from netplan.reports.schema import plain_at
 
 
 class SitesBill(Struct, frozen=True):
@@ -26,6 +25,8 @@ class SitesBill(Struct, frozen=True):
     why
         Why there is none, in words.
     """
+
+    json_parts = "long_haul", "sites_network=networks", "one_site_network=one_network"
 
     lit: LongHaul
     bill: Bill | None = None
@@ -105,25 +106,9 @@ class SitesBill(Struct, frozen=True):
             f" {alone}"
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """The same as JSON.
-
-        Returns
-        -------
-        dict[str, Any]
-            Counts of the long haul [1], and prices [currency of the bill].
-        """
-        counts = {
-            name: fact
-            for name, fact in plain_data(self.lit).items()
-            if not name.startswith("cost_")
-        }
-        return {
-            "long_haul": {
-                **counts,
-                "cost": asdict(self.lit.cost),
-                "cost_is_floor": bool(self.lit.unpriced),
-            },
-            "sites_network": self.networks,
-            "one_site_network": self.one_network,
-        }
+    @property
+    def long_haul(self) -> dict[str, Any]:
+        """Counts of the long haul [1] and its price [currency of the bill], as JSON."""
+        dollars = "-cost_usd", "-cost_low_usd", "-cost_high_usd", "-cost_is_floor"
+        facts = plain_at(self, "*lit", *dollars, "lit.cost")
+        return facts | {"cost_is_floor": bool(self.lit.unpriced)}

@@ -396,6 +396,8 @@ class FabricBill(Bill, frozen=True, kw_only=True):
 class Unbuildable(Struct, frozen=True):
     """A fabric that cannot be built in this size or from this hardware."""
 
+    json_parts = "fabric=name", "reason"
+
     name: str
     reason: str
 

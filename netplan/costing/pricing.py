@@ -289,6 +289,8 @@ class Driver(Struct, frozen=True):
     without a spread moves nothing here, however large its share.
     """
 
+    json_parts = "*", "swing"
+
     part: str
     at_low: float
     at_high: float

@@ -102,6 +102,21 @@ class Range(Struct, frozen=True):
         """
         return {"low": self.low, "base": self.base, "high": self.high}[end]
 
+    def in_currency(self, currency: str) -> "Amount":
+        """The same as an amount of money.
+
+        Parameters
+        ----------
+        currency
+            Its currency.
+
+        Returns
+        -------
+        Amount
+            Low, base and high, with the currency.
+        """
+        return Amount(currency, self.low, self.base, self.high)
+
     @property
     def spread(self) -> bool:
         """Whether low and high differ."""
@@ -109,6 +124,15 @@ class Range(Struct, frozen=True):
 
 
 NOTHING = Range.point(0.0)
+
+
+class Amount(Struct, frozen=True):
+    """A range of money with its currency."""
+
+    currency: str
+    low: float
+    base: float
+    high: float
 
 
 class Estimate(Sourced, frozen=True, kw_only=True):

@@ -201,7 +201,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         if budget is None:
             return answer
         tokens = answer.about.batch * answer.about.sequence_length
-        return replace(answer, budget=replace(budget, tokens=tokens))
+        return replace(answer, budget=replace(budget, tokens=tokens, networks=answer.rows))
 
     def of_its_kind(self) -> Comparison:
         """The comparison for what runs."""
@@ -417,7 +417,8 @@ class Compare(Question[Comparison | ComparisonCases]):
             link_gbps=sizing.speed_gbps,
             set=reader.replaced(),
         )
-        rows = self._rows(specs, designs, (sizing, books, _baseline(specs, reader, sizing, books)))
+        priced = sizing, books, _baseline(specs, reader, sizing, books)
+        rows = tuple(replace(row, terms=terms) for row in self._rows(specs, designs, priced))
         if not self.timing:
             shown = self._shown(reader, (specs, sizing, books))
             return Comparison(inputs, rows, currency, terms, **shown)

@@ -317,7 +317,7 @@ class Diff(Question[DiffAnswer]):
             side,
             row=timed_row(side.row, plans),
             model=model.title,
-            batch=training.batch if isinstance(model, Model) else 0,
+            batch=training.batch if isinstance(model, Model) else None,
             sequence_length=model.sequence_length if isinstance(model, Model) else 0,
             alike=(
                 *(chip.name, model.name, training.assumptions.name, self.training.stack or ""),

@@ -243,7 +243,7 @@ class Optimize(Question[Optimization]):
             run = searches[chips[0].name].training
             tokens = run.batch * run.model.sequence_length if isinstance(run.model, Model) else 0
             held = _held(answer.rows, budget, books, self.cluster.ports)
-            budget = replace(budget, held=held, tokens=tokens)
+            budget = replace(budget, held=held, tokens=tokens, networks=answer.rows)
         return replace(
             answer,
             budget=budget,

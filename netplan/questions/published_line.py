@@ -14,7 +14,6 @@ of a longer sequence, and few microbatches hide little.
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 from msgspec import Struct
 
@@ -24,7 +23,6 @@ from netplan.performance.memory_verdict import Verdict, verdict
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.published_runs import MOST_TIMES, AskedRun, published_rows
 from netplan.records import replace
-from netplan.reports.schema import plain_at
 from netplan.traffic.placement import divisors
 from netplan.units import si
 from netplan.workloads.program import SHARDED_WEIGHTS
@@ -49,6 +47,12 @@ class PublishedRun(Struct, frozen=True):
         Whether memory of such software and layers was ever compared with a run.
     """
 
+    json_parts = (
+        *("id=run.name", "run.seconds", "run.degrees.gpus", "here.plan", "run.precision", "url"),
+        *("here_seconds=here.iteration_time_s", "here_memory_bytes=memory_bytes"),
+        "here_verdict=verdict",
+    )
+
     run: MeasuredRun
     url: str
     here: PlanTime
@@ -56,19 +60,6 @@ class PublishedRun(Struct, frozen=True):
     verdict: Verdict
     interleaved: "PublishedRun | None" = None
     checked: bool = True
-
-    def to_dict(self) -> dict[str, Any]:
-        """The run as JSON.
-
-        Returns
-        -------
-        dict[str, Any]
-            Id, seconds [s], GPUs [1], plan, precision and url as published; time [s], memory [B]
-            and verdict here.
-        """
-        run = ("id=run.name", "run.seconds", "run.degrees.gpus", "here.plan", "run.precision")
-        here = ("here_memory_bytes=memory_bytes", "here_verdict=verdict")
-        return plain_at(self, *run, "url", "here_seconds=here.iteration_time_s", *here)
 
     def lines(self, best: PlanTime, asked: AskedRun) -> Iterator[str]:
         """What notes say of it beside the best plan; before it a warning where that is slower.

@@ -18,6 +18,7 @@ from netplan.setup.asking import function_of
 from netplan.setup.launch import Launch
 from netplan.setup.own_inputs import default_field, option_field
 from netplan.setup.question import FOUND, NETWORK, PRICES, SERVED, Question
+from netplan.setup.served_plan import ServedPlan
 from netplan.setup.serving_run import fixed_degrees, search_servers, served_plans
 from netplan.workloads.published_skew import EXPERT_SKEWS, skew_family
 
@@ -91,7 +92,7 @@ class Serving(Question[ServingAnswer]):
             fixed=fixed_degrees(self),
             set=reader.replaced(),
         )
-        load = self._load(case, servers_found, arrivals)
+        load = self._load(case, servers_found, arrivals, plans[0])
         trace = None if arrivals is None else arrivals.trace
         return ServingAnswer(
             inputs=inputs,
@@ -115,7 +116,11 @@ class Serving(Question[ServingAnswer]):
         )
 
     def _load(
-        self, case: ServingCase, servers_found: ServingFound, arrivals: Arrivals | None
+        self,
+        case: ServingCase,
+        servers_found: ServingFound,
+        arrivals: Arrivals | None,
+        plan: ServedPlan,
     ) -> ServedLoad | None:
         """The best plan, simulated, if requests come at a rate."""
         if arrivals is None:
@@ -123,6 +128,7 @@ class Serving(Question[ServingAnswer]):
         arrivals = replace(arrivals, seed=self.seed)
         best = servers_found.ranked.plans.take(np.zeros(1, dtype=np.int64))
         return ServedLoad(
+            plan,
             arrivals,
             servers_found.highest_rate or 0.0,
             servers_found.least_gpus or 0,

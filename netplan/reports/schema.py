@@ -23,7 +23,7 @@ Examples
 {'fabric': 'rail-only', 'switches': 256, 'bought': [], 'medium': None}
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -90,7 +90,7 @@ def plain_data(value: Any) -> Any:  # noqa: ANN401 - plain data of any depth
         return plain_at(value, *parts)
     if hasattr(value, "_asdict"):
         value = value._asdict()
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | Iterator):
         return [plain_data(entry) for entry in value]
     values = value if isinstance(value, dict) else own_values(value)
     return value if values is None else {key: plain_data(entry) for key, entry in values.items()}
@@ -120,9 +120,12 @@ def plain_at(record: object, *parts: str) -> dict[str, Any]:
     taken_out = {part[1:] for part in parts if part[0] == NOT}
     for part in parts:
         if part[0] == EVERY:
-            every = own_values(record) if part == EVERY else plain_data(value_at(record, part[1:]))
-            values = (every or {}).items()
-            plain |= {key: plain_data(value) for key, value in values if key not in taken_out}
+            every = (
+                _without(own_values(record), taken_out)
+                if part == EVERY
+                else value_at(record, part[1:])
+            )
+            plain |= _without(plain_data(every), taken_out)
         elif part[0] != NOT:
             name, path = _named(part)
             value = value_at(record, path)
@@ -138,6 +141,10 @@ def _named(part: str) -> tuple[str, str]:
     """Name and path of a part."""
     name, _, path = part.strip(IF_ANY).rpartition("=")
     return name or path.rpartition(".")[2], path
+
+
+def _without(values: dict[str, Any] | None, names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in (values or {}).items() if name not in names}
 
 
 def _is_nothing(value: object) -> bool:

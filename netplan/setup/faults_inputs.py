@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -402,10 +402,17 @@ class Failed(Protocol):
 FailedT = TypeVar("FailedT", bound=Failed)
 
 
+class RefusedFabric(NamedTuple):
+    """A fabric that is not in an answer, and why not."""
+
+    fabric: str
+    reason: str
+
+
 def sorted_out(
     rows: Sequence[FailedT | tuple[str, str]], *, asked: bool
-) -> tuple[tuple[FailedT, ...], tuple[tuple[str, str], ...]]:
-    """Fabrics, and those that are refused, by name and reason.
+) -> tuple[tuple[FailedT, ...], tuple[RefusedFabric, ...]]:
+    """Fabrics, and those that are refused.
 
     Raises
     ------
@@ -413,9 +420,9 @@ def sorted_out(
         If none is left, or no fabric has the parts whose failure was asked for.
     """
     fabrics = tuple(row for row in rows if not isinstance(row, tuple))
-    refused = tuple(row for row in rows if isinstance(row, tuple))
+    refused = tuple(RefusedFabric(*row) for row in rows if isinstance(row, tuple))
     if not fabrics:
-        raise InputError(f"{refused[0][0]}: {refused[0][1]}")
+        raise InputError(f"{refused[0].fabric}: {refused[0].reason}")
     if asked and all(isinstance(row.scenario, str) for row in fabrics):
         raise InputError(f"--fail on {fabrics[0].name}: {fabrics[0].scenario}")
     return fabrics, refused

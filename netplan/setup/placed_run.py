@@ -14,7 +14,7 @@ from netplan.performance.plan import PlanTime
 from netplan.performance.plan_traffic import plan_placement, plan_traffic
 from netplan.performance.setting import Setting
 from netplan.performance.spread import OverSites, timed_over
-from netplan.reports.schema import plain_data
+from netplan.reports.schema import plain_at
 from netplan.reports.sections import Heading
 from netplan.setup.inputs import short_inputs, sites_words
 from netplan.setup.plan_notes import model_notes, rates_note, scattering_note
@@ -197,9 +197,8 @@ class PlacedRun(Run, frozen=True, eq=False):
     @property
     def in_short(self) -> dict[str, Any]:
         """What every answer about the run says in JSON."""
-        there = self.timed_there
-        known = there.in_short() | there.known_bar
-        return known | {"over_sites": plain_data(self.over)} if self.over else known
+        plan = "gpus_used=timed_there.plan.gpus", "timed_there.plan", "*timed_there.known_bar"
+        return plain_at(self, "timed_there.iteration_time_s", *plan, "?over_sites=over")
 
     @property
     def timed_there(self) -> PlanTime:

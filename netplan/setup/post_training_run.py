@@ -31,6 +31,7 @@ from netplan.performance.posttraining.sync_traffic import trajectory_traffic
 from netplan.performance.serving.outcomes import ServingCase
 from netplan.performance.serving.rounds import ServingRound, served_batch
 from netplan.records import replace
+from netplan.reports.schema import plain_data
 from netplan.reports.sections import Heading
 from netplan.scenarios.reading import sized
 from netplan.setup import post_training_links
@@ -98,7 +99,8 @@ class PostTrainedRun(Run, frozen=True, eq=False, dict=True):
     @property
     def in_short(self) -> dict[str, Any]:
         """What every answer about the run says in JSON."""
-        return self.trained.to_dict()
+        step: dict[str, Any] = plain_data(self.trained)
+        return step
 
     @cached_property
     def parts(self) -> tuple[PoolRun, ...]:

@@ -10,7 +10,7 @@ from netplan.arrays import Floats, Ints
 from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import SyncKind
 from netplan.performance.posttraining.pools import PoolTimes, Split, best_split
-from netplan.performance.posttraining.step import Pool, Rollouts, Step
+from netplan.performance.posttraining.step import Phase, Pool, Rollouts, Step
 from netplan.performance.posttraining.synchronisation import (
     INDEX_BYTES,
     SYNC_SOFTWARE,
@@ -142,6 +142,13 @@ class PostTrained(Struct, frozen=True, kw_only=True):
         What is to be known of it, a sentence each.
     """
 
+    json_parts = (
+        *("step_s=step.seconds", "step_low_s", "step_high_s", "basis", "step.bottleneck"),
+        *("step.mode", "phases", "pools=worked", "lengths", "rollout_s=step.rollouts.seconds"),
+        *("step.rollouts.stream_s", "*sync_facts", "offload_s=step.swap_s"),
+        *("step.rollouts.thrown_tokens", "tokens_per_s", "tokens_per_s_per_gpu", "split"),
+    )
+
     run: PostRun
     step: Step
     trainer: Trainer | None = None
@@ -181,7 +188,8 @@ class PostTrained(Struct, frozen=True, kw_only=True):
             return self.trainer.case.fabric.sizing.hb_size
         return self.servers.case.served.sizes[0] if self.servers else 1
 
-    def rollout_dict(self) -> dict[str, Any] | None:
+    @property
+    def rollout(self) -> dict[str, Any] | None:
         """The servers' plan in JSON; None of nobody."""
         if self.servers is None:
             return None
@@ -208,31 +216,46 @@ class PostTrained(Struct, frozen=True, kw_only=True):
         """Most seconds that it may take; None of a bound, which knows of none [s]."""
         return None if self.spread is None else self.step.seconds * (1 + self.spread)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The step in JSON, without its cost."""
-        step, sync = self.step, self.sync
-        lengths = "work.lengths.mean", "work.lengths.p99", "rollouts.longest", "work.lengths.at_cap"
-        rate = step.tokens / step.seconds if step.seconds else 0.0
-        sent = sync.sent if sync else NOTHING
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """Phases of the step, in the order in which they start."""
+        return tuple(self.step.timeline())
+
+    @property
+    def worked(self) -> list[dict[str, Any]]:
+        """Pools with what of a step they work, as JSON."""
+        return [self.step.of_pool(pool) for pool in self.pools]
+
+    @property
+    def lengths(self) -> dict[str, Any]:
+        """Lengths of answers, as JSON [tokens, 1]."""
+        paths = "work.lengths.mean", "work.lengths.p99", "rollouts.longest", "work.lengths.at_cap"
+        return plain_at(self.step, *paths, "rollouts.kept_mean")
+
+    @property
+    def sync_facts(self) -> dict[str, Any]:
+        """New weights on their way, as JSON [B, s]."""
+        sync, sent = self.sync, self.sync.sent if self.sync else NOTHING
         return {
-            **plain_at(self, "step_s=step.seconds", "step_low_s", "step_high_s", "basis"),
-            **plain_at(step, "bottleneck", "mode"),
-            "phases": [phase._asdict() for phase in step.timeline()],
-            "pools": [step.of_pool(pool) for pool in self.pools],
-            "lengths": plain_at(step, *lengths, "rollouts.kept_mean"),
-            **plain_at(step.rollouts, "rollout_s=seconds", "stream_s"),
-            **plain_at(sent, "sync_bytes=total", "sync_network_bytes=network"),
+            "sync_bytes": sent.total,
+            "sync_network_bytes": sent.network,
             "sync_bytes_per_gpu": sent.per_gpu,
             "sync_gather_bytes": sync.gather_bytes if sync else 0.0,
-            "sync_s": step.sync_s,
+            "sync_s": self.step.sync_s,
             "sync_bound_s": sync.bound_s if sync else 0.0,
             "sync_basis": self.basis if self.spread or not sync else sync.basis,
             "sync_bound_by": sync.bound_by if sync else None,
-            **plain_at(step, "offload_s=swap_s", "rollouts.thrown_tokens"),
-            "tokens_per_s": rate,
-            "tokens_per_s_per_gpu": rate / self.run.gpus,
-            **plain_at(self, "split"),
         }
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Prompts and answers that it trains on over its time [tokens/s]."""
+        return self.step.tokens / self.step.seconds if self.step.seconds else 0.0
+
+    @property
+    def tokens_per_s_per_gpu(self) -> float:
+        """The same over all GPUs that are held [tokens/s]."""
+        return self.tokens_per_s / self.run.gpus
 
 
 def post_train(

@@ -6,7 +6,6 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from netplan.inputs.choices import TimeOrigin
-from netplan.records import asdict
 from netplan.setup.inputs import found_words, short_inputs
 from netplan.units import MILLI, si
 
@@ -88,6 +87,8 @@ class TierLoad(Struct, frozen=True):
 class ServedPlan(Struct, frozen=True):
     """One plan: its servers, and what they give."""
 
+    json_parts = "*", "-kv_tiers", "?kv_tiers"
+
     rank: int
     tensor: int
     pipeline: int
@@ -123,19 +124,6 @@ class ServedPlan(Struct, frozen=True):
     decode: ServedPool | None = None
     kv_sent_bytes: float | None = None
     kv_tiers: tuple[TierLoad, ...] = ()
-
-    def plain(self) -> dict[str, Any]:
-        """Its fields in JSON; tiers of caches only where there are any."""
-        fields = asdict(self)
-        if not self.kv_tiers:
-            del fields["kv_tiers"]
-        return fields
-
-    def in_short(self) -> dict[str, Any]:
-        """What other answers about the plan say in JSON."""
-        fields = self.plain()
-        del fields["rank"]
-        return fields
 
     def tier_notes(self) -> Iterator[str]:
         """What tiers of caches have to give, a sentence each."""

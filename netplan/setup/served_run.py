@@ -8,6 +8,7 @@ import numpy as np
 from netplan.levels import Level
 from netplan.performance.serving.outcomes import ServingCase
 from netplan.performance.serving.rounds import RunningServers, ServingRound
+from netplan.reports.schema import plain_at
 from netplan.reports.sections import Heading
 from netplan.setup.placed_run import PoolRun, Run, TimedUse
 from netplan.setup.served_plan import ServedPlan, serving_words
@@ -52,7 +53,7 @@ class ServedRun(Run, frozen=True, eq=False):
     @property
     def in_short(self) -> dict[str, Any]:
         """What every answer about the run says in JSON."""
-        return self.plan.in_short()
+        return plain_at(self, "*plan", "-rank")
 
     @property
     def within(self) -> str:

@@ -165,6 +165,11 @@ class ChosenPlan(NamedTuple):
     ``dealt`` are the replicas, or the stages, of each site [1].
     """
 
+    json_parts = (
+        *("across", "dealt", "placed.timed.iteration_time_s", "gpus_used=placed.timed.plan.gpus"),
+        *("placed.timed.plan", "run.ahead_bytes", "run.most_ahead"),
+    )
+
     across: Across
     placed: PlacedRun
     run: SpreadRun

@@ -192,6 +192,13 @@ class SimulationOutcome(Struct, frozen=True, kw_only=True):
         What slow GPUs cost, and times with jitter; None where nobody asks.
     """
 
+    json_parts = (
+        *("iteration_time_s", "analytic_time_s", "intact_time_s", "lower_bound_s", "binding"),
+        *("sequences_per_s", "waiting_s", "microbatches", "microbatches_simulated", "period"),
+        *("replicas", "replicas_simulated", "bookings", "seconds", "stages", "links", "groups"),
+        *("?handovers", "?slow", "?jitter"),
+    )
+
     iteration_time_s: float
     analytic_time_s: float | None
     intact_time_s: float | None = None

@@ -32,6 +32,7 @@ from netplan.inputs.option import Option, read_option
 from netplan.inputs.readers import NUMBERS, per_gpu, split_names
 from netplan.performance.setting import Fixed
 from netplan.reports.quantities import Scalar
+from netplan.reports.schema import plain_data
 from netplan.scenarios.scenario import DEFAULT, PARTS, WORKLOADS, Scenario, every_place, places
 from netplan.setup.asking import question_class
 from netplan.setup.own_inputs import Input, default_of, usual_values
@@ -485,7 +486,7 @@ def point_answer(
             from netplan.answers.cost_answer import Priced
 
             if billed:
-                row = Priced(str(its[FABRIC]), (), None).to_dict() | {"unpriced": [str(error)]}
+                row = plain_data(Priced(str(its[FABRIC]), (), None)) | {"unpriced": [str(error)]}
         data = {**data, "bill" if billed else question: row}
     return data
 

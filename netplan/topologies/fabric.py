@@ -138,6 +138,8 @@ class LinkGroup(LinkType, frozen=True, kw_only=True):
     ``copper_links`` are those in copper where a hall says it; else the medium is that of them all.
     """
 
+    json_parts = "name", "links", "links_lower_bound", "medium", "width", "copper_links"
+
     links: int
     links_lower_bound: int
     copper_links: int | None = None

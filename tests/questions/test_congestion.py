@@ -14,6 +14,7 @@ from netplan.errors import NetplanError
 from netplan.questions.congestion import congestion
 from netplan.questions.simulating.contention import bad_name
 from netplan.records import replace
+from netplan.reports.schema import plain_data
 from netplan.simulation.congestion import FabricLinks, pattern_flows, percentile, share_pattern
 from netplan.topologies.graph import FabricGraph
 from netplan.traffic.flow_paths import PathRouter
@@ -390,7 +391,7 @@ def is_simulated(scenario: str, seeds: int, **given: Any) -> CongestionAnswer:  
             more = {"seed": seed} if routing == "hashed" else {"connections": 1}
             simulated = netplan.simulate(scenario, **given | {"routing": routing} | more).to_dict()
             assert simulated["times_s"] == [time_s]
-    facts = spray.to_dict()
+    facts = plain_data(spray)
     assert facts["error_basis"] == "37 packet-level cases to 64 hosts"
     same = set(SHARED.split()) - {"connections"}
     assert {name: simulated[name] for name in same} == {name: facts[name] for name in same}

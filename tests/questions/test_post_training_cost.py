@@ -118,15 +118,15 @@ def test_one_step_and_one_price_on_every_fabric_and_in_every_command() -> None:
         trained = post_train(asked, reader, row.name)
         price = step_price(asked, reader, trained)
         assert row.stepped is not None
-        facts = row.to_dict()
-        assert facts["step_s"] == trained.to_dict()["step_s"]
-        assert facts["sync_s"] == trained.to_dict()["sync_s"]
+        facts = plain_data(row)
+        assert facts["step_s"] == plain_data(trained)["step_s"]
+        assert facts["sync_s"] == plain_data(trained)["sync_s"]
         assert facts["usd_per_step"] == price.usd_per_step
         assert facts["usd_per_run"] == price.usd_per_run
 
 
 def test_bill_has_the_same_step_and_price_as_the_comparison() -> None:
-    compared = {row.name: row.to_dict() for row in compare(SHIPPED).rows}
+    compared = {row.name: plain_data(row) for row in compare(SHIPPED).rows}
     bills = {row["fabric"]: row for row in cost(SHIPPED).to_dict()["fabrics"]}
     assert {"fat-tree", "rail-only", "dgx-superpod"} <= bills.keys()
     names = ("step_s", "sync_s", "sync_bound_s", "usd_per_step", "usd_per_run", "network_share")
@@ -215,7 +215,7 @@ def test_oversubscription_that_no_step_feels_pays() -> None:
     costs = {case["label"]: case["usd_per_step"] for case in weighed["cases"]}
     steps = {case["label"]: case["step_s"] for case in weighed["cases"]}
     for label, ratio in (("1", 1.0), ("2", 2.0), ("4", 4.0)):
-        alone = compare(SHIPPED, oversubscription=ratio, **given).rows[0].to_dict()
+        alone = plain_data(compare(SHIPPED, oversubscription=ratio, **given).rows[0])
         assert costs[label] == alone["usd_per_step"]
         assert steps[label] == alone["step_s"]
     if len(set(steps.values())) == 1:
@@ -245,7 +245,7 @@ def test_details_weigh_oversubscriptions_and_domains() -> None:
     assert [group["by"] for group in weighed] == ["oversubscription", "hb-size"]
     assert [case["label"] for case in weighed[0]["cases"]] == ["1", "2", "4"]
     assert [case["hb_size"] for case in weighed[1]["cases"]] == [8, 72]
-    assert weighed[0]["cases"][0]["usd_per_step"] == answer.rows[0].to_dict()["usd_per_step"]
+    assert weighed[0]["cases"][0]["usd_per_step"] == plain_data(answer.rows[0])["usd_per_step"]
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_what_means_nothing_for_a_step_is_refused(given: dict[str, object], word
 
 def test_report_has_a_chapter_on_the_step_with_the_same_numbers() -> None:
     report = procurement(SHIPPED)
-    compared = {row.name: row.to_dict() for row in compare(SHIPPED).rows}
+    compared = {row.name: plain_data(row) for row in compare(SHIPPED).rows}
     known = report.to_dict()
     for row in known["comparison"]["fabrics"]:
         assert row["usd_per_step"] == compared[row["fabric"]]["usd_per_step"]
@@ -294,8 +294,8 @@ def test_two_sides_have_the_steps_and_prices_of_their_own() -> None:
     (now,) = compare(SHIPPED, fabrics=(FABRIC,)).rows
     (later,) = compare(SHIPPED, fabrics=(FABRIC,), staleness=2).rows
     for name in ("step_s", "sync_s", "usd_per_step", "usd_per_run", "tokens_per_s_per_gpu"):
-        assert totals[name]["a"] == pytest.approx(now.to_dict()[name], rel=1e-12)
-        assert totals[name]["b"] == pytest.approx(later.to_dict()[name], rel=1e-12)
+        assert totals[name]["a"] == pytest.approx(plain_data(now)[name], rel=1e-12)
+        assert totals[name]["b"] == pytest.approx(plain_data(later)[name], rel=1e-12)
     more = totals["step_s"]["b"] / totals["step_s"]["a"] - 1
     assert f"{100 * more:+.1f} % step" in answer.sentence
 
@@ -320,7 +320,7 @@ def test_one_answer_at_every_size(gpus: int, staleness: int) -> None:
     }
     (row,) = compare(SHIPPED, fabrics=(FABRIC,), **given).rows
     (bill,) = cost(SHIPPED, fabrics=(FABRIC,), **given).to_dict()["fabrics"]
-    found, compared = search(SHIPPED, fabric=FABRIC, **given).to_dict(), row.to_dict()
+    found, compared = search(SHIPPED, fabric=FABRIC, **given).to_dict(), plain_data(row)
     for name in ("step_s", "sync_s", "usd_per_step", "usd_per_run"):
         assert found[name] == pytest.approx(compared[name], rel=1e-12), name
         assert found[name] == pytest.approx(bill[name], rel=1e-12), name

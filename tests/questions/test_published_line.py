@@ -13,6 +13,7 @@ from netplan.performance.plan import PlanTime
 from netplan.performance.published_runs import AskedRun, nearest_row, published_rows
 from netplan.questions.published_line import run_here
 from netplan.records import replace
+from netplan.reports.schema import plain_data
 from netplan.reports.screen import MOST_LINES, WIDTH
 from netplan.workloads.models import MODELS, Model
 from tests.cli.command import netplan as command
@@ -198,7 +199,7 @@ def test_sharded_weights_are_named_and_memory_is_that_of_the_reference() -> None
     tight = replace(shown, memory_bytes=88.3e9, verdict="tight")
     line = list(tight.lines(slow(shown.run.name, 1.0), asked))[-1]
     assert f"that plan here: {shown.here.time_text}, 88 GB, tight; best plan here:" in line
-    assert tight.to_dict()["here_verdict"] == "tight"
+    assert plain_data(tight)["here_verdict"] == "tight"
     # Of a published run, bytes of the reference implementation.
     assert run_here("KORTH-22b-full").memory_bytes == pytest.approx(51274911232, rel=1e-6)
 

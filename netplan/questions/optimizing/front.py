@@ -82,9 +82,9 @@ class FrontRow(Struct, frozen=True):
         """Iteration time [s]."""
         return self.best.iteration_time_s
 
-    def to_dict(self, currency: str) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """One row of the JSON answer."""
-        data = self.row.to_dict(currency)
+        data = plain_data(self.row)
         # What is saved is against a fabric that may not be in the space.
         known = {"fabric", "hb_size", "cost_reduction"}
         return {
@@ -201,7 +201,7 @@ class Optimization(Answer):
         return answer_dict(
             self.inputs,
             currency=self.currency,
-            front=[row.to_dict(self.currency) for row in self.rows],
+            front=[row.to_dict() for row in self.rows],
             knee=self.knee,
             decision=plain_data(self.decision),
             steps=[
@@ -210,14 +210,10 @@ class Optimization(Answer):
             ],
             space=plain_data(self.tally),
             notes=list(self.notes),
-            **(
-                {"memory_or_gpus": [trade.to_dict() for trade in self.trades]}
-                if self.trades
-                else {}
-            ),
+            **({"memory_or_gpus": plain_data(self.trades)} if self.trades else {}),
             **({"hb_sizes": plain_data(self.sizes.rows)} if self.sizes.rows else {}),
             **({"graphs": plain_data(self.graphs)} if self.graphs else {}),
-            **({"power_budget": self.budget.to_dict(self.rows)} if self.budget else {}),
+            **({"power_budget": plain_data(self.budget)} if self.budget else {}),
         )
 
     def summary(self) -> Iterator[report.Section]:
@@ -308,7 +304,7 @@ class Optimization(Answer):
         if self.budget:
             sentences = self.budget.sentences(self.rows[self.knee or 0])
             yield report.Paragraph(" ".join(sentences), "strong")
-            yield self.budget.table(self.rows)
+            yield self.budget.table()
         yield from (report.Paragraph(trade.sentence, "strong") for trade in self.trades)
         yield from self.sizes.sections()
         if self.graphs:

@@ -25,9 +25,8 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import PlanSearch, SearchResult
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports.quantities import listed, money
-from netplan.reports.schema import plain_at
 from netplan.scenarios.reading import Variant, with_memory
 from netplan.setup.money.run_cost import Terms, run_cost
 from netplan.setup.plan_notes import is_spread
@@ -143,6 +142,15 @@ class MemoryTradeoff(Struct, frozen=True):
         How far times may be off, if the iteration model says so.
     """
 
+    json_parts = (
+        *("fabric", "expanded_memory=memory", "expanded.gpus", "iteration_time_s=expanded.time_s"),
+        *("*bar", "without_s=known_without_s", "gpus_without=more.gpus"),
+        *("gpus_without_time_s=more.time_s", "most_gpus_tried=fewest.most"),
+        *("fewest_proven=fewest.proven", "memory_cost", "more_gpus_cost", "cheaper", "saving"),
+        *("at_all_prices=sure", "even_gpu_price=even", "run_cost=expanded.run"),
+        *("run_cost_without=more.run", "sentence"),
+    )
+
     fabric: str
     memory: str
     accelerator: str
@@ -218,21 +226,20 @@ class MemoryTradeoff(Struct, frozen=True):
         apart -= theirs.capital.base - theirs.cost_of("accelerators").base
         return apart / (self.more.gpus - self.expanded.gpus)
 
-    def to_dict(self) -> dict[str, Any]:
-        """The trade as JSON."""
-        ours, other = self.expanded, self.more_cost
-        return {
-            **plain_at(self, "fabric", "expanded_memory=memory"),
-            **plain_at(ours, "gpus", "iteration_time_s=time_s"),
-            **(bar_dict(ours.time_s, self.error) if self.error else {}),
-            "without_s": self.without_s if self.without_s < inf else None,
-            **plain_at(self.more, "gpus_without=gpus", "gpus_without_time_s=time_s"),
-            **plain_at(self, "most_gpus_tried=fewest.most", "fewest_proven=fewest.proven"),
-            **plain_at(self, "memory_cost"),
-            "more_gpus_cost": asdict(other) if other and self.priced else None,
-            **plain_at(self, "cheaper", "saving", "at_all_prices=sure", "even_gpu_price=even"),
-            **plain_at(self, "run_cost=expanded.run", "run_cost_without=more.run", "sentence"),
-        }
+    @property
+    def bar(self) -> dict[str, Any]:
+        """The bar of its time, as JSON; nothing where it has none."""
+        return bar_dict(self.expanded.time_s, self.error) if self.error else {}
+
+    @property
+    def known_without_s(self) -> float | None:
+        """The time on as many GPUs without it; None where nothing fits [s]."""
+        return self.without_s if self.without_s < inf else None
+
+    @property
+    def more_gpus_cost(self) -> Range | None:
+        """What the other side costs; None where not all of it has a price."""
+        return self.more_cost if self.priced else None
 
     @property
     def sentence(self) -> str:

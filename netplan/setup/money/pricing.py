@@ -30,6 +30,7 @@ from netplan.errors import CatalogError, InputError
 from netplan.inputs.choices import Cooling, End
 from netplan.records import asdict, replace
 from netplan.reports.quantities import DASH, listed
+from netplan.reports.schema import plain_data
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
 from netplan.scenarios.bill_books import gear_counted
 from netplan.scenarios.parts import Books, Cluster
@@ -47,6 +48,8 @@ LEGEND = ("!: one source alone says so; own figure: between quotations that none
 
 class PriceSource(Struct, frozen=True):
     """One price and where it is from."""
+
+    json_parts = "book", "*price", "-breaks", "price.trust", "single_source=single", "sources"
 
     book: str
     price: Price
@@ -90,17 +93,10 @@ class PriceSource(Struct, frozen=True):
         known = trust in WEAKEST_FIRST
         return WEAKEST_FIRST.index(trust) if known else len(WEAKEST_FIRST)
 
-    def to_dict(self) -> dict[str, Any]:
-        """One price of the JSON answer."""
-        row = asdict(self.price)
-        del row["breaks"]
-        return {
-            "book": self.book,
-            **row,
-            "trust": self.price.trust,
-            "single_source": self.single,
-            "sources": [asdict(quoted) | {"price": quoted.price} for quoted in self.price.sources],
-        }
+    @property
+    def sources(self) -> list[dict[str, Any]]:
+        """Quotations that it is taken from, each with the price of a unit, as JSON."""
+        return [plain_data(quoted) | {"price": quoted.price} for quoted in self.price.sources]
 
 
 def prices_of(books: Sequence[PriceBook]) -> tuple[PriceSource, ...]:

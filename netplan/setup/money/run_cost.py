@@ -19,12 +19,12 @@ from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, lifetime
 from netplan.costing.materials import Compute
 from netplan.costing.prices import PriceBook
-from netplan.costing.ranges import Estimate, Range
+from netplan.costing.ranges import Amount, Estimate, Range
 from netplan.costing.switches import SWITCHES, require_switch
 from netplan.decide.candidates import Basis, Candidate, Rule, RunBudget
 from netplan.decide.verdict import Verdict, decide
 from netplan.errors import CatalogError, InputError, NetplanError, not_built
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports.quantities import Scale
 from netplan.reports.schema import value_at
 from netplan.reports.sections import Column, column, columns
@@ -72,6 +72,11 @@ class RunCost(Struct, frozen=True):
     Where parts have no price the shares leave them out, and the run is not ``complete``.
     """
 
+    json_parts = (
+        *("iterations", "days", "network", "memory", "gpus", "total", "gpu_hours", "gpu_hour"),
+        "complete",
+    )
+
     iterations: int
     days: float
     network: Range
@@ -79,6 +84,7 @@ class RunCost(Struct, frozen=True):
     gpu_hours: float
     gpu_hour: float
     complete: bool
+    currency: str
 
     @property
     def gpus(self) -> Range:
@@ -90,13 +96,11 @@ class RunCost(Struct, frozen=True):
         """Price of the run."""
         return self.network + self.memory + self.gpus
 
-    def to_dict(self) -> dict[str, Any]:
-        """The run as JSON."""
-        known = {"iterations": self.iterations, "days": self.days}
-        amounts = ("network", "memory", "gpus", "total")
-        hours = {"gpu_hours": self.gpu_hours, "gpu_hour": self.gpu_hour}
-        facts = known | {name: asdict(getattr(self, name)) for name in amounts} | hours
-        return facts | {"complete": self.complete}
+    @property
+    def amounts(self) -> dict[str, Amount]:
+        """Its total, the network's share and the GPU hours, each with the currency."""
+        shares = {"total": self.total, "network": self.network, "gpus": self.gpus}
+        return {name: share.in_currency(self.currency) for name, share in shares.items()}
 
 
 def run_cost(bill: Bill, time_s: float, terms: Terms) -> RunCost:
@@ -139,6 +143,7 @@ def run_cost(bill: Bill, time_s: float, terms: Terms) -> RunCost:
         gpu_hours=days * HOURS_PER_DAY * bill.gpus,
         gpu_hour=terms.gpu_hour,
         complete=not bill.unpriced_apart,
+        currency=bill.quote.currency,
     )
 
 
@@ -267,6 +272,15 @@ class TokenCost(Struct, frozen=True):
     The cost is None where no bill, or no price of a GPU hour, is known.
     """
 
+    json_parts = (
+        *("*plan", "-rank", "cost_per_million_tokens=cost.amounts.total"),
+        *(
+            "bill_per_million_tokens=cost.amounts.network",
+            "gpus_per_million_tokens=cost.amounts.gpus",
+        ),
+        "tokens_cost_complete=cost.complete",
+    )
+
     plan: ServedPlan
     cost: RunCost | None
 
@@ -309,24 +323,13 @@ class TokenCost(Struct, frozen=True):
         least = "" if cost.complete else "≥ "
         return f"{words}, {least}{cost.total.base:,.3g} {currency} a million"
 
-    def to_dict(self, currency: str) -> dict[str, Any]:
-        """The fabric's part of the JSON."""
-        plan, cost = self.plan.in_short(), self.cost
-        parts: dict[str, Any] = {"tokens_cost_complete": cost.complete if cost else None}
-        if cost is not None:
-            parts |= {
-                name: {"currency": currency, **asdict(getattr(cost, part))}
-                for name, part in COST_PARTS.items()
-            }
-        return plan | dict.fromkeys(COST_PARTS) | parts
-
 
 COST_PARTS = {
     "cost_per_million_tokens": "total",
     "bill_per_million_tokens": "network",
     "gpus_per_million_tokens": "gpus",
 }
-"""Names of the JSON, and parts of a `RunCost`."""
+"""Names of columns, and parts of a `RunCost`."""
 
 
 def token_columns(currency: str, row_path: str = "served") -> Iterator[Column[Any]]:

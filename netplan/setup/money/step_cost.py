@@ -21,9 +21,9 @@ from netplan.costing.ranges import Range
 from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.verdict import Verdict, decide
 from netplan.errors import CatalogError
-from netplan.records import asdict, replace
+from netplan.records import replace
 from netplan.reports.quantities import Scale, listed, short_money
-from netplan.reports.schema import value_at
+from netplan.reports.schema import plain_at, value_at
 from netplan.reports.sections import Column, column, columns
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.money.pricing import book_running
@@ -37,11 +37,8 @@ if TYPE_CHECKING:
 
 ROLLED_OUT = "rollout"
 """Role of the pool that may have accelerators of its own."""
-COST_PARTS = {"cost_per_step": "total", "bill_per_step": "network", "gpus_per_step": "gpus"}
-"""Names of the JSON, and parts of the cost of a step."""
 THREE_DIGITS = 1000.0
 """Amounts from which thousands are told [currency]."""
-USD_KEYS = ("usd_per_step", "usd_per_run", "network_share", "gpu_hours_per_run")
 
 
 class StepTerms(Struct, frozen=True, kw_only=True):
@@ -149,6 +146,13 @@ class StepPrice(Struct, frozen=True, kw_only=True):
         Why there is no price.
     """
 
+    json_parts = (
+        *("usd_per_step", "usd_per_run", "network_share", "gpu_hours_per_run", "steps"),
+        *("cost_per_step=step.amounts.total", "bill_per_step=step.amounts.network"),
+        *("gpus_per_step=step.amounts.gpus", "step_cost_complete=step.complete"),
+        "step_cost_unknown=why?",
+    )
+
     currency: str
     step: RunCost | None = None
     steps: int = 1
@@ -239,21 +243,6 @@ class StepPrice(Struct, frozen=True, kw_only=True):
         """GPU hours of a run, of all that are held [h]."""
         return None if self.step is None else self.steps * self.step.gpu_hours
 
-    def to_dict(self) -> dict[str, Any]:
-        """Its part of the JSON: dollars, and amounts in the currency of the answer."""
-        step = self.step
-        amounts = {
-            name: {"currency": self.currency, **asdict(getattr(step, part))} if step else None
-            for name, part in COST_PARTS.items()
-        }
-        return {
-            **{name: getattr(self, name) for name in USD_KEYS},
-            "steps": self.steps,
-            **amounts,
-            "step_cost_complete": step.complete if step else None,
-            "step_cost_unknown": self.why or None,
-        }
-
     @property
     def words(self) -> str:
         """What a step and a run cost, and the network's share, in a sentence."""
@@ -332,6 +321,8 @@ def step_price(asked: AnyQuestion, reader: CatalogReader, trained: "PostTrained"
 class Stepped(Struct, frozen=True):
     """How a fabric does a step of post-training, and what that costs on it."""
 
+    json_parts = "*facts", "*price"
+
     trained: "PostTrained"
     price: StepPrice
 
@@ -364,20 +355,14 @@ class Stepped(Struct, frozen=True):
     @property
     def facts(self) -> dict[str, Any]:
         """What the answer about the step alone says, by the same names."""
-        known = self.trained.to_dict()
-        sizes = {pool["role"]: pool["gpus"] for pool in known["pools"]}
-        both = sizes.get("all")
+        sizes = {pool.role: pool.gpus for pool in self.trained.pools}
+        both = sizes.get("all", 0)
+        known = plain_at(self, "*trained", "trained.step.train_s", "score_s=trained.step.scored_s")
         return {
             **{name: known[name] for name in STEP_KEYS},
-            "train_s": self.trained.step.train_s,
-            "score_s": self.trained.step.scored_s,
-            "rollout_gpus": sizes.get("rollout", both or 0),
-            "train_gpus": sizes.get("trainer", both or 0),
+            "rollout_gpus": sizes.get("rollout", both),
+            "train_gpus": sizes.get("trainer", both),
         }
-
-    def to_dict(self) -> dict[str, Any]:
-        """The fabric's part of the JSON."""
-        return {**self.facts, **self.price.to_dict()}
 
     def in_words(self) -> str:
         """A step, its new weights and what it costs, in words."""
@@ -393,7 +378,7 @@ class Stepped(Struct, frozen=True):
 STEP_KEYS = (
     *("step_s", "step_low_s", "step_high_s", "basis", "bottleneck", "mode", "rollout_s"),
     *("sync_s", "sync_bound_s", "sync_basis", "sync_bytes", "sync_network_bytes"),
-    *("tokens_per_s", "tokens_per_s_per_gpu"),
+    *("tokens_per_s", "tokens_per_s_per_gpu", "train_s", "score_s"),
 )
 """Numbers of a step that stand in the row of a fabric, too."""
 TOKENS = "Tokens of prompts and answers of a step over its time"

@@ -13,6 +13,7 @@ from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import End
 from netplan.performance.pareto import pareto_front
 from netplan.procurement.report import procurement
+from netplan.reports.schema import plain_data
 from netplan.scenarios.reading import NONE
 from netplan.setup.money.memory_or_gpus import (
     MOST_TIMES,
@@ -180,7 +181,7 @@ def test_a_trade_without_enough_gpus_says_so() -> None:
     assert "without it no plan fits. No number of GPUs up to 8,192 that fills HB domains" in (
         none.sentence
     )
-    assert none.to_dict()["without_s"] is None
+    assert plain_data(none)["without_s"] is None
 
 
 def test_compare_optimize_and_cost_have_one_price() -> None:
@@ -201,9 +202,9 @@ def test_compare_optimize_and_cost_have_one_price() -> None:
     prices = {row.memory: row.cost for row in rows}
     assert {row.design.memory for row in found.rows} <= set(prices)
     assert all(row.row.cost == prices[row.design.memory] for row in found.rows)
-    trades = {trade.memory: trade.to_dict() for trade in compared(NONE, TIER, "cxl-256gb").trades}
+    trades = {trade.memory: plain_data(trade) for trade in compared(NONE, TIER, "cxl-256gb").trades}
     for trade in found.trades:
-        own = trade.to_dict()
+        own = plain_data(trade)
         skipped = {"run_cost", "run_cost_without", "sentence"}
         assert {key: own[key] for key in own if key not in skipped} == {
             key: value for key, value in trades[trade.memory].items() if key not in skipped

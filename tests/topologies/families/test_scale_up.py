@@ -8,6 +8,7 @@ import pytest
 
 from netplan import compare, cost, loads, simulate
 from netplan.faults.damage.groups import domain_of_node
+from netplan.reports.schema import plain_data
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import domain_link_count, expand, hb_tiers
 from netplan.topologies.fabric import Sizing
@@ -161,7 +162,7 @@ def test_serving_leaves_larger_domains_without_a_price_aside() -> None:
     assert answer.verdict is not None
     assert answer.verdict.fabric == "rail-optimized"
     assert answer.verdict.caveats in ((), ("Aside, since parts have no price: nvl72.",))
-    found = {row.name: row.to_dict() for row in answer.rows}
+    found = {row.name: plain_data(row) for row in answer.rows}
     assert found["nvl72"]["tokens_cost_complete"] is False
     assert found["rail-optimized"]["tokens_cost_complete"] is True
     assert answer.text(details=True).count("≥ ") >= 2
