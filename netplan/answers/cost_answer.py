@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from netplan.answers.bill_columns import (
     GIVEN,
     NO_HIGH,
@@ -34,6 +36,7 @@ from netplan.costing.pricing import Driver, PricedItem, Quote, evidence_shares, 
 from netplan.costing.ranges import Amount, Range
 from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.verdict import Verdict, decide
+from netplan.inputs.choices import Evidence
 from netplan.records import replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer
@@ -60,7 +63,7 @@ TRAINING = "training"
 """Name, in lists, of the network that trains."""
 
 
-class Priced(NamedTuple):
+class Priced(Struct, frozen=True):
     """A fabric of the answer: its bill, and notes; the reason where it has no bill."""
 
     json_parts = (
@@ -95,9 +98,9 @@ class Priced(NamedTuple):
         return bill.cost.in_currency(bill.quote.currency) if bill and bill.cost else None
 
     @property
-    def evidence(self) -> dict[str, float]:
+    def evidence(self) -> Mapping[Evidence, float]:
         """What the price is made of: shares by class [1]."""
-        return {**evidence_shares(self.bill.quote)} if self.bill else {}
+        return evidence_shares(self.bill.quote) if self.bill else {}
 
     @property
     def inside_hb_domains(self) -> dict[str, Any] | None:

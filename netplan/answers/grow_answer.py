@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -21,7 +21,7 @@ from netplan.records import replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import DASH, Scale, money
-from netplan.reports.schema import plain_at, plain_data
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.inputs import hall_words
 from netplan.topologies.cabling.cable_plan import Sheet, cable_plan, media_of, plan_sheet
@@ -32,7 +32,7 @@ from netplan.units import si
 Plan = Literal["growing", "all at once", "not planned"]
 
 
-class GrowthPhase(NamedTuple):
+class GrowthPhase(Struct, frozen=True):
     """One phase of one fabric.
 
     ``bill`` is what stands then, ``order`` what is bought for it, ``moved`` the cables of the phase
@@ -134,7 +134,7 @@ class GrowthPath(Struct, frozen=True):
     moved: int
 
 
-class Grown(NamedTuple):
+class Grown(Struct, frozen=True):
     """One fabric: its final bill, its phases, the ways to it, and what is to be known."""
 
     json_parts = (
@@ -208,7 +208,7 @@ class GrowthAnswer(Answer):
             for fabric in self.grown
             for step in fabric.steps
         ]
-        return plain_data(budget) | {"phases": phases, "sentences": self.power_words}
+        return plain_at(self, "*budget") | {"phases": phases, "sentences": self.power_words}
 
     @property
     def power_words(self) -> list[str]:

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple, get_args
+from typing import get_args
 
 import numpy as np
+from msgspec import Struct
 
 from netplan.errors import InfeasibleError, InputError
 from netplan.levels import Level
@@ -159,7 +160,7 @@ def _kept_bytes(timed: PlanTime) -> float:
     return timed.memory_parts_bytes.get("activations", 0.0) / kept
 
 
-class ChosenPlan(NamedTuple):
+class ChosenPlan(Struct, frozen=True):
     """A plan for several sites: what lies in which, and its run in one site.
 
     ``dealt`` are the replicas, or the stages, of each site [1].

@@ -6,6 +6,7 @@ import pytest
 
 from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.questions.compare import Compare
+from netplan.reports.schema import plain_data
 from netplan.scenarios.reading import CatalogReader
 from netplan.scenarios.scenario import Scenario
 from netplan.setup.measured_run import between_sizes, read_measured
@@ -54,7 +55,7 @@ def test_a_run_of_the_same_inputs_is_repeated(tmp_path: Path) -> None:
     assert (in_turn.basis, in_turn.spread, in_turn.notes) == ("measured", 0.15, ())
     assert in_turn.step_low_s == pytest.approx(0.85 * 471.4)
     assert in_turn.step_high_s == pytest.approx(1.15 * 471.4)
-    answer = in_turn.to_dict()
+    answer = plain_data(in_turn)
     assert (answer["sync_s"], answer["sync_basis"]) == (pytest.approx(9.4), "measured")
     assert answer["sync_bound_s"] < 1
     one_off = trained(f"{{{PHASES}, other_s: 6}}", tmp_path, staleness=1)

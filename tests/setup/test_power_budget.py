@@ -74,7 +74,7 @@ def test_all_commands_answer_one_number() -> None:
     assert all(held.gpus == alone[held.fabric] for held in grown.budget.held)
     assert best.budget.hall == compared.budget.hall == grown.budget.hall
     # Every design of the front fits; the hall is told beside it.
-    assert all(row.left_w >= 0 for row in best.budget.rows(best.rows))
+    assert all(row.left_w >= 0 for row in best.budget.rows)
     assert "of 2 MW at a PUE of" in " ".join(str(best).split())
     assert best.to_dict()["power_budget"]["gpus"] == best.budget.gpus
 
