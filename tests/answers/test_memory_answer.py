@@ -10,7 +10,6 @@ from netplan.performance.explain import MemoryCosts, memory_costs
 from netplan.performance.setting import Setting
 from netplan.performance.tiers import ORDER, Expanded
 from tests.cli.command import netplan
-from tests.cli.test_compare import golden
 from tests.performance.test_tiers import LEVELS, LOCAL_RATE, PLAN, held, timed, training
 
 SMALL = ("--gpus", "64", "--accelerator", "b200", "--model", "gpt-175b", "--top", "1")
@@ -71,15 +70,6 @@ def explained(*words: str) -> dict[str, Any]:
         ).stdout
     )
     return answer
-
-
-def test_tables() -> None:
-    words = ("search", "rail-only-paper", *SMALL, *TIGHT, "--explain", "memory", "--details")
-    done = netplan(*words, columns=80)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert max(map(len, done.stdout.splitlines())) <= 80
-    shown = done.stdout.partition("Memory of plan 1")[2]
-    golden("search-memory.txt", "Memory of plan 1" + shown)
 
 
 def test_every_byte_of_the_plan_lies_somewhere() -> None:

@@ -1,20 +1,25 @@
-"""``netplan calibrate``: a golden answer, files that every command takes, bad input in one line."""
+"""``netplan calibrate``: its answer, files that every command takes, bad input in one line."""
 
 import json
-import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 import netplan as package
 from netplan.calibration.steps import STEP_COLUMNS
+from netplan.reports.sections import data_tables
 from tests.cli.command import netplan, refused
+from tests.cli.layout import asked, check_layout, schema_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "own-cluster"
-GOLDEN = Path(__file__).parents[1] / "golden" / "calibrate-80.txt"
 OWN = ("calibrate", "--accelerator", "h100-80gb", "--gemm", "gemm.csv", "--collectives",
        "all_*.txt", "--steps", "steps.csv", "--name", "ours")  # fmt: skip
+TRAFFIC = Path(__file__).parents[2] / "traffic"
+KINDS = {"bf16 products": 24, "all_gather": 22, "all_reduce": 22, "iterations": 12}
+"""What is measured, with its rows in the files of the example."""
+Rows = list[dict[str, Any]]
 STEPS = "model,gpus,batch,tensor,pipeline,precision,seconds\n"
 
 
@@ -22,12 +27,37 @@ STEPS = "model,gpus,batch,tensor,pipeline,precision,seconds\n"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A catalog folder with the files of the example."""
     folder = tmp_path_factory.mktemp("own")
-    done = netplan(*OWN, "--into", str(folder), "--details", cwd=EXAMPLES)
+    done, answer = asked(*OWN, "--into", str(folder), "--details", cwd=EXAMPLES)
     assert done.returncode == 0, done.stderr
-    if "NETPLAN_UPDATE_GOLDEN" in os.environ:
-        GOLDEN.write_text(done.stdout, encoding="utf-8")
-    assert done.stdout == GOLDEN.read_text(encoding="utf-8")  # else NETPLAN_UPDATE_GOLDEN=1
+    check_layout(answer)
+    assert [columns for _, columns, _ in schema_of(answer.sections())] == [
+        "measured | rows | before | fitted | left out | most",
+        "number | before | fitted | change | deviation | told",
+        "row | measured [s] | predicted [s] | error | left out",
+    ]
+    check_errors(*(table.records() for table in data_tables(answer.sections())))
     return folder
+
+
+def check_errors(groups: Rows, numbers: Rows, measurements: Rows) -> None:
+    """Mean errors of the rows of each kind, worked out anew; numbers of before from their files."""
+    rows = {name: [row for row in measurements if row["measured"] == name] for name in KINDS}
+    assert [group["measured"] for group in groups] == [*KINDS]
+    for group in groups:
+        found = rows[group["measured"]]
+        errors = [abs(row["predicted_s"] / row["measured_s"] - 1) for row in found]
+        assert len(found) == group["rows"] == KINDS[group["measured"]]
+        assert group["error_after"] == pytest.approx(sum(errors) / len(errors))
+        assert group["largest_error"] == pytest.approx(max(errors))
+    h100 = yaml.safe_load((TRAFFIC / "accelerators" / "h100-80gb.yaml").read_text("utf-8"))
+    link = yaml.safe_load((TRAFFIC / "links" / "nvlink-4.yaml").read_text("utf-8"))
+    before = {(row["measured"], row["number"]): row["before"] for row in numbers}
+    assert len(before) == len(numbers) == 26
+    assert before["iterations", "training.gemm.bf16"] == h100["training"]["gemm"]["bf16"]
+    large = link["all_gather"]["large"]
+    assert before["all_gather", "large.efficiency"] == large["efficiency"]
+    for row in numbers:
+        assert row["change"] == pytest.approx(row["after"] / row["before"] - 1)
 
 
 def test_the_fit_finds_what_the_example_was_made_of(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""``netplan compare``: its formats, its JSON contract, golden tables."""
+"""``netplan compare``: its formats, its JSON contract, its first screens."""
 
 import csv
 import io
@@ -10,8 +10,10 @@ import pytest
 
 import netplan as library
 from tests.cli.command import netplan
+from tests.cli.layout import asked, schema_of
 
 GOLDEN = Path(__file__).parents[1] / "golden"
+TOPOLOGIES = Path(__file__).parents[2] / "topologies"
 MAIN_JOB = ("compare", "rail-only-paper", "--gpus", "32768", "--radix", "128")
 
 
@@ -23,37 +25,85 @@ def golden(name: str, text: str) -> None:
     assert text == path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("columns", [80, 140])
-def test_main_job_table(columns: int) -> None:
-    done = netplan(*MAIN_JOB, "--details", columns=columns)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert max(len(line) for line in done.stdout.splitlines()) <= columns
-    golden(f"compare-{columns}.txt", done.stdout)
-
-
+TIMED = "Fabric | tiers | switches | modules | M USD | MW | iteration s | MFU | saves"
+HGX = "rail-only, rail-optimized, fat-tree, dgx-superpod *, dragonfly *, torus-2d *, torus-3d *"
+BY_SIZE = "hb-size | Fabric | switches | M USD | gear | MW | iteration s | MFU | saves"
 SCREENS = {
-    "compare-hgx-b200": ("--gpus", "32768", "--radix", "128"),
-    "compare-paper": ("rail-only-paper", "--gpus", "32768", "--radix", "128"),
-    "compare-by-hb-size": ("--hb-size", "8", "--hb-size", "72", "--hb-size", "256"),
-    "compare-by-radix": ("--radix", "64", "--radix", "128", "--radix", "256"),
-    "compare-tpus": ("tpu-v7",),
-    "compare-serving": ("serving-r1-h200",),
-    "compare-eight": ("--gpus", "8"),
-    "compare-all": ("--fabric", "all", "--gpus", "4096"),
+    "--gpus 32768 --radix 128": (TIMED, HGX),
+    # Of networks that are the same the first one stands for all.
+    "rail-only-paper --gpus 32768 --radix 128": (
+        TIMED,
+        "rail-optimized, rail-only, dgx-superpod, dgx-2 *, dragonfly *, torus-2d *, torus-3d *",
+    ),
+    "--hb-size 8 --hb-size 72 --hb-size 256": (BY_SIZE, "8, 8, 8, 72, 72, 72, 256, 256, 256"),
+    "--radix 64 --radix 128 --radix 256": (f"radix | {TIMED}", "64, 64, 128, 128, 256, 256"),
+    "tpu-v7": (TIMED, "torus-3d, torus-2d *, rail-optimized *, dragonfly *"),
+    "serving-r1-h200": (
+        "Fabric | tiers | switches | modules | k USD | kW | tokens/s | USD/M tokens | saves",
+        HGX.replace("superpod *", "superpod"),
+    ),
+    "--gpus 8": (
+        "Fabric | tiers | switches | modules | k USD | low-high | kW | saves",
+        "rail-only, rail-optimized, dgx-superpod *, torus-2d *, torus-3d *",
+    ),
+    "--fabric all --gpus 4096": (TIMED, "rail-only, rail-optimized, fat-tree"),
 }
 
 
-@pytest.mark.parametrize("name", SCREENS)
-def test_the_first_screen(name: str) -> None:
+@pytest.mark.parametrize("words", SCREENS)
+def test_the_first_screen(words: str) -> None:
     """At most 25 lines of 80 columns, the verdict before the table."""
-    done = netplan("compare", *SCREENS[name])
+    done, answer = asked("compare", *words.split())
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert len(lines) <= 25
-    assert max(map(len, lines)) <= 80
     table = next(number for number, line in enumerate(lines) if set(line) == {"─"})
     assert any(line and not line[0].isspace() for line in lines[3 : table - 2])
-    golden(f"{name}.txt", done.stdout)
+    columns, rows = SCREENS[words]
+    assert schema_of(answer.summary()) == [("", columns, rows)]
+    assert [*filter(None, lines[table - 1].split(" "))] == columns.replace(" | ", " ").split(" ")
+    assert lines[table + 1].strip().startswith(rows.partition(",")[0])
+    assert lines[-1].startswith("More: ")
+
+
+def test_all_is_every_fabric_that_is_shipped() -> None:
+    data = json.loads(netplan("compare", "--fabric", "all", "--gpus", "4096", "--no-timing",
+                              "--format", "json").stdout)  # fmt: skip
+    rows = {row["fabric"]: row for row in data["fabrics"]}
+    assert {*rows} == {path.stem for path in TOPOLOGIES.glob("*.yaml")}
+    # Eight rails of 512, and a Clos of 4,096: 3 N / 128 switches either way.
+    names = ("rail-only", "rail-optimized", "fat-tree", "dgx-superpod", "uneven-clos")
+    assert {rows[name]["switches"] for name in names} == {96}
+
+
+def test_cases_by_radix_and_by_hb_domain_have_the_switches_of_their_tiers() -> None:
+    """5 N / r switches of three tiers, 3 N / r of two, N / r of one."""
+    fabrics = ("--fabric", "rail-only", "--fabric", "fat-tree")
+    asked = ("compare", "--gpus", "32768", "--no-timing", *fabrics, "--format", "json")
+    by_radix, by_size = (
+        json.loads(netplan(*asked, *words).stdout)["cases"]
+        for words in (
+            ("--radix", "64", "--radix", "128", "--radix", "256"),
+            ("--hb-size", "8", "--hb-size", "72", "--hb-size", "256"),
+        )
+    )
+    switches = {(case["radix"], row["fabric"]): row["switches"] for case in by_radix
+                for row in case["rows"]}  # fmt: skip
+    assert switches == {
+        (64, "rail-only"): 5 * 32_768 / 64,  # a rail of 4,096 has three tiers, too
+        (64, "fat-tree"): 5 * 32_768 / 64,
+        (128, "rail-only"): 3 * 32_768 / 128,
+        (128, "fat-tree"): 5 * 32_768 / 128,
+        (256, "rail-only"): 3 * 32_768 / 256,
+        (256, "fat-tree"): 3 * 32_768 / 256,
+    }
+    rails = [case["rows"][0] for case in by_size]
+    assert [row["switches"] for row in (rails[0], rails[2])] == [3 * 32_768 / 128, 32_768 / 128]
+    # 72: 900 GB/s a GPU at 5.79 USD of switch and 2.28 of copper, of 456 racks. 256: a tier
+    # with as much up as down, one above, and as much copper as optics at 16.1.
+    assert rails[1]["gear_cost"]["base"] == pytest.approx(456 * 72 * 900 * (5.79 + 2.28), rel=1e-3)
+    gear = 32_768 * 900 * (3 * 5.79 + 2.28 + 16.1)
+    assert rails[2]["gear_cost"]["base"] == pytest.approx(gear, rel=1e-3)
 
 
 def test_rail_only_with_experts_says_that_no_such_run_is_published() -> None:
@@ -173,37 +223,18 @@ def test_rail_only_by_hb_domain_costs_what_cost_says() -> None:
         assert whole["inside_hb_domains"]["counted"] is not row["gear_in_server"]
 
 
-def test_uneven_sizes_table() -> None:
-    arguments = (
-        "compare",
-        "rail-only-paper",
-        "--gpus",
-        "100000",
-        "--radix",
-        "64",
-        "--accelerator",
-        "h100-80gb",
-    )
-    done = netplan(*arguments, "--prices", "2026", "--details", columns=140)
-    golden("compare-uneven.txt", done.stdout)
-
-
 def test_expanded_memory_or_more_gpus() -> None:
-    arguments = (
-        "compare",
-        "rail-only-paper",
-        "--gpus",
-        "1024",
-        "--radix",
-        "64",
-        "--accelerator",
-        "h100-80gb",
-    )
+    """491,520 GB of DDR5 at 7.03 USD; 352 GPUs more are 1,376 = 1.34 times as many."""
+    arguments = ("compare", "rail-only-paper", "--gpus", "1024", "--radix", "64",
+                 "--accelerator", "h100-80gb", "--prices", "2026")  # fmt: skip
     memories = ("--expanded-memory", "none", "--expanded-memory", "comet-480gb")
-    done = netplan(*arguments, "--prices", "2026", "--fabric", "rail-only", *memories, "--details")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert max(len(line) for line in done.stdout.splitlines()) <= 80
-    golden("compare-memory.txt", done.stdout)
+    told = (*arguments, "--fabric", "rail-only", *memories, "--format", "json")
+    (trade,) = json.loads(netplan(*told).stdout)["memory_or_gpus"]
+    assert trade["memory_cost"]["base"] == pytest.approx(1024 * 480 * 7.03, rel=1e-6)
+    assert trade["gpus_without"] % 8 == 0
+    assert trade["gpus_without_time_s"] < trade["iteration_time_s"] < trade["without_s"]
+    more = trade["more_gpus_cost"]["base"] - trade["memory_cost"]["base"]
+    assert (trade["cheaper"], trade["saving"]) == ("expanded memory", pytest.approx(more))
     asked = ("--gpus", "1024", "--fabric", "rail-only", "--memory", "model", *memories)
     done = netplan("compare", "hgx-h100", *asked, "--details")
     weighed = done.stdout[done.stdout.index("Expanded memory or more GPUs?") :].partition("\n\n")[0]
@@ -399,24 +430,14 @@ def test_an_oversubscription_that_does_not_apply_is_said(fabric: str) -> None:
 
 
 def test_times_with_error_bars() -> None:
-    arguments = (
-        "compare",
-        "rail-only-paper",
-        "--gpus",
-        "1024",
-        "--radix",
-        "64",
-        "--accelerator",
-        "h100-80gb",
-    )
+    arguments = ("compare", "rail-only-paper", "--gpus", "1024", "--radix", "64",
+                 "--accelerator", "h100-80gb", "--fabric", "rail-only")  # fmt: skip
     asked = ("--model", "llama-3-70b", "--iteration-model", "calibrated", "--batch", "512")
-    fabrics = ("--fabric", "rail-only", "--fabric", "fat-tree", "--fabric", "torus-2d")
-    done = netplan(*arguments, *asked, *fabrics, "--rule", "fastest", "--details")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert max(len(line) for line in done.stdout.splitlines()) <= 80
-    golden("compare-calibrated.txt", done.stdout)
-    header = netplan(*arguments, *asked, *fabrics, "--format", "csv").stdout.splitlines()[0]
+    header, line = netplan(*arguments, *asked, "--format", "csv").stdout.splitlines()
     assert ",iteration_time_s,iteration_time_low_s,iteration_time_high_s,error_basis,mfu," in header
+    row = dict(zip(header.split(","), line.split(","), strict=False))
+    low, time_s, high = (float(row[f"iteration_time_{end}s"]) for end in ("low_", "", "high_"))
+    assert (low / time_s, high / time_s) == pytest.approx((0.92, 1.1))
 
 
 def test_columns_of_times_sum_to_the_iteration() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import netplan, refused
-from tests.cli.test_compare import golden
 
 MAIN = (
     "grow",
@@ -31,13 +30,6 @@ SMALL = (
     "--hb-size",
     "8",
 )
-
-
-def test_the_main_job_fits_a_terminal() -> None:
-    done = netplan(*MAIN, "--details", columns=80)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert max(len(line) for line in done.stdout.splitlines()) <= 80
-    golden("grow-80.txt", done.stdout)
 
 
 def test_cable_plans_of_phases_hold_each_other(tmp_path: Path) -> None:

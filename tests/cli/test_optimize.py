@@ -1,4 +1,4 @@
-"""``netplan optimize``: its formats, its JSON contract, golden tables, what it refuses."""
+"""``netplan optimize``: its formats, its JSON contract, what it refuses."""
 
 import csv
 import io
@@ -7,7 +7,6 @@ import json
 import pytest
 
 from tests.cli.command import netplan, refused
-from tests.cli.test_compare import golden
 
 MAIN_JOB = (
     *(
@@ -40,30 +39,6 @@ LEAST_POWER = (
     "--prices",
     "2026",
 )
-
-
-@pytest.mark.parametrize("columns", [80, 140])
-def test_table(columns: int) -> None:
-    done = netplan(*MAIN_JOB, "--details", columns=columns)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert max(len(line) for line in done.stdout.splitlines()) <= columns
-    golden(f"optimize-{columns}.txt", done.stdout)
-
-
-def test_table_of_power_over_all_sizes() -> None:
-    done = netplan(*LEAST_POWER, "--details")
-    assert (done.returncode, done.stderr) == (0, "")
-    golden("optimize-power.txt", done.stdout)
-
-
-def test_table_of_expanded_memories() -> None:
-    memories = ("none", "comet-480gb", "cxl-256gb")
-    named = (word for name in memories for word in ("--expanded-memory", name))
-    asked = ("--gpus", "1024", "--accelerator", "h100-80gb", "--hb-size", "8", "--prices", "2026")
-    words = ("optimize", "rail-only-paper", "--radix", "64", "--radix", "128", "--details")
-    done = netplan(*words, *asked, *named)
-    assert (done.returncode, done.stderr) == (0, "")
-    golden("optimize-memory.txt", done.stdout)
 
 
 def test_json_contract() -> None:

@@ -1,4 +1,4 @@
-"""``netplan serving``: golden tables, one answer in all its forms, wrong input in one line."""
+"""``netplan serving``: one answer in all its forms, wrong input in one line."""
 
 import csv
 import json
@@ -12,7 +12,6 @@ import pytest
 
 import netplan as library
 from tests.cli.command import netplan, refused, replaced
-from tests.cli.test_compare import golden
 
 SMALL = (
     *(
@@ -60,11 +59,6 @@ def answer(*words: str) -> dict[str, Any]:
 def timeless(text: str) -> str:
     """Without what the search took."""
     return re.sub(r"(memory|at\s+most)\s+\([^)]*\)", r"\1 (x s)", text)
-
-
-def test_golden_tables() -> None:
-    golden("serving-80.txt", timeless(netplan(*SMALL, "--details").stdout))
-    golden("serving-pools.txt", timeless(netplan(*EXPERTS, "--details", columns=120).stdout))
 
 
 def test_json_has_the_contract() -> None:

@@ -1,4 +1,4 @@
-"""netplan simulate on the command line: golden tables, JSON, files beside it, refusals."""
+"""netplan simulate on the command line: JSON, files beside it, refusals."""
 
 import json
 import re
@@ -10,8 +10,7 @@ import pytest
 import netplan as package
 from netplan.progress import UnderWay
 from tests.cli.command import netplan, refused, replaced
-from tests.cli.test_compare import golden
-from tests.cli.test_pages import TIMING
+from tests.cli.layout import asked, check_layout, schema_of
 
 SMALL = ("--gpus", "64", "--radix", "16", "--hb-size", "8", "--model", "gpt-22b", "--batch", "64",
          "--fix", "pipeline=4", "--fix", "tensor=4", "--fix", "microbatch=1")  # fmt: skip
@@ -28,19 +27,18 @@ def simulated(*words: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("columns", [80, 140])
-def test_table(columns: int) -> None:
+def test_a_stage_computes_sends_waits_and_idles_for_an_iteration() -> None:
     words = (*SMALL, "--fabric", "fat-tree", "--routing", "hashed", "--seed", "3")
-    done = netplan("simulate", "rail-only-paper", *words, "--details", columns=columns)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert max(map(len, done.stdout.splitlines())) <= columns
-    golden(f"simulate-{columns}.txt", TIMING.sub("...)", done.stdout))
-
-
-def test_published_table() -> None:
-    done = netplan("simulate", "rail-only-paper", *PUBLISHED, "--details", columns=80)
-    golden("simulate-published.txt", TIMING.sub("...)", done.stdout))
-    assert "8.437 sequences/s" in done.stdout
+    for found in (simulated(*words), simulated(*PUBLISHED)):
+        whole_s = found["iteration_time_s"]
+        parts = ("compute_s", "communication_s", "waiting_s", "idle_s")
+        for stage, used in zip(found["stages"], found["utilisation"], strict=True):
+            assert sum(stage[part] for part in parts) == pytest.approx(whole_s, rel=1e-9)
+            assert used == pytest.approx(stage["compute_s"] / whole_s)
+        waited_s = sum(group["waited_s"] for group in found["groups"])
+        assert found["waiting_s"] == pytest.approx(waited_s, rel=1e-9)
+        busy_s = max(group["busy_s"] for group in found["groups"])
+        assert busy_s == max(link["busy_s"] for link in found["links"])
 
 
 def test_json_has_what_the_design_names_and_the_same_bytes_but_for_the_clock() -> None:
@@ -413,8 +411,11 @@ def test_jobs_stand_alone_and_beside_each_other(tmp_path: Path) -> None:
     ends = [one["together_s"] * one["iterations"] for one in found["jobs"]]
     assert found["iteration_time_s"] == pytest.approx(max(ends))
     assert max(one["slowdown"] for one in found["jobs"]) > 0.01
-    done = netplan("simulate", "rail-only-paper", *CLUSTER, "--jobs", str(path), "--details")
-    golden("simulate-jobs.txt", TIMING.sub("...)", done.stdout))
+    _, answer = asked("simulate", "rail-only-paper", *CLUSTER, "--jobs", str(path))
+    check_layout(answer)
+    (_, columns, rows), *_ = schema_of(answer.sections())
+    shown = "job | model | GPUs | TPxPPxDP | alone [s] | together [s] | slower | iterations"
+    assert (columns, rows) == (shown, "one, two")
 
 
 def test_a_frame_has_a_row_by_the_name_of_what_ran(tmp_path: Path) -> None:

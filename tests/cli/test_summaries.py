@@ -4,12 +4,12 @@ import re
 from pathlib import Path
 
 import pytest
-from rich.cells import cell_len
 
 from netplan.cli.main import COMMANDS
 from netplan.costing.offers import Request
 from netplan.reports.screen import MOST_LINES, WIDTH
 from tests.cli.command import netplan
+from tests.cli.layout import asked, check_layout
 from tests.cli.test_compare import golden
 from tests.cli.test_forms import ANSWERS, SMALL, lay_files
 from tests.procurement.offer_cases import Filled
@@ -143,22 +143,27 @@ def test_every_command_is_here() -> None:
 
 @pytest.mark.parametrize(("name", "words"), CASES, ids=[" ".join([n, *w])[:60] for n, w in CASES])
 def test_a_screen_holds_the_answer(name: str, words: tuple[str, ...], place: Path) -> None:
-    asked = [name, *filled(words)]
-    if "mine.study" in asked:
+    command = [name, *filled(words)]
+    if "mine.study" in command:
         assert netplan("study", "run", "mine.yaml", cwd=place).returncode == 0
-    asked += TABLE if name == "report" and "table" not in asked else ()
-    done = netplan(*asked, cwd=place)
+    command += TABLE if name == "report" and "table" not in command else ()
+    done, answer = asked(*command, cwd=place)
     assert done.returncode in (0, 1), done.stderr
     assert done.stdout, done.stderr
     lines = done.stdout.splitlines()
     long = name == "catalog" and len(words) > 1 and words[0] == "list"  # as the list is
     assert long or len(lines) <= MOST_LINES
-    assert all(cell_len(line) <= WIDTH for line in lines)
-    details = netplan(*asked, "--details", cwd=place).stdout.splitlines()
+    check_layout(answer)
+    details = answer.text(WIDTH, details=True).splitlines()
     # What fits a screen anyway may be shorter than the screen, whose verdict has a title.
     assert len(details) >= len(lines) or len(details) <= MOST_LINES
     if not long:
         check_order(name, done.stdout, more=len(details) > MOST_LINES)
+
+
+def test_details_are_asked_for() -> None:
+    words = ("cost", *ANSWERS["cost"])
+    assert netplan(*words, "--details").stdout == asked(*words)[1].text(WIDTH, details=True)
 
 
 def check_order(name: str, text: str, *, more: bool) -> None:
