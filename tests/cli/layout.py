@@ -63,6 +63,10 @@ def check_layout(answer: Answer, widths: Iterable[int] = WIDTHS) -> None:
         check_tables([*answer.sections()], details, width)
     told = answer.to_dict()
     check_notes([*answer.sections()], told)
+    shown = " ".join(answer.text(details=True).split())
+    rows = [told, *(row for row in told.get("fabrics", ()) if isinstance(row, dict))]
+    for note in (note for row in rows for note in row.get("notes", ())):
+        assert " ".join(note.split()) in shown
     check_numbers([*answer.sections()], told)
 
 

@@ -6,18 +6,6 @@ import pytest
 
 from tests.cli.command import netplan, refused
 
-MAIN = (
-    "grow",
-    "rail-only-paper",
-    "--gpus",
-    "2048",
-    "--gpus",
-    "8192",
-    "--gpus",
-    "16384",
-    "--radix",
-    "64",
-)
 SMALL = (
     "grow",
     "rail-only-paper",

@@ -514,7 +514,17 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+QUICK = {
+    *("a bill", "a bill of one switch", "tables on all GPUs", "a transform", "servers"),
+    *("what lies in which memory", "times with error bars"),
+}
+"""Cases that stand in every run."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[] if name in QUICK else [pytest.mark.slow]) for name in CASES],
+)
 def test_tables_and_numbers(name: str) -> None:
     case = CASES[name]
     done, answer = asked(*case.words.split(), "--details")

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -54,11 +53,6 @@ def answer(*words: str) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
-
-
-def timeless(text: str) -> str:
-    """Without what the search took."""
-    return re.sub(r"(memory|at\s+most)\s+\([^)]*\)", r"\1 (x s)", text)
 
 
 def test_json_has_the_contract() -> None:
