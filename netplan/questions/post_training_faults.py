@@ -1,19 +1,23 @@
 """Failures under post-training: both pools asked alone, and what is left of the steps."""
 
 from collections.abc import Mapping
-from typing import Any
+from itertools import chain
+from math import prod
+from typing import Any, TypeVar
 
 from netplan.answers.post_training_faults_answer import PostTrainingFaultsAnswer, SteppedFabric
 from netplan.errors import InputError, NetplanError, not_built
 from netplan.progress import each
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
-from netplan.setup import faulty_steps
 from netplan.setup.faults_inputs import DEFAULT_FABRICS, FaultsQuestion, sorted_out
+from netplan.setup.faulty_steps import DAY_S, PoolFaults, ServerFaults, TrainerFaults
 from netplan.setup.inputs import fabrics_asked
 from netplan.setup.post_training import Known, ServerPool
-from netplan.setup.post_training_step import post_train
+from netplan.setup.post_training_step import PostTrained, post_train
 from netplan.setup.question import AnyQuestion
+
+PoolFaultsT = TypeVar("PoolFaultsT", bound=PoolFaults[Any, Any])
 
 NOT_OF_POOLS = frozenset({"timing", "policy", "block_gpus", "spare_gpus", "ocs", "groups"})
 """Inputs that mean nothing where pools are asked one by one."""
@@ -65,54 +69,41 @@ def _fabric(
     spec = reader.fabric(name, asked.cluster)
     try:
         trained = post_train(asked, reader, name, known)
-        trainer = _of_pool(asked, name, trained.trainer.asked) if trained.trainer else None
-        servers = None
+        trainer = servers = None
+        if trained.trainer:
+            trainer = _of_pool(TrainerFaults, trained, asked, name, trained.trainer.asked)
         if trained.servers and not trained.run.job.colocated:
-            servers = _of_servers(asked, name, trained.servers)
+            servers = _of_servers(trained, asked, name, trained.servers)
     except InputError:
         raise
     except NetplanError as error:
         return spec.name, not_built(spec.name, error)
-    failures: list[faulty_steps.PoolFailure] = []
-    together: list[faulty_steps.PoolFailure] = []
-    years: list[faulty_steps.PoolYears] = []
-    why = ""
-    asked_pools: tuple[tuple[faulty_steps.PoolFaults[Any, Any] | None, Any, Any], ...] = (
-        (servers, faulty_steps.server_failures, faulty_steps.server_years),
-        (trainer, faulty_steps.trainer_failures, faulty_steps.trainer_years),
-    )
-    for faults, failures_of, years_of in asked_pools:
-        if faults is not None:
-            rows, hit = failures_of(trained, faults)
-            failures += rows
-            together += [hit] if hit else []
-            years.append(years_of(trained, faults))
-            why = why or (faults.asked if isinstance(faults.asked, str) else "")
-    share = 1.0
-    for row in years:
-        share *= row.steps_share
+    pools = [faults for faults in (servers, trainer) if faults is not None]
+    reasons = [faults.asked for faults in pools if isinstance(faults.asked, str)]
+    years = tuple(faults.years for faults in pools)
+    share = prod((row.steps_share for row in years), start=1.0)
     return SteppedFabric(
         name=spec.name,
         title=spec.title,
         trained=trained,
-        failures=tuple(failures),
-        asked=tuple(together),
-        why_not=why,
-        years=tuple(years),
+        failures=tuple(chain.from_iterable(faults.failures for faults in pools)),
+        asked=tuple(chain.from_iterable(faults.together for faults in pools)),
+        why_not=next(filter(None, reasons), ""),
+        years=years,
         steps_share=share,
-        steps_per_day=share * faulty_steps.DAY_S / trained.step.seconds
-        if trained.step.seconds
-        else 0.0,
+        steps_per_day=share * DAY_S / trained.step.seconds if trained.step.seconds else 0.0,
         notes=tuple(dict.fromkeys((*trained.notes,))),
     )
 
 
 def _of_pool(
+    kind: type[PoolFaultsT],
+    trained: PostTrained,
     asked: FaultsQuestion[Any],
     fabric: str,
     pool: AnyQuestion,
     **others: Any,  # noqa: ANN401
-) -> faulty_steps.PoolFaults[Any, Any]:
+) -> PoolFaultsT:
     """What a pool answers alone; failures that it has no parts for are left out, and why."""
     scenario, why = pool.scenario.replace(fabrics=(fabric,)), ""
     question = replace(asked, scenario=scenario, overrides=pool.overrides, **others)
@@ -124,12 +115,12 @@ def _of_pool(
         answer, why = replace(question, fail=()).ask(), str(error)
     row = answer.fabrics[0]
     hit = row.scenario if isinstance(row.scenario, str | None) else row.scenario.impact
-    return faulty_steps.PoolFaults(row.forecast, row.singles, why or hit)
+    return kind(trained, row.forecast, row.singles, why or hit)
 
 
 def _of_servers(
-    asked: FaultsQuestion[Any], fabric: str, pool: ServerPool
-) -> faulty_steps.PoolFaults[Any, Any]:
+    trained: PostTrained, asked: FaultsQuestion[Any], fabric: str, pool: ServerPool
+) -> ServerFaults:
     """The servers' pool under failures, by the plan that rolls out."""
     plans = pool.rolled.plans
     degrees = ("tensor", "pipeline", "expert", "attention_data", "replicas")
@@ -137,4 +128,4 @@ def _of_servers(
     if pool.case.served.model.experts is None:
         del fixed["expert"], fixed["attention_data"]
     of_plan = replace(pool.asked, scenario=pool.asked.scenario.replace(fixed=fixed))
-    return _of_pool(asked, fabric, of_plan, **OF_THE_TRAINER)
+    return _of_pool(ServerFaults, trained, asked, fabric, of_plan, **OF_THE_TRAINER)

@@ -16,13 +16,13 @@ Colocated, all GPUs are one pool, and what stops it stops the step.
 """
 
 from math import exp
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.errors import InfeasibleError
-from netplan.faults.damage.impact import Impact, Single
+from netplan.faults.damage.impact import Impact, ImpactT, Single
 from netplan.faults.years.forecast import ReliabilityForecast, Spares
 from netplan.faults.years.served import ServedForecast, ServedImpact
 from netplan.performance.posttraining.servers import roll_out
@@ -32,7 +32,6 @@ from netplan.setup.post_training_step import PostTrained
 from netplan.units import HOURS_PER_YEAR, SECONDS_PER_HOUR
 
 ForecastT = TypeVar("ForecastT")
-ImpactT = TypeVar("ImpactT")
 
 DAY_S = 24 * SECONDS_PER_HOUR
 YEAR_S = HOURS_PER_YEAR * SECONDS_PER_HOUR
@@ -105,16 +104,46 @@ class PoolYears(Struct, frozen=True, kw_only=True):
     restart_h: float | None = None
 
 
-class PoolFaults(NamedTuple, Generic[ForecastT, ImpactT]):
-    """What a pool answers about failures alone; ``asked`` are those that were asked for."""
+class PoolFaults(Struct, Generic[ForecastT, ImpactT], frozen=True):
+    """What a pool answers about failures alone, and what that does to the step.
 
+    Parameters
+    ----------
+    trained
+        The job with all of its GPUs.
+    forecast, singles
+        Years of failures, and what one part of each kind does.
+    asked
+        What the failures that were asked for do, or why they cannot happen in the pool.
+    """
+
+    trained: PostTrained
     forecast: ForecastT
     singles: tuple[Single[ImpactT], ...]
     asked: ImpactT | str | None
 
+    @property
+    def failures(self) -> tuple[PoolFailure, ...]:
+        """What one part of each kind does."""
+        return tuple(
+            self.failure(row.impact, row.kind, row.part, row.parts) for row in self.singles
+        )
 
-TrainerFaults = PoolFaults[ReliabilityForecast, Impact]
-ServerFaults = PoolFaults[ServedForecast, ServedImpact]
+    @property
+    def together(self) -> tuple[PoolFailure, ...]:
+        """What the failures that were asked for do, if there are any."""
+        if self.asked is None or isinstance(self.asked, str):
+            return ()
+        return (self.failure(self.asked, "asked", "", None),)
+
+    def failure(self, impact: ImpactT, kind: str, part: str, parts: int | None) -> PoolFailure:
+        """What failed parts do."""
+        raise NotImplementedError
+
+    @property
+    def years(self) -> PoolYears:
+        """Years of failures of the pool."""
+        raise NotImplementedError
 
 
 def without_copies(trained: PostTrained, copies: int) -> Step | None:
@@ -164,40 +193,59 @@ def slowed_trainer(step: Step, slowdown: float) -> Step:
     return replace(step, score_s=longer * step.score_s, train_s=longer * step.train_s)
 
 
-def trainer_failures(
-    trained: PostTrained, faults: TrainerFaults
-) -> tuple[tuple[PoolFailure, ...], PoolFailure | None]:
-    """What one part of each kind of the trainer does, and what was asked for."""
-    role: Role = "all" if trained.run.job.colocated else "trainer"
-    interruptions, lost_h = faults.forecast.interruptions_per_year, faults.forecast.lost_h
-    again_h = lost_h.get("rework", 0.0) + lost_h.get("restart", 0.0)
-    again_s = again_h / interruptions * SECONDS_PER_HOUR if interruptions else 0.0
-    once_s = again_s + HALF * trained.step.seconds  # restart, rework, and half a step
+class TrainerFaults(PoolFaults[ReliabilityForecast, Impact], frozen=True):
+    """Failures of the trainer's pool, or of all GPUs of a colocated job."""
 
-    def failure(kind: str, part: str, parts: int | None, impact: Impact) -> PoolFailure:
+    @property
+    def role(self) -> Role:
+        """What the pool does."""
+        return "all" if self.trained.run.job.colocated else "trainer"
+
+    def failure(self, impact: Impact, kind: str, part: str, parts: int | None) -> PoolFailure:
+        """What failed parts do: restart, rework and half a step, then a slower one."""
+        trained, interruptions = self.trained, self.forecast.interruptions_per_year
+        again_h = sum(self.forecast.lost_h.get(why, 0.0) for why in ("rework", "restart"))
+        again_s = again_h / interruptions * SECONDS_PER_HOUR if interruptions else 0.0
         step: Step | None = trained.step
         if impact.way == "stopped":
             step = None
-        elif role == "all" and impact.way == "without":
+        elif self.role == "all" and impact.way == "without":
             step = without_copies(trained, _copies_in(trained, impact.domains_hit))
         if step is not None and impact.slowdown:
             step = slowed_trainer(step, impact.slowdown)
-        step_s = step.seconds if step is not None else None
         hit = impact.way != "all GPUs" or impact.gpus_down + impact.gpus_cut_off > 0
         return PoolFailure(
-            pool=role,
+            pool=self.role,
             kind=kind,
             part=part,
             parts=parts,
             way=impact.way,
             copies_lost=None,
-            step_s=step_s,
-            lost_s=once_s if hit else 0.0,
+            step_s=step.seconds if step is not None else None,
+            lost_s=again_s + HALF * trained.step.seconds if hit else 0.0,
         )
 
-    singles = tuple(failure(row.kind, row.part, row.parts, row.impact) for row in faults.singles)
-    asked = faults.asked
-    return singles, failure("asked", "", None, asked) if isinstance(asked, Impact) else None
+    @property
+    def years(self) -> PoolYears:
+        """Years of failures of the trainer's pool, or of all GPUs."""
+        trained, forecast = self.trained, self.forecast
+        slower = slowed_trainer(trained.step, SLOWER)
+        if trained.run.job.colocated:  # what the trainer goes on without, rolls out nothing either
+            slower = slowed_servers(slower, 1 / (1 + SLOWER))
+        felt = (slower.seconds / trained.step.seconds - 1) / SLOWER
+        slowed = felt * forecast.slowed_h / HOURS_PER_YEAR
+        half_steps = forecast.interruptions_per_year * HALF * trained.step.seconds / YEAR_S
+        return PoolYears(
+            pool=self.role,
+            gpus=trained.trainer.asked.cluster.gpus if trained.trainer else 0,
+            stops_per_year=forecast.interruptions_per_year,
+            mtbf_h=forecast.mtbf_h,
+            copies_down=None,
+            steps_share=max(0.0, forecast.effective_time_ratio - slowed - half_steps),
+            spares=forecast.spares,
+            interval_h=forecast.interval_h,
+            restart_h=forecast.lost_h.get("restart"),
+        )
 
 
 def _copies_in(trained: PostTrained, domains: int) -> int:
@@ -207,14 +255,13 @@ def _copies_in(trained: PostTrained, domains: int) -> int:
     return -(-domains * trained.domain // trained.servers.copy_gpus)
 
 
-def server_failures(
-    trained: PostTrained, faults: ServerFaults
-) -> tuple[tuple[PoolFailure, ...], PoolFailure | None]:
-    """What one part of each kind of the servers' pool does, and what was asked for."""
+class ServerFaults(PoolFaults[ServedForecast, ServedImpact], frozen=True):
+    """Failures of the servers' pool."""
 
-    def failure(kind: str, part: str, parts: int | None, impact: ServedImpact) -> PoolFailure:
+    def failure(self, impact: ServedImpact, kind: str, part: str, parts: int | None) -> PoolFailure:
+        """What failed parts do: rollouts go on with the copies that are left."""
         lost = impact.servers_lost - impact.servers_restarted
-        step = without_copies(trained, lost)
+        step = without_copies(self.trained, lost)
         if step is not None and not lost and impact.throughput_share < 1:
             step = slowed_servers(step, impact.throughput_share)
         return PoolFailure(
@@ -225,12 +272,31 @@ def server_failures(
             way=impact.way,
             copies_lost=impact.servers_lost,
             step_s=step.seconds if step is not None else None,
-            lost_s=_copy_lost_s(trained, impact.servers_lost),
+            lost_s=_copy_lost_s(self.trained, impact.servers_lost),
         )
 
-    singles = tuple(failure(row.kind, row.part, row.parts, row.impact) for row in faults.singles)
-    asked = faults.asked
-    return singles, failure("asked", "", None, asked) if isinstance(asked, ServedImpact) else None
+    @property
+    def years(self) -> PoolYears:
+        """Years of failures of the servers' pool: steps by the copies that are down."""
+        trained, forecast = self.trained, self.forecast
+        down, chance, share, copies = forecast.servers_down, exp(-forecast.servers_down), 0.0, 0
+        while chance > HARDLY:
+            left = without_copies(trained, copies)
+            if left is None:
+                break
+            share += chance * min(1.0, trained.step.seconds / left.seconds)
+            copies += 1
+            chance *= down / copies
+        again_s = forecast.server_stops_per_year * _copy_lost_s(trained, 1)
+        return PoolYears(
+            pool="rollout",
+            gpus=trained.servers.asked.cluster.gpus if trained.servers else 0,
+            stops_per_year=forecast.server_stops_per_year,
+            mtbf_h=forecast.mtbf_h,
+            copies_down=down,
+            steps_share=max(0.0, share - again_s / YEAR_S),
+            spares=forecast.spares,
+        )
 
 
 def _copy_lost_s(trained: PostTrained, copies: int) -> float:
@@ -243,51 +309,3 @@ def _copy_lost_s(trained: PostTrained, copies: int) -> float:
     half_s = HALF * trained.step.rollouts.seconds
     every = trained.servers.copies if trained.servers else 1
     return half_s * copies / every if trained.step.mode == "async" else half_s
-
-
-def trainer_years(trained: PostTrained, faults: TrainerFaults) -> PoolYears:
-    """Years of failures of the trainer's pool, or of all GPUs."""
-    forecast, step = faults.forecast, trained.step
-    slower = slowed_trainer(step, SLOWER)
-    if trained.run.job.colocated:  # what the trainer goes on without, rolls out nothing either
-        slower = slowed_servers(slower, 1 / (1 + SLOWER))
-    felt = (slower.seconds / step.seconds - 1) / SLOWER
-    slowed = felt * forecast.slowed_h / HOURS_PER_YEAR
-    half_steps = forecast.interruptions_per_year * HALF * step.seconds / YEAR_S
-    share = max(0.0, forecast.effective_time_ratio - slowed - half_steps)
-    job = trained.run.job
-    return PoolYears(
-        pool="all" if job.colocated else "trainer",
-        gpus=trained.trainer.asked.cluster.gpus if trained.trainer else 0,
-        stops_per_year=forecast.interruptions_per_year,
-        mtbf_h=forecast.mtbf_h,
-        copies_down=None,
-        steps_share=share,
-        spares=forecast.spares,
-        interval_h=forecast.interval_h,
-        restart_h=forecast.lost_h.get("restart"),
-    )
-
-
-def server_years(trained: PostTrained, faults: ServerFaults) -> PoolYears:
-    """Years of failures of the servers' pool: steps by the copies that are down."""
-    forecast, step = faults.forecast, trained.step
-    down, chance, share, copies = forecast.servers_down, exp(-forecast.servers_down), 0.0, 0
-    while chance > HARDLY:
-        left = without_copies(trained, copies)
-        if left is None:
-            break
-        share += chance * min(1.0, step.seconds / left.seconds)
-        copies += 1
-        chance *= down / copies
-    again_s = forecast.server_stops_per_year * _copy_lost_s(trained, 1)
-    gpus = trained.servers.asked.cluster.gpus if trained.servers else 0
-    return PoolYears(
-        pool="rollout",
-        gpus=gpus,
-        stops_per_year=forecast.server_stops_per_year,
-        mtbf_h=forecast.mtbf_h,
-        copies_down=down,
-        steps_share=max(0.0, share - again_s / YEAR_S),
-        spares=forecast.spares,
-    )

@@ -15,7 +15,7 @@ from netplan.questions.faults import Faults
 from netplan.questions.post_training_faults import post_training_faults
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
-from netplan.setup.faulty_steps import ServerFaults, server_years, slowed_trainer, without_copies
+from netplan.setup.faulty_steps import ServerFaults, slowed_trainer, without_copies
 from netplan.setup.post_training_step import PostTrained, post_train
 
 GRPO = "grpo-70b-h100"
@@ -83,7 +83,7 @@ def test_years_of_servers_are_a_sum_over_copies_down() -> None:
         causes=(),
         spares=(),
     )
-    years = server_years(trained, ServerFaults(forecast, (), None))
+    years = ServerFaults(trained, forecast, (), None).years
     step_s = trained.step.seconds
     share, chance = 0.0, exp(-0.5)
     for down in range(trained.servers.copies):
