@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from netplan.performance.serving.disaggregated import Pools, disaggregated
-from netplan.performance.serving.outcomes import ServingCase, ServingResult, aggregated
+from netplan.performance.serving.outcomes import ServingCase
+from netplan.performance.serving.rounds import RunningServers, servers_outcome
 from netplan.performance.serving.serving_search import ServingFound
 from netplan.records import replace
 from netplan.units import PERCENT
@@ -16,12 +16,13 @@ def loaded_words(case: ServingCase, servers_found: ServingFound) -> str:
     experts = case.served.model.experts
     if experts is None or experts.load is None:
         return ""
-    best, pair, spread = _best(servers_found)
+    servers = servers_found.best(case)
+    spread = _spread(servers)
     if max(spread) == 1:
         return "Its experts' skew costs nothing: every GPU has a part of each."
     most = float(experts.load.imbalance(np.array(spread)).max())
-    even = _tokens_per_s(_loaded(case, 0.0, "shuffled"), best, pair)
-    change = _percent(_tokens_per_s(case, best, pair) / even - 1)
+    even = _tokens_per_s(_loaded(case, 0.0, "shuffled"), servers)
+    change = _percent(_tokens_per_s(case, servers) / even - 1)
     return f"Its busiest GPU has {most:.4g} times the mean of rows: tokens/s {change} % by that."
 
 
@@ -43,7 +44,8 @@ def published_words(case: ServingCase, servers_found: ServingFound, skew: Publis
     experts = case.served.model.experts
     if experts is None or not servers_found.ranked.plans.count:
         return ""
-    best, pair, spread = _best(servers_found)
+    servers = servers_found.best(case)
+    spread = _spread(servers)
     _, _, number = skew.source.partition("arXiv:")
     paper = f"arXiv:{number[:10]}" if number else skew.source
     published = f"Published skew of experts ({skew.words}, {paper})"
@@ -51,11 +53,10 @@ def published_words(case: ServingCase, servers_found: ServingFound, skew: Publis
         return f"{published} costs nothing here: every GPU has a part of each."
     if any(experts.count % over for over in spread):
         return ""
-    even = _tokens_per_s(_loaded(case, 0.0, "shuffled"), best, pair)
+    even = _tokens_per_s(_loaded(case, 0.0, "shuffled"), servers)
     changes = {
         placement: [
-            _tokens_per_s(_loaded(case, gini, placement), best, pair) / even - 1
-            for gini in skew.ends
+            _tokens_per_s(_loaded(case, gini, placement), servers) / even - 1 for gini in skew.ends
         ]
         for placement in ("shuffled", "eplb")
     }
@@ -66,11 +67,9 @@ def published_words(case: ServingCase, servers_found: ServingFound, skew: Publis
     return f"{published} against even ones: tokens/s {shuffled} %, under EPLB {packed} %."
 
 
-def _best(servers_found: ServingFound) -> tuple[ServingResult, Pools | None, list[int]]:
-    """The best plan, with its pools if any, and over how many GPUs experts are divided."""
-    best, pools = servers_found.ranked.take(np.array([0])), servers_found.pools
-    pair = None if pools is None else pools.take(np.array([0]))
-    return best, pair, [int(best.plans.expert[0]), *([int(pair.prefill.expert[0])] if pair else [])]
+def _spread(servers: RunningServers) -> list[int]:
+    """Over how many GPUs experts are divided, by pool [1]."""
+    return [int(plans.expert[0]) for plans in servers.plans]
 
 
 def _percent(change: float) -> str:
@@ -89,8 +88,7 @@ def _loaded(case: ServingCase, gini: float, placement: ExpertPlacement) -> Servi
     return replace(case, served=replace(case.served, model=uneven))
 
 
-def _tokens_per_s(case: ServingCase, best: ServingResult, pools: Pools | None) -> float:
-    """Tokens a second of the same plan with as many requests."""
-    if pools is None:
-        return float(aggregated(case, best.plans, best.concurrency).tokens_per_s[0])
-    return float(disaggregated(case, pools, best.concurrency).tokens_per_s[0])
+def _tokens_per_s(case: ServingCase, servers: RunningServers) -> float:
+    """Tokens a second of the same servers with as many requests."""
+    outcome = servers_outcome(case, servers.plans, servers.outcome.concurrency)
+    return float(outcome.tokens_per_s[0])

@@ -24,7 +24,7 @@ from netplan.simulation import simulate, tasks
 from netplan.simulation.outcome import SimulationOutcome, StageOutcome
 from netplan.simulation.program_work import PlanWork
 from netplan.simulation.schedule import FORWARD
-from netplan.simulation.slow_gpus import Jitter, jittered, replica_slowness
+from netplan.simulation.slow_gpus import Jitter, replica_slowness
 from netplan.topologies.graph import FabricGraph
 from netplan.workloads.inference import Passes, inference_head, serving_program
 from netplan.workloads.operations import Operation
@@ -113,18 +113,11 @@ def _drawn(
     conditions: simulate.Conditions,
 ) -> Jitter | None:
     """Times of a server's rounds with jitter, of several their mean; None where there is none."""
-    if not conditions.jitter:
+    members = int(maker.plan.tensor[0] * maker.plan.attention_data[0])
+    drawn = account.drawn(conditions, members=members, replicas=1)
+    if drawn is None:
         return None
-    plan, result = maker.plan, account.result
-    drawn = jittered(
-        account.linked.pipelines[0],
-        result.spans,
-        spread=conditions.jitter,
-        members=int(plan.tensor[0] * plan.attention_data[0]),
-        replicas=1,
-        seed=conditions.seed,
-    )
-    share = round_s / result.iteration_time_s
+    share = round_s / account.result.iteration_time_s
     times_s = {name: share * getattr(drawn, name) for name in ("mean_s", "p50_s", "p95_s")}
     return replace(drawn, **times_s)
 

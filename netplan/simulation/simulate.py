@@ -95,6 +95,27 @@ class Account:
         given = {"links": len(linked.links), "link_sharing": conditions.sharing, **how}
         return cls(jobs, linked, simulate_pipelines(linked.pipelines, **given), graph)
 
+    def drawn(self, conditions: "Conditions", *, members: int, replicas: int) -> Jitter | None:
+        """Times of the first pipeline's iterations with jitter; None where there is none.
+
+        Parameters
+        ----------
+        conditions
+            Spread and seed.
+        members, replicas
+            GPUs of a stage, and pipelines, that wait for each other [1].
+        """
+        if not conditions.jitter:
+            return None
+        return jittered(
+            self.linked.pipelines[0],
+            self.result.spans,
+            spread=conditions.jitter,
+            members=members,
+            replicas=replicas,
+            seed=conditions.seed,
+        )
+
     def _times(self) -> Iterator[float]:
         """How often each of several jobs iterates in the whole time, at its mean pace [1]."""
         whole_s, first = self.result.iteration_time_s, 0
@@ -294,30 +315,16 @@ def simulate_training(
         classes = [*job.slowness(conditions.shares)]
     runs = [_simulated((job,), graph, conditions, tick, slow) for slow in classes]
     account, _ = max(runs, key=lambda run: run[0].result.iteration_time_s)
+    plan, meeting = timed.plan, meeting_replicas(setting, timed.plan)
+    members = meeting * plan.gpus // (plan.pipeline * plan.data)
     return account.outcome(
         conditions.busiest,
         sum(seconds for _, seconds in runs),
-        jitter=_drawn(account, job, conditions),
+        jitter=account.drawn(conditions, members=members, replicas=-(-plan.data // meeting)),
         analytic_time_s=timed.iteration_time_s if conditions.trains else None,
         sequences_per_s=setting.training.batch / account.result.iteration_time_s,
-        replicas=timed.plan.data,
+        replicas=plan.data,
         notes=tuple(_notes(account, job, conditions)),
-    )
-
-
-def _drawn(account: Account, job: "Job", conditions: Conditions) -> Jitter | None:
-    """Times of iterations with jitter; None where there is none."""
-    plan = job.timed.plan
-    if not conditions.jitter:
-        return None
-    meeting = meeting_replicas(job.setting, plan)
-    return jittered(
-        account.linked.pipelines[0],
-        account.result.spans,
-        spread=conditions.jitter,
-        members=meeting * plan.gpus // (plan.pipeline * plan.data),
-        replicas=-(-plan.data // meeting),
-        seed=conditions.seed,
     )
 
 

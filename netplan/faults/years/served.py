@@ -45,8 +45,7 @@ from netplan.faults.years.rates import LAYOUT, FailureBook, Unit
 from netplan.faults.years.reliability import compound_poisson, idle_domains_needed, mtbf_h
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import Goal, ServingCase, ServingResult, aggregated
-from netplan.performance.serving.plans import ServingPlans
-from netplan.performance.serving.rounds import RunningServers
+from netplan.performance.serving.rounds import RunningServers, servers_outcome
 from netplan.performance.serving.server import ServingTimes
 from netplan.records import replace
 from netplan.traffic.matrix import TrafficMatrix
@@ -74,11 +73,6 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
         """Traffic of a round."""
         return self.running.round.matrix(self.graph.gpus, "hierarchical")
 
-    @property
-    def plans(self) -> tuple[ServingPlans, ...]:
-        """Servers by pool, those that take prompts first."""
-        return tuple(pool.plan for pool in self.running.round.pools)
-
     @cached_property
     def servers(self) -> tuple[Ints, ...]:
         """GPUs of each server, by pool, shape (servers, GPUs)."""
@@ -97,7 +91,8 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
     @cached_property
     def places(self) -> tuple[int, ...]:
         """GPUs that a server of each pool keeps others from [1]."""
-        return tuple(int(plan.places(self.running.case.served.sizes)[0]) for plan in self.plans)
+        sizes = self.running.case.served.sizes
+        return tuple(int(plans.places(sizes)[0]) for plans in self.running.plans)
 
     def restarted(self, down: Bools, lost: Sequence[int]) -> list[int]:
         """Servers of each pool that begin again on live GPUs that no server uses [1].
@@ -257,12 +252,12 @@ def _together(cluster: ServedCluster, left: Sequence[Floats]) -> list[ServingRes
     if cluster.running.pools is not None:
         prefill, decode = (
             replace(plans, replicas=np.array([len(shares)]))
-            for plans, shares in zip(cluster.plans, left, strict=True)
+            for plans, shares in zip(cluster.running.plans, left, strict=True)
         )
         # A cache may come from any server and go to any other: the slowest links count for all.
         slow = slowed(cluster.running.case, np.concatenate(left).min(axis=0))
         return [disaggregated(slow, Pools(prefill, decode), requests)]
-    (plans,), (shares,) = cluster.plans, left
+    (plans,), (shares,) = cluster.running.plans, left
     rows, counts = np.unique(shares, axis=0, return_counts=True)
     return [
         aggregated(
@@ -570,13 +565,10 @@ def _states(cluster: ServedCluster, missing: Sequence[Floats]) -> tuple[Floats, 
     first = np.zeros(int(alive.sum()), np.int64)
     plans = [
         replace(plan.take(first), replicas=some[alive])
-        for plan, some in zip(cluster.plans, left, strict=True)
+        for plan, some in zip(cluster.running.plans, left, strict=True)
     ]
     requests = float(cluster.running.outcome.concurrency[0])
-    if len(plans) > 1:
-        outcome = disaggregated(cluster.running.case, Pools(*plans), requests)
-    else:
-        outcome = aggregated(cluster.running.case, plans[0], requests)
+    outcome = servers_outcome(cluster.running.case, plans, requests)
     tokens, keeps = np.zeros(len(alive)), np.zeros(len(alive), bool)
     tokens[alive], keeps[alive] = outcome.tokens_per_s, cluster.goal.meets(outcome)
     return chance, tokens, keeps

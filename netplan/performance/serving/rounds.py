@@ -12,8 +12,14 @@ from math import prod
 import numpy as np
 from msgspec import Struct
 
-from netplan.performance.serving.disaggregated import Pools
-from netplan.performance.serving.outcomes import ServingCase, ServingResult, decoded_at_once
+from netplan.arrays import Amount
+from netplan.performance.serving.disaggregated import Pools, disaggregated
+from netplan.performance.serving.outcomes import (
+    ServingCase,
+    ServingResult,
+    aggregated,
+    decoded_at_once,
+)
 from netplan.performance.serving.plans import ServingPlans, placed
 from netplan.records import replace
 from netplan.traffic.matrix import TrafficMatrix, combine
@@ -92,12 +98,38 @@ class RunningServers(Struct, frozen=True, eq=False, dict=True):
     outcome: ServingResult
     pools: Pools | None = None
 
+    @property
+    def plans(self) -> tuple[ServingPlans, ...]:
+        """Plans by pool, that of those that take prompts first."""
+        if self.pools is None:
+            return (self.outcome.plans,)
+        return self.pools.prefill, self.pools.decode
+
     @cached_property
     def round(self) -> ServingRound:
         """One round of all servers."""
         prefill = self.pools.prefill if self.pools is not None else None
         in_flight = float(self.outcome.running[0])
         return serving_round(self.case, self.outcome.plans, in_flight, prefill=prefill)
+
+
+def servers_outcome(
+    case: ServingCase, plans: Sequence[ServingPlans], requests: Amount
+) -> ServingResult:
+    """What requests see of servers of one plan, or of two, those that take prompts first.
+
+    Parameters
+    ----------
+    case
+        What is served.
+    plans
+        Of each pool.
+    requests
+        In flight on all of them [1].
+    """
+    if len(plans) > 1:
+        return disaggregated(case, Pools(*plans), requests)
+    return aggregated(case, plans[0], requests)
 
 
 def serving_round(
