@@ -28,7 +28,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.setup.own_inputs import option_field
 from netplan.setup.question import Question
 from netplan.records import PositiveInt
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.sections import Heading, Paragraph, Section
 from netplan.scenarios.reading import CatalogReader
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
@@ -92,11 +92,10 @@ PATIENT = {**PAPER, "compute": {**PAPER["compute"], "kernel_latency_s": 0.001}}
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WattsAnswer(Answer):
+    json_parts = ("power_w",)
+
     inputs: dict[str, Any]
     power_w: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return answer_dict(self.inputs, power_w=self.power_w)
 
     def sections(self) -> Iterator[Section]:
         yield Heading("watts", ())

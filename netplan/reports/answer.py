@@ -53,24 +53,6 @@ def to_json(data: Mapping[str, Any]) -> str:
     return re.sub(UNSEEN, lambda sign: f"\\u{ord(sign[0]):04x}", text)
 
 
-def answer_dict(inputs: Mapping[str, object], /, **parts: object) -> dict[str, Any]:
-    """The JSON of an answer to a question: netplan's version, the inputs, then its parts.
-
-    Parameters
-    ----------
-    inputs
-        What was asked: values by the name of the option.
-    **parts
-        Further parts of the answer by name.
-
-    Returns
-    -------
-    dict[str, Any]
-        ``netplan_version``, ``inputs``, and the parts in their order.
-    """
-    return {"netplan_version": __version__, "inputs": inputs, **parts}
-
-
 class Answer(ABC):
     """An answer, declared once: its JSON and its sections; all forms come from these two."""
 

@@ -35,11 +35,10 @@ from netplan.questions.optimizing.found_graphs import FoundGraphs
 from netplan.questions.optimizing.hb_gear import Sizes
 from netplan.records import asdict, replace
 from netplan.reports import sections as report
-from netplan.reports.answer import Answer, answer_dict
+from netplan.reports.answer import Answer
 from netplan.reports.charts import Chart
 from netplan.reports.front_chart import FrontPoint, front_chart
 from netplan.reports.quantities import Scale, money, quantity
-from netplan.reports.schema import plain_data
 from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.setup.inputs import hall_words, replaced_lines
 from netplan.setup.money.memory_or_gpus import MemoryTradeoff
@@ -59,6 +58,12 @@ class FrontRow(Struct, frozen=True):
 
     Points are numbered from 1. Of designs that are exactly as good in both one stands for all.
     """
+
+    json_parts = (
+        *("*design", "*row", "-cost_reduction", "survives_switch=loss.survives"),
+        *("worst_switch_share=loss.share", "equal"),
+    )
+    """What is saved is left out: it is against a fabric that may not be in the space."""
 
     number: int
     design: Design
@@ -81,19 +86,6 @@ class FrontRow(Struct, frozen=True):
     def time_s(self) -> float:
         """Iteration time [s]."""
         return self.best.iteration_time_s
-
-    def to_dict(self) -> dict[str, Any]:
-        """One row of the JSON answer."""
-        data = plain_data(self.row)
-        # What is saved is against a fabric that may not be in the space.
-        known = {"fabric", "hb_size", "cost_reduction"}
-        return {
-            **plain_data(self.design),
-            **{key: value for key, value in data.items() if key not in known},
-            "survives_switch": self.loss.survives,
-            "worst_switch_share": self.loss.share,
-            "equal": plain_data(self.equal),
-        }
 
 
 class FrontStep(Struct, frozen=True):
@@ -135,6 +127,11 @@ class DesignCounts(Struct, frozen=True):
 @dataclass(frozen=True, slots=True, repr=False)
 class Optimization(Answer):
     """The answer of :func:`netplan.optimize`: the front, cheapest first, and how it was proven."""
+
+    json_parts = (
+        *("currency", "front=rows", "knee", "decision", "steps=step_facts", "space=tally", "notes"),
+        *("?memory_or_gpus=trades", "?hb_sizes=sizes.rows", "?graphs", "?power_budget=budget"),
+    )
 
     inputs: dict[str, Any]
     objective: Objective
@@ -193,28 +190,22 @@ class Optimization(Answer):
         record = Record("buy", rule, next_best_step=step)
         return beside_the_next(record, bend_and_next[0], bend_and_next[1:])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Exactly the JSON of ``netplan optimize --format json``."""
+    @property
+    def step_facts(self) -> list[dict[str, float | bool]]:
+        """What is paid for each step; where times have error bars, whether it is within them."""
         unit = "usd" if self.objective == "cost" else "w"
-        paid, rate = f"price_{unit}", f"price_per_percent_{unit}"
-        steps = [self.step(number) for number in range(len(self.rows) - 1)]
-        return answer_dict(
-            self.inputs,
-            currency=self.currency,
-            front=[row.to_dict() for row in self.rows],
-            knee=self.knee,
-            decision=plain_data(self.decision),
-            steps=[
-                {"faster": s.faster, paid: s.price, rate: s.per_percent} | self._doubtful(number)
-                for number, s in enumerate(steps)
-            ],
-            space=plain_data(self.tally),
-            notes=list(self.notes),
-            **({"memory_or_gpus": plain_data(self.trades)} if self.trades else {}),
-            **({"hb_sizes": plain_data(self.sizes.rows)} if self.sizes.rows else {}),
-            **({"graphs": plain_data(self.graphs)} if self.graphs else {}),
-            **({"power_budget": plain_data(self.budget)} if self.budget else {}),
-        )
+        facts = []
+        for number, row in enumerate(self.rows[:-1]):
+            step = self.step(number)
+            fact: dict[str, float | bool] = {
+                "faster": step.faster,
+                f"price_{unit}": step.price,
+                f"price_per_percent_{unit}": step.per_percent,
+            }
+            if row.best.error is not None:
+                fact["within_error"] = self.equal(number)
+            facts.append(fact)
+        return facts
 
     def summary(self) -> Iterator[report.Section]:
         """Where the front bends, its designs, which HB domains to buy, what is left out."""
@@ -434,11 +425,6 @@ class Optimization(Answer):
         """Whether the model's error leaves no difference between a row and the next."""
         first, second = self.rows[number : number + 2]
         return first.best.equals(second.best)
-
-    def _doubtful(self, number: int) -> dict[str, bool]:
-        """In JSON whether a step is within the model's error, where times have error bars."""
-        barred = self.rows[number].best.error is not None
-        return {"within_error": self.equal(number)} if barred else {}
 
     def _proof(self) -> Iterator[str]:
         """How many designs there are, what excluded them, and how the front was proven."""
