@@ -106,7 +106,7 @@ class Comparison(Compared, Answer):
 
             books += f"; {serving_words(inputs)}"
         elif self.reinforces:
-            from netplan.setup.post_training_words import step_inputs_words
+            from netplan.answers.post_training_words import step_inputs_words
 
             books += f"; {step_inputs_words(inputs)}"
         elif inputs["timing"]:

@@ -213,7 +213,7 @@ def subtitle(answer: Compared, *others: Compared) -> Iterator[str]:
     elif not inputs["timing"]:
         yield prices
     elif answer.reinforces:
-        from netplan.setup.post_training_words import step_inputs_words
+        from netplan.answers.post_training_words import step_inputs_words
 
         yield f"{step_inputs_words(inputs)}; {prices}"
     else:

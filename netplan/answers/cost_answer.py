@@ -375,7 +375,7 @@ class CostAnswer(Answer):
         for name, served in self.served:
             yield f"{name}: {served.in_words(self.currency)}."
         if self.stepped:
-            from netplan.setup.post_training_words import basis_words
+            from netplan.answers.post_training_words import basis_words
 
             yield basis_words(self.stepped[0][1].trained)
         if lacking := list(dict.fromkeys(line.title for line in best.quote.unpriced)):
@@ -396,7 +396,7 @@ class CostAnswer(Answer):
             yield show.Table("tokens", shown, self.served, serving_words(self.inputs), (LEGEND,))
         if self.stepped:
             shown = [show.column("fabric"), *step_columns(self.currency)]
-            from netplan.setup.post_training_words import step_inputs_words
+            from netplan.answers.post_training_words import step_inputs_words
 
             title = step_inputs_words(self.inputs)
             yield show.Table("steps", shown, self.stepped, title, (STEP_LEGEND,))

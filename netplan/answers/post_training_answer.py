@@ -4,6 +4,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from netplan.answers.post_training_words import (
+    basis_words,
+    idle_words,
+    kept_words,
+    length_words,
+    pace_words,
+    schedules_words,
+    split_words,
+)
 from netplan.answers.screen_titles import screen_heading
 from netplan.performance.plan import RankedPlan
 from netplan.performance.posttraining.pools import Split
@@ -24,19 +33,7 @@ from netplan.reports.sections import (
 )
 from netplan.setup.money.step_cost import StepPrice
 from netplan.setup.post_training_step import PostTrained
-from netplan.setup.post_training_words import (
-    basis_words,
-    idle_words,
-    job_words,
-    kept_words,
-    least,
-    length_words,
-    pace_words,
-    pool_words,
-    schedules_words,
-    split_words,
-    sync_words,
-)
+from netplan.setup.post_training_words import job_words, least, pool_words, sync_words
 from netplan.setup.schedules_beside import ScheduledStep, SchedulesBeside
 
 PHASES: list[Column[tuple[Phase, float]]] = columns(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from netplan.answers.post_training_words import basis_words, length_words, pace_words
 from netplan.answers.screen_titles import screen_heading
 from netplan.answers.simulate_answer import against
 from netplan.arrays import Floats
@@ -26,8 +27,8 @@ from netplan.reports.sections import (
     column,
     columns,
 )
-from netplan.setup import post_training_words
 from netplan.setup.post_training_step import PostTrained
+from netplan.setup.post_training_words import job_words, pool_words
 from netplan.simulation.drawn_rollouts import DrawnRollouts
 from netplan.simulation.outcome import SimulationOutcome
 from netplan.simulation.posttraining_charts import step_lanes, step_trace
@@ -269,7 +270,7 @@ class SimulatedStepAnswer(Answer):
     def trace(self) -> str:
         """Several steps as a Chrome trace, which Perfetto opens."""
         trained = self.simulated.trained
-        events = step_trace(self._bars, trained.pools, post_training_words.job_words(trained))
+        events = step_trace(self._bars, trained.pools, job_words(trained))
         return json.dumps(events, separators=(",", ":")) + "\n"
 
     def summary(self) -> Iterator[Section]:
@@ -311,10 +312,10 @@ class SimulatedStepAnswer(Answer):
         shared = "fluid" in inputs.get("sharing", "") or inputs["routing"] == "hashed"
         links = f"routing {inputs['routing']}, links {'shared' if shared else 'booked'}"
         return Heading(
-            f"Simulated: a{post_training_words.job_words(trained)[1:]}",
+            f"Simulated: a{job_words(trained)[1:]}",
             (
-                f"{post_training_words.pool_words(trained)}; {where}; {links}",
-                f"{post_training_words.length_words(trained)}; seed {inputs['seed']}",
+                f"{pool_words(trained)}; {where}; {links}",
+                f"{length_words(trained)}; seed {inputs['seed']}",
             ),
         )
 
@@ -331,14 +332,14 @@ class SimulatedStepAnswer(Answer):
         if means_s.size > 1:
             low, high = (si(float(end), "s", 4) for end in (means_s.min(), means_s.max()))
             spread = f" (mean of {means_s.size} runs, {low} to {high})"
-        bound = post_training_words.pace_words(trained.step)
+        bound = pace_words(trained.step)
         yield f"A step takes {self._least(simulated.mean_s)}{spread}, set by {bound}."
         least = PERCENT * LEAST_DIFFERENCE
         closed = against("Its closed form has", trained.step.seconds, simulated.mean_s, least, 2)
         queue_s = simulated.mean_s - simulated.of_means_s
         queued = queue_s > LEAST_DIFFERENCE * simulated.mean_s
         yield f"{closed} Batches that differ add {si(queue_s, 's')}." if queued else closed
-        yield post_training_words.basis_words(trained)
+        yield basis_words(trained)
 
     @property
     def _part_rows(self) -> Iterator[PartRow]:

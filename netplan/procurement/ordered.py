@@ -85,7 +85,7 @@ def serving_chapter(findings: Findings) -> Iterator[Section]:
 
 def _step(findings: Findings) -> Iterator[Section]:
     """What a step of post-training takes and costs on each fabric, and its phases on the chosen."""
-    from netplan.setup.post_training_words import step_inputs_words
+    from netplan.answers.post_training_words import step_inputs_words
 
     yield Heading("The step", (f"{step_inputs_words(findings.inputs)}.",), "step")
     best = findings.chosen.name

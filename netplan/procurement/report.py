@@ -177,7 +177,7 @@ class Procurement(Findings, Answer):
         if self.serves:
             trained = f"; {serving_words(inputs)}"
         elif self.reinforces:
-            from netplan.setup.post_training_words import step_inputs_words
+            from netplan.answers.post_training_words import step_inputs_words
 
             trained = f"; {step_inputs_words(inputs)}"
         elif inputs["timing"] and not self.post_trains:

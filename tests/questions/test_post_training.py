@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan import search, serving
+from netplan.answers.post_training_words import schedules_words
 from netplan.errors import InputError, NetplanError
 from netplan.performance.posttraining.given_lengths import lengths_of
 from netplan.performance.posttraining.lengths import Lengths
@@ -18,7 +19,6 @@ from netplan.performance.posttraining.schedules import speed_up_limit
 from netplan.performance.posttraining.step import Rollouts, Servers, Step, Work, rollouts_of
 from netplan.reports.schema import plain_data
 from netplan.scenarios.post_training import PostTraining
-from netplan.setup.post_training_words import schedules_words
 
 SMALL: Mapping[str, Any] = {
     "gpus": 16,
