@@ -18,7 +18,7 @@ from rich.cells import cell_len
 
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Quantity
-from netplan.reports.sections import Column, Notes, Section, Table, is_for
+from netplan.reports.sections import Column, Notes, Section, Table, shown_in
 from tests.cli.command import Done, netplan
 
 WIDTHS = (80, 120, 140)
@@ -80,8 +80,8 @@ def check_lines(text: str, width: int) -> None:
 
 def tables_of(sections: Iterable[Section]) -> list[Table[Any]]:
     """Tables that a terminal shows."""
-    tables = [section for section in sections if isinstance(section, Table)]
-    return [table for table in tables if table.rows and is_for(table.only, "texts")]
+    shown = shown_in("wide", sections)
+    return [section for section in shown if isinstance(section, Table) and section.rows]
 
 
 def check_tables(sections: Sequence[Section], text: str, width: int) -> None:
@@ -90,7 +90,7 @@ def check_tables(sections: Sequence[Section], text: str, width: int) -> None:
     rules = (number for number, line in enumerate(lines) if line and set(line) == {"─"})
     prose = "\n".join(line for line in lines if "   " not in line)
     for table in tables_of(sections):
-        columns = table.visible(wide=width >= WIDE)
+        columns = shown_in("wide" if width >= WIDE else "narrow", table.columns)
         shown: list[Column[Any]] = []
         while len(shown) < len(columns):
             rule = next(rules)
@@ -202,7 +202,7 @@ def check_numbers(sections: Sequence[Section], told: Mapping[str, Any]) -> None:
     """The numbers of tables are those of the JSON."""
     known = {f"{leaf:.9g}" for leaf in leaves(told) if isinstance(leaf, (int, float))}
     for table in tables_of(sections):
-        for row, column in product(table.rows, table.visible(wide=True)):
+        for row, column in product(table.rows, shown_in("wide", table.columns)):
             value, name = column.get(row), column.quantity.name
             if isinstance(value, (int, float)) and column.quantity.numeric:
                 derived = name in DERIVED or name.startswith("total of ")
@@ -222,7 +222,7 @@ def schema_of(sections: Iterable[Section]) -> list[tuple[str, str, str]]:
     """Title, columns with the units of their raw values, and first cells of rows of each table."""
     schema = []
     for table in tables_of(sections):
-        columns = table.visible(wide=True)
+        columns = shown_in("wide", table.columns)
         named = (f"{title(column)} [{column.quantity.unit}]" for column in columns)
         rows = (columns[0].text(row) for row in (*table.rows, *table.closing))
         schema.append((table.title, " | ".join(named).replace(" []", ""), ", ".join(rows)))
