@@ -155,7 +155,7 @@ def _places(tier: Tier) -> tuple[Ints, Ints]:
     return rank, starts - bases[rank]
 
 
-class Level(Struct, frozen=True):
+class Level(Struct, frozen=True, rename={"interleaved": "interlaced"}):
     """One level of the hierarchy.
 
     Parameters
@@ -174,7 +174,7 @@ class Level(Struct, frozen=True):
         Tiers of a switch level that may bind, from the leaves up; none if it does not block.
     network_kind
         What a level outside HB domains is made of.
-    interlaced
+    interleaved
         Whether links of the level, or around it, also lead along other levels, as in a twisted
         torus: bounds then grant a GPU two links here, and know no middle.
     same_rank
@@ -192,7 +192,7 @@ class Level(Struct, frozen=True):
 
     json_parts = (
         *("kind", "size", "link_bytes_per_s", "link_latency_s", "step_latency_s"),
-        *("tiers=tier_counts", "?network_kind=unusual_network", "?interlaced"),
+        *("tiers=tier_counts", "?network_kind=unusual_network", "?interlaced=interleaved"),
     )
 
     kind: LevelKind
@@ -202,7 +202,7 @@ class Level(Struct, frozen=True):
     step_latency_s: float = 0.0
     tiers: tuple[Tier, ...] = ()
     network_kind: NetworkKind = "infiniband"
-    interlaced: bool = False
+    interleaved: bool = False
     same_rank: bool = False
 
     def __post_init__(self) -> None:

@@ -44,8 +44,8 @@ class UnderWay:
 
         Examples
         --------
-        >>> for fabric in each(["rail-only", "torus-3d"], str):
-        ...     for year in each(range(4), "years of failures".format):
+        >>> for fabric in with_progress(["rail-only", "torus-3d"], str):
+        ...     for year in with_progress(range(4), "years of failures".format):
         ...         pass
         ...     print(UnderWay.text())
         rail-only, 1 of 2
@@ -64,8 +64,8 @@ class UnderWay:
 
         Examples
         --------
-        >>> for fabric in each(["rail-only", "torus-3d"], str):
-        ...     for year in each(range(4), str):
+        >>> for fabric in with_progress(["rail-only", "torus-3d"], str):
+        ...     for year in with_progress(range(4), str):
         ...         if (fabric, year) == ("torus-3d", 2):
         ...             print(UnderWay.share())
         0.75
@@ -89,12 +89,12 @@ class UnderWay:
         return f"{share:.0%} done, about {duration(max(1.0, left_s))} left"
 
 
-def each(items: Collection[Item], name: Callable[[Item], str]) -> Iterator[Item]:
+def with_progress(items: Collection[Item], name: Callable[[Item], str]) -> Iterator[Item]:
     """Items one by one, telling which one is under way; nothing of none.
 
     Examples
     --------
-    >>> for item in each(["rail-only", "torus-3d"], str):
+    >>> for item in with_progress(["rail-only", "torus-3d"], str):
     ...     print(UnderWay.text())
     rail-only, 1 of 2
     torus-3d, 2 of 2

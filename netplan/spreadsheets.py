@@ -112,7 +112,7 @@ def address(row: int, column: int) -> str:
     return f"{letters}{row + 1}"
 
 
-def place_of(reference: str) -> tuple[int, int]:
+def cell_position(reference: str) -> tuple[int, int]:
     """Row and column of a cell's name, from 0.
 
     Raises
@@ -122,7 +122,7 @@ def place_of(reference: str) -> tuple[int, int]:
 
     Examples
     --------
-    >>> place_of("B7"), place_of("AB1")
+    >>> cell_position("B7"), cell_position("AB1")
     ((6, 1), (0, 27))
     """
     match = REFERENCE.fullmatch(reference)
@@ -270,12 +270,12 @@ def _parse(
 ) -> None:
     """Read one XML part a chunk at a time, as far as it is no larger than allowed."""
 
-    def refuse(*_: object) -> None:  # a few lines of entities can expand to gigabytes
+    def reject_doctype(*_: object) -> None:  # a few lines of entities can expand to gigabytes
         raise ValueError("it declares a document type")
 
     parser = expat.ParserCreate()
     parser.buffer_text = True
-    parser.StartDoctypeDeclHandler = refuse
+    parser.StartDoctypeDeclHandler = reject_doctype
     parser.StartElementHandler = lambda tag, attributes: start(tag.rpartition(":")[2], attributes)
     if end is not None:
         parser.EndElementHandler = lambda tag: end(tag.rpartition(":")[2])
@@ -344,7 +344,7 @@ class _Cells:
         elif tag == "c":
             self.column += 1
             if "r" in attributes:
-                self.row, self.column = place_of(attributes["r"])
+                self.row, self.column = cell_position(attributes["r"])
             self.type, self.parts = attributes.get("t", "n"), []
             self.formula = self.valued = False
         elif tag == "f":

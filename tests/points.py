@@ -18,7 +18,7 @@ import pytest
 from netplan.reports.quantities import Scalar
 from netplan.studies.points import Point, _plain
 from netplan.studies.questions import files_sha256, question_inputs, questions_of
-from netplan.studies.store import asked
+from netplan.studies.store import computed_part
 from netplan.studies.study import Study
 
 ELSEWHERE = {"name", "axes", "conditions", "inputs"}
@@ -29,7 +29,9 @@ computed = Study.evaluate
 
 def key_of(study: Study, point: Point) -> str:
     """Hash of all that a point depends on; empty where it may be files of a test."""
-    what = {key: part for key, part in asked(study.definition).items() if key not in ELSEWHERE}
+    what = {
+        key: part for key, part in computed_part(study.definition).items() if key not in ELSEWHERE
+    }
     text = json.dumps([what, msgspec.to_builtins(study.base), point.inputs], sort_keys=True)
     own = study.catalog or os.environ.get("NETPLAN_CATALOG")
     if own or ".yaml" in text or any("/" in str(value) for value in point.inputs.values()):

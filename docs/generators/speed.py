@@ -111,7 +111,7 @@ def measured(case: Case) -> MeasuredFootprint:
         written = file.stat().st_size if file else 0
     links = 0
     if case.fabric:
-        links = fabric_links(Loads.on(gpus=GPUS, fabric=case.fabric), case.fabric)
+        links = fabric_links(Loads.make(gpus=GPUS, fabric=case.fabric), case.fabric)
     return MeasuredFootprint(
         command=case.command,
         options=case.options,

@@ -21,7 +21,7 @@ from netplan.answers import compare_screen
 from netplan.answers.compare_answer import Comparison
 from netplan.answers.compare_rows import Compared, FabricRow
 from netplan.answers.compare_steps import StepPays, step_pays
-from netplan.answers.diff_sides import pace_between
+from netplan.answers.diff_sides import time_ratio
 from netplan.costing.pricing import difference_range
 from netplan.costing.ranges import Range
 from netplan.decide.difference import differences, money_words
@@ -75,7 +75,7 @@ class _Weighed(Struct, frozen=True):
     alike: tuple[object, ...]
 
     @property
-    def whole(self) -> Range:
+    def cost_range(self) -> Range:
         """Cost with the ends of the time, of the GPU hour and of prices."""
         best = self.row.best
         hour = self.terms.hour.range if self.terms.hour else Range.point(self.terms.gpu_hour)
@@ -94,7 +94,7 @@ class _Weighed(Struct, frozen=True):
         base = other.run.total.base - self.run.total.base
         ours, theirs = self.row.bill, other.row.bill
         if self.alike != other.alike or ours is None or theirs is None:
-            mine, its = self.whole, other.whole
+            mine, its = self.cost_range, other.cost_range
             return Range(its.low - mine.high, base, its.high - mine.low)
         weights = [_paid_back(case) for case in (self, other)]
         prices = difference_range(ours.quote, theirs.quote, (weights[0], weights[1]))
@@ -151,7 +151,7 @@ def all_in(cases: Sequence[tuple[str, Compared]]) -> AllIn | None:
     ranked = sorted(weighed, key=lambda case: case.run.total.base)
     tied = tuple(case.label for case in ranked if case is best or case in open_ones)
     currency = cases[0][1].currency
-    costs = {case.label: case.whole for case in ranked}
+    costs = {case.label: case.cost_range for case in ranked}
     length = _run_words(weighed, cases[0][1])
     alone = best.label if len(tied) == 1 else None
     sentence = _all_in_words((costs, length), currency, () if alone else tied, left_out)
@@ -371,7 +371,7 @@ def _instead(first: Compared, other: Compared) -> str:
         words.append(f"{PERCENT * (rates[1] / rates[0] - 1):+.0f} % tokens/s")
     elif row_a.best and row_b.best and first.about.model == other.about.model:
         alike = first.about == other.about
-        words.append(pace_between(row_a.best, row_b.best, alike=alike).words)
+        words.append(time_ratio(row_a.best, row_b.best, alike=alike).words)
     same = "" if row_a.name == row_b.name else f" ({row_b.name} instead of {row_a.name})"
     return f"{', '.join(words)}{same}"
 

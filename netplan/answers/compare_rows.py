@@ -19,7 +19,7 @@ from netplan.costing.switches import NO_BOX, NOT_AN_ORDER
 from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.record import Record
 from netplan.decide.ten_answers import Facts, hall_flip, ten_answers
-from netplan.decide.verdict import Probe, Verdict, decide
+from netplan.decide.verdict import BandwidthSolver, Verdict, decide
 from netplan.performance.forwarding import Forwarding
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import SearchResult
@@ -237,7 +237,7 @@ class FabricRow(Struct, frozen=True):
             price=self.cost.base if self.cost else 0.0,
             complete=self.cost_complete,
             time_s=self.time_s,
-            life=lifetime(bill.capital, bill.draw.typical_w, terms.running)
+            life=lifetime(bill.capital, bill.draw.typical_w, terms.opex)
             if bill and terms
             else None,
             gpu_bytes_per_s=self.fabric.gpu_bytes_per_s if self.fabric else 0.0,
@@ -457,7 +457,7 @@ class Compared:
     rows: tuple[FabricRow, ...]
     currency: str
     terms: Terms | None = None
-    probe: Probe | None = None
+    probe: BandwidthSolver | None = None
     trades: "tuple[MemoryTradeoff, ...]" = ()
     domains: Callable[[], tuple[DomainRow, ...]] | None = None
     """Rail-only by HB domain, counted and priced when somebody reads it."""

@@ -151,13 +151,13 @@ def screen(answer: Compared) -> Iterator[Section]:
 def _cooled(answer: Compared) -> str:
     """What the cooling that is asked for makes of the network's power; empty where none is."""
     row, terms = answer.leading, answer.terms
-    if answer.budget or not row or not row.bill or terms is None or not terms.running.cooled_by:
+    if answer.budget or not row or not row.bill or terms is None or not terms.opex.cooled_by:
         return ""
-    pue, life = terms.running.pue, row.candidate(terms).life
+    pue, life = terms.opex.pue, row.candidate(terms).life
     hall_w = row.bill.draw.typical_w * pue.base
     energy = f", {life.energy_kwh_per_year.base / KILO:,.0f} MWh a year" if life else ""
     return (
-        f"Cooled by {terms.running.cooled_by}: PUE {pue.base:.4g} ({pue.low:.3g}-{pue.high:.3g});"
+        f"Cooled by {terms.opex.cooled_by}: PUE {pue.base:.4g} ({pue.low:.3g}-{pue.high:.3g});"
         f" {row.label} with its cooling {si(hall_w, 'W')}{energy}."
     )
 
@@ -295,14 +295,14 @@ def _apart(start: str, chosen: FabricRow, second: FabricRow, record: Record) -> 
     ours, theirs = chosen.bill, second.bill
     if margin is None or share is None or ours is None or theirs is None:
         return
-    pace = _pace(chosen, second)
+    compared = _relative_time(chosen, second)
     if abs(share) < SAME_MONEY:
-        yield f"{start}, the same money as {name}{pace}."
+        yield f"{start}, the same money as {name}{compared}."
         return
     less = Scale.of(theirs.capital.base, "").apart(ours.capital.base, theirs.capital.base)
     more = f"{short_money(abs(less))} ({100 * abs(share):.0f} %)"
     parts = difference_words(ours, theirs)
-    yield f"{start}, {more} {'less' if less > 0 else 'more'} than {name}{pace}: {parts}."
+    yield f"{start}, {more} {'less' if less > 0 else 'more'} than {name}{compared}: {parts}."
     if margin.low > 0:
         scale = Scale.short(margin.high, "")
         ends = f"{scale.one(margin.low)} to {scale.one(margin.high)} {scale.title}".rstrip()
@@ -322,7 +322,7 @@ def _flip(change: Change) -> str:
     return change.sentence
 
 
-def _pace(row: FabricRow, baseline: FabricRow) -> str:
+def _relative_time(row: FabricRow, baseline: FabricRow) -> str:
     """How much faster or slower a fabric trains than the any-to-any Clos."""
     if row.best is None or baseline.best is None:
         return ""

@@ -163,13 +163,13 @@ def gear_share(terms: Terms, step_s: float) -> float:
     --------
     Without interest a step of a year costs a sixth of what is bought for six years.
 
-    >>> from netplan.costing.lifetime import Running
-    >>> free = Running(6, Range.point(1.0), Range.point(0.0), Range.point(0.0))
+    >>> from netplan.costing.lifetime import Opex
+    >>> free = Opex(6, Range.point(1.0), Range.point(0.0), Range.point(0.0))
     >>> round(6 * gear_share(Terms(1, 2.0, free), YEAR_S), 9)
     1.0
     """
-    running = terms.running
-    return annuity_factor(running.interest.base, running.years) * step_s / YEAR_S
+    opex = terms.opex
+    return annuity_factor(opex.interest.base, opex.years) * step_s / YEAR_S
 
 
 class StepPays(Struct, frozen=True):
@@ -305,10 +305,10 @@ def _costs(name: str, ranked: Sequence[StepCase], tied: Sequence[str]) -> str:
     bought = "network costs" if best.hb_size == second.hb_size else "network and gear cost"
     why = f"its step is as long, and its {bought} less"
     if abs(sooner) > AS_FAST * best.stepped.step_s:
-        pace = si(abs(sooner), "s")
-        why = f"its step is {pace} shorter"
+        gap = si(abs(sooner), "s")
+        why = f"its step is {gap} shorter"
         if sooner < 0:
-            why = f"its step is {pace} longer, but its {bought} less"
+            why = f"its step is {gap} longer, but its {bought} less"
     called = CALLED.get(name, name)
     return f"{called[:1].upper()}{called[1:]} {best.label} pays: {why} ({words})."
 

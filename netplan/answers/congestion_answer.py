@@ -223,13 +223,13 @@ class CongestionAnswer(Answer):
 
     def summary(self) -> Iterator[show.Section]:
         """The slowdown of the design that pays, all designs, its hottest links."""
-        hot = self._hot(self.chosen)
-        hot = replace(hot, rows=hot.rows[:SCREEN_LINKS])
+        busiest = self._busiest(self.chosen)
+        busiest = replace(busiest, rows=busiest.rows[:SCREEN_LINKS])
         yield from Screen(
             screen_heading(self.inputs, self._heading(), lower=False),
             (self._verdict(),),
             self._designs(),
-            (*((hot,) if hot.rows else ()), *self._notes),
+            (*((busiest,) if busiest.rows else ()), *self._notes),
             more_of("all links", "--connections 8", "--routing static"),
             firm_remarks=1,
         ).sections()
@@ -244,7 +244,7 @@ class CongestionAnswer(Answer):
         yield show.Paragraph(self._verdict(), "strong")
         yield self._designs()
         for design in self.designs:
-            yield self._hot(design)
+            yield self._busiest(design)
             if design.jobs:
                 yield show.Table("jobs", JOBS, design.jobs, title=f"Jobs: {design.name}")
         yield show.Notes.of([("", self._notes)])
@@ -292,7 +292,7 @@ class CongestionAnswer(Answer):
         )
         return show.Table("designs", DESIGNS, self.designs, legend=(legend,))
 
-    def _hot(self, design: Design) -> show.Table[SharedLink]:
+    def _busiest(self, design: Design) -> show.Table[SharedLink]:
         """The fullest links of a design."""
         columns_of_seeds = HOT if design.seeds > 1 else [*HOT[:2], *HOT[3:]]
         title = f"Hottest links: {design.name}"

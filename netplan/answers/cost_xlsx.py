@@ -229,7 +229,7 @@ def _summary(sheets: _Sheets) -> None:
     xlsx.set_page(sheet, sheets.title)
 
 
-def _running_cells(case: str) -> Mapping[str, str]:
+def _opex_cells(case: str) -> Mapping[str, str]:
     """Cells of the settings of one case, by their names in the inputs."""
     rows = enumerate(RUNNING.values(), start=FIRST_RUNNING)
     return {key: _setting(row, case) for row, key in rows}
@@ -239,7 +239,7 @@ def _summary_row(sheets: _Sheets, row: int, number: int, bill: FabricBill, case:
     """One fabric in one case: every amount follows from the one before it, as far as known."""
     sheet, life = sheets.summary, bill.life
     price, power, mwh, energy, annuity, cost = (f"{column}{row + 1}" for column in "CEFGHI")
-    years, cells = _setting(YEARS), _running_cells(case)
+    years, cells = _setting(YEARS), _opex_cells(case)
     interest = cells["interest"]
     rate = f"{interest}/(1-(1+{interest})^-{years})"
     priced, powered = bill.cost is not None, bill.draw.known
@@ -273,8 +273,8 @@ OTHER_END = {"low": "high", "base": "base", "high": "low"}
 
 def _life_row(sheets: _Sheets, row: int, above: int, bill: FabricBill, case: str) -> None:
     """One fabric in one case: price and yearly sums, and what they are worth at the start."""
-    sheet, life, cells = sheets.summary, bill.life, _running_cells(case)
-    interest = _running_cells(OTHER_END[case])["interest"]
+    sheet, life, cells = sheets.summary, bill.life, _opex_cells(case)
+    interest = _opex_cells(OTHER_END[case])["interest"]
     years, price = _setting(YEARS), f"C{row + 1}"
     count = f"(1-(1+{interest})^-{years})/{interest}"
     priced, powered = bill.cost is not None, bill.draw.known

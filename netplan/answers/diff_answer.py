@@ -142,14 +142,14 @@ class DiffAnswer(Answer):
         )
 
     @property
-    def pace(self) -> diff_sides.Pace | None:
+    def time_ratio(self) -> diff_sides.TimeRatio | None:
         """How the iteration times compare; None where they are of two models, or not known."""
-        return diff_sides.pace_of(self.a, self.b)
+        return diff_sides.compare_times(self.a, self.b)
 
     @property
     def sentence(self) -> str:
         """What the second one means instead of the first: money, time, what makes most of it."""
-        pace, sides = self.pace, (self.a, self.b)
+        compared, sides = self.time_ratio, (self.a, self.b)
         money = money_words(self.parts, self.currency)
         if abs(self.more) >= CENT and not all(side.priced for side in sides):
             money = f"{signed(self.more)} {self.currency}"
@@ -165,7 +165,7 @@ class DiffAnswer(Answer):
         if abs(gear) >= CENT and not any(side.bill.gear_counted for side in sides):
             money += f", gear inside HB domains {signed(gear)} beside it"
         runs = (diff_sides.served_words(*sides), diff_sides.step_words(*sides))
-        words = (money, pace.words if pace is not None else absent, *runs)
+        words = (money, compared.words if compared is not None else absent, *runs)
         text = f"{self.b.short} instead of {self.a.short}: {', '.join(filter(None, words))}"
         if share := self._share_words():
             text += f"; {share}"
@@ -220,9 +220,9 @@ class DiffAnswer(Answer):
         """Figures of both as JSON: with their difference, and how far it can be told."""
         totals = {total.name: plain_at(total, "a", "b", "difference") for total in self.totals}
         totals["cost_base"] |= {"bound": bound_of(self.parts).strip(), "margin": self.margin}
-        if self.pace is not None:
-            of_pace = plain_at(self.pace, "equal", "more", "of_a_sequence=each")
-            totals["iteration_time_s"] |= of_pace
+        if self.time_ratio is not None:
+            of_times = plain_at(self.time_ratio, "equal", "more", "of_a_sequence=each")
+            totals["iteration_time_s"] |= of_times
         if "goodput" in totals:
             apart = diff_sides.not_ranked_words(self.a.goodput, self.b.goodput)
             totals["goodput"]["alike"] = not apart
@@ -389,11 +389,15 @@ class DiffAnswer(Answer):
         if all(side.best is None for side in sides):
             return
         texts = [side.best.time_text if side.best else DASH for side in sides]
-        pace, more = self.pace, ""
-        if pace is not None:
-            unit = " a sequence" if pace.each else ""
-            within = ", within the error" if pace.equal else ""
-            more = "0" if abs(pace.more) < AS_FAST else f"{100 * pace.more:+.1f} %{unit}{within}"
+        compared, more = self.time_ratio, ""
+        if compared is not None:
+            unit = " a sequence" if compared.each else ""
+            within = ", within the error" if compared.equal else ""
+            more = (
+                "0"
+                if abs(compared.more) < AS_FAST
+                else f"{100 * compared.more:+.1f} %{unit}{within}"
+            )
         yield Shown("Iteration", texts[0], texts[1], more)
         first, second = self.a.row.mfu, self.b.row.mfu
         points = _points(second - first) if first is not None and second is not None else ""

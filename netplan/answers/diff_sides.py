@@ -116,7 +116,7 @@ class ScenarioSide(Struct, frozen=True):
         )
 
 
-class Pace(NamedTuple):
+class TimeRatio(NamedTuple):
     """How two times of an iteration compare.
 
     Parameters
@@ -142,7 +142,7 @@ class Pace(NamedTuple):
         return f"{100 * self.more:+.1f} % time{' a sequence' if self.each else ''}{within}"
 
 
-def pace_of(first: ScenarioSide, second: ScenarioSide) -> Pace | None:
+def compare_times(first: ScenarioSide, second: ScenarioSide) -> TimeRatio | None:
     """How the iteration times of two sides compare.
 
     Times of one model on like GPUs are told apart by the rule of their error bars
@@ -156,7 +156,7 @@ def pace_of(first: ScenarioSide, second: ScenarioSide) -> Pace | None:
 
     Returns
     -------
-    Pace or None
+    TimeRatio or None
         None where one is not timed, or they are of two models.
     """
     plan_a, plan_b = first.best, second.best
@@ -164,13 +164,13 @@ def pace_of(first: ScenarioSide, second: ScenarioSide) -> Pace | None:
         return None
     alike = first.alike == second.alike
     if first.batch == second.batch:
-        return pace_between(plan_a, plan_b, alike=alike)
-    return pace_between(plan_a, plan_b, (first.batch or 0, second.batch or 0), alike=alike)
+        return time_ratio(plan_a, plan_b, alike=alike)
+    return time_ratio(plan_a, plan_b, (first.batch or 0, second.batch or 0), alike=alike)
 
 
-def pace_between(
+def time_ratio(
     plan_a: PlanTime, plan_b: PlanTime, batches: tuple[int, int] | None = None, *, alike: bool
-) -> Pace:
+) -> TimeRatio:
     """How two iteration times compare.
 
     Parameters
@@ -184,7 +184,7 @@ def pace_between(
 
     Returns
     -------
-    Pace
+    TimeRatio
         What the second takes more.
     """
     time_a, bar_a = _barred(plan_a, batches[0] if batches else 1)
@@ -195,7 +195,9 @@ def pace_between(
         within = [bar_a[0] <= time_b <= bar_a[1]] if bar_a else []
         within += [bar_b[0] <= time_a <= bar_b[1]] if bar_b else []
         equal = bool(within) and all(within)
-    return Pace(time_b / time_a - 1, equal or isclose(time_a, time_b, rel_tol=1e-9), bool(batches))
+    return TimeRatio(
+        time_b / time_a - 1, equal or isclose(time_a, time_b, rel_tol=1e-9), bool(batches)
+    )
 
 
 def _barred(plan: PlanTime, sequences: int) -> tuple[float, tuple[float, float] | None]:

@@ -108,8 +108,10 @@ class FaultsAnswer(Answer):
         """Goodput, and interruptions of a year."""
         forecasts = [fabric.forecast for fabric in self.fabrics]
         goodput = faults_screen.between([100 * forecast.goodput for forecast in forecasts], ".1f")
-        stops = faults_screen.between([forecast.interruptions_per_year for forecast in forecasts])
-        return f"goodput {goodput} %, {stops} interruptions a year"
+        interruptions = faults_screen.between(
+            [forecast.interruptions_per_year for forecast in forecasts]
+        )
+        return f"goodput {goodput} %, {interruptions} interruptions a year"
 
     def sections(self) -> Iterator[show.Section]:
         """Heading, verdict, the scenario, years, single failures, recoveries, spares, notes."""
@@ -120,11 +122,11 @@ class FaultsAnswer(Answer):
         yield show.Table("failures", [*FAILURE, *ends], self.failures, shown="data")
         yield from self._scenario()
         yield from self._years()
-        stops = [
+        interruptions = [
             (fabric.name, fabric.forecast.network_interruptions_per_year) for fabric in self.fabrics
         ]
-        if any(number for _, number in stops):
-            yield faults_rows.survival(stops)
+        if any(number for _, number in interruptions):
+            yield faults_rows.survival(interruptions)
         shown = [(fabric.name, fabric.seen) for fabric in self.fabrics]
         yield from faults_rows.curves(shown)
         yield faults_rows.slowdowns([(fabric.name, fabric.singles) for fabric in self.fabrics])
@@ -268,7 +270,9 @@ class FaultsAnswer(Answer):
     def _record(self) -> Iterator[show.Table[Any]]:
         """Interruptions by cause beside those of Llama 3's record, one column a fabric."""
         rows = [(fabric.name, cause) for fabric in self.fabrics for cause in fabric.record]
-        cells = {(name, cause.told_apart): f"{cause.stops_per_year:,.1f}" for name, cause in rows}
+        cells = {
+            (name, cause.told_apart): f"{cause.interruptions_per_year:,.1f}" for name, cause in rows
+        }
         cells |= {
             (RECORD, cause.told_apart): f"{cause.recorded_per_year:,.1f}" for _, cause in rows
         }
@@ -465,7 +469,9 @@ RECORD = "Llama 3"
 RECORD_LEGEND = "Closed form. Llama 3: arXiv:2407.21783, Table 5, 54 days of 16,384 GPUs, scaled."
 BESIDE: tuple[show.Column[tuple[str, faults_rows.BesideRecord]], ...] = (
     FABRIC,
-    *show.columns("told_apart", "stops_per_year", "recorded_per_year", of="1"),
+    *show.columns(
+        "told_apart", "stops_per_year=interruptions_per_year", "recorded_per_year", of="1"
+    ),
 )
 SPARES: tuple[show.Column[tuple[str, Spares]], ...] = (
     FABRIC,

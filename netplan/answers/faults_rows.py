@@ -49,7 +49,7 @@ PLURAL = {"switch": "network switches", "link": "network links"}
 """Parts whose failures, one after another, the curves show."""
 
 
-def survival(stops: Sequence[tuple[str, float]]) -> Chart:
+def survival(interruptions: Sequence[tuple[str, float]]) -> Chart:
     """Survival curves exp(-t / M), by fabric and its stops by the network [1/year].
 
     Examples
@@ -57,7 +57,9 @@ def survival(stops: Sequence[tuple[str, float]]) -> Chart:
     >>> survival([("rail-only", 41.0), ("torus-3d", 0.0)]).key
     'survival'
     """
-    between_h = [(name, HOURS_PER_YEAR / max(number, LEAST_PER_YEAR)) for name, number in stops]
+    between_h = [
+        (name, HOURS_PER_YEAR / max(number, LEAST_PER_YEAR)) for name, number in interruptions
+    ]
     slowest = min(mean for _, mean in between_h)
     hours = [4 * slowest * step / (CURVE_POINTS - 1) for step in range(CURVE_POINTS)]
     data: list[Json] = []
@@ -264,21 +266,21 @@ class ScenarioImpact(Struct, frozen=True):
         return " ".join(self.text)
 
 
-class BesideRecord(Struct, frozen=True):
+class BesideRecord(Struct, frozen=True, rename={"interruptions_per_year": "stops_per_year"}):
     """Interruptions of a year by one cause, closed form, and those of a record of one cluster.
 
     ``why_apart`` is what the failure book says of rates that are apart from the record's.
     """
 
     told_apart: str
-    stops_per_year: float
+    interruptions_per_year: float
     recorded_per_year: float
     why_apart: str = ""
 
     @property
     def differs(self) -> bool:
         """Whether one is above the other by a quarter or more."""
-        low, high = sorted((self.stops_per_year, self.recorded_per_year))
+        low, high = sorted((self.interruptions_per_year, self.recorded_per_year))
         return high >= QUARTER_MORE * low and high > 0
 
 

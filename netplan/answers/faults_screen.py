@@ -8,7 +8,7 @@ from typing import Any
 
 from netplan.answers.faults_rows import FabricFaults, together_of
 from netplan.costing.ranges import Range
-from netplan.faults.damage.impact import Impact, Single, Way
+from netplan.faults.damage.impact import FaultHandling, Impact, Single
 from netplan.faults.years.forecast import Flaps, ReliabilityForecast, Spares
 from netplan.faults.years.policies import Policy
 from netplan.faults.years.rates import PLACES, Unit
@@ -53,7 +53,10 @@ KEPT = {
 }
 """Kinds of spares, in words of one."""
 
-WAYS: Mapping[Way, str] = {"spare": "a spare HB domain takes over", "stopped": "the job stops"}
+WAYS: Mapping[FaultHandling, str] = {
+    "spare": "a spare HB domain takes over",
+    "stopped": "the job stops",
+}
 """How a job goes on where it does not on what is left, in words."""
 
 ROLLED_BACK = "work rolled back"
@@ -204,9 +207,11 @@ def no_gain(fabric: str, policies: Sequence[Policy]) -> Iterator[str]:
                 f" less: goodput of the others is {goodput}"
             )
         else:
-            stops, few = (years.forecast.interruptions_per_year for years in (policy, without))
-            reason = f"{stops:,.0f} interruptions a year for {few:,.0f}, goodput {goodput}"
-            if policy.circuit_switches and stops > few:
+            interruptions, few = (
+                years.forecast.interruptions_per_year for years in (policy, without)
+            )
+            reason = f"{interruptions:,.0f} interruptions a year for {few:,.0f}, goodput {goodput}"
+            if policy.circuit_switches and interruptions > few:
                 parts = counted(policy.circuit_switches, "circuit switch", "circuit switches")
                 parts = f"{parts}, their fibres and {policy.single_mode_modules:,} modules fail"
                 reason += f"; {parts}, and a spare saves no restart"

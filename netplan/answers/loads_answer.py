@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from netplan.answers.kind_loads import KIND_LEGEND, KIND_LOADS, KindLoad
 from netplan.answers.screen_titles import screen_heading
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.records import replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer
@@ -27,7 +27,7 @@ from netplan.topologies.colours import Coloured
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.graph.symmetry import CapacityGraph
 from netplan.traffic.hierarchy import Group
-from netplan.traffic.loads import GroupLoad, HotLink, LinkLoads
+from netplan.traffic.loads import BusyLink, GroupLoad, LinkLoads
 from netplan.traffic.optimum import Optimum, collective_optimum
 from netplan.traffic.placement import Degrees, Placement
 from netplan.units import counted, si
@@ -86,7 +86,7 @@ def whole_collectives(
     if prod(sizes) == graph.gpus:
         every = Placement(tuple(Degrees(data=size) for size in sizes)).on_levels(run.fabric.levels)
     gather: Optimum | None = None
-    for kind in each(SHOWN, lambda kind: f"{kind} of all GPUs"):
+    for kind in with_progress(SHOWN, lambda kind: f"{kind} of all GPUs"):
         optimum = collective_optimum(kind, network, gather=gather)
         gather = optimum.worst if kind == "all_gather" else gather
         reached = optimum.reached_s_per_byte * WHOLE_BYTES
@@ -172,7 +172,7 @@ class LoadsAnswer(Answer):
     graph: FabricGraph
     link_loads: LinkLoads
     groups: tuple[GroupLoad, ...]
-    hottest: tuple[HotLink, ...]
+    hottest: tuple[BusyLink, ...]
     total_bytes: float
     run: Run | None = None
     collectives: tuple[CollectiveLoad, ...] = ()
@@ -344,7 +344,7 @@ GROUPS: tuple[show.Column[GroupLoad], ...] = (
 GROUPS_LEGEND = (
     "directions: two a link. utilisation: of what these links could carry while the busiest works.",
 )
-HOTTEST: tuple[show.Column[HotLink], ...] = (
+HOTTEST: tuple[show.Column[BusyLink], ...] = (
     show.column("hottest", "name", shown="people"),
     *show.columns("link", "sender", "receiver", shown="data"),
     *show.columns("group", "load_bytes", "time_s"),

@@ -58,7 +58,7 @@ ROOFLINE_POINTS = 61
 LOWEST, HIGHEST = -2.0, 6.0  # decades of FLOP/B that a roofline spans
 
 
-class PartitionRow(Struct, frozen=True):
+class PartitionRow(Struct, frozen=True, rename={"bottleneck": "binds"}):
     """One partition: its kernels, what it takes, and what it needs of the chip."""
 
     kernels: tuple[str, ...]
@@ -69,7 +69,7 @@ class PartitionRow(Struct, frozen=True):
     setup_s: float
     tiles: int
     sram_bytes: float
-    binds: str
+    bottleneck: str
 
 
 class KernelRow(Struct, frozen=True):
@@ -169,7 +169,9 @@ class MapAnswer(Answer):
     def breakdown_s(self) -> dict[str, float]:
         """The interval by what its partitions wait for, and set-up [s]."""
         rows = self.found.partitions
-        waits = {cause: sum(row.time_s for row in rows if row.binds == cause) for cause in BINDS}
+        waits = {
+            cause: sum(row.time_s for row in rows if row.bottleneck == cause) for cause in BINDS
+        }
         waits["network"] += self.between_stages_s
         return waits | {"setup": self.found.totals.setup_s}
 
@@ -305,7 +307,7 @@ class MapAnswer(Answer):
                 yield f"bound by {reason}", self.breakdown_s[reason]
         else:
             for number, partition in enumerate(self.found.partitions, start=1):
-                yield f"{number}, by {partition.binds}", partition.time_s
+                yield f"{number}, by {partition.bottleneck}", partition.time_s
             if self.between_stages_s:
                 yield "between stages", self.between_stages_s
         yield "set-up", self.breakdown_s["setup"]
@@ -324,7 +326,7 @@ def partition_columns(rates: ChipRates) -> list[show.Column[Any]]:
         show.column(
             "sram_used", lambda row: _of(row[1].sram_bytes, rates.sram_bytes), shown="people"
         ),
-        show.column("binds", "1.binds"),
+        show.column("binds", "1.bottleneck"),
     ]
 
 
@@ -360,7 +362,7 @@ def partition_rows(fusion: Fusion, chosen: Bools) -> tuple[PartitionRow, ...]:
     return tuple(
         PartitionRow(
             kernels=tuple(names[kernel] for kernel in np.flatnonzero(fusion.members[row]).tolist()),
-            binds=BINDS[int(times.binds[row])],
+            bottleneck=BINDS[int(times.bottleneck[row])],
             **{name: getattr(times, name)[row].item() for name in TAKEN},
         )
         for row in fusion.partitions_of(chosen).tolist()
@@ -370,10 +372,12 @@ def partition_rows(fusion: Fusion, chosen: Bools) -> tuple[PartitionRow, ...]:
 def step_rows(steps: LinpackSteps, tiles: int) -> tuple[PartitionRow, ...]:
     """Rows of the steps of LINPACK, a partition each."""
     parts = (steps.time_s, steps.compute_s, steps.memory_s, steps.network_s)
-    columns_ = zip(*(part.tolist() for part in parts), steps.binds.tolist(), strict=True)
+    columns_ = zip(*(part.tolist() for part in parts), steps.bottleneck.tolist(), strict=True)
     return tuple(
-        PartitionRow(STEP_KERNELS, time, compute, memory, network, 0.0, tiles, 0.0, BINDS[binds])
-        for time, compute, memory, network, binds in columns_
+        PartitionRow(
+            STEP_KERNELS, time, compute, memory, network, 0.0, tiles, 0.0, BINDS[bottleneck]
+        )
+        for time, compute, memory, network, bottleneck in columns_
     )
 
 
@@ -440,7 +444,7 @@ def _graph_chart(
         boxes = [
             hover(kernels[place].name,
                   f"{kernels[place].kind}, alone {si(kernels[place].time_s, 's', 4)}",
-                  f"partition {number}: {si(part.time_s, 's', 4)}, by {part.binds}")
+                  f"partition {number}: {si(part.time_s, 's', 4)}, by {part.bottleneck}")
             for place in mine
         ]  # fmt: skip
         data.append(
@@ -450,7 +454,7 @@ def _graph_chart(
                 [-float(layer[place]) for place in mine],
                 boxes,
                 mode="markers+text",
-                name=f"{number}: {si(part.time_s, 's', 3)}, {part.binds}",
+                name=f"{number}: {si(part.time_s, 's', 3)}, {part.bottleneck}",
                 text=[chart_label(kernels[place].name, 12) for place in mine],
                 textposition="middle right",
                 marker={"size": 14, "color": COLOURS[(number - 1) % len(COLOURS)]},

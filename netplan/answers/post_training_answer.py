@@ -9,7 +9,7 @@ from netplan.answers.post_training_words import (
     idle_words,
     kept_words,
     length_words,
-    pace_words,
+    bottleneck_words,
     schedules_words,
     split_words,
 )
@@ -131,7 +131,7 @@ class PostTrainingAnswer(Answer):
     def _verdict(self) -> str:
         """What a step takes at least, what binds, and what that is worth."""
         trained = self.trained
-        takes = f"A step takes {least(trained)}, set by {pace_words(trained.step)}."
+        takes = f"A step takes {least(trained)}, set by {bottleneck_words(trained.step)}."
         return f"{takes} {basis_words(trained)}"
 
     def _phases(self) -> Table[tuple[Phase, float]]:

@@ -77,20 +77,20 @@ class SteppedFabric(Struct, frozen=True, kw_only=True):
         """A step without failures [s]."""
         return self.trained.step.seconds
 
-    def stops(self, *pools: str) -> float | None:
+    def interruptions(self, *pools: str) -> float | None:
         """Stops a year of some pools; None where there are none of them [1]."""
-        rows = [row.stops_per_year for row in self.years if row.pool in pools]
+        rows = [row.interruptions_per_year for row in self.years if row.pool in pools]
         return sum(rows) if rows else None
 
     @property
-    def trainer_stops(self) -> float | None:
+    def trainer_interruptions(self) -> float | None:
         """Interruptions of the trainer, or of all GPUs, in a year [1]."""
-        return self.stops("trainer", "all")
+        return self.interruptions("trainer", "all")
 
     @property
     def copies_stopped(self) -> float | None:
         """Copies of the servers that stop in a year [1]."""
-        return self.stops("rollout")
+        return self.interruptions("rollout")
 
     @property
     def steps_per_year(self) -> float:
@@ -99,7 +99,7 @@ class SteppedFabric(Struct, frozen=True, kw_only=True):
 
 
 FABRICS: list[show.Column[SteppedFabric]] = show.columns(
-    *("fabric=name", "step_s", "trainer_stops", "copies_stopped", "steps_share", "steps_per_day")
+    *("fabric=name", "step_s", "trainer_stops=trainer_interruptions", "copies_stopped", "steps_share", "steps_per_day")
 )
 FAILURES: tuple[show.Column[tuple[str, PoolFailure]], ...] = (
     *show.columns("fabric=0", "pool_role=1.pool"),
@@ -111,7 +111,7 @@ FAILURES: tuple[show.Column[tuple[str, PoolFailure]], ...] = (
 )
 YEARS: tuple[show.Column[tuple[str, PoolYears]], ...] = (
     *show.columns("fabric=0", "pool_role=1.pool", "pool_gpus=1.gpus"),
-    *show.columns("pool_stops_per_year=stops_per_year", "mtbf_h", "copies_down", of="1"),
+    *show.columns("pool_stops_per_year=interruptions_per_year", "mtbf_h", "copies_down", of="1"),
     *show.columns("interval_h", "steps_share", of="1"),
 )
 
@@ -195,11 +195,15 @@ class PostTrainingFaultsAnswer(Answer):
         share = between([PERCENT * fabric.steps_share for fabric in self.fabrics], ".2f")
         most = "At most" if least else "About"
         yield f"{most} {days} steps a day, {share} % of those without failures."
-        stops = [row.trainer_stops for row in self.fabrics if row.trainer_stops is not None]
+        interruptions = [
+            row.trainer_interruptions
+            for row in self.fabrics
+            if row.trainer_interruptions is not None
+        ]
         copies = [row.copies_stopped for row in self.fabrics if row.copies_stopped is not None]
         both = self.fabrics[0].trained.run.job.colocated
-        if stops:
-            often = f"{between(stops, '.3g')} times a year"
+        if interruptions:
+            often = f"{between(interruptions, '.3g')} times a year"
             yield (
                 f"Both phases stop {often}, and go on from a checkpoint."
                 if both

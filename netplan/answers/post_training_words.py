@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from netplan.performance.posttraining.pools import balanced_gpus
-from netplan.performance.posttraining.step import KEPT_APART, Step
+from netplan.performance.posttraining.step import KEPT_APART, PostTrainingStep
 from netplan.setup.post_training_step import PostTrained
 from netplan.setup.schedules_beside import (
     PRINTED_OVER_BOUND,
@@ -35,7 +35,7 @@ def behind_words(staleness: float) -> str:
     return f"{staleness:g} behind"
 
 
-def pace_words(step: Step) -> str:
+def bottleneck_words(step: PostTrainingStep) -> str:
     """What sets the pace of a step; scoring and training of one pool do so together."""
     binds = step.bottleneck
     shared = step.mode != "sync" and step.scored_s and step.train_s

@@ -11,7 +11,7 @@ from netplan.answers.faults_rows import CALLED, together_of
 from netplan.answers.faults_screen import PARTS, between, spares_words
 from netplan.answers.screen_titles import network_title
 from netplan.faults.damage.impact import Single
-from netplan.faults.years.served import ServedForecast, ServedImpact, ServerStops
+from netplan.faults.years.served import ServedForecast, ServedImpact, ServerInterruptions
 from netplan.records import replace
 from netplan.reports import sections as show
 from netplan.reports.screen import Screen, columns_of, more_of
@@ -76,8 +76,10 @@ class ServedFaultsAnswer(FaultsAnswer):
         """Tokens over the years, and servers that stop."""
         forecasts = [fabric.forecast for fabric in self.fabrics]
         share = between([PERCENT * forecast.expected_share for forecast in forecasts], ".2f")
-        stops = between([forecast.server_stops_per_year for forecast in forecasts], ".3g")
-        return f"{share} % of the tokens, {stops} servers stop a year"
+        interruptions = between(
+            [forecast.server_interruptions_per_year for forecast in forecasts], ".3g"
+        )
+        return f"{share} % of the tokens, {interruptions} servers stop a year"
 
     def _lines(self) -> Iterator[str]:
         """Servers that stop, tokens over the years, spares, the worst part, what would help."""
@@ -86,8 +88,10 @@ class ServedFaultsAnswer(FaultsAnswer):
             name, hit = min(together, key=lambda row: row[1].impact.throughput_share)
             left = f"{PERCENT * hit.impact.throughput_share:.1f} % of the tokens are left"
             yield f"{' '.join(self.inputs['fail'])} together: on {name} {left}."
-        stops = between([forecast.server_stops_per_year for forecast in forecasts], ".3g")
-        yield f"Interruptions: {stops} servers stop in a year, others answer on."
+        interruptions = between(
+            [forecast.server_interruptions_per_year for forecast in forecasts], ".3g"
+        )
+        yield f"Interruptions: {interruptions} servers stop in a year, others answer on."
         level = PERCENT * self.inputs["service_level"]
         share = between([PERCENT * forecast.expected_share for forecast in forecasts], ".2f")
         least = between([PERCENT * forecast.assured_share for forecast in forecasts], ".2f")
@@ -122,8 +126,8 @@ class ServedFaultsAnswer(FaultsAnswer):
         causes = self.fabrics[0].forecast.causes
         if causes:
             first = max(causes, key=lambda cause: cause.servers_stopped_per_year)
-            stops = first.servers_stopped_per_year
-            yield f"Helps most: fewer interruptions by {first.cause} ({stops:.3g} a year)."
+            interruptions = first.servers_stopped_per_year
+            yield f"Helps most: fewer interruptions by {first.cause} ({interruptions:.3g} a year)."
 
     def _short_years(self) -> show.Table[ServedFabric]:
         """One row a fabric: what stops, and what is answered all the same."""
@@ -263,7 +267,7 @@ DRAWN: tuple[show.Column[tuple[str, ServedScenario]], ...] = (
     show.column("stopped_of_draws", lambda row: f"{row[1].stopped} of {row[1].draws}"),
 )
 YEARS: tuple[show.Column[ServedFabric], ...] = (
-    *show.columns("fabric=name", "server_stops_per_year=forecast.server_stops_per_year"),
+    *show.columns("fabric=name", "server_stops_per_year=forecast.server_interruptions_per_year"),
     show.column("mtbf_h", "forecast.mtbf_h", shown="wide"),
     *show.columns("servers_down", "all_answer_share", of="forecast"),
     *show.columns("expected_tokens_per_s", "expected_share", of="forecast"),
@@ -272,7 +276,7 @@ YEARS: tuple[show.Column[ServedFabric], ...] = (
     *show.columns("spare_servers", of="forecast", shown="wide"),
     *show.columns("spare_servers_needed", "spare_gpus_needed", of="forecast"),
 )
-CAUSES: tuple[show.Column[tuple[str, ServerStops]], ...] = (
+CAUSES: tuple[show.Column[tuple[str, ServerInterruptions]], ...] = (
     FABRIC,
     *show.columns("cause", "failures_per_year", of="1"),
     *show.columns("servers_stopped_per_year", "servers_under_repair", of="1"),

@@ -459,7 +459,7 @@ class ServingAnswer(Answer):
                 row.shape,
                 f"{row.concurrency:,.0f} requests in flight",
                 f"TPOT {si(row.tpot_s, 's')}, TTFT {si(row.ttft_s, 's')}",
-                f"{si(row.tokens_per_s, 'tokens/s')}, {row.binds} binds",
+                f"{si(row.tokens_per_s, 'tokens/s')}, {row.bottleneck} binds",
             )
             for row in rows
         ]
@@ -479,7 +479,7 @@ class ServingAnswer(Answer):
         )
 
 
-BOTTLENECK: show.Column[ServedPlan] = show.column("serving_binds", "binds", title="bottleneck")
+BOTTLENECK: show.Column[ServedPlan] = show.column("serving_binds", "bottleneck", title="bottleneck")
 
 
 SEEN: tuple[show.Column[tuple[str, Spread]], ...] = (
@@ -500,7 +500,7 @@ def _columns(answer: ServingAnswer, rank_title: str) -> Iterator[show.Column[Ser
     )
     ends = ("ttft_low_s", "ttft_high_s", "tpot_low_s", "tpot_high_s", "error_basis")
     yield from show.columns(*ends, "tokens_per_s_low", "tokens_per_s_high", shown="data")
-    yield show.column("serving_binds", "binds")
+    yield show.column("serving_binds", "bottleneck")
     yield show.column("gpus_used", "gpus_used", title="GPUs")
     if answer.best.prefill is not None:
         for pool in ("prefill", "decode"):

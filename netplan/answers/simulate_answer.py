@@ -125,7 +125,7 @@ class SimulateAnswer(Answer):
     design: Design | None = None
 
     @property
-    def shared(self) -> dict[str, Any]:
+    def shared_links_json(self) -> dict[str, Any]:
         """What links that are shared as a fluid make of the time, as in JSON; nothing if booked.
 
         What a design of ``netplan congestion`` has, without its price.

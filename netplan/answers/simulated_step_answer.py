@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from netplan.answers.post_training_words import basis_words, length_words, pace_words
+from netplan.answers.post_training_words import basis_words, length_words, bottleneck_words
 from netplan.answers.screen_titles import screen_heading
 from netplan.answers.simulate_answer import against
 from netplan.arrays import Floats
 from netplan.performance.posttraining.schedules import step_seconds
-from netplan.performance.posttraining.step import Role, Step
+from netplan.performance.posttraining.step import PostTrainingStep, Role
 from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.schema import plain_at
@@ -43,7 +43,7 @@ LEAST_DIFFERENCE = 5e-4
 MEDIAN, LATE = 50.0, 95.0
 
 
-class HotLink(NamedTuple):
+class SentLink(NamedTuple):
     """A link while weights are sent: its name, how long it carries them, and the share of that."""
 
     busiest: str
@@ -51,7 +51,7 @@ class HotLink(NamedTuple):
     utilisation: float
 
 
-class SentWeights(Struct, frozen=True, kw_only=True):
+class SentWeights(Struct, frozen=True, kw_only=True, rename={"busiest": "hot"}):
     """Weights on the links of the fabric.
 
     Parameters
@@ -62,7 +62,7 @@ class SentWeights(Struct, frozen=True, kw_only=True):
         All that are sent, and those between HB domains [B].
     flows
         Pairs of GPUs that send [1].
-    hot
+    busiest
         The busiest links.
     """
 
@@ -73,12 +73,12 @@ class SentWeights(Struct, frozen=True, kw_only=True):
     total_bytes: float
     network_bytes: float
     flows: int
-    hot: tuple[HotLink, ...] = ()
+    busiest: tuple[SentLink, ...] = ()
 
     @property
     def hot_values(self) -> list[list[str | float]]:
         """The same without names, as JSON has always had them."""
-        return [[*link] for link in self.hot]
+        return [[*link] for link in self.busiest]
 
 
 class SimulatedStep(Struct, frozen=True, kw_only=True):
@@ -115,7 +115,7 @@ class SimulatedStep(Struct, frozen=True, kw_only=True):
     )
 
     trained: PostTrained
-    step: Step
+    step: PostTrainingStep
     drawn: DrawnRollouts | None
     runs: SteppedRuns
     sent: SentWeights | None = None
@@ -234,7 +234,7 @@ POOLS: tuple[Column[PoolRow], ...] = (
     column("pool_wait_s", "wait_s"),
     *columns("waits_for"),
 )
-HOT: tuple[Column[HotLink], ...] = (column("busiest"), column("busy_s"), column("utilisation"))
+BUSIEST: tuple[Column[SentLink], ...] = (column("busiest"), column("busy_s"), column("utilisation"))
 BARS: tuple[Column[Bar], ...] = (
     column("step_phase", "name"),
     column("pool_role", "pool"),
@@ -298,8 +298,8 @@ class SimulatedStepAnswer(Answer):
         yield step_lanes(bars, trained.pools, streams=simulated.stream_s is not None)
         yield Table("parts", PARTS, [*self._part_rows], "Parts of a step", PARTS_LEGEND)
         yield Table("pools", POOLS, [*self._pool_rows], "Pools of a mean step", POOLS_LEGEND)
-        if simulated.sent and simulated.sent.hot:
-            yield Table("links", HOT, simulated.sent.hot, "Links that new weights keep busiest")
+        if simulated.sent and (links := simulated.sent.busiest):
+            yield Table("links", BUSIEST, links, "Links that new weights keep busiest")
         yield Table("timeline", BARS, bars, shown="data")
         notes = (*self._remarks(), *trained.notes, *simulated.notes)
         yield Notes.of([("", notes)])
@@ -332,7 +332,7 @@ class SimulatedStepAnswer(Answer):
         if means_s.size > 1:
             low, high = (si(float(end), "s", 4) for end in (means_s.min(), means_s.max()))
             spread = f" (mean of {means_s.size} runs, {low} to {high})"
-        bound = pace_words(trained.step)
+        bound = bottleneck_words(trained.step)
         yield f"A step takes {self._least(simulated.mean_s)}{spread}, set by {bound}."
         least = PERCENT * LEAST_DIFFERENCE
         closed = against("Its closed form has", trained.step.seconds, simulated.mean_s, least, 2)

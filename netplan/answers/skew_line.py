@@ -3,7 +3,7 @@
 import numpy as np
 
 from netplan.performance.serving.outcomes import ServingCase
-from netplan.performance.serving.rounds import RunningServers, servers_outcome
+from netplan.performance.serving.rounds import PlannedServers, servers_outcome
 from netplan.performance.serving.serving_search import ServingFound
 from netplan.records import replace
 from netplan.units import PERCENT
@@ -67,7 +67,7 @@ def published_words(case: ServingCase, servers_found: ServingFound, skew: Publis
     return f"{published} against even ones: tokens/s {shuffled} %, under EPLB {packed} %."
 
 
-def _spread(servers: RunningServers) -> list[int]:
+def _spread(servers: PlannedServers) -> list[int]:
     """Over how many GPUs experts are divided, by pool [1]."""
     return [int(plans.expert[0]) for plans in servers.plans]
 
@@ -88,7 +88,7 @@ def _loaded(case: ServingCase, gini: float, placement: ExpertPlacement) -> Servi
     return replace(case, served=replace(case.served, model=uneven))
 
 
-def _tokens_per_s(case: ServingCase, servers: RunningServers) -> float:
+def _tokens_per_s(case: ServingCase, servers: PlannedServers) -> float:
     """Tokens a second of the same servers with as many requests."""
     outcome = servers_outcome(case, servers.plans, servers.outcome.concurrency)
     return float(outcome.tokens_per_s[0])

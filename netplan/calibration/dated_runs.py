@@ -120,11 +120,11 @@ class DatedRuns(RunArrays, frozen=True, eq=False):
         )
         layer = DatedLayer.of(self.part, on, sent, values["half"]).redoing(self.again)
         members, step = context * data, self.degrees[7] * self.degrees[8]
-        paces = (
-            self.links.pace(members, tensor, network),
-            self.links.pace(self.copies, step, network),
+        ring_shares = (
+            self.links.ring_share(members, tensor, network),
+            self.links.ring_share(self.copies, step, network),
         )
-        exchange = DatedExchange(layer, *paces, members, self.copies, self.zero_stage)
+        exchange = DatedExchange(layer, *ring_shares, members, self.copies, self.zero_stage)
         growth = values["software"] * (1 + values["jitter"] * self.doublings)
         total = self.iteration_s(layer.passes, exchange, sharing, on, network)
         return np.asarray(growth * total)

@@ -204,7 +204,7 @@ def time_as_made(run: MeasuredRun) -> PlanTime:
     if part is None:
         raise InputError(f"iteration model {CALIBRATED} has no calibration: give its file one")
     calibrated = run.calibrated(part)
-    training = Training.on(run.accelerator, run.model, assumptions, calibrated=calibrated)
+    training = Training.make(run.accelerator, run.model, assumptions, calibrated=calibrated)
     variant = Variant(
         recompute=run.recompute if run.recipe is None else "none",
         embedding=True,

@@ -26,7 +26,7 @@ from netplan.calibration.runs import (
 from netplan.errors import CatalogError
 from netplan.performance.calibrated_run import CalibrationPart
 from netplan.performance.dated.run import kind_of
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.records import replace
 from netplan.reports.schema import value_at
 
@@ -172,7 +172,7 @@ class TrainingProblem(Struct, frozen=True, eq=False):
             else they are fitted anew.
         """
         times_s, names = np.zeros(len(groups)), np.array(groups)
-        for name in each(sorted(set(groups)), str):
+        for name in with_progress(sorted(set(groups)), str):
             out = names == name
             if near:
                 rows = self.rows.take(~out)

@@ -185,7 +185,7 @@ class Bandwidths(NamedTuple):
         columns = hb, [run.network_bytes_per_s for run in runs], [run.hb_size for run in runs]
         return cls(*(np.array(column, np.float64) for column in columns))
 
-    def pace(self, members: Floats, before: Floats, network: Amount) -> Floats:
+    def ring_share(self, members: Floats, before: Floats, network: Amount) -> Floats:
         """A ring through all members, ``before`` GPUs apart: its share c of a byte [s/B]."""
         inside = np.minimum(members, np.maximum(1.0, self.hb_size // before))
         outer = np.minimum(self.hb_bytes_per_s, inside * self.network_bytes_per_s * network)
@@ -232,7 +232,7 @@ class RunArrays(Struct, frozen=True, eq=False):
         tensor, links, model = self.degrees[0], self.links, self.model
         outside = tensor / np.minimum(tensor, links.hb_size)
         steps_s = model.hb_step_s * (tensor - outside) + model.network_step_s * (outside - 1)
-        s_per_byte = links.pace(tensor, np.ones_like(tensor), network)
+        s_per_byte = links.ring_share(tensor, np.ones_like(tensor), network)
         sent_s = ELEMENT_BYTES * self.part.tokens * self.part.hidden * s_per_byte + steps_s
         tensor_s: Amount = sent_s + np.where(tensor > 1, model.collective_s, 0.0)
         return tensor_s
@@ -293,9 +293,9 @@ class MeasuredRuns(RunArrays, frozen=True, eq=False):
         kernels = calibrated.Kernels.of(part, on)
         passes = kernels.beside(self.tensor_s(network), ring_s, self.again, sharing)
         members = context * data
-        pace = self.links.pace(members, tensor, network)
+        s_per_byte = self.links.ring_share(members, tensor, network)
         weights = part.layer_weights, part.end_weights
-        exchange = calibrated.Exchange(passes, pace, members, *weights, self.zero_stage)
+        exchange = calibrated.Exchange(passes, s_per_byte, members, *weights, self.zero_stage)
         return np.asarray(self.iteration_s(passes, exchange, sharing, on, network))
 
 

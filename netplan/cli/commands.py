@@ -403,7 +403,7 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
         named = asked.pop("scenario_option", None)
         if named is not None and asked.setdefault(SCENARIO, named) != named:
             raise InputError(f"{asked[SCENARIO]} and --scenario {named}: name one scenario")
-        about = question.on(**asked)
+        about = question.make(**asked)
         if about.footprint and about.footprint.noted:
             click.echo(f"netplan: {about.footprint.text}", err=True)
         answer = about.ask()

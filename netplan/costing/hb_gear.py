@@ -43,7 +43,7 @@ HB_GEAR_TOO = "hb-gear"
 """What is asked for with the network like one of its neighbours: the gear inside HB domains."""
 
 SecondTier = Literal["clos", "all-to-all"]
-Step = Literal["board", "rack", "optics"]
+GearStep = Literal["board", "rack", "optics"]
 WHOLE = 1e-9
 """Share of an ASIC that is rounding, not another one [1]."""
 
@@ -118,7 +118,7 @@ HB_GEAR_BOOKS = Catalog("hb-gear", "costing/hb-gear", HbGearBook)
 class HbParts(Struct, frozen=True):
     """What joins one full HB domain: ASICs, links and GB/s of copper, GB/s of optics [1, GB/s]."""
 
-    step: Step
+    step: GearStep
     asics_1: int
     asics_2: int
     copper_links: int
@@ -345,7 +345,7 @@ def _offered(
 
 def _lines(
     fabric: Fabric, choice: GearChoice, size: int, gpus: int
-) -> tuple[list[BillItem], Range, Step]:
+) -> tuple[list[BillItem], Range, GearStep]:
     """Lines of the domains of one size, what they draw [W], and their step."""
     book, switch, rate = choice.book, choice.switch, fabric.sizing.hb_bytes_per_s
     parts = hb_parts(
@@ -409,7 +409,7 @@ def _lines(
     return [row for row in made if row.quantity], power, parts.step
 
 
-def _assumed(choice: GearChoice, size: int, step: Step) -> Iterator[str]:
+def _assumed(choice: GearChoice, size: int, step: GearStep) -> Iterator[str]:
     """What stands in for what nobody sells or prints."""
     switch, chip = choice.switch, choice.accelerator
     if step == "board" and not choice.switched:

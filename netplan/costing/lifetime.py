@@ -138,7 +138,7 @@ class EconomicsBook(Record, frozen=True, kw_only=True):
 ECONOMICS_BOOKS = Catalog("economics", "costing/economics", EconomicsBook)
 
 
-class Running(Struct, frozen=True):
+class Opex(Struct, frozen=True):
     """The values of one answer.
 
     Parameters
@@ -213,7 +213,7 @@ class Running(Struct, frozen=True):
             )
 
     @classmethod
-    def of(cls, book: EconomicsBook, rate: float = 1.0) -> "Running":
+    def of(cls, book: EconomicsBook, rate: float = 1.0) -> "Opex":
         """All values of a book, its tariff at a rate of exchange.
 
         Parameters
@@ -225,7 +225,7 @@ class Running(Struct, frozen=True):
 
         Returns
         -------
-        Running
+        Opex
             Years, PUE, interest and shares [1], and the tariff [currency/kWh].
 
         Raises
@@ -235,7 +235,7 @@ class Running(Struct, frozen=True):
 
         Examples
         --------
-        >>> Running.of(ECONOMICS_BOOKS.load("2026"), 0.5).tariff.base
+        >>> Opex.of(ECONOMICS_BOOKS.load("2026"), 0.5).tariff.base
         0.04345
         """
         return cls(
@@ -450,7 +450,7 @@ def discount_factor(interest: float, years: float) -> float:
     return float((1 + interest) ** -years)
 
 
-def lifetime(capital: Range, power_w: float, opex: Running) -> Lifetime:
+def lifetime(capital: Range, power_w: float, opex: Opex) -> Lifetime:
     """Cost of a network over its life.
 
     Parameters
@@ -472,7 +472,7 @@ def lifetime(capital: Range, power_w: float, opex: Running) -> Lifetime:
     1 MW for a year at PUE 1.5: 1000 kW x 1.5 x 8760 h = 13,140,000 kWh.
 
     >>> point = Range.point
-    >>> opex = Running(5, point(1.5), point(0.10), point(0.0))
+    >>> opex = Opex(5, point(1.5), point(0.10), point(0.0))
     >>> life = lifetime(point(1e6), 1e6, opex)
     >>> life.energy_kwh_per_year.base, life.energy_per_year.base, life.annuity_per_year.base
     (13140000.0, 1314000.0, 200000.0)

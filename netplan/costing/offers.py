@@ -389,7 +389,7 @@ class Market(Struct, frozen=True):
         )
         return Bought(tuple(chosen), goods, lots, orders, delivery, longest, binding)
 
-    def whole(self, offer: int) -> Bought:
+    def all_lines_of(self, offer: int) -> Bought:
         """All lines that one offer has."""
         has = ~np.isnan(self.cost[:, offer])
         return self.bought([offer if offers_it else -1 for offers_it in has.tolist()])
@@ -446,8 +446,8 @@ def cheapest_mix(
     solved = milp(
         program.objective,
         constraints=LinearConstraint(rows, low, high),
-        integrality=program.whole,
-        bounds=(0, np.where(program.whole == 1, 1.0, np.inf)),
+        integrality=program.all_lines_of,
+        bounds=(0, np.where(program.all_lines_of == 1, 1.0, np.inf)),
         options={"mip_rel_gap": 0.0},
     )
     if solved.x is None:
@@ -486,8 +486,8 @@ class _Program:
         self.first_off = self.first_reached + len(self.reduced)
         self.first_used = self.first_off + len(self.reduced)
         self.count = self.first_used + len(market.offers)
-        self.whole = np.ones(self.count)
-        self.whole[self.first_off : self.first_used] = 0
+        self.all_lines_of = np.ones(self.count)
+        self.all_lines_of[self.first_off : self.first_used] = 0
         self.objective = np.zeros(self.count)
         for number, (row, s) in enumerate(self.pairs):
             self.objective[number] = cost[row, s] / self.scale

@@ -13,7 +13,7 @@ from typing import get_args
 
 from msgspec import Struct
 
-from netplan.costing.lifetime import Running, discount_factor, lifetime
+from netplan.costing.lifetime import Opex, discount_factor, lifetime
 from netplan.costing.materials import BillItem
 from netplan.costing.prices import PriceBook
 from netplan.costing.pricing import Quote, price_bill
@@ -113,7 +113,7 @@ def yearly_factor(interest: float, begin: float, end: float) -> float:
     return (discount_factor(interest, begin) - discount_factor(interest, end)) / interest
 
 
-def present_value(course: Course, years: Sequence[float], opex: Running) -> Range:
+def present_value(course: Course, years: Sequence[float], opex: Opex) -> Range:
     """Present value of orders, energy and upkeep, from the start to the last of the times.
 
     Parameters
@@ -130,7 +130,7 @@ def present_value(course: Course, years: Sequence[float], opex: Running) -> Rang
     1 M at once and 1 M after a year at 25 %, without energy or upkeep: 1 + 0.8.
 
     >>> point, none = Range.point, Range.point(0.0)
-    >>> opex = Running(5, point(1.0), none, point(0.25))
+    >>> opex = Opex(5, point(1.0), none, point(0.25))
     >>> course = Course((point(1e6),) * 2, (point(1e6), point(2e6)), (0.0, 0.0))
     >>> present_value(course, (0, 1, 6), opex).base
     1800000.0

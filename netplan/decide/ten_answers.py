@@ -185,7 +185,7 @@ def _runner_up(record: Record, bill: Bill) -> str:
     if margin is not None and margin.spread and margin.high >= 1:
         text += f" ({signed_span(margin)} at one price of a part in both)"
     if record.margin_time_share is not None:
-        text += f", {pace_words(record.margin_time_share, told_apart=record.times_told_apart)}"
+        text += f", {slower_words(record.margin_time_share, told_apart=record.times_told_apart)}"
     if parts := parts_words(record.difference, MOST_PARTS):
         text += f". {parts}"
     if lacking := unpriced_words(record.difference):
@@ -204,7 +204,7 @@ def signed_span(margin: Range) -> str:
     return f"{short_money(margin.low, sign=True)} to {short_money(margin.high, sign=True)}"
 
 
-def pace_words(share: float, *, told_apart: bool | None) -> str:
+def slower_words(share: float, *, told_apart: bool | None) -> str:
     """By how much longer something takes, in words.
 
     Parameters
@@ -216,7 +216,7 @@ def pace_words(share: float, *, told_apart: bool | None) -> str:
 
     Examples
     --------
-    >>> pace_words(0.021, told_apart=False), pace_words(-0.5, told_apart=True)
+    >>> slower_words(0.021, told_apart=False), slower_words(-0.5, told_apart=True)
     ('2.1 % more time, within the error', '50.0 % less time')
     """
     if abs(share) < AS_FAST:

@@ -53,7 +53,7 @@ SENSIBLE = 10.0
 HAIR = 0.01
 """Share of a time, or of a network's price, that tells two fabrics apart; less does not [1]."""
 
-Probe = Callable[[str, float], float | None]
+BandwidthSolver = Callable[[str, float], float | None]
 """Network bandwidth a GPU at which a fabric trains within a time [B/s]; None if at no such."""
 
 
@@ -81,7 +81,7 @@ class Verdict(Struct, frozen=True):
 
 
 def decide(
-    candidates: Sequence[Candidate], basis: Basis, probe: Probe | None = None
+    candidates: Sequence[Candidate], basis: Basis, probe: BandwidthSolver | None = None
 ) -> Verdict | None:
     """Choose by the rule; None where nothing can be compared.
 
@@ -328,13 +328,13 @@ def _but(near: Sequence[Candidate], best: Candidate, basis: Basis) -> Iterator[s
     apart = basis.money.less(*sorted((other.price, best.price)))
     money = f"{apart} {basis.money.title} {'less' if other.price < best.price else 'more'}"
     slower = other.time_s / best.time_s - 1
-    pace = f"{100 * abs(slower):.1f} % {'slower' if slower > 0 else 'faster'} than {best.name}"
+    gap = f"{100 * abs(slower):.1f} % {'slower' if slower > 0 else 'faster'} than {best.name}"
     if slower > 0 and basis.nearly(other, best):
         why = "less than the model's error"
     else:
         why = f"and the limit of {100 * basis.within:g} % tells them apart by less than a percent"
     yield (
-        f"But {other.name}, {money}, trains {'only ' if slower > 0 else ''}{pace}, {why}: neither"
+        f"But {other.name}, {money}, trains {'only ' if slower > 0 else ''}{gap}, {why}: neither"
         " is recommended over the other."
     )
 
@@ -458,7 +458,7 @@ def _changes(
     field: Sequence[Candidate],
     best: Candidate,
     basis: Basis,
-    probe: Probe | None,
+    probe: BandwidthSolver | None,
 ) -> Iterator[Change]:
     """What would let another win: price, bandwidth, value of a day."""
     others = sorted(
@@ -519,7 +519,7 @@ def _by_bandwidth(
     slow: Sequence[Candidate],
     best: Candidate,
     basis: Basis,
-    probe: Probe | None,
+    probe: BandwidthSolver | None,
 ) -> Iterator[Change]:
     """Network bandwidth at which the least slow one counts as fast."""
     if not slow or probe is None:
@@ -575,10 +575,10 @@ def _by_day(
         return
     near = run.day if basis.rule == "run-cost" else 0.0
     value, faster, other = min(pays, key=lambda row: abs(row[0] - near))
-    pace = abs(best.time_s / other.time_s - 1)
+    gap = abs(best.time_s / other.time_s - 1)
     error = ", less than the model's error," if basis.same_time(best, other) else ""
     text = (
-        f"{other.name} trains {100 * pace:.1f} % {'faster' if faster else 'slower'}{error} and pays"
+        f"{other.name} trains {100 * gap:.1f} % {'faster' if faster else 'slower'}{error} and pays"
         f" where a day of training is worth {'more' if faster else 'less'} than"
         f" {basis.unscaled(value)} (its GPU hours cost {basis.unscaled(run.day)})"
     )

@@ -129,7 +129,7 @@ class State(Struct, frozen=True, kw_only=True):
         ('llama-3-405b', 'h100-80gb')
         """
         scenario = scenario or usual_scenario()
-        asked = Compare.on(scenario)
+        asked = Compare.make(scenario)
         cluster, first = asked.cluster, asked.cluster.fabrics
         chip = ACCELERATORS.load(cluster.accelerator, user_roots())
         begun = {
@@ -305,7 +305,7 @@ def steps(scenario: str = "") -> dict[str, Sequence[Any]]:
     ((8, 16, 32), 'palm-gpu')
     """
     begun, roots = State.of(scenario), user_roots()
-    listed = [name for name in FABRICS.paths(roots) if not FABRICS.load(name, roots).only_named]
+    listed = [name for name in FABRICS.paths(roots) if not FABRICS.load(name, roots).by_name_only]
     fabrics = [*dict.fromkeys([*begun.fabrics, *listed, *FABRICS.paths(roots)])]
     return {
         "gpus": _and(GPUS, begun.gpus),

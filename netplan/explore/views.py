@@ -348,7 +348,7 @@ def drawing_of_state(state: State) -> str:
     sizes = {name: inputs[name] for name in inputs if known[name].part == "cluster"}
     sizes.pop("fabrics", None)
     try:
-        question = Draw.on(**sizes, scenario=state.scenario, fabric=state.drawn)
+        question = Draw.make(**sizes, scenario=state.scenario, fabric=state.drawn)
         fabric = question.built()
         small = sum(group.links for group in fabric.links) <= LEGIBLE_WIRES
         svg = question.ask().svg() if small else standalone(fabric_drawing(fabric), drawing_style())

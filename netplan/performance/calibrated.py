@@ -250,10 +250,12 @@ def vectors_s(part: Slice, on: Reached) -> Both:
     rows, wide = 2 * part.scattered * part.hidden, part.tokens * part.ffn
     copied = 4 * part.tokens * (part.query + 2 * part.key)
     copied = copied + part.rotary * 4 * part.tokens * (part.query + part.key)
-    pace = on.vector / on.memory_bytes_per_s
+    vector_s_per_byte = on.vector / on.memory_bytes_per_s
     return Both(
-        pace * (rows * (10 + on.dropout) + (4 + 2 * gated) * wide + copied) + 6 * on.kernel_s,
-        pace * (rows * (20 + on.dropout) + (8 + 2 * gated) * wide + copied) + 9 * on.kernel_s,
+        vector_s_per_byte * (rows * (10 + on.dropout) + (4 + 2 * gated) * wide + copied)
+        + 6 * on.kernel_s,
+        vector_s_per_byte * (rows * (20 + on.dropout) + (8 + 2 * gated) * wide + copied)
+        + 9 * on.kernel_s,
     )
 
 
@@ -565,13 +567,13 @@ class Exchange(Columns, frozen=True, eq=False):
 
     def _gathered_s(self, stages: Stages, sharing: Sharing) -> Amount:
         """Weights gathered for every pass of every microbatch, gradients scattered likewise."""
-        start_s, pace = sharing.collective_s, self.s_per_byte
-        gather_s = sharing.gather_bytes * self.layer_weights * pace + start_s
-        scatter_s = sharing.gradient_bytes * self.layer_weights * pace + start_s
+        start_s, s_per_byte = sharing.collective_s, self.s_per_byte
+        gather_s = sharing.gather_bytes * self.layer_weights * s_per_byte + start_s
+        scatter_s = sharing.gradient_bytes * self.layer_weights * s_per_byte + start_s
         layer_s = shown_s(gather_s, self.passes.ahead_s, sharing.contention)
         layer_s = layer_s + shown_s(gather_s + scatter_s, self.passes.back_s, sharing.contention)
         # The ends: gathered twice in 16 bits, their gradients summed once.
-        ends = 2 * self.end_weights * pace * (ELEMENT_BYTES + sharing.gradient_bytes)
+        ends = 2 * self.end_weights * s_per_byte * (ELEMENT_BYTES + sharing.gradient_bytes)
         return stages.microbatches * stages.layers / stages.stages * layer_s + ends
 
     def forward_s(self, stages: Stages, sharing: Sharing) -> Amount:

@@ -246,8 +246,8 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
         )
         zero = float(self.setting.zero_stage)
         if isinstance(layer, DatedLayer):
-            pace, copies = self._of_experts(place, row)
-            return DatedExchange(layer, s_per_byte, pace, members, copies, zero)
+            expert_s_per_byte, copies = self._of_experts(place, row)
+            return DatedExchange(layer, s_per_byte, expert_s_per_byte, members, copies, zero)
         weights = layer.layer_weights, layer.end_weights
         return Exchange(layer.passes, s_per_byte, members, *weights, zero)
 
@@ -260,10 +260,10 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
         pairs, index = np.unique(step * (1 << 32) + copies, return_inverse=True)
         steps, members = np.divmod(pairs, 1 << 32)
         used = self.setting.options.use_per_domain
-        return _paces(self.network, steps, members, used)[index], real(copies)
+        return _ring_shares(self.network, steps, members, used)[index], real(copies)
 
 
-def _paces(
+def _ring_shares(
     network: CollectiveNetwork, steps: Ints, copies: Ints, use_per_domain: int | None
 ) -> Floats:
     """A byte gathered over so many GPUs, so many ranks apart, of domains used in part [s/B]."""

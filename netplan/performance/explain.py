@@ -156,7 +156,7 @@ def explain_modes(setting: Setting, levels: Sequence[Level], plan: Plan) -> tupl
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> b200, fourd = ACCELERATORS.load("b200"), ITERATION_MODELS.load("4d")
-    >>> training = Training.on(b200, MODELS.load("gpt-1t"), fourd)
+    >>> training = Training.make(b200, MODELS.load("gpt-1t"), fourd)
     >>> levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 2048, 100e9, 0, 5e-6))
     >>> plan = Plan(Placement((Degrees(tensor=8), Degrees(data=32, pipeline=64))), 1, 128)
     >>> rows = explain_modes(Setting(training), levels, plan)
@@ -202,7 +202,7 @@ def layer_operations(
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> b200, fourd = ACCELERATORS.load("b200"), ITERATION_MODELS.load("4d")
-    >>> training = Training.on(b200, MODELS.load("gpt-1t"), fourd)
+    >>> training = Training.make(b200, MODELS.load("gpt-1t"), fourd)
     >>> levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 2048, 100e9, 0, 5e-6))
     >>> plan = Plan(Placement((Degrees(tensor=8), Degrees(data=32, pipeline=64))), 1, 128)
     >>> rows = layer_operations(Setting(training), levels, evaluate_plan(training, levels, plan))
@@ -398,7 +398,7 @@ def memory_costs(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> 
     ...     expanded_bytes=480e9,
     ...     expanded_bytes_per_s=64e9,
     ... )
-    >>> training = Training.on(chip, MODELS.load("gpt-1t"), ITERATION_MODELS.load("4d"))
+    >>> training = Training.make(chip, MODELS.load("gpt-1t"), ITERATION_MODELS.load("4d"))
     >>> levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 128, 100e9, 0, 5e-6))
     >>> plan = Plan(Placement((Degrees(tensor=8), Degrees(data=2, pipeline=64))), 1, 2048)
     >>> found = memory_costs(Setting(training), levels, evaluate_plan(training, levels, plan))

@@ -45,7 +45,7 @@ from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
 from netplan.performance.space import StageRuns, expand, parts
 from netplan.performance.usual_plan import UsualPlans
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.records import replace
 from netplan.traffic.hierarchy import CollectiveNetwork
 from netplan.traffic.placement import DATA, EXPERT, PIPELINE, Degrees, Placement
@@ -57,7 +57,7 @@ FIRST_CUTS, FIRST_LAYERS = 1 << 10, 1 << 6
 BATCH_CUTS, BATCH_LAYERS, CHUNK_PLANS = 1 << 10, 1 << 11, 1 << 14
 """Cuts, layers and plans that are worked on together: their arrays stay in the cache [1]."""
 
-Found = tuple[float, int, tuple[Degrees, ...], int, tuple[Degrees, ...], int, int, int]
+TimedFreePlan = tuple[float, int, tuple[Degrees, ...], int, tuple[Degrees, ...], int, int, int]
 """Seconds, cut, degrees of one replica at each level, microbatches, degrees of the plan, which row
 of the layers it has, what it keeps, and how many layers are computed again or offloaded."""
 
@@ -122,7 +122,7 @@ def best_free_plans(
     placed = Placed.of(search, known.fitting[:FIRST_CUTS])
     ranked, alone = placed.best([]), not search.needs_memory
     begins = range(FIRST_CUTS, len(known.fitting), BATCH_CUTS)
-    for begin in each(begins, lambda _: "batches of plans"):
+    for begin in with_progress(begins, lambda _: "batches of plans"):
         some = slice(begin, begin + BATCH_CUTS)
         chosen = known.fitting[some][known.bound_s[some] <= search.limit(ranked)]
         if len(chosen):
@@ -164,7 +164,7 @@ class FreeSearch(Struct, frozen=True, eq=False):
         levels = tuple(level.unblocked for level in self.network.levels)
         return replace(self.network, levels=levels)
 
-    def limit(self, ranked: list[Found]) -> float:
+    def limit(self, ranked: list[TimedFreePlan]) -> float:
         """Time that a further plan must not exceed [s]."""
         if not self.setting.by_stack:
             return ranked[-1][0] * ROUNDING if len(ranked) == self.top else inf
@@ -172,7 +172,7 @@ class FreeSearch(Struct, frozen=True, eq=False):
         slowest_s = ranked[self.top - 1][0] if len(ranked) >= self.top else inf
         return min(self.bound.seconds, max(slowest_s, NEAR * ranked[0][0] if ranked else inf))
 
-    def nearest(self, ranked: list[Found]) -> list[Found]:
+    def nearest(self, ranked: list[TimedFreePlan]) -> list[TimedFreePlan]:
         """Those of some plans that are within the limit, the fastest first."""
         limit = self.limit(ranked)
         return [entry for entry in ranked if entry[0] <= limit]
@@ -396,7 +396,7 @@ class Placed(Struct, frozen=True, eq=False):
         search, layers = self.search, self.layers.take(chosen)
         return free_space.place_stages(search.setting, search.known.cuts, layers, search.sizes)
 
-    def best(self, ranked: list[Found]) -> list[Found]:
+    def best(self, ranked: list[TimedFreePlan]) -> list[TimedFreePlan]:
         """The best plans of these and those found before."""
         order, limit = np.argsort(self.bound_s, kind="stable"), self.search.limit(ranked)
         if limit == inf:
@@ -405,7 +405,7 @@ class Placed(Struct, frozen=True, eq=False):
                 ranked, order = self._best(cells, ranked, limit), order[FIRST_LAYERS:]
             else:
                 limit = self.search.limit(self.timed(cells, cells.fewest, []))
-        for begin in each(range(0, len(order), BATCH_LAYERS), lambda _: "placements"):
+        for begin in with_progress(range(0, len(order), BATCH_LAYERS), lambda _: "placements"):
             limit = min(limit, self.search.limit(ranked))
             chosen = order[begin : begin + BATCH_LAYERS]
             chosen = chosen[self.bound_s[chosen] <= limit]
@@ -413,7 +413,9 @@ class Placed(Struct, frozen=True, eq=False):
                 ranked = self._best(self.cells(chosen), ranked, limit)
         return ranked
 
-    def _best(self, cells: free_space.Cells, ranked: list[Found], limit: float) -> list[Found]:
+    def _best(
+        self, cells: free_space.Cells, ranked: list[TimedFreePlan], limit: float
+    ) -> list[TimedFreePlan]:
         # Least time of every cell, and with more microbatches than the fewest.
         terms, index = self._least_terms(cells, cells.fewest), np.arange(len(cells.cut))
         # Other numbers of replicas may have faster collectives: those bound nothing.
@@ -446,9 +448,9 @@ class Placed(Struct, frozen=True, eq=False):
         self,
         cells: free_space.Cells,
         microbatches: Ints,
-        ranked: list[Found],
+        ranked: list[TimedFreePlan],
         limit: float | None = None,
-    ) -> list[Found]:
+    ) -> list[TimedFreePlan]:
         """The best of the plans found so far and those of cells, of so many microbatches each.
 
         Of all that are none slower than the limit [s]; without one, of a few of them.
@@ -470,7 +472,7 @@ class Placed(Struct, frozen=True, eq=False):
                 _found(float(seconds[index]), plans, int(made[index]), index)
                 for index in best.tolist()
             ]
-            best_of: dict[object, Found] = {}  # of each cell and number of microbatches
+            best_of: dict[object, TimedFreePlan] = {}  # of each cell and number of microbatches
             for entry in sorted([*ranked, *new]):
                 best_of.setdefault(entry[1:4], entry)
             ranked = list(best_of.values())[:top]
@@ -572,7 +574,7 @@ class Placed(Struct, frozen=True, eq=False):
         return seconds
 
 
-def _found(seconds: float, plans: free_space.Cells, microbatches: int, index: int) -> Found:
+def _found(seconds: float, plans: free_space.Cells, microbatches: int, index: int) -> TimedFreePlan:
     levels = plans.placements.at(index).levels
     cell = tuple(level._replace(data=1) for level in levels)
     cut, row = int(plans.cut[index]), int(plans.row[index])
@@ -586,9 +588,9 @@ def _distinct(
     plans: free_space.Cells,
     microbatches: Ints,
     limit: float,
-    ranked: list[Found],
+    ranked: list[TimedFreePlan],
     top: int,
-) -> list[Found]:
+) -> list[TimedFreePlan]:
     """Plans found before and those up to a limit, the fastest of those that but lie elsewhere.
 
     All within 1 % of the fastest, and so many at least.
@@ -596,7 +598,9 @@ def _distinct(
     replicas = plans.placements.degrees[:, DATA].prod(axis=0)
     kept = (np.asarray(plans.rung), np.asarray(plans.again))
     keys = np.stack([plans.cut, microbatches, replicas, *kept])
-    best: dict[tuple[int, ...], Found] = {}  # by all that plans have but their place on the levels
+    best: dict[
+        tuple[int, ...], TimedFreePlan
+    ] = {}  # by all that plans have but their place on the levels
     for entry in ranked:
         many = prod(level.data for level in entry[4])
         best[entry[1], entry[3], many, entry[6], entry[7]] = entry
@@ -612,7 +616,7 @@ def _distinct(
     return sorted(best.values())
 
 
-def _plan_of(search: FreeSearch, entry: Found) -> Plan:
+def _plan_of(search: FreeSearch, entry: TimedFreePlan) -> Plan:
     _, cut, _, microbatches, levels, _, rung, again = entry
     cuts, setting = search.known.cuts, search.setting
     schedules = cuts.schedules

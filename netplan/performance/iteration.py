@@ -504,8 +504,8 @@ class IterationTerms(Struct, frozen=True, eq=False):
         first_s = first.total_s[row] - first_less * self.layer_s[row]
         last_s = last.total_s[row] - last_less * self.layer_s[row]
         alone, slower_last = placed.alone[place], last_s >= first_s
-        paces = ~placed.middle[place] | (np.maximum(first_s, last_s) >= 0)
-        with_first, with_last = alone | (paces & ~slower_last), alone | (paces & slower_last)
+        slowest = ~placed.middle[place] | (np.maximum(first_s, last_s) >= 0)
+        with_first, with_last = alone | (slowest & ~slower_last), alone | (slowest & slower_last)
         less = with_first * first_less + with_last * last_less
         layer = self.table.forward + self.table.backward
         return Timing(

@@ -245,8 +245,8 @@ def _stage_memory(
         buffers = buffers + gradient * layer
     if zero >= program.SHARDED_WEIGHTS:
         buffers = buffers + layer * np.minimum(held.layers, 2)
-    activations, running = _activations(setting, held, table, row)
-    buffers = buffers + running
+    activations, working_set = _activations(setting, held, table, row)
+    buffers = buffers + working_set
     if setting.assumptions.memory.buffers == "none":
         buffers = np.zeros_like(whole)
     kept = table.stored_bytes[row] * held.layers
@@ -264,16 +264,16 @@ def _activations(
 ) -> tuple[Floats, Floats]:
     """What layers hold for their backward pass, and what a layer holds only while it runs [B]."""
     stored, counted = table.activation_bytes[row], setting.assumptions.memory.activations
-    running = np.zeros_like(stored)
+    working_set = np.zeros_like(stored)
     if counted == "stored" and setting.variant.recompute in ("full", "half"):
-        running, boundary = stored, table.boundary_bytes[row]
+        working_set, boundary = stored, table.boundary_bytes[row]
         stored = boundary if setting.variant.recompute == "full" else (stored + boundary) / 2
     if not table.repetition.trains:
-        running, stored = running + stored, np.zeros_like(stored)
+        working_set, stored = working_set + stored, np.zeros_like(stored)
     activations = stored * held.layers * held.in_flight + held.end_activations
     if counted == "working":
         activations = activations + table.working_bytes[row]
-    return activations, running
+    return activations, working_set
 
 
 class Spilled(Struct, frozen=True, eq=False):

@@ -47,11 +47,11 @@ from netplan.levels import Level, gpu_count
 from netplan.performance.pareto import comparable
 from netplan.performance.plan import SearchResult
 from netplan.performance.search import PlanSearch
-from netplan.progress import each
+from netplan.progress import with_progress
 
 Levels = tuple[Level, ...]
 DOMAIN_AND_NETWORK = 2
-Found = SearchResult | str
+ProofResult = SearchResult | str
 """What a search found, or why there is no plan."""
 
 _Group = tuple[int, int]
@@ -104,7 +104,7 @@ class _Bounds(Struct):
             groups.setdefault(_group(fabric), []).append(fabric)
         return cls(search, groups)
 
-    def times_s(self, levels: Levels, results: Mapping[Levels, Found]) -> Iterator[float]:
+    def times_s(self, levels: Levels, results: Mapping[Levels, ProofResult]) -> Iterator[float]:
         """Times that no plan on these levels beats: first those that are free to get [s]."""
         key = _group(levels)
         group = self.groups[key]
@@ -131,7 +131,7 @@ def _group(levels: Levels) -> _Group:
 
 def time_designs(
     search: PlanSearch, designs: Sequence[tuple[float, Levels]], *, prune: bool = True
-) -> tuple[dict[Levels, Found], Searches]:
+) -> tuple[dict[Levels, ProofResult], Searches]:
     """Time all designs that may lie on the front of value against iteration time.
 
     Parameters
@@ -155,11 +155,11 @@ def time_designs(
         prune = prune and all(level.kind == "switch" for _, levels in designs for level in levels)
     ordered = sorted(designs, key=lambda design: design[0])
     bounds = _Bounds.of(search, [levels for _, levels in ordered])
-    results: dict[Levels, Found] = {}
+    results: dict[Levels, ProofResult] = {}
     spared: set[Levels] = set()
     # The best times of designs that cost less than the present one, and of those up to its cost.
     below_s, upto_s, value = inf, inf, -inf
-    for cost, levels in each(ordered, lambda _: "designs"):
+    for cost, levels in with_progress(ordered, lambda _: "designs"):
         if cost > value:
             below_s, value = upto_s, cost
         if levels in spared:
@@ -177,7 +177,7 @@ def time_designs(
     return results, Searches(distinct, len(results), len(bounds.best_cases), len(spared), plans)
 
 
-def _time_s(result: Found) -> float:
+def _time_s(result: ProofResult) -> float:
     """Time to compare with others; none is infinitely slow [s]."""
     return comparable(result.time_s) if isinstance(result, SearchResult) else inf
 

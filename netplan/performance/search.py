@@ -59,7 +59,7 @@ from netplan.performance.setting import (
 from netplan.performance.shortlist import Bound
 from netplan.performance.space import degree_limits, enumerate_plans, listed_plans, placements_of
 from netplan.performance.usual_plan import LEAST_TOKENS, UsualPlans
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.records import replace
 from netplan.traffic.placement import DATA, PIPELINE, TENSOR, Degrees, Placement, divisors
 from netplan.units import counted, si
@@ -125,7 +125,7 @@ def search_plans(  # noqa: PLR0913 - what a search may be asked
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> b200, fourd = ACCELERATORS.load("b200"), ITERATION_MODELS.load("4d")
-    >>> training = Training.on(b200, MODELS.load("gpt-1t"), fourd)
+    >>> training = Training.make(b200, MODELS.load("gpt-1t"), fourd)
     >>> levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 2048, 100e9, 0, 5e-6))
     >>> found = search_plans(training, levels, mode="published-code")
     >>> found.enumerated, found.feasible, round(found.time_s, 4)
@@ -144,7 +144,9 @@ def search_plans(  # noqa: PLR0913 - what a search may be asked
             settings, levels, top, tight=tight
         )
     else:
-        strategies = each(settings, lambda setting: f"plans of strategy {setting.strategy}")
+        strategies = with_progress(
+            settings, lambda setting: f"plans of strategy {setting.strategy}"
+        )
         spaces = [_search_one(setting, levels, top) for setting in strategies]
         plans_of, counts, fitting, least = zip(*spaces, strict=True)
         enumerated, feasible, least_bytes = sum(counts), sum(fitting), min(least)
@@ -320,11 +322,11 @@ def _search(search: PlanSearch, levels: tuple[Level, ...]) -> SearchResult:
     )
 
 
-_Found = tuple[list[PlanTime], int, int, float]
+_ChunkResult = tuple[list[PlanTime], int, int, float]
 """Best plans of one strategy, plans in its space, those that fit [1], and the least memory [B]."""
 
 
-def _search_one(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
+def _search_one(setting: Setting, levels: tuple[Level, ...], top: int) -> _ChunkResult:
     """Best plans of one strategy."""
     if setting.spread_model is not None or setting.powers_of_two:
         return _search_listed(setting, levels, top)
@@ -339,7 +341,7 @@ def _search_one(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found
     return plans, space.plan_count, feasible, float(evaluation.memory.total.min())
 
 
-def _search_free(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
+def _search_free(setting: Setting, levels: tuple[Level, ...], top: int) -> _ChunkResult:
     """Best plans of one strategy where batch, layers and GPUs need not divide."""
     free_plans = best_free_plans(setting, levels, top)
     plans: list[PlanTime] = []
@@ -410,7 +412,9 @@ def _best_held(
 ) -> tuple[list[_Timed], list[FreePlans]]:
     """Best plans of all settings in one order, and what there is of each."""
     plans, spaces = list[_Timed](), list[FreePlans]()
-    for setting in each(settings, lambda setting: f"plans under ZeRO {setting.zero_stage}"):
+    for setting in with_progress(
+        settings, lambda setting: f"plans under ZeRO {setting.zero_stage}"
+    ):
         if plans:  # those of other settings are to be faster, or nearly so
             times = sorted(seconds for seconds, _, _ in plans)
             slowest_s = times[top - 1] if len(times) >= top else inf
@@ -481,7 +485,7 @@ def evaluate_alone(setting: Setting, levels: tuple[Level, ...], plan: Plan) -> P
     return Evaluation.of(plan.applied_to(setting), levels, listed_plans([plan])).plan_time(0, 0)
 
 
-def _search_listed(setting: Setting, levels: tuple[Level, ...], top: int) -> _Found:
+def _search_listed(setting: Setting, levels: tuple[Level, ...], top: int) -> _ChunkResult:
     """Best plans of a small space: of powers of two, or of a model that lies on all GPUs alike."""
     ways = power_plans if setting.spread_model is None else spread_plans
     listed, plans, feasible = ways(setting, levels), list[PlanTime](), 0
@@ -737,7 +741,7 @@ def spread_plans(setting: Setting, levels: Sequence[Level]) -> list[Plan]:
     >>> fourd = ITERATION_MODELS.load("4d")
     >>> free = replace(fourd, space=replace(fourd.space, divisibility="free"))
     >>> dlrm, b200 = WORKLOADS.load("dlrm-793b"), ACCELERATORS.load("b200")
-    >>> setting = Setting(Training.on(b200, dlrm, free, batch=4096))
+    >>> setting = Setting(Training.make(b200, dlrm, free, batch=4096))
     >>> levels = Level("switch", 4, 900e9), Level("switch", 2, 50e9)
     >>> [(plan.expert, plan.microbatch) for plan in spread_plans(setting, levels)]
     [(1, 4096), (2, 2048), (4, 1024), (8, 512)]
@@ -793,7 +797,7 @@ def power_plans(setting: Setting, levels: Sequence[Level]) -> list[Plan]:
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> a100, comet = ACCELERATORS.load("a100-comet"), ITERATION_MODELS.load("comet")
-    >>> setting = Setting(Training.on(a100, MODELS.load("transformer-1t"), comet, batch=2))
+    >>> setting = Setting(Training.make(a100, MODELS.load("transformer-1t"), comet, batch=2))
     >>> levels = Level("switch", 2, 300e9), Level("switch", 2, 31.25e9)
     >>> [(plan.shape, plan.microbatches, plan.microbatch) for plan in power_plans(setting, levels)]
     [('1x1x4', 1, 0.5), ('2x1x2', 1, 1), ('4x1x1', 1, 2), ('4x1x1', 2, 1)]

@@ -322,7 +322,8 @@ class Training(Struct, frozen=True):
         given = {"calibrated": self.calibrated, "measured": self.measured}
         if any((rates is not None) != (name == kernels) for name, rates in given.items()):
             raise InputError(
-                f"iteration model {self.assumptions.name} takes {kernels} kernels: use Training.on"
+                f"iteration model {self.assumptions.name} takes {kernels} kernels: use "
+                "Training.make"
             )
         if self.batch < 1:
             raise InputError(f"the global batch is at least 1 sequence, got {self.batch:,}")
@@ -390,7 +391,7 @@ class Training(Struct, frozen=True):
         return self.execution.execution if self.execution else None
 
     @classmethod
-    def on(  # noqa: PLR0913 - one keyword each for what a question has resolved
+    def make(  # noqa: PLR0913 - one keyword each for what a question has resolved
         cls,
         accelerator: Accelerator,
         model: "Model | OtherModel",

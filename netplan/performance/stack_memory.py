@@ -679,15 +679,15 @@ class StackMemory(Struct, frozen=True):
         whole = (dense + ends, sparse)
         shares = (dense + ends) / gpu.dense_group + sparse / gpu.expert_group
 
-        def shared(from_stage: int) -> Floats:
+        def states_share(from_stage: int) -> Floats:
             return shares if zero >= from_stage else whole[0] + whole[1]
 
         low = end_weight - weight
         end_share = ends / gpu.dense_group if zero >= SHARDED_WEIGHTS else ends
         states = (
-            weight * shared(SHARDED_WEIGHTS) + low * end_share,
-            gradient * shared(SHARDED_GRADIENTS),
-            optimizer * shared(SHARDED_OPTIMIZER),
+            weight * states_share(SHARDED_WEIGHTS) + low * end_share,
+            gradient * states_share(SHARDED_GRADIENTS),
+            optimizer * states_share(SHARDED_OPTIMIZER),
         )
         if zero < SHARDED_WEIGHTS:
             return states, np.zeros_like(dense)

@@ -32,7 +32,7 @@ from netplan.costing.pricing import difference_range
 from netplan.decide.candidates import AS_FAST, Basis, bought
 from netplan.decide.record import Record
 from netplan.decide.ten_answers import Facts, ten_answers
-from netplan.decide.verdict import Probe, Verdict, decide
+from netplan.decide.verdict import BandwidthSolver, Verdict, decide
 from netplan.faults.years.rates import FailureBook
 from netplan.performance.plan import PlanTime
 from netplan.questions.library import Library, ReportDefinition
@@ -62,7 +62,10 @@ class Recommendation(Struct, frozen=True):
 
 
 def recommend(
-    answer: CostAnswer, rows: Sequence[FabricRow], basis: Basis, probe: Probe | None = None
+    answer: CostAnswer,
+    rows: Sequence[FabricRow],
+    basis: Basis,
+    probe: BandwidthSolver | None = None,
 ) -> Recommendation:
     """Choose among the bills of an answer by the iteration times of a comparison's rows.
 
@@ -233,8 +236,8 @@ def _sentence(
         text += f". That is {less} less than {names}, the next cheapest"
     if chosen.name in slower:
         late = slower[chosen.name]
-        pace = f"{100 * late:.1f} % slower than the fastest"
-        text += f". It trains {pace if late > AS_FAST else 'as fast as any of them'}"
+        compared = f"{100 * late:.1f} % slower than the fastest"
+        text += f". It trains {compared if late > AS_FAST else 'as fast as any of them'}"
     return f"{text}."
 
 
@@ -474,7 +477,7 @@ class Findings:
         return {} if self.chosen.name in known else known
 
     @property
-    def whole(self) -> Scale:
+    def whole_units(self) -> Scale:
         """Scale of amounts in whole units of the currency."""
         return Scale(1.0, self.cost.currency, 0)
 

@@ -52,10 +52,10 @@ def _in_use(findings: Findings) -> Iterator[str]:
     amounts = (
         (years, findings.cost.scale, OVER_LIFE),
         (f"a training run{days}", findings.of_runs, OF_A_RUN),
-        ("a useful PFLOP/s", findings.whole, USEFUL),
+        ("a useful PFLOP/s", findings.whole_units, USEFUL),
         ("a million tokens", findings.cents, OF_TOKENS),
         (f"a step{order.bound}", findings.cents, OF_A_STEP),
-        (f"{order.steps_words}{order.bound}", findings.whole, OF_STEPS),
+        (f"{order.steps_words}{order.bound}", findings.whole_units, OF_STEPS),
     )
     parts = []
     for what, scale, path in amounts:
@@ -281,7 +281,7 @@ def _lines(
     findings: Findings, order: SupplierColumn, other: SupplierColumn | None
 ) -> Iterator[Line]:
     """Figures of the order."""
-    scale, whole, of_runs = findings.cost.scale, findings.whole, findings.of_runs
+    scale, whole, of_runs = findings.cost.scale, findings.whole_units, findings.of_runs
     ends = f"low to high, {scale.title}"
     amounts = (
         ("Price of the network", scale, "bill.capital.base"),

@@ -80,7 +80,7 @@ def sources_chapter(answer: Findings) -> Iterator[Section]:
     yield _prices(answer)
     yield from _rates(answer)
     book, inputs = answer.library.one(EconomicsBook), answer.cost.inputs
-    running, by_kind = inputs["running"], {str(k): pue for k, pue in book.pue_by_cooling.items()}
+    opex, by_kind = inputs["running"], {str(k): pue for k, pue in book.pue_by_cooling.items()}
     pue = by_kind.get(inputs["cooled_by"] or "", book.pue)  # by what cools, where that is said
     values = [("Years of use", *[str(inputs["years"])] * 3, book.date, book.years_source)]
     for key, name, estimate in (
@@ -93,7 +93,7 @@ def sources_chapter(answer: Findings) -> Iterator[Section]:
         ("yearly_spares", "Parts used up a year, of the price", book.spares),
         ("carbon_kg_per_kwh", f"Carbon of a kWh, kg CO2e, of {inputs['grid']}", book.carbon),
     ):
-        low, base, high = (f"{running[key][case]:.4g}" for case in CASES)
+        low, base, high = (f"{opex[key][case]:.4g}" for case in CASES)
         origin = (estimate.date, estimate.source) if estimate else ("", "not in the book: 0")
         values.append((name, low, base, high, *origin))
     columns = [

@@ -100,7 +100,7 @@ class Offers(Question[Answer]):
     )
 
     @classmethod
-    def on(cls, *arguments: Any, **given: Any) -> Self:  # noqa: ANN401 - inputs of any type
+    def make(cls, *arguments: Any, **given: Any) -> Self:  # noqa: ANN401 - inputs of any type
         """The question about files of offers; a word without dot and slash names the scenario.
 
         Parameters
@@ -124,7 +124,7 @@ class Offers(Question[Answer]):
         if len(scenarios) > 1:
             raise InputError(f"{scenarios[0]} and {scenarios[1]}: name one scenario")
         given |= {SCENARIO: scenarios[0]} if scenarios else {}
-        return super().on(files=[path for path in files if not _is_scenario(path)], **given)
+        return super().make(files=[path for path in files if not _is_scenario(path)], **given)
 
     def ask(self) -> Answer:
         """The request, or the comparison of the offers on it."""
@@ -139,7 +139,9 @@ class Offers(Question[Answer]):
                 )
             return self._requested(reader)
         if not sized:
-            self.refuse(OF_A_BILL, "offers without --gpus, whose request says what was asked")
+            self.reject_inputs(
+                OF_A_BILL, "offers without --gpus, whose request says what was asked"
+            )
         if len(self.files) > MAX_OFFERS:
             raise InputError(f"{len(self.files)} files are too many: compare {MAX_OFFERS} at once")
         return self._compared(reader, estimated=sized)

@@ -190,7 +190,7 @@ class OffersAnswer(Answer):
         """Every offer with what it lacks of the lines that anybody offers; the cheapest first."""
         market, rows = self.market, []
         for number, offer in enumerate(market.offers):
-            bought = market.whole(number)
+            bought = market.all_lines_of(number)
             missing = [line.id for line, seller in self._bought(bought) if seller < 0]
             rows.append(OfferRow(number, offer.name, bought, tuple(missing)))
         return sorted(rows, key=lambda row: (len(row.missing), row.bought.total))

@@ -238,7 +238,7 @@ CHAPTERS: dict[Chapter, Callable[[Findings], Iterator[Section]]] = {
     "comparison": side_by_side.comparison_chapter,
     "price": side_by_side.price_chapter,
     "drivers": side_by_side.drivers_chapter,
-    "running": side_by_side.running_chapter,
+    "running": side_by_side.opex_chapter,
     "speed": side_by_side.speed_chapter,
     "errors": ordered.errors_chapter,
     "simulation": ordered.simulation_chapter,
@@ -420,7 +420,7 @@ class Report(Question[Procurement]):
     def _broken(self, library: Library, texts: Mapping[str, str]) -> "FaultsAnswer | None":
         """Failures, where they are asked for."""
         if not (self.with_faults or self.fail):
-            self.refuse(FAILING - {"failures"}, "a report without --faults")
+            self.reject_inputs(FAILING - {"failures"}, "a report without --faults")
             return None
         from netplan.questions.faults import Faults
 

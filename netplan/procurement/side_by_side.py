@@ -62,7 +62,7 @@ def price_chart(answer: CostAnswer) -> charts.Chart:
     return _bars("price", "Price of the network by fabric", bills, data, money.title)
 
 
-def running_chart(answer: CostAnswer) -> charts.Chart:
+def opex_chart(answer: CostAnswer) -> charts.Chart:
     """Cost of a year: annuity of the price, and energy."""
     money, bills = answer.scale, answer.bills
     data = [
@@ -367,7 +367,7 @@ def drivers_chapter(answer: Findings) -> Iterator[Section]:
         yield Paragraph(statement)
 
 
-def running_chapter(answer: Findings) -> Iterator[Section]:
+def opex_chapter(answer: Findings) -> Iterator[Section]:
     """Energy and yearly cost of every fabric, and of one training run."""
     inputs, scale = answer.cost.inputs, answer.cost.scale
     money = scale.of_money
@@ -378,7 +378,7 @@ def running_chapter(answer: Findings) -> Iterator[Section]:
     if factor := inputs["carbon_kg_per_kwh"]:
         text += f" A kWh emits {factor:.3g} kg CO2e (grid: {inputs['grid']})."
     yield Heading("Energy and yearly cost", (text,), "running")
-    yield running_chart(answer.cost)
+    yield opex_chart(answer.cost)
     emitted, carbon = "carbon_kg_per_year", list[Column[FabricBill]]()
     if answer.cost.inputs["carbon_kg_per_kwh"]:
         carbon = [
@@ -413,7 +413,7 @@ def _training_run(answer: Findings) -> Iterator[Section]:
         return ("≥ " if bills[run.fabric].quote.unpriced else ""), ""
 
     days = behind(lambda run: run.days, lambda run: answer.timed[run.fabric].error, 1)
-    whole, useful, of_runs = answer.whole, f"{unit} per useful PFLOP/s", answer.of_runs
+    whole, useful, of_runs = answer.whole_units, f"{unit} per useful PFLOP/s", answer.of_runs
     priced = of_runs.of_money("run_cost", f"network, {of_runs.title} a run")
     run_cost: Column[TrainingRun] = column(priced, "cost.base")
     work = told_column(useful, "cost_per_effective_pflops", "price_per_pflops.base", form="count")

@@ -269,7 +269,7 @@ def timed(
     how = ITERATION_MODELS.load(model)
     how = replace(how, space=replace(how.space, microbatches="one"))  # the paper speaks of none
     training = replace(
-        Training.on(rates.gpu, MODELS.load("transformer-1t"), how), ignore_memory=True
+        Training.make(rates.gpu, MODELS.load("transformer-1t"), how), ignore_memory=True
     )
     options = Options(zero_stage=zero_stage, fixed=Fixed(tensor=tensor))
     return search_plans(training, rates.levels, options=options).best
@@ -392,7 +392,9 @@ def instance(gpus: int, expanded_bytes_per_s: float, batch: int = 32_768) -> Pla
     8.951
     """
     case = WORKLOADS.load("dlrm-1.2t"), ITERATION_MODELS.load("comet")
-    training = Training.on(Rates(expanded_bytes_per_s=expanded_bytes_per_s).gpu, *case, batch=batch)
+    training = Training.make(
+        Rates(expanded_bytes_per_s=expanded_bytes_per_s).gpu, *case, batch=batch
+    )
     inside, between = BASELINE.levels
     levels = inside, replace(between, size=max(INSTANCE_GPUS) // inside.size)
     return search_plans(training, levels, options=Options(fixed=Fixed(expert=gpus))).best
@@ -505,7 +507,7 @@ def _work_s(cluster: str, model: str, batch: int | None) -> float:
     whole = model == CLUSTER_MODELS["Transformer-1T"]
     gpus = 8 * PODS if whole else FEWER_GPUS if held else max(INSTANCE_GPUS)
     case = WORKLOADS.load(model), ITERATION_MODELS.load("comet")
-    training = Training.on(on, *case, batch=batch if whole or batch else 32_768)
+    training = Training.make(on, *case, batch=batch if whole or batch else 32_768)
     levels = (
         Level("switch", on.hb_size, on.hb_bytes_per_s),
         Level("switch", gpus // on.hb_size, on.network_bytes_per_s),

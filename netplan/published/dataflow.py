@@ -126,7 +126,7 @@ def _partitions() -> Iterator[Measured]:
         yield f"GPT 175B on {what}: sequences/s", mapped.totals.throughput_per_s
 
 
-def _running_s(mapped: MapResult) -> float:
+def _partitions_s(mapped: MapResult) -> float:
     """All partitions without set-up [s]."""
     return sum(row.time_s for row in mapped.partitions)
 
@@ -172,14 +172,14 @@ def _table_vi() -> Iterator[Measured]:
     yield "vendor's mapping over kernel by kernel", base_s / vendor.totals.interval_s
     for tile in (32, 64, 128):
         times_s = [
-            _running_s(_ask_175b(tensor=8, sequence_tile=tile, cut=cut).found)
+            _partitions_s(_ask_175b(tensor=8, sequence_tile=tile, cut=cut).found)
             for cut in (DESCRIBED, VENDOR)
         ]
         name = f"the mapping that is described over the vendor's, tiles of {tile}"
         yield name, times_s[1] / times_s[0]
     ask = partial(_ask_175b, tensor=8, sequence_tile=32, micro_batch=42)
     described, best = ask(cut=DESCRIBED).found, ask().found
-    yield "optimum over the vendor's mapping", _running_s(vendor) / _running_s(best)
+    yield "optimum over the vendor's mapping", _partitions_s(vendor) / _partitions_s(best)
     yield from _partitions_of_four(vendor)
     torus = _ask_175b(tensor=4, sequence_tile=64, micro_batch=60, pipeline=2).found
     gained = torus.totals.throughput_per_s / vendor.totals.throughput_per_s
@@ -207,13 +207,13 @@ def _partitions_of_four(vendor: MapResult) -> Iterator[Measured]:
             four_s = _least_of_s(mapped.fusion.problem, len(mapped.partitions))
             yield (
                 f"best of four partitions over the vendor's mapping{end}",
-                (_running_s(mapped) / four_s),
+                (_partitions_s(mapped) / four_s),
             )
     printed, base = vendors[", 200 GB/s"], _base_times(PRINTED_BYTES_PER_S)
     described = ask(cut=DESCRIBED, overrides=rate).found
     yield (
         "the mapping that is described over the vendor's, 200 GB/s",
-        (_running_s(printed) / _running_s(described)),
+        (_partitions_s(printed) / _partitions_s(described)),
     )
     over = "vendor's mapping over kernel by kernel"
     vendor_s = printed.totals.interval_s

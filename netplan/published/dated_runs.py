@@ -22,7 +22,7 @@ from netplan.calibration.runs import MeasuredRun
 from netplan.performance.dated.run import kind_of
 from netplan.performance.error_bars import ErrorBar
 from netplan.performance.published_runs import published_rows
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.published.checks import Check, check, published
 from netplan.published.measured_runs import ALL, LEFT, NotScored
 from netplan.reports.schema import plain_data
@@ -176,7 +176,7 @@ def run_times(table: str) -> tuple[RunTime, ...]:
     ('KORTH-22b-selective', '1.1 s (1.02-1.19)', 'calibrated')
     """
     timed = []
-    for row in each(published_rows(table), lambda row: row["id"]):
+    for row in with_progress(published_rows(table), lambda row: row["id"]):
         run = published_run(row)
         made = time_as_made(run)
         if made.error is not None:
@@ -259,13 +259,13 @@ def dated_sections(errors: DatedScores) -> Iterator[Section]:
         shown="people",
     )
     yield Table("dated-far", FAR_RUNS, errors.far, f"{TITLE} that are far off", shown="people")
-    left = NotScored.among((run.run.source, run.why) for run in errors.context)
+    left = NotScored.counted((run.run.source, run.why) for run in errors.context)
     yield Table("dated-left", LEFT, left, f"{TITLE} that are not scored", shown="people")
 
 
 def every_run() -> tuple[RunTime, ...]:
     """All published runs, those without a date of software first."""
-    return tuple(run for table in each(TABLES, str) for run in run_times(table))
+    return tuple(run for table in with_progress(TABLES, str) for run in run_times(table))
 
 
 def list_screen(runs: Sequence[RunTime]) -> Screen:

@@ -277,8 +277,8 @@ class Sized(Entry, frozen=True, kw_only=True, dict=True):
         """
         clos = Sized(fabric="rail-optimized", gpus=self.gpus, hb_size=self.hb_size)
         book = FAILURE_BOOKS.load("2026").placed(self.hb_size)
-        stops = interruptions_by_record(book, unit_counts(clos.built))["network"]
-        return 100 / (1 + mtbf_h(stops))
+        interruptions = interruptions_by_record(book, unit_counts(clos.built))["network"]
+        return 100 / (1 + mtbf_h(interruptions))
 
     @property
     def places(self) -> int:

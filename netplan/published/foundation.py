@@ -228,7 +228,7 @@ def _with(name: str, *, compute: float = 1, held: float = 1, read: float = 1) ->
         memory_bytes_per_s=read * on.memory_bytes_per_s,
     )
     usual = paper_training(name)
-    training = Training.on(chip, usual.model, usual.assumptions, batch=usual.batch)
+    training = Training.make(chip, usual.model, usual.assumptions, batch=usual.batch)
     training = replace(training, memory_bytes=held * usual.memory_bytes)
     return best_plan(training, 8192, 8, strategy="1d" if name == GPT else "2d").iteration_time_s
 
@@ -325,7 +325,9 @@ def foundation_checks() -> Iterator[Measured | Check]:
 def paper_training(model: str = "gpt-1t", accelerator: str = "b200") -> Training:
     """Training with the paper's batch of 4,096 on one of its accelerators."""
     assumptions = ITERATION_MODELS.load("4d")
-    return Training.on(paper_accelerator(accelerator), MODELS.load(model), assumptions, batch=4096)
+    return Training.make(
+        paper_accelerator(accelerator), MODELS.load(model), assumptions, batch=4096
+    )
 
 
 def paper_accelerator(name: str) -> Accelerator:

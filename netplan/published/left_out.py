@@ -34,7 +34,7 @@ from netplan.performance.calibrated_run import DatedErrors, Factors
 from netplan.performance.dated.recipe import SERVER_GPUS
 from netplan.performance.dated.run import kind_of
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.published.checks import Check, check, published
 from netplan.records import replace
 from netplan.reports.charts import CHART_PX, GREY, Chart, Json, hover, marks
@@ -177,7 +177,7 @@ def left_out() -> LeftOut:
     groups = {"source": [run.source for run in runs], "model": same_model(runs)}
     ratios = {
         name: measured_s / problem.left_out(group, near=True)
-        for name, group in each(groups.items(), lambda item: f"without its {item[0]}")
+        for name, group in with_progress(groups.items(), lambda item: f"without its {item[0]}")
     }
     ratios["recipe"] = measured_s / DatedRuns.of([by_date(run) for run in runs], part).seconds()
     sparse = np.array([run.model.experts is not None for run in runs])

@@ -150,7 +150,7 @@ class NotScored(Struct, frozen=True):
     why: str
 
     @classmethod
-    def among(cls, runs: Iterable[tuple[str, str]]) -> tuple["NotScored", ...]:
+    def counted(cls, runs: Iterable[tuple[str, str]]) -> tuple["NotScored", ...]:
         """Those of sources and reasons, counted."""
         return tuple(cls(source, count, why) for (source, why), count in Counter(runs).items())
 
@@ -189,7 +189,7 @@ def run_errors(timed: Sequence[TimedRun]) -> RunErrors:
         ),
         dev=tuple(run for run in runs if run.use == "dev"),
         far=tuple(run for run in runs if abs(run.error(OWN) or 0.0) > FAR),
-        not_scored=NotScored.among(
+        not_scored=NotScored.counted(
             (run.run.source, run.why) for run in timed if run.use not in SCORED
         ),
     )
@@ -268,7 +268,7 @@ def plan_time(run: MeasuredRun, model: str) -> PlanTime:
         return time_as_made(run)
     # As near as models of papers come to it.
     assumptions = ITERATION_MODELS.load(model)
-    training = Training.on(run.accelerator, run.model, assumptions)
+    training = Training.make(run.accelerator, run.model, assumptions)
     peak = run.accelerator.narrow_flops_per_s.get(run.precision, training.flops_per_s)
     ends = assumptions.compute.operations == "detailed"
     recompute = "selective" if run.recompute == "half" else run.recompute

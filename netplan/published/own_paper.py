@@ -185,7 +185,7 @@ def _answer(command: str) -> Mapping[str, Any] | None:
     question = question_class(words[0])
     places, given = _inputs(question, words[1:])
     try:
-        answer: Mapping[str, Any] = question.on(*places, **given).ask().to_dict()
+        answer: Mapping[str, Any] = question.make(*places, **given).ask().to_dict()
     except InfeasibleError:
         return None
     return answer

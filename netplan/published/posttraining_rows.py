@@ -330,7 +330,7 @@ def trained_as_printed(name: str) -> PostTrained:
         lengths.write_text(text, encoding="utf-8")
         cluster = {"gpus": int(row["gpus"]), "accelerator": row["accelerator"]}
         workload = {**job_as_printed(row), "answer_tokens": str(lengths)}
-        asked = Search.on(Scenario.load({"cluster": cluster, "workload": workload}))
+        asked = Search.make(Scenario.load({"cluster": cluster, "workload": workload}))
         return post_train(asked, CatalogReader(asked.catalog, asked.overrides), FABRIC)
 
 

@@ -126,7 +126,7 @@ def _llama_shares() -> Iterator[Measured | Check]:
     yield "shares that are their counts", f"{len(agreeing)} of {len(rows)}"
 
 
-def _stops(book: rates.FailureBook, gpus: int) -> dict[str, float]:
+def _interruptions(book: rates.FailureBook, gpus: int) -> dict[str, float]:
     """Interruptions of a job by a book on a Clos of switches of 64 ports [1/year]."""
     sizing = Sizing(gpus, 64, NODE_GPUS, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
     units = rates.unit_counts(build_fabric(FABRICS.load("rail-optimized"), sizing))
@@ -135,7 +135,7 @@ def _stops(book: rates.FailureBook, gpus: int) -> dict[str, float]:
 
 def _llama_by_cause() -> Iterator[Check]:
     """What book 2026 gives for the cluster of the record, cause by cause."""
-    interruptions = _stops(rates.FAILURE_BOOKS.load("2026"), LLAMA_GPUS)
+    interruptions = _interruptions(rates.FAILURE_BOOKS.load("2026"), LLAMA_GPUS)
     seen = interruptions_by_record(_llama(), {"gpu": LLAMA_GPUS})
     for cause, a_year in interruptions.items():
         count = round(seen.get(cause, 0.0) * LLAMA_DAYS / DAYS_PER_YEAR)
@@ -215,7 +215,7 @@ def default_time(gpus: int, *, failures: str | None = None, recovery: str | None
     usual = Scenario.load("hgx-h100")
     book = rates.FAILURE_BOOKS.load(failures or usual.books.failures)
     preset = RECOVERY_PRESETS.load(recovery or usual.training.checkpoints.recovery)
-    between_h = reliability.mtbf_h(sum(_stops(book, gpus).values()))
+    between_h = reliability.mtbf_h(sum(_interruptions(book, gpus).values()))
     return exact_time_ratio(preset.policy(gpus).at(between_h), between_h)
 
 
@@ -411,7 +411,9 @@ def slow_gpu_checks() -> Iterator[Check]:
     """
     asked = {"gpus": 16, "model": "llama-3-8b", "zero_stage": 3}
     fixed = {"tensor": 1, "pipeline": 1}
-    slow = Simulate.on("hgx-h100", **asked, fixed=fixed, slow=(f"gpu-5={LOST_SHARE}",)).ask().found
+    slow = (
+        Simulate.make("hgx-h100", **asked, fixed=fixed, slow=(f"gpu-5={LOST_SHARE}",)).ask().found
+    )
     times = slow.iteration_time_s / (slow.intact_time_s or slow.iteration_time_s)
     got = f"{times:.2g} at a fifth of its rate"
     yield claim("one throttled GPU of 16: times slower", got, met=1 < times <= PRINTED_TIMES)

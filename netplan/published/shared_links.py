@@ -45,14 +45,14 @@ from netplan.simulation.congestion import FabricLinks, pattern_flows, share_patt
 from netplan.simulation.fair_rates import FlowLinks, max_min_rates
 from netplan.simulation.fluid import ClosLinks, message_times_s
 from netplan.simulation.job_clusters import LeafTrunks
-from netplan.simulation.job_laws import STREAMS, drawn_trace, running_jobs
+from netplan.simulation.job_laws import STREAMS, drawn_trace, placed_jobs
 from netplan.simulation.job_outcomes import JobStream
 from netplan.simulation.job_places import PlacementPolicy
 from netplan.simulation.jobs import Queue, StreamRules, run_stream
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
-from netplan.traffic.flow_paths import PathRouter, Way
+from netplan.traffic.flow_paths import PathChoice, PathRouter
 from netplan.units import PERCENT, bytes_per_s, counted
 
 PACKETS = "Congestion in packets (ns-3 3.44)"
@@ -301,7 +301,7 @@ def _slowdown(fabric: FabricLinks, traffic: str) -> float:
 
 
 def _fabric(
-    name: str, way: Way, gpus: int, *, radix: int = 64, hb_size: int = 1, ratio: int = 1
+    name: str, way: PathChoice, gpus: int, *, radix: int = 64, hb_size: int = 1, ratio: int = 1
 ) -> FabricLinks:
     """A Clos network of 400 Gb/s."""
     spec = FABRICS.load(name, overrides={"fabric.oversubscription": str(ratio)})
@@ -414,7 +414,7 @@ def _ran(
     trace = drawn_trace(stream, JOBS, LOAD, (gpus, SERVER_GPUS), 0)
     cluster = LeafTrunks(leaves, nodes, SERVER_GPUS, ratio, sharing=sharing)
     rules = StreamRules(policy, queue, migrate=most, migration_s=stream.migration_s)
-    begun = running_jobs(trace, LOAD, cluster, rules, 0)
+    begun = placed_jobs(trace, LOAD, cluster, rules, 0)
     return run_stream(trace, cluster, rules=rules, begun=begun)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from netplan.errors import InputError
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.published import (
     cluster_design,
     dataflow,
@@ -354,7 +354,7 @@ class Verify(Question[Verification]):
                 f"{options}: no check{graded} has this in its name or source, in whole words"
             )
         needed = {row.suite for row in listed}
-        suites = each(
+        suites = with_progress(
             [item for item in SUITES.items() if not chosen or item[0] in needed],
             lambda item: item[0],
         )

@@ -29,7 +29,7 @@ from netplan.costing.wiring import Hardware, wire
 from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.files import reachable
 from netplan.inputs.choices import AS_PUBLISHED
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.questions import cable_comparison
 from netplan.questions.export import GraphFile, fabric_asked, links_in_a_cage
 from netplan.records import replace
@@ -129,7 +129,7 @@ def _write_sheet(book: xlsxwriter.Workbook, sheet: plans.Sheet) -> None:
         page.write_string(0, position, title, bold)
     numbers = [title in NUMBERS for title in sheet.header]
     widths = [len(title) for title in sheet.header]
-    turn = each(("rows of the sheet", "the file"), str)
+    turn = with_progress(("rows of the sheet", "the file"), str)
     next(turn)
     for line, row in enumerate(sheet.rows, start=1):
         if line >= MAX_SHEET_ROWS:

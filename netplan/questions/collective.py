@@ -321,7 +321,9 @@ class Collective(Question[CollectiveAnswer | OptimumAnswer]):
     ) -> OptimumAnswer:
         """The optimum on somebody's graph."""
         mine = {"collective_algorithm", "nic_gbps", *FOUND}
-        self.refuse(mine, "the optimum on a graph, whatever the algorithm, at the graph's rates")
+        self.reject_inputs(
+            mine, "the optimum on a graph, whatever the algorithm, at the graph's rates"
+        )
         if "gpus" in self.given:
             raise InputError("--gpus with --graph, which has its own: leave one of them out")
         graph, directed, notes = read_network(path, self.cluster.hb_size, chip)

@@ -30,7 +30,7 @@ from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.materials import Compute
 from netplan.costing.switches import SWITCHES, require_switch
 from netplan.decide.candidates import Rule
-from netplan.decide.verdict import Probe, bandwidth_needed, decide
+from netplan.decide.verdict import BandwidthSolver, bandwidth_needed, decide
 from netplan.errors import InfeasibleError, InputError, not_built
 from netplan.levels import Level
 from netplan.performance.forwarding import Forwarding, forwarding_of
@@ -71,7 +71,7 @@ from netplan.workloads.models import MODELS, Model
 
 if TYPE_CHECKING:
     from netplan.setup.money.memory_or_gpus import MemoryTradeoff, TradeoffSolver
-    from netplan.setup.serving_run import Known
+    from netplan.setup.serving_run import ServingCache
     from netplan.workloads.families import OtherModel
 
 TOGETHER = {"accelerator", "nic_gbps"}
@@ -242,14 +242,14 @@ class Compare(Question[Comparison | ComparisonCases]):
         from netplan.setup.serving_run import serve_best
 
         reader = self.reader()
-        known: Known = {}
+        known: ServingCache = {}
 
         def served(fabric: str, row: FabricRow, terms: run_cost.Terms | None) -> FabricRow:
             searched, plan = serve_best(self, reader, fabric, known)
             tokens_served = run_cost.TokenCost.of(plan, row.bill, terms)
             return replace(row, served=tokens_served, notes=(*row.notes, *searched.notes))
 
-        return self._running(reader, served, UNSERVED)
+        return self._network_alone(reader, served, UNSERVED)
 
     def _reinforced(self) -> Comparison:
         """Size and price every fabric, and do a step of post-training on it."""
@@ -268,7 +268,7 @@ class Compare(Question[Comparison | ComparisonCases]):
             priced = Stepped(trained, StepPrice.of(trained, row.bill, hours))
             return replace(row, stepped=priced, notes=(*row.notes, *trained.notes))
 
-        answer = self._running(reader, stepped, NO_STEP)
+        answer = self._network_alone(reader, stepped, NO_STEP)
         if not self.timing or self.power_budget is not None:
             return answer
         return replace(answer, pays=partial(self._pays, answer))
@@ -296,10 +296,10 @@ class Compare(Question[Comparison | ComparisonCases]):
             weighed.append(step_pays(name, cases))
         return tuple(known for known in weighed if known)
 
-    def _running(self, reader: CatalogReader, run: "RunOn", refusal: str) -> Comparison:
+    def _network_alone(self, reader: CatalogReader, run: "RunOn", refusal: str) -> Comparison:
         """Size and price every fabric, and let all but training run on it."""
         unread = {"expanded_memory", "rule", "within", "tokens"}
-        self.refuse(unread, f"--workload {self.scenario.kind}")
+        self.reject_inputs(unread, f"--workload {self.scenario.kind}")
         span_of(self)
         on = reader.load(ACCELERATORS, self.cluster.accelerator)
         specs, sizing, books = self._priced(reader, on)
@@ -673,7 +673,9 @@ def _with_others_told(row: FabricRow, others: tuple[str, ...]) -> FabricRow:
     return replace(row, built_with=others, notes=(*row.notes, note)) if others else row
 
 
-def _probe(specs: Sequence[FabricSpec], sizing: Sizing, designs: Sequence[Timed]) -> Probe:
+def _probe(
+    specs: Sequence[FabricSpec], sizing: Sizing, designs: Sequence[Timed]
+) -> BandwidthSolver:
     """Work out at which network bandwidth a fabric trains within a time."""
     known = {
         with_memory(spec.name, variant.name): (spec, search)

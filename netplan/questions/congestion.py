@@ -18,7 +18,7 @@ from netplan.faults.damage.degraded_links import (
     routing_of_left,
     shares_left,
 )
-from netplan.progress import each, share_done
+from netplan.progress import share_done, with_progress
 from netplan.questions.simulating.contention import (
     MOST_CONNECTIONS,
     DrawOptions,
@@ -44,7 +44,7 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
-from netplan.traffic.flow_paths import PathRouter, Way, has_choices
+from netplan.traffic.flow_paths import PathChoice, PathRouter, has_choices
 from netplan.traffic.patterns import Pattern
 from netplan.traffic.routing import ROUTINGS, SYNONYMS, Routing
 from netplan.workloads.accelerators import Accelerator
@@ -211,10 +211,10 @@ class Congestion(Question[CongestionAnswer]):
             routing = cast("RunRouting", choice)
             check_degraded(self.slow, self.fail, routing, contention=True)
         if self.traffic == ITERATION:
-            self.refuse({"message_bytes"}, "an iteration, whose messages have their bytes")
-            self.refuse({"mode"}, "netplan congestion, whose links are shared")
+            self.reject_inputs({"message_bytes"}, "an iteration, whose messages have their bytes")
+            self.reject_inputs({"mode"}, "netplan congestion, whose links are shared")
         else:
-            self.refuse({"jobs"}, f"--traffic {self.traffic}, which is no iteration")
+            self.reject_inputs({"jobs"}, f"--traffic {self.traffic}, which is no iteration")
 
     def _networks(
         self, reader: CatalogReader, on: Accelerator
@@ -254,7 +254,7 @@ class Congestion(Question[CongestionAnswer]):
         if Path(str(self.traffic)).suffix != ".csv":
             link_sharing.pattern_flows(self.traffic, graph.gpus, graph.hb_size, self.seed)
             return None
-        self.refuse({"message_bytes"}, "a file of messages, which have their bytes")
+        self.reject_inputs({"message_bytes"}, "a file of messages, which have their bytes")
         return message_rows(Path(self.traffic), graph.gpus)
 
     def _design(
@@ -275,7 +275,7 @@ class Congestion(Question[CongestionAnswer]):
         crossing = []
 
         def drawn() -> Iterator[link_sharing.Contention]:
-            for seed in each(seeds, lambda seed: f"{choice}, seed {seed}"):
+            for seed in with_progress(seeds, lambda seed: f"{choice}, seed {seed}"):
                 contention = draw(seed)
                 crossing.append(bool(contention.carried_bytes[network_links].any()))
                 yield contention
@@ -318,7 +318,9 @@ class Congestion(Question[CongestionAnswer]):
     ) -> Draw:
         """The same of a pattern, or of the messages of a file."""
         graph, sizing = network.graph, network.sizing
-        way: Way = "hashed" if choice == "hashed" else "static" if choice == STATIC else "split"
+        way: PathChoice = (
+            "hashed" if choice == "hashed" else "static" if choice == STATIC else "split"
+        )
         routing = cast("Routing", "ecmp" if way == "static" else choice)
         left = live_router(self.fail, graph, NO_NUMBERS, seed=self.seed, routing=routing)
         router = left or PathRouter(graph, routing)

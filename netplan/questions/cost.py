@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from netplan.answers.cost_answer import CostAnswer, FabricSteps, FabricTokens
 from netplan.answers.sites_bill import SitesBill
 from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill, Unbuildable, make_bill
-from netplan.costing.lifetime import Running, lifetime
+from netplan.costing.lifetime import Opex, lifetime
 from netplan.costing.prices import PriceBook
 from netplan.errors import InfeasibleError, InputError, not_built
 from netplan.records import replace
@@ -24,7 +24,7 @@ from netplan.topologies.cliffs import cliffs_of
 from netplan.topologies.specs import FabricSpec
 
 if TYPE_CHECKING:
-    from netplan.setup.serving_run import Known
+    from netplan.setup.serving_run import ServingCache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class Cost(Question[CostAnswer]):
     def priced(self, *, steps: bool) -> CostAnswer:
         """The bills, with what a step of post-training costs on them where that is asked."""
         if self.trains:
-            self.refuse(FOUND, "a bill without servers, on which nothing is timed")
+            self.reject_inputs(FOUND, "a bill without servers, on which nothing is timed")
         case = BillCase.of(self, whole_books, fabrics_bought)
         reader, chosen, books, money, opex, specs, sizing = case
         alone = _with_circuits(self, books, specs)
@@ -86,7 +86,7 @@ class Cost(Question[CostAnswer]):
         if not bills:
             raise InfeasibleError(f"{refused[0].name}: {refused[0].reason}")
         terms = rates_of(self, "price", reader, 1, books.prices, money)
-        terms = replace(terms, running=opex) if terms else None
+        terms = replace(terms, opex=opex) if terms else None
         served, notes = self._served(reader, bills, specs, terms)
         priced = reader, (bills, specs), books.prices, opex
         stepped, step_notes = self._stepped(*priced) if steps else ((), ())
@@ -120,7 +120,7 @@ class Cost(Question[CostAnswer]):
             return (), ()
         from netplan.setup.serving_run import serve_best
 
-        known: Known = {}
+        known: ServingCache = {}
         asked = dict(zip([spec.name for spec in specs], fabrics_bought(self), strict=True))
         rows: list[FabricTokens] = []
         notes: dict[str, None] = {}
@@ -135,7 +135,7 @@ class Cost(Question[CostAnswer]):
         reader: CatalogReader,
         bought: tuple[Sequence[FabricBill], Sequence[FabricSpec]],
         prices: PriceBook,
-        opex: Running,
+        opex: Opex,
     ) -> tuple[tuple[FabricSteps, ...], tuple[str, ...]]:
         """How fabrics with a bill do a step of post-training, what it costs there, and notes.
 
@@ -204,7 +204,7 @@ def _bill_or_reason(spec: FabricSpec, made: Callable[[FabricSpec], Bill]) -> Bil
         return Unbuildable(spec.name, not_built(spec.name, error))
 
 
-def _run(bill: Bill, books: BillBooks, opex: Running) -> FabricBill:
+def _run(bill: Bill, books: BillBooks, opex: Opex) -> FabricBill:
     """The bill with its years of use, and with all that is to be said about it."""
     notes = [*bill.fabric.notes, *bill.notes]
     if bill.draw.unknown:

@@ -99,7 +99,7 @@ class Diff(Question[DiffAnswer]):
     """What is given for both."""
 
     @classmethod
-    def on(cls, *arguments: Any, **given: Any) -> Self:  # noqa: ANN401 - inputs of any type
+    def make(cls, *arguments: Any, **given: Any) -> Self:  # noqa: ANN401 - inputs of any type
         """The question about a scenario and, if a second one is named, about that beside it.
 
         Parameters
@@ -122,7 +122,7 @@ class Diff(Question[DiffAnswer]):
         if len(arguments) > MOST_PLACES:
             raise InputError(f"netplan {cls.command} takes at most {MOST_PLACES} by their place")
         named = dict(zip((SCENARIO, OTHER), arguments, strict=False))
-        return super().on(**{**named, **given})
+        return super().make(**{**named, **given})
 
     @classmethod
     def inputs_known(cls) -> tuple[Input, ...]:
@@ -294,7 +294,7 @@ class Diff(Question[DiffAnswer]):
             side = run(side, reader, books)
         if self.goodput:
             return replace(side, goodput=self._goodput(reader))
-        self.refuse(FAILING | {"spare_domains"}, "a diff without --goodput")
+        self.reject_inputs(FAILING | {"spare_domains"}, "a diff without --goodput")
         reader.replaced()
         return side
 

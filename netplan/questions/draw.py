@@ -184,7 +184,9 @@ class Draw(Question[DrawAnswer]):
             refuse_two_networks(self)
         if self.show == "loads" or self.matrix is not None:
             return self._loaded()
-        self.refuse(OF_RUNS - ({"seed"} if self.fail else set()), "a drawing without --show loads")
+        self.reject_inputs(
+            OF_RUNS - ({"seed"} if self.fail else set()), "a drawing without --show loads"
+        )
         reader, on = self.reader_and_chip()
         fabric: Fabric | None = None
         notes: tuple[str, ...] = ()

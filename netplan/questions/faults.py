@@ -34,7 +34,7 @@ from netplan.faults.years.policies import (
 )
 from netplan.faults.years.recoveries import idle_price, recoveries
 from netplan.inputs.choices import OpticsKind
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.questions.cost import Cost
 from netplan.questions.cut_fibre import fibre_failures, parted
 from netplan.records import replace
@@ -110,7 +110,7 @@ class Faults(faults_inputs.FaultsQuestion[FaultsAnswer]):
 
             return cast("FaultsAnswer", post_training_faults(self))
         if not self.trains:
-            self.refuse(faults_inputs.OF_TRAINING, "--workload serving")
+            self.reject_inputs(faults_inputs.OF_TRAINING, "--workload serving")
         span, shared = span_of(self), faults_inputs.read_shared(self)
         names = [site.name for site in span.dealt(shared.sizing).sites] if span else []
         cuts = parted(self, self.fail, names)
@@ -127,7 +127,7 @@ class Faults(faults_inputs.FaultsQuestion[FaultsAnswer]):
             fabric = partial(served_fabric, files=(reader, {}), question=self, shared=shared)
         elif span is not None:
             fabric = partial(_over_sites, cuts=cuts, question=self, shared=shared)
-        named_specs = each(shared.specs.items(), lambda item: item[1].name)
+        named_specs = with_progress(shared.specs.items(), lambda item: item[1].name)
         rows, refused = faults_inputs.sorted_out(
             [fabric(spec, name) for name, spec in named_specs], asked=bool(self.fail)
         )
@@ -353,10 +353,14 @@ def _assumed_share(years: Years) -> float:
     """Interruptions by causes whose rate is an assumption, of all [1]."""
     assumed = {row.cause for row in years.book.rates if row.is_assumed}
     assumed |= {kind.name for kind in years.failing if kind.row.is_assumed}
-    stops = {cause.cause: cause.interruptions_per_year for cause in years.forecast.causes}
-    every = sum(stops.values())
+    interruptions = {cause.cause: cause.interruptions_per_year for cause in years.forecast.causes}
+    every = sum(interruptions.values())
     # In the order of the causes: that of a set changes from run to run, and so would the sum.
-    return sum(stops[name] for name in stops if name in assumed) / every if every else 0.0
+    return (
+        sum(interruptions[name] for name in interruptions if name in assumed) / every
+        if every
+        else 0.0
+    )
 
 
 def _policies(
@@ -403,15 +407,17 @@ def _beside_record(
     shared: faults_inputs.Shared,
 ) -> tuple[BesideRecord, ...]:
     """Interruptions of a year by the causes of one cluster's record, beside its own."""
-    stops = interruptions_by_record(book, units, end=shared.options.end, groups=failing)
+    interruptions = interruptions_by_record(book, units, end=shared.options.end, groups=failing)
     seen = interruptions_by_record(shared.record, units)
     why: dict[str, dict[str, None]] = {}
     for row in book.rates:
         if row.why_apart:
             why.setdefault(RECORD_OF_KIND[row.kind], {})[row.why_apart] = None
     return tuple(
-        BesideRecord(name, stops.get(name, 0.0), seen.get(name, 0.0), "; ".join(why.get(name, ())))
-        for name in {**stops, **seen}
+        BesideRecord(
+            name, interruptions.get(name, 0.0), seen.get(name, 0.0), "; ".join(why.get(name, ()))
+        )
+        for name in {**interruptions, **seen}
     )
 
 

@@ -11,14 +11,14 @@ import numpy as np
 from netplan.answers.budget_answer import Budget
 from netplan.answers.grow_answer import Grown, GrowthAnswer, GrowthPath, GrowthPhase, Plan
 from netplan.costing.fabric_bill import Bill, Unbuildable, make_bill
-from netplan.costing.lifetime import UPKEEP, Running, discount_factor
+from netplan.costing.lifetime import UPKEEP, Opex, discount_factor
 from netplan.costing.materials import BillItem
 from netplan.costing.phases import Course, Order, order, present_value, yearly_factor
 from netplan.costing.prices import PriceBook
 from netplan.costing.ranges import Range
 from netplan.costing.switches import cage_links
 from netplan.errors import InfeasibleError, InputError
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.records import replace
 from netplan.scenarios.bill_books import bill_books, site_networks, spares_of
 from netplan.setup.asking import function_of
@@ -185,7 +185,7 @@ class _Case(NamedTuple):
     years: tuple[float, ...]
     bill: Callable[..., Bill]
     prices: PriceBook
-    opex: Running
+    opex: Opex
     cage_links: int
 
     def all(self, specs: Sequence[FabricSpec]) -> tuple[tuple[Grown, ...], tuple[Unbuildable, ...]]:
@@ -198,7 +198,7 @@ class _Case(NamedTuple):
         """
         grown: list[Grown] = []
         refused: list[Unbuildable] = []
-        for spec in each(specs, lambda spec: spec.name):
+        for spec in with_progress(specs, lambda spec: spec.name):
             try:
                 grown.append(self.grown(spec))
             except (InputError, InfeasibleError) as error:
@@ -222,7 +222,7 @@ class _Case(NamedTuple):
             for gpus in phases
         ]
         alone = [self.bill(spec, sizing) for sizing in sizings]
-        turn = each(("smallest networks", "parts of the final one"), str)
+        turn = with_progress(("smallest networks", "parts of the final one"), str)
         next(turn)
         own_moved = _moved(
             lambda phase: _own_graph(spec, sizings[phase], sizings[-1]),
@@ -330,7 +330,7 @@ def _course(bills: Sequence[Bill], orders: Sequence[Order]) -> Course:
 def _moved(graph_of: Callable[[int], FabricGraph], phases: int, *, by_port: bool) -> list[int]:
     """Cables of each phase before that a phase moves; none of the first."""
     moved, before = [0], graph_of(0)
-    for phase in each(range(1, phases), lambda phase: f"phase {phase + 1}"):
+    for phase in with_progress(range(1, phases), lambda phase: f"phase {phase + 1}"):
         now = graph_of(phase)
         moved.append(moved_cables(before, now, by_port=by_port))
         before = now

@@ -15,7 +15,7 @@ from netplan.faults.damage.rerouting import LiveRouter
 from netplan.faults.job_cluster import JobCluster, job_cluster
 from netplan.inputs.option import Option
 from netplan.inputs.readers import digits
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.questions.useful_hours import LifeCost, life_cost
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
@@ -24,7 +24,7 @@ from netplan.setup.own_inputs import list_field, option_field
 from netplan.setup.question import FOUND, NETWORK, PRICES, Question, Shorthand
 from netplan.simulation.job_charts import job_bars
 from netplan.simulation.job_clusters import LeafTrunks
-from netplan.simulation.job_laws import STREAMS, Stream, drawn_trace, offered_load, running_jobs
+from netplan.simulation.job_laws import STREAMS, Stream, drawn_trace, offered_load, placed_jobs
 from netplan.simulation.job_links import FabricDemand
 from netplan.simulation.job_outcomes import JobStream
 from netplan.simulation.job_places import IN_BOXES, POLICIES, PlacementPolicy
@@ -35,7 +35,7 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.torus import Torus
 from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
-from netplan.traffic.flow_paths import PathRouter, Way
+from netplan.traffic.flow_paths import PathChoice, PathRouter
 from netplan.traffic.routing import ROUTINGS, SYNONYMS, Routing
 from netplan.units import counted
 from netplan.workloads.accelerators import ACCELERATORS
@@ -187,7 +187,7 @@ class Jobs(Question[JobsAnswer]):
         reader = self.reader()
         stream = reader.load(STREAMS, FILE if self._from_file else self.stream)
         if self._from_file:
-            self.refuse({"count", "load"}, "a file, which has its jobs")
+            self.reject_inputs({"count", "load"}, "a file, which has its jobs")
         migrate = _most_fragments(self.migrate)
         self._link_way()
         designs = tuple(self._designs(reader, stream))
@@ -207,7 +207,7 @@ class Jobs(Question[JobsAnswer]):
             )
         rows: list[JobsRow] = []
         notes: list[str] = []
-        for design, placement in each(pairs, lambda pair: f"{pair[0].fabric}, {pair[1]}"):
+        for design, placement in with_progress(pairs, lambda pair: f"{pair[0].fabric}, {pair[1]}"):
             rules = StreamRules(
                 cast("PlacementPolicy", placement),
                 self.queue,
@@ -264,14 +264,16 @@ class Jobs(Question[JobsAnswer]):
         """Whether jobs slow each other."""
         return self._sharing.get("none") != "true"
 
-    def _link_way(self) -> tuple[Way, Routing] | None:
+    def _link_way(self) -> tuple[PathChoice, Routing] | None:
         """How jobs go through the fabric's own links; None over trunks."""
         routing = self._sharing.get("routing", "")
         if self._sharing.get("links", "trunk") == "trunk" or not self._shares:
             if routing:
                 raise InputError("--routing is of --links fabric: give that, or leave it out")
             return None
-        way: Way = "hashed" if routing == HASHED else "static" if routing == STATIC else "split"
+        way: PathChoice = (
+            "hashed" if routing == HASHED else "static" if routing == STATIC else "split"
+        )
         plain = {STATIC: "ecmp", "": "auto"}.get(routing, routing)
         return way, cast("Routing", plain)
 
@@ -311,7 +313,7 @@ class Jobs(Question[JobsAnswer]):
         draws = not self._from_file or rules.policy == "random" or self._start == "steady"
         draws |= way is not None and way[0] == "hashed"
         seeds = range(self.seed, self.seed + (self.draws if draws else 1))  # one of the same
-        for seed in each(seeds, lambda seed: f"seed {seed}"):
+        for seed in with_progress(seeds, lambda seed: f"seed {seed}"):
             drawn = replace(rules, seed=seed)
             cluster = self._shared(design, seed)
             trace, more = self._trace(design.trace, stream, drawn, cluster)
@@ -321,7 +323,7 @@ class Jobs(Question[JobsAnswer]):
                 load = min(1.0, offered_load(trace, cluster.total_gpus))
             begun = None
             if self._start == "steady":
-                begun = running_jobs(trace, load, cluster, drawn, seed)
+                begun = placed_jobs(trace, load, cluster, drawn, seed)
             ran.append(run_stream(trace, cluster, rules=drawn, begun=begun))
             loads.append(float(ran[-1].occupied.gpus[0]) / ran[-1].total_gpus if begun else 0.0)
         if rules.migrate is not None:
@@ -412,7 +414,7 @@ class Jobs(Question[JobsAnswer]):
             if trace.model and trace.model[job]:
                 case = trace.model[job], trace.plan[job], int(trace.gpus[job])
                 cases.setdefault(case, []).append(job)
-        for case, members in each([*cases.items()], lambda pair: f"plan of {pair[0][0]}"):
+        for case, members in with_progress([*cases.items()], lambda pair: f"plan of {pair[0][0]}"):
             try:
                 comm[members] = self._exposed(*case, design)
             except InfeasibleError as error:

@@ -28,7 +28,7 @@ from netplan.faults.damage.degraded_links import (
 from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.rerouting import LiveRouter
 from netplan.faults.damage.scenario import read_scenario
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.questions.cut_fibre import refuse_cuts
 from netplan.records import replace
 from netplan.scenarios.reading import sized
@@ -136,21 +136,21 @@ class Loads(Question[loads_answer.LoadsAnswer]):
         require_least("hot", self.hot)
         require_least("seed", self.seed)
         if self.routing != "hashed" and not self.fail:
-            self.refuse({"seed"}, "paths that are not hashed, where no parts fail")
+            self.reject_inputs({"seed"}, "paths that are not hashed, where no parts fail")
         check_degraded((), self.fail, self.routing, contention=True)
         refuse_cuts(self, self.fail)
         if self.matrix is None:
             return self._of_run()
-        self.refuse({"collective_algorithm"}, "a matrix, which has its pairs")
+        self.reject_inputs({"collective_algorithm"}, "a matrix, which has its pairs")
         return self._of_matrix(Path(self.matrix))
 
     def _of_run(self) -> loads_answer.LoadsAnswer:
         if not self.trains:
             who = "post-training, whose" if self.reinforces else "servers, whose collectives are"
             who += " servers' collectives are" * self.reinforces
-            self.refuse({"collective_algorithm"}, f"{who} as measured")
+            self.reject_inputs({"collective_algorithm"}, f"{who} as measured")
         if self.collective_algorithm is not None:
-            self.refuse({"algorithm"}, "--collective-algorithm, which has its own pairs")
+            self.reject_inputs({"algorithm"}, "--collective-algorithm, which has its own pairs")
             algorithm_of(self.collective_algorithm)
         whole_run = place_run(self, self.collective_algorithm or self.algorithm)
         run, in_site, site = self._in_a_site(whole_run)
@@ -158,7 +158,7 @@ class Loads(Question[loads_answer.LoadsAnswer]):
         matrix = run.matrix()
         wired, router = run.wired(matrix), Router(graph, self.routing)
         send = self._sender(router, wired)
-        turn = each(("collectives of the run", "of all GPUs", "the iteration"), str)
+        turn = with_progress(("collectives of the run", "of all GPUs", "the iteration"), str)
         next(turn)
         parts = tuple((part, _AloneLoads(part, run.algorithm, send, {})) for part in run.parts)
         by_part = [tuple(_collectives(part, alone)) for part, alone in parts]
@@ -329,7 +329,7 @@ def _collectives(run: PoolRun, alone: _AloneLoads) -> Iterator[loads_answer.Coll
     # What one GPU sends over the network if all others rest, all ports of it or one.
     sizing, one_port = run.fabric.sizing, run.spec.own_graph and not run.spec.several_ports
     port_bytes_per_s = run.fabric.gpu_bytes_per_s if one_port else sizing.network_bytes_per_s
-    for use, placement, model_s in each(run.uses, words):
+    for use, placement, model_s in with_progress(run.uses, words):
         members = placement.splits(*use.dimensions)
         data_bytes = use.data_bytes
         if use.dimensions == EXPERTS and placement.merged_copies:

@@ -314,7 +314,7 @@ class Map(Question[MapAnswer]):
     def _network(self, reader: CatalogReader, chip: Accelerator) -> ChipNetwork:
         """Links between the chips: those of the fabric, if there is one."""
         if self.fabric is None:
-            self.refuse({"as_found"}, "chips on links of their own, without a fabric")
+            self.reject_inputs({"as_found"}, "chips on links of their own, without a fabric")
         if self.dimensions is not None:
             return self._free_network(chip)
         if self.fabric is None:

@@ -21,7 +21,7 @@ from netplan.inputs.choices import Ports
 from netplan.inputs.option import Option
 from netplan.performance.pareto import comparable, pareto_front
 from netplan.performance.plan import SearchResult
-from netplan.performance.proof import Found, Levels, Searches, time_designs
+from netplan.performance.proof import Levels, ProofResult, Searches, time_designs
 from netplan.performance.search import PlanSearch
 from netplan.questions.compare import FABRIC_ORDER, Compare
 from netplan.questions.optimizing import found_graphs, hb_gear
@@ -321,7 +321,7 @@ class Optimize(Question[Optimization]):
             return found_graphs.GraphWish(
                 self.degree, range(self.seed, self.seed + self.tries), self.slower
             )
-        self.refuse(("degree", "tries", "seed", "slower"), "--search catalog")
+        self.reject_inputs(("degree", "tries", "seed", "slower"), "--search catalog")
         return None
 
     def _several(self, name: str) -> tuple[Any, ...]:
@@ -415,7 +415,7 @@ def _specs(
     if "fabrics" in asked.given and "all" not in asked.cluster.fabrics:
         return tuple(reader.fabrics(asked.cluster.fabrics, asked.cluster)), ()
     every = reader.fabrics(FABRICS.paths(reader.roots), asked.cluster)
-    known = [spec for spec in every if not spec.only_named]
+    known = [spec for spec in every if not spec.by_name_only]
     # By the order of a comparison; others come last, by name.
     order = {name: place for place, name in enumerate(FABRIC_ORDER)}
     usual = len(order)
@@ -552,7 +552,7 @@ def _timed(
 
     Where HB domains are weighed, what may lie on the front of those of one size.
     """
-    timings: dict[str, dict[Levels, Found]] = {memory: {} for memory in searches}
+    timings: dict[str, dict[Levels, ProofResult]] = {memory: {} for memory in searches}
     effort, groups = Searches(0, 0, 0, 0, 0), defaultdict(list)
     for design in designs:
         if design.fabric.levels:

@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 
 from netplan.answers.post_training_faults_answer import PostTrainingFaultsAnswer, SteppedFabric
 from netplan.errors import InputError, NetplanError, not_built
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup.faults_inputs import DEFAULT_FABRICS, FaultsQuestion, sorted_out
 from netplan.setup.faulty_steps import DAY_S, PoolFaults, ServerFaults, TrainerFaults
 from netplan.setup.inputs import fabrics_asked
-from netplan.setup.post_training import Known, ServerPool
+from netplan.setup.post_training import PartCache, ServerPool
 from netplan.setup.post_training_step import PostTrained, post_train
 from netplan.setup.question import AnyQuestion
 
@@ -43,11 +43,11 @@ def post_training_faults(asked: FaultsQuestion[Any]) -> PostTrainingFaultsAnswer
     InputError
         If an input means nothing here, or no fabric has the parts that are to fail.
     """
-    asked.refuse(NOT_OF_POOLS | {"sites", "site_gpus"}, "--workload post-training")
+    asked.reject_inputs(NOT_OF_POOLS | {"sites", "site_gpus"}, "--workload post-training")
     reader = asked.reader()
-    known: Known = {}
+    known: PartCache = {}
     names = fabrics_asked(asked, DEFAULT_FABRICS)
-    tried = [_fabric(name, asked, reader, known) for name in each(names, str)]
+    tried = [_fabric(name, asked, reader, known) for name in with_progress(names, str)]
     rows, refused = sorted_out(tried, asked=False)
     if asked.fail and not any(row.asked for row in rows):
         why = rows[0].why_not
@@ -63,7 +63,7 @@ def post_training_faults(asked: FaultsQuestion[Any]) -> PostTrainingFaultsAnswer
 
 
 def _fabric(
-    name: str, asked: FaultsQuestion[Any], reader: CatalogReader, known: Known
+    name: str, asked: FaultsQuestion[Any], reader: CatalogReader, known: PartCache
 ) -> SteppedFabric | tuple[str, str]:
     """One fabric under failures; or its name and why there are no steps on it."""
     spec = reader.fabric(name, asked.cluster)

@@ -16,7 +16,7 @@ from netplan.faults.years.served import ServedCluster, ServedImpact, served_fore
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup import faults_inputs
-from netplan.setup.serving_run import Known, Searched, serve_best
+from netplan.setup.serving_run import Searched, ServingCache, serve_best
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
@@ -26,7 +26,7 @@ def served_fabric(
     spec: FabricSpec,
     name: str,
     *,
-    files: tuple[CatalogReader, Known],
+    files: tuple[CatalogReader, ServingCache],
     question: faults_inputs.FaultsQuestion[Any],
     shared: faults_inputs.Shared,
 ) -> ServedFabric | tuple[str, str]:

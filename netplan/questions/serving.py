@@ -44,7 +44,7 @@ class Serving(Question[ServingAnswer]):
     --------
     >>> answer = serving("serving-70b-h200", gpus=8, prompt=1024, output=1024, concurrency=64,
     ...                  precision="fp8", fixed={"tensor": 8}, top=1)
-    >>> [(plan.tensor, plan.replicas, plan.binds) for plan in answer.plans]
+    >>> [(plan.tensor, plan.replicas, plan.bottleneck) for plan in answer.plans]
     [(8, 1, 'HBM')]
     """
 

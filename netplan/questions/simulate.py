@@ -24,7 +24,7 @@ from netplan.faults.damage.degraded_links import check_degraded, round_note
 from netplan.performance.error_bars import bar_note
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Fixed
-from netplan.progress import each, share_done
+from netplan.progress import share_done, with_progress
 from netplan.questions.cut_fibre import refuse_cuts
 from netplan.questions.simulating.contention import (
     contention_of,
@@ -149,7 +149,7 @@ def _shapes(stages: tuple[PlacedStage, ...]) -> str:
 
 def _run(asked: SimulationQuestion, reader: CatalogReader, rules: PalmModel) -> PalmRun:
     """The run of the published mode, with the degrees that are given."""
-    asked.refuse(NOT_PUBLISHED, f"iteration model {rules.name}")
+    asked.reject_inputs(NOT_PUBLISHED, f"iteration model {rules.name}")
     if asked.training.recompute in ("selective", "half") or asked.simulated == "interleaved":
         raise InputError(
             f"iteration model {rules.name} knows --recompute none and full, --schedule 1f1b and"
@@ -242,7 +242,7 @@ def jobs_answer(asked: SimulationQuestion, path: Path) -> SimulateAnswer:
     apart = replace(conditions, spans=False)
     alone_s = [
         simulate_jobs([job], graph, apart).times_s[0]
-        for _, job in each([*zip(names, jobs, strict=True)], lambda row: f"{row[0]} alone")
+        for _, job in with_progress([*zip(names, jobs, strict=True)], lambda row: f"{row[0]} alone")
     ]
     tick = share_done("microbatches of the job with the most simulated")
     outcome = simulate_jobs(jobs, graph, conditions, tick=tick)
@@ -321,17 +321,19 @@ class Simulate(SimulationQuestion):
         if self.reinforces:  # who asks about steps knows what is answered
             return cast("SimulateAnswer", self._reinforced())
         if self.routing != "hashed" and not self.fail and not self.jitter:
-            self.refuse({"seed"}, "paths that are not hashed, where no parts fail or have jitter")
+            self.reject_inputs(
+                {"seed"}, "paths that are not hashed, where no parts fail or have jitter"
+            )
         if self.sharing != "fluid" or self.routing != "hashed":
-            self.refuse({"connections"}, "messages without --sharing fluid --routing hashed")
+            self.reject_inputs({"connections"}, "messages without --sharing fluid --routing hashed")
         if self.sharing != "fluid":
-            self.refuse({"check_classes"}, "links that are booked, without --sharing fluid")
+            self.reject_inputs({"check_classes"}, "links that are booked, without --sharing fluid")
         if not 0 <= self.jitter < 1:
             raise InputError(
                 f"--jitter {self.jitter:g}: give a relative spread from 0 to below 1, such as 0.02"
             )
         if self.jitter and self.jobs is not None:
-            self.refuse({"jitter"}, "--jobs, whose iterations wait for links alone")
+            self.reject_inputs({"jitter"}, "--jobs, whose iterations wait for links alone")
         check_degraded(self.slow, self.fail, self.routing, contention=self.contention)
         refuse_cuts(self, self.fail)
         if not self.trains:
@@ -339,7 +341,7 @@ class Simulate(SimulationQuestion):
         reader = self.reader()
         rules = reader.load(ANY_ITERATION_MODEL, self.training.iteration_model)
         if isinstance(rules, PalmModel):
-            self.refuse({"sharing"}, "the published mode, whose messages book whole paths")
+            self.reject_inputs({"sharing"}, "the published mode, whose messages book whole paths")
             # Kernels of graphs, which no other run needs.
             from netplan.questions.simulating.tiles import runs_on_tiles, tile_answer
 
@@ -361,11 +363,11 @@ class Simulate(SimulationQuestion):
         from netplan.answers.simulated_step_answer import SimulatedStepAnswer
         from netplan.questions.simulating.step import NOT_OF_STEPS, simulate_step
 
-        self.refuse(NOT_OF_STEPS | SPAN, "--workload post-training")
+        self.reject_inputs(NOT_OF_STEPS | SPAN, "--workload post-training")
         if self.routing != "hashed":
-            self.refuse({"connections"}, "weights on paths that are not hashed")
+            self.reject_inputs({"connections"}, "weights on paths that are not hashed")
         if self.sharing != "fluid":
-            self.refuse({"check_classes"}, "links that are booked, without --sharing fluid")
+            self.reject_inputs({"check_classes"}, "links that are booked, without --sharing fluid")
         reader = self.reader()
         simulated = simulate_step(self, reader)
         inputs = self.inputs(hb_size=simulated.trained.domain, set=reader.replaced())
@@ -410,7 +412,7 @@ class Simulate(SimulationQuestion):
         """Simulate one round of the servers that netplan serving finds."""
         left = {"jobs", "inference", "placement", "groups", "full"}
         span_of(self)
-        self.refuse(left, "--workload serving")
+        self.reject_inputs(left, "--workload serving")
         run = place_serving(self, self.algorithm)
         graph, notes = graph_of_run(self, run.spec, run.fabric.sizing)
         conditions = self.conditions(graph, run.placement.gpu_of_rank)

@@ -25,7 +25,7 @@ def answer_step(asked: AnyQuestion) -> PostTrainingAnswer:
     InfeasibleError
         If a pool has no plan that fits; it is named.
     """
-    asked.refuse(OF_PLANS, "--workload post-training")
+    asked.reject_inputs(OF_PLANS, "--workload post-training")
     reader = asked.reader()
     trained = post_train(asked, reader, asked.cluster.fabric)
     inputs = asked.inputs(hb_size=trained.domain, fixed=asked.training.fixed, set=reader.replaced())

@@ -411,7 +411,7 @@ class Support(Question[SupportAnswer]):
         for name, rules in every_rules.items():
             unsimulated = _unsimulated(rules)
             for precision in self._trained_in():
-                asked = Search.on(
+                asked = Search.make(
                     *(CLUSTER,),
                     gpus=GPUS,
                     iteration_model=name,
@@ -438,7 +438,7 @@ class Support(Question[SupportAnswer]):
         """Servers, which no iteration model times."""
         unknown: dict[str, str] = {}
         for precision in self._served_in():
-            asked = Serving.on(
+            asked = Serving.make(
                 CLUSTER, model=next(iter(models)), precision=precision, catalog=self.catalog
             )
             cases = _Serving(asked, reader, unknown)

@@ -94,5 +94,5 @@ def life_cost(
     if terms is None:
         unknown = f"No price of a GPU hour of {cluster.accelerator}: --gpu-hour"
         return LifeCost(price, unknown=unknown)
-    hours = HOURS_PER_YEAR * terms.running.years * sizing.gpus
+    hours = HOURS_PER_YEAR * terms.opex.years * sizing.gpus
     return LifeCost(price, price + hours * terms.gpu_hour, hours)

@@ -566,13 +566,13 @@ def _heat(trace: Trace, x: Ruler, y: Ruler, titled: bool) -> Iterator[Markup]:  
     """Cells with colours by their amounts, with texts where there is room."""
     facts = trace.facts
     low, high = _range_of(facts)
-    stops = _stops(facts)
+    colours = _colour_steps(facts)
     texts, boxes = facts.get("text") or [], facts.get("hovertext") or []
     for row, line in enumerate(facts["z"]):
         for column, value in enumerate(line):
             if value is None:
                 continue
-            colour = colour_at((value - low) / (high - low) if high > low else 1.0, stops)
+            colour = colour_at((value - low) / (high - low) if high > low else 1.0, colours)
             left, right = sorted((x.place(column - 0.5), x.place(column + 0.5)))
             upper, lower = sorted((y.place(row - 0.5), y.place(row + 0.5)))
             box = words(boxes[row][column]) if titled and boxes else ""
@@ -599,13 +599,13 @@ def _range_of(facts: Mapping[str, Any]) -> tuple[float, float]:
     return facts.get("zmin", min(known)), facts.get("zmax", max(known))
 
 
-def _stops(facts: Mapping[str, Any]) -> Sequence[str]:
+def _colour_steps(facts: Mapping[str, Any]) -> Sequence[str]:
     """Colours of equal steps."""
     scale = facts.get("colorscale", "Viridis")
     return VIRIDIS if isinstance(scale, str) else [colour for _, colour in scale]
 
 
-def colour_at(share: float, stops: Sequence[str]) -> str:
+def colour_at(share: float, colours: Sequence[str]) -> str:
     """A colour between others of equal steps.
 
     Examples
@@ -613,9 +613,9 @@ def colour_at(share: float, stops: Sequence[str]) -> str:
     >>> colour_at(0.5, ("#000000", "#ffffff")), colour_at(2.0, ("#000000", "#ffffff"))
     ('#808080', '#ffffff')
     """
-    place = min(max(share, 0.0), 1.0) * (len(stops) - 1)
-    first = min(int(place), len(stops) - 2)
-    pairs = zip(_channels(stops[first]), _channels(stops[first + 1]), strict=True)
+    place = min(max(share, 0.0), 1.0) * (len(colours) - 1)
+    first = min(int(place), len(colours) - 2)
+    pairs = zip(_channels(colours[first]), _channels(colours[first + 1]), strict=True)
     return "#" + "".join(f"{round(a + (place - first) * (b - a)):02x}" for a, b in pairs)
 
 
@@ -635,12 +635,12 @@ def _scale(chart: Chart, trace: Trace, width: float) -> Iterator[Markup]:
         {**bar, "range": (low, high if high > low else low + 1)}, ([], False), (left, right)
     )
     name = f"colours-{chart.key}-{short_number(width)}"
-    stops = _stops(trace.facts)
+    colours = _colour_steps(trace.facts)
     steps = Markup("").join(
         Markup('<stop offset="{}" stop-color="{}"/>').format(
-            f"{number / (len(stops) - 1):.3f}", colour
+            f"{number / (len(colours) - 1):.3f}", colour
         )
-        for number, colour in enumerate(stops)
+        for number, colour in enumerate(colours)
     )
     shape = Markup(
         '<linearGradient id="{}">{}</linearGradient>'

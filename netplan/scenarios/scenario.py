@@ -762,7 +762,7 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
             A new one; errors as of :meth:`replace`.
         """
         values = dict(values)
-        scenario = self.running(values.pop("workload")) if "workload" in values else self
+        scenario = self.with_workload(values.pop("workload")) if "workload" in values else self
         known = places(scenario.kind)
         parts: dict[str, Any] = {part: getattr(scenario, part) for part in PARTS}
         given = set()
@@ -856,7 +856,7 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
             catalog=catalog,
         )
 
-    def running(self, workload: "str | Training | Serving | PostTraining") -> "Scenario":
+    def with_workload(self, workload: "str | Training | Serving | PostTraining") -> "Scenario":
         """The scenario with another workload, of one kind or as it is given.
 
         Parameters

@@ -31,7 +31,7 @@ from netplan.inputs.readers import digits
 from netplan.performance.iteration_model import OPTIMIZER_BYTES
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import Training
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.records import replace
 from netplan.scenarios.bill_books import read_books, site_networks
 from netplan.scenarios.reading import CatalogReader, sized
@@ -375,7 +375,7 @@ def fail_parts(
         except NetplanError as error:
             why = str(error)
     damages = [*(inventory.damage([part]) for part in parts), *asked]
-    impacts = [subject.impact(damage) for damage in each(damages, lambda _: "failures")]
+    impacts = [subject.impact(damage) for damage in with_progress(damages, lambda _: "failures")]
     singles = tuple(single_failures(inventory, zip(parts, impacts, strict=False)))
     return parts, singles, asked, impacts[len(parts) :], why
 

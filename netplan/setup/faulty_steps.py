@@ -26,7 +26,7 @@ from netplan.faults.damage.impact import Impact, ImpactT, Single
 from netplan.faults.years.forecast import ReliabilityForecast, Spares
 from netplan.faults.years.served import ServedForecast, ServedImpact
 from netplan.performance.posttraining.servers import roll_out
-from netplan.performance.posttraining.step import Role, Step
+from netplan.performance.posttraining.step import PostTrainingStep, Role
 from netplan.records import replace
 from netplan.setup.post_training_step import PostTrained
 from netplan.units import HOURS_PER_YEAR, SECONDS_PER_HOUR
@@ -72,14 +72,16 @@ class PoolFailure(Struct, frozen=True, kw_only=True):
     lost_s: float
 
 
-class PoolYears(Struct, frozen=True, kw_only=True):
+class PoolYears(
+    Struct, frozen=True, kw_only=True, rename={"interruptions_per_year": "stops_per_year"}
+):
     """Years of failures of one pool.
 
     Parameters
     ----------
     pool, gpus
         Its role, and its GPUs [1].
-    stops_per_year
+    interruptions_per_year
         Interruptions of the trainer, or copies that stop, in a year [1].
     mtbf_h
         Time between failures that stop some; None where none do [h].
@@ -95,7 +97,7 @@ class PoolYears(Struct, frozen=True, kw_only=True):
 
     pool: Role
     gpus: int
-    stops_per_year: float
+    interruptions_per_year: float
     mtbf_h: float | None
     copies_down: float | None
     steps_share: float
@@ -146,7 +148,7 @@ class PoolFaults(Struct, Generic[ForecastT, ImpactT], frozen=True):
         raise NotImplementedError
 
 
-def without_copies(trained: PostTrained, copies: int) -> Step | None:
+def without_copies(trained: PostTrained, copies: int) -> PostTrainingStep | None:
     """The step while so many copies of the model do not roll out; None where none is left.
 
     Parameters
@@ -158,7 +160,7 @@ def without_copies(trained: PostTrained, copies: int) -> Step | None:
 
     Returns
     -------
-    Step or None
+    PostTrainingStep or None
         By the plan that it has, whose other copies take all answers.
     """
     servers = trained.servers
@@ -176,7 +178,7 @@ def without_copies(trained: PostTrained, copies: int) -> Step | None:
     return replace(trained.step, rollouts=trained.as_measured(rolled.rollouts))
 
 
-def slowed_servers(step: Step, share: float) -> Step:
+def slowed_servers(step: PostTrainingStep, share: float) -> PostTrainingStep:
     """The step where rollouts have so much of their pace left."""
     rollouts = step.rollouts
     return replace(
@@ -187,7 +189,7 @@ def slowed_servers(step: Step, share: float) -> Step:
     )
 
 
-def slowed_trainer(step: Step, slowdown: float) -> Step:
+def slowed_trainer(step: PostTrainingStep, slowdown: float) -> PostTrainingStep:
     """The step where training, and scoring on the trainer's GPUs, takes so much longer [1]."""
     longer = 1 + slowdown
     return replace(step, score_s=longer * step.score_s, train_s=longer * step.train_s)
@@ -206,7 +208,7 @@ class TrainerFaults(PoolFaults[ReliabilityForecast, Impact], frozen=True):
         trained, interruptions = self.trained, self.forecast.interruptions_per_year
         again_h = sum(self.forecast.lost_h.get(why, 0.0) for why in ("rework", "restart"))
         again_s = again_h / interruptions * SECONDS_PER_HOUR if interruptions else 0.0
-        step: Step | None = trained.step
+        step: PostTrainingStep | None = trained.step
         if impact.way == "stopped":
             step = None
         elif self.role == "all" and impact.way == "without":
@@ -238,7 +240,7 @@ class TrainerFaults(PoolFaults[ReliabilityForecast, Impact], frozen=True):
         return PoolYears(
             pool=self.role,
             gpus=trained.trainer.asked.cluster.gpus if trained.trainer else 0,
-            stops_per_year=forecast.interruptions_per_year,
+            interruptions_per_year=forecast.interruptions_per_year,
             mtbf_h=forecast.mtbf_h,
             copies_down=None,
             steps_share=max(0.0, forecast.effective_time_ratio - slowed - half_steps),
@@ -287,11 +289,11 @@ class ServerFaults(PoolFaults[ServedForecast, ServedImpact], frozen=True):
             share += chance * min(1.0, trained.step.seconds / left.seconds)
             copies += 1
             chance *= down / copies
-        again_s = forecast.server_stops_per_year * _copy_lost_s(trained, 1)
+        again_s = forecast.server_interruptions_per_year * _copy_lost_s(trained, 1)
         return PoolYears(
             pool="rollout",
             gpus=trained.servers.asked.cluster.gpus if trained.servers else 0,
-            stops_per_year=forecast.server_stops_per_year,
+            interruptions_per_year=forecast.server_interruptions_per_year,
             mtbf_h=forecast.mtbf_h,
             copies_down=down,
             steps_share=max(0.0, share - again_s / YEAR_S),

@@ -266,7 +266,7 @@ def fabric_links(question: Weighed, name: str) -> int:
     Examples
     --------
     >>> from netplan.questions.loads import Loads
-    >>> fabric_links(Loads.on("hgx-h100", gpus=64, radix=64), "rail-optimized")
+    >>> fabric_links(Loads.make("hgx-h100", gpus=64, radix=64), "rail-optimized")
     128
     """
     from netplan.scenarios.reading import CatalogReader, sized

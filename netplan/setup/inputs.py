@@ -264,4 +264,6 @@ def fabrics_bought(asked: AnyQuestion) -> tuple[str, ...]:
 
 def refuse_two_networks(asked: AnyQuestion) -> None:
     """Refuse inputs that ask for a fabric beside ``--graph``, which is one; InputError."""
-    asked.refuse(OF_FABRICS, "--graph, which has its own (--fabric FILE --gpus N takes a part)")
+    asked.reject_inputs(
+        OF_FABRICS, "--graph, which has its own (--fabric FILE --gpus N takes a part)"
+    )

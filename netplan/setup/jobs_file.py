@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from netplan.arrays import Ints
 from netplan.documents import Document, read_yaml
 from netplan.errors import CatalogError, InfeasibleError, InputError, UnknownNameError
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.records import Entry, PositiveFloat, PositiveInt, RecordError
 from netplan.scenarios.reading import sized
 from netplan.setup.question import AnyQuestion
@@ -228,13 +228,13 @@ def place_jobs(asked: AnyQuestion, path: Path, algorithm: Pattern) -> PlacedJobs
     NetplanError
         If the file is wrong, or a job cannot be planned: which, and what of it.
     """
-    asked.refuse(SAID_OF_EACH_JOB, f"{path}, which says it of each job")
+    asked.reject_inputs(SAID_OF_EACH_JOB, f"{path}, which says it of each job")
     reader, on = asked.reader_and_chip()
     spec = reader.fabric(asked.cluster.fabric, asked.cluster)
     fabric = build_fabric(spec, sized(asked.cluster, on))
     placed = read_jobs(path, fabric.sizing.gpus, fabric.sizing.hb_size)
     jobs = []
-    for job in each(placed, lambda job: f"the plan of {job.name}"):
+    for job in with_progress(placed, lambda job: f"the plan of {job.name}"):
         entry = job.entry
         given = {"model": entry.model, "batch": entry.batch, "fixed": entry.fix}
         try:

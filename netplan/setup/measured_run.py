@@ -28,7 +28,7 @@ from netplan import records
 from netplan.documents import read_yaml
 from netplan.errors import CatalogError, InfeasibleError, InputError, NetplanError
 from netplan.performance.posttraining.schedules import of_two_sizes, scaled_phases
-from netplan.performance.posttraining.step import Pool, Step
+from netplan.performance.posttraining.step import Pool, PostTrainingStep
 from netplan.records import replace as changed
 from netplan.scenarios.parts import Whole
 from netplan.scenarios.post_training import LARGEST_GROUP, MOST_STALE
@@ -127,7 +127,7 @@ def read_measured(path: Path) -> tuple[ReadRun, ...]:
 class Modelled(NamedTuple):
     """What the model says of a job: its step, and its pools with their plans."""
 
-    step: Step
+    step: PostTrainingStep
     pools: tuple[Pool, ...]
 
     @property
@@ -145,7 +145,7 @@ class Reference(NamedTuple):
     of_run: Modelled
     of_job: Modelled
 
-    def times_s(self, modelled: Step) -> tuple[float, ...]:
+    def times_s(self, modelled: PostTrainingStep) -> tuple[float, ...]:
         """Phases of a step on its pools by what was measured [s].
 
         Raises
@@ -173,7 +173,7 @@ class MeasuredRuns(Struct, frozen=True):
         """Whether they say how phases change with the size of their pools."""
         return len(self.references) == ONE_OR_TWO
 
-    def estimate(self, modelled: Modelled) -> tuple[Step | None, str]:
+    def estimate(self, modelled: Modelled) -> tuple[PostTrainingStep | None, str]:
         """A step on given pools, and what is to be said of it; no step where runs do not apply.
 
         Parameters
@@ -200,7 +200,7 @@ class MeasuredRuns(Struct, frozen=True):
         )
         return None, why
 
-    def at_sizes(self, modelled: Step, sizes: tuple[int, int]) -> Step:
+    def at_sizes(self, modelled: PostTrainingStep, sizes: tuple[int, int]) -> PostTrainingStep:
         """A step on pools of some sizes, by two runs: each phase is c + d / g.
 
         Rollouts and the synchronisation go by the GPUs that roll out, all else by those that train.
@@ -237,7 +237,7 @@ def _words(pools: Sequence[Pool]) -> str:
     return ", ".join(f"{pool.role} {pool.gpus:,} GPUs ({pool.plan})" for pool in pools)
 
 
-def phases_of(step: Step) -> tuple[float, ...]:
+def phases_of(step: PostTrainingStep) -> tuple[float, ...]:
     """Phases of a step as they are measured, as of ``PHASES`` [s]."""
     return (
         step.rolled_s,
@@ -247,7 +247,9 @@ def phases_of(step: Step) -> tuple[float, ...]:
     )
 
 
-def measured_step(step: Step, times_s: Sequence[float], reference: Reference | None) -> Step:
+def measured_step(
+    step: PostTrainingStep, times_s: Sequence[float], reference: Reference | None
+) -> PostTrainingStep:
     """A step whose phases take what was measured; parts of a phase keep their shares.
 
     Parameters

@@ -24,7 +24,7 @@ from netplan.performance.posttraining.lengths import (
 )
 from netplan.performance.posttraining.rollouts import Turns
 from netplan.performance.posttraining.servers import RolledOut, roll_out
-from netplan.performance.posttraining.step import Work
+from netplan.performance.posttraining.step import StepWork
 from netplan.performance.serving.outcomes import ServingCase
 from netplan.performance.setting import Setting
 from netplan.records import replace
@@ -51,7 +51,7 @@ PADDED = 2
 """Sequences of a microbatch that are padded to the longer one: the least that are padded [1]."""
 BATCH_STEPS, SEQUENCE_STEPS = 32, 128
 """Steps, each a power of two, that a batch and a sequence have at least [1]."""
-Known = dict[object, Any]
+PartCache = dict[object, Any]
 """What searches of one question found, by what they were asked."""
 
 
@@ -160,7 +160,7 @@ class PostRun(Struct, frozen=True, dict=True):
     asked: AnyQuestion
     reader: CatalogReader
     fabric: str
-    known: Known
+    known: PartCache
 
     @cached_property
     def job(self) -> PostTraining:
@@ -211,7 +211,7 @@ class PostRun(Struct, frozen=True, dict=True):
         return {key: text for key, text in overrides.items() if not key.startswith("accelerator.")}
 
     @cached_property
-    def work(self) -> Work:
+    def work(self) -> StepWork:
         """What a step does."""
         job = self.job
         lengths = lengths_of(str(job.answer_tokens))
@@ -219,7 +219,7 @@ class PostRun(Struct, frozen=True, dict=True):
             raise InputError(
                 f"--turns {job.turns:,} of answers that stop at {lengths.cap:,} tokens: give fewer"
             )
-        return Work(
+        return StepWork(
             lengths=lengths,
             prompts=job.prompts,
             group=job.group,

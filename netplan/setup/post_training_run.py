@@ -195,7 +195,7 @@ class PostTrainedRun(Run, frozen=True, eq=False, dict=True):
                 best = searched.found.best(searched.case).outcome
                 answers = run.work.answers
                 batch = served_batch(
-                    *(searched.case, best.plans, float(best.running[0])),
+                    *(searched.case, best.plans, float(best.in_flight[0])),
                     tokens=answers * value,
                     prompts=answers,
                 )

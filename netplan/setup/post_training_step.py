@@ -10,7 +10,7 @@ from netplan.arrays import Floats, Ints
 from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import SyncKind
 from netplan.performance.posttraining.pools import PoolTimes, Split, best_split
-from netplan.performance.posttraining.step import Phase, Pool, Rollouts, Step
+from netplan.performance.posttraining.step import Phase, Pool, Rollouts, PostTrainingStep
 from netplan.performance.posttraining.synchronisation import (
     INDEX_BYTES,
     SYNC_SOFTWARE,
@@ -28,14 +28,14 @@ from netplan.performance.posttraining.synchronisation import (
     sync_bytes,
     sync_s,
 )
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.records import replace
 from netplan.reports.schema import plain_at
 from netplan.scenarios.post_training import SYNC_RATES, read_copy_rate, read_rates, read_sync
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.inputs import span_of
 from netplan.setup.measured_run import SPREAD, MeasuredRuns, Modelled, measured_runs
-from netplan.setup.post_training import SAME, Known, PostRun, ServerPool, Trainer
+from netplan.setup.post_training import SAME, PartCache, PostRun, ServerPool, Trainer
 from netplan.setup.question import AnyQuestion
 from netplan.topologies.fabric import MIN_GPUS
 from netplan.units import counted, si
@@ -150,7 +150,7 @@ class PostTrained(Struct, frozen=True, kw_only=True):
     )
 
     run: PostRun
-    step: Step
+    step: PostTrainingStep
     trainer: Trainer | None = None
     servers: ServerPool | None = None
     sync: Sync | None = None
@@ -259,7 +259,7 @@ class PostTrained(Struct, frozen=True, kw_only=True):
 
 
 def post_train(
-    asked: AnyQuestion, reader: CatalogReader, fabric: str, known: Known | None = None
+    asked: AnyQuestion, reader: CatalogReader, fabric: str, known: PartCache | None = None
 ) -> PostTrained:
     """The step of a job on a fabric, by the best split where none is given.
 
@@ -397,7 +397,7 @@ def _with_pools(run: PostRun, rollout_gpus: int, train_gpus: int) -> PostTrained
     score_s, apart_s, rule_s = scores(run, trainer) if servers and trainer else (0.0, 0.0, 0.0)
     sync = synchronised(run, trainer, servers, on_links=True) if servers and trainer else None
     swap_bytes, swap_s = swapped(run, trainer) if servers and trainer else (0.0, 0.0)
-    step = Step(
+    step = PostTrainingStep(
         work=work,
         rollouts=servers.rolled.rollouts if servers else Rollouts(),
         score_s=score_s,
@@ -680,7 +680,7 @@ def _ranked(
     trainers: dict[int, Trainer] = {}
     refusals: list[InfeasibleError] = []
     every = sorted({*sizes, *(gpus - size for size in sizes)} - {0})
-    for size in each(every, lambda size: f"pools of {size:,} GPUs"):
+    for size in with_progress(every, lambda size: f"pools of {size:,} GPUs"):
         try:
             servers[size] = run.servers(size)
         except InfeasibleError as error:
@@ -700,7 +700,7 @@ def _ranked(
     def step_s(index: int, other: int) -> float:
         pool, trainer = servers[rollout[index]], trainers[train[other]]
         score_s, apart_s, rule_s = scored[other]
-        step = Step(
+        step = PostTrainingStep(
             work=run.work,
             rollouts=pool.rolled.rollouts,
             score_s=score_s,

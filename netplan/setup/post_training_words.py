@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from netplan.performance.posttraining.step import Role, Step
+from netplan.performance.posttraining.step import Role, PostTrainingStep
 from netplan.setup.post_training_step import PostTrained, Sync
 from netplan.units import counted, si
 
@@ -14,7 +14,7 @@ ROLES: Mapping[Role, str] = {
 }
 
 
-def schedule_words(step: Step) -> str:
+def schedule_words(step: PostTrainingStep) -> str:
     """How pools take turns, in words."""
     staleness = step.work.staleness
     if step.mode == "sync":

@@ -229,7 +229,7 @@ class Question(Generic[AnswerT_co]):
         return reader, reader.load(ACCELERATORS, self.cluster.accelerator)
 
     @classmethod
-    def on(cls, *arguments: Any, **given: Any) -> Self:  # noqa: ANN401 - inputs of any type
+    def make(cls, *arguments: Any, **given: Any) -> Self:  # noqa: ANN401 - inputs of any type
         """The question with some inputs given; about a scenario with single values replaced.
 
         Parameters
@@ -288,7 +288,7 @@ class Question(Generic[AnswerT_co]):
         """The question about a scenario that was read; errors as of :meth:`on`."""
         named = {"workload"} & given.keys()
         usual_kind = scenario.kind if cls.takes(scenario.kind) else cls.workload
-        scenario = scenario.running(given.pop("workload", usual_kind))
+        scenario = scenario.with_workload(given.pop("workload", usual_kind))
         known = places(scenario.kind)
         scenario = scenario.replace(
             **own_inputs.usual_values(cls.command, [*known], given.get("catalog"))
@@ -361,7 +361,7 @@ class Question(Generic[AnswerT_co]):
         """The question about a scenario with other values of some inputs."""
         return replace(self, scenario=self.scenario.replace(**values))
 
-    def refuse(self, names: Collection[str], who: str) -> None:
+    def reject_inputs(self, names: Collection[str], who: str) -> None:
         """Refuse inputs that are not at their defaults, since they mean nothing for someone.
 
         Raises

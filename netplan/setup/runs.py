@@ -64,7 +64,7 @@ def place_serving(asked: AnyQuestion, algorithm: Pattern | str) -> "ServedRun":
     from netplan.setup.serving_run import serve_best
 
     drafted = {"draft", "window", "acceptance", "speculation"}
-    asked.refuse(drafted, "a round of servers, in which every request gets one token")
+    asked.reject_inputs(drafted, "a round of servers, in which every request gets one token")
     reader, cluster = asked.reader(), asked.cluster
     on = reader.load(ACCELERATORS, cluster.accelerator)
     spec = reader.fabric(cluster.fabric, cluster)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from netplan.performance.posttraining.schedules import Mode
 from netplan.performance.posttraining.servers import roll_out
-from netplan.performance.posttraining.step import Step
+from netplan.performance.posttraining.step import PostTrainingStep
 from netplan.records import replace
 from netplan.setup.post_training_step import PostTrained
 
@@ -101,7 +101,7 @@ def schedules_beside(trained: PostTrained) -> SchedulesBeside:
     return SchedulesBeside(rows, verdict, f"{span}; the best two are {far} {high / low:.2g} times")
 
 
-def _step(trained: PostTrained, staleness: float) -> Step:
+def _step(trained: PostTrained, staleness: float) -> PostTrainingStep:
     """The step of the same pools and plans by another schedule."""
     step, servers = trained.step, trained.servers
     if staleness == step.work.staleness or servers is None:

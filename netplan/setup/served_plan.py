@@ -84,7 +84,9 @@ class TierLoad(Struct, frozen=True):
     prefixes: float
 
 
-class ServedPlan(Struct, frozen=True):
+class ServedPlan(
+    Struct, frozen=True, rename={"bottleneck": "binds", "ttft_bottleneck": "ttft_binds"}
+):
     """One plan: its servers, and what they give."""
 
     json_parts = "*", "-kv_tiers", "?kv_tiers"
@@ -111,8 +113,8 @@ class ServedPlan(Struct, frozen=True):
     tokens_per_s_low: float
     tokens_per_s_high: float
     memory_bytes: float
-    binds: str
-    ttft_binds: str
+    bottleneck: str
+    ttft_bottleneck: str
     queue_s: float
     service_level: ServiceLevel | None
     breakdown_s: dict[str, float]

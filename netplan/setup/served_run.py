@@ -7,7 +7,7 @@ import numpy as np
 
 from netplan.levels import Level
 from netplan.performance.serving.outcomes import ServingCase
-from netplan.performance.serving.rounds import RunningServers, ServingRound
+from netplan.performance.serving.rounds import PlannedServers, ServingRound
 from netplan.reports.schema import plain_at
 from netplan.reports.sections import Heading
 from netplan.setup.placed_run import PoolRun, Run, TimedUse
@@ -33,7 +33,7 @@ class ServedRun(Run, frozen=True, eq=False):
         The plan as `netplan serving` answers it, and its notes.
     """
 
-    servers: RunningServers
+    servers: PlannedServers
     plan: ServedPlan
     told: tuple[str, ...]
 

@@ -37,7 +37,7 @@ from netplan.workloads.inference import Formats
 from netplan.workloads.models import MODELS, Model
 from netplan.workloads.precision import published_precision, serving_precision
 
-Known = dict[tuple[Level, ...], ServingFound]
+ServingCache = dict[tuple[Level, ...], ServingFound]
 """What searches of one question found, by the levels of the fabric."""
 
 
@@ -51,7 +51,7 @@ class Searched(NamedTuple):
 
 
 def serve_best(
-    asked: AnyQuestion, reader: CatalogReader, fabric: str, known: Known | None = None
+    asked: AnyQuestion, reader: CatalogReader, fabric: str, known: ServingCache | None = None
 ) -> tuple[Searched, ServedPlan]:
     """The best plan on a fabric, as `netplan serving` has it for these inputs.
 
@@ -66,7 +66,7 @@ def serve_best(
 
 
 def search_servers(
-    asked: AnyQuestion, reader: CatalogReader, fabric: str, known: Known | None = None
+    asked: AnyQuestion, reader: CatalogReader, fabric: str, known: ServingCache | None = None
 ) -> Searched:
     """Read the files, and search; levels that are ``known`` were searched before."""
     cluster, serving = asked.cluster, asked.serving
@@ -408,7 +408,7 @@ def served_plans(
     outcome, pools = searched.ranked, searched.pools
     levels = _service_levels(searched.goal, outcome)
     count = outcome.plans.count if most is None else min(most, outcome.plans.count)
-    binds, first = binding(outcome), binding(outcome, first=True)
+    bottlenecks, first = binding(outcome), binding(outcome, first=True)
     sent_bytes = cache_sent(case, pools).gpu_bytes if pools is not None else None
     origins = case.served.origins(case.decodes(np.ones(1)))
     rows = []
@@ -426,8 +426,8 @@ def served_plans(
                 tokens_per_s_per_gpu=rate / gpus,
                 **barred,
                 memory_bytes=float(outcome.memory_bytes[index]),
-                binds=binds[index],
-                ttft_binds=first[index],
+                bottleneck=bottlenecks[index],
+                ttft_bottleneck=first[index],
                 queue_s=float(outcome.queue_s[index]),
                 service_level=levels[index] if levels else None,
                 breakdown_s={
@@ -539,7 +539,7 @@ def _tiers(
 def _batch(outcome: outcomes.ServingResult, index: int) -> int:
     """Requests that one server decodes together, the fullest one."""
     copies = int(outcome.plans.attention_data[index])
-    return max(1, round(float(outcome.running[index]) * copies))
+    return max(1, round(float(outcome.in_flight[index]) * copies))
 
 
 def _degrees(plans: ServingPlans, index: int) -> dict[str, Any]:

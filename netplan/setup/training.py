@@ -458,7 +458,7 @@ def training_on(
     """
     model, assumptions = _loaded(asked, workload[0]), workload[1]
     measured = assumptions.communication.collectives == "measured"
-    training = Training.on(
+    training = Training.make(
         on,
         model,
         assumptions,
@@ -557,9 +557,9 @@ def workload_of(
     """
     if not isinstance(model, Model):
         means_nothing = {*OF_TRANSFORMERS, *OF_PASSES} - set(model.takes)
-        asked.refuse(means_nothing, f"{model.name}, of family {model.family}")
+        asked.reject_inputs(means_nothing, f"{model.name}, of family {model.family}")
         if model.family == "graph" and not model.trains:
-            asked.refuse({"optimizer"}, f"{model.name}, which has no backward pass")
+            asked.reject_inputs({"optimizer"}, f"{model.name}, which has no backward pass")
         for name, value in (asked.training.fixed or {}).items():
             if name not in model.open_degrees:
                 *some, last = model.open_degrees

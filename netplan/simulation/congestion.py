@@ -38,7 +38,7 @@ from netplan.simulation import fluid
 from netplan.simulation.fair_rates import FlowLinks, least_rate
 from netplan.simulation.flow_classes import flow_classes
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.flow_paths import FlowPaths, PathFinder, Way, check_entries, ends_at_gpu
+from netplan.traffic.flow_paths import FlowPaths, PathChoice, PathFinder, check_entries, ends_at_gpu
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, no_traffic
 
 PATTERNS = ("permutation", "all-to-all", "ring", "incast:N")
@@ -220,7 +220,7 @@ class FabricLinks(Struct, frozen=True, eq=False, dict=True):
 
     router: PathFinder
     capacity: Floats
-    way: Way
+    way: PathChoice
     connections: int = 1
     latency_s: tuple[float, float] = (0.0, 0.0)
     port_bytes_per_s: float = inf

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats, Ints
 from netplan.performance.posttraining.rollouts import Batch, RoundTime, simulate_rollouts
-from netplan.performance.posttraining.step import DRAWS, Servers, Work
+from netplan.performance.posttraining.step import DRAWS, Servers, StepWork
 
 STEPS = 60
 """Steps of a run, of which `netplan.performance.posttraining.schedules` leaves 20 out [1]."""
@@ -62,12 +62,12 @@ class DrawnRollouts(Struct, frozen=True, eq=False):
 
 
 def draw_rollouts(
-    work: Work,
+    work: StepWork,
     servers: Servers,
     *,
     seed: int = 0,
     table_s: Floats | None = None,
-    paces: Floats | None = None,
+    slowness: Floats | None = None,
     runs: tuple[int, int] = (STEPS, DRAWS),
 ) -> DrawnRollouts:
     """Draw the batches of several runs of steps.
@@ -80,7 +80,7 @@ def draw_rollouts(
         Of all draws.
     table_s
         Rounds of 0 ... n requests of a replica, where no line is near, shape (n + 1,) [s].
-    paces
+    slowness
         Rounds of each replica over those of others, shape (replicas,); None of like ones [1].
     runs
         Steps of a run, and runs [1].
@@ -95,13 +95,13 @@ def draw_rollouts(
     --------
     >>> from netplan.performance.posttraining.lengths import Lengths
     >>> from netplan.performance.posttraining.rollouts import RoundTime
-    >>> work = Work(lengths=Lengths.fixed(100), prompts=8, group=4)
+    >>> work = StepWork(lengths=Lengths.fixed(100), prompts=8, group=4)
     >>> drawn = draw_rollouts(work, Servers(4, 8, RoundTime(0.01, 0.001)), runs=(2, 1))
     >>> drawn.seconds.round(9).tolist(), drawn.batch.shape
     ([1.8, 1.8], (2, 1))
     """
     steps, draws = runs
-    slowness = np.ones(servers.replicas) if paces is None else paces
+    slowness = np.ones(servers.replicas) if slowness is None else slowness
     waits = work.turns.count > 1 and work.turns.environment_s > 0
     events = waits or -(-work.started // servers.replicas) > servers.slots
     cost = work.started * (EVENTS_COST if events else 1)
@@ -129,10 +129,10 @@ def draw_rollouts(
 
 
 def _drawn(
-    work: Work,
+    work: StepWork,
     servers: Servers,
     seed: int,
-    paces: Floats,
+    slowness: Floats,
     table_s: Floats | None,
     events: bool,  # noqa: FBT001 - of its caller
 ) -> tuple[float, float, int, int]:
@@ -148,11 +148,11 @@ def _drawn(
                 servers.rounds,
                 turns=work.turns,
                 seed=seed,
-                paces=paces.tolist(),
+                slowness=slowness.tolist(),
             ).done_s
         )
     else:
-        done_s = np.sort(wave_ends(drawn, servers, table_s, paces))
+        done_s = np.sort(wave_ends(drawn, servers, table_s, slowness))
     kept = work.answers
     # Of more than are kept a stream makes as many tokens as these have in the mean.
     tokens = int(drawn.sum()) * kept // started
@@ -160,7 +160,7 @@ def _drawn(
 
 
 def wave_ends(
-    drawn: Ints, servers: Servers, table_s: Floats | None = None, paces: Floats | None = None
+    drawn: Ints, servers: Servers, table_s: Floats | None = None, slowness: Floats | None = None
 ) -> Floats:
     """Ends of answers that replicas decode at once, dealt to them in turn (this module's formula).
 
@@ -170,7 +170,7 @@ def wave_ends(
         Their lengths, shape (answers,) [tokens].
     servers
         Replicas, each with room for its answers.
-    table_s, paces
+    table_s, slowness
         As of :func:`draw_rollouts`.
 
     Returns
@@ -198,11 +198,11 @@ def wave_ends(
     else:
         times_s = servers.rounds.seconds(left)
     ends = np.cumsum(rounds * times_s, axis=1)
-    if paces is not None:
-        ends = ends * paces[:, None]
+    if slowness is not None:
+        ends = ends * slowness[:, None]
     return np.asarray(ends[lengths > 0])
 
 
-def _full_slots_s(tokens: Ints, paces: Floats, rounds: RoundTime, slots: float) -> Floats:
+def _full_slots_s(tokens: Ints, slowness: Floats, rounds: RoundTime, slots: float) -> Floats:
     """Work of batches where so many slots are always full [s]."""
-    return np.asarray(tokens * (rounds.fixed_s / slots + rounds.each_s) / (1 / paces).sum())
+    return np.asarray(tokens * (rounds.fixed_s / slots + rounds.each_s) / (1 / slowness).sum())

@@ -37,7 +37,7 @@ from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.simulation.fair_rates import FlowLinks, filled_rates
 from netplan.simulation.fluid import followers_of
-from netplan.simulation.tasks import Branch, Burst, Message, Work
+from netplan.simulation.tasks import Branch, Burst, Message, Operations
 
 Mark = tuple[int, ...]
 
@@ -413,7 +413,7 @@ class Branching:
 
     __slots__ = ("after", "engine", "next", "open", "work")
 
-    def __init__(self, engine: Engine, work: Work, after: Actor) -> None:
+    def __init__(self, engine: Engine, work: Operations, after: Actor) -> None:
         """Take the first operation next."""
         self.engine, self.work, self.after = engine, work, after
         self.next, self.open = 0, 0

@@ -47,11 +47,11 @@ class SentBytes(NamedTuple):
     sent_bytes: float
 
 
-Step = tuple[SentBytes, ...]
+TransferRound = tuple[SentBytes, ...]
 """Messages that are sent at once; the next step begins when the last has come."""
 
 
-def ring_step(groups: Sequence[Group], size_bytes: float) -> Step:
+def ring_step(groups: Sequence[Group], size_bytes: float) -> TransferRound:
     """A piece of so many bytes from each member of some groups to the next, the last to the first.
 
     Examples
@@ -73,14 +73,14 @@ class Handover(Struct, frozen=True):
     ``all_reduce`` is among the adapters, ``broadcast`` inside the destination.
     """
 
-    reduce: tuple[Step, ...]
-    between: tuple[Step, ...]
-    all_reduce: tuple[Step, ...]
-    broadcast: tuple[Step, ...]
+    reduce: tuple[TransferRound, ...]
+    between: tuple[TransferRound, ...]
+    all_reduce: tuple[TransferRound, ...]
+    broadcast: tuple[TransferRound, ...]
     adapters: int
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[TransferRound, ...]:
         """All steps in their order."""
         return (*self.reduce, *self.between, *self.all_reduce, *self.broadcast)
 
@@ -131,8 +131,8 @@ SentBytes(sender=6, receiver=4, sent_bytes=4.0)), 2)
         microbatch_bytes / len(senders),
         microbatch_bytes / len(receivers),
     )
-    reduce: Step = ()
-    ring: tuple[Step, ...] = ()
+    reduce: TransferRound = ()
+    ring: tuple[TransferRound, ...] = ()
     if not at_source:
         reduce = tuple(
             SentBytes(tile, share[0], source_bytes)

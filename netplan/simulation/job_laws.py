@@ -28,7 +28,7 @@ from netplan.records import Entry
 from netplan.simulation.job_clusters import LeafTrunks
 from netplan.simulation.job_places import JobPlace
 from netplan.simulation.job_traces import SHORTEST_S, JobTrace
-from netplan.simulation.jobs import RunningJobs, StreamRules, too_large
+from netplan.simulation.jobs import PlacedJobs, StreamRules, too_large
 
 MOST_REFUSED = 100
 """Jobs one after another that find no place, when the cluster counts as full [1]."""
@@ -302,9 +302,9 @@ def offered_load(trace: JobTrace, gpus: int) -> float:
     return asked / (gpus * last_s) if last_s else inf
 
 
-def running_jobs(
+def placed_jobs(
     trace: JobTrace, load: float, cluster: LeafTrunks, rules: StreamRules, seed: int
-) -> RunningJobs:
+) -> PlacedJobs:
     """Jobs that run when a stream begins, so that it need not fill the cluster first.
 
     They are drawn from the stream's own with probability in proportion to duration, each with a
@@ -325,7 +325,7 @@ def running_jobs(
 
     Returns
     -------
-    RunningJobs
+    PlacedJobs
         With their places.
 
     Raises
@@ -354,4 +354,4 @@ def running_jobs(
                 break
     chosen = np.array(jobs, np.int64)
     left_s = trace.duration_s[chosen] * rng.random(len(jobs))
-    return RunningJobs(trace.take(chosen), np.maximum(left_s, SHORTEST_S), tuple(places))
+    return PlacedJobs(trace.take(chosen), np.maximum(left_s, SHORTEST_S), tuple(places))

@@ -12,7 +12,7 @@ import numpy as np
 
 from netplan.arrays import Floats, Ints
 from netplan.simulation.job_places import JobPlace
-from netplan.traffic.flow_paths import PathRouter, Way
+from netplan.traffic.flow_paths import PathChoice, PathRouter
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix, flows_matrix
 
@@ -38,7 +38,7 @@ class FabricDemand:
         self,
         router: PathRouter,
         gpus_of_node: Ints,
-        way: Way,
+        way: PathChoice,
         seed: int,
         round_failed: Callable[[TrafficMatrix], LinkLoads] | None = None,
     ) -> None:

@@ -38,7 +38,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InputError
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.simulation.fair_rates import FlowLinks, filled_rates
 from netplan.simulation.job_clusters import LeafTrunks
 from netplan.simulation.job_links import FabricDemand
@@ -87,7 +87,7 @@ class StreamRules(Struct, frozen=True):
     migration_s: float = 0.0
 
 
-class RunningJobs(Struct, frozen=True, eq=False):
+class PlacedJobs(Struct, frozen=True, eq=False):
     """Jobs that run when a stream begins.
 
     Parameters
@@ -114,7 +114,7 @@ class _Stream:
         cluster: LeafTrunks,
         rules: StreamRules,
         free: Occupancy,
-        begun: RunningJobs | None,
+        begun: PlacedJobs | None,
     ) -> None:
         self.trace, self.cluster, self.rules, self.free = trace, cluster, rules, free
         jobs = (trace,) if begun is None else (trace, begun.jobs)
@@ -132,7 +132,7 @@ class _Stream:
         self.start_s, self.end_s = np.full(every, np.nan), np.full(every, np.nan)
         self.still_until_s = np.zeros(every)
         self.leaves, self.first_node, self.taken = np.zeros((3, every), np.int64)
-        self.running = np.empty(0, np.int64)
+        self.placed = np.empty(0, np.int64)
         # Those that wait, by rank: jobs stand in the order of their arrivals.
         by_length = np.lexsort((np.arange(count), trace.duration_s))
         self.job_of_rank = by_length if rules.queue == "sjf" else np.arange(count)
@@ -160,10 +160,12 @@ class _Stream:
         come, count, last_s = 0, len(arrival_s), float(arrival_s[-1])
         now_s = gpu_s = early_gpu_s = useful_gpu_s = broken_s = refused_s = 0.0
         stretches: list[tuple[float, int, int]] = []
-        started = iter(each(range(count), lambda job: f"{job:,} of {count:,} jobs have come"))
-        while come < count or len(self.waiting) or len(self.running):
+        started = iter(
+            with_progress(range(count), lambda job: f"{job:,} of {count:,} jobs have come")
+        )
+        while come < count or len(self.waiting) or len(self.placed):
             self._share(now_s)
-            running = self.running
+            placed = self.placed
             step_s = self._next_s(now_s)
             if come < count:
                 step_s = min(step_s, float(arrival_s[come]) - now_s)
@@ -171,13 +173,13 @@ class _Stream:
             gpu_s += step_s * free.used
             early_s = max(0.0, min(step_s, last_s - now_s))
             early_gpu_s += early_s * free.used
-            useful_gpu_s += early_s * float(self.gpus[running] @ self.speed[running])
+            useful_gpu_s += early_s * float(self.gpus[placed] @ self.speed[placed])
             broken_s += step_s * (free.broken / free.node_count)
             # The head of the queue waits though enough GPUs are free.
             if (free.total - free.used >= self.gpus[self.job_of_rank[self.waiting[:1]]]).any():
                 refused_s += step_s
             now_s += step_s
-            self.left_s[running] -= step_s * self.speed[running]
+            self.left_s[placed] -= step_s * self.speed[placed]
             self._end(now_s)
             arrived = come
             while come < count and arrival_s[come] <= now_s + SAME_TIME_S:
@@ -214,26 +216,26 @@ class _Stream:
 
     def _next_s(self, now_s: float) -> float:
         """Time to the next end of a job, or of a pause [s]."""
-        running = self.running
-        if not len(running):
+        placed = self.placed
+        if not len(placed):
             return inf
-        speed, still_s = self.speed[running], self.still_until_s[running] - now_s
+        speed, still_s = self.speed[placed], self.still_until_s[placed] - now_s
         moving = speed > 0
-        step_s = float((self.left_s[running][moving] / speed[moving]).min(initial=inf))
+        step_s = float((self.left_s[placed][moving] / speed[moving]).min(initial=inf))
         return min(step_s, float(still_s[~moving].min(initial=inf)))
 
     def _end(self, now_s: float) -> None:
         """Let the jobs go that have no work left."""
-        least_s = SAME_TIME_S * self.duration_s[self.running] + SAME_TIME_S
-        done = self.left_s[self.running] <= least_s
-        for job in self.running[done].tolist():
+        least_s = SAME_TIME_S * self.duration_s[self.placed] + SAME_TIME_S
+        done = self.left_s[self.placed] <= least_s
+        for job in self.placed[done].tolist():
             place = self.places.pop(job)
             self.free.give(place)
             self.end_s[job] = now_s
             if self.asked.pop(job, None) is not None:
                 self.fragments[place.leaves] -= 1
                 self.spread_changed = True
-        self.running = self.running[~done]
+        self.placed = self.placed[~done]
 
     def _start(self, now_s: float) -> None:
         """Start the jobs that the queue lets start."""
@@ -266,7 +268,7 @@ class _Stream:
         self.start_s[job] = now_s
         self.leaves[job], self.first_node[job] = len(place.leaves), place.nodes[0]
         self.taken[job] = len(place.nodes) * place.gpus
-        self.running = np.append(self.running, job)
+        self.placed = np.append(self.placed, job)
         self._put(job, place)
 
     def _put(self, job: int, place: JobPlace) -> None:
@@ -294,7 +296,7 @@ class _Stream:
         """Move jobs of whole nodes, with the fewest moves of nodes that are moved."""
         kinds = self.free.kinds
         jobs, kind_of_job = [], []
-        for job in self.running.tolist():
+        for job in self.placed.tolist():
             place = self.places[job]
             number = int(self.free.kind_of_node[place.nodes[0]])
             if place.gpus == kinds[number].gpus:
@@ -342,22 +344,22 @@ class _Stream:
 
     def _shadow(self, head: int, now_s: float) -> float:
         """When the head fits if nothing else starts, by what is left of running jobs alone [s]."""
-        running = self.running
-        held = [self.places[job] for job in running.tolist()]
+        placed = self.placed
+        held = [self.places[job] for job in placed.tolist()]
         nodes = np.concatenate([place.nodes for place in held])
         sizes = [len(place.nodes) for place in held]
-        ends_s = np.repeat(self.rules.estimate * self.left_s[running], sizes)
+        ends_s = np.repeat(self.rules.estimate * self.left_s[placed], sizes)
         given = np.repeat([place.gpus for place in held], sizes)
         return now_s + self.free.fits_after(int(self.gpus[head]), nodes, given, ends_s)
 
     def _share(self, now_s: float) -> None:
         """Find the speeds of jobs on several leaves where those have changed; hold moved ones."""
-        still = self.running[self.still_until_s[self.running] > now_s + SAME_TIME_S]
+        still = self.placed[self.still_until_s[self.placed] > now_s + SAME_TIME_S]
         if self.spread_changed and self.sharing:
             self._rates()
         if self.rules.migrate is None:
             return
-        going = self.running[self.speed[self.running] == 0]
+        going = self.placed[self.speed[self.placed] == 0]
         if len(going) and self.sharing:
             self._rates()
         elif len(going):
@@ -368,7 +370,7 @@ class _Stream:
     def _rates(self) -> None:
         """Max-min fair rates of all jobs on several leaves, and the speeds that follow."""
         self.spread_changed = False
-        self.speed[self.running] = 1.0
+        self.speed[self.placed] = 1.0
         jobs = np.array(sorted(self.asked), np.int64)
         if not len(jobs):
             return
@@ -390,7 +392,7 @@ def run_stream(  # noqa: PLR0913 - the words of a user, each with its default
     queue: Queue = "backfill",
     seed: int = 0,
     rules: StreamRules | None = None,
-    begun: RunningJobs | None = None,
+    begun: PlacedJobs | None = None,
 ) -> JobStream:
     """Run a stream of jobs over a cluster.
 

@@ -24,7 +24,7 @@ from netplan.errors import InputError
 from netplan.records import replace
 from netplan.simulation.tasks import Flows
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.flow_paths import PathFinder, PathRouter, Way, check_entries
+from netplan.traffic.flow_paths import PathChoice, PathFinder, PathRouter, check_entries
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix, combine, flows_matrix
 from netplan.traffic.patterns import Pattern, both_ways
@@ -481,7 +481,7 @@ class FlowRouter:
         return replicas
 
 
-def way_of(routing: RunRouting) -> Way:
+def way_of(routing: RunRouting) -> PathChoice:
     """Whether flows split by a routing, or take one link at every hop."""
     return routing if routing in ("hashed", "static") else "split"
 

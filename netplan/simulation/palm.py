@@ -68,7 +68,7 @@ from msgspec import Struct
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.simulation import tasks
-from netplan.simulation.handover import Handover, SentBytes, Step, hand_over, ring_step
+from netplan.simulation.handover import Handover, SentBytes, TransferRound, hand_over, ring_step
 from netplan.simulation.outcome import HandoverOutcome, SimulationOutcome, outcome_of
 from netplan.simulation.palm_model import Access, PalmModel
 from netplan.simulation.ranks import Groups
@@ -294,7 +294,9 @@ class TileNetwork:
             return (tasks.in_ticks(2 * (members - 1) / members * size_bytes / rate, self.tick_s),)
         return self.steps(self.all_reduce_steps(groups, size_bytes))
 
-    def all_reduce_steps(self, groups: Sequence[Members], size_bytes: float) -> Sequence[Step]:
+    def all_reduce_steps(
+        self, groups: Sequence[Members], size_bytes: float
+    ) -> Sequence[TransferRound]:
         """The messages of an all_reduce in each of some groups."""
         closed = self.rules.communication.broken_rings == "closed"
         if not closed and not all(map(self._is_ring, groups)):
@@ -306,7 +308,7 @@ class TileNetwork:
         pairs = zip(group, [*group[1:], group[0]], strict=True)
         return all(len(self._path(*pair)) == 1 for pair in pairs)
 
-    def steps(self, steps: Sequence[Step]) -> tasks.Branch:
+    def steps(self, steps: Sequence[TransferRound]) -> tasks.Branch:
         """A burst a step."""
         bursts: dict[int, tasks.Burst] = {}  # steps that repeat are one burst
         for step in steps:
@@ -314,7 +316,7 @@ class TileNetwork:
                 bursts[id(step)] = tasks.Burst(tuple(self._message(*sent) for sent in step))
         return tuple(phase for step in steps for phase in self._alone(bursts[id(step)]))
 
-    def hop_bytes(self, steps: Sequence[Step]) -> float:
+    def hop_bytes(self, steps: Sequence[TransferRound]) -> float:
         """Bytes of messages, counted on each link that they pass [B]."""
         return sum(
             message.sent_bytes * len(self._path(message.sender, message.receiver))
@@ -354,7 +356,7 @@ PalmNetwork = GpuNetwork | TileNetwork
 """What carries the messages and memory accesses of stages."""
 
 
-def _along_lines(groups: Sequence[Members], size_bytes: float) -> list[Step]:
+def _along_lines(groups: Sequence[Members], size_bytes: float) -> list[TransferRound]:
     """Steps in which groups add up from member to member, then pass the sum back."""
     pairs = [list(pairwise(group)) for group in groups]
     onward = [
@@ -599,7 +601,7 @@ class _Stages(Struct, frozen=True):
     Work is forward, backward, finish; ``compute_s`` is what of it no collective takes [s].
     """
 
-    works: tuple[tuple[tasks.Work, ...], ...]
+    works: tuple[tuple[tasks.Operations, ...], ...]
     compute_s: tuple[tuple[float, ...], ...]
     onward: tuple[tasks.Branch, ...]
     back: tuple[tasks.Branch, ...]
@@ -701,7 +703,7 @@ def _groups(run: PalmRun, stage: PlacedStage) -> tuple[list[Members], list[Membe
 
 def _stage(
     run: PalmRun, network: PalmNetwork, stage: PlacedStage, partial: tuple[bool, bool]
-) -> tuple[tuple[tasks.Work, ...], tuple[float, ...]]:
+) -> tuple[tuple[tasks.Operations, ...], tuple[float, ...]]:
     """What the GPUs of one stage do, and what of it no collective takes [s].
 
     ``partial`` says whether the last sum forward, and backward, is not its own.

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
-from netplan.performance.posttraining.step import Role, Step
+from netplan.performance.posttraining.step import PostTrainingStep, Role
 
 WARM = 20
 """First steps that a mean leaves out [1]."""
@@ -181,7 +181,9 @@ def _version(versions: list[Floats], number: float) -> Floats:
     return versions[low] if low == high else (1 - share) * versions[low] + share * versions[high]
 
 
-def bars_of(runs: SteppedRuns, step: Step, *, shown: int = SHOWN_STEPS) -> Iterator[Bar]:
+def bars_of(
+    runs: SteppedRuns, step: PostTrainingStep, *, shown: int = SHOWN_STEPS
+) -> Iterator[Bar]:
     """What pools do in the first steps behind those that warm up, of the first run.
 
     Parameters
@@ -217,7 +219,7 @@ def bars_of(runs: SteppedRuns, step: Step, *, shown: int = SHOWN_STEPS) -> Itera
 
 
 def _of_trainer(
-    runs: SteppedRuns, step: Step, number: int, zero_s: float, sync_s: float
+    runs: SteppedRuns, step: PostTrainingStep, number: int, zero_s: float, sync_s: float
 ) -> Iterator[Bar]:
     """What the trainer does of a step, and the pool that scores beside it."""
     both: Role = "all" if step.colocated else "trainer"

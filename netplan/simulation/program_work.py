@@ -135,7 +135,7 @@ class StageWeights:
         layers = first if waits else min(1, first)
         return self._of_one_layer(ahead=ahead, thread=None) * layers
 
-    def aside(self, virtual: int, *, ahead: bool) -> tasks.Work:
+    def aside(self, virtual: int, *, ahead: bool) -> tasks.Operations:
         """Those of a further virtual stage, which have the time of all that the stage does."""
         whole = self.plan.shown_s is not None or not self.plan.overlaps
         if whole or virtual == self.stage or self._repeats(ahead=ahead):
@@ -143,13 +143,13 @@ class StageWeights:
         layer = self._of_one_layer(ahead=ahead, thread=tasks.ASIDE)
         return tasks.one_after_the_other(*layer * self.plan.layers[virtual])
 
-    def begin(self) -> tasks.Work:
+    def begin(self) -> tasks.Operations:
         """The first gather where the others hide, else all of them."""
         if self.plan.shown_s is not None or not self.plan.overlaps:
             return ()
         return tasks.one_after_the_other(*self._exposed(ahead=True))
 
-    def finish(self) -> tasks.Work:
+    def finish(self) -> tasks.Operations:
         """The last sums, where the others hide; else all that is not repeated.
 
         Then weights of ends, and the optimizer's update.
@@ -204,7 +204,7 @@ class StageWeights:
             )
         sent = self._of_one_layer(ahead=ahead, thread=tasks.BESIDE)
 
-        def work(hidden: int) -> tasks.Work:
+        def work(hidden: int) -> tasks.Operations:
             alone = layer * (layers - hidden)
             together: tasks.Branch = (((layer, sent),),) * hidden if sent else layer * hidden
             order = (*together, *alone) if ahead else (*alone, *together)
@@ -287,7 +287,7 @@ def plan_work(  # noqa: PLR0913 - a plan, and what of it is done and sent
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> gpu, model = ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-146b")
-    >>> setting = Setting(Training.on(gpu, model, ITERATION_MODELS.load("4d"), batch=8))
+    >>> setting = Setting(Training.make(gpu, model, ITERATION_MODELS.load("4d"), batch=8))
     >>> plan = Plan(Placement((Degrees(tensor=4), Degrees(pipeline=2))), 1, 8)
     >>> levels = Level("switch", 4, 450e9), Level("switch", 2, 50e9)
     >>> work = plan_work(setting, evaluate_plan(setting.training, levels, plan), levels)

@@ -32,7 +32,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from netplan.simulation.engine import Actor, Branching, Engine, Mark, Steps
-from netplan.simulation.tasks import Branch, Pipeline, Work, alone_s, branch_alone_s
+from netplan.simulation.tasks import Branch, Operations, Pipeline, alone_s, branch_alone_s
 
 FORWARD, BACKWARD, FINISH, SEND_FORWARD, SEND_BACKWARD, BEGIN = range(6)
 """Kinds of spans: passes, the end of the iteration, transfers to the next stage and back, and what
@@ -70,7 +70,7 @@ class _InFlight:
     def __init__(self, run: "PipelineRun", kind: int, virtual: int, microbatch: int) -> None:
         self.run, self.kind, self.virtual, self.microbatch = run, kind, virtual, microbatch
         self.start_s = run.engine.now
-        self.work: Work = ()
+        self.work: Operations = ()
 
     def mark(self) -> Mark:
         run = self.run
@@ -119,7 +119,7 @@ class _DeferredPass:
             if len(self.queue) == 1:
                 self.run.do(self._work(kind, virtual), self)
 
-    def _work(self, kind: int, virtual: int) -> Work:
+    def _work(self, kind: int, virtual: int) -> Operations:
         pipeline = self.run.pipeline
         works = (pipeline.prepare, pipeline.settle)[kind]
         return works[virtual] if works else ()
@@ -276,12 +276,12 @@ class PipelineRun:
         work = passes[virtual].of(microbatch, self.microbatches)
         self._pass(work, _InFlight(self, kind, virtual, microbatch))
 
-    def _pass(self, work: Work, passing: _InFlight) -> None:
+    def _pass(self, work: Operations, passing: _InFlight) -> None:
         """Do the work of a pass."""
         passing.work = work
         self.do(work, passing)
 
-    def do(self, work: Work, after: Actor) -> None:
+    def do(self, work: Operations, after: Actor) -> None:
         """Do some work; what is a mere delay is one event."""
         if len(work) == 1 and len(work[0]) == 1:
             Steps(self.engine, work[0][0], after).go_on()

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from netplan.performance.serving import outcomes
-from netplan.performance.serving.rounds import RunningServers
+from netplan.performance.serving.rounds import PlannedServers
 from netplan.records import replace
 from netplan.simulation import simulate, tasks
 from netplan.simulation.outcome import SimulationOutcome, StageOutcome
@@ -35,7 +35,7 @@ ROUNDS = 4
 
 
 def simulate_round(
-    servers: RunningServers, graph: FabricGraph, conditions: simulate.Conditions
+    servers: PlannedServers, graph: FabricGraph, conditions: simulate.Conditions
 ) -> SimulationOutcome:
     """Simulate one round of servers; where prompts have their own, of those that decode.
 
@@ -79,7 +79,7 @@ def simulate_round(
         time.perf_counter() - began,
         jitter=_drawn(account, round_s, maker, conditions),
         analytic_time_s=tpot_s,
-        sequences_per_s=homes * float(servers.outcome.running[0]) * rounds_per_s,
+        sequences_per_s=homes * float(servers.outcome.in_flight[0]) * rounds_per_s,
         replicas=replicas,
     )
     return outcome if maker.rounds == 1 else _of_one(outcome, maker.rounds, round_s)
@@ -161,21 +161,21 @@ def _of_one(outcome: SimulationOutcome, rounds: int, round_s: float) -> Simulati
 class _RoundBuilder:
     """Makes the work of one server, which stands for all."""
 
-    def __init__(self, servers: RunningServers) -> None:
+    def __init__(self, servers: PlannedServers) -> None:
         self.case, self.outcome = servers.case, servers.outcome
         self.pool = servers.round.pools[-1]
         self.served, self.plan = self.case.served, self.pool.plan
         self.stages = int(self.plan.pipeline[0])
         self.rounds = 1 if self.stages == 1 else ROUNDS
         self.sender = tasks.FlowSender(self.pool.placement)
-        self.in_flight = float(self.outcome.running[0])
+        self.in_flight = float(self.outcome.in_flight[0])
         # Prompts of others that end in a round, and the steps that each is cut into.
         takes = bool(self.outcome.parts["prefill"].any())
         self.prompts = takes * (self.in_flight - 1) / float(np.ravel(self.outcome.output)[0])
         self.chunks = float(np.ravel(self.case.chunks)[0])
         # What a microbatch does: decode, and the prompts of others that it waits for.
         case, served = self.case, self.served
-        at_once = outcomes.decoded_at_once(self.plan, self.outcome.running)
+        at_once = outcomes.decoded_at_once(self.plan, self.outcome.in_flight)
         self.passes = [Passes(case.decodes(at_once))]
         if self.prompts:
             together = float(np.clip(1 / self.chunks, 1.0, max(self.in_flight, 1.0)))
@@ -225,9 +225,9 @@ class _RoundBuilder:
     def _host_s(self) -> float:
         """What passes between two rounds of a request [s]."""
         held = self.case.held(self.plan)
-        waits_s = outcomes.spill_s(self.case, self.plan, held, self.outcome.running)
+        waits_s = outcomes.spill_s(self.case, self.plan, held, self.outcome.in_flight)
         if self.prompts:  # copies of attention that wait for the one with the most of them
-            waits_s = waits_s + outcomes.lockstep_s(self.case, self.plan, self.outcome.running)
+            waits_s = waits_s + outcomes.lockstep_s(self.case, self.plan, self.outcome.in_flight)
         return float(self.outcome.parts["host"][0] + waits_s[0])
 
     def _kernel_s(self, operation: Operation) -> float:

@@ -299,7 +299,7 @@ def simulate_training(
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> gpu, model = ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-146b")
-    >>> trained = Training.on(gpu, model, ITERATION_MODELS.load("4d"), batch=64)
+    >>> trained = Training.make(gpu, model, ITERATION_MODELS.load("4d"), batch=64)
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16)
     >>> sizing, spec = scenario.sizing, FABRICS.load("rail-only")
     >>> fabric, graph = build_fabric(spec, sizing), expand(spec, sizing)
@@ -443,7 +443,7 @@ def simulate_jobs(
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> gpu, model = ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-22b")
-    >>> trained = Training.on(gpu, model, ITERATION_MODELS.load("4d"), batch=32)
+    >>> trained = Training.make(gpu, model, ITERATION_MODELS.load("4d"), batch=32)
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=32, radix=16)
     >>> spec, half = FABRICS.load("rail-only"), scenario.sizing
     >>> fabric, graph = build_fabric(spec, half), expand(spec, replace(half, gpus=64))

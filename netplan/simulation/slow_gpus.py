@@ -116,7 +116,7 @@ def meeting_replicas(setting: Setting, plan: Plan) -> int:
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> gpu, model = ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-22b")
-    >>> trained = Training.on(gpu, model, ITERATION_MODELS.load("4d"), batch=8)
+    >>> trained = Training.make(gpu, model, ITERATION_MODELS.load("4d"), batch=8)
     >>> plan = Plan(Placement((Degrees(tensor=2, data=8),)), 1, 1)
     >>> [meeting_replicas(Setting(trained, options=Options(zero_stage=z)), plan) for z in (1, 3)]
     [1, 8]
@@ -236,7 +236,7 @@ def slowed(pipeline: tasks.Pipeline, factors: Floats) -> tasks.Pipeline:
         return pipeline
     times = [partial(_times, float(factor)) for factor in factors]
 
-    def works(given: tuple[tasks.Work, ...]) -> tuple[tasks.Work, ...]:
+    def works(given: tuple[tasks.Operations, ...]) -> tuple[tasks.Operations, ...]:
         pairs = enumerate(given)
         return tuple(tasks.mapped(work, times[k % len(times)]) for k, work in pairs)
 
@@ -472,7 +472,7 @@ class _Retimed(Struct, eq=False):
         waited_s = span.end_s - span.start_s - alone_s
         return pool[self.rng.integers(POOL, size=self.shape)] + waited_s
 
-    def _drawn(self, work: tasks.Work) -> Floats:
+    def _drawn(self, work: tasks.Operations) -> Floats:
         """Times of a piece of work alone, shape (POOL,) [s]."""
         total = np.zeros(POOL)
         for operation in work:

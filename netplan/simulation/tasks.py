@@ -11,7 +11,7 @@ is therefore given with the times it takes alone, and with the links it needs:
 phase          a delay in seconds, either of these two, or work that has to be done in between
 `Branch`       phases one after the other
 `Operation`    branches side by side; it ends with the last of them
-`Work`         operations one after the other: one pass of a microbatch through a stage
+`Operations`   operations one after the other: one pass of a microbatch through a stage
 =============  ====================================================================================
 
 Links are numbered by whoever makes the work; memory channels are links too. A `Pipeline` says which
@@ -153,13 +153,13 @@ class FlowMessage(Struct, frozen=True):
 Part: TypeAlias = "float | Burst | FlowMessage"
 """A phase that has no phases in it."""
 
-Phase: TypeAlias = "Part | Work"
+Phase: TypeAlias = "Part | Operations"
 Branch: TypeAlias = tuple[Phase, ...]
 Operation: TypeAlias = tuple[Branch, ...]
-Work: TypeAlias = tuple[Operation, ...]
+Operations: TypeAlias = tuple[Operation, ...]
 
 
-def delay(seconds: float) -> Work:
+def delay(seconds: float) -> Operations:
     """Work that needs no link.
 
     >>> delay(0.5)
@@ -168,7 +168,7 @@ def delay(seconds: float) -> Work:
     return (((float(seconds),),),) if seconds else ()
 
 
-def one_after_the_other(*phases: Phase) -> Work:
+def one_after_the_other(*phases: Phase) -> Operations:
     """Work of phases that follow each other, as few of them as it takes.
 
     >>> one_after_the_other(0.5, 0.0, 0.25)
@@ -206,7 +206,7 @@ def _unpacked(phases: Iterable[Phase]) -> Iterator[Phase]:
                 yield (operation,)
 
 
-def alone_s(work: Work, *, messages: bool = True) -> float:
+def alone_s(work: Operations, *, messages: bool = True) -> float:
     """How long a piece of work takes where nothing else is on its links [s].
 
     Without ``messages`` these take no time.
@@ -233,7 +233,7 @@ def branch_alone_s(branch: Branch, *, messages: bool = True) -> float:
     return total
 
 
-def parts_of(work: Work) -> Iterator[Part]:
+def parts_of(work: Operations) -> Iterator[Part]:
     """All delays and messages of a piece of work, in order.
 
     >>> list(parts_of((((1.0, (((2.0,), (3.0,)),)),), ((4.0,),))))
@@ -246,7 +246,7 @@ def parts_of(work: Work) -> Iterator[Part]:
             yield phase
 
 
-def mapped(work: Work, change: Callable[[Part], Phase]) -> Work:
+def mapped(work: Operations, change: Callable[[Part], Phase]) -> Operations:
     """The same work with every delay and message changed, and joined as far as it goes.
 
     >>> no_links = lambda phase: phase if isinstance(phase, float) else 1.0
@@ -268,7 +268,7 @@ def mapped_branch(branch: Branch, change: Callable[[Part], Phase]) -> Branch:
     )
 
 
-def as_phase(work: Work) -> Phase:
+def as_phase(work: Operations) -> Phase:
     """Work as one phase, a delay where it needs no link.
 
     >>> as_phase((((1.0,), (2.0,)), ((0.5,),)))
@@ -291,12 +291,12 @@ class Pass(Struct, frozen=True):
     [1.0, 1.0, 1.5]
     """
 
-    middle: Work
-    first: Work | None = None
-    last: Work | None = None
-    only: Work | None = None
+    middle: Operations
+    first: Operations | None = None
+    last: Operations | None = None
+    only: Operations | None = None
 
-    def of(self, microbatch: int, microbatches: int) -> Work:
+    def of(self, microbatch: int, microbatches: int) -> Operations:
         """Work for one microbatch of so many."""
         if microbatches == 1 and self.only is not None:
             return self.only
@@ -314,7 +314,7 @@ class Pass(Struct, frozen=True):
         )
         return Pass(mapped(self.middle, change), first, last, only)
 
-    def counted(self, microbatches: int) -> Iterator[tuple[Work, int]]:
+    def counted(self, microbatches: int) -> Iterator[tuple[Operations, int]]:
         """All work for so many microbatches, and how often it is done."""
         yield self.of(0, microbatches), 1
         if microbatches > 1:
@@ -362,10 +362,10 @@ class Pipeline(Struct, frozen=True):
     backward: tuple[Pass, ...]
     send_forward: tuple[Branch, ...]
     send_backward: tuple[Branch, ...]
-    begin: tuple[Work, ...] = ()
-    prepare: tuple[Work, ...] = ()
-    settle: tuple[Work, ...] = ()
-    finish: tuple[Work, ...] = ()
+    begin: tuple[Operations, ...] = ()
+    prepare: tuple[Operations, ...] = ()
+    settle: tuple[Operations, ...] = ()
+    finish: tuple[Operations, ...] = ()
     schedule: SimulatedSchedule = "1f1b"
     eager: bool = False
     finish_together: bool = False
@@ -391,7 +391,7 @@ class Pipeline(Struct, frozen=True):
         return len(self.forward) // self.stages
 
 
-def work_of_stages(pipeline: Pipeline) -> Iterator[tuple[int, Work, int]]:
+def work_of_stages(pipeline: Pipeline) -> Iterator[tuple[int, Operations, int]]:
     """All work of an iteration that stages spend their time on: of which one, what, how often.
 
     Transfers are nobody's, and what goes on beside passes takes no time of theirs.

@@ -242,9 +242,9 @@ class _Made(Struct, frozen=True, dict=True):
         return [order[first:last].tolist() for first, last in places]
 
     @cached_property
-    def works(self) -> list[tuple[tasks.Work, ...]]:
+    def works(self) -> list[tuple[tasks.Operations, ...]]:
         """Forward, backward and finish of each stage; the last two empty without training."""
-        made: list[tuple[tasks.Work, ...]] = []
+        made: list[tuple[tasks.Operations, ...]] = []
         pairs = zip(self.run.mapping.stages, self.groups, strict=True)
         for number, (stage, members) in enumerate(pairs):
             ways: list[tuple[Callable[..., Iterator[tasks.Operation]], tuple[TilePiece, ...]]]

@@ -313,7 +313,7 @@ def question_inputs(
 def usual_scenario(ask: str, scenario: str | Scenario, catalog: str | None = None) -> Scenario:
     """The scenario that a question is about: of its kind of workload, with a user's defaults."""
     question, base = question_class(ask), Scenario.load(scenario, catalog)
-    base = base.running(base.kind if question.takes(base.kind) else question.workload)
+    base = base.with_workload(base.kind if question.takes(base.kind) else question.workload)
     usual = usual_values(question.command, [*places(base.kind)], catalog)
     replaced = {key: value for key, value in base.set.items() if key.partition(".")[0] in PARTS}
     return base.replace(**usual).replace(**replaced)

@@ -28,7 +28,7 @@ from netplan.studies.answer import StudyAnswer, damaged_points, study_answer
 from netplan.studies.definition import StudyDefinition
 from netplan.studies.points import PointResult, attempt
 from netplan.studies.run import IN_PROCESS, Progress, Report, Resources, run
-from netplan.studies.store import Store, asked
+from netplan.studies.store import Store, computed_part
 from netplan.studies.study import Study, make_study, parse_changes
 from netplan.studies.workers import Interrupts, require_dask
 from netplan.units import duration
@@ -135,8 +135,8 @@ def own_store(made: Study) -> Path:
     usual = usual_store(made)
     if usual.exists():
         with suppress(InputError), Store.open(usual) as store:  # what is wrong with it, a run says
-            question = asked(made.definition)
-            if asked(store.meta.definition) != question and store.answered:
+            question = computed_part(made.definition)
+            if computed_part(store.meta.definition) != question and store.answered:
                 digest = hashlib.sha256(json.dumps(question, sort_keys=True).encode()).hexdigest()
                 return usual.with_stem(f"{made.name}-{digest[:8]}")
     return usual

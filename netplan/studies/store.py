@@ -86,14 +86,14 @@ SHOWN = frozenset(
 """Keys of a study that say how its points are told, not what they are."""
 
 
-def asked(definition: str) -> Any:  # noqa: ANN401 - JSON
+def computed_part(definition: str) -> Any:  # noqa: ANN401 - JSON
     """What a study computes: its definition without how that is shown.
 
     Outputs that compare points are made anew whenever they are shown.
 
     Examples
     --------
-    >>> asked('{"axes": [1], "notes": [], "title": "Radix"}')
+    >>> computed_part('{"axes": [1], "notes": [], "title": "Radix"}')
     {'axes': [1]}
     """
     return {key: value for key, value in json.loads(definition).items() if key not in SHOWN}
@@ -216,7 +216,10 @@ class Store(AbstractContextManager["Store"]):
                 f"{self.path}: made by netplan {meta.netplan_version}, this is {version}: go on "
                 f"with netplan {meta.netplan_version}, or {anew}"
             )
-        if (meta.name, asked(meta.definition)) != (work.name, asked(work.definition)):
+        if (meta.name, computed_part(meta.definition)) != (
+            work.name,
+            computed_part(work.definition),
+        ):
             raise InputError(
                 f"{self.path}: made for another study, or the study {meta.name} has changed since: "
                 f"bring back what it was, or {anew}"

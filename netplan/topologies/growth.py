@@ -58,7 +58,7 @@ class Fill(Struct, frozen=True):
     per_pod: int
 
     @classmethod
-    def whole(cls, tree: clos.FatTree) -> "Fill":
+    def of_all_leaves(cls, tree: clos.FatTree) -> "Fill":
         """All leaves."""
         return cls(tree.leaves, clos.ceil_div(tree.leaves, pods_of(tree)))
 
@@ -129,7 +129,7 @@ def best_fills(
     >>> best_fills(tree, ports, [512, 2048], Weights(1.0, 0.0, (1.0, 0.0)))
     [Fill(leaves=19, per_pod=19), Fill(leaves=64, per_pod=64)]
     """
-    fills = [Fill.whole(tree)]
+    fills = [Fill.of_all_leaves(tree)]
     phases = [
         _choices(tree, ports, ends, weights, early_oversubscription, even=even)
         for ends in arrivals[:-1]
@@ -167,7 +167,7 @@ def _choices(
     even: bool,
 ) -> _Choices:
     """All fills that hold so many endpoints, with the price of what each needs."""
-    whole = Fill.whole(tree)
+    whole = Fill.of_all_leaves(tree)
     hosts, pods = (
         axis.ravel()
         for axis in np.meshgrid(
@@ -380,7 +380,7 @@ class _Network(Struct, frozen=True, eq=False):
             return [self._units(gpus + self.extra * (gpus == phases[-1])) for gpus in phases]
         arrivals = [gpus // per_host + self.extra for gpus in phases]
         if full_leaves:
-            whole = Fill.whole(self.tree)
+            whole = Fill.of_all_leaves(self.tree)
             most = int(self.caps.max())
             fills = [Fill(clos.ceil_div(count, most), whole.per_pod) for count in arrivals[:-1]]
             fills.append(whole)

@@ -133,12 +133,12 @@ class CircuitPlan(Struct, frozen=True):
         """Blocks of a domain on each set, shape (sets,) [1]."""
         return np.bincount(self.set_of, minlength=self.sets)
 
-    def idle_in_sets(self, idle: int) -> Ints:
+    def idle_of_sets(self, idle: int) -> Ints:
         """How so many idle blocks of a domain are best spread over its sets, shape (sets,) [1].
 
         Examples
         --------
-        >>> CircuitPlan(136, 64, 256, 1).idle_in_sets(6).tolist()
+        >>> CircuitPlan(136, 64, 256, 1).idle_of_sets(6).tolist()
         [1, 2, 1, 2]
         """
         edges = np.arange(self.sets + 1) * idle // self.sets
@@ -149,7 +149,7 @@ class CircuitPlan(Struct, frozen=True):
         """Which blocks of a domain stand by: the last of every set, shape (blocks,)."""
         ends = np.cumsum(self.set_sizes)
         from_end = ends[self.set_of] - np.arange(self.blocks)
-        return from_end <= self.idle_in_sets(idle)[self.set_of]
+        return from_end <= self.idle_of_sets(idle)[self.set_of]
 
     def replaced(self, failed: Bools, idle: int) -> int:
         """How many failed blocks of one domain find an idle one on their circuit switches [1].

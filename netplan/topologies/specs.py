@@ -409,7 +409,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         return records.replace(whole, link_bytes_per_s=rate / max(1, whole.links_per_gpu))
 
     @property
-    def only_named(self) -> bool:
+    def by_name_only(self) -> bool:
         """Whether sets of all fabrics leave it out: it stands in only where it is named."""
         return not (self.in_sets and self.even_pods) or "in_sets" in self.unread
 

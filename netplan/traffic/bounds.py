@@ -219,7 +219,7 @@ def _of_group(level: Level, members: int) -> Level:
     links lead along other levels too, a GPU has two, wherever they lead.
     """
     rate = level.link_bytes_per_s
-    if level.interlaced:
+    if level.interleaved:
         return Level("switch", members, 2 * rate)
     if level.kind == "mesh" and 1 < members < level.size:
         rate = level.gpu_bytes_per_s / (members - 1)

@@ -41,7 +41,7 @@ ENTRY_BYTES = 100
 MOST_PAIRS = 2_000
 """Pairs that are asked one by one on fabrics without a closed form [1]."""
 
-Way = Literal["split", "hashed", "static"]
+PathChoice = Literal["split", "hashed", "static"]
 """Whether flows split by the router's routing, or take one link at every hop."""
 
 Entries = tuple[Ints, Ints, Floats]
@@ -124,7 +124,7 @@ class PathFinder(Protocol):
         destination: AnyInts,
         capacity: Floats,
         *,
-        way: Way = "split",
+        way: PathChoice = "split",
         seed: int = 0,
         connection: Ints | None = None,
     ) -> FlowPaths:
@@ -140,7 +140,7 @@ class PathRouter(Router, frozen=True, eq=False, dict=True):
         destination: AnyInts,
         capacity: Floats,
         *,
-        way: Way = "split",
+        way: PathChoice = "split",
         seed: int = 0,
         connection: Ints | None = None,
     ) -> FlowPaths:
@@ -198,7 +198,7 @@ class PathRouter(Router, frozen=True, eq=False, dict=True):
         return FlowPaths.of(parts, len(source), graph, closed=way == "split" and self._is_closed)
 
     def carried(
-        self, demand: TrafficMatrix, *, way: Way, seed: int = 0, connections: int = 1
+        self, demand: TrafficMatrix, *, way: PathChoice, seed: int = 0, connections: int = 1
     ) -> LinkLoads:
         """Bytes on every link where the bytes of every pair go over single paths.
 
@@ -290,7 +290,7 @@ class PathRouter(Router, frozen=True, eq=False, dict=True):
                 yield flow, codes, loads[codes]
 
     def _hopping(
-        self, legs: Legs, way: Way, seed: int, connection: Ints | None
+        self, legs: Legs, way: PathChoice, seed: int, connection: Ints | None
     ) -> Iterator[Entries]:
         """Entries where a flow takes one link at every hop."""
         inside, between = np.random.default_rng(seed).spawn(2)

@@ -18,7 +18,7 @@ FORWARD, BACK = range(2)
 """Rows of ``link_bytes``: from a link's source to its target, and back."""
 
 
-class HotLink(Struct, frozen=True):
+class BusyLink(Struct, frozen=True):
     """One direction of one link: its number, its two ends, its name, its load and time.
 
     The name is that of its ends, with ports where several links join them.
@@ -89,7 +89,7 @@ class LinkLoads(Struct, frozen=True, eq=False, dict=True):
         """Numbers of the links that carry nothing in either direction."""
         return np.flatnonzero(~self.link_bytes.any(axis=0))
 
-    def hottest(self, count: int = 10) -> tuple[HotLink, ...]:
+    def hottest(self, count: int = 10) -> tuple[BusyLink, ...]:
         """Link directions of the longest times, longest first; idle ones are never named.
 
         Equal times keep the order of the links, so that the same traffic names the same links.
@@ -101,7 +101,7 @@ class LinkLoads(Struct, frozen=True, eq=False, dict=True):
 
         Returns
         -------
-        tuple[HotLink, ...]
+        tuple[BusyLink, ...]
             Loads [B] and times [s] of these directions.
         """
         times = self.link_s.ravel()
@@ -114,13 +114,13 @@ class LinkLoads(Struct, frozen=True, eq=False, dict=True):
         chosen = np.concatenate([above, level])
         chosen = chosen[np.argsort(-times[chosen], kind="stable")]
         chosen = chosen[times[chosen] > 0]
-        hot = []
+        busiest = []
         for place, name in zip(chosen.tolist(), self.graph.direction_names(chosen), strict=True):
             direction, link = divmod(place, self.graph.link_count)
             ends = [int(self.graph.source[link]), int(self.graph.target[link])]
             sender, receiver = ends if direction == FORWARD else ends[::-1]
-            hot.append(
-                HotLink(
+            busiest.append(
+                BusyLink(
                     link=link,
                     sender=self.graph.node_name(sender),
                     receiver=self.graph.node_name(receiver),
@@ -130,7 +130,7 @@ class LinkLoads(Struct, frozen=True, eq=False, dict=True):
                     time_s=float(self.link_s[direction, link]),
                 )
             )
-        return tuple(hot)
+        return tuple(busiest)
 
     def by_group(self) -> tuple[GroupLoad, ...]:
         """Loads of each group of links, in the order of the fabric's groups.

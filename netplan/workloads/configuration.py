@@ -32,7 +32,7 @@ LONGEST_LIST = 100_000
 MAX_NAME = 40
 
 Data = Mapping[str, object]
-Found = dict[str, object]
+ConfigurationFields = dict[str, object]
 
 
 class Family(NamedTuple):
@@ -188,7 +188,7 @@ class _Reader:
         self.path, self.data = path, _Asked(data)
         self.left_out: list[str] = []
 
-    def model(self, typed: tuple[str, Family]) -> Found:
+    def model(self, typed: tuple[str, Family]) -> ConfigurationFields:
         """The record of the whole model."""
         kind, family = typed
         layers, hidden = self.number("num_hidden_layers"), self.number("hidden_size")
@@ -197,7 +197,7 @@ class _Reader:
         length = min(longest or SEQUENCE_LENGTH, SEQUENCE_LENGTH)
         name = self.name()
         tied = self.data.get("tie_word_embeddings")
-        record: Found = {
+        record: ConfigurationFields = {
             "name": name,
             "title": name,
             "source": f"configuration file {self.path.name}",
@@ -245,9 +245,9 @@ class _Reader:
         keys = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
         return next((number for key in keys if (number := self.given(key))), 0)
 
-    def attention(self, kind: str, layers: int, even: int) -> Found:
+    def attention(self, kind: str, layers: int, even: int) -> ConfigurationFields:
         """Heads of full attention, and blocks of other kinds."""
-        blocks: Found = {}
+        blocks: ConfigurationFields = {}
         if FAMILIES[kind].latent or self.given("kv_lora_rank"):
             blocks |= {"latent_attention": self.latent()}
         else:
@@ -267,9 +267,9 @@ class _Reader:
             blocks |= window
         return blocks
 
-    def heads(self, even: int) -> Found:
+    def heads(self, even: int) -> ConfigurationFields:
         """Sizes of plain heads, as far as they are not what a model file takes for granted."""
-        sizes: Found = {}
+        sizes: ConfigurationFields = {}
         heads, size = self.number("num_attention_heads"), self.given("head_dim")
         key_heads = self.given("num_global_key_value_heads")
         key_heads = key_heads or self.given("num_key_value_heads") or heads
@@ -283,7 +283,7 @@ class _Reader:
             sizes["value_head_size"] = value
         return sizes
 
-    def latent(self) -> Found:
+    def latent(self) -> ConfigurationFields:
         """The block of latent attention."""
         query = self.given("q_lora_rank")
         block = self.numbers(
@@ -292,7 +292,7 @@ class _Reader:
         block["rotary_head_size"] = self.given("qk_rope_head_dim") or 0
         return block | ({"query_rank": query} if query else {})
 
-    def linear(self, layers: int) -> Found:
+    def linear(self, layers: int) -> ConfigurationFields:
         """The block of gated delta nets, if some layers have them."""
         if not self.given("linear_num_value_heads"):
             return {}
@@ -305,7 +305,7 @@ class _Reader:
         )
         return block | {"layers": count, "convolution": self.given("linear_conv_kernel_dim") or 4}
 
-    def window(self, kind: str, layers: int) -> Found:
+    def window(self, kind: str, layers: int) -> ConfigurationFields:
         """The block of windows, if some layers have them, and the heads of the others."""
         tokens = self.given("sliding_window") or self.given("attention_chunk_size")
         if not tokens or self.data.get("use_sliding_window") is False:
@@ -319,7 +319,7 @@ class _Reader:
             count = self.windows_by_rule(kind, layers)
         if not count:
             return {}
-        block: Found = {"tokens": tokens, "layers": count}
+        block: ConfigurationFields = {"tokens": tokens, "layers": count}
         full, head_size = self.given("global_head_dim"), self.given("head_dim")
         if full and head_size and full != head_size:
             block["head_size"] = head_size
@@ -345,7 +345,7 @@ class _Reader:
             return max(layers - (self.given("max_window_layers") or 0), 0)
         return layers
 
-    def feed_forward(self, kind: str, layers: int) -> Found:
+    def feed_forward(self, kind: str, layers: int) -> ConfigurationFields:
         """Width of dense layers, and the block of experts."""
         keys: tuple[str, ...] = ("n_routed_experts", "num_experts", "num_local_experts")
         count = next((number for key in keys if (number := self.given(key))), 1)
@@ -366,7 +366,7 @@ class _Reader:
             shared, dense = expert_size, self.given("intermediate_size_mlp") or width
         if kind == "gemma4_text":
             shared = width or 0
-        block: Found = {
+        block: ConfigurationFields = {
             "count": count,
             "per_token": self.number(visited),
             "ffn_size": expert_size,
@@ -375,7 +375,7 @@ class _Reader:
         }
         return {"experts": block} | ({"ffn_size": dense} if dense else {})
 
-    def hybrid(self, record: Found, layers: int) -> None:
+    def hybrid(self, record: ConfigurationFields, layers: int) -> None:
         """Blocks of a hybrid, one kind each: what is neither Mamba nor attention has experts."""
         pattern = self.data.get("hybrid_override_pattern")
         kinds = self.kinds("layers_block_type")
@@ -395,7 +395,7 @@ class _Reader:
                 heads="mamba_num_heads", head_size="mamba_head_dim", state="ssm_state_size"
             ),
         }
-        experts = cast("Found", record.pop("experts", {}))
+        experts = cast("ConfigurationFields", record.pop("experts", {}))
         if not count["moe"]:  # sizes of experts stand in files of models without any
             return
         shared = self.given("moe_shared_expert_intermediate_size")
@@ -404,7 +404,7 @@ class _Reader:
         experts |= {"latent_size": latent} if latent else {}
         record["experts"] = experts | {"dense_first_layers": count["mlp"]}
 
-    def sparse_layers(self, layers: int) -> Found:
+    def sparse_layers(self, layers: int) -> ConfigurationFields:
         """Which layers have experts."""
         first = self.given("first_k_dense_replace") or 0
         listed = self.data.get("moe_layer_freq")
@@ -450,7 +450,7 @@ class _Reader:
             raise self.fault(key, value, f"a whole number from 1 to {MAX_COUNT:,}")
         return value
 
-    def numbers(self, **keys: str) -> Found:
+    def numbers(self, **keys: str) -> ConfigurationFields:
         """Numbers of a block by what a model file calls them."""
         return {name: self.number(key) for name, key in keys.items()}
 

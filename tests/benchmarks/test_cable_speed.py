@@ -23,7 +23,7 @@ CABLES = 3 * 32_768
 
 
 def large(switch: str | None = None) -> Sheet:
-    question = Cables.on(
+    question = Cables.make(
         "rail-only-paper", gpus=32_768, radix=64, hb_size=8, fabric="rail-optimized", switch=switch
     )
     return question.table()()
@@ -76,7 +76,7 @@ def test_ports_by_cage_against_ports_by_number(
 def test_a_hall_of_32768_gpus_whatever_its_names(
     benchmark: BenchmarkFixture, tmp_path: Path, plan: Path, describe: Describe
 ) -> None:
-    question = Cables.on(
+    question = Cables.make(
         "rail-only-paper", gpus=32_768, radix=64, hb_size=8, fabric="rail-optimized", host_gpus=8
     )
     hosts = tmp_path / "hosts.csv"

@@ -24,7 +24,7 @@ from tests.simulation.test_palm import palm_run
 def placed(gpus: int, **inputs: object) -> tuple[PlacedRun, FabricGraph]:
     """A run on rails of switches of 128 ports, 64 stages unless said otherwise."""
     given = {"gpus": gpus, "radix": 128, "fabric": "rail-only", "fixed": {"pipeline": 64}}
-    asked = Loads.on("rail-only-paper", **(given | inputs))
+    asked = Loads.make("rail-only-paper", **(given | inputs))
     run = place_training(asked, asked.algorithm)
     return run, expand(run.spec, run.fabric.sizing)
 

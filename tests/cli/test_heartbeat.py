@@ -9,7 +9,7 @@ import pytest
 
 from netplan.cli import heartbeat, main
 from netplan.cli.heartbeat import Heartbeat
-from netplan.progress import UnderWay, each
+from netplan.progress import UnderWay, with_progress
 
 
 class Log(io.StringIO):
@@ -44,7 +44,7 @@ def test_long_work_says_how_long() -> None:
 
 def test_what_is_under_way_is_told() -> None:
     stream = Log()
-    for _ in each(["rail-only", "torus-3d"], str):
+    for _ in with_progress(["rail-only", "torus-3d"], str):
         with Heartbeat(stream, first_s=0.01):
             assert stream.told.wait(60)
         stream.told.clear()
@@ -60,7 +60,7 @@ def test_a_log_tells_once_what_is_under_way_and_at_once_what_comes_next(
     monkeypatch.setattr(heartbeat, "EVERY_S", 0.01)
     stream = Log()
     with Heartbeat(stream, first_s=0.01):
-        for _ in each(["rail-only", "torus-3d"], str):
+        for _ in with_progress(["rail-only", "torus-3d"], str):
             assert stream.told.wait(60)
             stream.told.clear()
             Event().wait(0.1)  # more of the same is not told
@@ -70,10 +70,10 @@ def test_a_log_tells_once_what_is_under_way_and_at_once_what_comes_next(
 
 def test_loops_in_loops_add_up_and_tell_the_time_left() -> None:
     said, shares = [], []
-    for number, _ in enumerate(each(["rail-only", "torus-3d"], str)):
+    for number, _ in enumerate(with_progress(["rail-only", "torus-3d"], str)):
         UnderWay.steps[0].began_s = 100.0
         for name, count in (("failures", 2), ("years", 5)):
-            for _ in each([name] * count, str):
+            for _ in with_progress([name] * count, str):
                 shares.append(UnderWay.share())
                 said.append(UnderWay.left(now_s=100.0 + 10 * (number + 1)))
     # Halves of the first half by failures; years start at none, which holds the share.
@@ -88,7 +88,9 @@ def test_loops_in_loops_add_up_and_tell_the_time_left() -> None:
 def test_a_line_on_a_terminal_does_not_wrap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     stream = Terminal()
-    for _ in each(["a fabric whose name is long enough for two lines or more, at least"], str):
+    for _ in with_progress(
+        ["a fabric whose name is long enough for two lines or more, at least"], str
+    ):
         with Heartbeat(stream, first_s=0.01):
             assert stream.told.wait(60)
     said = stream.getvalue().split("\x1b")[0].removeprefix("\r")

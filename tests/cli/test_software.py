@@ -238,7 +238,7 @@ def test_headings_say_what_is_not_usual(shown: dict[str, Any], words: list[str])
 
 
 def recipe(**asked: object) -> Recipe | None:
-    question = Search.on("hgx-h100", **MOE, iteration_model="calibrated", **asked)
+    question = Search.make("hgx-h100", **MOE, iteration_model="calibrated", **asked)
     on = ACCELERATORS.load(question.cluster.accelerator)
     stack = STACKS.load(question.training.stack or default_stack(on))
     calibration = ITERATION_MODELS.load("calibrated").calibration

@@ -5,7 +5,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from netplan.costing.cabling import CABLING_BOOKS
-from netplan.costing.lifetime import ECONOMICS_BOOKS, Running, annuity_factor, lifetime
+from netplan.costing.lifetime import ECONOMICS_BOOKS, Opex, annuity_factor, lifetime
 from netplan.costing.materials import BillItem, bill_items, parse_spares, with_spares
 from netplan.costing.prices import POWER_BOOKS, PRICE_BOOKS, Break, PriceBook
 from netplan.costing.pricing import (
@@ -230,8 +230,8 @@ def test_a_model_draws_its_own_power_and_spares_none() -> None:
 POINT = Range.point
 
 
-def running(years: int = 5, interest: float = 0.05) -> Running:
-    return Running(years, POINT(1.5), POINT(0.1), POINT(interest))
+def running(years: int = 5, interest: float = 0.05) -> Opex:
+    return Opex(years, POINT(1.5), POINT(0.1), POINT(interest))
 
 
 def test_yearly_cost_by_hand() -> None:
@@ -248,7 +248,7 @@ def test_yearly_cost_by_hand() -> None:
 def test_ten_years_by_hand() -> None:
     # 100 kW x 1.2 x 8,760 h = 1,051,200 kWh a year at 0.10: 105,120; 1 M at 5 % over ten years is
     # 129,504.57 a year (factor 0.05 / (1 - 1.05^-10) = 0.12950457).
-    ten = Running(10, POINT(1.2), POINT(0.10), POINT(0.05))
+    ten = Opex(10, POINT(1.2), POINT(0.10), POINT(0.05))
     life = lifetime(POINT(1e6), 1e5, ten)
     assert life.annuity_per_year.base == pytest.approx(129_504.57)
     assert life.energy.base == pytest.approx(1_051_200)
@@ -262,7 +262,7 @@ def test_the_total_over_the_years_by_hand() -> None:
     # 1,000,000 + (131,400 + 75,000) x 2.48685199 = 1,513,286.25; as paid 1,000,000 + 3 x 206,400.
     point = POINT
     rates = (point(0.3), point(0.01), point(0.06), point(0.005))
-    life = lifetime(point(1e6), 1e5, Running(3, point(1.5), point(0.1), point(0.1), *rates))
+    life = lifetime(point(1e6), 1e5, Opex(3, point(1.5), point(0.1), point(0.1), *rates))
     assert life.cooling_per_year.base == pytest.approx(26_280)
     assert life.upkeep_per_year.base == pytest.approx(75_000)
     assert life.discounting.base == pytest.approx(2.48685199, rel=1e-8)
@@ -279,7 +279,7 @@ def test_the_total_over_the_years_by_hand() -> None:
 def test_the_present_value_is_bounded_by_its_ends() -> None:
     # The low of the total discounts at the high interest: 1 + 1 / 1.1 over 1 + 1 / 1.25.
     free = POINT(0.0)
-    spread = Running(1, POINT(1.0), free, Range(0.1, 0.1, 0.25), free, POINT(1.0))
+    spread = Opex(1, POINT(1.0), free, Range(0.1, 0.1, 0.25), free, POINT(1.0))
     total = lifetime(POINT(1.0), 0.0, spread).present_value
     assert (total.low, total.base, total.high) == pytest.approx((1.8, 1 + 1 / 1.1, 1 + 1 / 1.1))
 
@@ -296,7 +296,7 @@ def test_the_annuity_pays_the_capital_back(interest: float, years: int) -> None:
 @given(st.floats(0, 1e9), st.floats(0, 1e9))
 def test_energy_runs_low_base_high(capital: float, power_w: float) -> None:
     book = ECONOMICS_BOOKS.load("2026")
-    spread = Running(book.years, book.pue.range, book.tariff.range, book.interest.range)
+    spread = Opex(book.years, book.pue.range, book.tariff.range, book.interest.range)
     life = lifetime(POINT(capital), power_w, spread)
     assert life.per_year.low <= life.per_year.base <= life.per_year.high
 

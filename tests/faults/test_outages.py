@@ -357,7 +357,7 @@ def test_unknown_names_offer_the_nearest() -> None:
 
 def test_free_plans_that_do_not_fit_leave_no_room_on_fewer_gpus() -> None:
     """Beside leaving out more and more domains, which plans that must divide may need."""
-    question = Faults.on(
+    question = Faults.make(
         "hgx-h100", gpus=24, hb_size=3, radix=16, fabrics=("slim-fly",), model="llama-3-70b"
     )
     subject = subject_of(FABRICS.load("slim-fly"), question, read_shared(question))

@@ -251,7 +251,7 @@ def subject_of(name: str, gpus: int, radix: int, hb_size: int, spare_domains: in
     preset = ITERATION_MODELS.load("4d")
     free = replace(preset, space=replace(preset.space, divisibility="free"))
     accelerator, model = ACCELERATORS.load("gh200-96gb"), MODELS.load("gpt-22b")
-    search = PlanSearch(Training.on(accelerator, model, free, batch=256))
+    search = PlanSearch(Training.make(accelerator, model, free, batch=256))
     return Subject(spec, sizing, build_fabric(spec, sizing), search, spare_domains)
 
 

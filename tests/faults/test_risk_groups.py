@@ -63,7 +63,7 @@ def assert_hits(graph: FabricGraph, groups: RiskGroups) -> None:
         effects = find_effects(graph, damage)
         gear = bool(damage.node_down[graph.node_kind == HB_SWITCH].any())
         gone = len(effects.gpus_down) + len(effects.cut_off)
-        assert bool(hits.stops[number]) == (gear or gone > 0)
+        assert bool(hits.interrupts[number]) == (gear or gone > 0)
         lost = {*(effects.gpus_down // graph.hb_size).tolist()}
         lost |= {*(effects.cut_off_forwarding // graph.hb_size).tolist()}
         found = {*hits.domain[hits.group == number].tolist()}
@@ -126,7 +126,7 @@ def test_cards_in_planes_need_few_searches(hb_size: int, monkeypatch: pytest.Mon
     monkeypatch.setattr(sys.modules[group_hits.__module__], "find_effects", counted)
     hits = group_hits(graph, card_groups(graph))
     # Each card takes its GPU; 13 links at GPUs join 12 domains and two planes to a forest.
-    assert hits.stops.all()
+    assert hits.interrupts.all()
     assert hits.cut_off.tolist() == [1] * 48
     assert len(hits.domain) == (48 if hb_size == 1 else 0)
     assert len(searched) <= 13

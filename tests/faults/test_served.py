@@ -47,7 +47,7 @@ def failed(*parts: str, **question: object) -> ServedImpact:
 
 def cluster(question: dict[str, object], spare_domains: int = 0) -> ServedCluster:
     """A rail-only cluster that serves."""
-    serving = Serving.on("serving-70b-h200", **question)
+    serving = Serving.make("serving-70b-h200", **question)
     searched = search_servers(serving, CatalogReader(None, None), serving.cluster.fabric)
     spec, gpus = FABRICS.load("rail-only"), int(str(question["gpus"]))
     sizing = Sizing(gpus, 64, 8, 450e9, 50e9)

@@ -67,7 +67,7 @@ def test_eight_servers_by_hand() -> None:
     found = years(one, book(36.5, 23.0), restart_h=1.0)
     by_hand = sum(poisson.pmf(down, 0.8) * tokens(one, 8 - down) for down in range(8))
     assert found.expected_tokens_per_s == pytest.approx(by_hand, rel=1e-9)
-    assert found.server_stops_per_year == pytest.approx(8 * 36.5)
+    assert found.server_interruptions_per_year == pytest.approx(8 * 36.5)
     assert found.mtbf_h == pytest.approx(HOURS / 292)
     assert found.servers_down == pytest.approx(0.8 * 23 / 24)
     assert found.all_answer_share == pytest.approx(np.exp(-0.8))
@@ -106,7 +106,7 @@ def test_a_server_box_stops_all_servers_in_it() -> None:
     """Eight GPUs, four servers of two: each failure of the box stops four."""
     one = cluster(ONE_EACH | {"fixed": {"tensor": 2, "pipeline": 1}, "concurrency": 64})
     found = years(one, book(10.0, 5.0, "Server hardware"))
-    assert found.server_stops_per_year == pytest.approx(40)
+    assert found.server_interruptions_per_year == pytest.approx(40)
     (cause,) = found.causes
     assert cause.servers_under_repair == pytest.approx(40 * 5 / HOURS)
     assert found.assured_share == pytest.approx(1)
@@ -125,14 +125,14 @@ def test_a_port_slows_servers_that_need_it() -> None:
     assert found.expected_share == pytest.approx(
         1 - (1 - np.exp(-0.5)) * (1 - port.throughput_share)
     )
-    assert (found.server_stops_per_year, found.mtbf_h) == (0, None)
+    assert (found.server_interruptions_per_year, found.mtbf_h) == (0, None)
     assert found.assured_share == pytest.approx(port.throughput_share)
 
 
 def test_a_leaf_that_cuts_off_a_server_stops_it() -> None:
     """One leaf has all ports of 32 GPUs: both servers stop each time."""
     found = years(cluster(LONG), book(10.0, 5.0, "Leaf switch"))
-    assert found.server_stops_per_year == pytest.approx(20)
+    assert found.server_interruptions_per_year == pytest.approx(20)
     assert found.mtbf_h == pytest.approx(876)
 
 
@@ -143,7 +143,11 @@ def test_without_failures_nothing_is_lost() -> None:
     found = years(one, book(0.0, 5.0))
     assert found.expected_share == found.assured_share == found.all_answer_share == 1
     assert found.level_kept_share == 1
-    assert (found.server_stops_per_year, found.mtbf_h, found.spare_gpus_needed) == (0, None, 0)
+    assert (found.server_interruptions_per_year, found.mtbf_h, found.spare_gpus_needed) == (
+        0,
+        None,
+        0,
+    )
 
 
 @pytest.mark.parametrize("apart", [False, True])

@@ -117,7 +117,7 @@ def test_no_switched_fabric_beats_the_best_case_on_measured_links(
 
 def test_rings_beside_measured_switches_are_all_searched() -> None:
     assumptions = FOURD.changed(communication=FOURD.communication.changed(collectives="measured"))
-    training = Training.on(ACCELERATORS.load("h200"), small_model(batch=64), assumptions)
+    training = Training.make(ACCELERATORS.load("h200"), small_model(batch=64), assumptions)
     domain, network = Level("switch", 8, 450e9), Level("switch", 4, 1e9)
     designs = [(1.0, (domain, replace(network, link_bytes_per_s=50e9)))]
     designs += [(2.0, (domain, network)), (3.0, (domain, replace(network, kind="ring")))]
@@ -129,7 +129,7 @@ def test_rings_beside_measured_switches_are_all_searched() -> None:
 @pytest.mark.parametrize("rules", ["measured", "calibrated", "4d"])
 def test_networks_of_unlike_kinds_are_all_searched(rules: str) -> None:
     model = MODELS.load("llama-3-8b")
-    training = Training.on(ACCELERATORS.load("h100-80gb"), model, ITERATION_MODELS.load(rules))
+    training = Training.make(ACCELERATORS.load("h100-80gb"), model, ITERATION_MODELS.load(rules))
     domain, network = Level("switch", 8, 450e9), Level("switch", 2, 50e9)
     slow = replace(network, link_bytes_per_s=10e9)
     alike = [(1.0, (domain, network)), (2.0, (domain, slow))]
@@ -194,7 +194,7 @@ def test_what_is_nowhere_slower() -> None:
 @pytest.mark.parametrize("gpus", one_in(2, (1024, 4096)))
 def test_shipped_fabrics_do_not_beat_the_best_case(name: str, gpus: int) -> None:
     on, assumptions = ACCELERATORS.load("h100-80gb"), ITERATION_MODELS.load(name)
-    training = Training.on(on, MODELS.load("gpt-175b"), assumptions, batch=2048)
+    training = Training.make(on, MODELS.load("gpt-175b"), assumptions, batch=2048)
     for hb_size in (1, 8, 64):
         sizing = sizing_on(on, gpus=gpus, radix=64, hb_size=hb_size)
         thin = sizing_on(on, gpus=gpus, radix=64, hb_size=hb_size, oversubscription=3.0)
@@ -231,7 +231,7 @@ def test_rates_count_all_links_of_a_gpu() -> None:
 
 
 def test_nothing_is_bounded_where_no_plan_uses_all_gpus() -> None:
-    training = Training.on(ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-22b"), PTDP)
+    training = Training.make(ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-22b"), PTDP)
     levels = Level("switch", 7, 450e9), Level("switch", 11, 50e9)
     with pytest.raises(InfeasibleError):
         search_plans(training, levels)

@@ -62,7 +62,7 @@ def random_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
         draw.choice(["none", "any"]) if schedule is None else None,
         schedule=schedule,
     )
-    training = Training.on(
+    training = Training.make(
         on,
         random_model(draw),
         free(CALIBRATED),

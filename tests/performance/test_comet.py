@@ -35,7 +35,7 @@ PARAMETERS = 12 * 128 * 25600**2
 
 
 def training(model: str = "comet-fit", **changes: object) -> Training:
-    found = Training.on(
+    found = Training.make(
         ACCELERATORS.load("a100-comet"), MODELS.load("transformer-1t"), ITERATION_MODELS.load(model)
     )
     return replace(found, **({"memory_bytes": inf} | changes))

@@ -22,7 +22,7 @@ ALONE = (Level("switch", 1, 450e9),)
 
 def iteration_s(evaluator: str) -> float:
     model = replace(ITERATION_MODELS.load("4d"), evaluator=evaluator)
-    training = Training.on(
+    training = Training.make(
         ACCELERATORS.load("h100-80gb"), MODELS.load("llama-3-8b"), model, batch=4
     )
     return search_plans(replace(training, memory_bytes=inf), ALONE).time_s

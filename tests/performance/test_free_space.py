@@ -225,7 +225,7 @@ def test_bounds_of_small_batches_rule_no_best_plan_out(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("rules", ["calibrated", "4d"])
 def test_plans_that_are_found_take_as_long_alone(rules: str) -> None:
     chip, model = ACCELERATORS.load("b200-1000w"), MODELS.load("llama-3-70b")
-    training = Training.on(chip, model, free(ITERATION_MODELS.load(rules)), batch=1024)
+    training = Training.make(chip, model, free(ITERATION_MODELS.load(rules)), batch=1024)
     levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 128, 100e9, 0, 5e-6))
     found = search_plans(training, levels, top=5)
     assert len(found.plans) == 5

@@ -46,7 +46,7 @@ TRAINED: dict[str, Any] = MLP | {
 def training(batch: int, **graph: object) -> Training:
     """Runs of the graph on SN30."""
     sn30, fourd = ACCELERATORS.load("sn30"), ITERATION_MODELS.load("4d")
-    return Training.on(sn30, GraphModel.read(MLP | graph), fourd, batch=batch)
+    return Training.make(sn30, GraphModel.read(MLP | graph), fourd, batch=batch)
 
 
 def placed(*degrees: Degrees, microbatch: int = 1, microbatches: int = 1) -> Plan:

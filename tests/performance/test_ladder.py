@@ -300,7 +300,7 @@ def random_case(seed: int, rules: str = "calibrated", **model: object) -> Case:
     assumptions = ITERATION_MODELS.load(rules)
     free = draw.random() < 0.7
     space = replace(assumptions.space, divisibility="free" if free else "exact", smallest_block=16)
-    training = Training.on(
+    training = Training.make(
         on, transformer, replace(assumptions, space=space), batch=draw.choice([3, 6, 8, 12])
     )
     assert stack.memory is not None
@@ -553,7 +553,7 @@ def test_llama_has_as_many_tuples_where_all_divides_as_were_counted(
     on, model = ACCELERATORS.load("h100-80gb"), MODELS.load("llama-3-405b")
     assumptions = ITERATION_MODELS.load("calibrated")
     space = replace(assumptions.space, divisibility="exact")
-    training = Training.on(on, model, replace(assumptions, space=space), batch=batch)
+    training = Training.make(on, model, replace(assumptions, space=space), batch=batch)
     stack = STACKS.load("megatron-2025").memory
     assert stack is not None
     training = replace(training, stack_memory=StackMemory(model, stack), usable_bytes=8e10)
@@ -599,7 +599,7 @@ def test_rungs_of_names_rise_in_time_and_fall_in_memory(name: str, chip: str, st
     on, model = ACCELERATORS.load(chip), MODELS.load(name)
     stack = STACKS.load("megatron-2025").memory
     assert stack is not None
-    training = Training.on(on, model, MEASURED, batch=512)
+    training = Training.make(on, model, MEASURED, batch=512)
     training = replace(training, stack_memory=StackMemory(model, stack), usable_bytes=8e10)
     levels = Level("switch", 8, 450e9), Level("switch", 8 * stages, 50e9)
     setting = Setting(training)
@@ -681,7 +681,7 @@ def test_the_host_takes_what_a_layer_keeps(name: str) -> None:
     on, model = ACCELERATORS.load("gb300"), MODELS.load(name)
     stack = STACKS.load("megatron-2025").memory
     assert stack is not None
-    training = Training.on(on, model, MEASURED, batch=16)
+    training = Training.make(on, model, MEASURED, batch=16)
     training = replace(training, stack_memory=StackMemory(model, stack), usable_bytes=1e12)
     levels = (Level("switch", 4, 900e9),)
     plan = Plan(Placement((Degrees(tensor=4),), (4,)), 1, 16, recompute=NOTHING, zero=3)

@@ -194,7 +194,7 @@ def test_the_user_guide_has_six_partitions_bound_by_compute(micro_batch: int) ->
         compute_utilisation=0.9,
         mode="published-code",
     ).found
-    assert [row.binds for row in found.partitions] == ["compute"] * 6
+    assert [row.bottleneck for row in found.partitions] == ["compute"] * 6
     expected = 0.9 / (1 + 127 / (3072 / micro_batch))
     assert found.totals.utilisation == pytest.approx(expected, rel=1e-12)
 

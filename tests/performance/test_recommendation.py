@@ -50,7 +50,7 @@ SMALL = RecommendationModel(
 def training(
     model: RecommendationModel = SMALL, batch: int = 16_384, **changes: object
 ) -> Training:
-    found = Training.on(A100, model, COMET, batch=batch)
+    found = Training.make(A100, model, COMET, batch=batch)
     return replace(found, **({"memory_bytes": inf} | changes))
 
 
@@ -255,4 +255,4 @@ def test_files_that_describe_no_layers(keys: str, says: str, tmp_path: Path) -> 
 
 def test_models_that_no_products_are_tiled_of() -> None:
     with pytest.raises(InputError, match="transformers and recommendation models, and fft-1t is"):
-        Training.on(A100, WORKLOADS.load("fft-1t"), COMET)
+        Training.make(A100, WORKLOADS.load("fft-1t"), COMET)

@@ -22,7 +22,7 @@ from netplan.calibration.fit import ENDS
 from netplan.performance.serving.disaggregated import Pools
 from netplan.performance.serving.server import ServingTimes, StepTime
 from netplan.performance.stacks import DEFAULT_SERVING_STACK, SERVING_STACKS, ServingStack
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.published.measured_serving import (
     BY_SOFTWARE,
     OWN,
@@ -225,7 +225,7 @@ class LeftOutPoints(Struct, frozen=True, eq=False):
 def left_out_points() -> LeftOutPoints:
     """Fit the stack of every software without each model, and predict that model's points."""
     points, ratios = list[ServingPoint](), dict[str, list[float]]({"tpot": [], "ttft": []})
-    for name in each([*OWN.values()], str):
+    for name in with_progress([*OWN.values()], str):
         some, stack = points_of(name), SERVING_STACKS.load(name)
         problem = FitProblem.of(some, name)
         models = np.array([point.model for point in some])

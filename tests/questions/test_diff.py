@@ -66,11 +66,11 @@ def test_a_bill_and_a_time_are_those_of_cost_and_compare() -> None:
         assert row.best is not None
         assert side.best.iteration_time_s == row.best.iteration_time_s
         assert side.row.mfu == row.mfu
-    assert answer.pace is not None
+    assert answer.time_ratio is not None
     # 8,192 and 4,032 sequences: times are of one each.
-    assert answer.pace.each
+    assert answer.time_ratio.each
     ratio = answer.b.row.time_s / 4032 / (answer.a.row.time_s / 8192)
-    assert answer.pace.more == pytest.approx(ratio - 1)
+    assert answer.time_ratio.more == pytest.approx(ratio - 1)
     assert "time a sequence" in answer.sentence
 
 
@@ -197,15 +197,15 @@ def with_bars(answer: DiffAnswer, low: float, high: float, batch: int) -> DiffAn
 
 def test_times_within_the_bars_of_each_other_are_equal() -> None:
     answer = asked("hgx-b200", b={"hb_size": 72})
-    assert answer.pace is not None
+    assert answer.time_ratio is not None
     # How much longer one takes than the other: a bar of less tells them apart.
-    apart = abs(answer.pace.more)
+    apart = abs(answer.time_ratio.more)
     assert apart > 0.001
     wide = with_bars(answer, 1 / (1 + 2 * apart), 1 + 2 * apart, 8192)
     narrow = with_bars(answer, 1 / (1 + apart / 2), 1 + apart / 2, 8192)
-    assert wide.pace is not None
-    assert narrow.pace is not None
-    assert (wide.pace.equal, narrow.pace.equal) == (True, False)
+    assert wide.time_ratio is not None
+    assert narrow.time_ratio is not None
+    assert (wide.time_ratio.equal, narrow.time_ratio.equal) == (True, False)
     assert "% time, within the error" in wide.sentence
     assert " % time" in narrow.sentence
     assert "equal" in wide.text()
@@ -216,13 +216,13 @@ def test_like_runs_are_told_apart_by_the_rule_of_all_answers() -> None:
     one, other = answer.a.best, answer.b.best
     assert one is not None
     assert other is not None
-    assert answer.pace is not None
-    assert answer.pace.equal == one.equals(other)
+    assert answer.time_ratio is not None
+    assert answer.time_ratio.equal == one.equals(other)
 
 
 def test_times_of_two_models_are_not_compared() -> None:
     answer = asked("hgx-b200", "rail-only-paper")
-    assert answer.pace is None
+    assert answer.time_ratio is None
     assert "time" not in answer.sentence
     assert "GPT 1T" in answer.text()
 
@@ -277,7 +277,7 @@ def test_a_network_without_a_price_has_none() -> None:
 
 def test_a_run_that_fits_nowhere_is_said_to_have_no_time() -> None:
     answer = asked("hgx-b200", b={"gpus": 8})
-    assert answer.pace is None
+    assert answer.time_ratio is None
     assert ", no time for 8 GPUs; " in answer.sentence
 
 
@@ -347,7 +347,7 @@ def test_servers_are_compared_by_their_tokens() -> None:
 
 def test_one_may_train_and_the_other_serve() -> None:
     answer = asked("hgx-h100", "serving-70b-h200")
-    assert answer.pace is None
+    assert answer.time_ratio is None
     assert {"iteration_time_s", "tokens_per_s"} <= set(answer.to_dict()["totals"])
     # So many figures leave the screen to the bills, and stand in the details.
     assert len(answer.text(80).splitlines()) <= 25

@@ -84,8 +84,8 @@ def test_causes_stand_beside_the_record() -> None:
     # 35 network interruptions in 54 days are 236.6 a year; the book has two modules and a fibre a
     # host link, and 512 leaves: 16,384 x (2 x 0.00876 + 0.00458) + 512 x 0.00612.
     assert found["network"].recorded_per_year == pytest.approx(35 * 365 / 54)
-    assert found["network"].stops_per_year == pytest.approx(365.2, abs=0.1)
-    assert sum(one.stops_per_year for one in found.values()) == pytest.approx(
+    assert found["network"].interruptions_per_year == pytest.approx(365.2, abs=0.1)
+    assert sum(one.interruptions_per_year for one in found.values()) == pytest.approx(
         answer.fabrics[0].forecast.interruptions_closed_form
     )
     assert "beside Llama 3's record for as many GPUs" in answer.text(100, details=True)

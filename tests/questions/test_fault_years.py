@@ -58,7 +58,7 @@ class Case(Struct, frozen=True):
 
 
 def subject_of(name: str, **question: object) -> Subject:
-    failing = Faults.on("rail-only-paper", radix=32, hb_size=8, fabrics=(name,), **question)
+    failing = Faults.make("rail-only-paper", radix=32, hb_size=8, fabrics=(name,), **question)
     shared = read_shared(failing)
     spec = shared.specs[name]
     return Subject(spec, shared.sizing, build_fabric(spec, shared.sizing), shared.search)
@@ -144,7 +144,7 @@ def test_racks_of_the_scenario_are_those_of_the_years() -> None:
     found = asked(gpus_per_rack=32, fail=["rack-3"], years=20)
     assert isinstance(found.scenario, ScenarioImpact)
     assert [cause.cause for cause in found.forecast.causes if cause.cause == "Rack"] == ["Rack"]
-    question = Faults.on(
+    question = Faults.make(
         "rail-only-paper",
         gpus=512,
         radix=32,

@@ -95,7 +95,7 @@ def test_a_job_inside_one_domain_does_not_notice_its_network() -> None:
     assert "HB pair -: no two HB domains are left to send between." in text
     # Its cards, links and switches fail in the years, too, and stop nothing.
     assert fabric.forecast.network_interruptions_per_year == 0
-    assert {one.told_apart: one.stops_per_year for one in fabric.record}["network"] == 0
+    assert {one.told_apart: one.interruptions_per_year for one in fabric.record}["network"] == 0
     failing = {one.cause for one in fabric.forecast.causes if one.failures_per_year}
     stopping = {one.cause for one in fabric.forecast.causes if one.interruptions_per_year}
     assert {"NIC", "Optical module, host link"} <= failing - stopping

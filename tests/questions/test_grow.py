@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from netplan.costing.lifetime import Running
+from netplan.costing.lifetime import Opex
 from netplan.costing.phases import Course, present_value
 from netplan.costing.ranges import Range
 from netplan.errors import NetplanError
@@ -54,7 +54,7 @@ def test_present_values_by_hand() -> None:
     assert growing.present_value.base == pytest.approx(first + second / 1.1 + third / 1.21)
     assert once.present_value.base == pytest.approx(first + second + third)
     # A tenth of what is owned each year, at its end: 100 in years 1 and 2, then 300 in year 3.
-    running = Running(1, POINT(1.0), POINT(0.0), POINT(0.10), support=POINT(0.1))
+    running = Opex(1, POINT(1.0), POINT(0.0), POINT(0.10), support=POINT(0.1))
     course = Course((POINT(1000.0), POINT(2000.0)), (POINT(1000.0), POINT(3000.0)), (0.0, 0.0))
     expected = 1000 + 2000 / 1.21 + 100 / 1.1 + 100 / 1.21 + 300 / 1.331
     assert present_value(course, (0, 2, 3), running).base == pytest.approx(expected)

@@ -266,7 +266,7 @@ def test_communication_is_that_of_a_models_plan(tmp_path: Path) -> None:
     answer = ask(stream=trace(tmp_path, *lines, header=header), oversubscription=3, count=2000)
     assert any("No plan of llama-3-405b on 16 GPUs" in note for note in answer.notes)
     assert any("assumed 20 % for 1 job" in note for note in answer.notes)
-    question = Jobs.on("hgx-h100", **{name: SMALL[name] for name in ("gpus", "radix", "fabric")})
+    question = Jobs.make("hgx-h100", **{name: SMALL[name] for name in ("gpus", "radix", "fabric")})
     exposed = [
         question._exposed(
             "llama-3-8b", plan, 64, {"fabric": "fat-tree", "hb_size": 8, "oversubscription": ratio}

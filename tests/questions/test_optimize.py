@@ -85,7 +85,7 @@ def brute_force(  # noqa: PLR0913 - the question
     for name, size, radix, ratio in product(FABRICS.paths(), hb_sizes, radices, RATIOS):
         spec = FABRICS.load(name)
         # Only what is sold with the accelerator is in the space, unless it is named.
-        others = spec.only_named or spec.built_with(on.name) or spec.support_for(on).unsold
+        others = spec.by_name_only or spec.built_with(on.name) or spec.support_for(on).unsold
         if spec.hb_size not in (None, *hb_sizes) or others:
             continue
         asked = sizing_on(on, gpus=gpus, radix=radix, hb_size=size, oversubscription=ratio)
@@ -136,7 +136,7 @@ def fastest_s(
     space = replace(assumptions.space, divisibility="free")
     assumptions = replace(assumptions, space=space)
     on = ACCELERATORS.load("gh200-96gb")
-    training = Training.on(on, MODELS.load(model), assumptions, batch=batch)
+    training = Training.make(on, MODELS.load(model), assumptions, batch=batch)
     try:
         return search_largest(training, levels).plans[0].iteration_time_s
     except InfeasibleError:

@@ -16,7 +16,7 @@ from netplan.performance.posttraining.given_lengths import lengths_of
 from netplan.performance.posttraining.lengths import Lengths
 from netplan.performance.posttraining.rollouts import RoundTime, Turns
 from netplan.performance.posttraining.schedules import speed_up_limit
-from netplan.performance.posttraining.step import Rollouts, Servers, Step, Work, rollouts_of
+from netplan.performance.posttraining.step import PostTrainingStep, Rollouts, Servers, StepWork, rollouts_of
 from netplan.reports.schema import plain_data
 from netplan.scenarios.post_training import PostTraining
 
@@ -206,16 +206,16 @@ def test_rollouts_keep_their_order(
 ) -> None:
     """More answers take longer, a stream no longer than a batch; what is kept is no longer."""
     lengths = Lengths.lognormal(200, 800, 1600)
-    work = Work(lengths=lengths, prompts=prompts, group=group, staleness=staleness)
+    work = StepWork(lengths=lengths, prompts=prompts, group=group, staleness=staleness)
     servers = Servers(replicas, slots, RoundTime(0.01, 1e-4), 0.02)
     rollouts = rollouts_of(work, servers)
     more = rollouts_of(
-        Work(lengths=lengths, prompts=prompts + 5, group=group, staleness=staleness), servers
+        StepWork(lengths=lengths, prompts=prompts + 5, group=group, staleness=staleness), servers
     )
     assert more.seconds >= rollouts.seconds * (1 - 1e-9)
     assert rollouts.stream_s <= rollouts.seconds * 1.05 + 1e-9
     cut = rollouts_of(
-        Work(lengths=lengths, prompts=prompts, group=group, over_sample=over), servers
+        StepWork(lengths=lengths, prompts=prompts, group=group, over_sample=over), servers
     )
     assert cut.kept_mean <= lengths.mean * 1.02
     assert cut.thrown_tokens >= 0
@@ -224,10 +224,10 @@ def test_rollouts_keep_their_order(
 def test_training_is_on_the_answers_that_are_kept() -> None:
     """Of 1, 2, 3 and 10 tokens as often, twice as many started as kept: 1 and 2, never 3 or 10."""
     lengths = Lengths.measured([1, 2, 3, 10])
-    work = Work(lengths=lengths, prompts=100, group=1, over_sample=2.0)
+    work = StepWork(lengths=lengths, prompts=100, group=1, over_sample=2.0)
     assert work.kept.mean == pytest.approx(1.5)
     assert work.kept.cap == 2
-    assert Work(lengths=lengths, prompts=100, group=1, over_sample=2.0, partial=True).kept is (
+    assert StepWork(lengths=lengths, prompts=100, group=1, over_sample=2.0, partial=True).kept is (
         lengths
     )
     many, few = (
@@ -240,12 +240,12 @@ def test_training_is_on_the_answers_that_are_kept() -> None:
 def test_answers_in_flight_are_a_mean_and_a_count_of_them_whole() -> None:
     """19 answers on ten replicas, half a batch ahead: 2.85 at once; 1.1 x 100 starts 110."""
     lengths, servers = Lengths.fixed(100), Servers(10, 8, RoundTime(0.01, 0.001))
-    work = Work(lengths=lengths, prompts=19, group=1, staleness=0.5)
+    work = StepWork(lengths=lengths, prompts=19, group=1, staleness=0.5)
     expected_s = 1.9 * 100 * (0.01 / 2.85 + 0.001)
     assert rollouts_of(work, servers).stream_s == pytest.approx(expected_s)
-    assert Work(lengths=lengths, prompts=100, group=1, over_sample=1.1).started == 110
-    step = Step(
-        work=Work(lengths=lengths, prompts=19, group=1, staleness=4, turns=Turns(4, 9.0)),
+    assert StepWork(lengths=lengths, prompts=100, group=1, over_sample=1.1).started == 110
+    step = PostTrainingStep(
+        work=StepWork(lengths=lengths, prompts=19, group=1, staleness=4, turns=Turns(4, 9.0)),
         rollouts=Rollouts(seconds=37.0, stream_s=20.0, environment_s=27.0),
         train_s=10.0,
     )
@@ -284,15 +284,17 @@ def test_turns_wait_for_their_environment() -> None:
     """Between the same without environments, and with all waits behind it."""
     lengths = Lengths.fixed(100)
     servers = Servers(2, 8, RoundTime(0.01, 0.0))
-    plain = rollouts_of(Work(lengths=lengths, prompts=4, group=4), servers)
-    turned = rollouts_of(Work(lengths=lengths, prompts=4, group=4, turns=Turns(4, 2.0)), servers)
+    plain = rollouts_of(StepWork(lengths=lengths, prompts=4, group=4), servers)
+    turned = rollouts_of(
+        StepWork(lengths=lengths, prompts=4, group=4, turns=Turns(4, 2.0)), servers
+    )
     assert plain.seconds == pytest.approx(1.0)
     assert turned.seconds == pytest.approx(7.0)
     assert turned.environment_s == 6.0
-    cut = Work(lengths=lengths, prompts=4, group=4, turns=Turns(4, 2.0), over_sample=1.5)
+    cut = StepWork(lengths=lengths, prompts=4, group=4, turns=Turns(4, 2.0), over_sample=1.5)
     assert rollouts_of(cut, servers).seconds == pytest.approx(7.0)
-    step = Step(
-        work=Work(lengths=lengths, prompts=4, group=4, turns=Turns(4, 2.0)),
+    step = PostTrainingStep(
+        work=StepWork(lengths=lengths, prompts=4, group=4, turns=Turns(4, 2.0)),
         rollouts=turned,
         train_s=1.0,
     )
@@ -301,12 +303,12 @@ def test_turns_wait_for_their_environment() -> None:
 
 def test_scoring_elsewhere_hides_behind_training_where_pools_are_apart() -> None:
     """max(R, max(own + T, elsewhere)): 100 against 20 + 30 or 70, and in turn all of it."""
-    work = Work(lengths=Lengths.fixed(10), prompts=1, group=1, staleness=1)
+    work = StepWork(lengths=Lengths.fixed(10), prompts=1, group=1, staleness=1)
     parts: dict[str, Any] = {"rollouts": Rollouts(seconds=40.0, stream_s=40.0), "train_s": 30.0}
-    apart = Step(work=work, score_s=20.0, apart_score_s=70.0, **parts)
+    apart = PostTrainingStep(work=work, score_s=20.0, apart_score_s=70.0, **parts)
     assert apart.seconds == pytest.approx(70.0)
-    in_turn = Step(
-        work=Work(lengths=Lengths.fixed(10), prompts=1, group=1),
+    in_turn = PostTrainingStep(
+        work=StepWork(lengths=Lengths.fixed(10), prompts=1, group=1),
         score_s=20.0,
         apart_score_s=70.0,
         **parts,

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from msgspec import structs
+from netplan.reports.schema import plain_data
 
 from netplan.answers.compare_cases import ComparisonCases
 from netplan.costing.fabric_bill import Bill
@@ -14,7 +15,6 @@ from netplan.questions.compare import Compare, compare
 from netplan.questions.cost import cost
 from netplan.questions.diff import diff
 from netplan.questions.search import search
-from netplan.reports.schema import plain_data
 from netplan.reports.sections import Heading
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.money.step_cost import (
@@ -34,7 +34,7 @@ HOUR_S, YEAR_S = 3600.0, 365 * 24 * 3600.0
 
 def priced(**given: object) -> tuple[PostTrained, StepPrice]:
     """The step of the shipped scenario with some inputs, and its price on one fabric."""
-    asked = Compare.on(SHIPPED, **given)
+    asked = Compare.make(SHIPPED, **given)
     reader = CatalogReader(asked.catalog, asked.overrides)
     trained = post_train(asked, reader, FABRIC)
     return trained, step_price(asked, reader, trained)
@@ -101,7 +101,7 @@ def test_price_of_a_gpu_hour_that_is_given_is_that_of_all() -> None:
 
 
 def test_no_price_is_guessed() -> None:
-    asked = Compare.on(SHIPPED)
+    asked = Compare.make(SHIPPED)
     trained = post_train(asked, CatalogReader(asked.catalog, asked.overrides), FABRIC)
     terms = StepTerms(currency="USD", hours={"h100-80gb": None}, usd=1.0)
     price = StepPrice.of(trained, None, terms)
@@ -112,7 +112,7 @@ def test_no_price_is_guessed() -> None:
 
 def test_one_step_and_one_price_on_every_fabric_and_in_every_command() -> None:
     answer = compare(SHIPPED)
-    asked = Compare.on(SHIPPED)
+    asked = Compare.make(SHIPPED)
     reader = CatalogReader(asked.catalog, asked.overrides)
     for row in answer.rows:
         trained = post_train(asked, reader, row.name)
@@ -209,7 +209,7 @@ def test_order_that_software_may_turn_is_undecided() -> None:
 
 def test_oversubscription_that_no_step_feels_pays() -> None:
     given = {"gpus": 1024, "rollout_gpus": 512, "fabrics": ("fat-tree",)}
-    answer = Compare.on(SHIPPED, oversubscription=(1.0, 2.0, 4.0), **given).ask()
+    answer = Compare.make(SHIPPED, oversubscription=(1.0, 2.0, 4.0), **given).ask()
     assert isinstance(answer, ComparisonCases)
     weighed = answer.to_dict()["step_pays"]
     costs = {case["label"]: case["usd_per_step"] for case in weighed["cases"]}
@@ -224,7 +224,7 @@ def test_oversubscription_that_no_step_feels_pays() -> None:
 
 
 def test_gear_of_a_domain_pays_up_to_what_it_saves() -> None:
-    answer = Compare.on(SHIPPED, hb_size=(8, 16), fabrics=("fat-tree",)).ask()
+    answer = Compare.make(SHIPPED, hb_size=(8, 16), fabrics=("fat-tree",)).ask()
     assert isinstance(answer, ComparisonCases)
     weighed = answer.to_dict()["step_pays"]
     small, large = weighed["cases"]

@@ -23,7 +23,7 @@ ONE = {"fabrics": ("rail-only",)}
 
 
 def _asked(**values: object) -> Faults:
-    return Faults.on(GRPO, **{**ONE, **values})
+    return Faults.make(GRPO, **{**ONE, **values})
 
 
 @cache
@@ -68,7 +68,7 @@ def test_years_of_servers_are_a_sum_over_copies_down() -> None:
     trained = _trained()
     assert trained.servers is not None
     forecast = ServedForecast(
-        server_stops_per_year=100.0,
+        server_interruptions_per_year=100.0,
         mtbf_h=87.6,
         servers_down=0.5,
         all_answer_share=0.6,
@@ -93,7 +93,7 @@ def test_years_of_servers_are_a_sum_over_copies_down() -> None:
         chance *= 0.5 / (down + 1)
     lost = 100 * trained.step.rollouts.seconds / 2 / (8760 * 3600)
     assert years.steps_share == pytest.approx(share - lost, rel=1e-9)
-    assert (years.copies_down, years.stops_per_year, years.gpus) == (0.5, 100.0, 32)
+    assert (years.copies_down, years.interruptions_per_year, years.gpus) == (0.5, 100.0, 32)
 
 
 def test_each_pool_says_what_its_failures_cost() -> None:

@@ -39,7 +39,7 @@ def kinds_of(answer: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401 - both a
 
 def run_of(name: str, **inputs: Any) -> PostTrainedRun:  # noqa: ANN401
     """The step on its fabric."""
-    run = place_run(Loads.on(name, **inputs), "hierarchical")
+    run = place_run(Loads.make(name, **inputs), "hierarchical")
     assert isinstance(run, PostTrainedRun)
     return run
 
@@ -293,5 +293,5 @@ def test_steps_lie_on_any_fabric(fabric: str) -> None:
     matrix = answer.run.matrix()
     carried = sum(group.total_bytes for group in answer.groups)
     assert carried >= matrix.total_bytes * (1 - 1e-9)
-    asked = Traffic.on("grpo-70b-h100", fabric=fabric).ask()
+    asked = Traffic.make("grpo-70b-h100", fabric=fabric).ask()
     assert asked.matrix.total_bytes == pytest.approx(matrix.total_bytes)

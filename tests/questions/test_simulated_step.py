@@ -18,7 +18,7 @@ GRPO, MOE = "grpo-70b-h100", "rl-moe-gb300"
 
 @cache
 def _answer(scenario: str = GRPO, **values: object) -> SimulatedStepAnswer:
-    return cast("SimulatedStepAnswer", Simulate.on(scenario, **values).ask())
+    return cast("SimulatedStepAnswer", Simulate.make(scenario, **values).ask())
 
 
 def _simulated(scenario: str = GRPO, **values: object) -> SimulatedStep:
@@ -55,8 +55,8 @@ def test_links_carry_the_bytes_of_the_formula(scenario: str, values: dict[str, o
     # What enters a domain has not to come over its links inside, as the formula has it for all.
     assert sent.wire_s > 0.9 * sync.bound_s
     assert simulated.step.sync_s >= sync.bound_s
-    assert sent.hot
-    assert sent.hot[0].busy_s <= sent.wire_s * (1 + 1e-9)
+    assert sent.busiest
+    assert sent.busiest[0].busy_s <= sent.wire_s * (1 + 1e-9)
 
 
 def test_colocated_pools_hand_on_what_the_formula_says() -> None:
@@ -179,9 +179,9 @@ def test_one_pool_without_work_is_left_out() -> None:
 
 
 def test_the_same_question_has_the_same_bytes() -> None:
-    first = Simulate.on(GRPO, seed=7).ask()
-    again = Simulate.on(GRPO, seed=7).ask()
-    other = Simulate.on(GRPO, seed=8).ask()
+    first = Simulate.make(GRPO, seed=7).ask()
+    again = Simulate.make(GRPO, seed=7).ask()
+    other = Simulate.make(GRPO, seed=8).ask()
     assert first.json() == again.json()
     assert first.trace() == again.trace()
     assert first.html() == again.html()
@@ -240,4 +240,4 @@ def test_the_trace_has_a_lane_a_pool() -> None:
 )
 def test_inputs_of_single_iterations_are_refused(values: dict[str, object], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        Simulate.on(GRPO, **values).ask()
+        Simulate.make(GRPO, **values).ask()

@@ -191,7 +191,7 @@ def refusal(given: frozenset[tuple[str, str]]) -> str:
     overrides = {f"accelerator.{name}": known.pop(name) for name in replaced}
     reader = CatalogReader(None, overrides)
     try:
-        asked = Search.on(CLUSTER, gpus=GPUS, accelerator=chip, overrides=overrides, **known)
+        asked = Search.make(CLUSTER, gpus=GPUS, accelerator=chip, overrides=overrides, **known)
         rules = reader.load(ITERATION_MODELS, asked.training.iteration_model)
         models = [reader.load(WORKLOADS, known["model"])]
         chips = [reader.load(ACCELERATORS, chip)]

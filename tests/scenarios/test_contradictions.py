@@ -23,24 +23,24 @@ def mine(workload: Training | Serving = RUN, **cluster: Any) -> Scenario:  # noq
 
 
 def test_ports_and_models_of_switches() -> None:
-    assert Compare.on(mine(switch="qm9700", radix=None), radix=32).cluster.switch is None
-    assert Compare.on(mine(radix=32), switch="qm9700").cluster.radix == 64
-    assert Compare.on(mine(radix=64), nic_gbps=800).cluster.radix == 32
+    assert Compare.make(mine(switch="qm9700", radix=None), radix=32).cluster.switch is None
+    assert Compare.make(mine(radix=32), switch="qm9700").cluster.radix == 64
+    assert Compare.make(mine(radix=64), nic_gbps=800).cluster.radix == 32
 
 
 def test_a_fabric_that_is_asked_for_is_not_the_graph_of_the_scenario() -> None:
     graph = mine(graph="mine.graphml")
-    assert Loads.on(graph).cluster.graph == "mine.graphml"
+    assert Loads.make(graph).cluster.graph == "mine.graphml"
     for given in ({"fabric": "rail-only"}, {"gpus": 128}, {"radix": 32}, {"ports": "full"}):
-        assert Loads.on(graph, **given).cluster.graph is None
+        assert Loads.make(graph, **given).cluster.graph is None
     with pytest.raises(InputError, match="--fabric rail-only means nothing for --graph"):
         netplan.draw(mine(), graph="mine.graphml", fabric="rail-only")
 
 
 def test_a_fabric_without_several_ports_has_one() -> None:
     full = mine(ports="full", fabric="torus-3d")
-    assert Loads.on(full).cluster.ports == "full"
-    assert Loads.on(full, fabric="rail-only").cluster.ports == "shared"
+    assert Loads.make(full).cluster.ports == "full"
+    assert Loads.make(full, fabric="rail-only").cluster.ports == "shared"
     with pytest.raises(InputError, match="--ports full means nothing for rail-only"):
         netplan.loads(mine(), ports="full", fabric="rail-only")
 
@@ -79,12 +79,12 @@ def test_iteration_models_time_what_they_know() -> None:
         tensor_overlap=False,
     )
     asked = mine(calibrated, accelerator="h100-80gb", network_kind="roce")
-    other = Compare.on(asked, iteration_model="4d")
+    other = Compare.make(asked, iteration_model="4d")
     known = other.training
     assert (known.precision, known.stack, known.recompute, known.schedule) == (None,) * 4
     assert known.tensor_overlap
     assert other.cluster.network_kind is None
-    assert Compare.on(asked, iteration_model="calibrated").training.precision == "fp8"
+    assert Compare.make(asked, iteration_model="calibrated").training.precision == "fp8"
     assert netplan.search(asked, iteration_model="4d").found.plans
     with pytest.raises(InputError, match="4d has no times for --precision fp8"):
         netplan.search(asked, iteration_model="4d", precision="fp8")
@@ -94,9 +94,9 @@ def test_a_mode_brings_its_iteration_model() -> None:
     calibrated = mine(Training(model="gpt-22b", batch=64))
     found = netplan.search(calibrated, mode="published-code").inputs
     assert (found["mode"], found["iteration_model"]) == ("published-code", "4d")
-    assert Simulate.on(calibrated, mode="published-code").training.iteration_model == "palm"
+    assert Simulate.make(calibrated, mode="published-code").training.iteration_model == "palm"
     slips = mine(Training(model="gpt-22b", batch=64, iteration_model="4d", mode="published-code"))
-    assert Compare.on(slips, iteration_model="ptd-p").training.mode == "corrected"
+    assert Compare.make(slips, iteration_model="ptd-p").training.mode == "corrected"
     with pytest.raises(InputError, match="--mode published-code repeats slips"):
         netplan.search(calibrated, mode="published-code", iteration_model="calibrated")
 

@@ -30,7 +30,9 @@ def ends(row: dict[str, Any]) -> dict[str, float]:
 def test_fabrics_of_a_scenario_are_those_of_compare_and_cost(name: str) -> None:
     scenario = Scenario.load(name)
     fabrics = scenario.cluster.fabrics
-    timed = scenario.running(Training(iteration_model="4d")) if name in SIMULATED else scenario
+    timed = (
+        scenario.with_workload(Training(iteration_model="4d")) if name in SIMULATED else scenario
+    )
     compared = netplan.compare(timed, timing=False).to_dict()["fabrics"]
     billed = netplan.cost(scenario, fabrics=fabrics).to_dict()["fabrics"]
     costs = {row["fabric"]: row for row in billed}

@@ -45,22 +45,22 @@ def test_a_users_file_sets_fields_of_the_scenario_and_own_inputs(tmp_path: Path)
         "common: {prices: rail-only-2023, batch: 1024, fabrics: [rail-only, fat-tree]}\n"
         "compare: {rule: price, restart_minutes: 5}\nsearch: {top: 2}\n",
     )
-    asked = Compare.on(catalog=folder)
+    asked = Compare.make(catalog=folder)
     assert (asked.books.prices, asked.books.power) == ("rail-only-2023", "2026")
     assert (asked.scenario.batch, asked.cluster.fabrics) == (1024, ("rail-only", "fat-tree"))
     assert (asked.rule, asked.training.checkpoints.restart_minutes) == ("price", 5)
-    assert Search.on(catalog=folder).top == 2
-    assert Search.on(catalog=folder, top=3).top == 3
-    assert Compare.on(catalog=folder, prices="2026").books.prices == "2026"
-    assert (Compare.on().rule, Compare.on().books.prices) == ("near-fastest", "2026")
+    assert Search.make(catalog=folder).top == 2
+    assert Search.make(catalog=folder, top=3).top == 3
+    assert Compare.make(catalog=folder, prices="2026").books.prices == "2026"
+    assert (Compare.make().rule, Compare.make().books.prices) == ("near-fastest", "2026")
 
 
 def test_a_users_file_names_the_scenario_of_every_command(tmp_path: Path) -> None:
     scenario = tmp_path / "cluster.yaml"
     scenario.write_text("cluster: {gpus: 64}\n", encoding="utf-8")
     folder = own_file(tmp_path, f"common: {{scenario: {scenario}}}\n")
-    assert Compare.on(catalog=folder).cluster.gpus == 64
-    assert Compare.on("hgx-h100", catalog=folder).cluster.gpus == 16384
+    assert Compare.make(catalog=folder).cluster.gpus == 64
+    assert Compare.make("hgx-h100", catalog=folder).cluster.gpus == 16384
     inputs = netplan.cost(fabrics=("rail-only",), catalog=folder).inputs
     assert (inputs["scenario"], inputs["gpus"]) == ("cluster", 64)
 
@@ -81,5 +81,5 @@ def test_a_users_file_names_the_scenario_of_every_command(tmp_path: Path) -> Non
 )
 def test_a_wrong_file_is_one_line(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises((CatalogError, UnknownNameError)) as found:
-        Compare.on(catalog=own_file(tmp_path, text))
+        Compare.make(catalog=own_file(tmp_path, text))
     assert said in str(found.value)

@@ -122,7 +122,7 @@ def test_search_and_compare_find_the_same_plan() -> None:
 
 def test_the_largest_part_has_schedules_too() -> None:
     """Of 24,576 GPUs degrees that divide fill 20,480, but 5 divides no batch of 4,096."""
-    training = Training.on(
+    training = Training.make(
         ACCELERATORS.load("b200"), MODELS.load("gpt-1t"), ITERATION_MODELS.load("4d")
     )
     levels = Level("switch", 8, 900e9), Level("switch", 3072, 100e9)

@@ -34,7 +34,7 @@ FULL = 1_048_576
 
 def peak_bytes(fabric: str, **given: object) -> tuple[float, float]:
     """Most memory of loads as counted, and as said beforehand, both beyond an idle process."""
-    question = Loads.on(fabric=fabric, **given, max_memory=100e9)
+    question = Loads.make(fabric=fabric, **given, max_memory=100e9)
     netplan.loads(gpus=64, fabric=fabric)  # modules and files are read
     tracemalloc.start()
     try:
@@ -81,19 +81,19 @@ def test_unasked_three_quarters_of_what_is_free_are_allowed(
 ) -> None:
     monkeypatch.setattr(footprint, "free_bytes", lambda: 1e9)
     with pytest.raises(InfeasibleError, match=r"750 MB is allowed \(75 % of what is free\)"):
-        Faults.on(gpus=FULL)
-    assert Faults.on(gpus=FULL, max_memory="64GB").max_memory == 64e9
+        Faults.make(gpus=FULL)
+    assert Faults.make(gpus=FULL, max_memory="64GB").max_memory == 64e9
     monkeypatch.setattr(footprint, "free_bytes", lambda: 0.0)
-    Faults.on(gpus=4096)  # small ones are not weighed
+    Faults.make(gpus=4096)  # small ones are not weighed
 
 
 def test_a_limit_is_one_size() -> None:
     with pytest.raises(InputError, match="--max-memory is one size, such as 8GB, and no range"):
-        Loads.on(max_memory="1GB..2GB")
+        Loads.make(max_memory="1GB..2GB")
     with pytest.raises(InputError, match="max_memory: 'much' is no size"):
-        Loads.on(max_memory="much")
+        Loads.make(max_memory="much")
     with pytest.raises(InfeasibleError, match="loads of 1,024 GPUs: about"):
-        Loads.on(gpus=1024, max_memory=1e6)
+        Loads.make(gpus=1024, max_memory=1e6)
 
 
 def test_what_is_long_is_said_before_it_begins(
@@ -104,7 +104,7 @@ def test_what_is_long_is_said_before_it_begins(
     monkeypatch.setattr(footprint, "LONG_S", 0.1)
     done = run(*words, cwd=tmp_path)
     assert done.returncode == 0
-    said = Loads.on(gpus=65_536).also(Export, to="edges").footprint
+    said = Loads.make(gpus=65_536).also(Export, to="edges").footprint
     assert said
     assert done.stderr.splitlines()[0] == f"netplan: {said.text}"
     written = (tmp_path / "edges.csv").stat().st_size
@@ -114,7 +114,7 @@ def test_what_is_long_is_said_before_it_begins(
 def test_several_fabrics_come_one_after_the_other() -> None:
     names = ("rail-optimized", "torus-3d")
     both, *alone = (
-        footprint_of(Faults.on(gpus=FULL, fabrics=some, max_memory=1e12), some)
+        footprint_of(Faults.make(gpus=FULL, fabrics=some, max_memory=1e12), some)
         for some in (names, names[:1], names[1:])
     )
     assert both
@@ -127,7 +127,7 @@ def test_measured_sizes_are_given_back_as_measured() -> None:
     rows = [row for row in measured_footprints() if row.command == "loads"]
     assert {row.fabric for row in rows} >= {"rail-optimized", "torus-3d", "dragonfly"}
     for row in rows:
-        question = Loads.on(gpus=FULL, fabric=row.fabric, max_memory=1e12)
+        question = Loads.make(gpus=FULL, fabric=row.fabric, max_memory=1e12)
         assert fabric_links(question, row.fabric) == row.links
         assert question.footprint
         said = question.footprint.processor_s, question.footprint.peak_bytes

@@ -43,7 +43,7 @@ def trained(
         path.write_text(text)
         inputs["measured"] = str(path)
     cluster = {"gpus": gpus, "accelerator": "h100-80gb", "switch": "qm9700"}
-    question = Compare.on(Scenario.load({"cluster": cluster, "workload": JOB | inputs}))
+    question = Compare.make(Scenario.load({"cluster": cluster, "workload": JOB | inputs}))
     reader = CatalogReader(question.catalog, question.overrides)
     return post_train(question, reader, fabric, {})
 

@@ -19,7 +19,7 @@ MIXER = Path(__file__).parents[2] / "examples/mixer.yaml"
 
 
 def best(**inputs: Any) -> PlanTime:  # noqa: ANN401 - inputs of any type
-    return Search.on("rail-only-paper", **{**SMALL, **inputs}).ask().found.best
+    return Search.make("rail-only-paper", **{**SMALL, **inputs}).ask().found.best
 
 
 def fixed(tensor: int, data: int, pipeline: int) -> dict[str, int]:
@@ -63,7 +63,9 @@ def test_layers_of_recommendation_models_have_it_and_their_tables_not() -> None:
 
 def test_less_memory_makes_room_for_plans() -> None:
     adam, sgd = (
-        Search.on("rail-only-paper", **SMALL, accelerator="a100-40gb", zero_stage=0, optimizer=one)
+        Search.make(
+            "rail-only-paper", **SMALL, accelerator="a100-40gb", zero_stage=0, optimizer=one
+        )
         .ask()
         .found
         for one in ("adam", "sgd")
@@ -104,7 +106,7 @@ def test_refused(inputs: dict[str, Any], message: str) -> None:
 
 def test_forward_passes_have_none() -> None:
     with pytest.raises(InputError, match="for --inference, which updates nothing: leave it out"):
-        Simulate.on("rail-only-paper", **SMALL, inference=True, optimizer="sgd")
+        Simulate.make("rail-only-paper", **SMALL, inference=True, optimizer="sgd")
 
 
 def test_the_published_mode_has_adam() -> None:

@@ -70,7 +70,7 @@ def test_required_inputs_are_required_everywhere() -> None:
         assert [known.name for known in kind.inputs_known() if known.needed] == [needed]
         assert [one.name for one in command_of(kind).params if one.required] == [needed]
         with pytest.raises(InputError, match=f"netplan {kind.command} needs --{needed}: give it"):
-            kind.on("rail-only-paper")
+            kind.make("rail-only-paper")
     with pytest.raises(InputError, match="netplan audit needs file: give it"):
         netplan.audit()
 
@@ -92,17 +92,17 @@ def test_wrong_names_are_answered_with_the_nearest() -> None:
 
 def test_an_input_is_called_by_its_name_an_older_one_or_with_its_part() -> None:
     for name in ("fabrics", "fabric", "cluster.fabrics", "cluster.fabric"):
-        assert Compare.on(**{name: "rail-only"}).cluster.fabrics == ("rail-only",)
+        assert Compare.make(**{name: "rail-only"}).cluster.fabrics == ("rail-only",)
     with pytest.raises(InputError, match="--prompt 3 means nothing for training"):
-        Compare.on(**{"workload.prompt": 3})
-    served = Compare.on(**{"workload.prompt": 3, "workload": "serving"})
+        Compare.make(**{"workload.prompt": 3})
+    served = Compare.make(**{"workload.prompt": 3, "workload": "serving"})
     assert served.serving.prompt == 3
-    assert Compare.on(expanded_memories=("none",)).cluster.expanded_memory == "none"
+    assert Compare.make(expanded_memories=("none",)).cluster.expanded_memory == "none"
 
 
 def test_a_switch_model_has_its_own_ports() -> None:
-    assert Compare.on(gpus=64).cluster.radix == 128
-    assert Compare.on(gpus=64, switch="qm9700").cluster.radix == 64
+    assert Compare.make(gpus=64).cluster.radix == 128
+    assert Compare.make(gpus=64, switch="qm9700").cluster.radix == 64
 
 
 def test_inputs_show_what_was_filled_in() -> None:
@@ -166,7 +166,7 @@ def test_files_may_be_named_by_text_and_their_types_say_so() -> None:
 def test_python_reads_what_the_command_line_reads(
     given: dict[str, Any], meant: dict[str, Any]
 ) -> None:
-    question = Compare.on("rail-only-paper", **({"gpus": 64, "radix": 32} | given))
+    question = Compare.make("rail-only-paper", **({"gpus": 64, "radix": 32} | given))
     known = places()
     values = {
         name: question.scenario.value(name) if name in known else getattr(question, name)
@@ -196,7 +196,7 @@ def test_python_reads_what_the_command_line_reads(
 )
 def test_python_refuses_what_the_command_line_refuses(given: dict[str, Any], message: str) -> None:
     with pytest.raises(NetplanError, match=message):
-        Compare.on("rail-only-paper", **({"gpus": 64, "radix": 32} | given))
+        Compare.make("rail-only-paper", **({"gpus": 64, "radix": 32} | given))
 
 
 def test_python_refuses_pairs_that_are_none() -> None:
@@ -206,9 +206,9 @@ def test_python_refuses_pairs_that_are_none() -> None:
         ({"tensor": None}, "'None' is not a whole number"),
     ):
         with pytest.raises(InputError, match=message):
-            Search.on("rail-only-paper", gpus=64, fixed=fixed)
+            Search.make("rail-only-paper", gpus=64, fixed=fixed)
     with pytest.raises(InputError, match="compare: give 2, got 1"):
-        Cables.on("rail-only-paper", compare="plan.csv")
+        Cables.make("rail-only-paper", compare="plan.csv")
 
 
 def test_headings_say_replaced_values_with_their_units() -> None:

@@ -20,7 +20,7 @@ JOB = {
 
 
 def trained(**inputs: object) -> PostTrained:
-    question = Compare.on(Scenario.load({"cluster": CLUSTER, "workload": JOB | inputs}))
+    question = Compare.make(Scenario.load({"cluster": CLUSTER, "workload": JOB | inputs}))
     reader = CatalogReader(question.catalog, question.overrides)
     return post_train(question, reader, "rail-optimized", {})
 

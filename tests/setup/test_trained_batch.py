@@ -15,7 +15,7 @@ JOB = {"kind": "post-training", "model": "qwen3-30b-a3b", "prompts": 128, "promp
 def run_of(lengths: str, **inputs: object) -> PostRun:
     cluster = {"gpus": 64, "accelerator": "h100-80gb"}
     job = JOB | {"answer_tokens": lengths} | inputs
-    question = Search.on(Scenario.load({"cluster": cluster, "workload": job}))
+    question = Search.make(Scenario.load({"cluster": cluster, "workload": job}))
     reader = CatalogReader(question.catalog, question.overrides)
     return PostRun(question, reader, "rail-optimized", {})
 

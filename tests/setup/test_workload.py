@@ -107,7 +107,7 @@ def test_caches_take_their_links_to_the_pool_that_decodes() -> None:
     assert run.plan.prefill is not None
     caches = answer.matrix.of_kind("cache")
     # A round ends as many requests as the pool decodes tokens, over those of a request.
-    ended = run.plan.replicas * run.servers.outcome.running[0] * run.plan.attention_data / 512
+    ended = run.plan.replicas * run.servers.outcome.in_flight[0] * run.plan.attention_data / 512
     # DeepSeek-R1 stores 576 numbers a layer and token, in one byte each on every tensor GPU.
     assert caches.total_bytes == pytest.approx(ended * 61 * 576 * 1024)
     loads = netplan.loads("serving-70b-h200", **asked("apart"), workload="serving")
@@ -237,7 +237,7 @@ def test_rounds_of_pipelines_take_their_closed_form_but_for_the_head(
     found = netplan.simulate("serving-70b-h200", **run, workload="serving").found
     placed = served(netplan.loads("serving-70b-h200", **run, workload="serving"))
     servers = placed.servers
-    case, plan, running = servers.case, servers.outcome.plans, float(servers.outcome.running[0])
+    case, plan, running = servers.case, servers.outcome.plans, float(servers.outcome.in_flight[0])
 
     def head_s(step: ServingStep) -> float:
         head = inference_head(case.served.model, plan.cut, step)

@@ -34,7 +34,7 @@ def placed(**inputs: Any) -> tuple[PlacedRun, FabricGraph]:  # noqa: ANN401 - of
 def _placed(
     inputs: tuple[tuple[str, object], ...], degrees: tuple[tuple[str, int], ...]
 ) -> tuple[PlacedRun, FabricGraph]:
-    asked = Loads.on("rail-only-paper", **dict(inputs), fixed=dict(degrees))
+    asked = Loads.make("rail-only-paper", **dict(inputs), fixed=dict(degrees))
     run = place_training(asked, asked.algorithm)
     return run, expand(run.spec, run.fabric.sizing)
 

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from netplan.simulation.tasks import Branch, Burst, Message, Pass, Phase, Pipeline, Work
+from netplan.simulation.tasks import Branch, Burst, Message, Operations, Pass, Phase, Pipeline
 from netplan.simulation.tasks import one_after_the_other as in_turn
 
 LINKS = 8
@@ -32,7 +32,7 @@ def random_branch(random: Random) -> Branch:
     return tuple(_phase(random) for _ in range(random.randint(1, 3)))
 
 
-def _work(random: Random) -> Work:
+def _work(random: Random) -> Operations:
     if random.random() < 0.3:
         return (tuple(random_branch(random) for _ in range(random.randint(1, 2))),)
     return in_turn(*random_branch(random))
@@ -43,7 +43,7 @@ def _pass(random: Random) -> Pass:
     return Pass(_work(random), first, last)
 
 
-def _some(random: Random, virtual: int) -> tuple[Work, ...]:
+def _some(random: Random, virtual: int) -> tuple[Operations, ...]:
     """Work for some of the virtual stages, in one case of two."""
     if random.random() < 0.5:
         return ()

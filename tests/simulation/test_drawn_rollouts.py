@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from netplan.performance.posttraining.lengths import Lengths
 from netplan.performance.posttraining.rollouts import Batch, RoundTime, Turns, simulate_rollouts
-from netplan.performance.posttraining.step import Servers, Work, rollouts_of
+from netplan.performance.posttraining.step import Servers, StepWork, rollouts_of
 from netplan.simulation import drawn_rollouts
 from netplan.simulation.drawn_rollouts import draw_rollouts, wave_ends
 
@@ -42,13 +42,13 @@ def test_ends_are_those_of_rounds_one_by_one(lengths: list[int], replicas: int, 
 
 def test_a_wave_ends_as_events_have_it() -> None:
     """Both ways to the same batch, and with a replica that is slower."""
-    work = Work(lengths=LENGTHS, prompts=8, group=8)
+    work = StepWork(lengths=LENGTHS, prompts=8, group=8)
     for paces in (None, np.array([1.0, 2.5, 1.0, 1.0])):
-        drawn = draw_rollouts(work, Servers(4, 16, ROUNDS), paces=paces, runs=(2, 3))
+        drawn = draw_rollouts(work, Servers(4, 16, ROUNDS), slowness=paces, runs=(2, 3))
         batch = Batch(answers=64, replicas=4, slots=16)
         events = [
             simulate_rollouts(
-                LENGTHS, batch, ROUNDS, seed=seed, paces=() if paces is None else paces.tolist()
+                LENGTHS, batch, ROUNDS, seed=seed, slowness=() if paces is None else paces.tolist()
             )
             for seed in range(6)
         ]
@@ -60,7 +60,7 @@ def test_a_wave_ends_as_events_have_it() -> None:
 
 def test_answers_of_one_length_take_what_the_closed_form_says() -> None:
     """100 tokens in rounds of 8: 100 (0.01 + 8 x 0.0002) s, and 8 prompts at 0.5 s over 4."""
-    work = Work(lengths=Lengths.fixed(100), prompts=8, group=4)
+    work = StepWork(lengths=Lengths.fixed(100), prompts=8, group=4)
     servers = Servers(4, 8, ROUNDS, prompt_s=0.5)
     drawn = draw_rollouts(work, servers)
     assert drawn.seconds == pytest.approx(100 * 0.0116 + 1.0, rel=1e-12)
@@ -70,7 +70,7 @@ def test_answers_of_one_length_take_what_the_closed_form_says() -> None:
 
 def test_means_come_near_the_closed_forms() -> None:
     """One wave within 2 %: exact for the replica that holds the longest, below the slowest one."""
-    work = Work(lengths=LENGTHS, prompts=16, group=16)
+    work = StepWork(lengths=LENGTHS, prompts=16, group=16)
     for slots, near in ((64, 0.02), (16, 0.05)):
         servers = Servers(4, slots, ROUNDS)
         drawn, closed = draw_rollouts(work, servers), rollouts_of(work, servers)
@@ -80,7 +80,7 @@ def test_means_come_near_the_closed_forms() -> None:
 
 def test_the_first_of_more_answers_count() -> None:
     """Of 48 started the 32nd end counts, and the others are not waited for."""
-    work = Work(lengths=LENGTHS, prompts=8, group=4, over_sample=1.5)
+    work = StepWork(lengths=LENGTHS, prompts=8, group=4, over_sample=1.5)
     drawn = draw_rollouts(work, Servers(4, 12, ROUNDS), runs=(4, 1))
     for seed, end in enumerate(drawn.seconds.tolist()):
         lengths = LENGTHS.draw(np.random.default_rng(seed), 48).tolist()
@@ -93,7 +93,7 @@ def test_the_first_of_more_answers_count() -> None:
 
 
 def test_answers_that_go_on_keep_slots_full() -> None:
-    work = Work(lengths=LENGTHS, prompts=64, group=4, over_sample=1.5, partial=True)
+    work = StepWork(lengths=LENGTHS, prompts=64, group=4, over_sample=1.5, partial=True)
     servers = Servers(4, 200, ROUNDS)
     drawn = draw_rollouts(work, servers)
     assert drawn.seconds.mean() == pytest.approx(rollouts_of(work, servers).seconds, rel=0.02)
@@ -101,14 +101,14 @@ def test_answers_that_go_on_keep_slots_full() -> None:
 
 def test_turns_wait_for_their_environment() -> None:
     """Two turns of answers of 10 tokens: 10 rounds of 4 and 30 s between."""
-    work = Work(lengths=Lengths.fixed(10), prompts=4, group=2, turns=Turns(2, 30.0))
+    work = StepWork(lengths=Lengths.fixed(10), prompts=4, group=2, turns=Turns(2, 30.0))
     drawn = draw_rollouts(work, Servers(2, 4, RoundTime(1.0, 0.5)), runs=(3, 2))
     assert drawn.seconds == pytest.approx(10 * 3.0 + 30.0)
 
 
 def test_draws_are_those_of_their_seed() -> None:
     """The same twice, others of another seed, and no batch of one in the other."""
-    work, servers = Work(lengths=LENGTHS, prompts=64, group=16), Servers(2, 512, ROUNDS)
+    work, servers = StepWork(lengths=LENGTHS, prompts=64, group=16), Servers(2, 512, ROUNDS)
     first, again, other = (draw_rollouts(work, servers, seed=seed) for seed in (3, 3, 4))
     assert np.array_equal(first.seconds, again.seconds)
     drawn = set(zip(first.tokens, first.seconds, strict=True))
@@ -120,14 +120,14 @@ def test_draws_are_those_of_their_seed() -> None:
 def test_runs_of_many_answers_share_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """20 batches and no fewer, of which each step has one by chance."""
     monkeypatch.setattr(drawn_rollouts, "MOST_DRAWN", 100)
-    work = Work(lengths=LENGTHS, prompts=4, group=4)
+    work = StepWork(lengths=LENGTHS, prompts=4, group=4)
     drawn = draw_rollouts(work, Servers(2, 8, ROUNDS))
     assert drawn.batches == 20
     assert set(np.unique(drawn.batch)) == set(range(20))
 
 
 def test_percentiles_are_of_batches() -> None:
-    work = Work(lengths=LENGTHS, prompts=4, group=4)
+    work = StepWork(lengths=LENGTHS, prompts=4, group=4)
     drawn = draw_rollouts(work, Servers(2, 8, ROUNDS))
     ranked = np.sort(drawn.seconds)
     assert drawn.percentile_s(50) == ranked[599]
@@ -141,13 +141,13 @@ def test_a_queue_of_more_answers_than_are_kept_is_bounded_from_below(
 ) -> None:
     """Equal answers take exactly their rounds, others no less: those that wait are no work."""
     line = RoundTime(0.01, 0.001)
-    work = Work(lengths=Lengths.fixed(1000), prompts=16, group=16, over_sample=over)
+    work = StepWork(lengths=Lengths.fixed(1000), prompts=16, group=16, over_sample=over)
     # 64 kept answers of a replica, in waves of as many as it has slots.
     expected_s = 64 / slots * 1000 * line.fixed_s + 64 * 1000 * line.each_s
     assert rollouts_of(work, Servers(4, slots, line)).seconds == pytest.approx(expected_s)
     for mean, p99, least in ((1000, 1500, 0.65), (2000, 8000, 0.6)):
         lengths = Lengths.lognormal(mean, p99, 16384)
-        work = Work(lengths=lengths, prompts=16, group=16, over_sample=over)
+        work = StepWork(lengths=lengths, prompts=16, group=16, over_sample=over)
         servers = Servers(4, slots, line)
         drawn_s = draw_rollouts(work, servers, runs=(20, 1)).seconds.mean()
         assert least * drawn_s <= rollouts_of(work, servers).seconds <= drawn_s

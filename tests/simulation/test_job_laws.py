@@ -8,7 +8,7 @@ import pytest
 
 from netplan.records import replace
 from netplan.simulation.job_clusters import LeafTrunks
-from netplan.simulation.job_laws import STREAMS, SizeLaw, drawn_trace, offered_load, running_jobs
+from netplan.simulation.job_laws import STREAMS, SizeLaw, drawn_trace, offered_load, placed_jobs
 from netplan.simulation.job_places import JobPlace, Occupancy
 from netplan.simulation.job_traces import JobTrace
 from netplan.simulation.jobs import StreamRules, run_stream
@@ -124,7 +124,7 @@ def test_a_steady_stream_begins_at_its_load() -> None:
     stream = STREAMS.load("kalos")
     trace = drawn_trace(stream, 500, 0.8, (512, 8), 4)
     rules = StreamRules("packed")
-    begun = running_jobs(trace, 0.8, CLUSTER, rules, 4)
+    begun = placed_jobs(trace, 0.8, CLUSTER, rules, 4)
     taken = sum(len(place.nodes) * place.gpus for place in begun.places)
     assert 0.8 * 512 <= taken <= 512
     assert (begun.left_s <= begun.jobs.duration_s).all()

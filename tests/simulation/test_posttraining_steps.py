@@ -11,7 +11,7 @@ from netplan.errors import InputError
 from netplan.performance.posttraining.lengths import Lengths
 from netplan.performance.posttraining.rollouts import RoundTime
 from netplan.performance.posttraining.schedules import Mode, Phases, speed_up_limit, step_seconds
-from netplan.performance.posttraining.step import Rollouts, Step, Work
+from netplan.performance.posttraining.step import PostTrainingStep, Rollouts, StepWork
 from netplan.simulation.posttraining_steps import bars_of, simulate_steps
 from tests.oracles.post_training import schedule_step_s
 
@@ -105,11 +105,11 @@ def test_bad_steps_are_refused() -> None:
         simulate_steps(np.ones((30, 1)), 1.0, 0.0, staleness=-1)
 
 
-def _step(staleness: float) -> Step:
+def _step(staleness: float) -> PostTrainingStep:
     lengths = Lengths.fixed(100)
-    work = Work(lengths=lengths, prompts=4, group=4, staleness=staleness)
+    work = StepWork(lengths=lengths, prompts=4, group=4, staleness=staleness)
     rollouts = Rollouts(seconds=100.0, stream_s=60.0)
-    return Step(work=work, rollouts=rollouts, score_s=20.0, train_s=50.0, sync_s=5.0)
+    return PostTrainingStep(work=work, rollouts=rollouts, score_s=20.0, train_s=50.0, sync_s=5.0)
 
 
 @pytest.mark.parametrize("staleness", [0, 1, 2])

@@ -214,8 +214,8 @@ def test_jitter_is_drawn_by_its_seed() -> None:
 def test_a_slow_server_loses_its_own_tokens() -> None:
     asked = {"gpus": 16, "workload": "serving", "model": "llama-3-8b"}
     fixed = {"fixed": {"tensor": 2, "pipeline": 1}}
-    whole = Simulate.on("hgx-h100", **asked, **fixed).ask().found
-    answer = Simulate.on("hgx-h100", **asked, **fixed, slow=("gpu-5=0.5",)).ask()
+    whole = Simulate.make("hgx-h100", **asked, **fixed).ask().found
+    answer = Simulate.make("hgx-h100", **asked, **fixed, slow=("gpu-5=0.5",)).ask()
     slow = answer.found
     assert slow.slow is not None
     assert (slow.slow.waiting_gpus, slow.replicas) == (1, 8)
@@ -240,12 +240,12 @@ def test_a_slow_server_loses_its_own_tokens() -> None:
 )
 def test_bad_slow_gpus_are_refused_in_a_line(inputs: Case, says: str) -> None:
     with pytest.raises(NetplanError, match=says) as error:
-        Simulate.on("hgx-h100", gpus=64, model="llama-3-8b", **inputs).ask()
+        Simulate.make("hgx-h100", gpus=64, model="llama-3-8b", **inputs).ask()
     assert "\n" not in str(error.value)
 
 
 def test_without_contention_gpus_may_be_slow_and_links_not() -> None:
     asked = {"gpus": 64, "model": "llama-3-8b", "contention": False}
-    assert Simulate.on("hgx-h100", **asked, slow=("gpu-5=0.5",)).ask().found.slow is not None
+    assert Simulate.make("hgx-h100", **asked, slow=("gpu-5=0.5",)).ask().found.slow is not None
     with pytest.raises(InputError, match="takes no link"):
-        Simulate.on("hgx-h100", **asked, slow=("host=0.5",)).ask()
+        Simulate.make("hgx-h100", **asked, slow=("host=0.5",)).ask()

@@ -205,7 +205,7 @@ def test_what_spills_takes_as_long_as_in_the_search(recompute: Recompute) -> Non
     tiers = {"bytes": "480e9", "bytes_per_s": "20e9", "latency_s": "1e-5"}
     overrides = {f"accelerator.expanded_{name}": value for name, value in tiers.items()}
     overrides["accelerator.memory_bytes"] = "10e9"
-    case = Loads.on(
+    case = Loads.make(
         "rail-only-paper",
         gpus=64,
         hb_size=4,

@@ -99,7 +99,7 @@ def beside(family: str, key: str) -> dict[str, Any]:
 def answers(data: Mapping[str, Any]) -> Iterator[object]:
     """What a file makes in several sizes: counts, levels, notes, every link; or why it cannot."""
     spec = FABRICS.schema.read({**HEAD, **data})
-    yield spec.only_named, spec.built_with("h200")
+    yield spec.by_name_only, spec.built_with("h200")
     for gpus, radix in SIZES:
         asked = Sizing(gpus, radix, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
         try:

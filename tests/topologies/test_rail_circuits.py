@@ -104,7 +104,7 @@ def test_no_fewer_sets_would_do(plan: CircuitPlan) -> None:
 )
 def test_idle_gpus_of_256_are_spread_over_four_switches(idle: int, spread: list[int]) -> None:
     plan = CircuitPlan(136, 64, 256, 1)
-    assert plan.idle_in_sets(idle).tolist() == spread
+    assert plan.idle_of_sets(idle).tolist() == spread
     assert plan.idle_blocks(idle).sum() == idle
     # A spread as even leaves no failure without an idle GPU that another spread would help.
     first = np.zeros(256, bool)

@@ -6,7 +6,7 @@ import pytest
 from netplan import Scenario
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.flow_paths import PathRouter, Way, ends_at_gpu
+from netplan.traffic.flow_paths import PathChoice, PathRouter, ends_at_gpu
 from netplan.traffic.matrix import flows_matrix
 from netplan.traffic.routing import Router, Routing
 
@@ -34,7 +34,7 @@ def pairs(gpus: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(source[apart], 2), np.repeat(target[apart], 2)
 
 
-def carried(graph: FabricGraph, routing: Routing, way: Way, seed: int = 0) -> np.ndarray:
+def carried(graph: FabricGraph, routing: Routing, way: PathChoice, seed: int = 0) -> np.ndarray:
     source, target = pairs(graph.gpus)
     rates = np.tile(graph.bytes_per_s, 2)
     paths = PathRouter(graph, routing).paths(source, target, rates, way=way, seed=seed)

@@ -100,7 +100,7 @@ def test_one_layer_by_hand() -> None:
     saved_s = sum(2 * (2e-6 + one / (0.845 * 3.35e12)) for one in moved)
 
     def layer_s(model: Model) -> float:
-        setting = Setting(Training.on(H100, model, MEASURED))
+        setting = Setting(Training.make(H100, model, MEASURED))
         return sum(
             float(np.ravel(time_s)[0])
             for one in setting.program(HALVES).layer.operations
@@ -125,7 +125,7 @@ def test_a_whole_iteration_by_hand(gated: bool) -> None:  # noqa: FBT001 - a par
 
     def timed(*, biases: bool) -> tuple[PlanTime, int]:
         model = small_model(gated_ffn=gated, biases=biases, batch=4, sequence_length=32768)
-        training = Training.on(H100, model, FOURD)
+        training = Training.make(H100, model, FOURD)
         time = evaluate_plan(training, levels, plan)
         return time, len(layer_operations(Setting(training), levels, time))
 

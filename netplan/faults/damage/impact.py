@@ -46,7 +46,7 @@ from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
 from netplan.traffic.matrix import TrafficMatrix
 
-Way = Literal["all GPUs", "without", "spare", "stopped"]
+FaultHandling = Literal["all GPUs", "without", "spare", "stopped"]
 
 
 LEAST_TOLD = 0.005
@@ -292,12 +292,14 @@ class Subject(Struct, frozen=True, dict=True):
             note=left.note,
         )
 
-    def _fastest(self, options: Sequence[Option]) -> tuple[Way, Option | None, SearchResult | None]:
+    def _fastest(
+        self, options: Sequence[Option]
+    ) -> tuple[FaultHandling, Option | None, SearchResult | None]:
         """The fastest way to go on, what it leaves out, and its best plan.
 
         A job that stops would have to leave out what the first option does.
         """
-        ways: list[tuple[Way, Option]] = []
+        ways: list[tuple[FaultHandling, Option]] = []
         for option in options:
             if not option.domains:
                 ways.append(("all GPUs", option))
@@ -307,7 +309,7 @@ class Subject(Struct, frozen=True, dict=True):
             within = bool(self.search) and option.gpus < self.sizing.hb_size
             if within or option.domains < self.sizing.full_domains:
                 ways.append(("without", option))
-        stopped: tuple[Way, Option | None] = "stopped", options[0] if options else None
+        stopped: tuple[FaultHandling, Option | None] = "stopped", options[0] if options else None
         if self.intact is None:
             # Without a plan there is no time, but the first way is still how the job goes on.
             return (*(ways[0] if ways else stopped), None)
@@ -377,7 +379,7 @@ class Impact(Struct, frozen=True):
     network_share: float
     pod_share: float | None
     iteration_time_s: float | None
-    way: Way
+    way: FaultHandling
     slowdown: float | None
     plan: dict[str, Any] | None
     note: str

@@ -41,7 +41,7 @@ from netplan.faults.damage.damage import Damage, directed, find_components, netw
 from netplan.topologies.graph import GPU, FabricGraph, connected_parts, host_ends
 from netplan.traffic import routing_joined
 from netplan.traffic.demand import Leg, check_demand, split_demand
-from netplan.traffic.flow_paths import Entries, FlowPaths, Way, check_pairs, split_entries
+from netplan.traffic.flow_paths import Entries, FlowPaths, PathChoice, check_pairs, split_entries
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.routing import Routing, forwarding_nodes, joins_all, link_loads
@@ -216,7 +216,7 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
         destination: AnyInts,
         capacity: Floats,  # noqa: ARG002 - of paths that are in closed form
         *,
-        way: Way = "split",
+        way: PathChoice = "split",
         seed: int = 0,  # noqa: ARG002 - of paths that are hashed
         connection: Ints | None = None,  # noqa: ARG002 - likewise
     ) -> FlowPaths:

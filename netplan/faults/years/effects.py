@@ -182,7 +182,7 @@ def idle_gpus(
     domains = plan.domains / plan.groups if plan.spares else 1.0
     mean = hours / HOURS_PER_YEAR / plan.domains * domains
     share = plan.set_sizes / plan.blocks
-    ready = np.full(plan.sets, plan.spares) if plan.spares else plan.idle_in_sets(idle)
+    ready = np.full(plan.sets, plan.spares) if plan.spares else plan.idle_of_sets(idle)
     spare_share = plan.spare_blocks / (plan.domains * plan.blocks)
     down = mean * (1 + spare_share) * share
     # P(N >= s) of a Poisson number is the lower incomplete gamma function, exact where it is tiny.

@@ -278,7 +278,7 @@ def _causes(
             np.bincount(groups.node_group[switches], minlength=len(groups)),
             np.bincount(groups.link_group, minlength=len(groups)),
             hits.cut_off,
-            hits.stops,
+            hits.interrupts,
         ],
         axis=1,
     )
@@ -310,7 +310,7 @@ class GroupHits(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    stops
+    interrupts
         Whether it stops a job on all GPUs, shape (groups,).
     cut_off
         Live GPUs that are cut off from the network [1], shape (groups,).
@@ -318,7 +318,7 @@ class GroupHits(Struct, frozen=True, eq=False):
         Pairs of a group and an HB domain that it takes from the job, shape (pairs,).
     """
 
-    stops: Bools
+    interrupts: Bools
     cut_off: Ints
     group: Ints
     domain: Ints
@@ -337,7 +337,7 @@ def group_hits(graph: FabricGraph, groups: RiskGroups) -> GroupHits:
     >>> graph = scenario.fabric("rail-only").graph()
     >>> leaf = np.where(np.arange(graph.node_count) == graph.node_count - 1, 0, -1)
     >>> hits = group_hits(graph, groups_of_nodes("box", ["box-0"], leaf))
-    >>> hits.stops.tolist(), hits.cut_off.tolist(), len(hits.domain)
+    >>> hits.interrupts.tolist(), hits.cut_off.tolist(), len(hits.domain)
     ([True], [8], 0)
     """
     gpu, of_gpu = np.arange(graph.gpus), np.arange(graph.gpus) // graph.hb_size
@@ -358,19 +358,19 @@ def group_hits(graph: FabricGraph, groups: RiskGroups) -> GroupHits:
     pairs = [group.astype(np.int64) * graph.domains + domain]
     cut_off = np.diff(cut.indptr).astype(np.int64)
     dead = np.diff(down.indptr) > 0
-    stops = dead.copy()
-    stops[groups.node_group[graph.node_kind[groups.node] == HB_SWITCH]] = True
+    interrupts = dead.copy()
+    interrupts[groups.node_group[graph.node_kind[groups.node] == HB_SWITCH]] = True
     # A job inside one domain needs no port.
     needed = network_lost if graph.domains > 1 else all_lost
-    stops |= known & (np.diff(needed.indptr) > 0)
+    interrupts |= known & (np.diff(needed.indptr) > 0)
     group, gpu = all_lost.nonzero()
     alone = known[group]
     pairs.append(group[alone].astype(np.int64) * graph.domains + of_gpu[gpu[alone]])
     for number in np.flatnonzero(~dead & ~known).tolist():
         effects = find_effects(graph, groups.damage(graph, np.array([number])), intact)
         lost = effects.cut_off if graph.domains > 1 else effects.cut_off_forwarding
-        stops[number] |= len(lost) > 0
+        interrupts[number] |= len(lost) > 0
         cut_off[number] = len(effects.cut_off)
         pairs.append(number * graph.domains + effects.cut_off_forwarding // graph.hb_size)
     group, domain = np.divmod(distinct_values(np.concatenate(pairs)), graph.domains)
-    return GroupHits(stops, cut_off, group, domain)
+    return GroupHits(interrupts, cut_off, group, domain)

@@ -61,7 +61,7 @@ from netplan.catalog import unknown_name
 from netplan.errors import InputError
 from netplan.faults.years.checkpoints import Checkpoints
 from netplan.faults.years.reliability import check_probability
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.traffic.matrix import sum_by
 from netplan.units import HOURS_PER_YEAR
 
@@ -286,7 +286,7 @@ class Sources(Struct, frozen=True, eq=False):
         Rate of each kind on the line, shape (kinds,) [1/year].
     column
         Column of each kind, shape (kinds,).
-    stops
+    interrupts
         Whether a kind stops the job, shape (kinds,).
     pool
         Pool that a kind takes a part from, -1 for none, shape (kinds,).
@@ -306,7 +306,7 @@ class Sources(Struct, frozen=True, eq=False):
     counted_per_year: Floats
     rate_per_year: Floats
     column: Ints
-    stops: Bools
+    interrupts: Bools
     pool: Ints
     lead_h: Floats
     repair_h: Floats
@@ -371,7 +371,10 @@ def simulate_chunk(
     place = year * kinds + kind[first[0] : first[-1]]
     counts = np.bincount(place, minlength=chunk.years * kinds).reshape(chunk.years, kinds)
     belongs = (sources.column[:, np.newaxis] == np.arange(len(sources.names))).astype(np.int64)
-    stopping, other = (counts * sources.stops) @ belongs, (counts * ~sources.stops) @ belongs
+    stopping, other = (
+        (counts * sources.interrupts) @ belongs,
+        (counts * ~sources.interrupts) @ belongs,
+    )
     counted = sources.counted_per_year * (chunk.hours / HOURS_PER_YEAR)
     other += rng.poisson(counted, other.shape)
     effects = sources.effects
@@ -379,9 +382,9 @@ def simulate_chunk(
     lasts = np.flatnonzero(lasting[kind])
     repair_h = sources.repair_h[kind[lasts]] * _spread(len(lasts), chunk, rng)
     down = spells(times[lasts], at_hand[lasts] + repair_h, kind[lasts], effects, sources.throughput)
-    stop_h = times[sources.stops[kind]]
+    stop_h = times[sources.interrupts[kind]]
     # Beyond the line the process goes on: the next stop decides what the last gap saved.
-    rate = float(sources.rate_per_year[sources.stops].sum()) / HOURS_PER_YEAR
+    rate = float(sources.rate_per_year[sources.interrupts].sum()) / HOURS_PER_YEAR
     beyond = chunk.span_h + (rng.exponential(1 / rate) if rate else checkpoints.cycle_h)
     work = RepairQueue.between(stop_h, down.ready_h(stop_h), beyond, checkpoints)
     time_h = np.diff(work.hours_until(chunk.edges_h), axis=0)
@@ -873,7 +876,7 @@ def simulate_outages(
     chunks = [Chunk(length, hours, warm_up_h, exponential) for length in lengths]
     rows = [
         simulate_chunk(sources, checkpoints, chunk, rng)
-        for chunk in each(chunks, lambda _: "runs of years")
+        for chunk in with_progress(chunks, lambda _: "runs of years")
     ]
     stopping, failures, time_h, slowed_h, shelf = map(np.concatenate, zip(*rows, strict=True))
     demands, met, short_h = np.moveaxis(shelf, 1, 0)
@@ -898,9 +901,11 @@ def sources_of(exposure: Exposure) -> Sources:
     column = np.array([names.index(cause.name) for cause in causes], np.int64)
     pool = np.array([pools.index(c.pool) if c.pool else -1 for c in causes], np.int64)
     rate = np.array([cause.failures_per_year for cause in causes])
-    stops = np.array([cause.interrupts for cause in causes])
+    interrupts = np.array([cause.interrupts for cause in causes])
     # All failures, three times: those that stop the job, pass it by, and hit other jobs.
-    rates = np.concatenate([rate * stops * share, rate * (1 - stops) * share, rate * (1 - share)])
+    rates = np.concatenate(
+        [rate * interrupts * share, rate * (1 - interrupts) * share, rate * (1 - share)]
+    )
     lasting = [cause.effect if cause.repair_h or cause.pool else Effect() for cause in causes]
     effects = [*lasting, *(effect.survived for effect in lasting), *(Effect() for _ in causes)]
     place = np.arange(3 * len(causes)) % max(len(causes), 1)
@@ -915,7 +920,7 @@ def sources_of(exposure: Exposure) -> Sources:
         counted_per_year=sum_by(column[place], np.where(timed, 0.0, rates), len(names)),
         rate_per_year=rates[kind],
         column=column[place[kind]],
-        stops=stopping[kind],
+        interrupts=stopping[kind],
         pool=pool[place[kind]],
         lead_h=np.array([cause.lead_h if cause.pool else 0.0 for cause in causes])[place[kind]],
         repair_h=np.array([cause.repair_h for cause in causes])[place[kind]],

@@ -45,7 +45,7 @@ from netplan.faults.years.rates import LAYOUT, FailureBook, Unit
 from netplan.faults.years.reliability import compound_poisson, idle_domains_needed, mtbf_h
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import Goal, ServingCase, ServingResult, aggregated
-from netplan.performance.serving.rounds import RunningServers, servers_outcome
+from netplan.performance.serving.rounds import PlannedServers, servers_outcome
 from netplan.performance.serving.server import ServingTimes
 from netplan.records import replace
 from netplan.traffic.matrix import TrafficMatrix
@@ -65,7 +65,7 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
         The service level.
     """
 
-    running: RunningServers
+    running: PlannedServers
     goal: Goal
 
     @cached_property
@@ -141,9 +141,9 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
             across = (domain != domain[:, :1]).any(axis=1) | (len(self.servers) > 1)
             inside = hb_share[gpus].min(axis=1) if gpus.shape[1] > 1 else np.ones(len(gpus))
             outside = np.where(across, network[domain].min(axis=1), 1.0)
-            stops = failed[gpus].any(axis=1) | across & unreachable[gpus].any(axis=1)
+            interrupted = failed[gpus].any(axis=1) | across & unreachable[gpus].any(axis=1)
             share = np.stack([inside, outside], axis=1)
-            share[stops | (share == 0).any(axis=1)] = 0.0
+            share[interrupted | (share == 0).any(axis=1)] = 0.0
             shares.append(share)
         return tuple(shares)
 
@@ -336,7 +336,7 @@ SURELY, HARDLY = 1e-9, 1e-12
 """Chances of more servers down than are counted, and of states that are: they give nothing [1]."""
 
 
-class ServerStops(Struct, frozen=True):
+class ServerInterruptions(Struct, frozen=True):
     """Servers that one cause stops in a year, and those of it that are under repair [1]."""
 
     cause: str
@@ -345,12 +345,14 @@ class ServerStops(Struct, frozen=True):
     servers_under_repair: float
 
 
-class ServedForecast(Struct, frozen=True):
+class ServedForecast(
+    Struct, frozen=True, rename={"server_interruptions_per_year": "server_stops_per_year"}
+):
     """Years of failures of one fabric that serves.
 
     Parameters
     ----------
-    server_stops_per_year, mtbf_h
+    server_interruptions_per_year, mtbf_h
         Servers that stop in a year, and the time between failures that stop some [h].
     servers_down
         Servers under repair at a moment, on average [1].
@@ -370,7 +372,7 @@ class ServedForecast(Struct, frozen=True):
         By cause; by kind of part.
     """
 
-    server_stops_per_year: float
+    server_interruptions_per_year: float
     mtbf_h: float | None
     servers_down: float
     all_answer_share: float
@@ -382,7 +384,7 @@ class ServedForecast(Struct, frozen=True):
     spare_servers: int
     spare_servers_needed: int
     spare_gpus_needed: int
-    causes: tuple[ServerStops, ...]
+    causes: tuple[ServerInterruptions, ...]
     spares: tuple[Spares, ...]
 
 
@@ -453,7 +455,7 @@ def served_forecast(
     assured = float(rates[order][last]) if last < len(order) else 0.0
     level_kept = float((chance @ keeps) * (share @ kept))
     return ServedForecast(
-        server_stops_per_year=sum(hit.per_year * hit.servers for hit in hits),
+        server_interruptions_per_year=sum(hit.per_year * hit.servers for hit in hits),
         mtbf_h=mtbf_h(often) if often else None,
         servers_down=sum(size * mean for means in repairs for size, mean in means.items()),
         all_answer_share=float(chance[0] * share[-1]),
@@ -595,7 +597,7 @@ def _causes(
     options: ForecastOptions,
     hits: Sequence[Hit],
     groups: Sequence[GroupFailures],
-) -> Iterator[ServerStops]:
+) -> Iterator[ServerInterruptions]:
     """What stops servers, those of groups last."""
     named = {kind.name: kind.failures_per_year for kind in groups}
     rates = {
@@ -604,8 +606,10 @@ def _causes(
         if row.unit not in LAYOUT
     } | named
     for name, failures in rates.items():
-        stops = [(hit.per_year * hit.servers, hit.repair_h) for hit in hits if hit.cause == name]
-        stopped = sum(per_year for per_year, _ in stops)
-        down = sum(per_year * repair_h for per_year, repair_h in stops) / HOURS_PER_YEAR
+        interruptions = [
+            (hit.per_year * hit.servers, hit.repair_h) for hit in hits if hit.cause == name
+        ]
+        stopped = sum(per_year for per_year, _ in interruptions)
+        down = sum(per_year * repair_h for per_year, repair_h in interruptions) / HOURS_PER_YEAR
         if stopped:
-            yield ServerStops(name, failures, stopped, down)
+            yield ServerInterruptions(name, failures, stopped, down)

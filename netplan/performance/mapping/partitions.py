@@ -444,7 +444,7 @@ class OverlappedTimes(Struct, frozen=True, eq=False):
     Examples
     --------
     >>> found = OverlappedTimes(np.array([3.0, 1.0]), np.array([2.0, 1.0]), np.array([0.0, 4.0]))
-    >>> found.time_s, [BINDS[one] for one in found.binds]
+    >>> found.time_s, [BINDS[one] for one in found.bottleneck]
     (array([3., 4.]), ['compute', 'network'])
     """
 
@@ -458,7 +458,7 @@ class OverlappedTimes(Struct, frozen=True, eq=False):
         return np.maximum(np.maximum(self.compute_s, self.memory_s), self.network_s)
 
     @property
-    def binds(self) -> Codes:
+    def bottleneck(self) -> Codes:
         """What each waits for, a place in ``BINDS``, same shape."""
         parts = np.stack([self.compute_s, self.memory_s, self.network_s])
         return np.asarray(parts.argmax(axis=0).astype(np.int8))

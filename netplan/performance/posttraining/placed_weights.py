@@ -109,12 +109,12 @@ class LayerWeights(Struct, frozen=True, eq=False):
         return cls(dense, expert, width_bytes)
 
     @classmethod
-    def alike(cls, weights: Weights, layers: int) -> Self:
+    def of_equal_layers(cls, weights: Weights, layers: int) -> Self:
         """Layers that all have the same.
 
         Examples
         --------
-        >>> LayerWeights.alike(Weights(8e9, 0, 2.0), 4).dense.tolist()
+        >>> LayerWeights.of_equal_layers(Weights(8e9, 0, 2.0), 4).dense.tolist()
         [2000000000.0, 2000000000.0, 2000000000.0, 2000000000.0]
         """
         dense, expert = weights.dense / layers, weights.expert / layers

@@ -96,13 +96,13 @@ class RoundTime(Struct, frozen=True):
         each_s = (last_s - first_s) / (many - few)
         return cls(first_s - few * each_s, each_s, cache_s)
 
-    def at(self, pace: float) -> "RoundTime":
+    def at(self, slowdown: float) -> "RoundTime":
         """Rounds that take so many times as long.
 
         >>> RoundTime(0.01, 0.001).at(2.0)
         RoundTime(fixed_s=0.02, each_s=0.002, cache_s=0.0)
         """
-        return RoundTime(pace * self.fixed_s, pace * self.each_s, pace * self.cache_s)
+        return RoundTime(slowdown * self.fixed_s, slowdown * self.each_s, slowdown * self.cache_s)
 
     def seconds(self, requests: ArrayLike) -> Floats:
         """Rounds of so many requests with empty caches, of any shape [s]."""
@@ -389,7 +389,7 @@ def simulate_rollouts(
     *,
     turns: Turns = ONE_TURN,
     seed: int = 0,
-    paces: Sequence[float] = (),
+    slowness: Sequence[float] = (),
 ) -> Simulated:
     """Draw the answers of a batch, and let all replicas decode them.
 
@@ -404,7 +404,7 @@ def simulate_rollouts(
         Of every answer.
     seed
         Of the draw.
-    paces
+    slowness
         Rounds of each replica over those of ``rounds``; all the same if empty [1].
 
     Returns
@@ -431,8 +431,8 @@ def simulate_rollouts(
         )
     drawn = lengths.draw(np.random.default_rng(seed), batch.answers)
     replicas = [
-        _Replica(drawn[first :: batch.replicas].tolist(), batch.slots, rounds.at(pace), turns)
-        for first, pace in enumerate(paces or [1.0] * batch.replicas)
+        _Replica(drawn[first :: batch.replicas].tolist(), batch.slots, rounds.at(slowdown), turns)
+        for first, slowdown in enumerate(slowness or [1.0] * batch.replicas)
     ]
     ends_s = tuple(replica.end_s() for replica in replicas)
     done_s = tuple(sorted(end_s for replica in replicas for end_s in replica.done_s))
@@ -450,21 +450,21 @@ class _Replica:
         self.slots, self.rounds, self.turns = slots, rounds, turns
         # Rounds left of an answer, and rounds of a turn; who comes last is taken first.
         self.queue = [(left, -(-left // turns.count)) for left in reversed(lengths)]
-        self.running: list[tuple[int, int, int, int]] = []
+        self.in_flight: list[tuple[int, int, int, int]] = []
         self.away: list[tuple[float, int, tuple[int, int]]] = []
         self.now, self.round, self.order = 0.0, 0, 0
         self.done_s: list[float] = []
 
     def end_s(self) -> float:
         """End of the last answer [s]."""
-        while self.queue or self.running or self.away:
+        while self.queue or self.in_flight or self.away:
             self._admit()
-            if not self.running:
+            if not self.in_flight:
                 self.now = self.away[0][0]
                 continue
-            requests = len(self.running)
+            requests = len(self.in_flight)
             round_s = self.rounds.fixed_s + self.rounds.each_s * requests
-            stride = self.running[0][0] - self.round
+            stride = self.in_flight[0][0] - self.round
             if self.away and requests < self.slots:
                 until = ceil((self.away[0][0] - self.now) / round_s)
                 stride = max(1, min(stride, until))
@@ -477,16 +477,16 @@ class _Replica:
         """Take those back whose environment is done, and let answers begin where slots are free."""
         while self.away and self.away[0][0] <= self.now + SOON_S:
             self.queue.append(heappop(self.away)[2])
-        while self.queue and len(self.running) < self.slots:
+        while self.queue and len(self.in_flight) < self.slots:
             left, turn = self.queue.pop()
             self.order += 1
             ends = self.round + min(left, turn)
-            heappush(self.running, (ends, self.order, left, turn))
+            heappush(self.in_flight, (ends, self.order, left, turn))
 
     def _end_turns(self) -> None:
         """Let those go whose turn ends in this round, the first that began before the others."""
-        while self.running and self.running[0][0] == self.round:
-            _, order, left, turn = heappop(self.running)
+        while self.in_flight and self.in_flight[0][0] == self.round:
+            _, order, left, turn = heappop(self.in_flight)
             left -= min(left, turn)
             if left:
                 back_s = self.now + self.turns.environment_s

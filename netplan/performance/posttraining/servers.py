@@ -13,7 +13,7 @@ import numpy as np
 from netplan.arrays import Floats, Ints
 from netplan.errors import InfeasibleError
 from netplan.performance.posttraining.rollouts import RoundTime, Turns, rollout_seconds_of_table
-from netplan.performance.posttraining.step import Rollouts, Servers, Work, rollouts_of
+from netplan.performance.posttraining.step import Rollouts, Servers, StepWork, rollouts_of
 from netplan.performance.serving.outcomes import ServingCase, decode_steps, prefills
 from netplan.performance.serving.plans import ServingPlans
 from netplan.records import replace
@@ -37,7 +37,7 @@ def slots_of(case: ServingCase, plans: ServingPlans) -> Floats:
     return np.asarray(case.held(plans).room(case.room_bytes))
 
 
-def roll_out(case: ServingCase, plans: ServingPlans, work: Work) -> RolledOut:
+def roll_out(case: ServingCase, plans: ServingPlans, work: StepWork) -> RolledOut:
     """The plan on which a step's rollouts take least, by the pace that counts in its mode.
 
     Parameters
@@ -72,7 +72,7 @@ def roll_out(case: ServingCase, plans: ServingPlans, work: Work) -> RolledOut:
     return RolledOut(plan, servers, rollouts_of(work, servers))
 
 
-def servers_of(case: ServingCase, plans: ServingPlans, work: Work) -> list[Servers]:
+def servers_of(case: ServingCase, plans: ServingPlans, work: StepWork) -> list[Servers]:
     """Servers of each plan, whose rounds are a line from one request to as many as are in flight.
 
     A batch has as many in flight as it has answers, whatever its schedule; a stream those of later
@@ -113,7 +113,7 @@ def servers_of(case: ServingCase, plans: ServingPlans, work: Work) -> list[Serve
     ]
 
 
-def _best(work: Work, rolled: list[Rollouts], plans: ServingPlans) -> int:
+def _best(work: StepWork, rolled: list[Rollouts], plans: ServingPlans) -> int:
     """The plan with the least seconds in its mode, then the fewest GPUs."""
     seconds = [rollouts.seconds for rollouts in rolled]
     if work.mode == "async":  # a batch's way through both pools may span so many versions
@@ -124,7 +124,7 @@ def _best(work: Work, rolled: list[Rollouts], plans: ServingPlans) -> int:
     return min(near, key=lambda index: (int(used[index]), seconds[index]))
 
 
-def _bent_s(case: ServingCase, plan: ServingPlans, work: Work, servers: Servers) -> float:
+def _bent_s(case: ServingCase, plan: ServingPlans, work: StepWork, servers: Servers) -> float:
     """What one wave takes longer by a table of rounds than by their line, or less [s].
 
     The table is of a copy in the mean; the longest answer of all adds rounds of a single request.

@@ -46,7 +46,7 @@ Role = Literal["rollout", "trainer", "score", "all"]
 """Pools of GPUs; ``all`` where phases take turns on the same ones."""
 
 
-class Work(Struct, frozen=True, kw_only=True):
+class StepWork(Struct, frozen=True, kw_only=True):
     """What a step has to do, and how its phases may overlap.
 
     Parameters
@@ -161,7 +161,7 @@ class Servers(Struct, frozen=True):
     bent_s: float = 0.0
     streamed: RoundTime | None = None
 
-    def busy(self, work: Work, *, ahead: float = 0.0) -> float:
+    def busy(self, work: StepWork, *, ahead: float = 0.0) -> float:
         """Slots of a replica that answers have where they stay full, in the mean of all [1]."""
         return float(work.in_flight(self.slots, self.replicas, ahead=ahead))
 
@@ -191,7 +191,7 @@ class Rollouts(NamedTuple):
     thrown_tokens: float = 0.0
 
 
-def rollouts_of(work: Work, servers: Servers) -> Rollouts:
+def rollouts_of(work: StepWork, servers: Servers) -> Rollouts:
     """Rollouts of a step on a pool.
 
     Parameters
@@ -206,7 +206,7 @@ def rollouts_of(work: Work, servers: Servers) -> Rollouts:
 
     Examples
     --------
-    >>> work = Work(lengths=Lengths.lognormal(2000, 8000, cap=16384), prompts=64, group=16)
+    >>> work = StepWork(lengths=Lengths.lognormal(2000, 8000, cap=16384), prompts=64, group=16)
     >>> pool = Servers(4, 256, RoundTime(10.695e-3, 86.54e-6))
     >>> rollouts = rollouts_of(work, pool)
     >>> round(rollouts.seconds, 1), round(rollouts.stream_s, 1), round(rollouts.longest)
@@ -244,7 +244,7 @@ def rollouts_of(work: Work, servers: Servers) -> Rollouts:
     return rollouts._replace(seconds=seconds, environment_s=waits_s)
 
 
-def drawn_seconds(work: Work, batch: Batch, rounds: RoundTime) -> float:
+def drawn_seconds(work: StepWork, batch: Batch, rounds: RoundTime) -> float:
     """Mean of seeded draws, without prompts [s]."""
     turns = batch.answers * work.turns.count
     draws = max(1, min(DRAWS, MOST_DRAWN // turns))
@@ -255,7 +255,7 @@ def drawn_seconds(work: Work, batch: Batch, rounds: RoundTime) -> float:
     return sum(one_draw.seconds for one_draw in drawn) / draws
 
 
-def _over_sampled(work: Work, servers: Servers, batch: Batch, rollouts: Rollouts) -> Rollouts:
+def _over_sampled(work: StepWork, servers: Servers, batch: Batch, rollouts: Rollouts) -> Rollouts:
     """Rollouts of which more are started than kept: aborted, or gone on with in the next step.
 
     Aborted ones that all have a slot decode for as many rounds as the last kept one, and kept ones
@@ -315,7 +315,7 @@ class Pool(Struct, frozen=True):
     plan: str = ""
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class PostTrainingStep(Struct, frozen=True, kw_only=True):
     """A step: its phases in steady state, and what it takes.
 
     Parameters
@@ -336,7 +336,7 @@ class Step(Struct, frozen=True, kw_only=True):
         Whether all phases are of the same GPUs.
     """
 
-    work: Work
+    work: StepWork
     rollouts: Rollouts
     score_s: float = 0.0
     apart_score_s: float = 0.0

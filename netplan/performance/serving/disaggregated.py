@@ -101,15 +101,15 @@ def disaggregated(
     copies = decode.replicas * decode.attention_data
     share, wait_s = np.ones(wanted.shape), np.zeros(wanted.shape)
     for _ in range(ROUNDS):
-        running = np.clip(wanted * share / copies, 1.0, room)
-        steps = outcomes.decode_steps(case, decode, running)
-        spilled_s = outcomes.spill_s(case, decode, held, running)
+        in_flight = np.clip(wanted * share / copies, 1.0, room)
+        steps = outcomes.decode_steps(case, decode, in_flight)
+        spilled_s = outcomes.spill_s(case, decode, held, in_flight)
         decode_s = (output - 1) * (steps.step_s + spilled_s)
         wait_s = loop_wait_s(busy_s, wanted * busy_s / takers, alone_s + decode_s)
         share = decode_s / (alone_s + decode_s + wait_s)
-    running = np.clip(wanted * share / copies, 1.0, room)
-    steps = outcomes.decode_steps(case, decode, running)
-    spilled_s = outcomes.spill_s(case, decode, held, running)
+    in_flight = np.clip(wanted * share / copies, 1.0, room)
+    steps = outcomes.decode_steps(case, decode, in_flight)
+    spilled_s = outcomes.spill_s(case, decode, held, in_flight)
     tpot_s = steps.step_s + spilled_s
     full_s = (wanted / (copies * room) - 1) * (output - 1) * tpot_s
     queue_s = np.maximum(full_s - alone_s - wait_s, 0.0)
@@ -118,11 +118,11 @@ def disaggregated(
     return outcomes.ServingResult(
         plans=decode,
         concurrency=np.array(wanted),
-        running=running,
+        in_flight=in_flight,
         ttft_s=alone_s + wait_s + queue_s,
         tpot_s=tpot_s,
         queue_s=queue_s + wait_s,
-        memory_bytes=held.of(running),
+        memory_bytes=held.of(in_flight),
         parts=outcomes.token_parts(steps, spilled_s) | {"prefill": np.zeros(wanted.shape)},
         prompt_parts=outcomes.prompt_parts(transfer, host=start_s, queue=waits_s),
         fits=(held.room(case.room_bytes) >= 1) & (case.held(prefill).room(case.room_bytes) >= 1),

@@ -197,7 +197,7 @@ class UnderLoad(NamedTuple):
         steps, servers = self.steps.take(good), self.server_rate[good]
         output = float(case.requests.output)
         if met:
-            low = np.log(np.maximum(self.result.running[good], FEWEST))
+            low = np.log(np.maximum(self.result.in_flight[good], FEWEST))
             high = np.log(np.maximum(steps.most, 1.0))
             for _ in range(HALVINGS):
                 middle = (low + high) / 2
@@ -242,11 +242,11 @@ def settled(case: ServingCase, steps: PlanSteps, decoding: Floats, rate: float) 
     """What requests see of plans that hold so many requests a copy at a rate."""
     plans, output = steps.plans, case.requests.output
     first_s, tpot_s = seen_s(case, steps, decoding)
-    running = np.maximum(decoding, 1.0)
-    decode_s = steps.at(running)
+    in_flight = np.maximum(decoding, 1.0)
+    decode_s = steps.at(in_flight)
     held = case.held(plans)
-    decode = decode_steps(case, plans, running)
-    parts = token_parts(decode, spill_s(case, plans, held, running))
+    decode = decode_steps(case, plans, in_flight)
+    parts = token_parts(decode, spill_s(case, plans, held, in_flight))
     whole_s = sum(parts.values())
     parts = {name: part * decode_s / steps.tokens / whole_s for name, part in parts.items()}
     alone_s = steps.prompt.latency_s
@@ -255,11 +255,11 @@ def settled(case: ServingCase, steps: PlanSteps, decoding: Floats, rate: float) 
     return ServingResult(
         plans=plans,
         concurrency=rate * (first_s + (float(output) - 1) * tpot_s),
-        running=decoding,
+        in_flight=decoding,
         ttft_s=first_s,
         tpot_s=tpot_s,
         queue_s=np.maximum(first_s - alone_s - host_s, 0.0),
-        memory_bytes=held.of(running),
+        memory_bytes=held.of(in_flight),
         parts=parts | {"prefill": np.maximum(tpot_s - decode_s / steps.tokens, 0.0)},
         prompt_parts=prompt_parts(
             steps.prompt.parts, host=host_s, queue=np.maximum(first_s - alone_s - host_s, 0.0)

@@ -211,27 +211,27 @@ class Prefill(Columns, frozen=True, eq=False):
     rest_s: Floats
 
 
-def decoded_at_once(plans: ServingPlans, running: Floats) -> Floats:
+def decoded_at_once(plans: ServingPlans, in_flight: Floats) -> Floats:
     """Requests of a copy in one stage, a stage having others than the next; one at least [1]."""
-    return np.asarray(np.maximum(running / plans.pipeline, 1.0))
+    return np.asarray(np.maximum(in_flight / plans.pipeline, 1.0))
 
 
-def decode_steps(case: ServingCase, plans: ServingPlans, running: Floats) -> Decode:
+def decode_steps(case: ServingCase, plans: ServingPlans, in_flight: Floats) -> Decode:
     """Steps in which every copy decodes so many requests, a token of each; shape (plans,).
 
     With speculation a step is drafted first and gives several tokens; it counts as so many shorter
     ones.
     """
-    sequences, drafts = decoded_at_once(plans, running), case.speculated
+    sequences, drafts = decoded_at_once(plans, in_flight), case.speculated
     checked = float(drafts.checked) if drafts else 1.0
     parts, stage_s = server.model_pass(case.served, plans, case.decodes(sequences, checked))
     if drafts is not None:
         drafted = drafts.drafted(plans, case.decodes(sequences))
         parts, stage_s = parts + drafted, stage_s + drafted.seconds
     # A stage has its next turn when all groups of requests had theirs, one a stage at most.
-    seconds = np.maximum(parts.seconds, np.clip(running, 1.0, plans.pipeline) * stage_s)
+    seconds = np.maximum(parts.seconds, np.clip(in_flight, 1.0, plans.pipeline) * stage_s)
     tokens = drafts.tokens if drafts else 1.0
-    host_s = case.step_s / tokens + case.stack.token_s * running
+    host_s = case.step_s / tokens + case.stack.token_s * in_flight
     return Decode(seconds / tokens + host_s, host_s, parts * (1 / tokens))
 
 
@@ -302,18 +302,20 @@ TINY = 1e-12
 """Share of steps that nobody notices [1]."""
 
 
-def lockstep_s(case: ServingCase, plans: ServingPlans, running: Floats) -> Floats:
+def lockstep_s(case: ServingCase, plans: ServingPlans, in_flight: Floats) -> Floats:
     """What a token takes longer since copies that share experts wait for the busiest one [s]."""
     stack = case.stack
     share = 0.0 if stack.balance else stack.lockstep
-    prompt, output, waits_s = case.worked, case.requests.output, np.zeros(running.shape)
-    wait = np.broadcast_to(prompt < stack.chunk_tokens, running.shape) & (plans.attention_data > 1)
+    prompt, output, waits_s = case.worked, case.requests.output, np.zeros(in_flight.shape)
+    wait = np.broadcast_to(prompt < stack.chunk_tokens, in_flight.shape) & (
+        plans.attention_data > 1
+    )
     if not share or not wait.any():
         return waits_s
     tokens = case.speculated.tokens if case.speculated else 1.0
     copies = plans.attention_data.astype(np.float64)
-    most = np.broadcast_to(np.maximum(np.floor(stack.chunk_tokens / prompt), 1.0), running.shape)
-    mean = running * tokens / output
+    most = np.broadcast_to(np.maximum(np.floor(stack.chunk_tokens / prompt), 1.0), in_flight.shape)
+    mean = in_flight * tokens / output
     busiest = busiest_start(mean, most, copies)
     wait = wait & (busiest > np.minimum(mean, most))
     chosen = np.flatnonzero(wait)
@@ -337,7 +339,7 @@ class ServingResult(Columns, frozen=True, eq=False):
         The plans.
     concurrency
         Requests in flight in the whole cluster [1].
-    running
+    in_flight
         Requests of one copy that decode together [1].
     ttft_s, tpot_s
         Time to first token, time per token after it [s].
@@ -357,7 +359,7 @@ class ServingResult(Columns, frozen=True, eq=False):
 
     plans: ServingPlans
     concurrency: Floats
-    running: Floats
+    in_flight: Floats
     ttft_s: Floats
     tpot_s: Floats
     queue_s: Floats
@@ -388,25 +390,25 @@ def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> S
     per_copy = np.maximum(wanted / (plans.replicas * plans.attention_data), 1.0)
     held = case.held(plans)
     room = np.maximum(held.room(case.room_bytes), 1.0)
-    running = np.minimum(per_copy, room)
-    memory_bytes = held.of(running)
-    decode, prompt = decode_steps(case, plans, running), prefills(case, plans, running)
-    spilled_s = spill_s(case, plans, held, running)
+    in_flight = np.minimum(per_copy, room)
+    memory_bytes = held.of(in_flight)
+    decode, prompt = decode_steps(case, plans, in_flight), prefills(case, plans, in_flight)
+    spilled_s = spill_s(case, plans, held, in_flight)
     step_s = decode.step_s + spilled_s
     launch_s, chunks = case.launch_s, case.chunks
-    others_s = (running - 1) * (prompt.each_s + chunks * launch_s) / output
-    others_s = others_s + lockstep_s(case, plans, running)
+    others_s = (in_flight - 1) * (prompt.each_s + chunks * launch_s) / output
+    others_s = others_s + lockstep_s(case, plans, in_flight)
     tpot_s = step_s + others_s
     tokens = case.speculated.tokens if case.speculated else 1.0
     pause_s = launch_s + stack.decode_wait * tokens * step_s
-    burst_s = stack.burst * (running - 1) * (prompt.each_s + chunks * pause_s)
+    burst_s = stack.burst * (in_flight - 1) * (prompt.each_s + chunks * pause_s)
     start_s = stack.prompt_s + np.maximum(chunks, 1.0) * pause_s
     first_s = start_s + prompt.latency_s + burst_s + loading_s(case, plans, prompt)
     queue_s = np.maximum(per_copy / room - 1, 0.0) * (first_s + (output - 1) * tpot_s)
     return ServingResult(
         plans=plans,
         concurrency=np.array(wanted),
-        running=running,
+        in_flight=in_flight,
         ttft_s=first_s + queue_s,
         tpot_s=tpot_s,
         queue_s=queue_s,
@@ -483,7 +485,7 @@ def prompt_parts(parts: server.StepTime, *, host: Amount, queue: Floats) -> dict
 
 
 def spill_s(
-    case: ServingCase, plans: ServingPlans, held: server.HeldBytes, running: Floats
+    case: ServingCase, plans: ServingPlans, held: server.HeldBytes, in_flight: Floats
 ) -> Floats:
     """What a token takes longer since some of what is read lies in the expanded memory [s].
 
@@ -492,10 +494,10 @@ def spill_s(
     caches of those that it is decoded with; what one step gives shares its reading.
     """
     if not case.expanded_bytes:
-        return np.zeros(running.shape)
+        return np.zeros(in_flight.shape)
     weights = np.maximum(held.weights - case.fast_bytes, 0.0)
-    caches = np.maximum(held.of(running) - case.fast_bytes, 0.0) - weights
-    share = decoded_at_once(plans, running) / running
+    caches = np.maximum(held.of(in_flight) - case.fast_bytes, 0.0) - weights
+    share = decoded_at_once(plans, in_flight) / in_flight
     slower = max(1 / case.expanded_bytes_per_s - 1 / case.memory_bytes_per_s, 0.0)
     tokens = case.speculated.tokens if case.speculated else 1.0
     read_bytes: Floats = plans.pipeline * (weights + share * caches) / tokens

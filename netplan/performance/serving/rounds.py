@@ -81,7 +81,7 @@ class ServingRound(Struct, frozen=True, eq=False):
         return combine(parts)
 
 
-class RunningServers(Struct, frozen=True, eq=False, dict=True):
+class PlannedServers(Struct, frozen=True, eq=False, dict=True):
     """Servers of one plan, and what requests see of them.
 
     Parameters
@@ -109,7 +109,7 @@ class RunningServers(Struct, frozen=True, eq=False, dict=True):
     def round(self) -> ServingRound:
         """One round of all servers."""
         prefill = self.pools.prefill if self.pools is not None else None
-        in_flight = float(self.outcome.running[0])
+        in_flight = float(self.outcome.in_flight[0])
         return serving_round(self.case, self.outcome.plans, in_flight, prefill=prefill)
 
 
@@ -133,7 +133,7 @@ def servers_outcome(
 
 
 def serving_round(
-    case: ServingCase, plan: ServingPlans, running: float, *, prefill: ServingPlans | None = None
+    case: ServingCase, plan: ServingPlans, in_flight: float, *, prefill: ServingPlans | None = None
 ) -> ServingRound:
     """The round of one plan.
 
@@ -143,15 +143,15 @@ def serving_round(
         What is served.
     plan
         One plan: of all servers, or of those that decode.
-    running
+    in_flight
         Requests of each copy that decode, B [1].
     prefill
         Plan of the servers that take prompts, where these are others.
     """
-    ended, sizes = running / float(case.requests.output), case.served.sizes
+    ended, sizes = in_flight / float(case.requests.output), case.served.sizes
     # Decode of one microbatch; where stages are more than requests, some have none.
-    at_once = decoded_at_once(plan, np.array([running]))
-    times = running / float(at_once[0]) / int(plan.pipeline[0])
+    at_once = decoded_at_once(plan, np.array([in_flight]))
+    times = in_flight / float(at_once[0]) / int(plan.pipeline[0])
     decode = Passes(case.decodes(at_once), times)
     if prefill is None:
         passes = [decode, Passes(case.prompts(), ended / int(plan.pipeline[0]))]
@@ -177,7 +177,7 @@ def serving_round(
 
 
 def served_batch(
-    case: ServingCase, plan: ServingPlans, running: float, *, tokens: float, prompts: float
+    case: ServingCase, plan: ServingPlans, in_flight: float, *, tokens: float, prompts: float
 ) -> ServingRound:
     """All rounds of a batch together: every prompt that is taken, and every token that is decoded.
 
@@ -190,7 +190,7 @@ def served_batch(
         What is served.
     plan
         One plan of all servers.
-    running
+    in_flight
         Requests of each copy that decode at once, B [1].
     tokens, prompts
         Of the whole batch, on all copies [1].
@@ -201,9 +201,9 @@ def served_batch(
 
     >>> from netplan.setup.runs import place_serving
     >>> from netplan.questions.traffic import Traffic
-    >>> run = place_serving(Traffic.on("serving-70b-h200"), "ring")
+    >>> run = place_serving(Traffic.make("serving-70b-h200"), "ring")
     >>> servers = run.servers
-    >>> plan, running = servers.outcome.plans, float(servers.outcome.running[0])
+    >>> plan, running = servers.outcome.plans, float(servers.outcome.in_flight[0])
     >>> copies = int(plan.replicas[0] * plan.attention_data[0])
     >>> asked = float(servers.case.requests.output)
     >>> batch = served_batch(servers.case, plan, running, tokens=running * copies,
@@ -212,7 +212,7 @@ def served_batch(
     >>> abs(matrices[0].total_bytes / matrices[1].total_bytes - 1) < 1e-12
     True
     """
-    at_once, stages = decoded_at_once(plan, np.array([running])), int(plan.pipeline[0])
+    at_once, stages = decoded_at_once(plan, np.array([in_flight])), int(plan.pipeline[0])
     homes = _homes(plan)
     decode = Passes(case.decodes(at_once), tokens / homes / float(at_once[0]) / stages)
     passes = [decode, Passes(case.prompts(), prompts / homes / stages)]

@@ -26,7 +26,7 @@ from netplan.performance.serving.outcomes import (
     finite,
 )
 from netplan.performance.serving.plans import Runnable, ServingPlans, serving_plans
-from netplan.performance.serving.rounds import RunningServers
+from netplan.performance.serving.rounds import PlannedServers
 from netplan.records import replace
 from netplan.traffic.placement import distinct
 from netplan.units import counted, si
@@ -77,11 +77,11 @@ class ServingFound(Struct, frozen=True, eq=False):
         """The same with the front in place of what is ranked."""
         return replace(self, ranked=self.front, pools=self.front_pools)
 
-    def best(self, case: ServingCase) -> RunningServers:
+    def best(self, case: ServingCase) -> PlannedServers:
         """Servers of the best plan, which serve what was searched."""
         first = np.zeros(1, np.int64)
         pools = self.pools.take(first) if self.pools is not None else None
-        return RunningServers(case, self.ranked.take(first), pools)
+        return PlannedServers(case, self.ranked.take(first), pools)
 
 
 def best_servers(
@@ -234,7 +234,7 @@ def _infeasible(
     late = goal.tpot_s is None or fitting.ttft_s[nearest] / (goal.ttft_s or np.inf) >= (
         fitting.tpot_s[nearest] / goal.tpot_s
     )
-    binds = binding(fitting, first=late)[nearest]
+    bottlenecks = binding(fitting, first=late)[nearest]
     plans = fitting.plans
     shape = (
         f"tensor {plans.tensor[nearest]}, pipeline {plans.pipeline[nearest]},"
@@ -244,7 +244,7 @@ def _infeasible(
         f"no plan of {model} on {counted(gpus, 'GPU')} has {goal.words}: the nearest ({shape},"
         f" {counted(round(fitting.concurrency[nearest]), 'request')} in flight) has TTFT"
         f" {si(fitting.ttft_s[nearest], 's')} and TPOT {si(fitting.tpot_s[nearest], 's')}, and"
-        f" {binds} binds it: ask for less, or give more GPUs"
+        f" {bottlenecks} binds it: ask for less, or give more GPUs"
     )
 
 

@@ -28,7 +28,7 @@ from netplan.costing.fabric_bill import BillBooks
 from netplan.files import write_texts
 from netplan.performance.pareto import comparable
 from netplan.performance.search import SearchResult
-from netplan.progress import each, share_done
+from netplan.progress import share_done, with_progress
 from netplan.questions.optimizing.designs import (
     Axes,
     Choice,
@@ -199,7 +199,9 @@ def _priced(
     demands: Sequence[Constraint],
 ) -> Iterator[_Priced]:
     """The counts that meet the demands, with their price or power."""
-    for count in each(counts, lambda count: f"prices of graphs of {count.switches} switches"):
+    for count in with_progress(
+        counts, lambda count: f"prices of graphs of {count.switches} switches"
+    ):
         design = price_design(choice, sizing, graph_search.counted_fabric(count, sizing), books)
         if all(demand.meets(design) for demand in demands):
             bound, value = count.any_share(count.least_pair_load), design.value(objective)
@@ -214,7 +216,7 @@ def _kept(
     kept, searched, graphs = [], 0, 0
     plain = replace(sizing, hb_size=1)
     order = sorted(priced, key=lambda entry: (entry.value, -entry.bound))
-    for entry in each(order, lambda entry: f"graphs of {entry.count.switches} switches"):
+    for entry in with_progress(order, lambda entry: f"graphs of {entry.count.switches} switches"):
         # At the whole rate of every port no graph is faster, whatever lies under one switch.
         known = 1.0 if max(best.values()) >= 1 else best[entry.whole] * (1 + FASTER)
         if entry.bound <= known:

@@ -18,7 +18,7 @@ from netplan.faults.damage.survival import SwitchLoss
 from netplan.performance.error_bars import bar_note
 from netplan.performance.pareto import knee
 from netplan.performance.plan import PlanTime
-from netplan.performance.proof import Found, Levels, Searches
+from netplan.performance.proof import Levels, ProofResult, Searches
 from netplan.questions.optimizing.designs import (
     ConstraintCount,
     Design,
@@ -49,7 +49,7 @@ from netplan.workloads.accelerators import Accelerator
 
 NAMED_EQUALS = 3
 
-FoundBy = Mapping[str, Mapping[Levels, Found]]
+FoundBy = Mapping[str, Mapping[Levels, ProofResult]]
 """What was found on the levels that were searched, by the expanded memory."""
 
 

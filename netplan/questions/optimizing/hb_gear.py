@@ -50,7 +50,7 @@ NOT_COUNTED = (
 def yearly_cost(design: Design, terms: Terms) -> float:
     """Annuity and energy of a design's network and gear, and the GPU hours of a year."""
     capital = design.row.cost.base if design.row.cost else 0.0
-    life = lifetime(Range.point(capital), design.row.power_w or 0.0, terms.running)
+    life = lifetime(Range.point(capital), design.row.power_w or 0.0, terms.opex)
     return life.per_year.base + terms.gpu_hour * HOURS_PER_YEAR * design.fabric.sizing.gpus
 
 
@@ -160,7 +160,7 @@ def _with_threshold(
     bill = row.design.row.bill
     if not rivals or bill is None or not bill.inside.bought:
         return row
-    due = annuity_factor(rates.running.interest.base, rates.running.years)
+    due = annuity_factor(rates.opex.interest.base, rates.opex.years)
 
     def even(design: Design, time_s: float) -> float:
         """Price of gear for one GPU at which it is even with the cheapest other iteration."""
@@ -178,7 +178,7 @@ def least_more(first: HbSize, other: HbSize, rates: Terms) -> float:
 
     Parts that both have cost the same in both; times that cannot be told apart may be equal.
     """
-    due = annuity_factor(rates.running.interest.base, rates.running.years)
+    due = annuity_factor(rates.opex.interest.base, rates.opex.years)
     sides = (first, other)
     times = [side.best.iteration_time_s for side in sides]
     ways = [times, [min(times)] * 2] if first.best.as_fast_as(other.best) else [times]

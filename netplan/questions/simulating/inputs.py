@@ -103,7 +103,7 @@ class SimulationQuestion(Question[SimulateAnswer]):
                 self._otherwise(recompute="full")
             asked_schedule(self)
         if self.inference:
-            self.refuse({"optimizer"}, "--inference, which updates nothing")
+            self.reject_inputs({"optimizer"}, "--inference, which updates nothing")
 
     @property
     def simulated(self) -> SimulatedSchedule | None:

@@ -13,7 +13,12 @@ far links change these.
 
 import numpy as np
 
-from netplan.answers.simulated_step_answer import HotLink, SentWeights, SimulatedStep, rollout_scale
+from netplan.answers.simulated_step_answer import (
+    SentLink,
+    SentWeights,
+    SimulatedStep,
+    rollout_scale,
+)
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.faults.damage.degraded_links import slow_parts
@@ -22,7 +27,7 @@ from netplan.performance.posttraining.servers import round_table
 from netplan.performance.posttraining.step import DRAWS, Role
 from netplan.performance.posttraining.synchronisation import anchored_bytes
 from netplan.performance.serving.outcomes import aggregated
-from netplan.performance.serving.rounds import RunningServers
+from netplan.performance.serving.rounds import PlannedServers
 from netplan.questions.congestion import port_rate
 from netplan.questions.simulating.contention import rates_of, schedule_of
 from netplan.questions.simulating.inputs import SimulationQuestion
@@ -40,7 +45,7 @@ from netplan.simulation.simulate import Conditions, simulate_training
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.flow_paths import PathRouter, Way
+from netplan.traffic.flow_paths import PathChoice, PathRouter
 from netplan.traffic.matrix import TrafficMatrix, combine
 from netplan.traffic.statistics import crossing_bytes
 
@@ -73,7 +78,7 @@ def simulate_step(asked: SimulationQuestion, reader: CatalogReader) -> Simulated
     places = post_training_links.pool_places(run, trained.trainer, trained.servers, graph.hb_size)
     rates, shares = slow_parts(asked.slow, graph, np.arange(graph.gpus))
     sent, notes = _sent(asked, trained, (graph, rates), places)
-    paces: Floats | None = None
+    slowness: Floats | None = None
     if shares is not None:
         trainer, share = trained.trainer, float(shares[places.trainer].min(initial=1))
         if trainer is not None and share < 1:  # all others wait for its slowest GPU
@@ -85,10 +90,10 @@ def simulate_step(asked: SimulationQuestion, reader: CatalogReader) -> Simulated
             axes = ("data", "expert"), ("pipeline", "context", "tensor")
             placement = post_training_links.server_placement(trained.servers)
             homes = by_dimensions(placement, *axes)  # copies of attention, GPUs of each
-            paces = np.asarray(1 / rolling[homes].min(axis=1))
+            slowness = np.asarray(1 / rolling[homes].min(axis=1))
     if sent is not None and trained.sync is not None:
         step = replace(step, sync_s=max(trained.sync.seconds, sent.wire_s))
-    drawn = _drawn(asked, trained, paces)
+    drawn = _drawn(asked, trained, slowness)
     scale = rollout_scale(trained)
     if drawn is None:
         steps = np.full((WARM + MEASURED_STEPS, 1), step.rolled_s)
@@ -125,7 +130,7 @@ def simulate_step(asked: SimulationQuestion, reader: CatalogReader) -> Simulated
 
 
 def _drawn(
-    asked: SimulationQuestion, trained: PostTrained, paces: Floats | None
+    asked: SimulationQuestion, trained: PostTrained, slowness: Floats | None
 ) -> DrawnRollouts | None:
     """Batches of all steps, so many that waves of versions end with the last step."""
     pool, work = trained.servers, trained.run.work
@@ -138,7 +143,12 @@ def _drawn(
     waves = 1 + int(np.ceil(work.staleness))
     steps = -(-MEASURED_STEPS // waves) * waves if waves <= MEASURED_STEPS else MEASURED_STEPS
     return draw_rollouts(
-        work, servers, seed=asked.seed, table_s=table_s, paces=paces, runs=(WARM + steps, DRAWS)
+        work,
+        servers,
+        seed=asked.seed,
+        table_s=table_s,
+        slowness=slowness,
+        runs=(WARM + steps, DRAWS),
     )
 
 
@@ -175,7 +185,7 @@ def _sent(
     if not post_training_links.one_kind(run):
         return None, ["Pools are of two kinds of GPU: weights take their least time, on no links."]
     graph, rates = links
-    way: Way = "hashed" if asked.routing == "hashed" else "split"
+    way: PathChoice = "hashed" if asked.routing == "hashed" else "split"
     sizing = post_training_links.network_sizing(run)[1]
     fabric = congestion.FabricLinks(
         PathRouter(graph, "ecmp" if asked.routing == "hashed" else asked.routing),
@@ -220,8 +230,8 @@ def _sent(
         total_bytes=only.total_bytes,
         network_bytes=crossing_bytes(only, domain),
         flows=matrix.flow_count,
-        hot=tuple(
-            HotLink(name, float(busy_s[code]), float(busy_s[code]) / contention.time_s)
+        busiest=tuple(
+            SentLink(name, float(busy_s[code]), float(busy_s[code]) / contention.time_s)
             for code, name in zip(order.tolist(), names, strict=True)
         ),
     ), notes
@@ -268,7 +278,7 @@ def _round(trained: PostTrained, conditions: Conditions) -> SimulationOutcome | 
     outcome = aggregated(servers.case, servers.rolled.plans, float(requests))
     spec = run.reader.fabric(run.fabric, servers.asked.cluster)
     fabric = build_fabric(spec, sized(servers.asked.cluster, run.server_chip))
-    running = RunningServers(servers.case, outcome)
+    running = PlannedServers(servers.case, outcome)
     try:
         return simulate_round(running, expand(spec, fabric.sizing), conditions)
     except InputError:

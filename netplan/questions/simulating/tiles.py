@@ -71,7 +71,7 @@ def tile_answer(
     >>> answer.gpus_used <= 120, [row.held for row in answer.tiles]
     (True, ['all', 'all', 'all', 'all'])
     """
-    asked.refuse(NOT_ON_TILES, "a run on tiles, operator by operator")
+    asked.reject_inputs(NOT_ON_TILES, "a run on tiles, operator by operator")
     if asked.training.mode == "published-code":
         raise InputError(
             "--mode published-code has one operation a layer of a transformer that trains: leave it"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self, get_args
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import BillBooks, FabricBill
-from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, cooling_of
+from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Opex, cooling_of
 from netplan.costing.materials import ACCELERATORS_TOO
 from netplan.costing.prices import (
     ASSUMPTION,
@@ -200,9 +200,7 @@ CASES = ("low", "base", "high")
 """The amounts of a range."""
 
 
-def running_costs(
-    asked: AnyQuestion, reader: CatalogReader, prices: PriceBook, currency: str
-) -> Running:
+def make_opex(asked: AnyQuestion, reader: CatalogReader, prices: PriceBook, currency: str) -> Opex:
     """PUE, tariff and interest as given, else the book's; its tariff in this currency."""
     book: EconomicsBook = reader.load(ECONOMICS_BOOKS, asked.books.economics)
     try:
@@ -220,12 +218,12 @@ def running_costs(
     given |= {"maintenance": asked.books.terms.maintenance, "support": asked.books.terms.support}
     stated = {name: Range.point(value) for name, value in given.items() if value is not None}
     years = book.years if asked.books.terms.years is None else asked.books.terms.years
-    return replace(book_running(asked, reader, book, rate), years=years, **stated)
+    return replace(book_opex(asked, reader, book, rate), years=years, **stated)
 
 
-def book_running(
+def book_opex(
     asked: AnyQuestion, reader: CatalogReader, book: EconomicsBook, rate: float = 1.0
-) -> Running:
+) -> Opex:
     """Values of a book, its tariff at a rate of exchange: at the PUE of the servers' cooling."""
     pue, grid = facility_pue(asked, reader, book), asked.books.terms.grid
     if book.carbon is None and grid:
@@ -235,7 +233,7 @@ def book_running(
     kind = cooling_kind(asked, reader)
     cooled_by = kind if kind in book.pue_by_cooling and asked.books.terms.pue is None else None
     return replace(
-        Running.of(book, rate),
+        Opex.of(book, rate),
         pue=pue,
         cooling=cooling_of(book, pue),
         carbon=emitted[0],
@@ -304,7 +302,7 @@ def carbon_words(bill: FabricBill, inputs: Mapping[str, Any]) -> str:
     bill
         With its years of use.
     inputs
-        Of the answer, those of :func:`running_inputs` among them.
+        Of the answer, those of :func:`opex_inputs` among them.
     """
     carbon, energy = bill.life.carbon_kg_per_year, bill.life.energy_kwh_per_year
     if not carbon.base:
@@ -330,17 +328,17 @@ def carbon_ends(bill: FabricBill) -> str:
     return f"{carbon.low / KILO:,.0f}-{carbon.high / KILO:,.0f}"
 
 
-def running_inputs(running: Running) -> dict[str, object]:
+def opex_inputs(opex: Opex) -> dict[str, object]:
     """Years, PUE, tariff and interest as the answer's inputs show them."""
-    ranges = {"pue": running.pue, "tariff_per_kwh": running.tariff, "interest": running.interest}
-    ranges |= {"cooling": running.cooling, "maintenance": running.maintenance}
-    ranges |= {"support": running.support, "yearly_spares": running.spares}
-    ranges |= {"carbon_kg_per_kwh": running.carbon}
+    ranges = {"pue": opex.pue, "tariff_per_kwh": opex.tariff, "interest": opex.interest}
+    ranges |= {"cooling": opex.cooling, "maintenance": opex.maintenance}
+    ranges |= {"support": opex.support, "yearly_spares": opex.spares}
+    ranges |= {"carbon_kg_per_kwh": opex.carbon}
     return {
-        "years": running.years,
+        "years": opex.years,
         **{name: amount.base for name, amount in ranges.items()},
-        "grid": running.grid or None,
-        "cooled_by": running.cooled_by or None,
+        "grid": opex.grid or None,
+        "cooled_by": opex.cooled_by or None,
         "running": {name: asdict(amount) for name, amount in ranges.items()},
     }
 
@@ -352,7 +350,7 @@ class BillCase(NamedTuple):
     chip: Accelerator
     books: BillBooks
     currency: str
-    opex: Running
+    opex: Opex
     specs: list[FabricSpec]
     sizing: Sizing
 
@@ -368,7 +366,7 @@ class BillCase(NamedTuple):
         books = books_of(asked.cluster, asked.books, reader)
         currency = asked.books.currency or books.prices.currency
         books.prices.exchange(books.prices.currency, currency)
-        opex = running_costs(asked, reader, books.prices, currency)
+        opex = make_opex(asked, reader, books.prices, currency)
         specs = reader.fabrics(fabrics_of(asked), asked.cluster)
         sizing = sized(asked.cluster, chip)
         require_switch(books.switch, specs, sizing, reader.roots)
@@ -389,7 +387,7 @@ class BillCase(NamedTuple):
             ],
             currency=self.currency,
             discount=books.prices.discount,
-            **running_inputs(self.opex),
+            **opex_inputs(self.opex),
             link_gbps=self.sizing.speed_gbps,
             set=self.reader.replaced(),
         )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
-from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running, lifetime
+from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Opex, lifetime
 from netplan.costing.materials import Compute
 from netplan.costing.prices import PriceBook
 from netplan.costing.ranges import Amount, Estimate, Range
@@ -30,7 +30,7 @@ from netplan.reports.schema import value_at
 from netplan.reports.sections import Column, column, columns
 from netplan.scenarios.bill_books import read_books
 from netplan.scenarios.reading import CatalogReader, sized
-from netplan.setup.money.pricing import book_running
+from netplan.setup.money.pricing import book_opex
 from netplan.setup.question import AnyQuestion
 from netplan.setup.served_plan import ServedPlan
 from netplan.topologies.specs import FabricSpec
@@ -58,7 +58,7 @@ class Terms(Struct, frozen=True):
 
     iterations: int
     gpu_hour: float
-    running: Running
+    opex: Opex
     hour: Estimate | None = None
 
     def run(self, gpus: int) -> RunBudget:
@@ -120,10 +120,10 @@ def run_cost(bill: Bill, time_s: float, terms: Terms) -> RunCost:
     A third of a year of a network of 3 M without interest over a life of one year costs 1 M.
 
     >>> from netplan.costing.fabric_bill import BillBooks, make_bill
-    >>> from netplan.costing.lifetime import Running
+    >>> from netplan.costing.lifetime import Opex
     >>> from netplan.questions.cost import cost
     >>> bill = cost("rail-only-paper", gpus=1024, radix=64, fabrics=("rail-only",)).bills[0]
-    >>> free = Running(1, Range.point(1.0), Range.point(0.0), Range.point(0.0))
+    >>> free = Opex(1, Range.point(1.0), Range.point(0.0), Range.point(0.0))
     >>> run = run_cost(bill, YEAR_S / 3, Terms(1, 2.0, free))
     >>> round(run.network.base / bill.capital.base, 9), round(run.gpu_hours), run.memory.base
     (0.333333333, 2990080, 0.0)
@@ -138,8 +138,8 @@ def run_cost(bill: Bill, time_s: float, terms: Terms) -> RunCost:
     return RunCost(
         iterations=terms.iterations,
         days=days,
-        network=share * lifetime(capital, bill.draw.typical_w, terms.running).per_year,
-        memory=share * lifetime(memory, 0.0, terms.running).per_year,
+        network=share * lifetime(capital, bill.draw.typical_w, terms.opex).per_year,
+        memory=share * lifetime(memory, 0.0, terms.opex).per_year,
         gpu_hours=days * HOURS_PER_DAY * bill.gpus,
         gpu_hour=terms.gpu_hour,
         complete=not bill.unpriced_apart,
@@ -201,10 +201,10 @@ def rates_of(
             name = asked.cluster.accelerator
             raise CatalogError(f"economics {book.name} has no gpu_hour of {name}: give --gpu-hour")
         return None
-    running = book_running(asked, reader, book, rate)
+    opex = book_opex(asked, reader, book, rate)
     if isinstance(known, Estimate):
-        return Terms(iterations, rate * known.base, running, known)
-    return Terms(iterations, known, running)
+        return Terms(iterations, rate * known.base, opex, known)
+    return Terms(iterations, known, opex)
 
 
 def gpu_hour(
@@ -292,14 +292,14 @@ class TokenCost(Struct, frozen=True):
         --------
         A network whose year costs 1 M, at 10^6 tokens a second: a million tokens are a second.
 
-        >>> from netplan.costing.lifetime import Running
+        >>> from netplan.costing.lifetime import Opex
         >>> from netplan.costing.ranges import Range
         >>> from netplan.questions.cost import cost
         >>> from netplan.questions.serving import serving
         >>> from netplan.records import replace
         >>> bill = cost("rail-only-paper", gpus=1024, radix=64, fabrics=("rail-only",)).bills[0]
         >>> best = serving("serving-70b-h200", gpus=8, model="llama-3.1-8b", top=1).best
-        >>> free = Running(1, Range.point(1.0), Range.point(0.0), Range.point(0.0))
+        >>> free = Opex(1, Range.point(1.0), Range.point(0.0), Range.point(0.0))
         >>> found = TokenCost.of(replace(best, tokens_per_s=1e6), bill, Terms(1, 3.6, free))
         >>> round(found.cost.network.base * 365 * 24 * 3600 / bill.capital.base, 9)
         1.0
@@ -342,7 +342,7 @@ def token_columns(currency: str, row_path: str = "served") -> Iterator[Column[An
     yield from columns("ttft_s", "tpot_s", "tokens_per_s", "tokens_per_s_per_gpu", of=plan)
     ends = ("ttft_low_s", "ttft_high_s", "tpot_low_s", "tpot_high_s", "error_basis")
     yield from columns(*ends, "tokens_per_s_low", "tokens_per_s_high", of=plan, shown="data")
-    yield column("serving_binds", f"{plan}.binds", shown="wide")
+    yield column("serving_binds", f"{plan}.bottleneck", shown="wide")
     yield column("gpus_used", f"{plan}.gpus_used", title="GPUs")
     for name, part in COST_PARTS.items():
         path = f"{row_path}.cost.{part}.base"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill
-from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Running
+from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Opex
 from netplan.costing.prices import US_DOLLAR, PriceBook
 from netplan.costing.pricing import difference_range
 from netplan.costing.ranges import Range
@@ -26,7 +26,7 @@ from netplan.reports.quantities import Scale, listed, short_money
 from netplan.reports.schema import plain_at, value_at
 from netplan.reports.sections import Column, column, columns
 from netplan.scenarios.reading import CatalogReader
-from netplan.setup.money.pricing import book_running
+from netplan.setup.money.pricing import book_opex
 from netplan.setup.money.run_cost import RunCost, Terms, network_bill, run_cost
 from netplan.setup.question import AnyQuestion
 from netplan.units import si
@@ -60,7 +60,7 @@ class StepTerms(Struct, frozen=True, kw_only=True):
 
     currency: str
     hours: Mapping[str, float | None] = {}
-    running: Running | None = None
+    opex: Opex | None = None
     usd: float | None = None
     why: str = ""
 
@@ -78,7 +78,7 @@ def step_terms(
     reader: CatalogReader,
     prices: PriceBook,
     currency: str,
-    running: Running | None = None,
+    opex: Opex | None = None,
 ) -> StepTerms:
     """Prices of GPU hours by accelerator, as given or as the book has them, and years of use.
 
@@ -90,7 +90,7 @@ def step_terms(
         Reads its files.
     prices, currency
         The book of prices, for rates of exchange, and the currency of the answer.
-    running
+    opex
         Years of use, where the question has them by itself.
     """
     book: EconomicsBook = reader.load(ECONOMICS_BOOKS, asked.books.economics)
@@ -109,8 +109,8 @@ def step_terms(
         given = asked.books.terms.gpu_hour
         known = None if given is not None else book.hour_of(_chip(asked, reader, name))
         hours[name] = rate * known.base if known else given
-    running = running or book_running(asked, reader, book, rate)
-    return StepTerms(currency=currency, hours=hours, running=running, usd=usd)
+    opex = opex or book_opex(asked, reader, book, rate)
+    return StepTerms(currency=currency, hours=hours, opex=opex, usd=usd)
 
 
 def _chip(asked: AnyQuestion, reader: CatalogReader, name: str) -> Any:  # noqa: ANN401
@@ -171,7 +171,7 @@ class StepPrice(Struct, frozen=True, kw_only=True):
 
         >>> from netplan.questions.compare import Compare
         >>> from netplan.setup.post_training_step import post_train
-        >>> asked = Compare.on("grpo-70b-h100")
+        >>> asked = Compare.make("grpo-70b-h100")
         >>> reader = asked.reader()
         >>> trained = post_train(asked, reader, "rail-optimized")
         >>> price = step_price(asked, reader, trained)
@@ -185,7 +185,7 @@ class StepPrice(Struct, frozen=True, kw_only=True):
         why = terms.unknown
         if not why and (bill is None or bill.cost is None):
             why = "no part of the network has a price"
-        if why or bill is None or terms.running is None:
+        if why or bill is None or terms.opex is None:
             return replace(price, why=why)
         unpriced = {line.part for line in bill.quote.unpriced}
         bought = any(item.line.part == "accelerator" for item in bill.quote.items)
@@ -196,7 +196,7 @@ class StepPrice(Struct, frozen=True, kw_only=True):
             )
         known = {name: hour or 0.0 for name, hour in terms.hours.items()}
         hour = 0.0 if bought else held_hours(held(trained), known)
-        step = run_cost(bill, trained.step.seconds, Terms(1, hour, terms.running))
+        step = run_cost(bill, trained.step.seconds, Terms(1, hour, terms.opex))
         return replace(price, step=step, gpus_bought=bought)
 
     @property

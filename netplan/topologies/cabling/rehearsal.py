@@ -25,7 +25,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.errors import InputError, NetplanError
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.topologies.cabling.device_names import node_guid
 from netplan.topologies.formats.infiniband import LANE_GBPS, NODE_LINE, SubnetNode, subnet_of_text
 from netplan.topologies.graph import SWITCH, connected_parts
@@ -254,8 +254,8 @@ def rehearse(
         network.write_text(low, encoding="utf-8")
         with _simulator(network, tools) as around:
             parts = parts_of(low)
-            for part in each(parts, lambda part: f"subnet of {part.node}"):
-                turn = each(("OpenSM routes it", "it is found again"), str)
+            for part in with_progress(parts, lambda part: f"subnet of {part.node}"):
+                turn = with_progress(("OpenSM routes it", "it is found again"), str)
                 wanted = routing(part)
                 next(turn)
                 host = around | {"SIM_HOST": part.node}

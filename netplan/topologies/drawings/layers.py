@@ -223,7 +223,7 @@ def _joined_by(axes: Sequence[Level]) -> str:
     """What direct links make of domains or GPUs: a torus, or a product of rings and meshes."""
     if any(axis.kind == "mesh" for axis in axes):
         return f" {TIMES} ".join(f"{axis.kind} of {axis.size:,}" for axis in axes)
-    kind = "twisted torus" if any(axis.interlaced for axis in axes) else "torus"
+    kind = "twisted torus" if any(axis.interleaved for axis in axes) else "torus"
     return f"{kind} of " + f" {TIMES} ".join(f"{axis.size}" for axis in axes) if axes else ""
 
 

@@ -259,7 +259,7 @@ def _levels(spec: HammingMesh, sizing: Sizing, shape: MeshShape) -> tuple[Level,
     """HB domain, lines on a board, rows and columns of boards."""
     rate = sizing.network_bytes_per_s
     whole = whole_part(shape.sizes, sizing.full_domains)
-    line = partial(Level, "line", step_latency_s=sizing.network_latency_s, interlaced=True)
+    line = partial(Level, "line", step_latency_s=sizing.network_latency_s, interleaved=True)
     lines = [line(size, rate) for size in whole[:2]]
     rows = [
         network_level(sizing, size, 2 * rate / places, same_rank=sizing.hb_size > 1)

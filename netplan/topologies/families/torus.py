@@ -114,7 +114,7 @@ class Torus(FabricSpec, frozen=True, kw_only=True):
             closed = self.wraparound and whole == size and not (self.twist and size == min(sizes))
             kind: LevelKind = "ring" if closed else "line"
             latency_s = sizing.network_latency_s
-            return Level(kind, whole, rate, step_latency_s=latency_s, interlaced=self.twist)
+            return Level(kind, whole, rate, step_latency_s=latency_s, interleaved=self.twist)
 
         whole = whole_part(sizes, sizing.full_domains)
         media = {group.medium for group in links}

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from netplan.arrays import AnyInts, Bools, Codes, Floats, Indices, Ints, distinct_values
 from netplan.errors import InputError
-from netplan.progress import each
+from netplan.progress import with_progress
 from netplan.records import replace
 
 if TYPE_CHECKING:
@@ -451,7 +451,7 @@ class FabricGraph(Struct, frozen=True, eq=False, dict=True):
         lengths, groups = (np.array(n, object) for n in (LENGTH_CLASSES, self.group_names))
         # A slice at a time: lists of Python numbers take ten times the memory of the arrays.
         begins = range(0, self.link_count, LINKS_AT_A_TIME)
-        for begin in each(begins, "links from number {:,} on".format):
+        for begin in with_progress(begins, "links from number {:,} on".format):
             part = slice(begin, begin + LINKS_AT_A_TIME)
             yield from zip(
                 self.source[part].tolist(),

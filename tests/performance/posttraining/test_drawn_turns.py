@@ -5,10 +5,10 @@ import pytest
 from netplan.performance.posttraining import step
 from netplan.performance.posttraining.lengths import Lengths
 from netplan.performance.posttraining.rollouts import Batch, RoundTime, Turns, simulate_rollouts
-from netplan.performance.posttraining.step import Work, drawn_seconds
+from netplan.performance.posttraining.step import StepWork, drawn_seconds
 
 TURNS = Turns(4, 2.0)
-WORK = Work(lengths=Lengths.lognormal(100, 400, cap=1600), prompts=4, group=4, turns=TURNS)
+WORK = StepWork(lengths=Lengths.lognormal(100, 400, cap=1600), prompts=4, group=4, turns=TURNS)
 BATCH = Batch(answers=16, replicas=2, slots=8)
 ROUNDS = RoundTime(0.01, 0.001)
 

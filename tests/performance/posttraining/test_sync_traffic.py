@@ -354,7 +354,7 @@ def test_domains_of_fewer_gpus_pass_a_full_copy_on() -> None:
         15,
         4,
     )
-    layers = LayerWeights.alike(Weights(12.0, 0, 1.0), 4)
+    layers = LayerWeights.of_equal_layers(Weights(12.0, 0, 1.0), 4)
     flows = cells_of(sync_traffic(layers, pools, SyncScheme(kind="full")).of_kind("sync"))
     between = {pair: amount for pair, amount in flows.items() if pair[0] // 4 != pair[1] // 4}
     halves = {(0, 6): 6, (0, 7): 6, (6, 8): 3, (6, 9): 3, (7, 10): 3, (7, 11): 3}
@@ -374,7 +374,7 @@ def test_copies_in_one_domain_get_a_shard_from_the_first() -> None:
         24,
         8,
     )
-    layers = LayerWeights.alike(Weights(8.0, 0, 1.0), 4)
+    layers = LayerWeights.of_equal_layers(Weights(8.0, 0, 1.0), 4)
     flows = cells_of(sync_traffic(layers, pools, SyncScheme()))
     # Copies 0 and 2 come first in their domains; both are even, so that replica 0 sends.
     expected = {(shard, first + shard): 2 for shard in range(4) for first in (8, 16)}
@@ -417,7 +417,7 @@ def test_senders_of_all_gather_what_others_have(
         72,
         domain,
     )
-    layers = LayerWeights.alike(Weights(3e9, 5e9, WIDTH), 8)
+    layers = LayerWeights.of_equal_layers(Weights(3e9, 5e9, WIDTH), 8)
     for kind in ("full", "relay"):
         scheme = SyncScheme(kind=kind, sending=sending)
         gathered = gather_traffic(layers, pools, scheme)
@@ -465,7 +465,7 @@ def test_links_carry_what_goes_over_the_network(kind: SyncKind, ratio: float) ->
 
 @pytest.mark.parametrize(("stages", "sending"), [(1, "tensors"), (4, "buckets")])
 def test_senders_of_a_full_copy_are_its_bound(stages: int, sending: Sending) -> None:
-    layers = LayerWeights.alike(LLAMA.weights, 80)
+    layers = LayerWeights.of_equal_layers(LLAMA.weights, 80)
     scheme = SyncScheme(kind="full", sending=sending)
     matrix = sync_traffic(layers, pools_of_64(8, stages), scheme).of_kind("sync")
     to = Receivers(copies=8, copy_gpus=8)
@@ -512,7 +512,7 @@ def test_gpus_in_turn_get_what_they_lack(
 ) -> None:
     tensor, stages, data = degrees
     placement = Placement((Degrees(tensor=tensor, data=data), Degrees(pipeline=stages)))
-    layers = LayerWeights.alike(Weights(8e9, 4e9, WIDTH), 6)
+    layers = LayerWeights.of_equal_layers(Weights(8e9, 4e9, WIDTH), 6)
     if not alike:
         layers = LayerWeights(np.arange(1.0, 7.0) * 1e9, np.zeros(6), WIDTH)
     copies = placed_copies(placement, stages_of_layers(6, stages))

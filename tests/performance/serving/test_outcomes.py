@@ -235,7 +235,7 @@ def test_what_spills_is_read_slower_by_servers_of_both_kinds(stages: int) -> Non
     )
     held = large.held(plan)
     for apart, found in enumerate(both(large, plan, requests)):
-        running = found.running
+        running = found.in_flight
         weights = max(held.weights[0] - large.fast_bytes, 0.0)
         caches = held.of(running)[0] - large.fast_bytes - weights
         more_s = (stages * weights + caches) * (1e-9 - 1 / plain.memory_bytes_per_s)
@@ -255,7 +255,7 @@ def test_a_full_decode_pool_lets_in_what_ends_whatever_prompts_take() -> None:
         found = disaggregated(case, pools, many)
         slots = 2 * case.held(plan).room(case.room_bytes)[0]
         assert slots < many / 2
-        assert found.running[0] == slots / 2
+        assert found.in_flight[0] == slots / 2
         first_s = (many / slots - 1) * 511 * found.tpot_s[0]
         assert found.ttft_s[0] == pytest.approx(first_s)
 

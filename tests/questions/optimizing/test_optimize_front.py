@@ -12,7 +12,7 @@ import netplan
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.pareto import Point, comparable, knee, pareto_front
 from netplan.performance.plan import SearchResult
-from netplan.performance.proof import Found, Levels, time_designs
+from netplan.performance.proof import Levels, ProofResult, time_designs
 from netplan.performance.search import PlanSearch
 from netplan.performance.setting import Training
 from netplan.scenarios.reading import sizing_on
@@ -71,7 +71,7 @@ def test_a_front_that_bends_outward_has_no_knee() -> None:
 
 
 TRAINED = {
-    name: Training.on(
+    name: Training.make(
         ACCELERATORS.load("h100-80gb"),
         MODELS.load("gpt-22b"),
         ITERATION_MODELS.load(name),
@@ -105,7 +105,9 @@ def pool(gpus: int) -> tuple[Levels, ...]:
     return tuple(one for one in levels if one)
 
 
-def front_of(designs: Sequence[tuple[float, Levels]], found: dict[Levels, Found]) -> set[object]:
+def front_of(
+    designs: Sequence[tuple[float, Levels]], found: dict[Levels, ProofResult]
+) -> set[object]:
     timed = {
         (cost, levels): (cost, comparable(result.plans[0].iteration_time_s))
         for cost, levels in designs

@@ -31,7 +31,7 @@ TABLES = ("plan", "netbox-cables", "ufm-ethernet", "ufm-infiniband")
 
 
 def sheet(to: str = "plan") -> Sheet:
-    return Cables.on(
+    return Cables.make(
         "rail-only-paper",
         gpus=512,
         radix=64,
@@ -97,7 +97,7 @@ def test_every_table_reads_back_to_the_same_cables(
 
 def test_a_switch_of_single_ports_is_named_as_before() -> None:
     one, two = (
-        Cables.on(
+        Cables.make(
             "rail-only-paper",
             gpus=64,
             radix=64,

@@ -28,7 +28,7 @@ PLAN = "a_device,a_port,z_device,z_port,gbps\n"
 
 
 def small_plan() -> Sheet:
-    return Cables.on(
+    return Cables.make(
         "rail-only-paper", gpus=64, radix=16, hb_size=8, fabric="rail-optimized"
     ).table()()
 

@@ -25,7 +25,7 @@ def tables(**options: object) -> dict[str, Rows]:
     for name in NETBOX:
         if name == "netbox-racks" and "floor_plan" not in options:
             continue
-        sheet = Cables.on("rail-only-paper", to=name, **question).table()()
+        sheet = Cables.make("rail-only-paper", to=name, **question).table()()
         made[name.removeprefix("netbox-")] = list(
             csv.DictReader(StringIO("".join(sheet_csv(sheet))))
         )
@@ -96,4 +96,4 @@ def test_devices_do_not_overlap_in_their_racks() -> None:
 
 def test_racks_need_a_floor_plan() -> None:
     with pytest.raises(InputError, match="--to netbox-racks needs a hall"):
-        Cables.on("rail-only-paper", to="netbox-racks", gpus=64, fabric="rail-only").table()
+        Cables.make("rail-only-paper", to="netbox-racks", gpus=64, fabric="rail-only").table()

@@ -23,7 +23,7 @@ def table(sheet: Sheet) -> list[dict[str, str]]:
 
 def made(sheet: str, /, **options: object) -> Sheet:
     question = {"gpus": 1024, "radix": 64, "hb_size": 8, "fabric": "rail-only"} | options
-    return Cables.on("rail-only-paper", to=sheet, **question).table()()
+    return Cables.make("rail-only-paper", to=sheet, **question).table()()
 
 
 def test_hca_mapping_is_that_of_the_manual() -> None:
