@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from msgspec import structs
-from netplan.reports.schema import plain_data
 
 from netplan.answers.compare_cases import ComparisonCases
 from netplan.costing.fabric_bill import Bill
@@ -15,6 +14,7 @@ from netplan.questions.compare import Compare, compare
 from netplan.questions.cost import cost
 from netplan.questions.diff import diff
 from netplan.questions.search import search
+from netplan.reports.schema import plain_data
 from netplan.reports.sections import Heading
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.money.step_cost import (
