@@ -99,7 +99,8 @@ class SteppedFabric(Struct, frozen=True, kw_only=True):
 
 
 FABRICS: list[show.Column[SteppedFabric]] = show.columns(
-    *("fabric=name", "step_s", "trainer_stops=trainer_interruptions", "copies_stopped", "steps_share", "steps_per_day")
+    *("fabric=name", "step_s", "trainer_stops=trainer_interruptions", "copies_stopped"),
+    *("steps_share", "steps_per_day"),
 )
 FAILURES: tuple[show.Column[tuple[str, PoolFailure]], ...] = (
     *show.columns("fabric=0", "pool_role=1.pool"),

@@ -10,7 +10,7 @@ from netplan.arrays import Floats, Ints
 from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import SyncKind
 from netplan.performance.posttraining.pools import PoolTimes, Split, best_split
-from netplan.performance.posttraining.step import Phase, Pool, Rollouts, PostTrainingStep
+from netplan.performance.posttraining.step import Phase, Pool, PostTrainingStep, Rollouts
 from netplan.performance.posttraining.synchronisation import (
     INDEX_BYTES,
     SYNC_SOFTWARE,

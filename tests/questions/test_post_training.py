@@ -16,7 +16,13 @@ from netplan.performance.posttraining.given_lengths import lengths_of
 from netplan.performance.posttraining.lengths import Lengths
 from netplan.performance.posttraining.rollouts import RoundTime, Turns
 from netplan.performance.posttraining.schedules import speed_up_limit
-from netplan.performance.posttraining.step import PostTrainingStep, Rollouts, Servers, StepWork, rollouts_of
+from netplan.performance.posttraining.step import (
+    PostTrainingStep,
+    Rollouts,
+    Servers,
+    StepWork,
+    rollouts_of,
+)
 from netplan.reports.schema import plain_data
 from netplan.scenarios.post_training import PostTraining
 
