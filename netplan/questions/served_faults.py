@@ -81,7 +81,7 @@ def _cluster(
         fabric,
         None,
         question.cluster.spare_domains,
-        running=searched.found.best(searched.case),
+        planned=searched.found.best(searched.case),
         goal=searched.found.goal,
     )
 
@@ -92,7 +92,7 @@ def _notes(
     """What of the servers decides over failures, and how often groups fail."""
     size = cluster.graph.hb_size
     inside = all((gpus // size == gpus[:, :1] // size).all() for gpus in cluster.servers)
-    if inside and cluster.running.pools is None:
+    if inside and cluster.planned.pools is None:
         yield (
             "Each server lies in one HB domain, and needs no other network: no card, link or switch"
             " of the network stops or slows it. Requests come over networks of their own."

@@ -53,7 +53,7 @@ def cluster(question: dict[str, object], spare_domains: int = 0) -> ServedCluste
     sizing = Sizing(gpus, 64, 8, 450e9, 50e9)
     return ServedCluster(
         *(spec, sizing, build_fabric(spec, sizing), None, spare_domains),
-        running=searched.found.best(searched.case),
+        planned=searched.found.best(searched.case),
         goal=Goal(),
     )
 
@@ -68,11 +68,11 @@ def test_one_of_eight_full_servers_takes_an_eighth() -> None:
 def test_seven_eighths_of_the_requests_leave_seven_eighths_of_the_tokens() -> None:
     """Every server has as many requests as before: exactly."""
     eight = cluster(ONE_EACH | {"concurrency": 800})
-    fewer = replace(eight.running.outcome, concurrency=np.array([700.0]))
-    seven = replace(eight, running=replace(eight.running, outcome=fewer))
+    fewer = replace(eight.planned.outcome, concurrency=np.array([700.0]))
+    seven = replace(eight, planned=replace(eight.planned, outcome=fewer))
     left = answering(seven, [np.ones((7, 2))])
     assert left is not None
-    tokens = float(eight.running.outcome.tokens_per_s[0])
+    tokens = float(eight.planned.outcome.tokens_per_s[0])
     assert left.tokens_per_s / tokens == pytest.approx(7 / 8, rel=1e-12)
 
 
@@ -171,14 +171,14 @@ def test_a_service_level_is_kept_or_missed() -> None:
 
 def test_a_server_for_prompts_is_one_less_for_prompts() -> None:
     one = cluster(ACROSS | {"concurrency": 256, "disaggregated": True})
-    assert one.running.pools is not None
+    assert one.planned.pools is not None
     first = int(one.servers[0][0, 0])
     found = one.impact(parse_faults([f"gpu-{first}"], one.graph))
-    fewer = replace(one.running.pools.prefill, replicas=one.running.pools.prefill.replicas - 1)
+    fewer = replace(one.planned.pools.prefill, replicas=one.planned.pools.prefill.replicas - 1)
     if not int(fewer.replicas[0]):
         assert found.way == "stopped"
         return
-    left = disaggregated(one.running.case, Pools(fewer, one.running.pools.decode), 256.0)
+    left = disaggregated(one.planned.case, Pools(fewer, one.planned.pools.decode), 256.0)
     assert found.tokens_per_s == pytest.approx(float(left.tokens_per_s[0]))
 
 

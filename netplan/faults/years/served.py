@@ -59,19 +59,19 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
 
     Parameters
     ----------
-    running
+    planned
         Its servers, and what requests see of them.
     goal
         The service level.
     """
 
-    running: PlannedServers
+    planned: PlannedServers
     goal: Goal
 
     @cached_property
     def traffic(self) -> TrafficMatrix:
         """Traffic of a round."""
-        return self.running.round.matrix(self.graph.gpus, "hierarchical")
+        return self.planned.round.matrix(self.graph.gpus, "hierarchical")
 
     @cached_property
     def servers(self) -> tuple[Ints, ...]:
@@ -80,7 +80,7 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
             pool.placement.gpu_of_rank[
                 pool.placement.groups("tensor", "expert", "pipeline")
             ].astype(np.int64)
-            for pool in self.running.round.pools
+            for pool in self.planned.round.pools
         )
 
     @property
@@ -91,8 +91,8 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
     @cached_property
     def places(self) -> tuple[int, ...]:
         """GPUs that a server of each pool keeps others from [1]."""
-        sizes = self.running.case.served.sizes
-        return tuple(int(plans.places(sizes)[0]) for plans in self.running.plans)
+        sizes = self.planned.case.served.sizes
+        return tuple(int(plans.places(sizes)[0]) for plans in self.planned.plans)
 
     def restarted(self, down: Bools, lost: Sequence[int]) -> list[int]:
         """Servers of each pool that begin again on live GPUs that no server uses [1].
@@ -107,7 +107,7 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
             Servers that have stopped, by pool [1].
         """
         last = max(
-            pool.placement.first + pool.placement.cluster for pool in self.running.round.pools
+            pool.placement.first + pool.placement.cluster for pool in self.planned.round.pools
         )
         spare = np.ones(self.spare_domains * self.graph.hb_size, bool)
         free = [~down[last:], spare]
@@ -179,7 +179,7 @@ class ServedCluster(Subject, frozen=True, dict=True, kw_only=True):
             ttft_s=best.ttft_s if best else None,
             tpot_s=best.tpot_s if best else None,
             tokens_per_s=rate,
-            throughput_share=rate / float(self.running.outcome.tokens_per_s[0]),
+            throughput_share=rate / float(self.planned.outcome.tokens_per_s[0]),
             keeps_level=(best is not None and best.keeps_level) if self.has_level else None,
             way=way,
             note=bandwidth.note,
@@ -248,20 +248,20 @@ def answering(cluster: ServedCluster, left: Sequence[Floats]) -> Answering | Non
 
 def _together(cluster: ServedCluster, left: Sequence[Floats]) -> list[ServingResult]:
     """What requests see of some servers that all take part, those of equal links together."""
-    requests = float(cluster.running.outcome.concurrency[0])
-    if cluster.running.pools is not None:
+    requests = float(cluster.planned.outcome.concurrency[0])
+    if cluster.planned.pools is not None:
         prefill, decode = (
             replace(plans, replicas=np.array([len(shares)]))
-            for plans, shares in zip(cluster.running.plans, left, strict=True)
+            for plans, shares in zip(cluster.planned.plans, left, strict=True)
         )
         # A cache may come from any server and go to any other: the slowest links count for all.
-        slow = slowed(cluster.running.case, np.concatenate(left).min(axis=0))
+        slow = slowed(cluster.planned.case, np.concatenate(left).min(axis=0))
         return [disaggregated(slow, Pools(prefill, decode), requests)]
-    (plans,), (shares,) = cluster.running.plans, left
+    (plans,), (shares,) = cluster.planned.plans, left
     rows, counts = np.unique(shares, axis=0, return_counts=True)
     return [
         aggregated(
-            slowed(cluster.running.case, row),
+            slowed(cluster.planned.case, row),
             replace(plans, replicas=np.array([count])),
             requests * count / len(shares),
         )
@@ -448,7 +448,7 @@ def served_forecast(
     chances, rates = (
         np.multiply.outer(*both).ravel() for both in ((chance, share), (tokens, left))
     )
-    intact, expected = float(cluster.running.outcome.tokens_per_s[0]), float(chances @ rates)
+    intact, expected = float(cluster.planned.outcome.tokens_per_s[0]), float(chances @ rates)
     # What there is at least for the share of the time that is asked for.
     order = np.argsort(-rates, kind="stable")
     last = int(np.searchsorted(np.cumsum(chances[order]), options.level * (1 - SURELY)))
@@ -567,10 +567,10 @@ def _states(cluster: ServedCluster, missing: Sequence[Floats]) -> tuple[Floats, 
     first = np.zeros(int(alive.sum()), np.int64)
     plans = [
         replace(plan.take(first), replicas=some[alive])
-        for plan, some in zip(cluster.running.plans, left, strict=True)
+        for plan, some in zip(cluster.planned.plans, left, strict=True)
     ]
-    requests = float(cluster.running.outcome.concurrency[0])
-    outcome = servers_outcome(cluster.running.case, plans, requests)
+    requests = float(cluster.planned.outcome.concurrency[0])
+    outcome = servers_outcome(cluster.planned.case, plans, requests)
     tokens, keeps = np.zeros(len(alive)), np.zeros(len(alive), bool)
     tokens[alive], keeps[alive] = outcome.tokens_per_s, cluster.goal.meets(outcome)
     return chance, tokens, keeps

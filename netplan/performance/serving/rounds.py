@@ -203,11 +203,11 @@ def served_batch(
     >>> from netplan.questions.traffic import Traffic
     >>> run = place_serving(Traffic.make("serving-70b-h200"), "ring")
     >>> servers = run.servers
-    >>> plan, running = servers.outcome.plans, float(servers.outcome.in_flight[0])
+    >>> plan, in_flight = servers.outcome.plans, float(servers.outcome.in_flight[0])
     >>> copies = int(plan.replicas[0] * plan.attention_data[0])
     >>> asked = float(servers.case.requests.output)
-    >>> batch = served_batch(servers.case, plan, running, tokens=running * copies,
-    ...     prompts=running * copies / asked)
+    >>> batch = served_batch(servers.case, plan, in_flight, tokens=in_flight * copies,
+    ...     prompts=in_flight * copies / asked)
     >>> matrices = [one.matrix(run.fabric.sizing.gpus, "ring") for one in (batch, servers.round)]
     >>> abs(matrices[0].total_bytes / matrices[1].total_bytes - 1) < 1e-12
     True

@@ -278,8 +278,8 @@ def _round(trained: PostTrained, conditions: Conditions) -> SimulationOutcome | 
     outcome = aggregated(servers.case, servers.rolled.plans, float(requests))
     spec = run.reader.fabric(run.fabric, servers.asked.cluster)
     fabric = build_fabric(spec, sized(servers.asked.cluster, run.server_chip))
-    running = PlannedServers(servers.case, outcome)
+    planned = PlannedServers(servers.case, outcome)
     try:
-        return simulate_round(running, expand(spec, fabric.sizing), conditions)
+        return simulate_round(planned, expand(spec, fabric.sizing), conditions)
     except InputError:
         return None
