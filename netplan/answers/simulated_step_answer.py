@@ -66,7 +66,7 @@ class SentWeights(Struct, frozen=True, kw_only=True, rename={"busiest": "hot"}):
         The busiest links.
     """
 
-    json_parts = ("*", "hot=hot_values")
+    json_parts = ("*", "hot=busiest_values")
 
     wire_s: float
     alone_s: float
@@ -76,7 +76,7 @@ class SentWeights(Struct, frozen=True, kw_only=True, rename={"busiest": "hot"}):
     busiest: tuple[SentLink, ...] = ()
 
     @property
-    def hot_values(self) -> list[list[str | float]]:
+    def busiest_values(self) -> list[list[str | float]]:
         """The same without names, as JSON has always had them."""
         return [[*link] for link in self.busiest]
 

@@ -193,13 +193,13 @@ class DrawOptions(Struct, frozen=True, kw_only=True):
         Of the seeds, that is called bad.
     transport
         Queues behind the bar.
-    hot
+    busiest
         Links to name [1].
     """
 
     percentile: float = 99.0
     transport: Transport = "ecn"
-    hot: int = 5
+    busiest: int = 5
 
 
 def design_of(
@@ -229,7 +229,7 @@ def design_of(
     Design
         Without its price.
     """
-    links = _DrawnLinks(rates_of(graph, rates), asked.hot)
+    links = _DrawnLinks(rates_of(graph, rates), asked.busiest)
     drawn = [links.add(contention) for contention in draws]
     slowdowns = [contention.slowdown for contention in drawn]
     times = [contention.time_s for contention in drawn]

@@ -149,5 +149,5 @@ class SimulationQuestion(Question[SimulateAnswer]):
             conditions.rates,
             routing=self.routing,
             connections=self.connections,
-            asked=DrawOptions(hot=self.hot),
+            asked=DrawOptions(busiest=self.hot),
         )
