@@ -107,7 +107,7 @@ class SimulateAnswer(Answer):
 
     json_parts = (
         *("*found", "*known_bar", "utilisation", "gpus_used=all_gpus", "plan", "jobs", "notes"),
-        *("?over_sites=over", "?tiles", "*served", "-rank", "*shared"),
+        *("?over_sites=over", "?tiles", "*served", "-rank", "*shared_links_json"),
     )
 
     inputs: dict[str, Any]

@@ -286,7 +286,9 @@ class Congestion(Question[CongestionAnswer]):
             rates,
             routing=choice,
             connections=self.connections,
-            asked=DrawOptions(percentile=self.percentile, transport=self.transport, busiest=self.hot),
+            asked=DrawOptions(
+                percentile=self.percentile, transport=self.transport, busiest=self.hot
+            ),
         )
         if not design.flows:
             notes.append("No message is sent.")
