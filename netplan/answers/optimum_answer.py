@@ -158,8 +158,8 @@ class OptimumAnswer(Answer):
     @property
     def measures(self) -> dict[str, Any]:
         """The one size, or the sweep, as JSON."""
-        one = isinstance(self.inputs["message_bytes"], float)
-        return plain_data(self.rows[0]) if one else plain_at(self, "sizes=rows")
+        single = isinstance(self.inputs["message_bytes"], float)
+        return plain_data(self.rows[0]) if single else plain_at(self, "sizes=rows")
 
     def summary(self) -> Iterator[show.Section]:
         """The least time of the largest message, its bottleneck, some sizes, notes."""

@@ -6,10 +6,10 @@ from typing import Any
 
 from netplan.answers.post_training_words import (
     basis_words,
+    bottleneck_words,
     idle_words,
     kept_words,
     length_words,
-    bottleneck_words,
     schedules_words,
     split_words,
 )

@@ -37,9 +37,9 @@ def behind_words(staleness: float) -> str:
 
 def bottleneck_words(step: PostTrainingStep) -> str:
     """What sets the pace of a step; scoring and training of one pool do so together."""
-    binds = step.bottleneck
+    bottleneck = step.bottleneck
     shared = step.mode != "sync" and step.scored_s and step.train_s
-    return SHARED if shared and binds in {"train", "score"} else BINDS[binds]
+    return SHARED if shared and bottleneck in {"train", "score"} else BINDS[bottleneck]
 
 
 def basis_words(trained: PostTrained) -> str:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from netplan.answers.post_training_words import basis_words, length_words, bottleneck_words
+from netplan.answers.post_training_words import basis_words, bottleneck_words, length_words
 from netplan.answers.screen_titles import screen_heading
 from netplan.answers.simulate_answer import against
 from netplan.arrays import Floats

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from netplan.performance.posttraining.step import Role, PostTrainingStep
+from netplan.performance.posttraining.step import PostTrainingStep, Role
 from netplan.setup.post_training_step import PostTrained, Sync
 from netplan.units import counted, si
 
