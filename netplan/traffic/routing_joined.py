@@ -40,7 +40,7 @@ import numpy as np
 from msgspec import Struct
 from scipy.sparse import coo_array, csc_array, csr_array, diags_array
 
-from netplan.arrays import AnyInts, Bools, Floats, Indices, Ints, distinct_values
+from netplan.arrays import Bools, Floats, Indices, Ints, distinct_values
 from netplan.records import replace
 from netplan.topologies.families.spreading import Pairs, Spread, SwitchMesh
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph, connected_parts, host_ends
@@ -375,7 +375,7 @@ class _DragonflyLeft(Struct, frozen=True, eq=False):
             detours[:, self.plane.links] += loads[1]
         return direct, detours
 
-    def _spread(self, leg: Leg) -> "_SpreadApart":
+    def _spread(self, leg: Leg) -> Spread:
         """Halves of detours between groups that no link joins any more."""
         dragonfly = self.dragonfly
         group = dragonfly.group_of_switch
@@ -384,18 +384,4 @@ class _DragonflyLeft(Struct, frozen=True, eq=False):
         sent, received = (
             sum_by(end[leaves], amount, dragonfly.switches) for end in (leg.source, leg.destination)
         )
-        return _SpreadApart(~dragonfly.joined, group, sent, received)
-
-
-class _SpreadApart(Struct, frozen=True, eq=False):
-    """Traffic of each switch to all others whose groups are apart: so much sent, so much taken."""
-
-    apart: Bools
-    group: Ints
-    sent: Floats
-    received: Floats
-
-    def to(self, targets: AnyInts) -> Floats:
-        """What every switch sends to some of them, shape (switches, targets) [B]."""
-        asked = self.apart[np.ix_(self.group, self.group[targets])]
-        return np.where(asked, self.sent[:, None] + self.received[None, targets], 0.0)
+        return Spread(group, sent, received, ~dragonfly.joined)

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Floats
+from netplan.arrays import AnyInts, Bools, Floats
 from netplan.topologies.graph.splitting import Matrix, propagate_demand, rounds_from
 
 CELLS = 1 << 22
@@ -47,7 +47,7 @@ class Pairs(Struct, frozen=True, eq=False):
 
 
 class Spread(Struct, frozen=True, eq=False):
-    """Traffic among all switches of each part: a sends ``sent[a] + received[b]`` to every other b.
+    """Traffic between all switches of parts: a sends ``sent[a] + received[b]`` to every other b.
 
     Parameters
     ----------
@@ -55,16 +55,20 @@ class Spread(Struct, frozen=True, eq=False):
         Part that each switch with hosts is in, shape (switches with hosts,).
     sent, received
         What it sends to each other one, and takes from each, shape (switches with hosts,) [B].
+    meets
+        Parts whose switches send to each other, (parts, parts); None: each within itself.
     """
 
     part: AnyInts
     sent: Floats
     received: Floats
+    meets: Bools | None = None
 
     def to(self, targets: AnyInts) -> Floats:
         """What every switch sends to some of them, shape (switches with hosts, targets) [B]."""
-        same = self.part[:, None] == self.part[None, targets]
-        return np.where(same, self.sent[:, None] + self.received[None, targets], 0.0)
+        part, others = self.part, self.part[targets]
+        meet = part[:, None] == others if self.meets is None else self.meets[np.ix_(part, others)]
+        return np.where(meet, self.sent[:, None] + self.received[None, targets], 0.0)
 
 
 class SwitchMesh(Struct, frozen=True, eq=False):
