@@ -329,3 +329,14 @@ def gpu_count(levels: Sequence[Level]) -> int:
     256
     """
     return math.prod(level.size for level in levels)
+
+
+def outermost(sizes: Sequence[int]) -> int:
+    """Which level is the outermost of several members, by the sizes of all.
+
+    Examples
+    --------
+    >>> outermost([8, 32, 1]), outermost([1, 1])
+    (1, 0)
+    """
+    return max((index for index, size in enumerate(sizes) if size > 1), default=0)

@@ -37,6 +37,7 @@ from netplan.catalog import Catalog, Record
 from netplan.costing.ranges import Range
 from netplan.errors import InputError
 from netplan.inputs.choices import End, Evidence
+from netplan.levels import outermost
 from netplan.traffic.published_topology import Dimension
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.technologies import Link, Memory
@@ -257,9 +258,7 @@ def published_amount(
     """
     chips = prod(dimension.size for dimension in dimensions)
     total = chips * (die + memory_bytes_per_s * units.memory)
-    last = max(
-        (number for number, dimension in enumerate(dimensions) if dimension.size > 1), default=0
-    )
+    last = outermost([dimension.size for dimension in dimensions])
     for number, dimension in enumerate(dimensions):
         if dimension.size > 1:
             links, ports = _rates(dimension, chips, outermost=number == last)

@@ -35,7 +35,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints, real
-from netplan.levels import Level, gpu_count
+from netplan.levels import Level, gpu_count, outermost
 from netplan.performance import free_space, shortlist
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
 from netplan.performance.evaluation import ROUNDING, SPILLED_PLANS, Terms, evaluate_space, terms_of
@@ -156,7 +156,7 @@ class FreeSearch(Struct, frozen=True, eq=False):
     @property
     def outermost(self) -> Level:
         """The outermost level of several members."""
-        return self.network.levels[free_space.outermost(self.sizes)]
+        return self.network.levels[outermost(self.sizes)]
 
     @property
     def unblocked(self) -> CollectiveNetwork:
@@ -181,7 +181,7 @@ class FreeSearch(Struct, frozen=True, eq=False):
         self, cells: free_space.Cells, microbatches: Ints
     ) -> Iterator[tuple[Ints, free_space.Cells, Ints, Ints]]:
         """Every number of replicas inside: whose it is, its cell, fewest and most of it outside."""
-        outer = free_space.outermost(self.sizes)
+        outer = outermost(self.sizes)
         rounds = self.known.cuts.rounds[cells.cut]
         if self.setting.options.fixed.data is not None or not self.setting.free:
             made = np.flatnonzero(-(-rounds // cells.replicas) == microbatches)
@@ -232,7 +232,7 @@ class FreeSearch(Struct, frozen=True, eq=False):
         """Whether more replicas may be faster, as switches form the sums of large groups only."""
         links = self.network.communication.links
         queued = self.setting.assumptions.overlap.data == "queued"  # as all_reduces
-        inside = free_space.outermost(self.sizes) == 0
+        inside = outermost(self.sizes) == 0
         return queued and inside and links is not None and bool(links.domain.in_switch)
 
     def less_spilled(

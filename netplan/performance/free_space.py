@@ -57,6 +57,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Columns, Floats, Ints, real
+from netplan.levels import outermost
 from netplan.performance import space
 from netplan.performance.setting import Setting
 from netplan.performance.usual_plan import LEAST_TOKENS, MOST_STAGES, MOST_TENSOR
@@ -183,11 +184,6 @@ class Cells(Columns, frozen=True, eq=False):
         degrees, sizes = self.placements.degrees.copy(), self.placements.sizes or ()
         degrees[outermost(sizes), DATA] *= replicas
         return replace(self, placements=Placements(degrees, sizes))
-
-
-def outermost(sizes: Sequence[int]) -> int:
-    """Which level is the outermost of several members."""
-    return max((index for index, size in enumerate(sizes) if size > 1), default=0)
 
 
 def enumerate_cuts(setting: Setting, gpus: int, domain: int) -> Cuts:

@@ -35,7 +35,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Columns, Indices, Ints
 from netplan.errors import InputError
-from netplan.levels import Level, LevelKind
+from netplan.levels import Level, LevelKind, outermost
 from netplan.records import replace
 from netplan.workloads.operations import COPIES, EXPERTS
 
@@ -330,8 +330,8 @@ class Placement(Struct, frozen=True):
             members = stage // apart
         # Ranks of a tensor group that others lie between are uneven.
         tensor = [level.tensor for level in self.levels]
-        outermost = max((row for row, here in enumerate(tensor) if here > 1), default=0)
-        if sizes[:outermost] == tensor[:outermost] or members == 1:
+        outer = outermost(tensor)
+        if sizes[:outer] == tensor[:outer] or members == 1:
             return spread_over(sizes, members, apart)
         return (*[Spread(1, 1)] * (len(sizes) - 1), Spread(members, 1))
 

@@ -30,7 +30,7 @@ from math import prod
 from typing import Literal, NamedTuple
 
 from netplan.errors import InputError
-from netplan.levels import Level
+from netplan.levels import Level, outermost
 
 PublishedCollective = Literal[
     "all_reduce", "all_gather", "broadcast", "all_to_all", "point_to_point"
@@ -126,7 +126,7 @@ def exchange_s(pair_bytes: float, dimensions: Sequence[Dimension]) -> float:
     if not chips:
         raise InputError("a network without chips exchanges nothing")
     pairs = (chips / 2) ** 2
-    last = max((index for index, axis in enumerate(dimensions) if axis.size > 1), default=0)
+    last = outermost([axis.size for axis in dimensions])
     times = [0.0]
     for index, axis in enumerate(dimensions):
         if axis.size > 1:

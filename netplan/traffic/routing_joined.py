@@ -261,13 +261,15 @@ def _spreads(plane: Plane, demand: Matrix) -> Iterator[Spread]:
     hosts, pairs = len(plane.group), coo_array(demand)
     leaves = plane.group[pairs.row] != plane.group[pairs.col]
 
-    def sums(some: Bools) -> list[Floats]:
-        return [sum_by(end[some], pairs.data[some], hosts) for end in (pairs.row, pairs.col)]
+    def spread(some: Bools, part: Ints, size: int | Ints) -> Spread:
+        ends = (pairs.row, pairs.col)
+        sent, received = (sum_by(end[some], pairs.data[some], hosts) / size for end in ends)
+        return Spread(part, sent, received)
 
-    yield Spread(np.zeros(hosts, np.int64), *(amount / hosts for amount in sums(leaves)))
+    yield spread(leaves, np.zeros(hosts, np.int64), hosts)
     if not plane.hubs and not leaves.all():
         size = np.bincount(plane.group)[plane.group]
-        yield Spread(plane.group, *(amount / size for amount in sums(~leaves)))
+        yield spread(~leaves, plane.group, size)
 
 
 def share_with_hosts(graph: FabricGraph, hosts: Floats, direct: Floats, detours: Floats) -> float:
