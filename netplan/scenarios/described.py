@@ -10,7 +10,7 @@ from inspect import Signature, cleandoc
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from msgspec import Struct, StructMeta, ValidationError, convert, structs
+from msgspec import Meta, Struct, StructMeta, ValidationError, convert, structs
 
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
@@ -25,7 +25,10 @@ KINDS: Mapping[type, Kind] = {bool: "flag", int: "whole", float: "real"}
 
 
 class Typed(Option, frozen=True):
-    """What is known of an input whose type says its kind, and which words it may be."""
+    """What is known of an input whose type says its kind, which words it may be, and its range.
+
+    A range of its own, such as one that begins above 0, is said beside the type.
+    """
 
 
 def option_of(kind: Any) -> Option | None:  # noqa: ANN401 - types are values here
@@ -38,9 +41,12 @@ def option_of(kind: Any) -> Option | None:  # noqa: ANN401 - types are values he
 
 @cache
 def _typed(kind: Any, option: Typed) -> Option:  # noqa: ANN401 - types are values here
-    """An option with the kind and the words of its type."""
+    """An option with the kind, the words and the range of its type."""
     (plain,) = {alternative for alternative in _alternatives(kind) if alternative is not type(None)}
     facts = structs.asdict(option)
+    if option.low is None and option.high is None:
+        for bounds in _bounds(kind):
+            facts |= {"low": bounds.ge, "high": bounds.le}
     if get_origin(plain) is Literal:
         words = get_args(plain)
         plain = type(words[0])
@@ -58,6 +64,15 @@ def _alternatives(kind: Any) -> Iterator[Any]:  # noqa: ANN401 - types are value
             yield from _alternatives(inner)
     else:
         yield kind
+
+
+def _bounds(kind: Any) -> Iterator[Meta]:  # noqa: ANN401 - types are values here
+    """What a type says of numbers, or of those that it allows beside nothing."""
+    for part in get_args(kind):
+        if isinstance(part, Meta):
+            yield part
+        else:
+            yield from _bounds(part)
 
 
 class Named(StructMeta):

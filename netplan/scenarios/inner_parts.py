@@ -82,8 +82,6 @@ class Software(Described, frozen=True, kw_only=True):
         Typed(
             "Share of what rail-only forwards of tokens inside HB domains that hides.",
             metavar="SHARE",
-            low=0,
-            high=1,
             otherwise="1 by deepep and hybridep, else 0",
             quiet=True,
         ),
@@ -201,14 +199,7 @@ class SiteSpan(Described, frozen=True, kw_only=True):
     ] = None
     km: Annotated[
         Annotated[float, Meta(ge=0, le=choices.LONGEST_KM)] | None,
-        Typed(
-            "Length of the fibre between sites.",
-            unit="km",
-            low=0,
-            high=choices.LONGEST_KM,
-            otherwise="1 to 3000",
-            quiet=True,
-        ),
+        Typed("Length of the fibre between sites.", unit="km", otherwise="1 to 3000", quiet=True),
     ] = None
     ratio: Annotated[
         Annotated[float, Meta(ge=choices.LEAST_RATIO, le=choices.MOST_RATIO)] | None,
@@ -294,7 +285,7 @@ class Terms(Described, frozen=True, kw_only=True):
 
     years: Annotated[
         Annotated[int, Meta(ge=1, le=100)] | None,
-        Typed("Years of use.", otherwise="the economics book's"),
+        Option("Years of use.", "whole", otherwise="the economics book's"),
     ] = None
     pue: Annotated[float | None, Typed("Facility over equipment power.", otherwise="the same")] = (
         None

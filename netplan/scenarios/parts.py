@@ -42,9 +42,7 @@ class Cluster(Described, frozen=True, kw_only=True):
     """
 
     gpus: Annotated[
-        int,
-        Meta(ge=1, le=LARGEST_CLUSTER),
-        Typed("GPUs in the cluster.", unit="GPUs", low=1, high=LARGEST_CLUSTER, basic=True),
+        int, Meta(ge=1, le=LARGEST_CLUSTER), Typed("GPUs in the cluster.", unit="GPUs", basic=True)
     ] = 32_768
     accelerator: Annotated[str, Option("On which GPU.", basic=True)] = "b200-1000w"
     gpu_power_cap: Annotated[
@@ -62,14 +60,7 @@ class Cluster(Described, frozen=True, kw_only=True):
     ] = None
     radix: Annotated[
         Annotated[int, Meta(ge=4, le=1024)] | None,
-        Typed(
-            "Ports per switch.",
-            unit="ports",
-            low=4,
-            high=1024,
-            otherwise="those of --switch",
-            basic=True,
-        ),
+        Typed("Ports per switch.", unit="ports", otherwise="those of --switch", basic=True),
     ] = 128
     switch: Annotated[
         str | None, Option("Switch model, or what it forwards: 51.2T, 64x800G.", otherwise="any")
@@ -158,11 +149,11 @@ class Cluster(Described, frozen=True, kw_only=True):
         Option("This graph (.graphml, .csv, .topo, .ibnetdiscover), not a fabric.", "path"),
     ] = None
     host_gpus: Annotated[
-        Whole | None, Typed("GPUs of a server: name servers, not GPUs.", unit="GPUs")
+        Whole | None, Option("GPUs of a server: name servers, not GPUs.", "whole", unit="GPUs")
     ] = None
-    gpus_per_rack: Annotated[Whole | None, Typed("The same without a hall: racks and feeds.")] = (
-        None
-    )
+    gpus_per_rack: Annotated[
+        Whole | None, Option("The same without a hall: racks and feeds.", "whole")
+    ] = None
     switches_per_rack: Annotated[
         Whole | None, Typed("Beside the former.", low=1, otherwise="as many as on the bill")
     ] = None
@@ -170,7 +161,7 @@ class Cluster(Described, frozen=True, kw_only=True):
         choices.OpticsKind,
         Typed("What optical ends of links are, for their failures: the bill has modules with DSP."),
     ] = "dsp"
-    spare_domains: Annotated[int, Meta(ge=0), Typed("Idle HB domains beside the job's.", low=0)] = 0
+    spare_domains: Annotated[int, Meta(ge=0), Typed("Idle HB domains beside the job's.")] = 0
     spare_gpus: Annotated[
         Whole | None,
         Typed(
@@ -224,10 +215,9 @@ class TieredMemory(Described, frozen=True, kw_only=True):
         ),
     ] = None
     imbalance: Annotated[
-        Annotated[float, Meta(ge=1)],
-        Typed(
-            "Tokens of the busiest GPU's experts over the mean: memory, and time by date.", low=1
-        ),
+        float,
+        Meta(ge=1),
+        Typed("Tokens of the busiest GPU's experts over the mean: memory, and time by date."),
     ] = 1.0
     ignore_memory: Annotated[bool, Typed("Time plans that fit into no memory, too.")] = False
 
@@ -241,8 +231,9 @@ class Checkpoints(Described, frozen=True, kw_only=True):
     ] = "llama3"
     checkpoint_write_minutes: Annotated[
         Annotated[float, Meta(ge=0)] | None,
-        Typed(
+        Option(
             "Minutes that writing a checkpoint holds the job up.",
+            "real",
             flag="--checkpoint-write",
             unit="min",
             otherwise="by the rate of --with storage, else the recovery's",
@@ -259,8 +250,9 @@ class Checkpoints(Described, frozen=True, kw_only=True):
     ] = None
     restart_minutes: Annotated[
         Annotated[float, Meta(ge=0)] | None,
-        Typed(
+        Option(
             "Minutes from a failure to computing again.",
+            "real",
             flag="--restart",
             unit="min",
             otherwise="the recovery's",
@@ -553,10 +545,10 @@ class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="servi
     disaggregated: Annotated[bool, Typed("Prompts have servers of their own.")] = False
     routing: ExpertRouting = ExpertRouting()
     imbalance: Annotated[
-        Annotated[float, Meta(ge=1)],
+        float,
+        Meta(ge=1),
         Typed(
             "Tokens of the busiest GPU's experts over the mean, in place of --expert-skew.",
-            low=1,
             quiet=True,
         ),
     ] = 1.0
@@ -565,11 +557,11 @@ class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="servi
     ] = None
     window: Annotated[
         Annotated[int, Meta(ge=1, le=1000)] | None,
-        Typed("Tokens, or levels of a tree, that are drafted a step.", low=1, high=1000),
+        Typed("Tokens, or levels of a tree, that are drafted a step."),
     ] = None
     acceptance: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None,
-        Typed("Share of drafted tokens that the model accepts, 0 to 1.", low=0, high=1),
+        Typed("Share of drafted tokens that the model accepts, 0 to 1."),
     ] = None
     speculation: Annotated[
         choices.Drafting | None,
@@ -579,8 +571,6 @@ class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="servi
         Annotated[int, Meta(ge=1, le=64)] | None,
         Typed(
             "Tokens that --speculation mtp drafts a step.",
-            low=1,
-            high=64,
             otherwise="as many as the model has layers for, or 1",
             quiet=True,
         ),
@@ -589,7 +579,7 @@ class Serving(Described, frozen=True, kw_only=True, tag_field="kind", tag="servi
     restart_minutes: Annotated[
         float,
         Meta(ge=0),
-        Typed("Minutes from a failure to computing again.", flag="--restart", unit="min"),
+        Option("Minutes from a failure to computing again.", "real", flag="--restart", unit="min"),
     ] = 10.0
 
     def __post_init__(self) -> None:

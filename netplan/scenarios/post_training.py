@@ -148,13 +148,8 @@ class PostTraining(Training, frozen=True, kw_only=True, tag_field="kind", tag="p
             otherwise="prompts x group size",
         ),
     ] = None
-    prompts: Annotated[
-        Count, Typed("Prompts of a step.", low=0, high=LARGEST_GROUP, basic=True)
-    ] = 64
-    group: Annotated[
-        Count,
-        Typed("Answers to a prompt.", flag="--group-size", low=0, high=LARGEST_GROUP, basic=True),
-    ] = 16
+    prompts: Annotated[Count, Typed("Prompts of a step.", basic=True)] = 64
+    group: Annotated[Count, Typed("Answers to a prompt.", flag="--group-size", basic=True)] = 16
     prompt_tokens: Annotated[Whole, Typed("Tokens of a prompt.", unit="tokens", low=1)] = 512
     answer_tokens: Annotated[
         str | float,
@@ -170,7 +165,6 @@ class PostTraining(Training, frozen=True, kw_only=True, tag_field="kind", tag="p
         Typed(
             "GPUs that roll out.",
             unit="GPUs",
-            low=0,
             otherwise="searched, and where --gpus is given",
             basic=True,
         ),
@@ -194,13 +188,7 @@ class PostTraining(Training, frozen=True, kw_only=True, tag_field="kind", tag="p
     resident: Annotated[
         float,
         Meta(ge=0, le=1e12),
-        Typed(
-            "Bytes a GPU that a trainer leaves in its memory, colocated.",
-            unit="B",
-            low=0,
-            high=1e12,
-            quiet=True,
-        ),
+        Typed("Bytes a GPU that a trainer leaves in its memory, colocated.", unit="B", quiet=True),
     ] = 4e9
     swap: Annotated[
         bool,
@@ -211,31 +199,23 @@ class PostTraining(Training, frozen=True, kw_only=True, tag_field="kind", tag="p
         ),
     ] = True
     staleness: Annotated[
-        Annotated[float, Meta(ge=0, le=MOST_STALE)],
+        float,
+        Meta(ge=0, le=MOST_STALE),
         Typed(
             "Versions of the weights that rollouts may be behind: 0 in turn, 1 one step off; below"
             " 1 the share of a batch.",
-            low=0,
-            high=MOST_STALE,
             basic=True,
         ),
     ] = 0.0
     over_sample: Annotated[
-        Annotated[float, Meta(ge=1, le=100)],
-        Typed("Answers started over those that are kept.", low=1, high=100),
+        float, Meta(ge=1, le=100), Typed("Answers started over those that are kept.")
     ] = 1.0
     partial: Annotated[bool, Typed("Answers that are not done go on in the next step.")] = False
-    turns: Annotated[
-        Annotated[int, Meta(ge=1, le=1000)], Typed("Turns of an answer.", low=1, high=1000)
-    ] = 1
+    turns: Annotated[int, Meta(ge=1, le=1000), Typed("Turns of an answer.")] = 1
     environment_s: Annotated[
-        Annotated[float, Meta(ge=0, le=1e6)],
-        Typed(
-            "Seconds of tool or environment after each turn but the last.",
-            unit="s",
-            low=0,
-            high=1e6,
-        ),
+        float,
+        Meta(ge=0, le=1e6),
+        Typed("Seconds of tool or environment after each turn but the last.", unit="s"),
     ] = 0.0
     prefix_cache: Annotated[
         bool,
@@ -246,8 +226,7 @@ class PostTraining(Training, frozen=True, kw_only=True, tag_field="kind", tag="p
         ),
     ] = True
     updates: Annotated[
-        Annotated[int, Meta(ge=0, le=10_000)],
-        Typed("Optimizer steps on the answers of a step.", low=0, high=10_000),
+        int, Meta(ge=0, le=10_000), Typed("Optimizer steps on the answers of a step.")
     ] = 1
     pack: Annotated[
         Whole | None,
@@ -275,8 +254,7 @@ class PostTraining(Training, frozen=True, kw_only=True, tag_field="kind", tag="p
         ),
     ] = ("old", "reference")
     score_gpus: Annotated[
-        Annotated[int, Meta(ge=0)],
-        Typed("GPUs of reward or judge; 0: the trainer's.", unit="GPUs", low=0),
+        int, Meta(ge=0), Typed("GPUs of reward or judge; 0: the trainer's.", unit="GPUs")
     ] = 0
     sync: Annotated[
         str,
@@ -300,12 +278,12 @@ class PostTraining(Training, frozen=True, kw_only=True, tag_field="kind", tag="p
         ),
     ] = None
     sync_hidden: Annotated[
-        Annotated[float, Meta(ge=0, le=1)],
-        Typed("Share of sending off the critical path, 0 to 1.", low=0, high=1),
+        float, Meta(ge=0, le=1), Typed("Share of sending off the critical path, 0 to 1.")
     ] = 0.0
     anchor: Annotated[
-        Annotated[int, Meta(ge=1, le=10**6)],
-        Typed("Steps of which one sends a whole copy under delta.", low=1, high=10**6, quiet=True),
+        int,
+        Meta(ge=1, le=10**6),
+        Typed("Steps of which one sends a whole copy under delta.", quiet=True),
     ] = 10
     storage: Annotated[
         str | None,
@@ -324,10 +302,7 @@ class PostTraining(Training, frozen=True, kw_only=True, tag_field="kind", tag="p
             metavar="FILE",
         ),
     ] = None
-    steps: Annotated[
-        Annotated[int, Meta(ge=1, le=10**9)],
-        Typed("Steps of a run, for its cost.", low=1, high=10**9),
-    ] = 1000
+    steps: Annotated[int, Meta(ge=1, le=10**9), Typed("Steps of a run, for its cost.")] = 1000
 
     def __post_init__(self) -> None:
         """Refuse words that mean nothing; read numbers as the texts that they may be, too."""
