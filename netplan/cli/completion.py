@@ -11,6 +11,7 @@ import click
 from netplan.cli.output import emit, say
 from netplan.errors import InputError, NetplanError
 from netplan.files import write_atomically
+from netplan.scenarios.scenario import FOLDERS
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -19,19 +20,11 @@ if TYPE_CHECKING:
 VARIABLE = "_NETPLAN_COMPLETE"
 """Environment variable that a shell sets while it asks for completions."""
 
-ALIKE = (
-    *("accelerator", "cabling", "economics", "fabric", "failures", "link", "memory", "model"),
-    *("power", "prices", "recovery", "report", "scenario", "stack", "study", "switch"),
-)
-"""Inputs that are called as the shelf of their names is."""
-SHELF_OF_INPUT = dict(zip(ALIKE, ALIKE, strict=True)) | {
-    **dict.fromkeys(("circuit_switch", "ocs", "switches"), "switch"),
-    **dict.fromkeys(("expanded_memories", "expanded_memory"), "memory"),
-    "draft": "model",
-    "fabrics": "fabric",
-    "hall": "floor-plan",
-    "iteration_model": "iteration-model",
-    "networks": "network",
+SHELF_OF_INPUT = {
+    **{field: role for fields in FOLDERS.values() for field, (role, _) in fields.items()},
+    **{name: name for name in ("link", "memory", "report", "scenario", "stack", "study")},
+    **dict.fromkeys(("circuit_switch", "switches"), "switch"),
+    "expanded_memories": "memory",
     "other": "scenario",
 }
 """Shelves on which names of an input stand."""
