@@ -177,8 +177,8 @@ def trace(run: SimulationOutcome, title: str, names: Sequence[str] = ()) -> dict
     for pipeline, stage in rows:
         name = names[pipeline] if names else "pipeline"
         if not stage:
-            events.append(_named("process_name", pipeline, 0, name))
-        events.append(_named("thread_name", pipeline, stage, f"stage {stage}"))
+            events.append(name_event("process_name", 1 + pipeline, 1, name))
+        events.append(name_event("thread_name", 1 + pipeline, 1 + stage, f"stage {stage}"))
     stages = {pipeline: 1 + last for pipeline, last in rows}
     for number, span in enumerate(sorted(run.spans, key=lambda span: (span.start_s, span.end_s))):
         begin_ns, end_ns = round(NS_PER_S * span.start_s), round(NS_PER_S * span.end_s)
@@ -209,6 +209,6 @@ def trace(run: SimulationOutcome, title: str, names: Sequence[str] = ()) -> dict
     }
 
 
-def _named(what_: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+def name_event(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
     """An event that names a process or a thread."""
-    return {"ph": "M", "name": what_, "pid": 1 + pid, "tid": 1 + tid, "args": {"name": name}}
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": {"name": name}}

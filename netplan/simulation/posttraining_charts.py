@@ -6,6 +6,7 @@ from typing import Any
 from netplan.performance.posttraining.step import Pool
 from netplan.performance.posttraining.timeline import COLOURS, lane_axes, lanes_of
 from netplan.reports.charts import Chart, Json, hover, marks
+from netplan.simulation.charts import NS_PER_S, NS_PER_US, name_event
 from netplan.simulation.posttraining_steps import Bar
 from netplan.units import si
 
@@ -18,7 +19,6 @@ STREAMED = (
     "Batches overlap on the servers: a bar is the work of one with all slots full, put before its"
     " last answer."
 )
-NS_PER_S, NS_PER_US = 1e9, 1e3
 
 
 def words_of(bar: Bar, first: int) -> str:
@@ -106,10 +106,10 @@ def step_trace(bars: Sequence[Bar], pools: Sequence[Pool], title: str) -> dict[s
     ('rollout of step 1', 2500000.0)
     """
     first = min((bar.step for bar in bars), default=0)
-    events: list[dict[str, Any]] = [_named("process_name", 0, title)]
+    events: list[dict[str, Any]] = [name_event("process_name", 1, 0, title)]
     for lane, pool in enumerate(pools):
         name = f"{pool.role}, {pool.gpus:,} {pool.accelerator}"
-        events.append(_named("thread_name", lane + 1, name))
+        events.append(name_event("thread_name", 1, lane + 1, name))
         mine = [bar for bar in bars if lanes_of(bar.pool, [pool])]
         for bar in sorted(mine, key=lambda bar: (bar.starts_s, bar.seconds)):
             begin = round(NS_PER_S * bar.starts_s)
@@ -123,8 +123,3 @@ def step_trace(bars: Sequence[Bar], pools: Sequence[Pool], title: str) -> dict[s
         "displayTimeUnit": "ms",
         "otherData": {"title": title, "steps": len({bar.step for bar in bars})},
     }
-
-
-def _named(what: str, tid: int, name: str) -> dict[str, Any]:
-    """An event that names a process or a thread."""
-    return {"ph": "M", "name": what, "pid": 1, "tid": tid, "args": {"name": name}}
