@@ -45,8 +45,7 @@ def _typed(kind: Any, option: Typed) -> Option:  # noqa: ANN401 - types are valu
     (plain,) = {alternative for alternative in _alternatives(kind) if alternative is not type(None)}
     facts = structs.asdict(option)
     if option.low is None and option.high is None:
-        for bounds in _bounds(kind):
-            facts |= {"low": bounds.ge, "high": bounds.le}
+        facts["low"], facts["high"] = range_of(kind)
     if get_origin(plain) is Literal:
         words = get_args(plain)
         plain = type(words[0])
@@ -66,13 +65,16 @@ def _alternatives(kind: Any) -> Iterator[Any]:  # noqa: ANN401 - types are value
         yield kind
 
 
-def _bounds(kind: Any) -> Iterator[Meta]:  # noqa: ANN401 - types are values here
-    """What a type says of numbers, or of those that it allows beside nothing."""
-    for part in get_args(kind):
-        if isinstance(part, Meta):
-            yield part
-        else:
-            yield from _bounds(part)
+def range_of(kind: Any) -> tuple[float | None, float | None]:  # noqa: ANN401 - types are values here
+    """Least and largest value that a type allows, where it says so."""
+    low = high = None
+    for fact in get_args(kind)[1:] if get_origin(kind) is Annotated else ():
+        if isinstance(fact, Meta):
+            low, high = fact.ge, fact.le
+    for inner in get_args(kind):
+        if low is None and high is None:
+            low, high = range_of(inner)
+    return low, high
 
 
 class Named(StructMeta):

@@ -10,14 +10,13 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from inspect import cleandoc
-from typing import Annotated, Any, get_args, get_origin
 
-from msgspec import Meta, Struct, structs
+from msgspec import Struct, structs
 
 from netplan.documents import read_yaml_value
 from netplan.inputs.option import Option
 from netplan.records import replace
-from netplan.scenarios.described import option_of
+from netplan.scenarios.described import option_of, range_of
 from netplan.scenarios.scenario import PARTS, WORKLOADS, Scenario
 
 WIDTH = 100
@@ -152,7 +151,7 @@ def meaning(field: structs.FieldInfo, option: Option, value: object) -> str:
     str
         One line.
     """
-    low, high = _range(field.type)
+    low, high = range_of(field.type)
     ranged = replace(
         option,
         unit=FORMS.get(option.kind, option.unit),
@@ -167,18 +166,6 @@ def meaning(field: structs.FieldInfo, option: Option, value: object) -> str:
     facts = ranged.facts("" if field.name in WORDS else default)
     glued = f"{FIXED_SPACE}default:{FIXED_SPACE}"
     return f"{off}{words}{facts.replace(' default: ', glued)}"
-
-
-def _range(kind: Any) -> tuple[float | None, float | None]:  # noqa: ANN401 - types are values here
-    """Least and largest value that a type allows, where it says so."""
-    low = high = None
-    for fact in get_args(kind)[1:] if get_origin(kind) is Annotated else ():
-        if isinstance(fact, Meta):
-            low, high = fact.ge, fact.le
-    for inner in get_args(kind):
-        if low is None and high is None:
-            low, high = _range(inner)
-    return low, high
 
 
 def written(value: object) -> str:
