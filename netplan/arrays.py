@@ -152,6 +152,33 @@ def distinct_values(values: NDArray[NumberT]) -> NDArray[NumberT]:
     return ordered[new]
 
 
+def within_runs(counts: Ints) -> Ints:
+    """Place of each entry in its run, of runs of so many that follow each other: from 0 on.
+
+    Examples
+    --------
+    >>> within_runs(np.array([2, 0, 3])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def places(values: AnyInts) -> Ints:
+    """Place of each item among all of the same value, in their order: from 0 on, shape (items,).
+
+    Examples
+    --------
+    >>> places(np.array([7, 3, 7, 7])).tolist()
+    [0, 0, 1, 2]
+    """
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    begins = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
+    place = np.empty(len(values), np.int64)
+    place[order] = within_runs(np.diff(begins, append=len(values)))
+    return place
+
+
 def hash64(words: Words) -> Words:
     """Words with all bits stirred, as SplitMix64 does (Steele, Lea and Flood, OOPSLA 2014).
 

@@ -19,7 +19,7 @@ from functools import reduce
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Bools, Floats, Ints
+from netplan.arrays import AnyInts, Bools, Floats, Ints, within_runs
 from netplan.errors import InputError
 from netplan.traffic.matrix import MAX_LISTED_PAIRS, TrafficMatrix, UniformGroups, sum_by
 
@@ -271,8 +271,7 @@ def _forwarded_groups(groups: UniformGroups, hb_size: int) -> Legs:
     first_rail = np.cumsum(rails) - rails
     repeats = rails[of_domain // domains]
     pick = np.repeat(np.arange(len(of_domain)), repeats)
-    step = np.arange(len(pick)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-    line = np.repeat(first_rail[of_domain // domains], repeats) + step
+    line = np.repeat(first_rail[of_domain // domains], repeats) + within_runs(repeats)
     place = of_domain[pick] % domains * hb_size + of_rail[line] % hb_size
     home = of_domain[pick] // domains
     # Places are unique within a row, so that sorted keys tell which of them are members.

@@ -21,13 +21,13 @@ from typing import Literal, Protocol
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Bools, Floats, Ints, Words
+from netplan.arrays import AnyInts, Bools, Floats, Ints, Words, places
 from netplan.errors import InputError
 from netplan.topologies.graph import FabricGraph, connected_parts
 from netplan.traffic import routing_ecmp
 from netplan.traffic.demand import Leg, Legs, split_demand
 from netplan.traffic.loads import LinkLoads
-from netplan.traffic.matrix import TrafficMatrix, flows_matrix, places, sum_by
+from netplan.traffic.matrix import TrafficMatrix, flows_matrix, sum_by
 from netplan.traffic.routing import ClosTree, Router, check_reached
 from netplan.traffic.routing_joined import has_joined_switches, share_with_hosts
 from netplan.units import GIGA

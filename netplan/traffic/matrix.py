@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from netplan.arrays import AnyInts, Bools, Codes, Floats, Indices, Ints, distinct_values
+from netplan.arrays import Bools, Codes, Floats, Indices, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.records import LARGEST, replace
 
@@ -59,31 +59,6 @@ def sum_by(index: NDArray[np.integer], amounts: Floats, size: int) -> Floats:
     array([1., 0., 5., 0.])
     """
     return np.bincount(index, weights=amounts, minlength=size).astype(np.float64, copy=False)
-
-
-def places(value: AnyInts) -> Ints:
-    """Place of each item among all of the same value, in order.
-
-    Parameters
-    ----------
-    value
-        The items, shape (items,).
-
-    Returns
-    -------
-    Ints
-        Place of each, counted from 0, shape (items,).
-
-    Examples
-    --------
-    >>> places(np.array([7, 3, 7, 7])).tolist()
-    [0, 0, 1, 2]
-    """
-    order = np.argsort(value, kind="stable")
-    size = np.unique(value, return_counts=True)[1]
-    place = np.empty(len(value), np.int64)
-    place[order] = np.arange(len(value)) - np.repeat(np.cumsum(size) - size, size)
-    return place
 
 
 class UniformGroups(Struct, frozen=True, eq=False):

@@ -26,14 +26,14 @@ import numpy as np
 from msgspec import Struct
 from scipy.sparse import coo_array, csc_array, csr_array, diags_array
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Floats, Ints, places
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.families.spreading import Pairs, SwitchMesh
 from netplan.topologies.graph import SWITCH, FabricGraph, connected_parts
 from netplan.topologies.graph.splitting import Matrix
 from netplan.traffic.demand import Leg, Products
-from netplan.traffic.matrix import places, sum_by
+from netplan.traffic.matrix import sum_by
 
 
 class DragonflyMap(Struct, frozen=True, eq=False):

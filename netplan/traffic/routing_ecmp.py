@@ -21,10 +21,10 @@ from typing import cast
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Bools, Floats, Ints, Words, hash64
+from netplan.arrays import AnyInts, Bools, Floats, Ints, Words, hash64, places, within_runs
 from netplan.errors import InputError
 from netplan.topologies.graph import connected_parts
-from netplan.traffic.matrix import places, sum_by
+from netplan.traffic.matrix import sum_by
 
 BITS = 64
 """Searches in a word [1]."""
@@ -223,8 +223,7 @@ def ecmp_shares(
         # All flows between two nodes split alike.
         flows = np.diff(whose)[begin + pair]
         entry = np.repeat(np.arange(len(pair)), flows)
-        place = np.arange(len(entry)) - np.repeat(np.cumsum(flows) - flows, flows)
-        flow = apart[order[whose[begin + pair[entry]] + place]]
+        flow = apart[order[whose[begin + pair[entry]] + within_runs(flows)]]
         yield flow, taken[entry], share[entry]
 
 

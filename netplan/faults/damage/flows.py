@@ -58,13 +58,13 @@ from msgspec import Struct
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from netplan.arrays import Bools, Floats, Ints, distinct_values
+from netplan.arrays import Bools, Floats, Ints, distinct_values, places
 from netplan.errors import InputError
 from netplan.faults.damage.damage import Damage, network_links, no_damage
 from netplan.faults.damage.groups import GOLDEN, domain_of_node
 from netplan.topologies.graph import FabricGraph, connected_parts
 from netplan.topologies.graph.flow import Flow, largest_flow, largest_units
-from netplan.traffic.matrix import places, sum_by
+from netplan.traffic.matrix import sum_by
 from netplan.traffic.routing import forwarding_nodes
 
 KEPT = 2

@@ -46,7 +46,7 @@ from math import gcd, isqrt
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Codes, Floats, Ints
+from netplan.arrays import Bools, Codes, Floats, Ints, within_runs
 from netplan.errors import InputError
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.kernel_graph import Kernel, KernelGraph, KernelKind
@@ -175,7 +175,7 @@ def _choices(
         stages, columns = _quotients(-(-along // chip.stage_height), chip.tiles)
         enough = np.searchsorted(stages, chip.tiles // lanes, side="right")
         lane = np.repeat(np.arange(len(lanes)), enough)
-        stage = np.arange(len(lane)) - np.repeat(np.cumsum(enough) - enough, enough)
+        stage = within_runs(enough)
         tiles, cycles = lanes[lane] * stages[stage], rows[lane] * columns[stage] * inner
     order = np.lexsort((cycles, tiles))
     best = np.minimum.accumulate(cycles[order])

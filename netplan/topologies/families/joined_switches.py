@@ -31,7 +31,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Floats, Ints
+from netplan.arrays import AnyInts, Floats, Ints, places
 from netplan.errors import InputError
 from netplan.levels import Level, Tier
 from netplan.records import PositiveInt, replace
@@ -566,12 +566,7 @@ def ports_in_order(source: AnyInts, target: AnyInts, base: AnyInts) -> tuple[Any
     (array([4, 5, 5]), array([4, 4, 5]))
     """
     ends = np.stack((source, target), axis=1).ravel()
-    order = np.argsort(ends, kind="stable")
-    begins = np.flatnonzero(np.diff(ends[order], prepend=-1))
-    rank = np.empty(len(ends), base.dtype)
-    counts = np.diff(begins, append=len(ends))
-    rank[order] = np.arange(len(ends)) - np.repeat(begins, counts)
-    port = base[ends] + rank
+    port = base[ends] + places(ends).astype(base.dtype)
     return port[0::2], port[1::2]
 
 
