@@ -163,7 +163,7 @@ def within_runs(counts: Ints) -> Ints:
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
-def places(values: AnyInts) -> Ints:
+def places(values: NDArray[Any]) -> Ints:
     """Place of each item among all of the same value, in their order: from 0 on, shape (items,).
 
     Examples
