@@ -15,7 +15,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import netplan
 from netplan.reports.quantities import Scalar
+from netplan.studies.answer import StudyAnswer
 from netplan.studies.points import Point, _plain
 from netplan.studies.questions import files_sha256, question_inputs, questions_of
 from netplan.studies.store import computed_part
@@ -59,6 +61,12 @@ def evaluate(study: Study, point: Point) -> dict[str, Scalar]:
         written.replace(path)
     kept: dict[str, Scalar] = msgspec.json.decode(path.read_bytes())
     return kept
+
+
+def kept_study(name: str) -> StudyAnswer:
+    """A shipped study whose points are computed once for all tests."""
+    with kept_points():
+        return netplan.study(name)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import pytest
 import netplan
 from netplan.reports.answer import Answer
 from netplan.studies.answer import StudyAnswer
+from tests.points import kept_study
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ElementHandle, Page
@@ -26,8 +27,8 @@ def one_chip(answer: StudyAnswer) -> StudyAnswer:
 
 
 PAGES: dict[str, Callable[[], Answer]] = {
-    "study": lambda: netplan.study("hb-size-paper"),
-    "long names": lambda: one_chip(netplan.study("serving")),
+    "study": lambda: kept_study("hb-size-paper"),
+    "long names": lambda: one_chip(kept_study("serving")),
     "optimize": lambda: netplan.optimize("rail-only-paper", gpus=4608, radices=(64, 128)),
     "loads": lambda: netplan.loads("rail-only-paper", gpus=1024, radix=64, fabric="rail-optimized"),
     "faults": lambda: netplan.faults("rail-only-paper", gpus=512, radix=64, fabrics=("rail-only",)),

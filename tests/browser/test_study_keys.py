@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import netplan
+from tests.points import kept_study
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("study") / "hb-size.html"
-    path.write_text(netplan.study("hb-size-paper").html(), encoding="utf-8")
+    path.write_text(kept_study("hb-size-paper").html(), encoding="utf-8")
     return path
 
 

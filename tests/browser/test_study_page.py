@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import netplan
 from tests.browser.mouse import hovered
+from tests.points import kept_study
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -29,7 +29,7 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
     path = tmp_path_factory.mktemp("study") / f"{name}.html"
-    path.write_text(netplan.study(name).html(), encoding="utf-8")
+    path.write_text(kept_study(name).html(), encoding="utf-8")
     return path
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from functools import cache
 from pathlib import Path
 
 import openpyxl
@@ -15,6 +16,7 @@ from tests.cli.command import netplan
 FABRIC = "rail-only"
 
 
+@cache
 def prices_in_json() -> dict[str, float]:
     """Base price of the network of every command with nothing said, by its words.
 

@@ -16,6 +16,7 @@ import click
 import pytest
 import yaml
 
+from docs.generators.commands import questions
 from netplan.cli.main import COMMANDS
 from netplan.cli.main import netplan as command_line
 from netplan.costing.offers import Request
@@ -130,6 +131,9 @@ STEPS = {
 }
 SHOWN = [(page, *found) for page, text in TEXTS.items() for found in OUTPUT.findall(text)]
 WITH_OUTPUT = {line for _, line, _ in SHOWN}
+IN_HELP = {example for question in questions().values() for example in question.examples}
+"""Run by ``test_examples.py``, so that here only those with an output are."""
+RUN_HERE = [case for case in SINGLE if case[1] in WITH_OUTPUT or case[1] not in IN_HELP]
 
 
 def lay_files(page: str, folder: Path) -> None:
@@ -165,9 +169,9 @@ def run_line(line: str, folder: Path, *, as_it_is: bool = False) -> str:
     ("page", "line"),
     [
         pytest.param(*case, marks=[] if case[1] in WITH_OUTPUT else [pytest.mark.slow])
-        for case in SINGLE
+        for case in RUN_HERE
     ],
-    ids=[line[:60] for _, line in SINGLE],
+    ids=[line[:60] for _, line in RUN_HERE],
 )
 def test_examples_run_and_outputs_are_the_real_ones(
     page: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
