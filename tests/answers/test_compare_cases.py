@@ -32,6 +32,13 @@ def test_all_in_is_gpu_hours_and_the_network_s_share_of_the_days() -> None:
         network = days / 365 * (life.annuity_per_year.base + life.energy_per_year.base)
         hours = days * 24 * 1024 * terms.gpu_hour
         assert weighed.costs[label].base == pytest.approx(hours + network, rel=1e-6)
+        # Six years at 8.5 %, PUE 1.42, 0.0869 USD a kWh; an hour of an H200 3.25, of a B200 5.245.
+        assert row.bill.power_w is not None
+        year = row.bill.capital.base * 0.085 / (1 - 1.085**-6)
+        year += row.bill.power_w / 1e3 * 1.42 * 8760 * 0.0869
+        hour = {"h200": 3.25, "b200-1000w": 5.245}[label]
+        by_hand = days * (24 * 1024 * hour + year / 365)
+        assert weighed.costs[label].base == pytest.approx(by_hand, rel=1e-6)
     # Whoever is named alone costs less at the worst for it than all others at their best.
     (first, least), (_, other) = list(weighed.costs.items())[:2]
     assert weighed.winner == (first if least.high < other.low else None)

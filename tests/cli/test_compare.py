@@ -174,6 +174,9 @@ def test_a_repeated_flag_makes_cases_that_single_questions_give() -> None:
         "json",
     )
     cases = json.loads(netplan(*asked, "--nic", "400", "--nic", "800").stdout)["cases"]
+    # 128 ports of 400G are two tiers, 64 + 32; 64 of 800G are three, 5 N / 64.
+    switches = [{row["fabric"]: row["switches"] for row in case["rows"]} for case in cases]
+    assert [counts["fat-tree"] for counts in switches] == [96, 5 * 4096 / 64]
     for case, rate in zip(cases, ("400", "800"), strict=True):
         alone = json.loads(netplan(*asked, "--nic", rate).stdout)
         assert (case["nic_gbps"], case["rows"]) == (float(rate), alone["fabrics"])
@@ -214,6 +217,9 @@ def test_rail_only_by_hb_domain_costs_what_cost_says() -> None:
         told = ("--with", "hb-gear", "--format", "json")
         (whole,) = json.loads(netplan(*asked, *told).stdout)["fabrics"]
         gear = row["gear"] or 0.0
+        if row["hb_size"] == 72:
+            # 456 racks with 900 GB/s a GPU, 5.79 USD of switch and 2.28 of copper each.
+            assert gear == pytest.approx(456 * 72 * 900 * (5.79 + 2.28), rel=1e-3)
         assert row["cost"] + gear == pytest.approx(whole["capital"]["base"], rel=1e-12)
         assert whole["inside_hb_domains"]["counted"] is not row["gear_in_server"]
 

@@ -148,6 +148,11 @@ def test_an_optimization_prices_its_designs_like_a_comparison(switches: tuple[st
                 timing=False,
             ).rows
             assert (row.cost, row.power_w) == (design.row.cost, design.row.power_w)
+            if row.label == "rail-only" and not switches and design.radix == 128:
+                # A switch a rail: 8 boxes, two modules, a cable of 15 m, a card and laying a host.
+                host = 2 * 611.95 + 191.425 + 1499 + 87
+                assert row.cost is not None
+                assert row.cost.base == pytest.approx(8 * 85_000 + 1024 * host + 10_200)
 
 
 def test_what_has_no_price_is_null() -> None:

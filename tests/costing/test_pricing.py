@@ -120,6 +120,11 @@ def test_cost_is_monotone_in_quantity(few: int, more: int, radix: int) -> None:
     one = price_bill([switches(few, radix), optics(few)], BOOK).total
     two = price_bill([switches(few + more, radix), optics(few + more)], BOOK).total
     assert (one.low, one.base, one.high) <= (two.low, two.base, two.high)
+    # The further ones at 368.94 to 1,156 USD a module, and switches by the port.
+    ports = price_bill([switches(1, radix)], BOOK).total
+    for end, module in (("low", 368.94), ("base", 611.95), ("high", 1156.0)):
+        added = more * (module + getattr(ports, end))
+        assert getattr(two, end) - getattr(one, end) == pytest.approx(added, abs=1e-3, rel=1e-9)
 
 
 @given(fabrics(), st.floats(0, 1e5), st.floats(0, 1e5))
@@ -163,6 +168,11 @@ def test_drivers_are_the_total_at_another_price(fabric: Fabric) -> None:
         if driver.part == TRANSCEIVER:
             at_low = price_bill(lines, repriced(BOOK, TRANSCEIVER, 368.94)).total.base
             assert driver.at_low == pytest.approx(at_low)
+            # Modules at 368.94 to 1,156 USD, 611.95 at the base.
+            parts = [line for line in lines if line.part == "transceiver"]
+            modules = sum(line.order * line.price_units for line in parts if line.speed_gbps == 400)
+            assert driver.swing == pytest.approx(modules * (1156 - 368.94))
+            assert driver.at_high - driver.at_low == pytest.approx(driver.swing)
 
 
 @given(*[st.integers(0, 10**6)] * 4)
@@ -178,6 +188,9 @@ def test_break_even_is_where_the_two_cost_the_same(a: int, b: int, c: int, d: in
         return two - one
 
     found = break_even(cheaper, dearer, TRANSCEIVER)
+    if found.price is not None:
+        # 64 ports at 781.25: 50,000 a + p b = 50,000 c + p d.
+        assert found.price == pytest.approx(50_000 * (c - a) / (b - d), rel=1e-6, abs=1e-6)
     if found.price is None:
         # The gap is linear: no change of sign between nothing and a fortune.
         assert gap(0) >= 0

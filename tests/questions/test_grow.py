@@ -24,7 +24,14 @@ def test_orders_sum_to_the_bill_of_the_final_design() -> None:
     bills = cost(
         "rail-only-paper", gpus=2048, radix=64, accelerator="h100-80gb", prices="2026"
     ).bills
+    # Clos of 64 + 32 switches, and eight rails of 8 + 4: two modules, a cable of 15 m or 30 m, and
+    # a card at each host; racks of 14 boxes of 2 U.
+    by_hand = 96 * 50_000 + 4 * 2048 * 611.95 + 2048 * (191.425 + 308.68 + 1499)
     for one, bill in zip(answer.grown, bills, strict=True):
+        racks = sum(item.line.order for item in bill.quote.items if item.line.part == "rack")
+        laid = bill.capital.base - by_hand - racks * 10_200
+        assert racks == 7
+        assert laid == pytest.approx(4096 * 87)
         assert one.steps[-1].bill.capital == bill.capital
         assert one.ways[0].capital.base == pytest.approx(bill.capital.base, rel=1e-12)
         assert one.ways[1].capital == bill.capital
@@ -114,6 +121,10 @@ def test_spares_and_switch_models_are_bought_as_they_are_needed() -> None:
     switches = [line["order"] for line in orders if line["category"] == "switches"]
     assert sum(switches) == bill.ordered("switch_port") == 49
     assert data["phases"][-1]["standing_cost"]["base"] == bill.capital.base
+    # 49 switches, 1,567 twin and 1,045 single modules, as many cables of either length and cards.
+    each = 611.95 + 191.425 + 308.68 + 1499
+    by_hand = 49 * 50_000 + 1567 * 889 + 1045 * each
+    assert bill.capital.base == pytest.approx(by_hand, rel=0.04)
     assert data["phases"][0]["free_ports"] > 0
     assert data["cables_moved"] == 0
 

@@ -11,6 +11,10 @@ from netplan.questions.faults import faults
 from netplan.questions.loads import loads
 from netplan.questions.search import search
 from netplan.questions.traffic import training_traffic
+from tests.oracles import fourd
+from tests.oracles.fourd_inputs import Model as OracleModel
+from tests.oracles.fourd_inputs import Plan as OraclePlan
+from tests.oracles.fourd_inputs import Split, System
 
 ON: dict[str, Any] = {"radix": 64, "accelerator": "h100-80gb"}
 SCATTERED = "were the HB domains scattered"
@@ -84,6 +88,22 @@ def test_all_questions_tell_of_the_same_plan(seed: int) -> None:
     told = [{key: one[key] for key in keys} for one in answers]
     assert told == told[:1] * 4
     assert told[0]["plan"]
+    if asked["iteration_model"] == "4d" and len(told[0]["plan"]["levels"]) == 2:
+        assert told[0]["iteration_time_s"] == pytest.approx(
+            oracle_s(told[0]["plan"], asked["hb_size"]),
+            rel=0.01 if asked["oversubscription"] else 1e-9,
+        )
+
+
+def oracle_s(plan: dict[str, Any], hb_size: int) -> float:
+    """An iteration of GPT-22B by this plan on H100s, by the scalar oracle: two tiers, all rates."""
+    model = OracleModel("gpt-22b", sequence=2048, embedding=6144, heads=64, depth=48)
+    h100 = System("H100", 989.4, 133.8, 3350.0, 80.0, 450.0, 50.0, domain=hb_size)
+    inside = plan["hb"]
+    split = Split("1d", plan["microbatch"], plan["tensor"], 1, inside["tensor"], 1)
+    degrees = (plan["pipeline"], plan["data"], inside["pipeline"], inside["data"])
+    placed = OraclePlan(split, *degrees, plan["microbatches"])
+    return fourd.evaluate(model, h100, placed).times.iteration_s
 
 
 def test_a_bad_placement_that_costs_nothing_is_said_in_words() -> None:
