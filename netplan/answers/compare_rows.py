@@ -62,10 +62,8 @@ class FabricRow(Struct, frozen=True):
         *("fabric.switches_lower_bound", "switch_tiers=fabric.tiers.*"),
         *("link_groups=fabric.links.*", "fabric.sizing.hb_size", "cost=bill.amount"),
         *("cost_usd=in_dollars.cost", "cost_per_gpu", "cost_per_gpu_usd=in_dollars.cost_per_gpu"),
-        *(
-            "cost_per_effective_pflops",
-            "cost_per_effective_pflops_usd=in_dollars.cost_per_effective_pflops",
-        ),
+        "cost_per_effective_pflops",
+        "cost_per_effective_pflops_usd=in_dollars.cost_per_effective_pflops",
         *("cost_complete", "gear", "gear_in_server", "gear_counted"),
         *("unpriced=bill.quote.unpriced.*.title", "gear_cost", "gear_power_w=bill.inside.power"),
         *("cost_reduction", "power_w", "power_complete", "best.iteration_time_s", "mfu"),
