@@ -212,7 +212,7 @@ def dollar_columns(currency: str, row: str = "") -> Iterator[show.Column[Any]]:
 NAME: show.Column[FabricRow] = show.column("fabric", "name", mark=_unsold)
 COUNTS: tuple[show.Column[FabricRow], ...] = (
     *show.columns("sold", "gear", "gear_in_server", shown="data"),
-    show.column("tiers", shown="wide"),
+    show.column("tiers", "fabric.tiers.#", shown="wide"),
     show.column(
         "switches",
         "fabric.switches",

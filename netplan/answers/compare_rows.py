@@ -14,7 +14,7 @@ from netplan.costing.hb_gear import domains_of
 from netplan.costing.lifetime import lifetime
 from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, BillItem, left_out
 from netplan.costing.prices import PART_NAMES, PART_WORDS, US_DOLLAR
-from netplan.costing.ranges import NOTHING, Amount, Range
+from netplan.costing.ranges import NOTHING, Range
 from netplan.costing.switches import NO_BOX, NOT_AN_ORDER
 from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.record import Record
@@ -55,17 +55,15 @@ class FabricRow(Struct, frozen=True):
     """One fabric of a comparison; ``fabric`` is None where it cannot be built in this size."""
 
     json_parts = (
-        *("fabric=name", "sold", "*of_memory", "tiers", "fabric.switches"),
+        *("fabric=name", "sold", "*of_memory", "tiers=fabric.tiers.#", "fabric.switches"),
         *("links=fabric.link_count", "fabric.transceivers", "fabric.copper_cables"),
         *("fabric.nic_ports", "fabric.spare_ports", "modules", "copper_ordered"),
         *("fabric.ports_per_gpu", "fabric.gpu_bytes_per_s", "count_status"),
         *("fabric.switches_lower_bound", "switch_tiers=fabric.tiers.*"),
-        *("link_groups=fabric.links.*", "fabric.sizing.hb_size", "cost=amount"),
+        *("link_groups=fabric.links.*", "fabric.sizing.hb_size", "cost=bill.amount"),
         *("cost_usd=in_dollars.cost", "cost_per_gpu", "cost_per_gpu_usd=in_dollars.cost_per_gpu"),
-        *(
-            "cost_per_effective_pflops",
-            "cost_per_effective_pflops_usd=in_dollars.cost_per_effective_pflops",
-        ),
+        "cost_per_effective_pflops",
+        "cost_per_effective_pflops_usd=in_dollars.cost_per_effective_pflops",
         *("cost_complete", "gear", "gear_in_server", "gear_counted"),
         *("unpriced=bill.quote.unpriced.*.title", "gear_cost", "gear_power_w=bill.inside.power"),
         *("cost_reduction", "power_w", "power_complete", "best.iteration_time_s", "mfu"),
@@ -271,11 +269,6 @@ class FabricRow(Struct, frozen=True):
         }
 
     @property
-    def tiers(self) -> int | None:
-        """Tiers of switches [1]."""
-        return len(self.fabric.tiers) if self.fabric else None
-
-    @property
     def modules(self) -> int | None:
         """Optical modules on the bill, as they are ordered [1]."""
         return self.bill.ordered("transceiver") if self.bill else None
@@ -286,14 +279,9 @@ class FabricRow(Struct, frozen=True):
         return self.bill.ordered("copper_cable", "active_copper_cable") if self.bill else None
 
     @property
-    def amount(self) -> Amount | None:
-        """The price with its currency."""
-        return self.cost.in_currency(self.bill.quote.currency) if self.cost and self.bill else None
-
-    @property
     def in_dollars(self) -> "FabricRow | None":
         """The row itself where its price is in dollars."""
-        return self if self.amount and self.amount.currency == US_DOLLAR else None
+        return self if self.cost and self.bill and self.bill.quote.currency == US_DOLLAR else None
 
     @property
     def power_complete(self) -> bool:

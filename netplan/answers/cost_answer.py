@@ -33,7 +33,7 @@ from netplan.answers.sites_bill import SitesBill
 from netplan.costing.fabric_bill import Bill, FabricBill, Unbuildable
 from netplan.costing.materials import left_out
 from netplan.costing.pricing import Driver, PricedItem, Quote, evidence_shares, evidence_words
-from netplan.costing.ranges import Amount, Range
+from netplan.costing.ranges import Range
 from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.verdict import Verdict, decide
 from netplan.inputs.choices import Evidence
@@ -68,7 +68,7 @@ class Priced(Struct, frozen=True):
 
     json_parts = (
         *("fabric=name", "bill.title", "ports_close", "cost_complete=bill.complete"),
-        *("bill.power_complete", "media_given=bill.media_given?", "items", "cost=amount"),
+        *("bill.power_complete", "media_given=bill.media_given?", "items", "cost=bill.amount"),
         *("bill.capital", "capital_per_gpu=bill.per_gpu", "bill.power_w"),
         *("bill.life.energy_kwh_per_year", "bill.life.energy_per_year", "bill.life.energy"),
         *("bill.life.annuity_per_year", "cost_per_year=bill.life.per_year"),
@@ -92,20 +92,26 @@ class Priced(Struct, frozen=True):
         return [_item_dict(item) for item in self.bill.quote.items] if self.bill else []
 
     @property
-    def amount(self) -> Amount | None:
-        """The price with its currency."""
-        bill = self.bill
-        return bill.cost.in_currency(bill.quote.currency) if bill and bill.cost else None
-
-    @property
     def evidence(self) -> Mapping[Evidence, float]:
         """What the price is made of: shares by class [1]."""
         return evidence_shares(self.bill.quote) if self.bill else {}
 
     @property
     def inside_hb_domains(self) -> dict[str, Any] | None:
-        """The gear inside HB domains, as JSON."""
-        return _inside_dict(self.bill) if self.bill else None
+        """The gear inside HB domains as JSON: a sum of its own, in the cost only if ``counted``."""
+        if self.bill is None:
+            return None
+        inside = self.bill.inside
+        return {
+            "counted": self.bill.gear_counted,
+            "in_server": not inside.bought,
+            "complete": inside.known,
+            "cost": inside.quote.total.in_currency(inside.quote.currency),
+            "in_servers_price": inside.in_server,
+            "power_w": inside.power,
+            "items": [_item_dict(item) for item in inside.quote.items],
+            "notes": inside.notes,
+        }
 
 
 class FabricTokens(NamedTuple):
@@ -607,21 +613,6 @@ def inside_words(bill: Bill, scale: Scale) -> str:
         f"Inside HB domains of {size:,}: {scale.amount(total.base)}"
         f" ({scale.span(total.low, total.high)}), {trusts}, {where}."
     )
-
-
-def _inside_dict(bill: FabricBill) -> dict[str, Any]:
-    """The gear inside HB domains as JSON: a sum of its own, in the cost only if ``counted``."""
-    inside = bill.inside
-    return {
-        "counted": bill.gear_counted,
-        "in_server": not inside.bought,
-        "complete": inside.known,
-        "cost": inside.quote.total.in_currency(inside.quote.currency),
-        "in_servers_price": inside.in_server,
-        "power_w": inside.power,
-        "items": [_item_dict(item) for item in inside.quote.items],
-        "notes": list(inside.notes),
-    }
 
 
 def bill_table(

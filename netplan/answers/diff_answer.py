@@ -92,15 +92,7 @@ class Shown(NamedTuple):
 class DiffAnswer(Answer):
     """The answer of :func:`netplan.diff`."""
 
-    json_parts = (
-        "currency",
-        "a",
-        "b",
-        "lines=line_rows",
-        "parts=part_rows",
-        "totals=totals_by_name",
-        "sentence",
-    )
+    json_parts = "currency", "a", "b", "*differences", "totals=totals_by_name", "sentence"
 
     inputs: dict[str, Any]
     a: diff_sides.ScenarioSide
@@ -206,14 +198,10 @@ class DiffAnswer(Answer):
         return self.sentence.removesuffix(".")
 
     @property
-    def line_rows(self) -> list[dict[str, Any]]:
-        """Lines as JSON."""
-        return [plain_at(line, *OF_LINES) for line in self.lines]
-
-    @property
-    def part_rows(self) -> list[dict[str, Any]]:
-        """Parts as JSON."""
-        return [plain_at(part, *OF_LINES) for part in self.parts]
+    def differences(self) -> dict[str, list[dict[str, Any]]]:
+        """Lines and parts, as JSON."""
+        tables = {"lines": self.lines, "parts": self.parts}
+        return {name: [plain_at(row, *OF_LINES) for row in rows] for name, rows in tables.items()}
 
     @property
     def totals_by_name(self) -> dict[str, dict[str, Any]]:

@@ -164,7 +164,12 @@ class LoadsAnswer(Answer):
     """
 
     json_parts = (
-        *("total_bytes", "links=graph.link_count", "unused_links", "link_loads.busiest_s"),
+        *(
+            "total_bytes",
+            "links=graph.link_count",
+            "unused_links=link_loads.unused_links.#",
+            "link_loads.busiest_s",
+        ),
         *("intact_busiest_s", "groups", "hottest", "*_of_its_kind", "notes=_notes"),
     )
 
@@ -191,11 +196,6 @@ class LoadsAnswer(Answer):
         busiest = self.link_loads.busiest_s
         share = self.link_loads.link_s.max(axis=0) / (busiest or 1.0)
         return replace(self.failed, share=share, words=si(busiest, "s"))
-
-    @property
-    def unused_links(self) -> int:
-        """Links that carry nothing [1]."""
-        return len(self.link_loads.unused_links)
 
     @property
     def _of_its_kind(self) -> dict[str, Any]:
@@ -305,7 +305,7 @@ class LoadsAnswer(Answer):
             within += f", before the failure for {si(self.intact_busiest_s, 's')}"
         return (
             f"The busiest link{self._busiest_name}{si(self.link_loads.busiest_s, 's')}{within};"
-            f" {self.unused_links:,} of {self.graph.link_count:,} links carry"
+            f" {len(self.link_loads.unused_links):,} of {self.graph.link_count:,} links carry"
             " nothing."
         )
 

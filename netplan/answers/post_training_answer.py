@@ -108,7 +108,7 @@ class PostTrainingAnswer(Answer):
         trained = self.trained
         yield self._heading()
         yield Paragraph(self._verdict(), "strong")
-        yield timeline([*trained.step.timeline()], trained.pools, trained.step.seconds)
+        yield timeline([*trained.step.timeline], trained.pools, trained.step.seconds)
         yield self._phases()
         rows = [trained.step.of_pool(pool) for pool in trained.pools]
         yield Table("pools", POOLS, rows, "Pools")
@@ -137,7 +137,7 @@ class PostTrainingAnswer(Answer):
     def _phases(self) -> Table[tuple[Phase, float]]:
         """Phases of a step."""
         step = self.trained.step
-        rows = [(phase, phase.s / step.seconds) for phase in step.timeline()]
+        rows = [(phase, phase.s / step.seconds) for phase in step.timeline]
         return Table("phases", PHASES, rows, "Phases")
 
     def _remarks(self) -> Iterator[str]:

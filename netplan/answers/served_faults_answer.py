@@ -12,7 +12,7 @@ from netplan.answers.faults_screen import PARTS, between, spares_words
 from netplan.answers.screen_titles import network_title
 from netplan.faults.damage.impact import Single
 from netplan.faults.years.served import ServedForecast, ServedImpact, ServerInterruptions
-from netplan.records import replace
+from netplan.records import asdict, replace
 from netplan.reports import sections as show
 from netplan.reports.screen import Screen, columns_of, more_of
 from netplan.setup.inputs import found_words, replaced_lines, short_inputs
@@ -42,6 +42,8 @@ class ServedFabric(Struct, frozen=True, rename=CALLED):
     The scenario is a text where the fabric has no such parts.
     """
 
+    json_parts = "*", "plan=whole_plan"
+
     name: str
     title: str
     switches: int
@@ -52,6 +54,11 @@ class ServedFabric(Struct, frozen=True, rename=CALLED):
     singles: tuple[Single[ServedImpact], ...]
     forecast: ServedForecast
     notes: tuple[str, ...]
+
+    @property
+    def whole_plan(self) -> dict[str, Any]:
+        """The plan as JSON has it here: with tiers of caches even where there are none."""
+        return asdict(self.plan)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

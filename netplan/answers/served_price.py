@@ -19,7 +19,7 @@ class ServedPrice(Struct, frozen=True):
     """The row of a fabric with its bill and what tokens cost; or why there is none."""
 
     json_parts = (
-        *("cost=row.amount", "row.cost_per_gpu", "row.cost_complete", "row.power_w"),
+        *("cost=row.bill.amount", "row.cost_per_gpu", "row.cost_complete", "row.power_w"),
         *("row.power_complete", "cost_per_million_tokens=row.served.cost.amounts.total"),
         "bill_per_million_tokens=row.served.cost.amounts.network",
         "gpus_per_million_tokens=row.served.cost.amounts.gpus",

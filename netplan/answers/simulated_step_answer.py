@@ -106,11 +106,7 @@ class SimulatedStep(Struct, frozen=True, kw_only=True):
 
     json_parts = (
         *("step_s=mean_s", "step_spread_s=spread_s", "runs=runs.sent.shape.1"),
-        *(
-            "steps_of_run=runs.sent.shape.0",
-            "steps_left_out=runs.warm",
-            "step_of_means_s=of_means_s",
-        ),
+        *("steps_of_run=runs.sent.#", "steps_left_out=runs.warm", "step_of_means_s=of_means_s"),
         *("rollout", "sync=sent", "step.sync_s", *BESIDE_PATHS, "slow_gpus=slow"),
     )
 

@@ -33,7 +33,7 @@ from netplan.costing.cabling import CablingBook
 from netplan.costing.hb_gear import DomainGear, GearChoice, domain_gear, domains_of
 from netplan.costing.long_haul import LongHaul, long_haul
 from netplan.costing.prices import Part, PowerBook, PriceBook
-from netplan.costing.ranges import NOTHING, Range
+from netplan.costing.ranges import NOTHING, Amount, Range
 from netplan.costing.switches import (
     SWITCHES,
     CircuitLayer,
@@ -202,6 +202,11 @@ class Bill(Struct, frozen=True):
         GPUs that all lie in one HB domain need no network: its price is 0.
         """
         return self.quote.total if self.priced or not self.unpriced_apart else None
+
+    @property
+    def amount(self) -> Amount | None:
+        """The same with its currency."""
+        return self.cost.in_currency(self.quote.currency) if self.cost else None
 
     def cost_of(self, *categories: materials.Category) -> Range:
         """Price of the lines of some categories, those that have one.

@@ -263,7 +263,7 @@ class CatalogCheck(Answer):
     """The answer of ``netplan catalog check``."""
 
     json_head = ()
-    json_parts = "files=file_count", "sound=sound_count", "faults", "*price_rows", "?evidence"
+    json_parts = "files=checks.#", "sound=sound_count", "faults", "*price_rows", "?evidence"
 
     checks: tuple[FileCheck, ...]
     prices: tuple[PriceSource, ...] | None = None
@@ -278,11 +278,6 @@ class CatalogCheck(Answer):
     def exit_code(self) -> int:
         """2 if a file is not sound."""
         return EXIT_FAULTS if self.faults else 0
-
-    @property
-    def file_count(self) -> int:
-        """Files that were checked [1]."""
-        return len(self.checks)
 
     @property
     def sound_count(self) -> int:
@@ -313,7 +308,7 @@ class CatalogCheck(Answer):
     @property
     def _sound(self) -> str:
         """How many files are sound."""
-        return f"{self.sound_count} of {self.file_count} files are sound."
+        return f"{self.sound_count} of {len(self.checks)} files are sound."
 
     def sections(self) -> Iterator[Section]:
         """The faults, for programs; people read them on stderr. How many files are sound.

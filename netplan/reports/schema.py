@@ -31,6 +31,8 @@ from netplan.records import own_values
 
 EVERY = "*"
 """A step of a path to every entry; before a part, all parts of what stands there."""
+COUNT = "#"
+"""A step of a path to how many entries there are."""
 IF_ANY = "?"
 """Before a part: only where there is something. Behind it: None where there is nothing."""
 NOT = "-"
@@ -42,7 +44,8 @@ SIMPLE = frozenset({str, int, float, bool, type(None)})
 def value_at(value: Any, path: str) -> Any:  # noqa: ANN401 - whatever stands there
     """What stands at a dotted path of attributes, keys and places; None where the path ends early.
 
-    A step ``*`` goes on from every entry and gives a list, of none where the path ends early.
+    A step ``*`` goes on from every entry and gives a list, of none where the path ends early; ``#``
+    is how many there are.
 
     Examples
     --------
@@ -50,13 +53,17 @@ def value_at(value: Any, path: str) -> Any:  # noqa: ANN401 - whatever stands th
     (1.0, None)
     >>> value_at({"plans": (8, 1j)}, "plans.*.imag"), value_at({}, "plans.*.imag")
     ([0, 1.0], [])
+    >>> value_at({"plans": (8, 1j)}, "plans.#"), value_at({}, "plans.#")
+    (2, None)
     """
     step, _, rest = path.partition(".")
     if step == EVERY:
         return [value_at(entry, rest) if rest else entry for entry in value or ()]
     if value is None:
         return [] if EVERY in rest.split(".") else None
-    if isinstance(value, Mapping):
+    if step == COUNT:
+        value = len(value)
+    elif isinstance(value, Mapping):
         value = value.get(step)
     else:
         value = value[int(step)] if step.isdecimal() else getattr(value, step)

@@ -10,7 +10,7 @@ from netplan.arrays import Floats, Ints
 from netplan.errors import InfeasibleError, InputError
 from netplan.inputs.choices import SyncKind
 from netplan.performance.posttraining.pools import PoolTimes, Split, best_split
-from netplan.performance.posttraining.step import Phase, Pool, PostTrainingStep, Rollouts
+from netplan.performance.posttraining.step import Pool, PostTrainingStep, Rollouts
 from netplan.performance.posttraining.synchronisation import (
     INDEX_BYTES,
     SYNC_SOFTWARE,
@@ -144,9 +144,10 @@ class PostTrained(Struct, frozen=True, kw_only=True):
 
     json_parts = (
         *("step_s=step.seconds", "step_low_s", "step_high_s", "basis", "step.bottleneck"),
-        *("step.mode", "phases", "pools=worked", "lengths", "rollout_s=step.rollouts.seconds"),
-        *("step.rollouts.stream_s", "*sync_facts", "offload_s=step.swap_s"),
-        *("step.rollouts.thrown_tokens", "tokens_per_s", "tokens_per_s_per_gpu", "split"),
+        *("step.mode", "phases=step.timeline", "pools=worked", "lengths"),
+        *("rollout_s=step.rollouts.seconds", "step.rollouts.stream_s", "*sync_facts"),
+        *("offload_s=step.swap_s", "step.rollouts.thrown_tokens", "tokens_per_s"),
+        *("tokens_per_s_per_gpu", "split"),
     )
 
     run: PostRun
@@ -215,11 +216,6 @@ class PostTrained(Struct, frozen=True, kw_only=True):
     def step_high_s(self) -> float | None:
         """Most seconds that it may take; None of a bound, which knows of none [s]."""
         return None if self.spread is None else self.step.seconds * (1 + self.spread)
-
-    @property
-    def phases(self) -> tuple[Phase, ...]:
-        """Phases of the step, in the order in which they start."""
-        return tuple(self.step.timeline())
 
     @property
     def worked(self) -> list[dict[str, Any]]:

@@ -108,8 +108,8 @@ class StudyAnswer(Answer):
     json_head = ("netplan_version=version",)
     json_parts = (
         *("study=spec.name", "spec.title", "scenario=study.base.name", "spec.source"),
-        *("study.input_sha256", "definition", "points=study.point_count", "done=done_count"),
-        *("failed=failed_count", "damaged", "rows", "published", "decision"),
+        *("study.input_sha256", "definition", "points=study.point_count", "done=rows.#"),
+        *("failed=failures.#", "damaged", "rows", "published", "decision"),
     )
 
     study: Study
@@ -180,16 +180,6 @@ class StudyAnswer(Answer):
         """The study as it is asked."""
         asked: dict[str, Any] = json.loads(self.study.definition)
         return asked
-
-    @property
-    def done_count(self) -> int:
-        """Points that are done [1]."""
-        return len(self.rows)
-
-    @property
-    def failed_count(self) -> int:
-        """Points that failed [1]."""
-        return len(self.failures)
 
     @property
     def decision(self) -> list[dict[str, Any]]:

@@ -408,6 +408,7 @@ class PostTrainingStep(Struct, frozen=True, kw_only=True):
         streams = self.mode == "async" and self.work.staleness > 0
         return self.rollouts.stream_s if streams else self.rollouts.seconds
 
+    @property
     def timeline(self) -> Iterator[Phase]:
         """Phases of a step, in the order in which they start.
 
@@ -441,7 +442,7 @@ class PostTrainingStep(Struct, frozen=True, kw_only=True):
         """What a pool works of a step [s]."""
         worked_s = sum(
             phase.s
-            for phase in self.timeline()
+            for phase in self.timeline
             if phase.pool == role and phase.name not in ("sync", "other")
         )
         return worked_s - self.rule_s if role == "score" else worked_s  # rules run on CPUs

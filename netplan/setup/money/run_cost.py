@@ -274,10 +274,8 @@ class TokenCost(Struct, frozen=True):
 
     json_parts = (
         *("*plan", "-rank", "cost_per_million_tokens=cost.amounts.total"),
-        *(
-            "bill_per_million_tokens=cost.amounts.network",
-            "gpus_per_million_tokens=cost.amounts.gpus",
-        ),
+        "bill_per_million_tokens=cost.amounts.network",
+        "gpus_per_million_tokens=cost.amounts.gpus",
         "tokens_cost_complete=cost.complete",
     )
 
