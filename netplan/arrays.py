@@ -114,12 +114,12 @@ def _joined(values: Sequence[Any]) -> Any:  # noqa: ANN401 - of any field
     return type(first).joined(values) if isinstance(first, Columns) else first
 
 
-class Terms(Columns, frozen=True, eq=False):
+class SummedColumns(Columns, frozen=True, eq=False):
     """Columns that add up, field by field, and are so many times as much.
 
     Examples
     --------
-    >>> class Loads(Terms, frozen=True, eq=False):
+    >>> class Loads(SummedColumns, frozen=True, eq=False):
     ...     up: Amount
     >>> (Loads(1.0) + Loads(2.0) * 3.0).up
     7.0

@@ -18,7 +18,7 @@ MOST_TURNS, MOST_NAMED = 2, 4
 """Prices that are named as turning a comparison round; parts of which any price will do [1]."""
 
 
-class Comparison(Struct, frozen=True):
+class BillComparison(Struct, frozen=True):
     """The cheapest fabric against another one, part by part."""
 
     cheaper: str
@@ -62,14 +62,14 @@ class Comparison(Struct, frozen=True):
         return f"{text}."
 
 
-def compare_bills(cheaper: FabricBill, dearer: FabricBill) -> Comparison:
+def compare_bills(cheaper: FabricBill, dearer: FabricBill) -> BillComparison:
     """Break-evens over all priced parts of two bills, and the items without a price that differ."""
     quote, other = cheaper.quote, dearer.quote
     parts = sorted({*quote.priced_parts, *other.priced_parts})
     counts, other_counts = _orders(quote.unpriced), _orders(other.unpriced)
     items = sorted({*counts, *other_counts})
     less, more = quote.total.base, other.total.base
-    return Comparison(
+    return BillComparison(
         cheaper=cheaper.name,
         dearer=dearer.name,
         # The same lines in another order add up to the same but for rounding.

@@ -18,7 +18,7 @@ SHOWN = 4
 """Significant digits of powers in sentences [1]."""
 
 
-class Row(Protocol):
+class BudgetedNetwork(Protocol):
     """What is read of a network of an answer: its bill and its time, infinite without one [s]."""
 
     @property
@@ -74,7 +74,7 @@ class Budget(Struct, frozen=True):
     hall: Facility
     held: tuple[Holding, ...]
     tokens: int = 0
-    networks: Sequence[Row] = ()
+    networks: Sequence[BudgetedNetwork] = ()
 
     @property
     def words(self) -> str:
@@ -84,7 +84,7 @@ class Budget(Struct, frozen=True):
         cooled = f" by {self.cooling}" if self.cooling else ""
         return f"{si(self.budget_w, 'W', SHOWN)} at a PUE of {pue.base:.4g}{span}{cooled}"
 
-    def sentences(self, row: Row | None) -> Iterator[str]:
+    def sentences(self, row: BudgetedNetwork | None) -> Iterator[str]:
         """How many GPUs there are with a network, what they draw, and what limits them.
 
         Parameters
@@ -116,7 +116,7 @@ class Budget(Struct, frozen=True):
         held = next((known for known in self.held if known.fabric == fabric), None)
         return f"{'≤' if held.partial else ''}{held.gpus:,}" if held else DASH
 
-    def rate_of(self, row: Row) -> float | None:
+    def rate_of(self, row: BudgetedNetwork) -> float | None:
         """Tokens that a network trains in a second, which compares halls of unlike sizes [1/s]."""
         return self.tokens / row.time_s if self.tokens and row.time_s < inf else None
 

@@ -39,7 +39,7 @@ class Number(NamedTuple):
     told: str
 
 
-class Row(NamedTuple):
+class FitRow(NamedTuple):
     """One measurement."""
 
     measured: str
@@ -50,7 +50,7 @@ class Row(NamedTuple):
     error_left_out: float
 
 
-class Group(NamedTuple):
+class MeasuredGroup(NamedTuple):
     """Measurements of one kind, and how far off predictions of them are."""
 
     measured: str
@@ -74,10 +74,10 @@ class Calibrated(Answer):
     records: tuple[tuple[Catalog[Any], Record], ...]
 
     @property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[MeasuredGroup]:
         """Errors by what was measured."""
         return [
-            Group(
+            MeasuredGroup(
                 measured=fit.title,
                 rows=len(fit.labels),
                 error_before=fit.error(fit.before_s),
@@ -94,10 +94,10 @@ class Calibrated(Answer):
         return [number for fitted in self.fits.all for number in _numbers(fitted)]
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[FitRow]:
         """All measurements."""
         return [
-            Row(fit.title, label, measured, after, after / measured - 1, left_out / measured - 1)
+            FitRow(fit.title, label, measured, after, after / measured - 1, left_out / measured - 1)
             for fit in self.fits.all
             for label, measured, after, left_out in zip(
                 fit.labels,
@@ -142,10 +142,10 @@ class Calibrated(Answer):
         ).sections()
 
     @property
-    def _errors(self) -> show.Table[Group]:
+    def _errors(self) -> show.Table[MeasuredGroup]:
         """Errors by what was measured."""
         title = "Mean errors of predictions"
-        return show.Table("groups", show.columns(*Group._fields), self.groups, title)
+        return show.Table("groups", show.columns(*MeasuredGroup._fields), self.groups, title)
 
     def in_a_line(self) -> str:
         """Mean error of what the fit has not seen."""
@@ -225,7 +225,7 @@ class Calibrated(Answer):
 
 
 measured_of = attrgetter("measured")
-TIMES: list[show.Column[Row]] = [
+TIMES: list[show.Column[FitRow]] = [
     show.column(name, form="si", digits=4) for name in ("measured_s", "predicted_s")
 ]
 LITTLE, TOLD_WELL = "little", "well"

@@ -32,7 +32,7 @@ from netplan.reports.quantities import Quantity, listed, quantity, short_money
 from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, fitting
 from netplan.reports.sections import Column, Heading, Section, column
-from netplan.setup.money.run_cost import RunCost, Terms
+from netplan.setup.money.run_cost import RunCost, RunTerms
 from netplan.units import DAYS_PER_YEAR, PERCENT, si
 
 MOST_INSTEAD = 2
@@ -70,7 +70,7 @@ class _Weighed(Struct, frozen=True):
 
     label: str
     row: FabricRow
-    terms: Terms
+    terms: RunTerms
     run: RunCost
     alike: tuple[object, ...]
 
@@ -295,7 +295,7 @@ def cases_screen(flag: str, cases: Sequence[tuple[str, Compared]]) -> Iterator[S
     verdict = cases_verdict(flag, cases)
     groups = [
         [
-            compare_screen.Case(comparison, tuple(group), label)
+            compare_screen.ScreenCase(comparison, tuple(group), label)
             for group in decisive(comparison)
             if group[0].fabric is not None
         ]

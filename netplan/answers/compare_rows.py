@@ -17,7 +17,7 @@ from netplan.costing.prices import PART_NAMES, PART_WORDS, US_DOLLAR
 from netplan.costing.ranges import NOTHING, Range
 from netplan.costing.switches import NO_BOX, NOT_AN_ORDER
 from netplan.decide.candidates import Basis, Candidate
-from netplan.decide.record import Record
+from netplan.decide.record import Decision
 from netplan.decide.ten_answers import Facts, hall_flip, ten_answers
 from netplan.decide.verdict import BandwidthSolver, Verdict, decide
 from netplan.performance.forwarding import Forwarding
@@ -28,7 +28,7 @@ from netplan.records import replace
 from netplan.reports.quantities import Scale
 from netplan.reports.schema import plain_at
 from netplan.scenarios.reading import with_memory
-from netplan.setup.money.run_cost import RunCost, Terms, TokenCost, run_cost
+from netplan.setup.money.run_cost import RunCost, RunTerms, TokenCost, run_cost
 from netplan.setup.plan_notes import plan_notes
 from netplan.topologies.cliffs import Cliff
 from netplan.topologies.fabric import Fabric
@@ -100,7 +100,7 @@ class FabricRow(Struct, frozen=True):
     in_sites: SitesBill | None = None
     """What the networks of several sites and of one larger one cost; None of one site."""
 
-    terms: Terms | None = None
+    terms: RunTerms | None = None
     """What GPU hours and a year of the network cost a training run, where that is asked."""
 
     @property
@@ -227,7 +227,7 @@ class FabricRow(Struct, frozen=True):
         useful = self.effective_flops_per_s
         return self.cost.base / (useful / PETA) if self.cost and useful else None
 
-    def candidate(self, terms: Terms | None) -> Candidate:
+    def candidate(self, terms: RunTerms | None) -> Candidate:
         """The row as the verdict sees it."""
         bill = self.bill
         return Candidate(
@@ -444,7 +444,7 @@ class Compared:
     inputs: dict[str, Any]
     rows: tuple[FabricRow, ...]
     currency: str
-    terms: Terms | None = None
+    terms: RunTerms | None = None
     probe: BandwidthSolver | None = None
     trades: "tuple[MemoryTradeoff, ...]" = ()
     domains: Callable[[], tuple[DomainRow, ...]] | None = None
@@ -564,7 +564,7 @@ class Compared:
         return decide([row.candidate(self.terms) for row in self.rows], self.basis, self.probe)
 
     @property
-    def decision(self) -> Record | None:
+    def decision(self) -> Decision | None:
         """The verdict as data, with answers to a buyer's ten questions."""
         verdict = self.verdict or Verdict(None, "lowest cost", UNDECIDED, ())
         facts = self.facts

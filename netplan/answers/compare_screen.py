@@ -23,7 +23,7 @@ from netplan.costing.ranges import Range
 from netplan.costing.switches import NO_BOX, NOT_AN_ORDER
 from netplan.decide.candidates import AS_FAST
 from netplan.decide.difference import difference_words
-from netplan.decide.record import Change, Record
+from netplan.decide.record import Change, Decision
 from netplan.decide.ten_answers import NO_MAKER, given_up_in_short, supported_in_short
 from netplan.decide.verdict import Verdict
 from netplan.performance.forwarding import rails_loss
@@ -75,7 +75,7 @@ LEAST_WAIT = 0.005
 """Shares of an iteration below which a part is not named [1]."""
 
 
-class Case(Struct, frozen=True):
+class ScreenCase(Struct, frozen=True):
     """A row of the screen: networks that are the same, in one comparison of one or several."""
 
     compared: Compared
@@ -101,7 +101,7 @@ def screen(answer: Compared) -> Iterator[Section]:
     Section
         Heading, verdict, table, plan, rail-only by HB domain, and what more there is.
     """
-    groups = [Case(answer, tuple(group)) for group in groups_of(answer.rows)]
+    groups = [ScreenCase(answer, tuple(group)) for group in groups_of(answer.rows)]
     remarks: list[str | Section] = []
     cooled = _cooled(answer)
     if answer.budget:
@@ -288,7 +288,7 @@ def _verb(answer: Compared, chosen: FabricRow) -> str:
     return "Order"
 
 
-def _apart(start: str, chosen: FabricRow, second: FabricRow, record: Record) -> Iterator[str]:
+def _apart(start: str, chosen: FabricRow, second: FabricRow, record: Decision) -> Iterator[str]:
     """What separates the order from the runner-up: money, time, parts, and at which prices."""
     name = second.label
     margin, share = record.margin_money, record.margin_money_share
@@ -360,7 +360,7 @@ def _spread(best: PlanTime | None) -> float:
     return best.error.whole.high / best.error.whole.low if best and best.error else 1.0
 
 
-def networks(cases: Sequence[Case], *, several: bool = False, **table: Any) -> Table[Any]:  # noqa: ANN401 - of any type
+def networks(cases: Sequence[ScreenCase], *, several: bool = False, **table: Any) -> Table[Any]:  # noqa: ANN401 - of any type
     """A row a network with its counts, money, power and time; what lies inside HB domains apart."""
     rows, first = [case.row for case in cases], cases[0].compared
     # What can be bought says how fine the money is: a product of another size may be far dearer.
@@ -399,7 +399,7 @@ def networks(cases: Sequence[Case], *, several: bool = False, **table: Any) -> T
     return Table("networks", shown, texts, below=lambda line: _below(line[0]), gap=2, **table)
 
 
-def _texts(case: Case, scale: Scale, factor: float, *, several: bool) -> dict[str, str]:
+def _texts(case: ScreenCase, scale: Scale, factor: float, *, several: bool) -> dict[str, str]:
     """What a row of the screen says, by the names of its columns."""
     row, against = case.row, case.compared.against
     texts = {"value": case.label, "fabric": _marked(row)}
@@ -468,7 +468,7 @@ def _marked(row: FabricRow) -> str:
     return " ".join([row.label, *(mark for mark, counts in marks if counts)])
 
 
-def _below(case: Case) -> str:
+def _below(case: ScreenCase) -> str:
     """Fabrics that are the same network as the one in the row above; nothing in tables by value."""
     if case.row.fabric is None:
         return "  cannot be built (--details says why)"
@@ -490,7 +490,7 @@ def _seconds(best: PlanTime | None) -> str:
     return f"{seconds:.3g} ({low:{digits}}-{high:{digits}})"
 
 
-def legend(cases: Sequence[Case]) -> Iterator[str]:
+def legend(cases: Sequence[ScreenCase]) -> Iterator[str]:
     """What the signs mean, and whose domains are others than asked for, a sentence each."""
     rows = [row for case in cases for row in case.rows]
     if not all(row.sold for row in rows):

@@ -20,7 +20,7 @@ from netplan.decide.candidates import AS_FAST
 from netplan.decide.verdict import HAIR
 from netplan.reports.quantities import Quantity, listed, short_money
 from netplan.reports.sections import Table, column, columns
-from netplan.setup.money.run_cost import Terms
+from netplan.setup.money.run_cost import RunTerms
 from netplan.setup.money.step_cost import PricedStep, Stepped, amount
 from netplan.units import YEAR_S, si
 
@@ -156,7 +156,7 @@ class StepCase(Struct, frozen=True):
         return ours.more(theirs, added_s) + between
 
 
-def gear_share(terms: Terms, step_s: float) -> float:
+def gear_share(terms: RunTerms, step_s: float) -> float:
     """What a unit of capital weighs in a step: its annuity over so many seconds [1].
 
     Examples
@@ -165,7 +165,7 @@ def gear_share(terms: Terms, step_s: float) -> float:
 
     >>> from netplan.costing.lifetime import Opex
     >>> free = Opex(6, Range.point(1.0), Range.point(0.0), Range.point(0.0))
-    >>> round(6 * gear_share(Terms(1, 2.0, free), YEAR_S), 9)
+    >>> round(6 * gear_share(RunTerms(1, 2.0, free), YEAR_S), 9)
     1.0
     """
     opex = terms.opex

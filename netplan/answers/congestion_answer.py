@@ -42,7 +42,7 @@ class JobShare(Struct, frozen=True):
     slowdown_bad: float
 
 
-class Design(Struct, frozen=True, kw_only=True):
+class RoutedDesign(Struct, frozen=True, kw_only=True):
     """One oversubscription under one routing.
 
     Parameters
@@ -123,7 +123,9 @@ class Design(Struct, frozen=True, kw_only=True):
         """What marks a design that pays."""
         return "pays" if self.pays else "pays when bad" if self.pays_when_bad else ""
 
-    def priced(self, network_usd: float | None, total_usd: float | None, unknown: str) -> "Design":
+    def priced(
+        self, network_usd: float | None, total_usd: float | None, unknown: str
+    ) -> "RoutedDesign":
         """The same with its price."""
         return replace(self, network_usd=network_usd, total_usd=total_usd, unknown=unknown)
 
@@ -133,7 +135,7 @@ class Design(Struct, frozen=True, kw_only=True):
         return packet_bars().basis
 
 
-def marked(designs: Sequence[Design]) -> tuple[Design, ...]:
+def marked(designs: Sequence[RoutedDesign]) -> tuple[RoutedDesign, ...]:
     """Designs, of which those of the least cost times slowdown are marked.
 
     Parameters
@@ -143,7 +145,7 @@ def marked(designs: Sequence[Design]) -> tuple[Design, ...]:
 
     Returns
     -------
-    tuple of Design
+    tuple of RoutedDesign
         All within a hair of the least pay; none where a price is missing.
     """
     alone_s = min(design.uncontended_time_s for design in designs)
@@ -172,7 +174,7 @@ def _millions(usd: float | None) -> str | None:
     return None if usd is None else f"{usd / MEGA:,.1f}"
 
 
-DESIGNS: tuple[show.Column[Design], ...] = (
+DESIGNS: tuple[show.Column[RoutedDesign], ...] = (
     show.column("routing", "name", shown="people", title="Design"),
     *show.columns("routing", "oversubscription", shown="data"),
     *show.columns("slowdown_p50", "slowdown_bad", "time_s=time_low_s"),
@@ -211,12 +213,12 @@ class CongestionAnswer(Answer):
     json_parts = "designs", "seconds", "notes=_notes"
 
     inputs: dict[str, Any]
-    designs: tuple[Design, ...]
+    designs: tuple[RoutedDesign, ...]
     seconds: float
     notes: tuple[str, ...] = ()
 
     @property
-    def chosen(self) -> Design:
+    def chosen(self) -> RoutedDesign:
         """The design that pays; the first where no cost is known."""
         paying = [design for design in self.designs if design.pays]
         return min(paying or self.designs[:1], key=lambda design: design.usd_times_slowdown or 0.0)
@@ -283,7 +285,7 @@ class CongestionAnswer(Answer):
             what = f"jobs of {inputs['jobs']}" if inputs.get("jobs") else what
         return show.Heading(f"Congestion of {what} on {where}", (network_words(self.inputs),))
 
-    def _designs(self) -> show.Table[Design]:
+    def _designs(self) -> show.Table[RoutedDesign]:
         """All designs."""
         drawn = max(self.designs, key=lambda design: design.seeds)
         legend = (
@@ -292,7 +294,7 @@ class CongestionAnswer(Answer):
         )
         return show.Table("designs", DESIGNS, self.designs, legend=(legend,))
 
-    def _busiest(self, design: Design) -> show.Table[SharedLink]:
+    def _busiest(self, design: RoutedDesign) -> show.Table[SharedLink]:
         """The fullest links of a design."""
         columns_of_seeds = HOT if design.seeds > 1 else [*HOT[:2], *HOT[3:]]
         title = f"Hottest links: {design.name}"

@@ -21,7 +21,7 @@ from netplan.answers.bill_columns import (
     span_column,
     span_of,
 )
-from netplan.answers.bill_comparison import Comparison, compare_bills
+from netplan.answers.bill_comparison import BillComparison, compare_bills
 from netplan.answers.screen_titles import (
     bought_lines,
     network_title,
@@ -176,7 +176,7 @@ class CostAnswer(Answer):
         return Scale.of(max(bill.capital.base for bill in self.bills), self.currency)
 
     @property
-    def comparisons(self) -> tuple[Comparison, ...]:
+    def comparisons(self) -> tuple[BillComparison, ...]:
         """The fabric of the lowest base price against each of the others.
 
         Those without a price for what sets them apart are compared only if none has it.

@@ -14,7 +14,7 @@ from netplan.answers.budget_answer import Budget
 from netplan.answers.screen_titles import bought_lines, network_title, refused_notes, screen_heading
 from netplan.costing.fabric_bill import Bill, Unbuildable
 from netplan.costing.materials import left_out
-from netplan.costing.phases import Order, line_of
+from netplan.costing.phases import PhaseOrder, line_of
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
 from netplan.records import replace
@@ -24,7 +24,7 @@ from netplan.reports.quantities import DASH, Scale, money
 from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.inputs import hall_words
-from netplan.topologies.cabling.cable_plan import Sheet, cable_plan, media_of, plan_sheet
+from netplan.topologies.cabling.cable_plan import PlanSheet, cable_plan, media_of, plan_sheet
 from netplan.topologies.fabric import SwitchTier
 from netplan.topologies.growth import Growth, Phase
 from netplan.units import si
@@ -51,7 +51,7 @@ class GrowthPhase(Struct, frozen=True):
     number: int
     year: float
     bill: Bill
-    order: Order
+    order: PhaseOrder
     moved: int
     part: Phase | None
     own: Bill
@@ -154,7 +154,7 @@ class Grown(Struct, frozen=True):
         """Name of the fabric."""
         return self.final.name
 
-    def plans(self) -> Iterator[tuple[str, Sheet]]:
+    def plans(self) -> Iterator[tuple[str, PlanSheet]]:
         """Cable plans of all phases, and of the cables that each lays, as ``netplan cables``."""
         if self.growth is None:
             return

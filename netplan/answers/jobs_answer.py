@@ -17,7 +17,7 @@ from netplan.reports.quantities import listed, quantity
 from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.inputs import short_inputs
-from netplan.simulation.job_charts import JobBar, Line, gantt_chart, occupancy_chart
+from netplan.simulation.job_charts import DesignLine, JobBar, gantt_chart, occupancy_chart
 from netplan.simulation.job_outcomes import JobStream, Occupied
 from netplan.units import counted, si
 
@@ -205,7 +205,7 @@ class JobsRow(Struct, frozen=True, kw_only=True):
 USD, TO_LAST = "usd_per_useful_gpu_hour", "usd_to_last_arrival"
 
 
-class Difference(Struct, frozen=True):
+class FigureDifference(Struct, frozen=True):
     """A figure of one design less that of another, over draws with the same jobs."""
 
     json_parts = "design", "against", "figure", "*difference", "seen"
@@ -264,7 +264,7 @@ ROWS: tuple[show.Column[JobsRow], ...] = (
 )
 
 
-class Figure(NamedTuple):
+class JobsFigure(NamedTuple):
     """A figure of a design as it is read."""
 
     design: str
@@ -274,13 +274,13 @@ class Figure(NamedTuple):
     high: str
 
 
-FIGURES: tuple[show.Column[Figure], ...] = (
+FIGURES: tuple[show.Column[JobsFigure], ...] = (
     show.column("stream_figure", "figure"),
     show.column("mean_difference", "mean", form="text", title="mean"),
     show.column("low_difference", "low", form="text"),
     show.column("high_difference", "high", form="text"),
 )
-DIFFERENCES: tuple[show.Column[Difference], ...] = (
+DIFFERENCES: tuple[show.Column[FigureDifference], ...] = (
     show.column("design", form="text", title="Design"),
     show.column("compared_with", "against"),
     show.column("stream_figure", "figure"),
@@ -327,7 +327,7 @@ class JobsAnswer(Answer):
         return other.less(best).low > 0
 
     @cached_property
-    def differences(self) -> tuple[Difference, ...]:
+    def differences(self) -> tuple[FigureDifference, ...]:
         """Each row less the first, figure by figure."""
         first = self.rows[0]
         known = []
@@ -336,7 +336,7 @@ class JobsAnswer(Answer):
                 mine, other = row.figure(name), first.figure(name)
                 if mine is not None and other is not None:
                     design, against = (shown.name_among(self.rows) for shown in (row, first))
-                    known.append(Difference(design, against, words, mine.less(other)))
+                    known.append(FigureDifference(design, against, words, mine.less(other)))
         return tuple(known)
 
     @property
@@ -377,7 +377,9 @@ class JobsAnswer(Answer):
         yield self._spreads()
         yield from map(show.Paragraph, self._ratios_lose())
         lines = [
-            Line(row.name_among(self.rows), row.occupied.time_s, row.occupied.gpus / row.total_gpus)
+            DesignLine(
+                row.name_among(self.rows), row.occupied.time_s, row.occupied.gpus / row.total_gpus
+            )
             for row in self.rows
         ]
         yield occupancy_chart(lines)
@@ -412,7 +414,7 @@ class JobsAnswer(Answer):
             "rows", ordered, self.rows, legend=(legend,), chosen=lambda row: row is chosen
         )
 
-    def _spreads(self) -> show.Table[Figure]:
+    def _spreads(self) -> show.Table[JobsFigure]:
         """Every figure of every design, and how far draws spread."""
         known = []
         for row in self.rows:
@@ -422,7 +424,7 @@ class JobsAnswer(Answer):
                     values = (
                         words.shown(value) for value in (spread.mean, spread.low, spread.high)
                     )
-                    known.append(Figure(row.name_among(self.rows), words.title, *values))
+                    known.append(JobsFigure(row.name_among(self.rows), words.title, *values))
         legend = ("Mean, least and most of the draws.",)
         return show.Table(
             "figures",

@@ -26,9 +26,7 @@ SPILLED_PARTS: list[Column[PartCost]] = columns(
 
 
 HELD: list[Column[MemoryRow]] = columns("part", "formula", "held_bytes")
-KEPT: list[Column[memory_formulas.OperationRow]] = columns(
-    "kind", "operation", "formula", "held_bytes"
-)
+KEPT: list[Column[memory_formulas.KeptRow]] = columns("kind", "operation", "formula", "held_bytes")
 
 
 class TierRow(Struct, frozen=True):

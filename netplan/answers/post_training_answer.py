@@ -16,7 +16,7 @@ from netplan.answers.post_training_words import (
 from netplan.answers.screen_titles import screen_heading
 from netplan.performance.plan import RankedPlan
 from netplan.performance.posttraining.pools import Split
-from netplan.performance.posttraining.step import Phase
+from netplan.performance.posttraining.step import StepPhase
 from netplan.performance.posttraining.timeline import timeline
 from netplan.records import replace
 from netplan.reports.answer import Answer
@@ -36,7 +36,7 @@ from netplan.setup.post_training_step import PostTrained
 from netplan.setup.post_training_words import job_words, least, pool_words, sync_words
 from netplan.setup.schedules_beside import ScheduledStep, SchedulesBeside
 
-PHASES: list[Column[tuple[Phase, float]]] = columns(
+PHASES: list[Column[tuple[StepPhase, float]]] = columns(
     *("step_phase=0.name", "pool_role=0.pool", "phase_s=0.s", "starts_s=0.starts_s"), "step_share=1"
 )
 POOLS: tuple[Column[Any], ...] = (
@@ -134,7 +134,7 @@ class PostTrainingAnswer(Answer):
         takes = f"A step takes {least(trained)}, set by {bottleneck_words(trained.step)}."
         return f"{takes} {basis_words(trained)}"
 
-    def _phases(self) -> Table[tuple[Phase, float]]:
+    def _phases(self) -> Table[tuple[StepPhase, float]]:
         """Phases of a step."""
         step = self.trained.step
         rows = [(phase, phase.s / step.seconds) for phase in step.timeline]

@@ -10,7 +10,7 @@ from msgspec import Struct
 from netplan.answers.screen_titles import screen_heading
 from netplan.answers.served_price import ServedPrice
 from netplan.performance.serving.bars import bar_of
-from netplan.performance.serving.batch import Spread
+from netplan.performance.serving.batch import TimeSpread
 from netplan.performance.serving.load import Arrivals, SimulatedLoad
 from netplan.performance.serving.outcomes import ServingCase
 from netplan.performance.serving.serving_search import ServingFound
@@ -482,7 +482,7 @@ class ServingAnswer(Answer):
 BOTTLENECK: show.Column[ServedPlan] = show.column("serving_binds", "bottleneck", title="bottleneck")
 
 
-SEEN: tuple[show.Column[tuple[str, Spread]], ...] = (
+SEEN: tuple[show.Column[tuple[str, TimeSpread]], ...] = (
     show.column("time_of_requests", "0"),
     *(show.column(f"seen_{name}_s", f"1.{name}") for name in ("mean", "p50", "p95", "p99")),
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from netplan.answers.congestion_answer import Design
+from netplan.answers.congestion_answer import RoutedDesign
 from netplan.answers.screen_titles import screen_heading
 from netplan.performance.barred import ENDS, barred_column
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
@@ -122,7 +122,7 @@ class SimulateAnswer(Answer):
     gpus_used: int | None = None
     tiles: tuple[TileRow, ...] = ()
     over: OverSites | None = None
-    design: Design | None = None
+    design: RoutedDesign | None = None
 
     @property
     def shared_links_json(self) -> dict[str, Any]:

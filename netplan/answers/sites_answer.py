@@ -29,7 +29,7 @@ from netplan.reports.sections import (
     columns,
 )
 from netplan.setup.inputs import short_inputs
-from netplan.setup.over_sites import Cut, after_cuts
+from netplan.setup.over_sites import FibreCut, after_cuts
 from netplan.setup.spread_run import ChosenPlan
 from netplan.topologies.sites import Sites
 from netplan.units import counted, si
@@ -47,7 +47,7 @@ SAME = 1e-3
 """Share by which two times are the same in words [1]."""
 
 
-class Case(Struct, frozen=True):
+class SitesCase(Struct, frozen=True):
     """Sites at one length [km] and ratio [1]; None of both where a file has its own.
 
     Some of the fibre of the ``whole`` may be cut.
@@ -56,7 +56,7 @@ class Case(Struct, frozen=True):
     km: float | None
     ratio: float | None
     whole: Sites
-    cuts: tuple[Cut, ...] = ()
+    cuts: tuple[FibreCut, ...] = ()
 
     @property
     def left(self) -> Sites:
@@ -71,7 +71,7 @@ class Case(Struct, frozen=True):
         return f"At {self.km:,g} km, {self.ratio:g}:1"
 
 
-class Spread(Struct, frozen=True):
+class SitesTime(Struct, frozen=True):
     """Time of a plan at one length [km] and ratio [1]."""
 
     json_parts = (
@@ -85,7 +85,7 @@ class Spread(Struct, frozen=True):
     time: SpreadTime
 
 
-class BreakEven(Struct, frozen=True):
+class SitesBreakEven(Struct, frozen=True):
     """Where the target is lost: at which ratio of a length, or which length of a ratio."""
 
     json_parts = "across", "*given", "?ahead", "at", "value", "why_null?"
@@ -111,7 +111,7 @@ class BreakEven(Struct, frozen=True):
         return f"{self.value:,.0f} km" if self.at == "km" else f"{self.value:,.3g}:1"
 
 
-LossRow = tuple[str, Sequence[Spread]]
+LossRow = tuple[str, Sequence[SitesTime]]
 """A row of losses: its name, and a time for every length."""
 
 
@@ -124,13 +124,13 @@ def _mark(target: float, number: int, row: LossRow) -> tuple[str, str]:
     return "", "*" if _loss_at(number, row) > target else ""
 
 
-ROWS: tuple[Column[Spread], ...] = (
+ROWS: tuple[Column[SitesTime], ...] = (
     *columns("across=time.across", "km", "long_haul_ratio=ratio"),
     *columns("iteration_time_s=time_s", "one_site_time_s=one_site_s", "loss", of="time"),
     *columns("ahead", "site_exchange_s=exchange_s", "exposed_s", "bottleneck", of="time"),
 )
 
-EVENS: tuple[Column[BreakEven], ...] = (
+EVENS: tuple[Column[SitesBreakEven], ...] = (
     *columns("across", "km", "long_haul_ratio=ratio"),
     column("held_ahead", lambda row: None if row.ahead is None else str(row.ahead)),
     *columns("break_even_at=at", "break_even=value", "why_null"),
@@ -155,12 +155,12 @@ class SitesAnswer(Answer):
 
     inputs: dict[str, Any]
     target: float
-    shown: Case
+    shown: SitesCase
     limited: Sites
     haul: Haul
-    grid: tuple[Spread, ...]
-    ahead: tuple[tuple[str, tuple[Spread, ...]], ...]
-    break_even: tuple[BreakEven, ...]
+    grid: tuple[SitesTime, ...]
+    ahead: tuple[tuple[str, tuple[SitesTime, ...]], ...]
+    break_even: tuple[SitesBreakEven, ...]
     plans: tuple[ChosenPlan, ...]
     best_s: float
     bought: SitesBill
@@ -304,7 +304,7 @@ class SitesAnswer(Answer):
             parts.append(text + self._at_home(plan))
         return " - ".join(parts).replace("LOST", share) + "."
 
-    def _of_data(self, evens: Sequence[BreakEven]) -> str:
+    def _of_data(self, evens: Sequence[SitesBreakEven]) -> str:
         """The ratio at which replicas lose the target, at two lengths."""
         known = [even for even in evens if even.at == "ratio"]
         lengths = [even.km for even in known]
@@ -315,7 +315,7 @@ class SitesAnswer(Answer):
         also = f"; {last.words} at {last.km:,g}" if last is not first and last.value else ""
         return f"LOST at {first.words} ({first.km:,g} km{also})"
 
-    def _of_pipeline(self, evens: Sequence[BreakEven], plan: ChosenPlan) -> str:
+    def _of_pipeline(self, evens: Sequence[SitesBreakEven], plan: ChosenPlan) -> str:
         """The length at which a pipeline loses the target, as it is and with more in flight."""
         first = evens[0].ratio
         mine = {even.ahead: even for even in evens if even.ratio == first}

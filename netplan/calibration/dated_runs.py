@@ -21,7 +21,7 @@ from netplan.calibration.runs import (
 from netplan.errors import InputError
 from netplan.performance.calibrated import Sharing
 from netplan.performance.calibrated_run import CalibrationPart
-from netplan.performance.dated.blocks import BlockCollectives, Reach
+from netplan.performance.dated.blocks import BlockCollectives, DatedReach
 from netplan.performance.dated.exchange import ExchangeShares, ExpertGroups, exchange_s
 from netplan.performance.dated.layer import DatedExchange, DatedLayer
 from netplan.performance.dated.part import Part
@@ -109,7 +109,7 @@ class DatedRuns(RunArrays, frozen=True, eq=False):
     def seconds(self, changed: Quantities = NOTHING_ELSE) -> Floats:
         """Iteration times, with other values of some quantities than the files have [s]."""
         values = {**self.quantities, **changed}
-        on, sharing = record_of(Reach, values), record_of(Sharing, values)
+        on, sharing = record_of(DatedReach, values), record_of(Sharing, values)
         network, (tensor, context, data) = values["network"], self.degrees[:3]
         ring_s = (context - 1) * self.links.hop(tensor * context, network)
         sent = BlockCollectives(

@@ -36,9 +36,9 @@ HOST_GPUS = 8
 """Largest HB domain that is one host; larger ones hold several [GPUs]."""
 
 PRODUCT_COLUMNS = (
-    measurements.Column("dtype", measurements.one_of(*NUMBER_BYTES, *ALIASES), needed=True),
-    *(measurements.Column(size, measurements.read_integer, needed=True) for size in "mnk"),
-    measurements.Column("time_s", measurements.positive, needed=True),
+    measurements.CsvColumn("dtype", measurements.one_of(*NUMBER_BYTES, *ALIASES), needed=True),
+    *(measurements.CsvColumn(size, measurements.read_integer, needed=True) for size in "mnk"),
+    measurements.CsvColumn("time_s", measurements.positive, needed=True),
 )
 PRODUCT_EXAMPLES = (
     "bf16,16,1024,1024,5.065e-06",

@@ -26,7 +26,7 @@ MAX_ROWS = 10_000
 LARGEST = 1e12
 
 
-class Column(NamedTuple):
+class CsvColumn(NamedTuple):
     """One column: its name, what reads a cell, and what an empty cell or a missing column is.
 
     A reader refuses by a ValueError that says what is allowed; without a default the column is
@@ -84,7 +84,7 @@ def name(text: str) -> str:
     return text
 
 
-def read_rows(path: Path, columns: Sequence[Column], template: str) -> list[Line]:
+def read_rows(path: Path, columns: Sequence[CsvColumn], template: str) -> list[Line]:
     """Rows of a CSV file; empty lines and lines that begin with # are left out.
 
     Raises
@@ -122,7 +122,7 @@ def read_rows(path: Path, columns: Sequence[Column], template: str) -> list[Line
 
 
 def _header(
-    place: str, texts: Sequence[str], columns: Sequence[Column], template: str
+    place: str, texts: Sequence[str], columns: Sequence[CsvColumn], template: str
 ) -> list[str]:
     known = [column.name for column in columns]
     for text in texts:
@@ -135,7 +135,7 @@ def _header(
     return list(texts)
 
 
-def _value(place: str, column: Column, text: str) -> Any:  # noqa: ANN401 - of any kind
+def _value(place: str, column: CsvColumn, text: str) -> Any:  # noqa: ANN401 - of any kind
     if not text and not column.needed:
         return column.default
     try:
@@ -146,7 +146,7 @@ def _value(place: str, column: Column, text: str) -> Any:  # noqa: ANN401 - of a
         raise CatalogError(f"{place}: {column.name}: got {text[:40]!r}, give {what}") from None
 
 
-def table_text(columns: Iterable[Column], rows: Sequence[str]) -> str:
+def table_text(columns: Iterable[CsvColumn], rows: Sequence[str]) -> str:
     """A template: the header, and rows as examples."""
     return "\n".join([",".join(column.name for column in columns), *rows]) + "\n"
 
@@ -184,7 +184,7 @@ class MeasuredMessage(NamedTuple):
     seconds: float
 
 
-class _Run:
+class _RunReader:
     """One run while it is read."""
 
     def __init__(self, kind: CollectiveKind | None) -> None:
@@ -223,7 +223,7 @@ def _messages(path: Path, lines: Sequence[str]) -> Iterator[MeasuredMessage]:
     plain = re.sub(r"[^a-z]", "", path.name.lower())
     named_kinds = [kind for word, kind in KINDS.items() if word in plain]
     named = named_kinds[0] if len(named_kinds) == 1 else None
-    run, announced = _Run(named), named
+    run, announced = _RunReader(named), named
     for number, raw in enumerate(lines, 1):
         line, place = PREFIX.sub("", raw), f"{path}:{number}"
         if FAILED.search(line):
@@ -236,7 +236,7 @@ def _messages(path: Path, lines: Sequence[str]) -> Iterator[MeasuredMessage]:
             announced = kind
             run.kind = run.kind if run.columns else announced
         if threads := THREADS.search(line):
-            run = _Run(announced)
+            run = _RunReader(announced)
             run.launched = int(threads[1]) * int(threads[2])
         if rank := RANK.search(line):
             run.hosts.append(rank[1])
@@ -249,7 +249,7 @@ def _messages(path: Path, lines: Sequence[str]) -> Iterator[MeasuredMessage]:
                 yield message
 
 
-def _message(place: str, words: Sequence[str], run: _Run) -> MeasuredMessage:
+def _message(place: str, words: Sequence[str], run: _RunReader) -> MeasuredMessage:
     """One row, checked against its own columns."""
     if len(words) != len(run.columns):
         raise CatalogError(f"{place}: expected {len(run.columns)} fields, got {len(words)}")

@@ -242,7 +242,7 @@ class RunArrays(Struct, frozen=True, eq=False):
         passes: calibrated.Passes,
         exchange: calibrated.Exchange | DatedExchange,
         sharing: calibrated.Sharing,
-        on: calibrated.Rates,
+        on: calibrated.ReachedRates,
         network: Amount,
     ) -> Amount:
         """Passes, transfers between stages, collectives over replicas, and the update [s]."""

@@ -108,7 +108,7 @@ def _library() -> ModuleType:
         ) from None
 
 
-class Messages:
+class StdinMessages:
     """Lines of stdin that hold a message; what is none gets the protocol's error at once."""
 
     def __init__(self) -> None:
@@ -202,7 +202,7 @@ def command(time_limit: float) -> None:
     import anyio
 
     async def serve() -> None:
-        server, messages = make_server(time_limit), Messages()
+        server, messages = make_server(time_limit), StdinMessages()
         async with stdio.stdio_server(stdin=messages) as (read, write):
             messages.refusals = write
             await server.run(read, write, server.create_initialization_options())

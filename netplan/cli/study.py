@@ -22,7 +22,7 @@ ESTIMATED_FROM = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Run(sessions.RunStudy):
+class _RunCommand(sessions.RunStudy):
     __doc__ = sessions.RunStudy.__doc__
 
     def evaluate(self, made: Study, path: Path) -> Answer:
@@ -100,7 +100,7 @@ command = click.Group(
         "Shipped studies: `netplan catalog list study`. Your own is a file like theirs."
     ),
     commands=[
-        command_of(_Run, show=page_in_a_file),
+        command_of(_RunCommand, show=page_in_a_file),
         command_of(_Resume, show=page_in_a_file),
         command_of(sessions.StatusOfStudy),
         command_of(sessions.ShowStudy, show=_shown),

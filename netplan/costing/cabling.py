@@ -118,7 +118,7 @@ class Module(Sourced, frozen=True, kw_only=True):
         return next((grade for grade, most in SINGLE_MODE_REACH_M if self.reach_m <= most), "lr")
 
 
-class Cable(Sourced, frozen=True, kw_only=True):
+class PricedCable(Sourced, frozen=True, kw_only=True):
     """Cable with fixed plugs: one at its first end, ``split`` at its second.
 
     ``sold`` are its lengths with their numbers; without any, ``part_number`` is that of them all.
@@ -142,7 +142,7 @@ class Cable(Sourced, frozen=True, kw_only=True):
             raise ValueError(f"{self.links} links do not divide over {self.split} plugs")
 
 
-class Reach(Sourced, frozen=True, kw_only=True):
+class MediumReach(Sourced, frozen=True, kw_only=True):
     """How far a medium carries lanes of a rate, whoever makes it [m].
 
     A cable is ``straight`` with one plug at each end, ``split`` with several at one. Of a kind
@@ -197,9 +197,9 @@ class CablingBook(Record, frozen=True, kw_only=True):
     lengths: tuple[Length, ...]
     cards: tuple[Card, ...]
     modules: tuple[Module, ...]
-    cables: tuple[Cable, ...]
+    cables: tuple[PricedCable, ...]
     fibres: tuple[FibreCable, ...] = ()
-    reaches: tuple[Reach, ...] = ()
+    reaches: tuple[MediumReach, ...] = ()
     stock_lengths_m: tuple[PositiveFloat, ...] = ()
     racks: Racks
     notes: tuple[str, ...] = ()
@@ -306,7 +306,7 @@ class CablingBook(Record, frozen=True, kw_only=True):
         """Module of a name, if there is one."""
         return next((module for module in self.modules if module.item == item), None)
 
-    def cable(self, item: str) -> Cable | None:
+    def cable(self, item: str) -> PricedCable | None:
         """Cable with fixed plugs of a name, if there is one."""
         return next((cable for cable in self.cables if cable.item == item), None)
 

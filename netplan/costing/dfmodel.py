@@ -40,7 +40,7 @@ from netplan.inputs.choices import End, Evidence
 from netplan.levels import outermost
 from netplan.traffic.published_topology import Dimension
 from netplan.workloads.accelerators import Accelerator
-from netplan.workloads.technologies import Link, Memory
+from netplan.workloads.technologies import LinkTechnology, MemoryTechnology
 
 Amounts = Literal["price", "energy"]
 """What is summed up: money, or power."""
@@ -114,7 +114,12 @@ class Units(Struct, frozen=True):
 
     @classmethod
     def of(
-        cls, memory: Memory, link: Link, what: Amounts, parts: SystemParts | None, end: End = "base"
+        cls,
+        memory: MemoryTechnology,
+        link: LinkTechnology,
+        what: Amounts,
+        parts: SystemParts | None,
+        end: End = "base",
     ) -> "Units":
         """Units of a memory and a link: as published, else as assumed.
 
@@ -177,8 +182,8 @@ class SystemAmounts(Struct, frozen=True):
 
 def system_amounts(
     chip: Accelerator,
-    memory: Memory,
-    link: Link,
+    memory: MemoryTechnology,
+    link: LinkTechnology,
     dimensions: Sequence[Dimension],
     parts: SystemParts,
 ) -> SystemAmounts | None:

@@ -29,7 +29,7 @@ from netplan.topologies.graph import MANAGER, SWITCH, FabricGraph
 from netplan.topologies.specs import FabricSpec
 
 
-class Site(Struct, frozen=True, eq=False):
+class HallFabric(Struct, frozen=True, eq=False):
     """A fabric in a hall, its cables not chosen yet.
 
     Parameters
@@ -69,7 +69,7 @@ class Installation(Struct, frozen=True, eq=False):
         cable, and of those through a circuit switch that from the GPU to it, shape (links,).
     """
 
-    site: Site
+    site: HallFabric
     wiring: wiring.Wiring
     run: Indices
 
@@ -89,7 +89,9 @@ class Installation(Struct, frozen=True, eq=False):
         return of_link
 
 
-def place(hall: FloorPlan, spec: FabricSpec, sizing: Sizing, hardware: wiring.Hardware) -> Site:
+def place(
+    hall: FloorPlan, spec: FabricSpec, sizing: Sizing, hardware: wiring.Hardware
+) -> HallFabric:
     """Put a fabric into a hall.
 
     Parameters
@@ -119,10 +121,10 @@ def place(hall: FloorPlan, spec: FabricSpec, sizing: Sizing, hardware: wiring.Ha
         circuits=(layer.switches if layer is not None else 0, circuit_units or usual_units),
     )
     sold = hall.stock_lengths_m or hardware.cabling.stock_lengths_m
-    return Site(network, layout, *layout.stock_of(network, sold))
+    return HallFabric(network, layout, *layout.stock_of(network, sold))
 
 
-def install(fabric: Fabric, site: Site, hardware: wiring.Hardware) -> Installation:
+def install(fabric: Fabric, site: HallFabric, hardware: wiring.Hardware) -> Installation:
     """Choose plugs and cables for every link, and check that the ports close.
 
     Raises
@@ -171,7 +173,9 @@ def install(fabric: Fabric, site: Site, hardware: wiring.Hardware) -> Installati
     return Installation(site, closed, of_link)
 
 
-def _to_circuits(site: Site, links: Ints, fabric: Fabric, hardware: wiring.Hardware) -> Floats:
+def _to_circuits(
+    site: HallFabric, links: Ints, fabric: Fabric, hardware: wiring.Hardware
+) -> Floats:
     """Fibres from rail switches and from GPUs to circuit switches, as sold [m], shape (2, links).
 
     Each link crosses the circuit switch of its GPU's block, for its number among the block's.
@@ -290,7 +294,7 @@ class _Cages(Struct, frozen=True, eq=False):
         number, links, most = (np.where(turned, ends[::-1], ends) for ends in facts)
         return cls(number, links, most)
 
-    def batches(self, site: Site, links: Ints) -> _Batches | None:
+    def batches(self, site: HallFabric, links: Ints) -> _Batches | None:
         """What the cables of some links of one group depend on; None where on nothing but lengths.
 
         So it is where each of their cages carries one link.

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from netplan.catalog import unknown_name
-from netplan.costing.cabling import Cable, CablingBook, FibreCable, sold_at
+from netplan.costing.cabling import CablingBook, FibreCable, PricedCable, sold_at
 from netplan.costing.prices import BESIDE, PART_NAMES, PER_GB_S, Part, hb_size_of
 from netplan.costing.wiring import BARE_FIBRE, GLASS, CableRun, Hardware, Plug, Wiring, plugs_needed
 from netplan.errors import InputError
@@ -30,7 +30,7 @@ from netplan.topologies.fabric import Fabric
 from netplan.topologies.families.clos import ceil_div
 from netplan.units import GIGA, PERCENT, si
 from netplan.workloads.accelerators import Accelerator
-from netplan.workloads.technologies import Memory
+from netplan.workloads.technologies import MemoryTechnology
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -494,7 +494,7 @@ def _cable_line(run: CableRun, wiring: Wiring, cabling: CablingBook) -> BillItem
 
     Of fibre between modules there are as many cables a link as these have connectors.
     """
-    cable: Cable | FibreCable | None
+    cable: PricedCable | FibreCable | None
     if run.medium == "fibre":
         items = (plug.item for plug in run.plugs)
         module = next(module for module in map(cabling.module, items) if module)
@@ -654,7 +654,7 @@ class Compute(Struct, frozen=True):
     """What of the compute is on the bill: accelerators, and the expanded memory of each."""
 
     accelerator: Accelerator | None = None
-    memory: Memory | None = None
+    memory: MemoryTechnology | None = None
 
 
 NO_COMPUTE = Compute()

@@ -56,7 +56,7 @@ def beyond(have: Sequence[BillItem], need: Sequence[BillItem]) -> tuple[BillItem
     return tuple(further)
 
 
-class Order(Struct, frozen=True):
+class PhaseOrder(Struct, frozen=True):
     """What one phase buys, and what of the phase before it no longer needs, both priced."""
 
     bought: Quote
@@ -65,9 +65,9 @@ class Order(Struct, frozen=True):
 
 def order(
     have: Sequence[BillItem], need: Sequence[BillItem], book: PriceBook, currency: str
-) -> Order:
+) -> PhaseOrder:
     """The order that leads from one bill to another."""
-    return Order(
+    return PhaseOrder(
         price_bill(beyond(have, need), book, currency),
         price_bill(beyond(need, have), book, currency),
     )

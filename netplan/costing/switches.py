@@ -43,7 +43,7 @@ class Breakout(Entry, frozen=True, kw_only=True):
     links: PositiveInt
 
 
-class Order(Entry, frozen=True, kw_only=True):
+class SwitchNumber(Entry, frozen=True, kw_only=True):
     """Maker's number of a switch for one way of the air, and numbers of equals."""
 
     airflow: Airflow | None = None
@@ -77,13 +77,13 @@ class SwitchModel(Record, frozen=True, kw_only=True):
     max_w: PositiveFloat | None = None
     power_note: str = ""
     airflow: Airflow | None = None
-    orders: tuple[Order, ...] = ()
+    orders: tuple[SwitchNumber, ...] = ()
     weight_kg: PositiveFloat | None = None
     lead_time_weeks: PositiveFloat | None = None
     notes: tuple[str, ...] = ()
 
     @property
-    def ordered(self) -> Order | None:
+    def ordered(self) -> SwitchNumber | None:
         """The order for its way of the air, None where no number of it is known.
 
         Examples

@@ -93,7 +93,7 @@ class Change(Struct, frozen=True):
     sentence: str
 
 
-class Record(Struct, frozen=True):
+class Decision(Struct, frozen=True):
     """A decision as data.
 
     Parameters
@@ -164,7 +164,7 @@ class Record(Struct, frozen=True):
         ]
 
 
-def beside_the_next(record: Record, best: Candidate, others: Sequence[Candidate]) -> Record:
+def beside_the_next(record: Decision, best: Candidate, others: Sequence[Candidate]) -> Decision:
     """Lay the winner, or the cheapest of a tie, beside who comes next.
 
     Parameters
@@ -177,14 +177,14 @@ def beside_the_next(record: Record, best: Candidate, others: Sequence[Candidate]
 
     Returns
     -------
-    Record
+    Decision
         The decision.
 
     Examples
     --------
     >>> clos = Candidate("clos", 100e6, True, 10.0, None, 50e9)
     >>> rails = Candidate("rails", 60e6, True, 10.2, None, 50e9)
-    >>> found = beside_the_next(Record("buy", "lowest cost"), rails, [clos])
+    >>> found = beside_the_next(Decision("buy", "lowest cost"), rails, [clos])
     >>> found.winner, found.runner_up, found.margin_money.base, found.margin_money_share
     ('rails', 'clos', 40000000.0, 0.4)
     """

@@ -15,7 +15,7 @@ from netplan.costing.prices import PART_WORDS
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import AS_FAST
 from netplan.decide.difference import money_words, parts_words, unpriced_words
-from netplan.decide.record import Record, TenAnswers
+from netplan.decide.record import Decision, TenAnswers
 from netplan.reports.quantities import listed, short_money
 from netplan.topologies.specs import FabricSpec
 from netplan.units import PERCENT, counted
@@ -53,7 +53,7 @@ class Facts(Struct, frozen=True):
     halls: Callable[[Bill, Bill], str] | None = None
 
 
-def ten_answers(record: Record, sentence: str, facts: Facts) -> TenAnswers | None:
+def ten_answers(record: Decision, sentence: str, facts: Facts) -> TenAnswers | None:
     """Answer the ten questions.
 
     Parameters
@@ -105,7 +105,7 @@ GIVES_UP = {
 """What one gives up where the file of a fabric does not say, by its network."""
 
 
-def _order(record: Record, sentence: str, facts: Facts) -> str:
+def _order(record: Decision, sentence: str, facts: Facts) -> str:
     """What to order, with the counts of what is bought."""
     bills = facts.bills
     if record.kind == "none":
@@ -144,7 +144,7 @@ def _counts(bill: Bill) -> str:
     return ", ".join(words) or "nothing between its HB domains"
 
 
-def _price(record: Record, bills: Mapping[str, Bill], first: str) -> str:
+def _price(record: Decision, bills: Mapping[str, Bill], first: str) -> str:
     """Price with its range, and for one GPU; of all that tie."""
     names = [name for name in record.tied if name in bills] or [first]
     names = list({_same(bills[name]): name for name in reversed(names)}.values())[::-1]
@@ -174,7 +174,7 @@ def priced_words(bill: Bill) -> str:
     return f"{least}{short_money(price.base, currency)}{span}, {per_gpu}"
 
 
-def _runner_up(record: Record, bill: Bill) -> str:
+def _runner_up(record: Decision, bill: Bill) -> str:
     """What comes next, by how much money and time, and which parts that is."""
     if record.runner_up is None:
         return "None: no other fabric competes."
@@ -225,7 +225,7 @@ def slower_words(share: float, *, told_apart: bool | None) -> str:
     return f"{PERCENT * abs(share):.1f} % {'more' if share > 0 else 'less'} time{within}"
 
 
-def hall_flip(record: Record, facts: Facts) -> str:
+def hall_flip(record: Decision, facts: Facts) -> str:
     """In which other halls the order and its runner-up change places.
 
     Parameters
@@ -245,7 +245,7 @@ def hall_flip(record: Record, facts: Facts) -> str:
     return facts.halls(first, second)
 
 
-def _flips(record: Record) -> str:
+def _flips(record: Decision) -> str:
     """What would turn the decision round."""
     if record.kind == "none":
         return "None: without all prices nothing is weighed."

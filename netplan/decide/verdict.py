@@ -40,7 +40,7 @@ from netplan.decide.candidates import (
     bought,
     nearly_fastest_s,
 )
-from netplan.decide.record import Change, Record, beside_the_next
+from netplan.decide.record import Change, Decision, beside_the_next
 from netplan.records import replace
 from netplan.reports.quantities import listed, part_words, short_money
 from netplan.units import GIGA
@@ -72,12 +72,12 @@ class Verdict(Struct, frozen=True):
     tied: tuple[str, ...]
     changes: tuple[Change, ...] = ()
     caveats: tuple[str, ...] = ()
-    record: Record | None = None
+    record: Decision | None = None
 
     @property
-    def decision(self) -> Record:
+    def decision(self) -> Decision:
         """The verdict as data."""
-        return self.record or Record("none", self.rule)
+        return self.record or Decision("none", self.rule)
 
 
 def decide(
@@ -158,7 +158,7 @@ def decide(
         changes = _changes(candidates, apart, best, basis, probe)
     alone, tied = (best.name, ()) if len(names) == 1 else (None, names)
     rule, flips = _rule_words(basis), tuple(changes)
-    outcome = Record("buy", rule, tied=tied, flips=flips, caveats=caveats)
+    outcome = Decision("buy", rule, tied=tied, flips=flips, caveats=caveats)
     first = next(fabric for fabric in candidates if fabric.name == names[0])
     record = beside_the_next(outcome, first, candidates)
     return Verdict(alone, rule, sentence, tied, flips, caveats, record)

@@ -34,7 +34,7 @@ COLOURS = {"best": "#d9702b", "whole": "#3b74c9", "part": "#8a94a3"}
 SYMBOLS = {"best": "diamond", "whole": "circle", "part": "circle-open"}
 
 
-class Mark(Struct, frozen=True):
+class FabricMark(Struct, frozen=True):
     """One fabric on the charts.
 
     Parameters
@@ -85,7 +85,7 @@ def price_words(millions: float, *, complete: bool) -> str:
     return f"{'' if complete else '≥ '}{number}"
 
 
-def price_chart(fabrics: Sequence[Mark], currency: str) -> Markup:
+def price_chart(fabrics: Sequence[FabricMark], currency: str) -> Markup:
     """One bar a fabric, with the range of its price.
 
     Parameters
@@ -97,7 +97,7 @@ def price_chart(fabrics: Sequence[Mark], currency: str) -> Markup:
 
     Examples
     --------
-    >>> mark = Mark("rail-only", 1.0, 2.0, 4.0, 3.5, chosen=True, complete=True)
+    >>> mark = FabricMark("rail-only", 1.0, 2.0, 4.0, 3.5, chosen=True, complete=True)
     >>> drawn = price_chart([mark], "USD")
     >>> drawn.count("<rect"), "★ rail-only" in drawn, "M USD" in drawn
     (1, True, True)
@@ -133,7 +133,7 @@ def price_chart(fabrics: Sequence[Mark], currency: str) -> Markup:
     )
 
 
-def time_chart(fabrics: Sequence[Mark], currency: str) -> Markup:
+def time_chart(fabrics: Sequence[FabricMark], currency: str) -> Markup:
     """Price against iteration time, one mark a fabric that trains.
 
     Parameters
@@ -145,7 +145,7 @@ def time_chart(fabrics: Sequence[Mark], currency: str) -> Markup:
 
     Examples
     --------
-    >>> mark = Mark("rail-only", 1.0, 2.0, 4.0, 3.5, chosen=False, complete=True)
+    >>> mark = FabricMark("rail-only", 1.0, 2.0, 4.0, 3.5, chosen=False, complete=True)
     >>> time_chart([mark], "USD").count("<circle")
     1
     """
@@ -199,7 +199,7 @@ class View(Struct, frozen=True):
     changes: tuple[str, ...] = ()
     rows: tuple[Mapping[str, str], ...] = ()
     unbuilt: tuple[str, ...] = ()
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[FabricMark, ...] = ()
     currency: str = ""
     notes: tuple[str, ...] = ()
     error: str = ""
@@ -256,13 +256,13 @@ def _row(row: Mapping[str, Any], chosen: str | None) -> dict[str, str]:
     }
 
 
-def _mark(row: Mapping[str, Any], chosen: str | None) -> Mark:
+def _mark(row: Mapping[str, Any], chosen: str | None) -> FabricMark:
     """One fabric on the charts."""
     low, base, high = (
         None if row["cost"][end] is None else row["cost"][end] / MEGA
         for end in ("low", "base", "high")
     )
-    return Mark(
+    return FabricMark(
         name=row["fabric"],
         low=low,
         base=base or 0.0,

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from netplan.arrays import Amount, Bools, Columns, Floats, Terms
+from netplan.arrays import Amount, Bools, Columns, Floats, SummedColumns
 from netplan.inputs.choices import Recompute
 from netplan.records import replace
 from netplan.workloads.models import Model
@@ -62,7 +62,7 @@ Shapes = Sequence[tuple[Amount, Amount]]
 """Inner and outer size of products with weights [1]."""
 
 
-class Rates(Columns, frozen=True, eq=True):
+class ReachedRates(Columns, frozen=True, eq=True):
     """What products and memory reach on an accelerator; numbers, or arrays of one shape.
 
     Parameters
@@ -90,7 +90,7 @@ class Rates(Columns, frozen=True, eq=True):
     vector: Amount
 
 
-class Reached(Rates, frozen=True, eq=True):
+class Reached(ReachedRates, frozen=True, eq=True):
     """What an accelerator and a training stack reach together; numbers, or arrays of one shape.
 
     Parameters
@@ -173,7 +173,7 @@ class Slice(Share, frozen=True, eq=False):
         return sum((inner * outer for inner, outer in self.products), 0.0)
 
 
-class Both(Terms, frozen=True, eq=False):
+class Both(SummedColumns, frozen=True, eq=False):
     """Times of the forward and of the backward pass, and of what is computed again [s]."""
 
     forward_s: Amount
@@ -186,13 +186,15 @@ class Both(Terms, frozen=True, eq=False):
         return Both(self.forward_s, 0.0)
 
 
-def product_s(rows: Amount, inner: Amount, columns: Amount, rate: Amount, on: Rates) -> Amount:
+def product_s(
+    rows: Amount, inner: Amount, columns: Amount, rate: Amount, on: ReachedRates
+) -> Amount:
     """Time of one product: rows x inner times inner x columns [s].
 
     Examples
     --------
-    >>> ones = dict.fromkeys(Rates.__struct_fields__, 1.0) | {"lost_outputs": 0.0}
-    >>> float(product_s(2.0, 3.0, 5.0, 1.0, Rates(**ones)))
+    >>> ones = dict.fromkeys(ReachedRates.__struct_fields__, 1.0) | {"lost_outputs": 0.0}
+    >>> float(product_s(2.0, 3.0, 5.0, 1.0, ReachedRates(**ones)))
     63.0
     """
     computing_s = 2 * inner * (rows * columns + on.lost_outputs) / rate
@@ -200,7 +202,7 @@ def product_s(rows: Amount, inner: Amount, columns: Amount, rate: Amount, on: Ra
     return on.kernel_s + np.maximum(computing_s, moved / on.memory_bytes_per_s)
 
 
-def dense_products(rows: Amount, shapes: Shapes, on: Rates, where: Amount = 1.0) -> Both:
+def dense_products(rows: Amount, shapes: Shapes, on: ReachedRates, where: Amount = 1.0) -> Both:
     """Products with weights there and back, with casts below bf16.
 
     Parameters
@@ -270,7 +272,7 @@ def feed_forward_s(part: Slice, on: Reached) -> Amount:
     return forward_s + moved / on.memory_bytes_per_s
 
 
-def head_s(part: Share, on: Rates, *, trains: bool = True) -> Amount:
+def head_s(part: Share, on: ReachedRates, *, trains: bool = True) -> Amount:
     """Time of the head with its loss, there and back or there alone, of one microbatch [s]."""
     rate = on.head_flops_per_s
     tokens, hidden, words = part.tokens, part.hidden, part.words
@@ -284,7 +286,7 @@ def head_s(part: Share, on: Rates, *, trains: bool = True) -> Amount:
     return products + moved / on.memory_bytes_per_s + 6 * on.kernel_s
 
 
-def embedding_s(part: Share, on: Rates, *, trains: bool = True) -> Amount:
+def embedding_s(part: Share, on: ReachedRates, *, trains: bool = True) -> Amount:
     """Time of the embedding, there and back or there alone, of one microbatch [s]."""
     if not trains:
         moved = FORWARD_WORD_BYTES * part.tokens * part.hidden
@@ -586,7 +588,7 @@ class Exchange(Columns, frozen=True, eq=False):
         whole_s = stages.microbatches * stages.layers / stages.stages * layer_s + ends_s
         return np.where(self.gathered & np.greater(self.members, 1), whole_s, 0.0)
 
-    def optimizer_s(self, stages: Stages, sharing: Sharing, on: Rates) -> Amount:
+    def optimizer_s(self, stages: Stages, sharing: Sharing, on: ReachedRates) -> Amount:
         """The update of the weights, and buffers of gradients [s]."""
         held = self.held(stages)
         states = sharing.optimizer_bytes * held / np.where(self.sharded > 0, self.members, 1.0)

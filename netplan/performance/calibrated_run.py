@@ -11,7 +11,7 @@ from netplan.errors import InputError
 from netplan.inputs.choices import NetworkKind, Precision
 from netplan.levels import Level
 from netplan.performance.calibrated import TILE_OUTPUTS, Reached, Sharing
-from netplan.performance.dated.blocks import Reach
+from netplan.performance.dated.blocks import DatedReach
 from netplan.performance.dated.numbers import DatedNumbers
 from netplan.performance.dated.run import DatedRun
 from netplan.performance.stacks import Stack
@@ -231,7 +231,7 @@ class CalibratedRun(Struct, frozen=True):
     part: CalibrationPart
     precision: Precision
     peak_flops_per_s: float
-    reached: Reached | Reach
+    reached: Reached | DatedReach
     tensor_visible: float
     network_kind: NetworkKind | None = None
     untried: tuple[str, ...] = ()

@@ -33,7 +33,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import astuple
 
-from netplan.arrays import Amount, Columns, Floats, Ints, Terms
+from netplan.arrays import Amount, Columns, Floats, Ints, SummedColumns
 from netplan.errors import InputError
 from netplan.performance.calibrated import Kernels, Passes, Redone, Slice
 from netplan.performance.dated.layer import DatedLayer
@@ -52,7 +52,7 @@ from netplan.workloads.recomputation import computed_again
 _DIMENSION: dict[ops.GroupName, int] = {"tensor": TENSOR, "expert": EXPERT, "context": CONTEXT}
 
 
-class Timing(Terms, frozen=True, eq=False):
+class Timing(SummedColumns, frozen=True, eq=False):
     """Parts of a time, which add up to it, each of shape (shardings,) [s].
 
     Parameters
@@ -365,7 +365,7 @@ def calibrated_layer(
     return layer.redoing(sum(more, none))
 
 
-class End(Columns, frozen=True, eq=False):
+class NetworkEnd(Columns, frozen=True, eq=False):
     """One end of the network on its stage, every entry of shape (shardings,)."""
 
     time: Timing
@@ -386,8 +386,8 @@ class LayerTable(Columns, frozen=True, eq=False):
     working_bytes: Floats  # what a layer holds only while it runs, where that is counted [B]
     boundary_bytes: Floats  # what goes to the next stage [B]
     stored_bytes: Floats  # weights without gradients or optimizer [B]
-    first: End  # embedding
-    last: End  # head
+    first: NetworkEnd  # embedding
+    last: NetworkEnd  # head
     queue: tuple[QueuedGradients, ...] = ()  # where each operation's gradients are queued alone
     # The parts of these times, where they are calibrated.
     calibrated: CalibratedLayer | DatedLayer | None = None
@@ -700,17 +700,17 @@ def _end(
     setting: Setting,
     groups: LayerGroups,
     calibrated_s: Amount | None = None,
-) -> End:
+) -> NetworkEnd:
     count = len(groups.index)
     if operation is None:
-        return End(Timing.none(count), np.zeros(count), np.zeros(count))
+        return NetworkEnd(Timing.none(count), np.zeros(count), np.zeros(count))
     if calibrated_s is None:
         forward, backward = operation_times(operation, setting, groups)
         time = forward + backward
     else:
         none = np.zeros(count)
         time = Timing(none + calibrated_s, none, none, none)
-    return End(
+    return NetworkEnd(
         time,
         ops.total_bytes([operation.weight_bytes], count),
         ops.total_bytes([operation.activation_bytes], count),

@@ -3,7 +3,8 @@
 Memory comes first, as it depends on the schedule alone; it says what spills into an expanded memory
 (`netplan.performance.memory`), and so how long operations take, in layers
 (`netplan.performance.compute`) and iterations (`netplan.performance.iteration`). What makes
-iterations of layers keeps to :class:`Terms`, and may come from another package by an entry point.
+iterations of layers keeps to :class:`SpaceTerms`, and may come from another package by an entry
+point.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -55,7 +56,7 @@ class Scheduled(Protocol):
         """Layers in the bubble for want of microbatches, shape (schedules,) [1]."""
 
 
-class Terms(Protocol):
+class SpaceTerms(Protocol):
     """Times of all plans of a space; each plan names its placement, sharding and schedule."""
 
     @property
@@ -86,7 +87,7 @@ class Terms(Protocol):
         """Computing and exposed communication of each phase, of layers that run in three [s]."""
 
 
-Evaluator = Callable[[Setting, CollectiveNetwork, PlanSpace, LayerTable, Floats | None], Terms]
+Evaluator = Callable[[Setting, CollectiveNetwork, PlanSpace, LayerTable, Floats | None], SpaceTerms]
 """Setting, network, plans, times of their layers, and the update where it counts [s]."""
 
 
@@ -117,7 +118,7 @@ def terms_of(
     space: PlanSpace,
     table: LayerTable,
     update_s: Floats | None = None,
-) -> Terms:
+) -> SpaceTerms:
     """Terms of the times of all plans, as the iteration model counts them."""
     run = setting.training.calibrated
     usual = "layers" if run is None else "dated" if run.dated else "calibrated"
@@ -205,7 +206,7 @@ class Evaluation(Struct, frozen=True, eq=False):
     setting: Setting
     network: CollectiveNetwork
     space: PlanSpace
-    terms: Terms
+    terms: SpaceTerms
     memory: Memory
     spilled: Spilled
     kept: tuple[PlanSizes, Held] | None = None  # what stacks say of it

@@ -66,7 +66,7 @@ ROUNDING = 1e-12
 """Terms that differ by a smaller share are sums of the same parts in another order [1]."""
 
 
-class Difference(Struct, frozen=True):
+class TermDifference(Struct, frozen=True):
     """The same term of two evaluations, and the second less the first [s]."""
 
     operation: str
@@ -82,7 +82,7 @@ class Difference(Struct, frozen=True):
 
         Examples
         --------
-        >>> [Difference("update", "", "", 0.3, s, 0.0).is_rounding for s in (0.1 + 0.2, 0.31)]
+        >>> [TermDifference("update", "", "", 0.3, s, 0.0).is_rounding for s in (0.1 + 0.2, 0.31)]
         [True, False]
         """
         return isclose(self.first_s, self.second_s, rel_tol=ROUNDING)
@@ -108,7 +108,7 @@ def plan_terms(setting: Setting, levels: Sequence[Level], plan: Plan) -> tuple[T
 
 def explain(
     levels: Sequence[Level], first: tuple[Setting, Plan], second: tuple[Setting, Plan]
-) -> tuple[Difference, ...]:
+) -> tuple[TermDifference, ...]:
     """Term-by-term difference of two plans, or of one plan under two modes or iteration models.
 
     Parameters
@@ -120,7 +120,7 @@ def explain(
 
     Returns
     -------
-    tuple of Difference
+    tuple of TermDifference
         One row a term that either has, in the order of execution; their differences add up to
         that of the iteration times.
     """
@@ -130,13 +130,15 @@ def explain(
     keys = [key for key in (*before, *after) if key[0]]
     keys += [key for key in (*before, *after) if not key[0]]
     return tuple(
-        Difference(*key, old, new, new - old)
+        TermDifference(*key, old, new, new - old)
         for key in dict.fromkeys(keys)
         for old, new in [(before.get(key, 0.0), after.get(key, 0.0))]
     )
 
 
-def explain_modes(setting: Setting, levels: Sequence[Level], plan: Plan) -> tuple[Difference, ...]:
+def explain_modes(
+    setting: Setting, levels: Sequence[Level], plan: Plan
+) -> tuple[TermDifference, ...]:
     """What the slips of the published code change for one plan: ``corrected`` less them.
 
     Parameters

@@ -38,7 +38,13 @@ from netplan.arrays import Bools, Floats, Ints, real
 from netplan.levels import Level, gpu_count, outermost
 from netplan.performance import free_space, shortlist
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
-from netplan.performance.evaluation import ROUNDING, SPILLED_PLANS, Terms, evaluate_space, terms_of
+from netplan.performance.evaluation import (
+    ROUNDING,
+    SPILLED_PLANS,
+    SpaceTerms,
+    evaluate_space,
+    terms_of,
+)
 from netplan.performance.ladder import NEAR, Kept, given_to, shares_of
 from netplan.performance.memory import Memory, Spilled, memory_of
 from netplan.performance.plan import Plan
@@ -363,7 +369,7 @@ class Placed(Struct, frozen=True, eq=False):
     """Cuts on a fabric, with their layers placed."""
 
     search: FreeSearch
-    rows: free_space.Rows
+    rows: free_space.LayerRows
     table: LayerTable
     least: LayerTable  # the same with all in the faster memory
     layers: free_space.Layers
@@ -530,7 +536,7 @@ class Placed(Struct, frozen=True, eq=False):
             if len(some):
                 yield whose[some], plans, made[some]
 
-    def _least_terms(self, plans: free_space.Cells, microbatches: Ints) -> Terms:
+    def _least_terms(self, plans: free_space.Cells, microbatches: Ints) -> SpaceTerms:
         """What plans take at least on leaves that do not block, whatever spills."""
         search = self.search
         space = free_space.listed_cells(search.known.cuts, plans, self.rows, microbatches)

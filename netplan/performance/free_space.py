@@ -81,7 +81,7 @@ CUT = [TENSOR, CONTEXT, EXPERT, PIPELINE]
 """Dimensions that cut one replica."""
 
 
-class Cuts(Struct, frozen=True, eq=False):
+class ReplicaCuts(Struct, frozen=True, eq=False):
     """All cuts of a replica that some number of GPUs has room for.
 
     Parameters
@@ -119,11 +119,11 @@ class Cuts(Struct, frozen=True, eq=False):
         """Sequences of the microbatches of some cuts [1]."""
         return real(self.schedules.microbatch[cut])
 
-    def take(self, cut: Ints | Bools) -> "Cuts":
+    def take(self, cut: Ints | Bools) -> "ReplicaCuts":
         """Some of the cuts."""
         entries = (self.rounds, self.replicas, self.step, self.least)
         some = (column[cut] for column in entries)
-        return Cuts(self.totals, self.sizes, self.schedules.take(cut), *some)
+        return ReplicaCuts(self.totals, self.sizes, self.schedules.take(cut), *some)
 
     def runs(self, cut: Ints | slice, replicas: Ints, microbatches: Ints) -> space.StageRuns:
         """What the memory of some cuts depends on, with so many replicas."""
@@ -135,7 +135,7 @@ class Cuts(Struct, frozen=True, eq=False):
         )
 
 
-class Rows(NamedTuple):
+class LayerRows(NamedTuple):
     """Distinct layers on levels: the groups that run each, and what it computes."""
 
     placements: Placements
@@ -186,7 +186,7 @@ class Cells(Columns, frozen=True, eq=False):
         return replace(self, placements=Placements(degrees, sizes))
 
 
-def enumerate_cuts(setting: Setting, gpus: int, domain: int) -> Cuts:
+def enumerate_cuts(setting: Setting, gpus: int, domain: int) -> ReplicaCuts:
     """All cuts of a replica of at most so many GPUs, in HB domains of so many.
 
     Where stacks say what memory holds, degrees are those that teams vary.
@@ -225,7 +225,7 @@ def enumerate_cuts(setting: Setting, gpus: int, domain: int) -> Cuts:
         several = totals[PIPELINE, chunked.totals] > 1
         keep &= ~several | np.isin(chunked.microbatch, SEQUENCES_OF_PIPELINES)
     made = replace(chunked, microbatches=fewest)
-    return Cuts(totals, sizes, made, rounds, replicas, step, least).take(keep)
+    return ReplicaCuts(totals, sizes, made, rounds, replicas, step, least).take(keep)
 
 
 def asked_replicas(setting: Setting, expert: Ints) -> Ints | None:
@@ -336,8 +336,8 @@ def _with_chunks(
 
 
 def place_layers(
-    setting: Setting, cuts: Cuts, some: Ints, sizes: Sequence[int]
-) -> tuple[Layers, Rows]:
+    setting: Setting, cuts: ReplicaCuts, some: Ints, sizes: Sequence[int]
+) -> tuple[Layers, LayerRows]:
     """All ways to place the groups of a layer of some cuts, on levels of these sizes."""
     totals = cuts.totals[:, cuts.schedules.totals[some]]
     kinds_at, kind_of = distinct(totals)
@@ -358,7 +358,7 @@ def place_layers(
     flat = np.concatenate(degrees[:, space.LAYER_DIMENSIONS, :])
     sharding = cuts.schedules.offset[cut]
     row_at, row = distinct(np.concatenate([flat, sharding[None] + 1]))
-    return Layers(cut, degrees, row), Rows(
+    return Layers(cut, degrees, row), LayerRows(
         Placements(degrees[:, :, row_at]), cuts.sizes.take(sharding[row_at])
     )
 
@@ -388,7 +388,9 @@ def _place_tensor(setting: Setting, wanted: Ints, sizes: Sequence[int]) -> tuple
     return kind, degrees[:, :, way]
 
 
-def place_stages(setting: Setting, cuts: Cuts, layers: Layers, sizes: Sequence[int]) -> Cells:
+def place_stages(
+    setting: Setting, cuts: ReplicaCuts, layers: Layers, sizes: Sequence[int]
+) -> Cells:
     """All cells of cuts whose layers are placed: their stages, and replicas in what is left."""
     outer, fixed = outermost(sizes), setting.options.fixed
     stages = cuts.totals[PIPELINE, cuts.schedules.totals[layers.cut]]
@@ -421,7 +423,9 @@ def place_stages(setting: Setting, cuts: Cuts, layers: Layers, sizes: Sequence[i
     return cells if setting.interleave != "whole" else cells.take(fewest <= cuts.rounds[cut])
 
 
-def _divides(setting: Setting, cuts: Cuts, cut: Ints, degrees: Ints, sizes: Sequence[int]) -> Bools:
+def _divides(
+    setting: Setting, cuts: ReplicaCuts, cut: Ints, degrees: Ints, sizes: Sequence[int]
+) -> Bools:
     """Whether plans use all members of every level, and the batch divides by their replicas."""
     every = np.ones(len(cut), np.bool_)
     if setting.free:
@@ -526,7 +530,9 @@ def _changes(setting: Setting) -> Bools:
     return changed
 
 
-def listed_cells(cuts: Cuts, cells: Cells, rows: Rows, microbatches: Ints) -> space.PlanSpace:
+def listed_cells(
+    cuts: ReplicaCuts, cells: Cells, rows: LayerRows, microbatches: Ints
+) -> space.PlanSpace:
     """Plans of cells, with their replicas and so many microbatches each."""
     index, row = np.arange(len(cells.cut)), np.arange(rows.placements.count)
     placements = cells.placements

@@ -56,7 +56,7 @@ class MemoryRow(Struct, frozen=True):
     held_bytes: float
 
 
-class OperationRow(Struct, frozen=True):
+class KeptRow(Struct, frozen=True):
     """What one layer of a kind keeps of one microbatch for an operation [B]."""
 
     kind: str
@@ -87,7 +87,7 @@ class MemoryRows(Struct, frozen=True):
     """
 
     parts: tuple[MemoryRow, ...]
-    operations: tuple[OperationRow, ...]
+    operations: tuple[KeptRow, ...]
     symbols: tuple[SymbolRow, ...]
 
 
@@ -123,7 +123,7 @@ def memory_rows(setting: Setting, timed: PlanTime) -> MemoryRows:
     symbols = formulas.symbols()
     parts = tuple(formulas.parts(symbols, timed.memory_parts_bytes))
     operations = tuple(
-        OperationRow(kind, name, formulas.of(kind, name), held_bytes)  # type: ignore[arg-type]
+        KeptRow(kind, name, formulas.of(kind, name), held_bytes)  # type: ignore[arg-type]
         for kind, rows in kept.by_operation.items()
         for name, held_bytes in rows.items()
     )

@@ -35,7 +35,7 @@ from netplan.performance.stacks import STACKS, default_stack
 from netplan.performance.tiers import Expanded, Spill
 from netplan.records import asdict, replace
 from netplan.traffic.hierarchy import CollectiveNetwork
-from netplan.traffic.measured_links import Links
+from netplan.traffic.measured_links import MeasuredLinks
 from netplan.traffic.placement import Degrees, divisors
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.closed_forms import IterationFlops, iteration_flops
@@ -309,7 +309,7 @@ class Training(Struct, frozen=True):
     ignore_memory: bool = False
     calibrated: CalibratedRun | None = None
     measured: "MeasuredKernels | None" = None
-    links: Links | None = None
+    links: MeasuredLinks | None = None
     imbalance: float = 1.0
     overlap_share: float | None = None
     stack_memory: StackMemory | None = None
@@ -400,7 +400,7 @@ class Training(Struct, frozen=True):
         batch: int | None = None,
         gpus: int = 1,
         calibrated: CalibratedRun | None = None,
-        links: Links | None = None,
+        links: MeasuredLinks | None = None,
     ) -> "Training":
         """Training on an accelerator; the batch is the model's own, on so many GPUs, if absent.
 
@@ -441,7 +441,7 @@ class Training(Struct, frozen=True):
             expanded=Expanded.of(accelerator),
             calibrated=calibrated,
             measured=kernels,
-            links=Links.of(accelerator) if measured and links is None else links,
+            links=MeasuredLinks.of(accelerator) if measured and links is None else links,
         )
 
 

@@ -44,7 +44,7 @@ class Bound(Struct, frozen=True):
 class Shortlist(Struct, frozen=True, eq=False):
     """The cuts on so many GPUs, and which of them may fit the memory, lowest bounds first."""
 
-    cuts: free_space.Cuts
+    cuts: free_space.ReplicaCuts
     least_bytes: Floats  # memory of each cut with as many replicas as any placement has
     spill_s: Floats  # what each takes longer at least for what spills, or is computed again
     alone: LayerTable  # bytes and computing of a layer of each size, as if each GPU were alone
@@ -57,7 +57,7 @@ class Shortlist(Struct, frozen=True, eq=False):
 class SizedLayers(Struct, frozen=True, eq=False):
     """Layers of all sizes in all places on a fabric, those of a size in a row."""
 
-    rows: free_space.Rows
+    rows: free_space.LayerRows
     table: LayerTable
     layers: free_space.Layers
     first: Ints  # where those of each size begin
@@ -68,7 +68,7 @@ class SizedLayers(Struct, frozen=True, eq=False):
 class Possible(Struct, frozen=True, eq=False):
     """All cuts on so many GPUs, in the fewest microbatches that each may have, and least times."""
 
-    cuts: free_space.Cuts
+    cuts: free_space.ReplicaCuts
     alone: LayerTable
     smallest: StageRuns
     bound_s: Floats
@@ -152,13 +152,13 @@ def usual_of(setting: Setting, known: Shortlist, domain: int) -> Shortlist:
 
 
 def kept_on_rungs(
-    setting: Setting, cuts: free_space.Cuts, runs: StageRuns, peak_bytes: float
+    setting: Setting, cuts: free_space.ReplicaCuts, runs: StageRuns, peak_bytes: float
 ) -> Kept:
     """What plans of some cuts hold on every rung, as stacks do."""
     return keep(setting, _sizes_of(setting, cuts, runs), peak_bytes)
 
 
-def _sizes_of(setting: Setting, cuts: free_space.Cuts, runs: StageRuns) -> PlanSizes:
+def _sizes_of(setting: Setting, cuts: free_space.ReplicaCuts, runs: StageRuns) -> PlanSizes:
     run = real(runs.microbatches), real(runs.interleave)
     return sizes_of(setting, runs.totals, cuts.sizes.take(runs.sharding), *run)
 
@@ -184,7 +184,7 @@ def _least_spill_s(
     smallest: StageRuns,
     alone: LayerTable,
     spilled: Spilled,
-    cuts: free_space.Cuts,
+    cuts: free_space.ReplicaCuts,
 ) -> Floats:
     """What cuts take longer at least for what spills of the smallest of their schedules [s].
 

@@ -50,8 +50,8 @@ from netplan.performance.stacks import MemoryOfStack
 from netplan.performance.stage_layers import (
     GpuShare,
     Kind,
+    StageColumns,
     StageLayers,
-    Stages,
     attends,
     further_kinds,
     layer_kinds,
@@ -658,7 +658,7 @@ class StackMemory(Struct, frozen=True):
             needs.append(wide + 2 * tokens * (2 * inner_size + 2 * state + heads))
         return np.asarray(np.max(needs, axis=0))
 
-    def _head(self, gpu: GpuShare, stages: Stages) -> Floats:
+    def _head(self, gpu: GpuShare, stages: StageColumns) -> Floats:
         """What the loss of the last stage holds, shape (stages, plans) [B]."""
         tokens, several = gpu.tokens, gpu.tensor > 1
         head = np.where(several, self.stack.tensor_head_bytes, self.stack.head_bytes)
@@ -671,7 +671,11 @@ class StackMemory(Struct, frozen=True):
         return np.where(stages.last, loss, 0.0)
 
     def states(
-        self, gpu: GpuShare, stages: Stages, parameters: tuple[Floats, Floats, Floats], zero: int
+        self,
+        gpu: GpuShare,
+        stages: StageColumns,
+        parameters: tuple[Floats, Floats, Floats],
+        zero: int,
     ) -> tuple[tuple[Floats, Floats, Floats], Floats]:
         """Weights, gradients and optimizer; what ZeRO 3 gathers; shape (stages, plans) [B]."""
         dense, sparse, ends = parameters
@@ -713,7 +717,7 @@ class StackMemory(Struct, frozen=True):
         return weight, end_weight, gradient, optimizer * (1 - self.optimizer_offload)
 
     def _parameters(
-        self, gpu: GpuShare, stages: Stages, counts: StageLayers
+        self, gpu: GpuShare, stages: StageColumns, counts: StageLayers
     ) -> tuple[Floats, Floats, Floats]:
         """Weights on a GPU: dense, of experts, of embedding and head; shape (stages, plans) [1]."""
         model, t = self.model, gpu.tensor
@@ -763,7 +767,7 @@ class PlanStages(Columns, frozen=True, eq=False):
 
     memory: StackMemory
     gpu: GpuShare
-    stages: Stages
+    stages: StageColumns
     counts: StageLayers
     parameters: tuple[Floats, Floats, Floats]
     states: tuple[Floats, Floats, Floats]

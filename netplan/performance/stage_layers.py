@@ -35,7 +35,7 @@ class GpuShare(Columns, frozen=True, eq=False):
     expert_tensor: Floats
 
 
-class Stages(Columns, frozen=True, eq=False):
+class StageColumns(Columns, frozen=True, eq=False):
     """Stages that may be the fullest, shape (stages, plans)."""
 
     index: Floats
@@ -46,7 +46,7 @@ class Stages(Columns, frozen=True, eq=False):
 
 def stages_of(
     model: Model, stages: Floats, stage_layers: tuple[int, ...], stage: Amount | None
-) -> Stages:
+) -> StageColumns:
     """Stages that may be the fullest: all of the others are like one that holds more.
 
     Parameters
@@ -62,7 +62,7 @@ def stages_of(
 
     Returns
     -------
-    Stages
+    StageColumns
         In rising order, shape (stages, plans).
 
     Examples
@@ -101,11 +101,11 @@ def stages_of(
         ends = np.cumsum((0, *stage_layers))
         place = index.astype(np.int64)
         layers = np.diff(ends)[place].astype(float)
-        return Stages(index, layers, ends[place].astype(float), index == p - 1)
+        return StageColumns(index, layers, ends[place].astype(float), index == p - 1)
     middle = (index >= 1) & (index <= inner)
     layers = np.where(index == 0, start, whole + middle)
     first = np.where(index == 0, 0.0, start + (index - 1) * whole + np.minimum(index - 1, inner))
-    return Stages(index, layers, first, index == p - 1)
+    return StageColumns(index, layers, first, index == p - 1)
 
 
 class StageLayers(Struct, frozen=True, eq=False):
@@ -122,7 +122,7 @@ class StageLayers(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(
-        cls, model: Model, stages: Stages, recompute: Recomputation, block: Amount = 0.0
+        cls, model: Model, stages: StageColumns, recompute: Recomputation, block: Amount = 0.0
     ) -> Self:
         """Layers of stages, and what of them is computed again: the first ``block``, or all."""
         kinds, before = layer_kinds(model)

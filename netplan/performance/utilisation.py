@@ -55,7 +55,7 @@ LARGE = 0.1
 """Share of the peak from which on a loss alone makes a plan slow [1]."""
 
 
-class Cause(Struct, frozen=True):
+class PeakLoss(Struct, frozen=True):
     """One reason why the peak is not reached.
 
     Parameters
@@ -111,7 +111,7 @@ class Utilisation(Struct, frozen=True):
     )
 
     mfu: float
-    causes: tuple[Cause, ...]
+    causes: tuple[PeakLoss, ...]
     usual: UsualUtilisation | None = None
     where: str = ""
 
@@ -130,8 +130,8 @@ class Utilisation(Struct, frozen=True):
 
         Examples
         --------
-        >>> bubble = Cause("bubble", 0.3, "bubble", "4 microbatches on 4 stages")
-        >>> Utilisation(0.49, (bubble, Cause("host", 0.21, "waiting for the host"))).sentence()
+        >>> bubble = PeakLoss("bubble", 0.3, "bubble", "4 microbatches on 4 stages")
+        >>> Utilisation(0.49, (bubble, PeakLoss("host", 0.21, "waiting for the host"))).sentence()
         'MFU 49 %. Lost: bubble 30 % (4 microbatches on 4 stages), waiting for the host 21 %.'
         """
         named = [loss for loss in self.causes[:most] if loss.share >= WORTH_WORDS]
@@ -215,13 +215,13 @@ def utilisation_of(
         what = "products and attention" if isinstance(setting.training.model, Model) else "they"
         words["kernels"] = f"{what} reach {_percent(peak_s / needed_s)} % of the {precision} peak"
     causes = [
-        Cause(name, at_work * loss_s / seconds, titles.get(name, name), words.get(name, ""))
+        PeakLoss(name, at_work * loss_s / seconds, titles.get(name, name), words.get(name, ""))
         for name, loss_s in losses_s.items()
         if loss_s
     ]
     if plan.gpus < gpus:
         idle = f"{gpus - plan.gpus:,} of {gpus:,}"
-        causes.append(Cause("idle", 1 - at_work, TITLES["idle"], idle))
+        causes.append(PeakLoss("idle", 1 - at_work, TITLES["idle"], idle))
     name = accelerator or (run.accelerator if run else "")
     dense = isinstance(setting.training.model, Model) and setting.experts is None
     return Utilisation(
@@ -304,7 +304,7 @@ def _whole_percents(shares: Sequence[float], most: int) -> list[int]:
     return [int(percent) for percent in percents]
 
 
-def _joined(loss: Cause, mark: str = ": ") -> str:
+def _joined(loss: PeakLoss, mark: str = ": ") -> str:
     """Title, share and reason of a loss."""
     return f"{loss.title} {_percent(loss.share)} %" + (f"{mark}{loss.words}" if loss.words else "")
 

@@ -30,7 +30,7 @@ from netplan.costing.elevations import Elevations, elevations
 from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill
 from netplan.costing.pricing import difference_range
 from netplan.decide.candidates import AS_FAST, Basis, bought
-from netplan.decide.record import Record
+from netplan.decide.record import Decision
 from netplan.decide.ten_answers import Facts, ten_answers
 from netplan.decide.verdict import BandwidthSolver, Verdict, decide
 from netplan.faults.years.rates import FailureBook
@@ -39,7 +39,7 @@ from netplan.questions.library import Library, ReportDefinition
 from netplan.records import replace
 from netplan.reports.quantities import Cell, Form, Quantity, Scale, listed
 from netplan.reports.sections import Column, column
-from netplan.setup.money.run_cost import Terms, TokenCost, cheapest, run_tokens
+from netplan.setup.money.run_cost import RunTerms, TokenCost, cheapest, run_tokens
 from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.models import WORKLOADS, Model
@@ -305,7 +305,7 @@ class Findings:
     date: str = ""
     tokens: float | None = None
     faults: "FaultsAnswer | None" = None
-    terms: Terms | None = None
+    terms: RunTerms | None = None
     failures: FailureBook | None = None
     books: BillBooks | None = None
     chip: Accelerator | None = None
@@ -410,7 +410,7 @@ class Findings:
         return recommend(self.cost, self.comparison.rows, basis, probe)
 
     @cached_property
-    def decision(self) -> Record | None:
+    def decision(self) -> Decision | None:
         """The verdict as data, with answers to a buyer's ten questions."""
         verdict = self.recommendation.verdict
         if verdict is None or self.beyond is None:

@@ -210,7 +210,7 @@ def _sides(findings: Findings) -> tuple[SupplierColumn, SupplierColumn | None]:
     return side(findings.chosen), side(findings.runner_up) if findings.runner_up else None
 
 
-class Line(NamedTuple):
+class OrderFigure(NamedTuple):
     """One figure of the order, of the runner-up, and by how much the order has less."""
 
     what: str
@@ -279,7 +279,7 @@ def _parts(findings: Findings, chosen: FabricBill, runner_up: FabricBill) -> Ite
 
 def _lines(
     findings: Findings, order: SupplierColumn, other: SupplierColumn | None
-) -> Iterator[Line]:
+) -> Iterator[OrderFigure]:
     """Figures of the order."""
     scale, whole, of_runs = findings.cost.scale, findings.whole_units, findings.of_runs
     ends = f"low to high, {scale.title}"
@@ -297,9 +297,9 @@ def _lines(
         what = f"{words}, {used.title}"
         value, theirs = value_at(order, path), value_at(other, path)
         shown = other.shown(theirs, used) if other else DASH
-        yield Line(what, order.shown(value, used), shown, _more(value, theirs))
+        yield OrderFigure(what, order.shown(value, used), shown, _more(value, theirs))
         if not number:
-            yield Line(ends, order.ends(scale), other.ends(scale) if other else DASH)
+            yield OrderFigure(ends, order.ends(scale), other.ends(scale) if other else DASH)
     texts = (
         ("Power, kW", "power_text", "bill.power_w"),
         ("Carbon, t CO2e a year", "carbon_text", "carbon_kg"),
@@ -312,7 +312,7 @@ def _lines(
     for what, text, path in texts:
         value, theirs = (value_at(side, path) if path else None for side in (order, other))
         shown = getattr(other, text) if other else DASH
-        yield Line(what, getattr(order, text), shown, _more(value, theirs))
+        yield OrderFigure(what, getattr(order, text), shown, _more(value, theirs))
 
 
 def _more(value: float | None, other: float | None) -> str:

@@ -267,7 +267,7 @@ Exchange = Callable[[str], float]
 """What one of a currency is in that of the answer; CatalogError where no rate is known."""
 
 
-class _Reader:
+class _OfferReader:
     """One file: its sheets, and what is wrong with them."""
 
     def __init__(self, path: Path) -> None:
@@ -327,7 +327,7 @@ def _said(cell: Cell) -> str:
     return f"{strip_control(cell.text.strip())[:40]!r} is {kind}"
 
 
-def _request(reader: _Reader) -> Request:
+def _request(reader: _OfferReader) -> Request:
     """The request that a file was written as, by its hidden sheet; refuses one that was changed."""
     path, sheets = reader.path, reader.sheets
     for name in (HIDDEN, LINES, OFFER):
@@ -355,7 +355,7 @@ def _request(reader: _Reader) -> Request:
     return request
 
 
-def _asked(reader: _Reader, sheet: Sheet, row: int) -> RequestLine:
+def _asked(reader: _OfferReader, sheet: Sheet, row: int) -> RequestLine:
     texts = [sheet.text(row, column) for column in range(len(HIDDEN_HEADS) - 2)]
     counts = []
     for column in (len(HIDDEN_HEADS) - 2, len(HIDDEN_HEADS) - 1):
@@ -390,7 +390,7 @@ def read_offers(
     offers: list[Offer] = []
     for path in paths:
         try:
-            reader = _Reader(path)
+            reader = _OfferReader(path)
             answered = _request(reader)
             request = request or answered
             if answered.fingerprint == request.fingerprint:
@@ -424,7 +424,7 @@ def _named_apart(offers: Sequence[Offer]) -> list[Offer]:
 
 
 def _read_offer(
-    reader: _Reader, request: Request, exchange: Exchange, accept: Sequence[str]
+    reader: _OfferReader, request: Request, exchange: Exchange, accept: Sequence[str]
 ) -> Offer:
     cover = reader.sheets[OFFER]
     places = {cover.text(row, 0): (row, 1) for row, column in cover.cells if column == 0}
@@ -471,7 +471,7 @@ def _day(text: str) -> str:
     return (EXCEL_DAY_0 + dt.timedelta(days=number)).isoformat() if number in DATES else text
 
 
-def _lot_discounts(reader: _Reader, request: Request, cover: Sheet) -> dict[str, float]:
+def _lot_discounts(reader: _OfferReader, request: Request, cover: Sheet) -> dict[str, float]:
     """Discounts on whole lots, from the table below the terms."""
     heads = [row for (row, column) in cover.cells if cover.text(row, column) == LOT_HEADS[-1]]
     discounts = {}
@@ -488,7 +488,7 @@ def _lot_discounts(reader: _Reader, request: Request, cover: Sheet) -> dict[str,
 class _Rates:
     """Rates of the currencies of one file, each asked for once."""
 
-    def __init__(self, reader: _Reader, exchange: Exchange) -> None:
+    def __init__(self, reader: _OfferReader, exchange: Exchange) -> None:
         self.reader, self.exchange = reader, exchange
         self.known: dict[str, float | None] = {}
 
@@ -511,7 +511,7 @@ Heads = dict[str, int]
 
 
 def _offered(
-    reader: _Reader, request: Request, rates: _Rates, currency: str, accept: Sequence[str]
+    reader: _OfferReader, request: Request, rates: _Rates, currency: str, accept: Sequence[str]
 ) -> dict[str, OfferedLine]:
     """All lines that have a price; faults for those that are gone, twice there or changed."""
     sheet = reader.sheets[LINES]
@@ -561,7 +561,9 @@ def _heads(sheet: Sheet) -> tuple[int, Heads]:
     return -1, {}
 
 
-def _check_asked(reader: _Reader, sheet: Sheet, row: int, heads: Heads, line: RequestLine) -> None:
+def _check_asked(
+    reader: _OfferReader, sheet: Sheet, row: int, heads: Heads, line: RequestLine
+) -> None:
     """What was asked stands there unchanged."""
     for head, asked in (
         ("Quantity", line.quantity),
@@ -582,7 +584,7 @@ def _check_asked(reader: _Reader, sheet: Sheet, row: int, heads: Heads, line: Re
 
 
 def _offered_line(
-    reader: _Reader, row: int, heads: Heads, rates: _Rates, currency: str
+    reader: _OfferReader, row: int, heads: Heads, rates: _Rates, currency: str
 ) -> OfferedLine | None:
     """What one row offers; None without a price, or where a fault is kept."""
     sheet, before = reader.sheets[LINES], len(reader.faults)

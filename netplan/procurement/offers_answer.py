@@ -11,7 +11,7 @@ from msgspec import Struct
 from netplan.answers.screen_titles import screen_heading
 from netplan.costing.offers import BETWEEN, Bought, Market, OfferedLine, Request, RequestLine
 from netplan.decide.candidates import Candidate
-from netplan.decide.record import Record, beside_the_next
+from netplan.decide.record import Decision, beside_the_next
 from netplan.records import replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer
@@ -110,7 +110,7 @@ class Choices(Struct, frozen=True):
     limited: Bought | None = None
 
 
-class Choice(NamedTuple):
+class OfferChoice(NamedTuple):
     """One row: a way to buy, and what it costs."""
 
     choice: str
@@ -209,23 +209,23 @@ class OffersAnswer(Answer):
         return tuple(line.id for number, line in lines if number not in needed)
 
     @property
-    def rows(self) -> list[Choice]:
+    def rows(self) -> list[OfferChoice]:
         """Ways to buy: mixes from cheapest to soonest, whole offers, the mix without discounts."""
-        ways = [Choice("cheapest mix", self.best, "mix")]
+        ways = [OfferChoice("cheapest mix", self.best, "mix")]
         ways += [
-            Choice(f"mix, {_weeks(sooner)}", sooner, "sooner mix")
+            OfferChoice(f"mix, {_weeks(sooner)}", sooner, "sooner mix")
             for sooner in self.choices.front[1:]
         ]
         if self.choices.limited is not None:
             asked = f"{self.inputs['weeks']:g}"
-            limited = Choice(f"mix within {asked} weeks", self.choices.limited, "limited mix")
+            limited = OfferChoice(f"mix within {asked} weeks", self.choices.limited, "limited mix")
             ways += [limited] if limited.bought not in self.choices.front else []
         for row in self.wholes:
             if self.market.is_whole(row.number):
-                ways.append(Choice(f"all from {row.name}", row.bought, "whole offer"))
+                ways.append(OfferChoice(f"all from {row.name}", row.bought, "whole offer"))
         if self.choices.undiscounted is not None and self._discounted:
             bare = self.choices.undiscounted
-            ways.append(Choice("mix without discounts", bare, "undiscounted mix"))
+            ways.append(OfferChoice("mix without discounts", bare, "undiscounted mix"))
         return ways
 
     @property
@@ -265,7 +265,7 @@ class OffersAnswer(Answer):
         ]
 
     @property
-    def decision(self) -> Record:
+    def decision(self) -> Decision:
         """The cheapest mix beside the cheapest whole offer, or the next way to buy."""
         best, *others = (
             Candidate(self.names(bought), bought.total, complete, inf, None, 0.0)
@@ -275,7 +275,7 @@ class OffersAnswer(Answer):
                 *((row.bought, True) for row in self.rows),
             )
         )
-        return beside_the_next(Record("buy", "lowest total of every line offered"), best, others)
+        return beside_the_next(Decision("buy", "lowest total of every line offered"), best, others)
 
     def _bought_dict(self, bought: Bought) -> dict[str, Any]:
         names = [offer.name for offer in self.market.offers]
@@ -423,9 +423,9 @@ class OffersAnswer(Answer):
             (f"request {request.fingerprint}, amounts in {self.currency}",),
         )
 
-    def _choices_table(self) -> show.Table[Choice]:
+    def _choices_table(self) -> show.Table[OfferChoice]:
         best = self.best.total
-        shown: list[show.Column[Choice]] = [
+        shown: list[show.Column[OfferChoice]] = [
             show.column("choice", "choice"),
             show.column("offer_total", "bought.total"),
             show.column("against", lambda row: row.bought.total / best - 1 if best else None),

@@ -56,7 +56,7 @@ from netplan.scenarios.reading import NONE, CatalogReader, variants
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import fabrics_bought, short_inputs
 from netplan.setup.money.pricing import MONEY
-from netplan.setup.money.run_cost import RULE, WITHIN, Terms, check_weights, terms_of
+from netplan.setup.money.run_cost import RULE, WITHIN, RunTerms, check_weights, terms_of
 from netplan.setup.own_inputs import default_field, list_field, option_field
 from netplan.setup.question import FAILING, FOUND, NETWORK, RUNS, Question
 from netplan.setup.served_plan import serving_words
@@ -433,7 +433,7 @@ class Report(Question[Procurement]):
 
     def _terms(
         self, library: Library, texts: Mapping[str, str], compared: Comparison, currency: str
-    ) -> Terms | None:
+    ) -> RunTerms | None:
         """What a training run is worth; None for servers."""
         if not self.trains:
             return None

@@ -161,7 +161,7 @@ def speed_chart(
     return charts.Chart("speed", "Iteration time against price", SCATTER_PX, (data,), layout)
 
 
-class Point(Struct, frozen=True):
+class PricePoint(Struct, frozen=True):
     """Fabrics that look the same: their price, and the plan of an iteration."""
 
     names: list[str]
@@ -186,7 +186,7 @@ class Point(Struct, frozen=True):
         return f"{chart_label(name, 18)}{more}{self.lacking}"
 
 
-def _time_bars(points: Sequence[Point]) -> charts.Json:
+def _time_bars(points: Sequence[PricePoint]) -> charts.Json:
     """Error bars of iteration times, if they have any."""
     if not any(point.timed.error for point in points):
         return {}
@@ -198,13 +198,13 @@ def _time_bars(points: Sequence[Point]) -> charts.Json:
 
 def _points(
     bills: Sequence[FabricBill], timed: Mapping[str, PlanTime], money: Scale
-) -> list[Point]:
+) -> list[PricePoint]:
     """Fabrics from left to right; those that look the same share a point."""
-    points: dict[tuple[str, str, str], Point] = {}
+    points: dict[tuple[str, str, str], PricePoint] = {}
     for bill in sorted(bills, key=lambda bill: bill.capital.base):
         best, lacking = timed[bill.name], _lacking(bill)
         key = (_amounts(bill.capital, money), f"{best.iteration_time_s:.3f}", lacking)
-        points.setdefault(key, Point([], bill.capital, best, lacking)).names.append(bill.name)
+        points.setdefault(key, PricePoint([], bill.capital, best, lacking)).names.append(bill.name)
     return list(points.values())
 
 

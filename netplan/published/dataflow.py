@@ -30,8 +30,8 @@ from netplan.arrays import Amount, Floats, Ints
 from netplan.costing import dfmodel
 from netplan.inputs.choices import Mode, Scheme
 from netplan.performance.mapping.chip import (
+    ChipPipeline,
     MappingOptions,
-    Pipeline,
     map_graph,
     pipeline_throughput,
 )
@@ -39,11 +39,11 @@ from netplan.performance.mapping.fusion import kernel_by_kernel
 from netplan.performance.mapping.network import ChipNetwork, equal_levels, read_dimensions
 from netplan.performance.mapping.partitions import FusionProblem, PartitionTimes, partition_times
 from netplan.performance.serving.closed_form import (
-    Pass,
     PassTime,
-    Phase,
+    ServingPhase,
     Sizes,
     TensorGroup,
+    TokenPass,
     decode,
     pass_time,
     prefill,
@@ -105,7 +105,7 @@ def _kernels() -> Iterator[Measured]:
         ("3,072 A100", 46_067_936.7, 512),
         ("3,840 H100", 31_394_007.9, 8192 / 6),
     ):
-        pipeline = Pipeline(128, stages=64, replicas=6, microbatches=batches)
+        pipeline = ChipPipeline(128, stages=64, replicas=6, microbatches=batches)
         per_s = pipeline_throughput(interval_ns / 1e9, pipeline).per_s
         yield f"GPT 1T on {chips}: sequences/s at the published interval", per_s
 
@@ -674,7 +674,7 @@ def serving_form_checks() -> Iterator[Measured | Check]:
     yield check(UNPRINTED, row["source"], row["expected"], spread, row["reason"])
 
 
-def fig_20_statements(decoding: Phase, prompts: Phase) -> Iterator[Measured]:
+def fig_20_statements(decoding: ServingPhase, prompts: ServingPhase) -> Iterator[Measured]:
     """Throughput of Llama 3 8B on all chips as one stage, and what more chips a stage change."""
     alone = float(np.asarray(decoding.tokens_per_s)[-1])
     yield "Llama 3 8B on 16 SN40L, TP 16: measured, tokens/s", alone
@@ -733,7 +733,7 @@ def _seconds(model: str) -> PassSeconds:
         Sizes.of(MODELS.load(model)),
         TensorGroup.of(ACCELERATORS.load(SERVING_CHIP), SERVING_CHIPS),
     )
-    return lambda tokens: pass_time(sizes, group, work=Pass(tokens=tokens)).total_s
+    return lambda tokens: pass_time(sizes, group, work=TokenPass(tokens=tokens)).total_s
 
 
 def _tokens_per_s(draft: str, scheme: Scheme, windows: Ints = WINDOWS) -> Floats:

@@ -114,7 +114,7 @@ class FamousRun(Struct, frozen=True):
         return self.dense and self.software in COUNTED
 
 
-class ChosenPlan(Struct, frozen=True):
+class FamousChoice(Struct, frozen=True):
     """What netplan chose for a run.
 
     Parameters
@@ -181,7 +181,7 @@ def famous_runs() -> list[FamousRun]:
     return [FamousRun.of(row) for row in published(TABLE)]
 
 
-def chosen_plan(run: FamousRun) -> ChosenPlan:
+def chosen_plan(run: FamousRun) -> FamousChoice:
     """Let netplan choose the plan of a run, as the command does.
 
     Examples
@@ -193,12 +193,12 @@ def chosen_plan(run: FamousRun) -> ChosenPlan:
     try:
         answer = search(SCENARIO, top=1, published=False, **run.asked)
     except NetplanError as error:
-        return ChosenPlan(run, None, f"{NO_PLAN}: {str(error).partition(':')[0]}")
-    return ChosenPlan(run, answer.best)
+        return FamousChoice(run, None, f"{NO_PLAN}: {str(error).partition(':')[0]}")
+    return FamousChoice(run, answer.best)
 
 
 @cache
-def chosen_plans() -> tuple[ChosenPlan, ...]:
+def chosen_plans() -> tuple[FamousChoice, ...]:
     """What netplan chose for all runs, in the order of the table."""
     return tuple(map(chosen_plan, famous_runs()))
 
@@ -208,7 +208,7 @@ def famous_run_checks() -> Iterator[Check]:
     return choice_checks(chosen_plans())
 
 
-def choice_checks(choices: tuple[ChosenPlan, ...]) -> Iterator[Check]:
+def choice_checks(choices: tuple[FamousChoice, ...]) -> Iterator[Check]:
     """One check a run, and the rule."""
     for choice in choices:
         run, got = choice.run, "-"
@@ -233,7 +233,7 @@ def choice_checks(choices: tuple[ChosenPlan, ...]) -> Iterator[Check]:
     yield check(*rule, f"at least {aim}", f"{met}", met=met >= least, gap=met / aim - 1)
 
 
-def choice_sections(choices: tuple[ChosenPlan, ...]) -> Iterator[Section]:
+def choice_sections(choices: tuple[FamousChoice, ...]) -> Iterator[Section]:
     """Runs with their times and plans, published and chosen."""
     counted, others = (
         [choice for choice in choices if choice.run.dense and choice.run.counts is counts]
@@ -245,7 +245,7 @@ def choice_sections(choices: tuple[ChosenPlan, ...]) -> Iterator[Section]:
     yield Table("famous-runs", CHOICES, mixtures, f"{TITLE} with experts", shown="people")
 
 
-CHOICES: tuple[Column[ChosenPlan], ...] = (
+CHOICES: tuple[Column[FamousChoice], ...] = (
     column("name", "run.name", title="run"),
     column("measured_s", "run.seconds", title="published"),
     column("degrees", "run.plan", title="plan", form="text"),

@@ -196,7 +196,7 @@ def collective_checks() -> Iterator[Check]:
         yield from _between_two(kind, list(some))
 
 
-class Held(NamedTuple):
+class AllReduceShares(NamedTuple):
     """What holds of all_reduces between two servers on a kind of network, as shares [1]."""
 
     mean: float
@@ -206,9 +206,9 @@ class Held(NamedTuple):
 
 
 LARGE_BYTES = 2**26
-BETWEEN_TWO: Mapping[str, Held] = {
-    "efa": Held(0.081, 0.23, 0.06, 0.9),
-    "tcpxo": Held(0.081, 0.23, 0.12, 0.9),
+BETWEEN_TWO: Mapping[str, AllReduceShares] = {
+    "efa": AllReduceShares(0.081, 0.23, 0.06, 0.9),
+    "tcpxo": AllReduceShares(0.081, 0.23, 0.12, 0.9),
 }
 """Errors that the 15 sizes of EFA have at most, mean and largest, and those from 64 MiB on; what
 lies in bars, which are half to twice the time of TCPXO."""
@@ -387,7 +387,7 @@ def _rising() -> Iterator[Check]:
 
 def _latent_step() -> Check:
     """Latent attention of a step on GB200 over that on B200."""
-    kept = kernel_tables.Kept(512.0, 64.0, 1.0)
+    kept = kernel_tables.StoredNumbers(512.0, 64.0, 1.0)
     ours, theirs = (
         kernel_tables.latent_table_s(ACCELERATORS.load(name), "fp8", *LATENT_STEP, kept)
         for name in ("gb200", "b200")

@@ -101,7 +101,7 @@ class TimedRun(Struct, frozen=True):
         return self.seconds[model] / self.run.seconds - 1 if model in self.seconds else None
 
 
-class Errors(Struct, frozen=True):
+class ModelErrors(Struct, frozen=True):
     """Absolute errors of one iteration model on several runs [1]."""
 
     json_parts = "runs", "mean_error=mean", "median_error=median", "largest_error=largest"
@@ -112,13 +112,13 @@ class Errors(Struct, frozen=True):
     largest: float
 
     @classmethod
-    def of(cls, runs: Iterable[TimedRun], model: str) -> "Errors":
+    def of(cls, runs: Iterable[TimedRun], model: str) -> "ModelErrors":
         """Those of the runs that it can time.
 
         Examples
         --------
         >>> found = [one for one in timed_runs() if one.run.source == "KORTH"]
-        >>> errors = Errors.of(found, "calibrated")
+        >>> errors = ModelErrors.of(found, "calibrated")
         >>> errors.runs, round(100 * errors.mean, 1), round(100 * errors.largest, 1)
         (7, 1.8, 3.5)
         """
@@ -133,12 +133,12 @@ class SourceErrors(Struct, frozen=True):
 
     source: str
     runs: int
-    models: Mapping[str, Errors]
+    models: Mapping[str, ModelErrors]
 
     @classmethod
     def of(cls, source: str, runs: list[TimedRun]) -> "SourceErrors":
         """Errors of the models on these runs."""
-        models = {model: Errors.of(runs, model) for model in (OWN, *PAPERS)}
+        models = {model: ModelErrors.of(runs, model) for model in (OWN, *PAPERS)}
         return cls(source, len(runs), models)
 
 

@@ -28,7 +28,12 @@ from msgspec import Struct, convert
 from netplan.arrays import Bools, Floats
 from netplan.inputs.choices import KernelSource, ServingFormat
 from netplan.performance import stacks
-from netplan.performance.serving.cases import Software, domain_levels, formats_of, serving_case
+from netplan.performance.serving.cases import (
+    ServingSoftware,
+    domain_levels,
+    formats_of,
+    serving_case,
+)
 from netplan.performance.serving.disaggregated import POOLS, Pools, disaggregated
 from netplan.performance.serving.outcomes import Requests, ServingCase, ServingResult, aggregated
 from netplan.performance.serving.plans import ServingPlans
@@ -46,7 +51,7 @@ DOMAIN = 8
 """GPUs that servers for both phases have at most, but for racks [1]."""
 
 
-class Servers(Struct, frozen=True, forbid_unknown_fields=True):
+class MeasuredServers(Struct, frozen=True, forbid_unknown_fields=True):
     """Servers that are alike, each a copy of the model, and how its GPUs share it.
 
     Parameters
@@ -107,16 +112,16 @@ class ServingPoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     output: PositiveInt
     concurrency: PositiveInt | None = None
     gpus: PositiveInt | None = None
-    server: Servers | None = None
-    prefill: Servers | None = None
-    decode: Servers | None = None
+    server: MeasuredServers | None = None
+    prefill: MeasuredServers | None = None
+    decode: MeasuredServers | None = None
     ttft_s: PositiveFloat
     tpot_s: PositiveFloat
     measured: str = ""
     origin: str
 
     @property
-    def server_as_run(self) -> Servers | None:
+    def server_as_run(self) -> MeasuredServers | None:
         """The server, degrees undone that the source multiplied.
 
         112 servers of n = 4 or 8 GPUs stand as if they had n^2, tensor or attention-data n^2 beside
@@ -131,7 +136,7 @@ class ServingPoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         if not squared:
             return server
         tensor, copies = (size, 1) if server.tensor > 1 else (1, size)
-        return Servers(tensor=tensor, attention_data=copies, expert=size, expert_tensor=1)
+        return MeasuredServers(tensor=tensor, attention_data=copies, expert=size, expert_tensor=1)
 
     @property
     def sends(self) -> bool:
@@ -328,7 +333,7 @@ def _group(
     )
     stack = stacks.SERVING_STACKS.load(method.stack_of(first))
     stack = stack.changed(exchange="deepep") if first.sends else stack
-    software = Software(stack, method.kernels)
+    software = ServingSoftware(stack, method.kernels)
     case = serving_case(
         chip,
         model,
@@ -344,7 +349,7 @@ def _group(
     return PointGroup(index, case, pools, concurrency)
 
 
-def _plans(servers: Sequence[Servers | None]) -> ServingPlans:
+def _plans(servers: Sequence[MeasuredServers | None]) -> ServingPlans:
     """Servers as plans, experts undivided where no groups of them are named."""
     rows = [
         (

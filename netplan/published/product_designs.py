@@ -37,7 +37,7 @@ from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 TABLE = "product-designs"
 
 
-class Product(Entry, frozen=True, kw_only=True, dict=True):
+class PrintedProduct(Entry, frozen=True, kw_only=True, dict=True):
     """A rack, a pod or a cluster of one accelerator, and the quantities that are printed of it.
 
     Without ``gpus`` it is one HB domain. ``link_gb_per_s`` is the rate of one link inside it, which
@@ -120,9 +120,9 @@ class Product(Entry, frozen=True, kw_only=True, dict=True):
 
 
 @lru_cache(maxsize=4)
-def _product(inputs: str) -> Product:
+def _product(inputs: str) -> PrintedProduct:
     """The product of a row of the table, from its inputs as JSON."""
-    return Product.read(json.loads(inputs))
+    return PrintedProduct.read(json.loads(inputs))
 
 
 @suite(TABLE)

@@ -41,7 +41,7 @@ BATCH = {"gpt-1t": 4096, "gpt-146b": 1024}
 HB_GBPS, NETWORK_GBPS = 7200.0, 400.0
 
 
-class Case(Struct, frozen=True):
+class FigureCase(Struct, frozen=True):
     """One training run of the figures; rates in Gb/s, HB both directions added."""
 
     model: str = "gpt-1t"
@@ -63,7 +63,7 @@ class Figure(Struct, frozen=True):
     key: str
 
 
-Times = Callable[[Case], float]
+Times = Callable[[FigureCase], float]
 """Iteration time of the best plan of a case [s]; raises KeyError where it is not known."""
 
 
@@ -82,7 +82,7 @@ def figure_9(time_s: Times) -> Iterator[Figure]:
     for model, (first, second, ideal) in printed.items():
 
         def time(gpus: int, domain: int, model: str = model) -> float:
-            return time_s(Case(model, gpus, domain, BATCH[model]))
+            return time_s(FigureCase(model, gpus, domain, BATCH[model]))
 
         for small, large, theirs in ((1, 8, first), (8, 256, second)):
             gain = mean(1 - time(gpus, large) / time(gpus, small) for gpus in CLUSTERS)
@@ -100,7 +100,7 @@ def figure_10(time_s: Times) -> Iterator[Figure]:
     for domain, (hb, network) in printed.items():
 
         def time(hb_gbps: float, network_gbps: float, domain: int = domain) -> float:
-            return time_s(Case(domain=domain, hb_gbps=hb_gbps, network_gbps=network_gbps))
+            return time_s(FigureCase(domain=domain, hb_gbps=hb_gbps, network_gbps=network_gbps))
 
         gain = mean(time(2400.0, rate) / time(9600.0, rate) for rate in network_rates) - 1
         name = f"4 x HB bandwidth, K = {domain}, %"
@@ -114,7 +114,9 @@ def figure_11(time_s: Times) -> Iterator[Figure]:
     """Speed relative to the ideal over the batch, gpt-1t."""
     printed = {(256, 256): 93, (256, 4096): 99, (8, 256): 58, (8, 4096): 82}
     for (domain, batch), theirs in printed.items():
-        ideal, limited = (time_s(Case(domain=size, batch=batch)) for size in (CLUSTERS[1], domain))
+        ideal, limited = (
+            time_s(FigureCase(domain=size, batch=batch)) for size in (CLUSTERS[1], domain)
+        )
         name = f"K = {domain}, batch {batch}: of ideal, %"
         yield Figure(name, float(theirs), PERCENT * ideal / limited, f"batch-{batch}-{domain}")
 
@@ -143,7 +145,7 @@ def rail_only_figure_checks() -> Iterator[Measured | Check]:
 
 
 @lru_cache(maxsize=256)
-def _time_s(case: Case) -> float:
+def _time_s(case: FigureCase) -> float:
     """Iteration time of the best plan [s]."""
     model, iteration_model = MODELS.load(case.model), ITERATION_MODELS.load("ptd-p")
     training = Training(model, case.batch, FLOPS_PER_S, MEMORY_BYTES, iteration_model)
@@ -151,7 +153,7 @@ def _time_s(case: Case) -> float:
 
 
 def levels_of(
-    case: Case, hb_latency_s: float = LATENCY_S, network_latency_s: float = LATENCY_S
+    case: FigureCase, hb_latency_s: float = LATENCY_S, network_latency_s: float = LATENCY_S
 ) -> tuple[Level, Level]:
     """HB domains of a case, and as many of them on the network as its GPUs fill.
 
@@ -169,7 +171,7 @@ def levels_of(
 
     Examples
     --------
-    >>> domain, network = levels_of(Case(domain=256))
+    >>> domain, network = levels_of(FigureCase(domain=256))
     >>> domain.size, network.size, domain.link_bytes_per_s
     (256, 128, 900000000000.0)
     """
@@ -201,7 +203,7 @@ def _gaps(figures: Iterable[Figure], where: str) -> Iterator[Check]:
 
 # The assumptions under which Table 4 reproduces; the paper prints only some of them.
 A100_FLOPS_PER_S = 312e12
-A100 = Case(hb_gbps=4800.0, network_gbps=200.0)
+A100 = FigureCase(hb_gbps=4800.0, network_gbps=200.0)
 
 PAIR: tuple[Literal["rail-optimized", "rail-only"], ...] = ("rail-optimized", "rail-only")
 

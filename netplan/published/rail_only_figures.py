@@ -30,8 +30,8 @@ from netplan.performance.setting import Options, Setting, Training
 from netplan.performance.space import enumerate_plans
 from netplan.published.rail_only import (
     PAPER,
-    Case,
     Figure,
+    FigureCase,
     figure_9,
     figure_10,
     figure_11,
@@ -68,7 +68,7 @@ class PlanTerms(Struct, frozen=True, eq=False):
     memory_bytes: Floats
 
     @classmethod
-    def of(cls, case: Case, assumptions: IterationModel) -> "PlanTerms":
+    def of(cls, case: FigureCase, assumptions: IterationModel) -> "PlanTerms":
         """Terms of a cluster, of the differences of times that the iteration model gives.
 
         Parameters
@@ -126,7 +126,7 @@ class PlanTerms(Struct, frozen=True, eq=False):
 
 
 def _times(
-    case: Case,
+    case: FigureCase,
     assumptions: IterationModel,
     flops_per_s: float,
     slowdown: float,
@@ -226,7 +226,7 @@ def figures_under(open_inputs: OpenInputs, assumptions: IterationModel) -> tuple
     parts = {name: getattr(assumptions, name) for name in ("communication", "overlap", "space")}
     alike = replace(alike, memory=assumptions.memory, **parts)
 
-    def best_s(case: Case) -> float:
+    def best_s(case: FigureCase) -> float:
         return _terms(case, alike).best_s(open_inputs)
 
     return tuple(chain(figure_9(best_s), figure_10(best_s), figure_11(best_s)))

@@ -27,7 +27,7 @@ from netplan.errors import CatalogError
 from netplan.faults.damage.damage import find_effects
 from netplan.faults.damage.scenario import parse_faults
 from netplan.faults.years import rates, reliability
-from netplan.faults.years.checkpoints import Checkpoints, daly_interval_h, exact_time_ratio
+from netplan.faults.years.checkpoints import CheckpointTimes, daly_interval_h, exact_time_ratio
 from netplan.faults.years.clusters import (
     ClusterCount,
     RateSpread,
@@ -286,8 +286,8 @@ def _simulation() -> Iterator[Check]:
     gpus = Cause("GPU slot", 0.17, 4096)
     a_year = gpus.rate_per_year * gpus.count
     for name, job in (
-        ("light", Checkpoints(0.25, 0.003, 0.1)),
-        ("heavy", Checkpoints(1.0, 0.1, 0.5)),
+        ("light", CheckpointTimes(0.25, 0.003, 0.1)),
+        ("heavy", CheckpointTimes(1.0, 0.1, 0.5)),
     ):
         rng = np.random.default_rng(SEED)
         outages = simulate_outages(Exposure((gpus,)), job, years=YEARS, rng=rng)
@@ -304,7 +304,7 @@ def _spares() -> Iterator[Check]:
     for spares, repair in cases:
         outages = simulate_outages(
             Exposure((server,), {"servers": spares}),
-            Checkpoints(1.0, 0.05, 0.2),
+            CheckpointTimes(1.0, 0.05, 0.2),
             years=YEARS,
             rng=np.random.default_rng(SEED),
             repair=repair,

@@ -39,8 +39,13 @@ from netplan.inputs.choices import ServingFormat
 from netplan.levels import Level
 from netplan.performance.serving.arrivals import RequestStream, arrivals
 from netplan.performance.serving.bars import serving_bars
-from netplan.performance.serving.batch import BatchOutcome, BatchServer, Spread, simulate_batch
-from netplan.performance.serving.cases import Software, domain_levels, formats_of, serving_case
+from netplan.performance.serving.batch import BatchOutcome, BatchServer, TimeSpread, simulate_batch
+from netplan.performance.serving.cases import (
+    ServingSoftware,
+    domain_levels,
+    formats_of,
+    serving_case,
+)
 from netplan.performance.serving.outcomes import (
     Requests,
     aggregated,
@@ -76,7 +81,7 @@ RADIX = 64
 OfflineClass = Literal["dense", "gpt-oss", "other experts"]
 
 
-class PrintedPoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PrintedServing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One printed point.
 
     Parameters
@@ -132,7 +137,7 @@ class PrintedPoint(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 @cache
-def printed_points() -> tuple[PrintedPoint, ...]:
+def printed_points() -> tuple[PrintedServing, ...]:
     """All points of the table, in its order.
 
     Examples
@@ -142,10 +147,10 @@ def printed_points() -> tuple[PrintedPoint, ...]:
     (85, 71)
     """
     rows = ({name: text for name, text in row.items() if text} for row in published(TABLE))
-    return tuple(convert(row, PrintedPoint, strict=False) for row in rows)
+    return tuple(convert(row, PrintedServing, strict=False) for row in rows)
 
 
-def predicted_rates(points: Sequence[PrintedPoint]) -> Floats:
+def predicted_rates(points: Sequence[PrintedServing]) -> Floats:
     """Tokens a second and GPU of points, each as it ran, shape (points,) [1/s]."""
     alike: defaultdict[tuple[object, ...], list[int]] = defaultdict(list)
     for place, point in enumerate(points):
@@ -157,7 +162,7 @@ def predicted_rates(points: Sequence[PrintedPoint]) -> Floats:
     return rates
 
 
-def _alike(points: Sequence[PrintedPoint]) -> Floats:
+def _alike(points: Sequence[PrintedServing]) -> Floats:
     """Rates of points of one model on one kind of system that ran in one way."""
     first = points[0]
     chip, model = ACCELERATORS.load(first.accelerator), MODELS.load(first.model)
@@ -175,7 +180,7 @@ def _alike(points: Sequence[PrintedPoint]) -> Floats:
         levels = build_fabric(
             spec, sizing_on(chip, gpus=max(first.gpus, MIN_GPUS), radix=RADIX)
         ).levels
-    software = Software(stack)
+    software = ServingSoftware(stack)
     case = serving_case(
         chip,
         model,
@@ -342,7 +347,7 @@ def serving_load_checks() -> Iterator[Check]:
     outcomes = {case: simulated(row) for case, row in rows.items()}
     for case, row in rows.items():
         outcome = outcomes[case]
-        ttft, tpot = Spread.of(outcome.ttft_s), Spread.of(outcome.tpot_s)
+        ttft, tpot = TimeSpread.of(outcome.ttft_s), TimeSpread.of(outcome.tpot_s)
         values = {
             "ttft_mean": ttft.mean,
             "ttft_p99": ttft.p99,

@@ -50,7 +50,7 @@ NO_ACCESSES = "1e-9"
 """Stationary factor at which memory accesses take next to nothing [1]."""
 
 
-class _Run(NamedTuple):
+class _TableRun(NamedTuple):
     """A run of Table IV."""
 
     model: str
@@ -71,10 +71,10 @@ class _Run(NamedTuple):
 
 
 @cache
-def _runs() -> tuple[_Run, ...]:
+def _runs() -> tuple[_TableRun, ...]:
     """Degrees of Table IV, and FLOP/s of a GPU that Megatron-LM prints."""
     return tuple(
-        _Run(
+        _TableRun(
             row["model"],
             int(row["tensor"]),
             int(row["data"]),
@@ -94,7 +94,7 @@ def tiled_checks() -> Iterator[Measured | Check]:
 
 
 @cache
-def _on_gpus(run: _Run) -> float:
+def _on_gpus(run: _TableRun) -> float:
     """Sequences a second of the published code on GPUs [1/s]."""
     return simulate(
         PAPER,
@@ -423,7 +423,7 @@ def megatron_checks() -> Iterator[Check]:
         )
 
 
-def _simulated_per_s(run: _Run, microbatch: int) -> float:
+def _simulated_per_s(run: _TableRun, microbatch: int) -> float:
     """Sequences a second of a run in nodes of eight on a rail-optimized fabric [1/s]."""
     return simulate(
         "rail-only-paper",

@@ -149,7 +149,7 @@ class Verification(Answer):
         return dated_runs.dated_errors(dated_runs.run_times("dated-runs")) if there else None
 
     @property
-    def chosen(self) -> tuple[famous_runs.ChosenPlan, ...]:
+    def chosen(self) -> tuple[famous_runs.FamousChoice, ...]:
         """Plans that netplan chose for famous runs, if these are among the checks."""
         return famous_runs.chosen_plans() if self._has(famous_runs.TITLE) else ()
 

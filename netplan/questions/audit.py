@@ -21,7 +21,7 @@ from netplan.topologies.cabling.audit_cables import (
     audit_simulator,
     is_simulator_topology,
 )
-from netplan.topologies.cabling.audit_designs import Finding, audit_designs, is_design_table
+from netplan.topologies.cabling.audit_designs import AuditFinding, audit_designs, is_design_table
 from netplan.topologies.formats.graph_files import READERS
 from netplan.topologies.formats.kinds import CSV, XLSX, kind_of
 from netplan.topologies.formats.tables import is_cable_table, read_table
@@ -41,7 +41,7 @@ class Audit(Answer):
 
     file: str
     kind: str
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -87,7 +87,7 @@ class Audit(Answer):
         yield self._table()
         yield Paragraph(self.sentence)
 
-    def _table(self) -> Table[Finding]:
+    def _table(self) -> Table[AuditFinding]:
         """One row a finding."""
         shown = [
             *columns("what"),
@@ -97,7 +97,7 @@ class Audit(Answer):
         ]
         return Table("findings", shown, self.findings)
 
-    def _place(self, finding: Finding) -> str:
+    def _place(self, finding: AuditFinding) -> str:
         """Line, or device, inside the file."""
         place = finding.where.removeprefix(self.file).strip()
         return f"line {place[1:]}" if place.startswith(":") else place
@@ -145,7 +145,7 @@ class AuditFile(Question[Audit]):
 audit = function_of(AuditFile)
 
 
-def _findings(path: Path, claims: tuple[int | None, float]) -> tuple[str, Iterator[Finding]]:
+def _findings(path: Path, claims: tuple[int | None, float]) -> tuple[str, Iterator[AuditFinding]]:
     """Kind of the file, and what is found in it."""
     kind = kind_of(path)
     if kind in FOUND_BY:
@@ -166,7 +166,9 @@ def _findings(path: Path, claims: tuple[int | None, float]) -> tuple[str, Iterat
     return _table_findings(path, claims)
 
 
-def _table_findings(path: Path, claims: tuple[int | None, float]) -> tuple[str, Iterator[Finding]]:
+def _table_findings(
+    path: Path, claims: tuple[int | None, float]
+) -> tuple[str, Iterator[AuditFinding]]:
     """Kind of a table, and what is found in it."""
     rows = read_table(path)
     line, header = next(rows, (1, []))

@@ -366,7 +366,7 @@ def _tools() -> rehearsal.Tools:
 def _compared(
     inputs: dict[str, object],
     files: tuple[Path, Path],
-    how: tuple[Callable[[rehearsal.Part], rehearsal.Routing], Comparing],
+    how: tuple[Callable[[rehearsal.SubnetPart], rehearsal.Routing], Comparing],
     tools: rehearsal.Tools,
 ) -> Rehearsal:
     """Boot the second file, and compare what is found with the first."""
@@ -381,14 +381,14 @@ def _compared(
         return Rehearsal(inputs, tuple(booted), compared(plan, seen))
 
 
-def _trees(part: rehearsal.Part) -> rehearsal.Routing:
+def _trees(part: rehearsal.SubnetPart) -> rehearsal.Routing:
     """A fat tree where OpenSM sees one, any tree else."""
     return rehearsal.Routing(("minhop",) if part.switches == 1 else ("ftree", "updn"))
 
 
 def _routing(
     spec: FabricSpec, sizing: Sizing, network: FabricGraph
-) -> Callable[[rehearsal.Part], rehearsal.Routing]:
+) -> Callable[[rehearsal.SubnetPart], rehearsal.Routing]:
     """Engines that fit the subnets of a fabric."""
     if isinstance(spec, SwitchTrees):
         trees = spec.trees(sizing)
@@ -396,7 +396,7 @@ def _routing(
             () if all(tree.ftree_ready for tree in trees) else tuple(top_switches(network).tolist())
         )
 
-        def tree(part: rehearsal.Part) -> rehearsal.Routing:
+        def tree(part: rehearsal.SubnetPart) -> rehearsal.Routing:
             return replace(_trees(part), roots=roots if part.switches > 1 else ())
 
         return tree
@@ -408,7 +408,7 @@ def _routing(
             ("minhop",) if part.switches == 1 else ("updn", "dfsssp")
         )
 
-    def torus(part: rehearsal.Part) -> rehearsal.Routing:
+    def torus(part: rehearsal.SubnetPart) -> rehearsal.Routing:
         # One torus a rail; its first switch is the member at the origin.
         rank = node_of_guid(int(part.node.partition("-")[2], 16)) % rails
         config = rehearsal.torus_config(sizes, first=rank, step=rails, closed=spec.wraparound)

@@ -22,7 +22,7 @@ from netplan.answers.screen_titles import titled
 from netplan.arrays import Floats
 from netplan.costing.cabling import CablingBook
 from netplan.costing.fabric_bill import hardware_of
-from netplan.costing.installation import Site, install, place
+from netplan.costing.installation import HallFabric, install, place
 from netplan.costing.site_bill import SiteBooks, fitting, sized_networks
 from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.costing.wiring import Hardware, wire
@@ -85,7 +85,7 @@ def check_ending(path: Path) -> str:
     return ending
 
 
-def sheet_csv(sheet: plans.Sheet) -> Iterator[str]:
+def sheet_csv(sheet: plans.PlanSheet) -> Iterator[str]:
     r"""Lines of a CSV file; text that a spreadsheet would take for a formula gets an apostrophe.
 
     Examples
@@ -98,7 +98,7 @@ def sheet_csv(sheet: plans.Sheet) -> Iterator[str]:
         yield ",".join([_field(cell) if cell else "" for cell in row]) + "\n"
 
 
-def sheet_xlsx(sheet: plans.Sheet) -> bytes:
+def sheet_xlsx(sheet: plans.PlanSheet) -> bytes:
     """Write the sheet as a workbook: rates and lengths are numbers, all else is text.
 
     Raises
@@ -119,7 +119,7 @@ def sheet_xlsx(sheet: plans.Sheet) -> bytes:
     return buffer.getvalue()
 
 
-def _write_sheet(book: xlsxwriter.Workbook, sheet: plans.Sheet) -> None:
+def _write_sheet(book: xlsxwriter.Workbook, sheet: plans.PlanSheet) -> None:
     """Write the rows, one by one, so that none stays in memory."""
     book.set_properties({"title": sheet.name, "created": CREATED})
     page = book.add_worksheet(sheet.name)
@@ -160,7 +160,7 @@ def _field(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-SHEETS: Mapping[str, Callable[[plans.CablePlan], plans.Sheet]] = {
+SHEETS: Mapping[str, Callable[[plans.CablePlan], plans.PlanSheet]] = {
     "plan": plans.plan_sheet,
     "ufm-ethernet": ufm_ethernet,
     "ufm-infiniband": ufm_infiniband,
@@ -185,7 +185,7 @@ class CableSheet(Answer):
     json_parts = ("*named_rows",)
 
     inputs: dict[str, object]
-    sheet: Callable[[], plans.Sheet]
+    sheet: Callable[[], plans.PlanSheet]
 
     def csv(self) -> str:
         """The table in the columns of the tool that reads it."""
@@ -236,12 +236,12 @@ class CableSheet(Answer):
         yield Table(sheet.name, _sheet_columns(sheet), rows)
 
 
-def _named(sheet: plans.Sheet) -> bool:
+def _named(sheet: plans.PlanSheet) -> bool:
     """Whether the rows are cables of groups, whose labels name both ends."""
     return {"label", "group", *ENDS} <= {*sheet.header}
 
 
-def _sheet_columns(sheet: plans.Sheet) -> list[Column[tuple[str, ...]]]:
+def _sheet_columns(sheet: plans.PlanSheet) -> list[Column[tuple[str, ...]]]:
     """The columns of a sheet as it names them."""
     return [column(name, itemgetter(index), title=name) for index, name in enumerate(sheet.header)]
 
@@ -363,7 +363,7 @@ class Cables(Question[Answer]):
             return cable_comparison.rehearse_plan(self.inputs(), subnet, spec, sizing_built)
         return GraphFile(self.inputs(), subnet.blocks, lambda: subnet.network)
 
-    def table(self) -> Callable[[], plans.Sheet]:
+    def table(self) -> Callable[[], plans.PlanSheet]:
         """The plan, as a table that can be made more than once."""
         if self.to not in TABLES:
             raise InputError(f"unknown table {self.to!r}: use one of {', '.join(TARGETS)}")
@@ -436,7 +436,7 @@ class Cables(Question[Answer]):
         )
 
 
-def _with_networks(plan: plans.CablePlan, books: SiteBooks, built: Fabric) -> plans.Sheet:
+def _with_networks(plan: plans.CablePlan, books: SiteBooks, built: Fabric) -> plans.PlanSheet:
     """The plan of the fabric, and after it those of the networks beside."""
     sheet, fabrics = plans.plan_sheet(plan), sized_networks(books, built)
     gpus = built.sizing.gpus
@@ -461,7 +461,7 @@ def _with_networks(plan: plans.CablePlan, books: SiteBooks, built: Fabric) -> pl
         ]
         managed = (*switches, *others) if cabled.network.ports_per_switch else ()
         rows.append(replace(cabled, managed=managed, uplinks=ends).rows())
-    return plans.Sheet(sheet.name, sheet.header, chain.from_iterable(rows))
+    return plans.PlanSheet(sheet.name, sheet.header, chain.from_iterable(rows))
 
 
 cables = function_of(Cables)
@@ -514,7 +514,7 @@ class OrderedCables(NamedTuple):
     kinds: Sequence[str]
 
 
-def _ordered(fabric: Fabric, site: Site, hardware: Hardware) -> OrderedCables:
+def _ordered(fabric: Fabric, site: HallFabric, hardware: Hardware) -> OrderedCables:
     """The cables that the bill orders; those that no book has keep the length that they need."""
     try:
         installed = install(fabric, site, hardware)
@@ -523,7 +523,7 @@ def _ordered(fabric: Fabric, site: Site, hardware: Hardware) -> OrderedCables:
     return OrderedCables(installed.length_m, installed.kinds)
 
 
-def racks_sheet(site: Site, cables: OrderedCables) -> plans.Sheet:
+def racks_sheet(site: HallFabric, cables: OrderedCables) -> plans.PlanSheet:
     """What stands in each rack, and the cables that begin there, by length: for installers."""
     network, places = site.network, site.layout.places(site.network)
     racks = [places[name].rack for name in network.node_names()]
@@ -535,10 +535,10 @@ def racks_sheet(site: Site, cables: OrderedCables) -> plans.Sheet:
     lines += [(rack, 1, "cable", f"{length:g}", count) for (rack, length), count in counts.items()]
     lines.sort(key=lambda line: (line[0], line[1], line[2], float(line[3] or 0)))
     rows = ((rack, what, length, str(count)) for rack, _, what, length, count in lines)
-    return plans.Sheet("Racks", RACK_COLUMNS, rows)
+    return plans.PlanSheet("Racks", RACK_COLUMNS, rows)
 
 
-def lengths_sheet(site: Site, cables: OrderedCables) -> plans.Sheet:
+def lengths_sheet(site: HallFabric, cables: OrderedCables) -> plans.PlanSheet:
     """Cables by link group, length and kind, as on the bill."""
     groups = np.array(site.network.group_names, object)[site.network.group].tolist()
     counts = Counter(zip(groups, cables.length_m.tolist(), cables.kinds, strict=True))
@@ -548,4 +548,4 @@ def lengths_sheet(site: Site, cables: OrderedCables) -> plans.Sheet:
         (group, f"{length:g}", str(count), f"{count * length:g}", kind)
         for (group, length, kind), count in lines
     )
-    return plans.Sheet("Cable lengths", LENGTH_COLUMNS, rows)
+    return plans.PlanSheet("Cable lengths", LENGTH_COLUMNS, rows)

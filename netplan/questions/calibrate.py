@@ -26,7 +26,7 @@ from netplan.scenarios.reading import CatalogReader
 from netplan.setup.asking import function_of
 from netplan.setup.own_inputs import list_field, option_field
 from netplan.setup.question import Question
-from netplan.traffic.measured_links import Links
+from netplan.traffic.measured_links import MeasuredLinks
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
 
@@ -101,7 +101,7 @@ class Calibrate(Question[Calibrated]):
             raise InputError(
                 f"--name {name!r:.80}: begin with a letter, then letters, digits, - _ or ."
             )
-        links = Links.of(accelerator, reader.load)
+        links = MeasuredLinks.of(accelerator, reader.load)
         bases = Bases(
             accelerator, links.domain, reader.load(STACKS, self.stack or default_stack(accelerator))
         )

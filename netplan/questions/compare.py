@@ -44,7 +44,7 @@ from netplan.scenarios.reading import (
     NIC_KEY,
     NONE,
     CatalogReader,
-    Variant,
+    ChipVariant,
     in_planes,
     sized,
     variants,
@@ -244,7 +244,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         reader = self.reader()
         known: ServingCache = {}
 
-        def served(fabric: str, row: FabricRow, terms: run_cost.Terms | None) -> FabricRow:
+        def served(fabric: str, row: FabricRow, terms: run_cost.RunTerms | None) -> FabricRow:
             searched, plan = serve_best(self, reader, fabric, known)
             tokens_served = run_cost.TokenCost.of(plan, row.bill, terms)
             return replace(row, served=tokens_served, notes=(*row.notes, *searched.notes))
@@ -261,7 +261,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         hours = step_terms(self, reader, prices, prices.currency)
         known: dict[object, Any] = {}
 
-        def stepped(fabric: str, row: FabricRow, _: run_cost.Terms | None) -> FabricRow:
+        def stepped(fabric: str, row: FabricRow, _: run_cost.RunTerms | None) -> FabricRow:
             if not self.timing:
                 return row
             trained = post_train(self, reader, fabric, known)
@@ -317,7 +317,7 @@ class Compare(Question[Comparison | ComparisonCases]):
                 return replace(row, notes=(*row.notes, f"{refusal}{error}."))
 
         priced = sizing, books, _baseline(specs, reader, sizing, books)
-        rows = tuple(_row(spec, Variant(on), priced, complete) for spec in specs)
+        rows = tuple(_row(spec, ChipVariant(on), priced, complete) for spec in specs)
         if refused and not any(row.served or row.stepped for row in rows):
             raise refused[0]
         inputs = self.inputs(
@@ -432,7 +432,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         trades = _trades(comparison, designs, (specs, sizing), weigh)
         return replace(comparison, trades=tuple(trades))
 
-    def _times(self, spec: FabricSpec, variant: Variant) -> bool:
+    def _times(self, spec: FabricSpec, variant: ChipVariant) -> bool:
         """Whether a fabric is timed: a budget of gigawatts not on those that nobody sells."""
         large = self.power_budget is not None and self.cluster.gpus > MOST_UNSOLD_TIMED
         return self.timing and (not large or not spec.support_for(variant.chip).unsold)
@@ -517,10 +517,10 @@ class Compare(Question[Comparison | ComparisonCases]):
 compare: Callable[..., Comparison] = function_of(Compare)  # type: ignore[arg-type]
 
 
-RunOn = Callable[[str, FabricRow, run_cost.Terms | None], FabricRow]
+RunOn = Callable[[str, FabricRow, run_cost.RunTerms | None], FabricRow]
 """What completes the row of a fabric, which is asked for by a name."""
 
-Timed = tuple[Variant, PlanSearch]
+Timed = tuple[ChipVariant, PlanSearch]
 """An accelerator of a comparison, and the search for plans on it."""
 
 OverLevels = dict[tuple[tuple[Level, ...], int, str], "PlacedRun | str"]
@@ -529,7 +529,7 @@ OverLevels = dict[tuple[tuple[Level, ...], int, str], "PlacedRun | str"]
 
 def _row(
     spec: FabricSpec,
-    variant: Variant,
+    variant: ChipVariant,
     priced: tuple[Sizing, BillBooks, float],
     complete: Callable[[FabricRow], FabricRow],
 ) -> FabricRow:

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple, cast, get_args
 
 import numpy as np
 
-from netplan.answers.congestion_answer import CongestionAnswer, Design, marked
+from netplan.answers.congestion_answer import CongestionAnswer, RoutedDesign, marked
 from netplan.arrays import NO_NUMBERS, Floats
 from netplan.errors import InputError
 from netplan.faults.damage.degraded_links import (
@@ -259,7 +259,7 @@ class Congestion(Question[CongestionAnswer]):
 
     def _design(
         self, network: _Network, choice: str, rows: list[Row] | None
-    ) -> tuple[Design, Sequence[str]]:
+    ) -> tuple[RoutedDesign, Sequence[str]]:
         """One network under one routing, over all seeds that change it."""
         graph, rates = network.graph, shares_left(self.slow, network.graph)
         if network.run is not None:

@@ -17,7 +17,7 @@ from netplan.scenarios.reading import CatalogReader
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import fabrics_bought, span_of
 from netplan.setup.money.pricing import MONEY, BillCase
-from netplan.setup.money.run_cost import Terms, TokenCost, rates_of
+from netplan.setup.money.run_cost import RunTerms, TokenCost, rates_of
 from netplan.setup.money.step_cost import Stepped, StepPrice, step_terms
 from netplan.setup.question import FOUND, NETWORK, POST_TRAINED, SERVED, SPAN, Question
 from netplan.topologies.cliffs import cliffs_of
@@ -113,7 +113,7 @@ class Cost(Question[CostAnswer]):
         reader: CatalogReader,
         bills: Sequence[FabricBill],
         specs: Sequence[FabricSpec],
-        terms: Terms | None,
+        terms: RunTerms | None,
     ) -> tuple[tuple[FabricTokens, ...], tuple[str, ...]]:
         """How fabrics with a bill serve, if they do, what tokens cost there, and notes."""
         if self.trains or self.reinforces:

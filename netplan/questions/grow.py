@@ -13,7 +13,7 @@ from netplan.answers.grow_answer import Grown, GrowthAnswer, GrowthPath, GrowthP
 from netplan.costing.fabric_bill import Bill, Unbuildable, make_bill
 from netplan.costing.lifetime import UPKEEP, Opex, discount_factor
 from netplan.costing.materials import BillItem
-from netplan.costing.phases import Course, Order, order, present_value, yearly_factor
+from netplan.costing.phases import Course, PhaseOrder, order, present_value, yearly_factor
 from netplan.costing.prices import PriceBook
 from netplan.costing.ranges import Range
 from netplan.costing.switches import cage_links
@@ -34,7 +34,7 @@ from netplan.topologies.families.dragonfly import Dragonfly
 from netplan.topologies.families.joined_switches import JoinedSwitches
 from netplan.topologies.families.torus import Torus, torus_shape
 from netplan.topologies.graph import FabricGraph, network_only
-from netplan.topologies.growth import GROWING, Growth, Phase, Weights, moved_cables, plan_growth
+from netplan.topologies.growth import GROWING, Growth, Phase, PhasePrices, moved_cables, plan_growth
 from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
 
@@ -148,7 +148,7 @@ class Grow(Question[GrowthAnswer]):
         priced = BillCase.of(self, bill_books, fabrics_of)
         reader, chosen, books, money, opex, specs, sizing = priced
         begins = tuple(accumulate(self._gaps(), initial=0.0))
-        case = _Case(
+        case = _GrowthCase(
             self,
             sizing,
             (*begins, begins[-1] + opex.years),
@@ -177,7 +177,7 @@ class Grow(Question[GrowthAnswer]):
 grow = function_of(Grow)
 
 
-class _Case(NamedTuple):
+class _GrowthCase(NamedTuple):
     """What all fabrics of an answer share."""
 
     asked: Grow
@@ -268,7 +268,7 @@ class _Case(NamedTuple):
             full_leaves=self.asked.fill == "leaves",
         )
 
-    def _orders(self, bills: Sequence[Bill]) -> list[Order]:
+    def _orders(self, bills: Sequence[Bill]) -> list[PhaseOrder]:
         """What leads from each bill to the next, from nothing on."""
         lines: list[list[BillItem]] = [[], *([item.line for item in b.quote.items] for b in bills)]
         currency = bills[0].quote.currency
@@ -278,7 +278,7 @@ class _Case(NamedTuple):
         self,
         bills: Sequence[Bill],
         alone: Sequence[Bill],
-        orders: tuple[Sequence[Order], Sequence[Order]],
+        orders: tuple[Sequence[PhaseOrder], Sequence[PhaseOrder]],
         moved: tuple[int, int],
     ) -> tuple[GrowthPath, GrowthPath, GrowthPath]:
         """Growing, all at once, and each phase's smallest network."""
@@ -300,7 +300,7 @@ class _Case(NamedTuple):
         )
         return grown, once, unplanned
 
-    def _weights(self, final: Bill) -> Weights:
+    def _weights(self, final: Bill) -> PhasePrices:
         """Price of a switch and of a link in the final design, and what paying early costs."""
         switches, links = final.cost_of("switches").base, final.cost_of("transceivers", "cables")
         interest = self.opex.interest.base
@@ -312,14 +312,14 @@ class _Case(NamedTuple):
             for begin, end in pairwise(self.years[:-1])
         ]
         fabric = final.fabric
-        return Weights(
+        return PhasePrices(
             switches / max(fabric.switches, 1) or 1.0,
             links.base / max(fabric.link_count, 1),
             (*early, 0.0),
         )
 
 
-def _course(bills: Sequence[Bill], orders: Sequence[Order]) -> Course:
+def _course(bills: Sequence[Bill], orders: Sequence[PhaseOrder]) -> Course:
     return Course(
         tuple(phase_order.bought.total for phase_order in orders),
         tuple(bill.capital for bill in bills),

@@ -50,11 +50,11 @@ from netplan.questions.optimizing.front import (
 from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.scenarios.bill_books import read_books
-from netplan.scenarios.reading import NONE, CatalogReader, Variant, sizing_on, variants
+from netplan.scenarios.reading import NONE, CatalogReader, ChipVariant, sizing_on, variants
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import only_hb_gear
 from netplan.setup.money.memory_or_gpus import MemoryTradeoff, TradeoffSolver
-from netplan.setup.money.run_cost import WITHIN, Terms, check_within
+from netplan.setup.money.run_cost import WITHIN, RunTerms, check_within
 from netplan.setup.own_inputs import check_ranges, default_field, option_field
 from netplan.setup.power_budget import POWER_BUDGET, Holding, holding
 from netplan.setup.question import FOUND, NETWORK, PRICES, TRAINED, Question, Shorthand
@@ -331,7 +331,7 @@ class Optimize(Question[Optimization]):
             () if value is None or name in ("radix", "switch", "expanded_memory") else (value,)
         )
 
-    def _search_on(self, reader: CatalogReader, variant: Variant) -> PlanSearch:
+    def _search_on(self, reader: CatalogReader, variant: ChipVariant) -> PlanSearch:
         """The search for plans on an accelerator with an expanded memory."""
         return plan_search(self, read_training(self, reader, variant.chip, self.cluster.gpus))
 
@@ -436,7 +436,7 @@ class Wanted(Struct, frozen=True):
     limits: Limits
     objective: Objective
     books: BillBooks
-    rates: Terms | None
+    rates: RunTerms | None
 
 
 def _front_of(
@@ -481,10 +481,10 @@ def _front_of(
         *notes_of(space, feasible, times, (objective, books)),
     )
     currency = books.prices.currency
-    sizes = hb_gear.Sizes()
+    sizes = hb_gear.HbSizes()
     if weigh and wanted.rates:
         rows_by_size = hb_gear.by_size(_with_time(feasible, times), wanted.rates)
-        sizes = hb_gear.Sizes(rows_by_size, currency, wanted.rates.gpu_hour)
+        sizes = hb_gear.HbSizes(rows_by_size, currency, wanted.rates.gpu_hour)
     main = (inputs, objective, rows, tally, notes, currency)
     return Optimization(*main, sizes=sizes, beaten=beaten)
 

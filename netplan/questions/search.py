@@ -12,7 +12,7 @@ from netplan.inputs.readers import digits
 from netplan.levels import gpu_count
 from netplan.performance.barred import barred_columns
 from netplan.performance.error_bars import bar_note
-from netplan.performance.explain import Difference, explain, explain_modes
+from netplan.performance.explain import TermDifference, explain, explain_modes
 from netplan.performance.forwarding import Forwarding, forwarding_of
 from netplan.performance.plan import PlanTime, RankedPlan, SearchResult, side_by_side
 from netplan.performance.published_runs import AskedRun, nearest_row
@@ -103,7 +103,7 @@ class SearchAnswer(Answer):
     memory_bytes: float
     expanded_bytes: float = 0.0
     notes: tuple[str, ...] = ()
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[TermDifference, ...] = ()
     compared: tuple[PlanTime, ...] = ()
     detail: "LayerAnswer | MemoryAnswer | HeldAnswer | None" = None
     published: "tuple[PublishedRun, ...]" = ()
@@ -432,7 +432,7 @@ class SearchAnswer(Answer):
             else (f"plan {int(rank)}" for rank in kind.split(","))
         )
         names = columns("operation", "direction", "part")
-        times: list[Column[Difference]] = [
+        times: list[Column[TermDifference]] = [
             column("first_s", title=first),
             column("second_s", title=second),
             column("difference_s"),
@@ -452,7 +452,7 @@ class SearchAnswer(Answer):
             [column("term", _term), *times],
             changed,
             title=f"From {first} to {second}, terms of an iteration",
-            closing=[Difference("sum", "", "", *sums)],
+            closing=[TermDifference("sum", "", "", *sums)],
             shown="people",
         )
 
@@ -713,7 +713,7 @@ def _ranks(text: str) -> tuple[int, ...]:
     )
 
 
-def _explained(result: SearchResult, text: str, ranks: Sequence[int]) -> tuple[Difference, ...]:
+def _explained(result: SearchResult, text: str, ranks: Sequence[int]) -> tuple[TermDifference, ...]:
     if text in DETAILS:
         return ()
     if max(ranks) > len(result.plans):
@@ -726,6 +726,6 @@ def _explained(result: SearchResult, text: str, ranks: Sequence[int]) -> tuple[D
     return explain(result.levels, first, second)
 
 
-def _term(row: Difference) -> str:
+def _term(row: TermDifference) -> str:
     """A term in words."""
     return " ".join(filter(None, (row.operation, row.direction, PARTS.get(row.part, ""))))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 
-from netplan.answers.congestion_answer import Design
+from netplan.answers.congestion_answer import RoutedDesign
 from netplan.answers.simulate_answer import JobRow, SimulateAnswer
 from netplan.arrays import Ints
 from netplan.errors import InfeasibleError, InputError
@@ -443,7 +443,7 @@ class Simulate(SimulationQuestion):
         simulated: SimulationOutcome,
         graph: FabricGraph,
         conditions: Conditions,
-    ) -> tuple[SimulationOutcome, Design | None]:
+    ) -> tuple[SimulationOutcome, RoutedDesign | None]:
         """A run beside its time on parts that are all whole, with what slow GPUs cost.
 
         And what contention makes of the time; None where links are booked, or not looked at.

@@ -8,7 +8,14 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from netplan.answers.sites_answer import AUTO, SHOWN_KM, BreakEven, Case, SitesAnswer, Spread
+from netplan.answers.sites_answer import (
+    AUTO,
+    SHOWN_KM,
+    SitesAnswer,
+    SitesBreakEven,
+    SitesCase,
+    SitesTime,
+)
 from netplan.answers.sites_bill import SitesBill
 from netplan.arrays import Floats
 from netplan.costing.fabric_bill import make_bill
@@ -205,7 +212,7 @@ class SeveralSites(Question[SitesAnswer]):
         given = getattr(self.cluster.span, name)
         return self.varied.get(name) or (usual if given is None else (given,))
 
-    def _cases(self, sizing: Sizing, book: LongHaulBook) -> list[Case]:
+    def _cases(self, sizing: Sizing, book: LongHaulBook) -> list[SitesCase]:
         """The sites of every length and ratio; those of a file once."""
         spans = [self._span]
         if self._span.count is not None:
@@ -222,16 +229,18 @@ class SeveralSites(Question[SitesAnswer]):
                 " one --ratio"
             )
         return [
-            Case(span.km, span.ratio, whole, cuts)
+            SitesCase(span.km, span.ratio, whole, cuts)
             for span, whole in zip(spans, wholes, strict=True)
         ]
 
     def _rows(
-        self, plan: ChosenPlan, cases: Sequence[Case], haul: Haul, ahead: int | None
-    ) -> list[Spread]:
+        self, plan: ChosenPlan, cases: Sequence[SitesCase], haul: Haul, ahead: int | None
+    ) -> list[SitesTime]:
         """Times of a plan in all cases."""
         times = over_sites.spread_times(plan, [case.left for case in cases], haul, ahead)
-        return [Spread(case.km, case.ratio, time) for case, time in zip(cases, times, strict=True)]
+        return [
+            SitesTime(case.km, case.ratio, time) for case, time in zip(cases, times, strict=True)
+        ]
 
     def _counts(self, plan: ChosenPlan) -> list[int | None]:
         """Microbatches ahead of a pipeline that are shown: a few, and what is asked for."""
@@ -239,8 +248,8 @@ class SeveralSites(Question[SitesAnswer]):
         return list(dict.fromkeys([*few, self.held]))
 
     def _compared(
-        self, chosen: Sequence[ChosenPlan], cases: Sequence[Case], haul: Haul
-    ) -> Iterator[tuple[str, tuple[Spread, ...]]]:
+        self, chosen: Sequence[ChosenPlan], cases: Sequence[SitesCase], haul: Haul
+    ) -> Iterator[tuple[str, tuple[SitesTime, ...]]]:
         """A pipeline at the first ratio by what is held ahead."""
         first = [case for case in cases if case.ratio == cases[0].ratio]
         for plan in chosen:
@@ -249,8 +258,8 @@ class SeveralSites(Question[SitesAnswer]):
                 yield (AUTO if count is None else f"+{count}"), tuple(rows)
 
     def _break_evens(
-        self, chosen: Sequence[ChosenPlan], cases: Sequence[Case], haul: Haul, sizing: Sizing
-    ) -> Iterator[BreakEven]:
+        self, chosen: Sequence[ChosenPlan], cases: Sequence[SitesCase], haul: Haul, sizing: Sizing
+    ) -> Iterator[SitesBreakEven]:
         """At which ratio of every length, and which length of every ratio, the target is lost."""
         if self._span.count is None:
             return
@@ -278,7 +287,7 @@ class SeveralSites(Question[SitesAnswer]):
             for ratio, ahead in asked:
                 yield _km_of(plan, (ratio, longest), ahead, losses, self.loss)
 
-    def _bought(self, case: Case, reader: CatalogReader, sizing: Sizing) -> SitesBill:
+    def _bought(self, case: SitesCase, reader: CatalogReader, sizing: Sizing) -> SitesBill:
         """What lights the fibre, and networks of one site and of several, in dollars."""
         alone = whole_books(self.cluster, self.books, reader)
         spec = reader.fabric(self.cluster.fabric, self.cluster)
@@ -299,7 +308,7 @@ sites = function_of(SeveralSites)
 Losses = Callable[[ChosenPlan, int | None, Any, Any], Floats]
 
 
-def _ratio_of(plan: ChosenPlan, km: float, losses: Losses, target: float) -> BreakEven:
+def _ratio_of(plan: ChosenPlan, km: float, losses: Losses, target: float) -> SitesBreakEven:
     """At which ratio the target is lost over a length."""
 
     def losses_at(logs: Floats) -> Floats:
@@ -310,12 +319,12 @@ def _ratio_of(plan: ChosenPlan, km: float, losses: Losses, target: float) -> Bre
         why = f"lost at any ratio at {km:,g} km: no rate makes up for the way"
     else:
         why = f"no ratio up to {MOST_RATIO:,.0f} loses so much" if value >= MOST_RATIO else ""
-    return BreakEven(plan.across, "ratio", km, None, None if why else value, why)
+    return SitesBreakEven(plan.across, "ratio", km, None, None if why else value, why)
 
 
 def _km_of(
     plan: ChosenPlan, asked: tuple[float, float], ahead: int | None, losses: Losses, target: float
-) -> BreakEven:
+) -> SitesBreakEven:
     """At which length, of up to a longest one, the target is lost at a ratio."""
     ratio, longest = asked
 
@@ -328,4 +337,4 @@ def _km_of(
     elif value >= longest:
         why = f"no length up to {longest:,.0f} km loses so much"
     held = None if plan.across == "data" else AUTO if ahead is None else ahead
-    return BreakEven(plan.across, "km", None, ratio, None if why else value, why, held)
+    return SitesBreakEven(plan.across, "km", None, ratio, None if why else value, why, held)

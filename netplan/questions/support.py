@@ -75,7 +75,7 @@ MOST_REASONS, MOST_NAMES = 4, 9
 """Reasons and names that a screen shows [1]."""
 
 
-class Cell(Struct, frozen=True):
+class SupportCell(Struct, frozen=True):
     """One combination: whether it is answered, and how far that is known, or why it is not."""
 
     question: ASKED
@@ -87,15 +87,15 @@ class Cell(Struct, frozen=True):
     reason: str = ""
 
 
-class Verdict(Struct, frozen=True):
+class SupportStatus(Struct, frozen=True):
     """Status of a combination, and its reason in one sentence."""
 
     status: Status
     reason: str = ""
 
 
-def _refused(error: NetplanError) -> Verdict:
-    return Verdict("refused", str(error))
+def _refused(error: NetplanError) -> SupportStatus:
+    return SupportStatus("refused", str(error))
 
 
 class _Training(Struct, frozen=True):
@@ -108,7 +108,7 @@ class _Training(Struct, frozen=True):
 
     def verdicts(
         self, model: "Model | OtherModel", chips: Sequence[Accelerator]
-    ) -> Iterator[Verdict]:
+    ) -> Iterator[SupportStatus]:
         """Of one model on every accelerator."""
         try:
             workload = workload_of(self.asked, model, self.rules)
@@ -128,9 +128,9 @@ class _Training(Struct, frozen=True):
                 yield _refused(error)
                 continue
             unknown = self._unknown(setting)
-            yield Verdict("refused", unknown) if unknown else self._known(setting, chip)
+            yield SupportStatus("refused", unknown) if unknown else self._known(setting, chip)
 
-    def _refused(self, model: "Model | OtherModel", chip: Accelerator) -> Verdict:
+    def _refused(self, model: "Model | OtherModel", chip: Accelerator) -> SupportStatus:
         """Why a model is refused that no accelerator helps; what else is offered depends on it."""
         asked = self.asked.with_values(model=model.name, accelerator=chip.name)
         try:
@@ -156,7 +156,7 @@ class _Training(Struct, frozen=True):
                 self.programs[key] = str(error)
         return self.programs[key]
 
-    def _known(self, setting: Setting, chip: Accelerator) -> Verdict:
+    def _known(self, setting: Setting, chip: Accelerator) -> SupportStatus:
         """How far times of a plain plan are known: replicas alone, in one HB domain or several."""
         levels = domain_levels(chip, GPUS)
         data = tuple(Degrees(data=level.size) for level in levels)
@@ -165,9 +165,9 @@ class _Training(Struct, frozen=True):
         bar = bar_of(setting, levels, plan)
         if bar is None:
             why = f"Iteration model {self.rules.name} says nothing of its error."
-            return Verdict("assumed", why)
+            return SupportStatus("assumed", why)
         reason = "; ".join(bar.reasons)
-        return Verdict("fitted" if bar.basis == "calibrated" else "transferred", reason)
+        return SupportStatus("fitted" if bar.basis == "calibrated" else "transferred", reason)
 
 
 class _Serving(Struct, frozen=True):
@@ -177,7 +177,7 @@ class _Serving(Struct, frozen=True):
     reader: CatalogReader
     unknown: dict[str, str]
 
-    def verdicts(self, name: str, chips: Sequence[Accelerator]) -> Iterator[Verdict]:
+    def verdicts(self, name: str, chips: Sequence[Accelerator]) -> Iterator[SupportStatus]:
         """Of one model, by its name, on every accelerator."""
         try:
             model = self.reader.load(MODELS, name)
@@ -192,11 +192,13 @@ class _Serving(Struct, frozen=True):
                 yield _refused(error)
                 continue
             if unknown := self._unknown(model):
-                yield Verdict("refused", unknown)
+                yield SupportStatus("refused", unknown)
             elif case.served.kernels.source == "roofline":
-                yield Verdict("assumed", " ".join(case.untried))
+                yield SupportStatus("assumed", " ".join(case.untried))
             else:
-                yield Verdict("transferred" if case.untried else "fitted", " ".join(case.untried))
+                yield SupportStatus(
+                    "transferred" if case.untried else "fitted", " ".join(case.untried)
+                )
 
     def _unknown(self, model: Model) -> str:
         """Why the model's layers cannot be served; empty if they can, as on any accelerator."""
@@ -216,7 +218,7 @@ class SupportAnswer(Answer):
     json_parts = ("cells",)
 
     inputs: dict[str, Any]
-    cells: tuple[Cell, ...]
+    cells: tuple[SupportCell, ...]
 
     def in_a_line(self) -> str:
         """How many combinations are answered."""
@@ -403,7 +405,7 @@ class Support(Question[SupportAnswer]):
         models: "Sequence[Model | OtherModel]",
         chips: Sequence[Accelerator],
         every_rules: Mapping[str, IterationModel],
-    ) -> Iterator[Cell]:
+    ) -> Iterator[SupportCell]:
         """Plans, and iterations that are simulated, by every iteration model."""
         programs: dict[tuple[str, str, bool], str] = {}
         how = {"strategy": self.strategy, "software_date": self.software_date}
@@ -423,18 +425,18 @@ class Support(Question[SupportAnswer]):
                 for model in models:
                     for chip, verdict in zip(chips, cases.verdicts(model, chips), strict=True):
                         where = (model.name, chip.name, precision, rules.name)
-                        yield Cell("search", *where, verdict.status, verdict.reason)
+                        yield SupportCell("search", *where, verdict.status, verdict.reason)
                         if unsimulated and verdict.status != "refused":
-                            yield Cell("simulate", *where, "refused", unsimulated)
+                            yield SupportCell("simulate", *where, "refused", unsimulated)
                         else:
-                            yield Cell("simulate", *where, verdict.status, verdict.reason)
+                            yield SupportCell("simulate", *where, verdict.status, verdict.reason)
 
     def _served(
         self,
         reader: CatalogReader,
         models: "Mapping[str, Model | OtherModel]",
         chips: Sequence[Accelerator],
-    ) -> Iterator[Cell]:
+    ) -> Iterator[SupportCell]:
         """Servers, which no iteration model times."""
         unknown: dict[str, str] = {}
         for precision in self._served_in():
@@ -445,7 +447,7 @@ class Support(Question[SupportAnswer]):
             for name, model in models.items():
                 for chip, verdict in zip(chips, cases.verdicts(name, chips), strict=True):
                     where = (model.name, chip.name, precision, "")
-                    yield Cell("serving", *where, verdict.status, verdict.reason)
+                    yield SupportCell("serving", *where, verdict.status, verdict.reason)
 
     def _trained_in(self) -> tuple[str, ...]:
         """Precisions of training that are meant."""

@@ -97,7 +97,7 @@ def spread(values: Sequence[Value], count: int) -> list[Value]:
     return [values[round(place * last / (count - 1))] for place in range(count)]
 
 
-class Scale(Struct, frozen=True):
+class AxisScale(Struct, frozen=True):
     """Where values stand on an axis.
 
     Parameters
@@ -119,7 +119,7 @@ class Scale(Struct, frozen=True):
         return finite(value, log=self.log) if self.places is None else self.places.get(value)
 
 
-def number_scale(axis: ChartAxis, values: Iterable[Scalar]) -> Scale:
+def number_scale(axis: ChartAxis, values: Iterable[Scalar]) -> AxisScale:
     """Axis of numbers.
 
     Examples
@@ -153,10 +153,10 @@ def number_scale(axis: ChartAxis, values: Iterable[Scalar]) -> Scale:
                 layout["title"] = {"text": chart_label(axis.words.quantity, 60)}
         elif plottable and ONE_DECADE < _decades(plottable) < THREE_DECADES:
             layout["dtick"] = "D2"  # 1, 2 and 5
-    return Scale(None, axis.log, layout)
+    return AxisScale(None, axis.log, layout)
 
 
-def category_scale(words: Words, values: Iterable[Scalar]) -> Scale:
+def category_scale(words: Words, values: Iterable[Scalar]) -> AxisScale:
     """Axis on which every value has the same room.
 
     Examples
@@ -176,10 +176,12 @@ def category_scale(words: Words, values: Iterable[Scalar]) -> Scale:
         "range": [-0.5, len(distinct) - 0.5],
         **_ticks(_every(texts, STEPS)),
     }
-    return Scale({value: place for place, value in enumerate(distinct)}, log=False, layout=layout)
+    return AxisScale(
+        {value: place for place, value in enumerate(distinct)}, log=False, layout=layout
+    )
 
 
-def fitting_scale(axis: ChartAxis, values: Iterable[Scalar]) -> Scale:
+def fitting_scale(axis: ChartAxis, values: Iterable[Scalar]) -> AxisScale:
     """Axis of numbers where all values are numbers, else of categories."""
     distinct = list(dict.fromkeys(axis.shared or values))
     if any(isinstance(value, (str, bool)) for value in distinct):

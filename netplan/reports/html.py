@@ -42,7 +42,7 @@ class Block(Struct, frozen=True):
     shown: object
     title: str = ""
     key: str = ""
-    numbers: tuple[page.Grid, int] | None = None
+    numbers: tuple[page.TextGrid, int] | None = None
     beside: Literal["", "first", "between", "last"] = ""
 
 
@@ -180,7 +180,7 @@ def blocks(sections: Iterable[Section]) -> list[Block]:
     return drawn
 
 
-def drawn_table(table: TableSection[object]) -> page.Grid:
+def drawn_table(table: TableSection[object]) -> page.TextGrid:
     """A table as texts under titles; rows of sums stand last and are set off."""
     columns = shown_in("pages", table.columns)
     heads = [
@@ -197,7 +197,7 @@ def drawn_table(table: TableSection[object]) -> page.Grid:
         rows.append(([column.text(row) for column in columns], index == at_chosen))
     for index, row in enumerate(table.closing):
         rows.append(([column.text(row) for column in columns], at_chosen is None and index == last))
-    return page.Grid(heads, rows, table.title or table.name.capitalize() or "Table", ordered)
+    return page.TextGrid(heads, rows, table.title or table.name.capitalize() or "Table", ordered)
 
 
 def _bars(bars: Bars) -> list[tuple[str, str, str, Markup]]:
@@ -220,7 +220,7 @@ MARK = "mark"
 """Column of what a box says without a name."""
 
 
-def numbers_of(chart: Chart) -> tuple[page.Grid, int] | None:
+def numbers_of(chart: Chart) -> tuple[page.TextGrid, int] | None:
     """What the marks of a chart say, a row each, and how many there are; None of one without boxes.
 
     Examples
@@ -244,7 +244,7 @@ def numbers_of(chart: Chart) -> tuple[page.Grid, int] | None:
         for name, column in zip(names, zip(*cells, strict=True), strict=True)
     ]
     rows: list[tuple[Sequence[str], bool]] = [(row, False) for row in cells]
-    return page.Grid(heads, rows, f"Numbers of {chart.label}"), len(records)
+    return page.TextGrid(heads, rows, f"Numbers of {chart.label}"), len(records)
 
 
 def _records(chart: Chart) -> Iterator[dict[str, str]]:

@@ -117,7 +117,7 @@ def _visible(value: object) -> object:
     )
 
 
-class Grid(Struct, frozen=True):
+class TextGrid(Struct, frozen=True):
     """A table of texts: title and style of each column, rows, some set off; its name for ears.
 
     Rows that stand under parts, or above sums, are ``ordered``.

@@ -10,8 +10,8 @@ from math import inf, log10
 from msgspec import Struct
 
 from netplan.reports.axes import (
+    AxisScale,
     ChartAxis,
-    Scale,
     category_scale,
     finite,
     fitting_scale,
@@ -131,7 +131,7 @@ class Points(Struct, frozen=True):
         return [*self.ys, *(mark.y for mark in self.printed)]
 
     def published(
-        self, scales: tuple["Scale", "Scale"], styles: Mapping[Key, tuple[str, int]]
+        self, scales: tuple["AxisScale", "AxisScale"], styles: Mapping[Key, tuple[str, int]]
     ) -> list[Json]:
         """The paper's points that can be drawn, in one trace; none where there are none."""
         places = [(scales[0].place(mark.x), scales[1].place(mark.y), mark) for mark in self.printed]
@@ -190,14 +190,14 @@ def series_styles(keys: Sequence[Key]) -> dict[Key, tuple[str, int]]:
     return styles
 
 
-def _marks(points: Points, x_scale: Scale, y_scale: Scale) -> list[Mark]:
+def _marks(points: Points, x_scale: AxisScale, y_scale: AxisScale) -> list[Mark]:
     return [
         Mark(x_scale.place(x), y_scale.place(y), index)
         for index, (x, y) in enumerate(zip(points.xs, points.ys, strict=True))
     ]
 
 
-def _framed(scales: tuple[Scale, Scale], series: int, *, legend: bool) -> tuple[int, Json]:
+def _framed(scales: tuple[AxisScale, AxisScale], series: int, *, legend: bool) -> tuple[int, Json]:
     """Height [px] and layout of a drawing with so many series."""
     height = HEIGHT_PX + (LEGEND_PX * series if series <= NAMED_SERIES else 0)
     return height, {

@@ -22,7 +22,7 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS, FabricSpec, faults_of
 from netplan.units import bytes_per_s
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
-from netplan.workloads.technologies import MEMORIES, Memory, expanded
+from netplan.workloads.technologies import MEMORIES, MemoryTechnology, expanded
 
 WORDS = {"floor-plan": (AS_PUBLISHED,)}
 """What may be written in place of a name, by the role of its shelf."""
@@ -337,7 +337,7 @@ NONE = "none"
 """Stands for GPUs without expanded memory."""
 
 
-class Variant(Struct, frozen=True):
+class ChipVariant(Struct, frozen=True):
     """An accelerator as one design has it.
 
     Parameters
@@ -351,13 +351,13 @@ class Variant(Struct, frozen=True):
     """
 
     chip: Accelerator
-    memory: Memory | None = None
+    memory: MemoryTechnology | None = None
     name: str = ""
 
 
 def variants(
     reader: CatalogReader, chip: Accelerator, names: Sequence[str | None]
-) -> tuple[Variant, ...]:
+) -> tuple[ChipVariant, ...]:
     """One accelerator with each of these expanded memories; as its file has it where none is named.
 
     Raises
@@ -367,15 +367,15 @@ def variants(
     """
     asked = [name for name in dict.fromkeys(names) if name]
     if not asked:
-        return (Variant(chip),)
+        return (ChipVariant(chip),)
     memories = [read_memory(reader, name) for name in asked]
     return tuple(
-        Variant(expanded(chip, memory), memory, memory.name if memory else NONE)
+        ChipVariant(expanded(chip, memory), memory, memory.name if memory else NONE)
         for memory in memories
     )
 
 
-def read_memory(reader: CatalogReader, name: str | None) -> Memory | None:
+def read_memory(reader: CatalogReader, name: str | None) -> MemoryTechnology | None:
     """The expanded memory of a name; None without one.
 
     Raises

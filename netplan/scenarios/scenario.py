@@ -450,7 +450,7 @@ UNNAMED = "yours"
 """What a scenario is called in headings that was made in Python, or inline, without a name."""
 
 
-class Place(NamedTuple):
+class InputPlace(NamedTuple):
     """Where an input lies in a scenario, what is known of it, and its value where nothing says it.
 
     Parameters
@@ -472,7 +472,7 @@ class Place(NamedTuple):
 
 
 @cache
-def places(workload: str = "training") -> dict[str, Place]:
+def places(workload: str = "training") -> dict[str, InputPlace]:
     """Every input of a scenario with such a workload, by name.
 
     Parameters
@@ -482,7 +482,7 @@ def places(workload: str = "training") -> dict[str, Place]:
 
     Returns
     -------
-    dict of str to Place
+    dict of str to InputPlace
         In the order of the parts, and in them as the structs have it.
 
     Examples
@@ -496,13 +496,13 @@ def places(workload: str = "training") -> dict[str, Place]:
         "books": Books,
     }
     return {
-        path[-1]: Place(part, path, option, default)
+        path[-1]: InputPlace(part, path, option, default)
         for part, kind in kinds.items()
         for path, option, default in _fields(kind)
     }
 
 
-def every_place() -> dict[str, Place]:
+def every_place() -> dict[str, InputPlace]:
     """Every input of a scenario, of any workload, by name; of two of a name that of training."""
     return places("post-training") | places("serving") | places("training")
 

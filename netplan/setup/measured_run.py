@@ -46,7 +46,7 @@ ONE_OR_TWO = 2
 Several = Annotated[int, Meta(ge=1, le=LARGEST_GROUP)]
 
 
-class MeasuredRun(records.Entry, frozen=True, kw_only=True):
+class MeasuredStep(records.Entry, frozen=True, kw_only=True):
     """One run as measured: its phases, and its inputs where they are not those of the question."""
 
     rollout_s: records.PositiveFloat
@@ -76,13 +76,13 @@ class MeasuredRun(records.Entry, frozen=True, kw_only=True):
 class MeasuredFile(records.Entry, frozen=True, kw_only=True):
     """A file of two runs, or of one."""
 
-    runs: tuple[MeasuredRun, ...]
+    runs: tuple[MeasuredStep, ...]
 
 
 class ReadRun(NamedTuple):
     """A run, and where it stands."""
 
-    run: MeasuredRun
+    run: MeasuredStep
     place: str
 
 
@@ -111,7 +111,7 @@ def read_measured(path: Path) -> tuple[ReadRun, ...]:
     document = read_yaml(path)
     try:
         if "runs" not in document.data:
-            return (ReadRun(MeasuredRun.read(document.data), str(path)),)
+            return (ReadRun(MeasuredStep.read(document.data), str(path)),)
         runs = MeasuredFile.read(document.data).runs
     except records.RecordError as error:
         lines = (f"{path}:{document.line(keys)}: {text}" for keys, text in error.faults)
@@ -163,7 +163,7 @@ class Reference(NamedTuple):
         return scaled_phases(phases_of(modelled), measured, of_run)
 
 
-class MeasuredRuns(Struct, frozen=True):
+class MeasuredSteps(Struct, frozen=True):
     """One run, or two of different sizes."""
 
     references: tuple[Reference, ...]
@@ -313,7 +313,7 @@ def between_sizes(sizes: tuple[float, float], times_s: tuple[float, ...], gpus: 
     return fixed_s + shared_gpu_s / gpus
 
 
-def measured_runs(run: PostRun, modelled: Callable[[PostRun], Modelled]) -> MeasuredRuns | None:
+def measured_runs(run: PostRun, modelled: Callable[[PostRun], Modelled]) -> MeasuredSteps | None:
     """Runs of a question's file, with what the model says of them; None if it names none.
 
     Parameters
@@ -349,7 +349,7 @@ def measured_runs(run: PostRun, modelled: Callable[[PostRun], Modelled]) -> Meas
             of_job = _asked(run, read, here, modelled)
         references.append(Reference(read, of_run, of_job))
     _check_sizes(references)
-    return MeasuredRuns(tuple(references))
+    return MeasuredSteps(tuple(references))
 
 
 def _inputs(run: PostRun, read: ReadRun) -> dict[str, Any]:

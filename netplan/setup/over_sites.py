@@ -315,7 +315,7 @@ def replaced_of(asked: AnyQuestion, roles: Collection[str]) -> dict[str, object]
     return {key: read_yaml_value(text) for key, text in given if key.partition(".")[0] in roles}
 
 
-class Cut(NamedTuple):
+class FibreCut(NamedTuple):
     """Fibre between two sites, by their numbers, of which a share is cut [1]."""
 
     a: int
@@ -323,7 +323,7 @@ class Cut(NamedTuple):
     share: float
 
 
-def read_cuts(texts: Sequence[str], sites: Sites, book: LongHaulBook) -> tuple[Cut, ...]:
+def read_cuts(texts: Sequence[str], sites: Sites, book: LongHaulBook) -> tuple[FibreCut, ...]:
     """Fibre that is cut: all of a pair of sites, or so many of its fibre pairs.
 
     Parameters
@@ -337,7 +337,7 @@ def read_cuts(texts: Sequence[str], sites: Sites, book: LongHaulBook) -> tuple[C
 
     Returns
     -------
-    tuple of Cut
+    tuple of FibreCut
         What is cut of each pair.
 
     Raises
@@ -376,11 +376,11 @@ def read_cuts(texts: Sequence[str], sites: Sites, book: LongHaulBook) -> tuple[C
                 f"--fail {text:.60}: {named} has {counted(fibres, 'fibre pair')}: give 1 to"
                 f" {fibres:,}, or no number for all of it"
             )
-        cuts.append(Cut(a, b, count / fibres))
+        cuts.append(FibreCut(a, b, count / fibres))
     return tuple(cuts)
 
 
-def after_cuts(sites: Sites, cuts: Sequence[Cut]) -> Sites:
+def after_cuts(sites: Sites, cuts: Sequence[FibreCut]) -> Sites:
     """Sites without the fibre that is cut.
 
     Parameters

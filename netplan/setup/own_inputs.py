@@ -15,7 +15,7 @@ from netplan.catalog import shipped_root, unknown_name, user_roots
 from netplan.documents import read_yaml
 from netplan.errors import CatalogError, InputError
 from netplan.inputs.option import Group, Kind, Option, check_range, read_option
-from netplan.scenarios.scenario import Place, every_place
+from netplan.scenarios.scenario import InputPlace, every_place
 
 DEFAULTS = "reports/defaults.yaml"
 COMMON = "common"
@@ -176,7 +176,7 @@ def _defaults(path: Path, version: int) -> dict[str, dict[str, object]]:  # noqa
     return document.data
 
 
-def _check_value(line: str, name: str, place: Place, value: object) -> None:
+def _check_value(line: str, name: str, place: InputPlace, value: object) -> None:
     """Refuse a value that an input of the scenario cannot have, with its file and line."""
     option = place.option
     for entry in value if option.many and isinstance(value, list) else (value,):

@@ -34,7 +34,7 @@ from netplan.reports.schema import plain_at
 from netplan.scenarios.post_training import SYNC_RATES, read_copy_rate, read_rates, read_sync
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.inputs import span_of
-from netplan.setup.measured_run import SPREAD, MeasuredRuns, Modelled, measured_runs
+from netplan.setup.measured_run import SPREAD, MeasuredSteps, Modelled, measured_runs
 from netplan.setup.post_training import SAME, PartCache, PostRun, ServerPool, Trainer
 from netplan.setup.question import AnyQuestion
 from netplan.topologies.fabric import MIN_GPUS
@@ -291,7 +291,7 @@ def _modelled(run: PostRun) -> Modelled:
     return Modelled(trained.step, trained.pools)
 
 
-def _estimated(trained: PostTrained, measured: MeasuredRuns) -> PostTrained:
+def _estimated(trained: PostTrained, measured: MeasuredSteps) -> PostTrained:
     """A step by measured runs; a bound, with a note on it, where they do not apply."""
     if trained.split and not measured.of_sizes:
         note = (
@@ -306,7 +306,7 @@ def _estimated(trained: PostTrained, measured: MeasuredRuns) -> PostTrained:
     return replace(trained, step=step, sync=sync, basis="measured", spread=SPREAD)
 
 
-def _trained(run: PostRun, measured: MeasuredRuns | None = None) -> PostTrained:
+def _trained(run: PostRun, measured: MeasuredSteps | None = None) -> PostTrained:
     """The step on pools that are given, or on the best split of all."""
     job, work = run.job, run.work
     rest = run.gpus - job.score_gpus
@@ -639,7 +639,7 @@ BOX, TRAY, FEW = 8, 4, 4
 ones [1]."""
 
 
-def _split(run: PostRun, gpus: int, measured: MeasuredRuns | None) -> tuple[Split, ...]:
+def _split(run: PostRun, gpus: int, measured: MeasuredSteps | None) -> tuple[Split, ...]:
     """Splits that were tried, the best first; the one that is told by number is the first.
 
     Raises
@@ -669,7 +669,7 @@ def _split(run: PostRun, gpus: int, measured: MeasuredRuns | None) -> tuple[Spli
 
 
 def _ranked(
-    run: PostRun, gpus: int, sizes: Sequence[int], measured: MeasuredRuns | None
+    run: PostRun, gpus: int, sizes: Sequence[int], measured: MeasuredSteps | None
 ) -> tuple[Split, ...]:
     """Splits into pools of these sizes and what they leave, the best first."""
     servers: dict[int, ServerPool] = {}

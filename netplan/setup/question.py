@@ -23,7 +23,7 @@ from netplan.scenarios.scenario import (
     DEFAULT,
     PARTS,
     WORKLOADS,
-    Place,
+    InputPlace,
     Scenario,
     every_place,
     places,
@@ -648,7 +648,7 @@ def _inputs_known(question: type[AnyQuestion]) -> tuple[own_inputs.Input, ...]:
     return (*parts, *ours, *named, *sources)
 
 
-def _read_later(place: Place, other: Place) -> Place:
+def _read_later(place: InputPlace, other: InputPlace) -> InputPlace:
     """An input as a text where the other workload takes more: the scenario reads it as its own."""
     option = place.option
     if not option.choices or other.option.choices:
@@ -657,7 +657,7 @@ def _read_later(place: Place, other: Place) -> Place:
     return place._replace(option=replace(option, kind="text", choices=(), help=help_))
 
 
-def _as_asked(question: type[AnyQuestion], name: str, place: Place) -> Option:
+def _as_asked(question: type[AnyQuestion], name: str, place: InputPlace) -> Option:
     """The option of an input, several times where the question lets it vary."""
     option = place.option
     older = tuple(old for old, now in question.older.items() if now == name)

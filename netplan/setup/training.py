@@ -35,7 +35,7 @@ from netplan.setup.question import AnyQuestion
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.specs import FabricSpec
-from netplan.traffic.measured_links import Links
+from netplan.traffic.measured_links import MeasuredLinks
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import WORKLOADS, Model
 from netplan.workloads.operations import PLAIN, Variant
@@ -465,7 +465,7 @@ def training_on(
         batch=_batch(asked, model),
         gpus=gpus,
         calibrated=calibrated_run(asked, reader, on, model, assumptions),
-        links=Links.of(on, reader.load) if measured else None,
+        links=MeasuredLinks.of(on, reader.load) if measured else None,
     )
     dated = training.calibrated is not None and training.calibrated.dated is not None
     if asked.training.routing.expert_skew is not None and not dated:

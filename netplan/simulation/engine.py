@@ -431,7 +431,7 @@ class Branching:
         self.next += 1
         self.open = len(operation)
         for index, branch in enumerate(operation):
-            Steps(self.engine, branch, self, index).go_on()
+            BranchSteps(self.engine, branch, self, index).go_on()
 
     def go_on(self) -> None:
         """One branch less; the last one ends the operation."""
@@ -440,7 +440,7 @@ class Branching:
             self.start()
 
 
-class Steps:
+class BranchSteps:
     """A branch on its way: its phases one after the other, then ``after`` goes on."""
 
     __slots__ = ("after", "at", "branch", "engine", "next")

@@ -547,14 +547,14 @@ Collectives = Literal["steps", "coupled"]
 """Whether messages that wait for each other are sent one by one, or as one flow."""
 
 
-class Route(Struct, frozen=True):
+class MessageRoute(Struct, frozen=True):
     """Links that a message takes with their shares, and what its last byte takes to arrive [s]."""
 
     links: Sequence[tuple[int, float]]
     latency_s: float
 
 
-RouteOf = Callable[[int, int, int | None], Route]
+RouteOf = Callable[[int, int, int | None], MessageRoute]
 """The route from host to host over the spine or connection that a row names, None for none."""
 
 
@@ -616,7 +616,7 @@ class ClosLinks(Struct, frozen=True):
         up = 2 * self.hosts + leaf * self.spines + spine
         return up, up + self.leaves * self.spines
 
-    def route(self, source: int, target: int, way: int | None) -> Route:
+    def route(self, source: int, target: int, way: int | None) -> MessageRoute:
         """Links and shares from host to host; equal shares over all spines if none is given.
 
         Every hop has its delay, and every switch receives a packet before it sends it on.
@@ -630,11 +630,11 @@ class ClosLinks(Struct, frozen=True):
 
         Returns
         -------
-        Route
+        MessageRoute
             Nothing from a host to itself.
         """
         if source == target:
-            return Route((), 0.0)
+            return MessageRoute((), 0.0)
         links = [(source, 1.0), (self.hosts + target, 1.0)]
         first, last = source // self.hosts_a_leaf, target // self.hosts_a_leaf
         hops = 2
@@ -646,7 +646,7 @@ class ClosLinks(Struct, frozen=True):
             links += [(self.uplinks(first, between)[0], share) for between in over]
             links += [(self.uplinks(last, between)[1], share) for between in over]
             hops = 4
-        return Route(links, hops_s(hops, self.host_bytes_per_s))
+        return MessageRoute(links, hops_s(hops, self.host_bytes_per_s))
 
 
 def hops_s(hops: int, bytes_per_s: float) -> float:

@@ -24,7 +24,7 @@ WAITS, RUNS, SLOWER = "waiting", "running, as alone", "longer than alone"
 BAR_COLOURS = {WAITS: "#d9782d", RUNS: "#3b74c9", SLOWER: "#b0569c"}
 
 
-class Line(Struct, frozen=True, eq=False):
+class DesignLine(Struct, frozen=True, eq=False):
     """What a design has taken over time.
 
     Parameters
@@ -72,7 +72,7 @@ def job_bars(ran: JobStream) -> tuple[JobBar, ...]:
     )
 
 
-def occupancy_chart(lines: Sequence[Line]) -> Chart:
+def occupancy_chart(lines: Sequence[DesignLine]) -> Chart:
     """GPUs taken over time, one line a design, of the first draw."""
     data: list[Json] = []
     for number, line in enumerate(lines[:MOST_LINES]):

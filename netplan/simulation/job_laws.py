@@ -28,7 +28,7 @@ from netplan.records import Entry
 from netplan.simulation.job_clusters import LeafTrunks
 from netplan.simulation.job_places import JobPlace
 from netplan.simulation.job_traces import SHORTEST_S, JobTrace
-from netplan.simulation.jobs import PlacedJobs, StreamRules, too_large
+from netplan.simulation.jobs import InitialJobs, StreamRules, too_large
 
 MOST_REFUSED = 100
 """Jobs one after another that find no place, when the cluster counts as full [1]."""
@@ -304,7 +304,7 @@ def offered_load(trace: JobTrace, gpus: int) -> float:
 
 def placed_jobs(
     trace: JobTrace, load: float, cluster: LeafTrunks, rules: StreamRules, seed: int
-) -> PlacedJobs:
+) -> InitialJobs:
     """Jobs that run when a stream begins, so that it need not fill the cluster first.
 
     They are drawn from the stream's own with probability in proportion to duration, each with a
@@ -325,7 +325,7 @@ def placed_jobs(
 
     Returns
     -------
-    PlacedJobs
+    InitialJobs
         With their places.
 
     Raises
@@ -354,4 +354,4 @@ def placed_jobs(
                 break
     chosen = np.array(jobs, np.int64)
     left_s = trace.duration_s[chosen] * rng.random(len(jobs))
-    return PlacedJobs(trace.take(chosen), np.maximum(left_s, SHORTEST_S), tuple(places))
+    return InitialJobs(trace.take(chosen), np.maximum(left_s, SHORTEST_S), tuple(places))

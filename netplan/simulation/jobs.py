@@ -87,7 +87,7 @@ class StreamRules(Struct, frozen=True):
     migration_s: float = 0.0
 
 
-class PlacedJobs(Struct, frozen=True, eq=False):
+class InitialJobs(Struct, frozen=True, eq=False):
     """Jobs that run when a stream begins.
 
     Parameters
@@ -114,7 +114,7 @@ class _Stream:
         cluster: LeafTrunks,
         rules: StreamRules,
         free: Occupancy,
-        begun: PlacedJobs | None,
+        begun: InitialJobs | None,
     ) -> None:
         self.trace, self.cluster, self.rules, self.free = trace, cluster, rules, free
         jobs = (trace,) if begun is None else (trace, begun.jobs)
@@ -392,7 +392,7 @@ def run_stream(  # noqa: PLR0913 - the words of a user, each with its default
     queue: Queue = "backfill",
     seed: int = 0,
     rules: StreamRules | None = None,
-    begun: PlacedJobs | None = None,
+    begun: InitialJobs | None = None,
 ) -> JobStream:
     """Run a stream of jobs over a cluster.
 

@@ -60,7 +60,7 @@ from netplan.traffic.hierarchy import group_of, group_over
 from netplan.traffic.placement import PIPELINE, Placement, Placements
 from netplan.workloads.operations import (
     NO_WORK,
-    Collective,
+    CollectiveCall,
     CollectiveKind,
     Operation,
     OperationCost,
@@ -590,7 +590,7 @@ class _EventBuilder:
         return busy
 
     def _sent(
-        self, collective: Collective, stage: int, panels: float = 1.0, *, share: float = 1.0
+        self, collective: CollectiveCall, stage: int, panels: float = 1.0, *, share: float = 1.0
     ) -> tuple[tasks.Flows, float, float]:
         """Flows, time and sent bytes of a collective of an operation, or of one of its panels.
 

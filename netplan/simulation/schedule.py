@@ -31,7 +31,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from netplan.simulation.engine import Actor, Branching, Engine, Mark, Steps
+from netplan.simulation.engine import Actor, Branching, BranchSteps, Engine, Mark
 from netplan.simulation.tasks import Branch, Operations, Pipeline, alone_s, branch_alone_s
 
 FORWARD, BACKWARD, FINISH, SEND_FORWARD, SEND_BACKWARD, BEGIN = range(6)
@@ -284,7 +284,7 @@ class PipelineRun:
     def do(self, work: Operations, after: Actor) -> None:
         """Do some work; what is a mere delay is one event."""
         if len(work) == 1 and len(work[0]) == 1:
-            Steps(self.engine, work[0][0], after).go_on()
+            BranchSteps(self.engine, work[0][0], after).go_on()
         else:
             Branching(self.engine, work, after).start()
 
@@ -348,7 +348,7 @@ class PipelineRun:
             return
         sending = _Sending(self, ended.kind, to, ended.microbatch)
         sending.branch = branch
-        Steps(self.engine, branch, sending).go_on()
+        BranchSteps(self.engine, branch, sending).go_on()
 
     def arrived(self, kind: int, virtual: int, microbatch: int) -> None:
         """Something is ready at a virtual stage."""

@@ -26,7 +26,7 @@ from netplan.simulation.program_work import PlanWork
 from netplan.simulation.schedule import FORWARD
 from netplan.simulation.slow_gpus import Jitter, replica_slowness
 from netplan.topologies.graph import FabricGraph
-from netplan.workloads.inference import Passes, inference_head, serving_program
+from netplan.workloads.inference import StepPasses, inference_head, serving_program
 from netplan.workloads.operations import Operation
 from netplan.workloads.program import Program, stage_layers
 
@@ -176,11 +176,11 @@ class _RoundBuilder:
         # What a microbatch does: decode, and the prompts of others that it waits for.
         case, served = self.case, self.served
         at_once = outcomes.decoded_at_once(self.plan, self.outcome.in_flight)
-        self.passes = [Passes(case.decodes(at_once))]
+        self.passes = [StepPasses(case.decodes(at_once))]
         if self.prompts:
             together = float(np.clip(1 / self.chunks, 1.0, max(self.in_flight, 1.0)))
             share = self.prompts / together / self.stages
-            self.passes.append(Passes(case.prompts(together), share))
+            self.passes.append(StepPasses(case.prompts(together), share))
         self.program: Program = serving_program(
             served.model, self.plan.cut, self.passes, served.formats
         )

@@ -16,7 +16,7 @@ from msgspec import Struct
 from netplan.published import cluster_design
 from netplan.published.checks import Measured
 from netplan.published.checks import published as table
-from netplan.published.rail_only import Case, Figure, Times, figure_9, figure_10, figure_11
+from netplan.published.rail_only import Figure, FigureCase, Times, figure_9, figure_10, figure_11
 from netplan.reports.expressions import key_of, parse_expression
 from netplan.reports.quantities import Scalar
 from netplan.studies.charts import Reader, Row
@@ -186,7 +186,7 @@ def _figure(
     figure: Callable[[Times], Iterator[Figure]],
     where: str,
     names: Sequence[str],
-    key: Callable[[Case], tuple[Scalar, ...]],
+    key: Callable[[FigureCase], tuple[Scalar, ...]],
     rows: Sequence[Row],
 ) -> Iterator[Published]:
     """Values of a figure, whose times are those of the rows with a case's values under names."""

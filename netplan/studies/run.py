@@ -168,7 +168,7 @@ def run(
     if store.counts().done < work.point_count:
         interrupts = Interrupts()
         workers = _workers(work, resources, interrupts, suspects=bool(store.suspects()))
-        driver = Driver(workers, work, store)
+        driver = StudyDriver(workers, work, store)
         with interrupts, closing(workers), closing(driver.steps()) as steps:
             for _ in steps:
                 tracker.tick()
@@ -229,7 +229,7 @@ class Backlog:
         self._size = min(size, MAX_CHUNK_POINTS)
 
 
-class Driver:
+class StudyDriver:
     """Gives chunks of points to workers, and records what comes back.
 
     Only a few chunks are under way at a time: no study of a million points sits in a scheduler.

@@ -455,7 +455,7 @@ class DragonflyPlus(CountedDesign, frozen=True, kw_only=True):
         }
 
 
-class SlimFly(CountedDesign, frozen=True, kw_only=True):
+class SlimFlyDesign(CountedDesign, frozen=True, kw_only=True):
     """Slim Fly by the formulas of its paper: two hops between any two switches.
 
     With ``order`` q = 4w + d, d one of -1, 0, 1, there are 2q^2 switches, each with (3q - d) / 2
@@ -498,7 +498,7 @@ class SlimFly(CountedDesign, frozen=True, kw_only=True):
 Design = FabricSpec | CountedDesign
 COUNTED = (
     *(SegmentedPod, RackPods, RackRails, WideUplinkPlanes, ZCube),
-    *(SlimFly, DragonflyPlus, UnevenDragonfly),
+    *(SlimFlyDesign, DragonflyPlus, UnevenDragonfly),
 )
 
 

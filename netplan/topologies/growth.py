@@ -63,7 +63,7 @@ class Fill(Struct, frozen=True):
         return cls(tree.leaves, clos.ceil_div(tree.leaves, pods_of(tree)))
 
 
-class Weights(Struct, frozen=True):
+class PhasePrices(Struct, frozen=True):
     """What a phase is judged by: price of a switch and of a link, and what its early price costs.
 
     ``early`` has for each phase the share of the price that paying in it, and not in the next,
@@ -95,7 +95,7 @@ def best_fills(
     tree: clos.FatTree,
     ports: clos.LeafPorts,
     arrivals: Sequence[int],
-    weights: Weights,
+    weights: PhasePrices,
     early_oversubscription: float = 1.0,
     *,
     even: bool = True,
@@ -126,7 +126,7 @@ def best_fills(
 
     >>> from netplan.topologies.families.clos import fat_tree, leaf_ports
     >>> tree, ports = fat_tree(2048, 64), leaf_ports(64)
-    >>> best_fills(tree, ports, [512, 2048], Weights(1.0, 0.0, (1.0, 0.0)))
+    >>> best_fills(tree, ports, [512, 2048], PhasePrices(1.0, 0.0, (1.0, 0.0)))
     [Fill(leaves=19, per_pod=19), Fill(leaves=64, per_pod=64)]
     """
     fills = [Fill.of_all_leaves(tree)]
@@ -161,7 +161,7 @@ def _choices(
     tree: clos.FatTree,
     ports: clos.LeafPorts,
     ends: int,
-    weights: Weights,
+    weights: PhasePrices,
     early: float,
     *,
     even: bool,
@@ -192,7 +192,7 @@ def _price(
     tree: clos.FatTree,
     ports: clos.LeafPorts,
     filled: tuple[int, Ints, Ints],
-    weights: Weights,
+    weights: PhasePrices,
     early: float,
 ) -> Floats:
     """Price of the switches and links that endpoints on so many leaves need, tier by tier."""
@@ -254,7 +254,7 @@ def plan_growth(
     spec: FabricSpec,
     sizing: Sizing,
     phases: Sequence[int],
-    weights: Weights,
+    weights: PhasePrices,
     *,
     early_oversubscription: float = 1.0,
     full_leaves: bool = False,
@@ -284,7 +284,7 @@ def plan_growth(
     >>> from netplan import Scenario
     >>> from netplan.topologies.specs import FABRICS
     >>> sizing = Scenario.load("hgx-h100").replace(gpus=2048, radix=64).sizing
-    >>> weights = Weights(1.0, 0.0, (1.0, 0.0))
+    >>> weights = PhasePrices(1.0, 0.0, (1.0, 0.0))
     >>> found = plan_growth(FABRICS.load("fat-tree"), sizing, [512, 2048], weights)
     >>> [[tier.switches for tier in one.fabric.tiers] for one in found.phases]
     [[19, 27], [64, 32]]
@@ -319,7 +319,7 @@ def plan_growth(
             return Growth(
                 fabric, graph, tuple(_phase(fabric, graph, gpus, every) for gpus in phases)
             )
-    network = _Network.of(spec, sizing)
+    network = _TreeCopies.of(spec, sizing)
     taken = network.taken(phases, weights, early_oversubscription, full_leaves=full_leaves)
     graph = network.arrived(graph, phases, taken)
     grown = []
@@ -332,7 +332,7 @@ def plan_growth(
     return Growth(fabric, graph, tuple(grown))
 
 
-class _Network(Struct, frozen=True, eq=False):
+class _TreeCopies(Struct, frozen=True, eq=False):
     """Equal copies of one fat tree, and what arrives at its leaves.
 
     Endpoints are GPUs, or HB domains where each rail has a tree; ``extra`` of them are management
@@ -349,7 +349,7 @@ class _Network(Struct, frozen=True, eq=False):
     extra: int
 
     @classmethod
-    def of(cls, spec: switched.SwitchTrees, sizing: Sizing) -> "_Network":
+    def of(cls, spec: switched.SwitchTrees, sizing: Sizing) -> "_TreeCopies":
         """The network of a spec in a size."""
         ratio = sizing.oversubscription or spec.oversubscription
         units = isinstance(spec, switched.ScalableUnits)
@@ -371,7 +371,7 @@ class _Network(Struct, frozen=True, eq=False):
         )
 
     def taken(
-        self, phases: Sequence[int], weights: Weights, early: float, *, full_leaves: bool
+        self, phases: Sequence[int], weights: PhasePrices, early: float, *, full_leaves: bool
     ) -> list[Ints]:
         """Endpoints that every leaf has in each phase, shape (leaves,) each."""
         per_host = self.sizing.hb_size if isinstance(self.spec, switched.RailOnly) else 1

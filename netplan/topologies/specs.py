@@ -141,7 +141,7 @@ class SoldChip(Protocol):
         """Dimensions of the torus that its own ports make [1]."""
 
 
-class Support(records.Entry, frozen=True, kw_only=True):
+class DesignSupport(records.Entry, frozen=True, kw_only=True):
     """Who publishes a design of such a fabric.
 
     ``by`` a maker, who sells it, an operator, who runs it, or a paper; ``accelerators`` which it is
@@ -168,7 +168,7 @@ class Backing(Struct, frozen=True, kw_only=True):
         Why verdicts leave the fabric out, in words; empty where they do not.
     """
 
-    entries: tuple[Support, ...] = ()
+    entries: tuple[DesignSupport, ...] = ()
     unsold: str = ""
 
 
@@ -214,7 +214,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
     in_sets: bool = True
     network_kind: NetworkKind = "infiniband"
     hall: Literal["as-published"] | None = None
-    support: tuple[Support, ...] | None = None
+    support: tuple[DesignSupport, ...] | None = None
     gives_up: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -17,7 +17,7 @@ from netplan.traffic.algorithms import CollectiveTime, algorithm_of, check_choic
 from netplan.traffic.bounds import Operation, lower_bound
 from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
 from netplan.traffic.measured import Regimes, transfer
-from netplan.traffic.measured_links import POOLED, Beyond, Links, MeasuredLink, NetworkBasis
+from netplan.traffic.measured_links import POOLED, Beyond, MeasuredLink, MeasuredLinks, NetworkBasis
 from netplan.units import counted
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.operations import CollectiveKind
@@ -54,7 +54,7 @@ class GpuGroup(Struct, frozen=True):
     (array([1.70e-05, 2.07e-03]), ['large', 'in-switch'])
     """
 
-    links: Links
+    links: MeasuredLinks
     levels: tuple[Level, Level]
 
     @classmethod
@@ -86,7 +86,7 @@ class GpuGroup(Struct, frozen=True):
             )
         domain = Level("switch", size, accelerator.hb_bytes_per_s)
         network = Level("switch", gpus // size, accelerator.network_bytes_per_s)
-        return cls(Links.of(accelerator, load), (domain, network))
+        return cls(MeasuredLinks.of(accelerator, load), (domain, network))
 
     def as_found(self, kind: NetworkKind, share: float = 1.0) -> "GpuGroup":
         """The group on a network of a kind, of whose rate traffic finds a share.

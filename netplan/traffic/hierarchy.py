@@ -58,7 +58,7 @@ from netplan.records import replace
 from netplan.traffic import algorithms
 from netplan.traffic.leaves import Working, hop_slowdowns
 from netplan.traffic.measured import LevelUse, Regimes, forwarded, measured_of, regimes, transfer
-from netplan.traffic.measured_links import Links, MeasuredLink
+from netplan.traffic.measured_links import MeasuredLink, MeasuredLinks
 from netplan.traffic.placement import DIMENSIONS, PIPELINE, Placement, Placements
 from netplan.workloads.operations import COPIES, EXPERTS, CollectiveKind
 
@@ -267,7 +267,7 @@ class Communication(Struct, frozen=True):
     schedule: Schedule
     bandwidth_efficiency: float = 1.0
     chunks: int = 1
-    links: Links | None = None
+    links: MeasuredLinks | None = None
     direct: bool = False
     algorithm: str | None = None
     overlap_share: float | None = None

@@ -18,7 +18,7 @@ from netplan.errors import CatalogError
 from netplan.inputs.choices import NetworkKind
 from netplan.records import Entry, ErrorShare, NonNegativeFloat, PositiveInt, PositiveShare
 from netplan.workloads.accelerators import Accelerator
-from netplan.workloads.technologies import Link
+from netplan.workloads.technologies import LinkTechnology
 
 POOLED = "pooled"
 """Record of the links inside of HB domains that nobody has measured."""
@@ -87,7 +87,7 @@ class InSwitch(Entry, frozen=True, kw_only=True):
             raise ValueError("in_switch: most_domains and beyond go together: give both or neither")
 
 
-class Tree(Entry, frozen=True, kw_only=True):
+class TreeExchange(Entry, frozen=True, kw_only=True):
     """An all_reduce in which two HB domains exchange their sums, each card all of its part.
 
     Libraries pick it where the domains sum up in their switches; on some networks everywhere. Where
@@ -153,7 +153,7 @@ class KindOfNetwork(Entry, frozen=True, kw_only=True):
     basis: NetworkBasis
 
 
-class Fitted(Entry, frozen=True, kw_only=True):
+class FitBasis(Entry, frozen=True, kw_only=True):
     """What a record was fitted on: all_reduces of so many HB domains, of links of one record."""
 
     domains: PositiveInt
@@ -181,10 +181,10 @@ class MeasuredLink(Record, frozen=True, kw_only=True):
     all_to_all: MeasuredCollective
     in_switch: tuple[InSwitch, ...] = ()
     kinds: tuple[KindOfNetwork, ...] = ()
-    tree: Tree | None = None
+    tree: TreeExchange | None = None
     fitted_members: PositiveInt | None = None
     larger_error: ErrorShare | None = None
-    fitted: Fitted | None = None
+    fitted: FitBasis | None = None
     errors: tuple[LinkError, ...]
     otherwise: tuple[LinkError, ...] = ()
     notes: tuple[str, ...] = ()
@@ -244,7 +244,7 @@ class MeasuredLink(Record, frozen=True, kw_only=True):
         return next((known.basis for known in self.kinds if known.kind == kind), "assumed")
 
 
-class Links(Struct, frozen=True):
+class MeasuredLinks(Struct, frozen=True):
     """Links inside of HB domains, and outside of them: a record for each kind, the usual first."""
 
     domain: MeasuredLink
@@ -260,7 +260,7 @@ class Links(Struct, frozen=True):
         cls,
         accelerator: Accelerator,
         load: Callable[[Catalog[MeasuredLink], str], MeasuredLink] | None = None,
-    ) -> "Links":
+    ) -> "MeasuredLinks":
         """Links of an accelerator: those that its file names, else the pooled ones.
 
         Parameters
@@ -273,7 +273,7 @@ class Links(Struct, frozen=True):
         Examples
         --------
         >>> from netplan.workloads.accelerators import ACCELERATORS
-        >>> Links.of(ACCELERATORS.load("tpu-v4")).domain.name
+        >>> MeasuredLinks.of(ACCELERATORS.load("tpu-v4")).domain.name
         'pooled'
         """
         load = load or (lambda shelf, name: shelf.load(name))
@@ -296,5 +296,5 @@ def _measured(document: Document) -> type[MeasuredLink]:
 MEASURED_LINKS = Catalog("link", "traffic/links", MeasuredLink, kind_of=_measured)
 ANY_LINK = Catalog[Any](
     *("link", "traffic/links", Record),
-    kind_of=lambda document: MeasuredLink if "family" in document.data else Link,
+    kind_of=lambda document: MeasuredLink if "family" in document.data else LinkTechnology,
 )

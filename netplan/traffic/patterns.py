@@ -68,7 +68,7 @@ Sent = Literal["ring", "direct"] | Callable[[CollectiveKind, int], Pairs]
 """Who sends to whom in one level."""
 
 
-class Loads(Struct, frozen=True, eq=False):
+class MemberLoads(Struct, frozen=True, eq=False):
     """What members of groups get of an exchange over the mean, or with ``back`` give to it.
 
     Parameters
@@ -91,7 +91,7 @@ class Loads(Struct, frozen=True, eq=False):
 
         Examples
         --------
-        >>> Loads(np.array([1.0, 3.0, 0.0, 0.0])).behind(2, 1)
+        >>> MemberLoads(np.array([1.0, 3.0, 0.0, 0.0])).behind(2, 1)
         array([0.5, 1.5, 0.5, 1.5])
         """
         parts = self.weights.reshape(-1, n, inner)
@@ -144,7 +144,7 @@ def collective_traffic(  # noqa: PLR0913 - what runs, and how
     data_bytes: float,
     kind: str,
     pattern: Pattern | str = "ring",
-    uneven: Loads | None = None,
+    uneven: MemberLoads | None = None,
 ) -> TrafficMatrix:
     """Traffic of one collective, run at the same time by all groups over some dimensions.
 
@@ -201,7 +201,7 @@ def collective_levels(  # noqa: PLR0913 - as before
     data_bytes: float,
     kind: str,
     pattern: Pattern | str = "ring",
-    uneven: Loads | None = None,
+    uneven: MemberLoads | None = None,
 ) -> list[tuple[TrafficMatrix, int]]:
     """Traffic of each level of a collective from the innermost out, and in how many steps it goes.
 
@@ -264,7 +264,7 @@ def _of_level(members: Array, n: int, inner: int) -> Any:  # noqa: ANN401 - as t
 
 
 def _sent_by_load(
-    members: Indices, data_bytes: float, cluster: tuple[int, str], uneven: Loads
+    members: Indices, data_bytes: float, cluster: tuple[int, str], uneven: MemberLoads
 ) -> TrafficMatrix:
     """An all_to_all over whole groups whose bytes follow loads."""
     gpus, kind = cluster
@@ -293,7 +293,7 @@ def distinct_places(places: Amount, copies: Amount) -> Amount:
 
 
 def merged_traffic(
-    placement: Placement, *, data_bytes: float, kind: str, uneven: Loads | None = None
+    placement: Placement, *, data_bytes: float, kind: str, uneven: MemberLoads | None = None
 ) -> TrafficMatrix:
     """Traffic of a dispatch of folded experts, or of a combination, in which copies go together.
 

@@ -77,14 +77,14 @@ class Folding(NamedTuple):
     merged_copies: int = 0
 
 
-class Spread(NamedTuple):
+class LevelMembers(NamedTuple):
     """Members of a group at one level, and ranks from one to the next of them there [1]."""
 
     members: int
     stride: int
 
 
-def spread_over(sizes: Sequence[int], members: int, apart: int) -> tuple[Spread, ...]:
+def spread_over(sizes: Sequence[int], members: int, apart: int) -> tuple[LevelMembers, ...]:
     """How a group lies on levels, of ranks that are so far apart and fill level after level.
 
     Where they would fill them unevenly, all members count at the outermost level.
@@ -111,9 +111,9 @@ def spread_over(sizes: Sequence[int], members: int, apart: int) -> tuple[Spread,
         here = min(rest, room)
         fills = size % apart == 0 or apart % size == 0
         if rest > 1 and not (fills and room % here == 0 and rest % here == 0):
-            alone = [Spread(1, 1)] * (len(sizes) - 1)
-            return (*alone, Spread(members, 1))
-        levels.append(Spread(here, min(apart, size)))
+            alone = [LevelMembers(1, 1)] * (len(sizes) - 1)
+            return (*alone, LevelMembers(members, 1))
+        levels.append(LevelMembers(here, min(apart, size)))
         rest, apart = rest // here, max(1, apart // size)
     return tuple(levels)
 
@@ -309,7 +309,7 @@ class Placement(Struct, frozen=True):
         members = cluster.transpose(axes).reshape(-1, self.degree(*dimensions))
         return turned(members, self.splits(*dimensions)) if snake else members
 
-    def of_experts(self, group: tuple[str, ...]) -> tuple[Spread, ...]:
+    def of_experts(self, group: tuple[str, ...]) -> tuple[LevelMembers, ...]:
         """How ranks that share tokens of folded experts lie on the levels, or that hold the same.
 
         Raises
@@ -333,7 +333,7 @@ class Placement(Struct, frozen=True):
         outer = outermost(tensor)
         if sizes[:outer] == tensor[:outer] or members == 1:
             return spread_over(sizes, members, apart)
-        return (*[Spread(1, 1)] * (len(sizes) - 1), Spread(members, 1))
+        return (*[LevelMembers(1, 1)] * (len(sizes) - 1), LevelMembers(members, 1))
 
     def _groups_of_experts(self, group: tuple[str, ...]) -> Indices:
         """Ranks of all groups of folded experts, in the order of their stages."""

@@ -42,7 +42,7 @@ from scipy.sparse import coo_array, csc_array, csr_array, diags_array
 
 from netplan.arrays import Bools, Floats, Indices, Ints, distinct_values
 from netplan.records import replace
-from netplan.topologies.families.spreading import Pairs, Spread, SwitchMesh
+from netplan.topologies.families.spreading import AmongAll, Pairs, SwitchMesh
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph, connected_parts, host_ends
 from netplan.topologies.graph.splitting import Matrix
 from netplan.traffic import routing_dragonfly
@@ -256,15 +256,15 @@ def switch_ways(graph: FabricGraph, plane: Plane, demand: Matrix) -> tuple[Float
     return both[0], both[1]
 
 
-def _spreads(plane: Plane, demand: Matrix) -> Iterator[Spread]:
+def _spreads(plane: Plane, demand: Matrix) -> Iterator[AmongAll]:
     """What is spread over all switches, and over those of groups, in both halves of detours."""
     hosts, pairs = len(plane.group), coo_array(demand)
     leaves = plane.group[pairs.row] != plane.group[pairs.col]
 
-    def spread(some: Bools, part: Ints, size: int | Ints) -> Spread:
+    def spread(some: Bools, part: Ints, size: int | Ints) -> AmongAll:
         ends = (pairs.row, pairs.col)
         sent, received = (sum_by(end[some], pairs.data[some], hosts) / size for end in ends)
-        return Spread(part, sent, received)
+        return AmongAll(part, sent, received)
 
     yield spread(leaves, np.zeros(hosts, np.int64), hosts)
     if not plane.hubs and not leaves.all():
@@ -377,7 +377,7 @@ class _DragonflyLeft(Struct, frozen=True, eq=False):
             detours[:, self.plane.links] += loads[1]
         return direct, detours
 
-    def _spread(self, leg: Leg) -> Spread:
+    def _spread(self, leg: Leg) -> AmongAll:
         """Halves of detours between groups that no link joins any more."""
         dragonfly = self.dragonfly
         group = dragonfly.group_of_switch
@@ -386,4 +386,4 @@ class _DragonflyLeft(Struct, frozen=True, eq=False):
         sent, received = (
             sum_by(end[leaves], amount, dragonfly.switches) for end in (leg.source, leg.destination)
         )
-        return Spread(group, sent, received, ~dragonfly.joined)
+        return AmongAll(group, sent, received, ~dragonfly.joined)

@@ -31,12 +31,12 @@ PLUS, MINUS = range(2)
 """Directions along an axis, the second index of torus loads."""
 
 
-class Torus(Struct, frozen=True):
+class TorusPositions(Struct, frozen=True):
     """Positions of a torus, or of a mesh if its rings are open: d = c0 + s0 (c1 + s1 (c2 + ...)).
 
     Examples
     --------
-    >>> Torus((4, 4, 4)).positions
+    >>> TorusPositions((4, 4, 4)).positions
     64
     """
 
@@ -74,9 +74,9 @@ class Torus(Struct, frozen=True):
 
         Examples
         --------
-        >>> Torus((4,)).steps(np.array([0, 0, 3]), np.array([1, 2, 0]), 0)
+        >>> TorusPositions((4,)).steps(np.array([0, 0, 3]), np.array([1, 2, 0]), 0)
         (array([ 1, -2,  1]), array([False,  True, False]))
-        >>> Torus((4,), closed=False).steps(np.array([3]), np.array([0]), 0)[0]
+        >>> TorusPositions((4,), closed=False).steps(np.array([3]), np.array([0]), 0)[0]
         array([-3])
         """
         size, ahead = self.sizes[axis], end - start
@@ -97,7 +97,7 @@ def _remainder(number: AnyInts, divisor: int) -> AnyInts:
 
 
 def _dimension_order(
-    torus: Torus, source: AnyInts, destination: AnyInts, flow_bytes: Floats
+    torus: TorusPositions, source: AnyInts, destination: AnyInts, flow_bytes: Floats
 ) -> Floats:
     """Bytes that leave each position along each axis, plus and minus, (axes, 2, positions)."""
     loads = np.zeros((len(torus.sizes), 2, torus.positions))
@@ -122,7 +122,7 @@ def _dimension_order(
 
 
 def _runs(
-    torus: Torus, axis: int, runs: tuple[AnyInts, AnyInts, AnyInts], amount: Floats
+    torus: TorusPositions, axis: int, runs: tuple[AnyInts, AnyInts, AnyInts], amount: Floats
 ) -> Floats:
     """Cover runs of consecutive members of lines: (line, first member, length) each."""
     line, first, length = runs
@@ -146,7 +146,7 @@ def _runs(
 MAX_GROUP_CELLS = 1 << 26
 
 
-def _group_dimension_order(torus: Torus, products: Products, rails: int) -> Floats | None:
+def _group_dimension_order(torus: TorusPositions, products: Products, rails: int) -> Floats | None:
     """Loads of uniform groups, shape (axes, 2, gpus); None where listing their pairs is cheaper.
 
     The entries of a label are GPUs of one rail; GPU d x rails + r stands at position d of rail r.
@@ -174,7 +174,7 @@ def _group_dimension_order(torus: Torus, products: Products, rails: int) -> Floa
 def _passing(size: int, *, closed: bool) -> Floats:
     """Part of what goes from x to y that leaves k, each way: shape (2, size k, size x, size y)."""
     x, y = (index.ravel() for index in np.indices((size, size)))
-    steps, tied = Torus((size,), closed).steps(x, y, 0)
+    steps, tied = TorusPositions((size,), closed).steps(x, y, 0)
     k = np.arange(size)[:, None]
     share = np.where(tied, 0.5, 1.0)
     ahead = np.where((k - x) % size < np.where(tied | (steps > 0), np.abs(steps), 0), share, 0.0)
@@ -182,7 +182,9 @@ def _passing(size: int, *, closed: bool) -> Floats:
     return np.stack((ahead, behind)).reshape(2, size, size, size)
 
 
-def _axis_loads(torus: Torus, axis: int, shares: tuple[Floats, Floats], table: Floats) -> Floats:
+def _axis_loads(
+    torus: TorusPositions, axis: int, shares: tuple[Floats, Floats], table: Floats
+) -> Floats:
     """Loads along one axis, shape (2, positions), for one byte a pair."""
     out, ends = shares
     size, axes = torus.sizes[axis], len(torus.sizes)
@@ -211,7 +213,7 @@ class LaidTorus(Struct, frozen=True, eq=False):
         Position of every GPU, shape (gpus,); None as numbered.
     """
 
-    torus: Torus
+    torus: TorusPositions
     axis_of_link: Ints
     position: Ints | None = None
 
@@ -233,7 +235,7 @@ def torus_of_graph(graph: FabricGraph) -> LaidTorus:
     >>> from netplan import Scenario
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=64, hb_size=1)
     >>> torus_of_graph(scenario.fabric("torus-3d").graph()).torus
-    Torus(sizes=(1, 4, 4, 4), closed=True)
+    TorusPositions(sizes=(1, 4, 4, 4), closed=True)
     """
     axis_of_link = graph.axis_of_link("ring")
     if not axis_of_link.any():
@@ -266,7 +268,7 @@ def torus_of_graph(graph: FabricGraph) -> LaidTorus:
             f"{graph.name}: rings of {shape} positions do not hold {graph.gpus:,} GPUs in HB"
             f" domains of {graph.hb_size}: a partly filled torus takes routing 'ecmp'"
         )
-    return LaidTorus(Torus(tuple(sizes), closed), axis_of_link)
+    return LaidTorus(TorusPositions(tuple(sizes), closed), axis_of_link)
 
 
 def _lines_of_graph(graph: FabricGraph, axis_of_link: Ints) -> LaidTorus | None:
@@ -291,7 +293,7 @@ def _lines_of_graph(graph: FabricGraph, axis_of_link: Ints) -> LaidTorus | None:
     strides = np.cumprod([1, *sizes])[axis_of_link[ring]]
     if stride != graph.gpus or np.any(steps != strides) or len(distinct_values(position)) < stride:
         return None
-    return LaidTorus(Torus(tuple(sizes), closed=False), axis_of_link, position)
+    return LaidTorus(TorusPositions(tuple(sizes), closed=False), axis_of_link, position)
 
 
 def torus_loads(graph: FabricGraph, leg: Leg, laid: LaidTorus) -> Floats:
@@ -303,7 +305,7 @@ def torus_loads(graph: FabricGraph, leg: Leg, laid: LaidTorus) -> Floats:
         return np.zeros((2, graph.link_count))
     torus, axis_of_link = laid.torus, laid.axis_of_link
     passed = np.zeros((len(torus.sizes), 2, graph.gpus))
-    rail = Torus(torus.sizes[1:], torus.closed)
+    rail = TorusPositions(torus.sizes[1:], torus.closed)
     for products in leg.products:
         placed = replace(products, gpu=laid.at(products.gpu))
         whole = _group_dimension_order(rail, placed, graph.hb_size)

@@ -87,7 +87,7 @@ def use_levels(
 def _sent_as(use: CollectiveUse, algorithm: patterns.Pattern | str) -> dict[str, Any]:
     """What is sent: what goes to all, as tokens of experts, sends around no ring."""
     direct = use.collective == "all_to_all" and algorithm == "ring"
-    uneven = patterns.Loads(np.array(use.weights), use.back) if use.weights else None
+    uneven = patterns.MemberLoads(np.array(use.weights), use.back) if use.weights else None
     sent = {"data_bytes": use.data_bytes, "kind": use.kind, "uneven": uneven}
     return {**sent, "pattern": "direct" if direct else algorithm}
 

@@ -35,7 +35,7 @@ from netplan.records import replace
 from netplan.workloads import operations as ops
 from netplan.workloads.layer_kernels import (
     NORM_FLOPS,
-    Product,
+    LocalProduct,
     column_product,
     norm_of,
     row_product,
@@ -92,12 +92,12 @@ def attention_operations(
 def _qkv(local: ops.Local) -> ops.Operation:
     """Projection of the gathered tokens to queries, keys and values of the local heads."""
     columns = local.qkv_local + (local.values_local if local.model.gated_attention else 0.0)
-    return column_product(Product("qkv", "attention", local.rows, local.hidden, columns))
+    return column_product(LocalProduct("qkv", "attention", local.rows, local.hidden, columns))
 
 
 def _vproj(local: ops.Local) -> ops.Operation:
     """Projection of the local heads' results."""
-    product = Product("vproj", "attention", local.rows, local.values_local, local.hidden)
+    product = LocalProduct("vproj", "attention", local.rows, local.values_local, local.hidden)
     return row_product(product, local.scattered_rows)
 
 
@@ -135,8 +135,8 @@ def attention(local: ops.Local, *, stores_scores: bool) -> ops.Operation:
     elements = local.microbatch * (local.heads + local.kv_heads) * queries * (q + v)
     elements = elements + 2 * local.microbatch * local.heads * queries
     stored = ops.ELEMENT_BYTES * elements + scores_bytes
-    gather = ops.Collective("all_gather", ops.ELEMENT_BYTES * both, "context")
-    scatter = ops.Collective("reduce_scatter", ops.ELEMENT_BYTES * both, "context")
+    gather = ops.CollectiveCall("all_gather", ops.ELEMENT_BYTES * both, "context")
+    scatter = ops.CollectiveCall("reduce_scatter", ops.ELEMENT_BYTES * both, "context")
     return ops.Operation(
         "attention",
         "attention",
@@ -155,7 +155,7 @@ def attention(local: ops.Local, *, stores_scores: bool) -> ops.Operation:
             collectives=(gather, scatter),
         ),
         result=ops.Tensor(rows, v),
-        shapes=(ops.Shape(rows, q, keys, maps), ops.Shape(rows, keys, v, maps)),
+        shapes=(ops.ProductShape(rows, q, keys, maps), ops.ProductShape(rows, keys, v, maps)),
         scores=True,
         attention=local.attention,
     )
@@ -165,17 +165,19 @@ def _latent_projections(local: ops.Local, latent: LatentAttention) -> Iterator[o
     """Down to the latent vectors on scattered tokens, then up to the heads on gathered ones."""
     queries, keys = latent.query_rank or 0, latent.kv_rank + latent.rotary_head_size
     rows = local.scattered_rows
-    down = Product("latent-down", "attention", rows, local.hidden, float(queries + keys))
+    down = LocalProduct("latent-down", "attention", rows, local.hidden, float(queries + keys))
     yield down.operation()
     message = ops.ELEMENT_BYTES * local.rows * (queries + keys)
-    gather = ops.Collective("all_gather", message, "tensor")
+    gather = ops.CollectiveCall("all_gather", message, "tensor")
     norm = norm_of("latent-norm", rows, float(queries + latent.kv_rank), (gather,), ())
     yield replace(norm, result=ops.Tensor(local.rows, float(queries + keys)))
     width = float(queries) if queries else local.hidden
-    up = column_product(Product("q-up", "attention", local.rows, width, local.queries_local))
+    up = column_product(LocalProduct("q-up", "attention", local.rows, width, local.queries_local))
     yield up if queries else _gathering(up, "forward", local)
     columns = local.heads * (latent.head_size + latent.value_head_size)
-    yield column_product(Product("kv-up", "attention", local.rows, float(latent.kv_rank), columns))
+    yield column_product(
+        LocalProduct("kv-up", "attention", local.rows, float(latent.kv_rank), columns)
+    )
 
 
 def _indexer(model: Model, local: ops.Local, index: IndexAttention) -> ops.Operation:
@@ -218,13 +220,15 @@ def _with_states(
     moved = ops.ELEMENT_BYTES * tokens + weights
     moved = moved + 2 * state_bytes * (rows / block.chunk * block.states)
     handed = STATE_BYTES * local.microbatch * block.states * local.context
-    hand_on = (ops.Collective("all_gather", handed, "context"),)
+    hand_on = (ops.CollectiveCall("all_gather", handed, "context"),)
     flops = rows * block.chains * block.chain_flops
     work = ops.OperationCost(flops, vector, moved, hand_on, weight_bytes=weights)
     kept, back = ops.ELEMENT_BYTES * tokens, work.twice(weights)
     net = ops.Operation(name, "attention", weights, kept, work, back)
-    into = column_product(Product(first, "attention", rows, local.hidden, block.columns))
-    out = row_product(Product(last, "attention", rows, values, local.hidden), local.scattered_rows)
+    into = column_product(LocalProduct(first, "attention", rows, local.hidden, block.columns))
+    out = row_product(
+        LocalProduct(last, "attention", rows, values, local.hidden), local.scattered_rows
+    )
     if model.latent_attention is not None:  # the norm does not gather for latent vectors
         into, out = _gathering(into, "forward", local), _gathering(out, "backward", local)
     return into, replace(net, result=ops.Tensor(rows, values)), out

@@ -183,7 +183,7 @@ def _operation(
     """One sum of products: a third of its training FLOPs forward, the rest backward."""
     kinds: tuple[ops.CollectiveKind, ...] = ("all_gather", "reduce_scatter")
     collectives = tuple(
-        ops.Collective(kind, message, "tensor") for kind in kinds if message is not None
+        ops.CollectiveCall(kind, message, "tensor") for kind in kinds if message is not None
     )
     return ops.Operation(
         name,

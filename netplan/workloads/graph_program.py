@@ -167,7 +167,7 @@ def _works(
             vector_flops=flops[index] if simd else 0.0,
             moved_bytes=moved[index],
             collectives=tuple(
-                ops.Collective(kind, messages[index], "tensor")
+                ops.CollectiveCall(kind, messages[index], "tensor")
                 for kind, messages in sent.items()
                 if messages[index].any()
             ),

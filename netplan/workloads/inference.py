@@ -305,10 +305,10 @@ def _product(  # noqa: PLR0913, PLR0917 - sizes of both factors
     inner: Amount,
     columns: Amount,
     number: NumberFormat,
-    collectives: tuple[ops.Collective, ...] = (),
+    collectives: tuple[ops.CollectiveCall, ...] = (),
 ) -> ops.Operation:
     """Rows times a matrix of inner x columns, which one GPU holds."""
-    shape = ops.Shape(rows, inner, columns)
+    shape = ops.ProductShape(rows, inner, columns)
     weights = number.weight_bytes * inner * columns
     input_bytes = NUMBER_BYTES[number.precision] * rows * inner
     moved = weights + input_bytes + ops.ELEMENT_BYTES * rows * columns
@@ -350,10 +350,10 @@ def _attention(
         )
 
 
-def _reduced(model: Model, step: ServingStep) -> tuple[ops.Collective, ...]:
+def _reduced(model: Model, step: ServingStep) -> tuple[ops.CollectiveCall, ...]:
     """Sum of results over the tensor GPUs, which all need it."""
     message = ops.ELEMENT_BYTES * step.rows * model.hidden_size
-    return (ops.Collective("all_reduce", message, "tensor"),)
+    return (ops.CollectiveCall("all_reduce", message, "tensor"),)
 
 
 def _full(part: _Part, cut: Cut, step: ServingStep, formats: Formats) -> list[ops.Operation]:
@@ -534,7 +534,7 @@ def _dense(
     inner: Amount,
     step: ServingStep,
     formats: Formats,
-    collectives: tuple[ops.Collective, ...] = (),
+    collectives: tuple[ops.CollectiveCall, ...] = (),
 ) -> list[ops.Operation]:
     """Up, activation, down."""
     rows, hidden, number = step.rows, float(model.hidden_size), formats.feed_forward
@@ -592,7 +592,7 @@ def _sparse(model: Model, cut: Cut, step: ServingStep, formats: Formats) -> list
 
 def _exchange(
     experts: Experts, hidden: float, cut: Cut, step: ServingStep, formats: Formats
-) -> tuple[ops.Collective, ...]:
+) -> tuple[ops.CollectiveCall, ...]:
     """Tokens to their experts and sums back (table of this module); messages of 0 are none."""
     rows = step.rows
     sent = max(NUMBER_BYTES[formats.feed_forward.precision], NUMBER_BYTES["fp8"])
@@ -614,14 +614,14 @@ def _exchange(
         for number_bytes in (sent, ops.ELEMENT_BYTES)
     )
     return (
-        ops.Collective("all_to_all", taken, "expert", there),
-        ops.Collective("all_gather", np.where(gathered, sent * every, 0.0), "expert"),
-        ops.Collective("all_to_all", returned, "expert", back),
-        ops.Collective(
+        ops.CollectiveCall("all_to_all", taken, "expert", there),
+        ops.CollectiveCall("all_gather", np.where(gathered, sent * every, 0.0), "expert"),
+        ops.CollectiveCall("all_to_all", returned, "expert", back),
+        ops.CollectiveCall(
             "reduce_scatter", np.where(gathered, ops.ELEMENT_BYTES * every, 0.0), "expert"
         ),
-        ops.Collective("all_gather", again, "tensor"),
-        ops.Collective("all_reduce", alone, "tensor"),
+        ops.CollectiveCall("all_gather", again, "tensor"),
+        ops.CollectiveCall("all_reduce", alone, "tensor"),
     )
 
 
@@ -629,7 +629,7 @@ SERVED_SPANS: dict[ops.GroupName, tuple[str, ...]] = {"expert": ("tensor", "expe
 """Dimensions of the GPUs that exchange the tokens of experts."""
 
 
-class Passes(NamedTuple):
+class StepPasses(NamedTuple):
     """Steps of one copy of attention that are alike, and how often a microbatch makes them [1]."""
 
     step: ServingStep
@@ -637,7 +637,7 @@ class Passes(NamedTuple):
 
 
 def serving_program(
-    model: Model, cut: Cut, passes: Sequence[Passes], formats: Formats = SIXTEEN
+    model: Model, cut: Cut, passes: Sequence[StepPasses], formats: Formats = SIXTEEN
 ) -> Program:
     """The program of one round, for one way to cut a stage.
 
@@ -665,7 +665,8 @@ def serving_program(
     >>> decode = ServingStep("decode", 8.0, 1.0, 2176.0)
     >>> prompt = ServingStep("prefill", 1.0, 2048.0, 2048.0)
     >>> program = serving_program(
-    ...     MODELS.load("llama-3-70b"), Cut.of(8), [Passes(decode), Passes(prompt, 8 / 256)])
+    ...     MODELS.load("llama-3-70b"), Cut.of(8),
+    ...     [StepPasses(decode), StepPasses(prompt, 8 / 256)])
     >>> for use in program.collectives(stages=1, microbatches=1):
     ...     print(use.kind, use.collective, use.data_bytes, use.times)
     tensor all_reduce 131072.0 160.0

@@ -69,7 +69,7 @@ STACKS = ("sglang", "tensorrt-llm", "vllm")
 """Stacks whose experts stand in for those of another, in this order."""
 
 
-class Columns(NamedTuple):
+class KernelColumns(NamedTuple):
     """Columns of a kind of table: what is equal in a row's key, sizes, letter before the last."""
 
     keys: tuple[str, ...]
@@ -77,13 +77,13 @@ class Columns(NamedTuple):
     letter: str = ""
 
 
-PRODUCTS = Columns(("dtype",), ("n", "k"), "m")
-EXPERTS = Columns(
+PRODUCTS = KernelColumns(("dtype",), ("n", "k"), "m")
+EXPERTS = KernelColumns(
     ("stack", "dtype", "distribution"),
     ("hidden", "inter", "top_k", "experts", "tensor", "expert"),
     "t",
 )
-LATENT = Columns(("cache",), ("batch", "context", "heads"))
+LATENT = KernelColumns(("cache",), ("batch", "context", "heads"))
 
 
 class Measured(NamedTuple):
@@ -131,7 +131,7 @@ class Residuals(NamedTuple):
     values: Floats
     moved: Floats
 
-    def mean(self, near: "Mean", sizes: Floats) -> Floats:
+    def mean(self, near: "NearestPoints", sizes: Floats) -> Floats:
         """The r of so many rows or tokens at each place, in the mean of its nearest points."""
         logs = np.log(sizes)[:, None] + self.moved[near.rows]
         return np.asarray(
@@ -146,18 +146,18 @@ def _between(steps: Floats, values: Floats, rows: Ints, logs: Floats) -> Floats:
     return low + share * (values[rows, before + 1] - low)
 
 
-class Mean(NamedTuple):
+class NearestPoints(NamedTuple):
     """The nearest points of each place, shape (places, points), and their weights, 1 together."""
 
     rows: Ints
     weights: Floats
 
-    def take(self, places: Ints) -> "Mean":
+    def take(self, places: Ints) -> "NearestPoints":
         """Of some of the places."""
-        return Mean(self.rows[places], self.weights[places])
+        return NearestPoints(self.rows[places], self.weights[places])
 
 
-def nearest(points: Floats, places: Floats, count: int, falling: float) -> Mean:
+def nearest(points: Floats, places: Floats, count: int, falling: float) -> NearestPoints:
     """The nearest points of each place, places clamped to the box that holds all points.
 
     Parameters
@@ -183,7 +183,7 @@ def nearest(points: Floats, places: Floats, count: int, falling: float) -> Mean:
     apart = np.sqrt(apart)
     rows = np.sort(np.argpartition(apart, count - 1, axis=1)[:, :count], axis=1)
     weights = (np.take_along_axis(apart, rows, axis=1) + CLOSE) ** -falling
-    return Mean(rows, weights / weights.sum(axis=1, keepdims=True))
+    return NearestPoints(rows, weights / weights.sum(axis=1, keepdims=True))
 
 
 def product_table_s(
@@ -246,7 +246,9 @@ def product_residuals(chip: Accelerator, precision: Precision) -> Residuals | No
     return _product_residuals(file, precision, _at_full_speed(rates, tables.speed))
 
 
-def _rising_s(residuals: Residuals, near: Mean, form_s: Form, sizes: Floats, which: Ints) -> Floats:
+def _rising_s(
+    residuals: Residuals, near: NearestPoints, form_s: Form, sizes: Floats, which: Ints
+) -> Floats:
     """Times of so many rows or tokens at some places each, none less than that of fewer [s].
 
     Between two columns, whatever form and r make of it, a time is none beyond those of both.
@@ -356,7 +358,7 @@ def _experts_s(
     return _interpolated_s(residuals, form_s, tokens, (shape.inner, held)), bool(same.any())
 
 
-class Kept(NamedTuple):
+class StoredNumbers(NamedTuple):
     """What is stored of a token: numbers of which keys and values are made, and of its place [1].
 
     Each takes ``number_bytes``.
@@ -375,7 +377,12 @@ class Kept(NamedTuple):
 
 
 def latent_table_s(
-    chip: Accelerator, cache: str, batch: Amount, context: Amount, heads: Amount, kept: Kept
+    chip: Accelerator,
+    cache: str,
+    batch: Amount,
+    context: Amount,
+    heads: Amount,
+    kept: StoredNumbers,
 ) -> Floats | None:
     """Latent attention of one new token by the chip's table; None without rows of this cache [s].
 
@@ -393,7 +400,7 @@ def latent_table_s(
     Examples
     --------
     >>> from netplan.workloads.accelerators import ACCELERATORS
-    >>> sizes, kept = (128.0, 4096.0, 128.0), Kept(512.0, 64.0, 1.0)
+    >>> sizes, kept = (128.0, 4096.0, 128.0), StoredNumbers(512.0, 64.0, 1.0)
     >>> float((1e6 * latent_table_s(ACCELERATORS.load("b200"), "fp8", *sizes, kept)).round(1))
     83.9
     """
@@ -459,7 +466,11 @@ def _expert_residuals(
 
 @lru_cache(maxsize=256)
 def _latent_grid(
-    file: File, cache: str, heads: float, kept: Kept, rated: tuple[MeasuredAttention, float]
+    file: File,
+    cache: str,
+    heads: float,
+    kept: StoredNumbers,
+    rated: tuple[MeasuredAttention, float],
 ) -> Corrections:
     """Times of latent attention of so many heads at all batches and contexts of a table."""
     rates, speed = rated
@@ -540,7 +551,7 @@ class Lines(NamedTuple):
 
 
 @lru_cache(maxsize=32)
-def _lines(file: File, columns: Columns) -> Lines:
+def _lines(file: File, columns: KernelColumns) -> Lines:
     """Lines of a table; no number in them is read."""
     content = read_bounded(file.path, LARGEST_FILE, "thin the table out")
     if file.path.suffix == ".gz":
@@ -557,7 +568,7 @@ def _lines(file: File, columns: Columns) -> Lines:
     return Lines(steps, by_key)
 
 
-def _rows(file: File, columns: Columns, key: tuple[str, ...]) -> Measured:
+def _rows(file: File, columns: KernelColumns, key: tuple[str, ...]) -> Measured:
     """Rows of one key.
 
     Raises
@@ -601,7 +612,7 @@ def _unpacked(path: Path, content: bytes) -> bytes:
     return text
 
 
-def _steps_of(path: Path, columns: Columns, header: str) -> Floats:
+def _steps_of(path: Path, columns: KernelColumns, header: str) -> Floats:
     """Rows of a product, or tokens, of each column of a header; a 1 where it has one time."""
     names, fixed = header.split(","), [*columns.keys, *columns.sizes]
     steps = [

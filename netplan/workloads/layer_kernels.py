@@ -23,10 +23,10 @@ __all__ = (
 )
 
 
-Collectives = tuple[ops.Collective, ...]
+Collectives = tuple[ops.CollectiveCall, ...]
 
 
-class Product(Struct, frozen=True, eq=False):
+class LocalProduct(Struct, frozen=True, eq=False):
     """One local product, (rows x width) times (width x columns)."""
 
     name: str
@@ -65,11 +65,11 @@ class Product(Struct, frozen=True, eq=False):
                 gradient_bytes=weights,
             ),
             result=ops.Tensor(rows, columns),
-            shapes=(ops.Shape(rows, width, columns, self.copies),),
+            shapes=(ops.ProductShape(rows, width, columns, self.copies),),
         )
 
 
-def column_product(product: Product) -> ops.Operation:
+def column_product(product: LocalProduct) -> ops.Operation:
     """Weights cut by columns: the input's gradients are partial sums, scattered backward.
 
     Parameters
@@ -87,10 +87,10 @@ def column_product(product: Product) -> ops.Operation:
     arXiv:2410.00273, Tables I and II, and its published code.
     """
     message = ops.ELEMENT_BYTES * product.rows * product.width
-    return product.operation(backward=(ops.Collective("reduce_scatter", message, "tensor"),))
+    return product.operation(backward=(ops.CollectiveCall("reduce_scatter", message, "tensor"),))
 
 
-def row_product(product: Product, scattered_rows: Floats) -> ops.Operation:
+def row_product(product: LocalProduct, scattered_rows: Floats) -> ops.Operation:
     """Weights cut by rows: the results are partial sums, scattered forward by rows.
 
     Parameters
@@ -110,7 +110,7 @@ def row_product(product: Product, scattered_rows: Floats) -> ops.Operation:
     arXiv:2410.00273, Tables I and II, and its published code.
     """
     message = ops.ELEMENT_BYTES * product.rows * product.columns
-    whole = product.operation(forward=(ops.Collective("reduce_scatter", message, "tensor"),))
+    whole = product.operation(forward=(ops.CollectiveCall("reduce_scatter", message, "tensor"),))
     return replace(whole, result=ops.Tensor(scattered_rows, product.columns))
 
 
@@ -149,13 +149,13 @@ def summa_product(
     inputs = ops.ELEMENT_BYTES * rows * width
     weights = ops.ELEMENT_BYTES * width * columns
     touched = rows * width + width * columns + rows * columns * local.panels
-    whole = Product(name, module, rows, width, columns).operation()
+    whole = LocalProduct(name, module, rows, width, columns).operation()
     forward = ops.OperationCost(
         tensor_flops=2 * rows * columns * width,
         moved_bytes=ops.ELEMENT_BYTES * touched,
         collectives=(
-            ops.Collective("broadcast", inputs, "tensor"),
-            ops.Collective("broadcast", weights, "context"),
+            ops.CollectiveCall("broadcast", inputs, "tensor"),
+            ops.CollectiveCall("broadcast", weights, "context"),
         ),
         panels=local.panels,
     )
@@ -163,10 +163,10 @@ def summa_product(
         tensor_flops=whole.backward.tensor_flops,
         moved_bytes=ops.ELEMENT_BYTES * 2 * touched,
         collectives=(
-            ops.Collective("broadcast", weights, "context"),
-            ops.Collective("reduce", inputs, "tensor"),
-            ops.Collective("broadcast", inputs, "tensor"),
-            ops.Collective("reduce", weights, "context"),
+            ops.CollectiveCall("broadcast", weights, "context"),
+            ops.CollectiveCall("reduce", inputs, "tensor"),
+            ops.CollectiveCall("broadcast", inputs, "tensor"),
+            ops.CollectiveCall("reduce", weights, "context"),
         ),
         panels=local.panels,
     )
@@ -331,8 +331,8 @@ def block_norm(name: str, local: ops.Local, width: Floats, gradients: Floats) ->
 
     The backward all-reduce has 2e // n1 + 2bl // n2 elements, its ``gradients``.
     """
-    sums = ops.Collective("all_reduce", ops.ELEMENT_BYTES * 2 * local.rows, "tensor")
-    back = ops.Collective("all_reduce", ops.ELEMENT_BYTES * gradients, "tensor")
+    sums = ops.CollectiveCall("all_reduce", ops.ELEMENT_BYTES * 2 * local.rows, "tensor")
+    back = ops.CollectiveCall("all_reduce", ops.ELEMENT_BYTES * gradients, "tensor")
     return norm_of(name, local.rows, width, (sums,), (back,))
 
 

@@ -170,7 +170,7 @@ class Sharding(Columns, frozen=True, eq=False):
         return int(self.experts_over[row]), int(self.expert_tensor[row])
 
 
-class Collective(Struct, frozen=True, eq=False):
+class CollectiveCall(Struct, frozen=True, eq=False):
     """One collective: its kind, its full message (gathered or unreduced) [B], and its group."""
 
     kind: CollectiveKind
@@ -233,12 +233,12 @@ class OperationCost(Struct, frozen=True, eq=False):
     tensor_flops: Amount = 0.0
     vector_flops: Amount = 0.0
     moved_bytes: Amount = 0.0
-    collectives: tuple[Collective, ...] = ()
+    collectives: tuple[CollectiveCall, ...] = ()
     panels: Floats | None = None
     weight_bytes: Amount = 0.0
     gradient_bytes: Amount = 0.0
 
-    def with_collectives(self, collectives: Iterable[Collective]) -> "OperationCost":
+    def with_collectives(self, collectives: Iterable[CollectiveCall]) -> "OperationCost":
         """The same with other collectives."""
         return replace(self, collectives=tuple(collectives))
 
@@ -257,14 +257,14 @@ NO_WORK = OperationCost()
 """A direction that an operation does not have: it takes no time at all."""
 
 
-class Shape(Struct, frozen=True, eq=False):
+class ProductShape(Struct, frozen=True, eq=False):
     """Matrix products of one size on one GPU: m rows by matrices of k x n [1].
 
     The rows are shared evenly by ``copies`` of the matrix, such as experts or attention heads.
 
     Examples
     --------
-    >>> Shape(m=4096.0, k=64.0, n=512.0, copies=8.0).flops
+    >>> ProductShape(m=4096.0, k=64.0, n=512.0, copies=8.0).flops
     268435456.0
     """
 
@@ -470,7 +470,7 @@ class Operation(Struct, frozen=True, eq=False):
     backward: OperationCost
     expert_weights: bool = False
     result: Tensor = Tensor(0.0)
-    shapes: tuple[Shape, ...] = ()
+    shapes: tuple[ProductShape, ...] = ()
     inputs: tuple[str, ...] = ()
     recomputed: float = 0.0
     stored_bytes: Amount = 0.0
@@ -483,7 +483,9 @@ class Operation(Struct, frozen=True, eq=False):
     branch: int = 0
     share: float = 1.0
 
-    def sending(self, way: Literal["forward", "backward"], *collectives: Collective) -> "Operation":
+    def sending(
+        self, way: Literal["forward", "backward"], *collectives: CollectiveCall
+    ) -> "Operation":
         """The same with these collectives forward, or backward."""
         return replace(self, **{way: replace(getattr(self, way), collectives=collectives)})
 
@@ -606,9 +608,9 @@ class Local(Struct, frozen=True, eq=False):
             self.keys,
         )
 
-    def all_tokens(self, kind: CollectiveKind) -> Collective:
+    def all_tokens(self, kind: CollectiveKind) -> CollectiveCall:
         """A collective of the tensor GPUs over all local rows of the whole embedding."""
-        return Collective(kind, ELEMENT_BYTES * self.rows * self.hidden, "tensor")
+        return CollectiveCall(kind, ELEMENT_BYTES * self.rows * self.hidden, "tensor")
 
     @property
     def qkv_local(self) -> Floats:

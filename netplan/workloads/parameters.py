@@ -40,7 +40,7 @@ class ParameterCount(NamedTuple):
         return self.active - self.embedding
 
 
-class Stack(NamedTuple):
+class LayerSums(NamedTuple):
     """What the layers hold and do for a token, all together, prediction layers included."""
 
     attention: int  # weights of attention, of Mamba too [1]
@@ -99,7 +99,7 @@ def expert_parameters(model: Model, *, predictions: bool = False) -> int:
     return counted.sparse_layers * model.experts.count * _expert(model, model.experts)
 
 
-def stack_of(model: Model) -> Stack:
+def stack_of(model: Model) -> LayerSums:
     """What all layers of a model hold and do, prediction layers included."""
     hidden, experts = model.hidden_size, model.experts
     matrices = model.ffn_matrices * hidden
@@ -114,7 +114,7 @@ def stack_of(model: Model) -> Stack:
         visited += sparse * (always_visited + experts.per_token * expert)
     projected = 2 * hidden**2 * model.prediction_layers
     kinds = [*_attention_kinds(model)]
-    return Stack(
+    return LayerSums(
         sum(kind.layers * kind.weights for kind in kinds),
         feed_forward + projected,
         visited + projected,

@@ -53,7 +53,7 @@ from netplan.errors import InputError
 from netplan.records import replace
 from netplan.workloads import operations as ops
 from netplan.workloads.families import FourierModel, LinpackModel, RecommendationModel, SpreadModel
-from netplan.workloads.layer_kernels import Product
+from netplan.workloads.layer_kernels import LocalProduct
 from netplan.workloads.program import DETAILED, Program, Repetition, TrainingMethod
 from netplan.workloads.tiled_layer import TiledProduct
 
@@ -118,7 +118,7 @@ def _recommendation(
             if tiled:
                 yield TiledProduct(f"{name}{index}", "mlp", *sizes).operation(method.sram_bytes)
             else:
-                yield Product(f"{name}{index}", "mlp", *sizes).operation()
+                yield LocalProduct(f"{name}{index}", "mlp", *sizes).operation()
 
     bottom, top = stack("bottom", model.bottom_products), stack("top", model.top_products)
     lookup = _lookup(model, batch, real(sharding.expert), tiled=tiled)
@@ -134,7 +134,7 @@ def _lookup(
 ) -> ops.Operation:
     """Rows for all GPUs and those from all; backward their gradients, and the update."""
     rows, vectors = model.sample_bytes * batch, model.sent_bytes * batch
-    exchange = (ops.Collective("all_to_all", vectors, "expert"),)
+    exchange = (ops.CollectiveCall("all_to_all", vectors, "expert"),)
     update = ops.NO_WORK
     backward = ops.OperationCost(moved_bytes=rows, collectives=exchange, weight_bytes=rows)
     if tiled:
@@ -171,7 +171,7 @@ def _fourier(model: FourierModel, gpus: Ints) -> tuple[ops.Operation, ...]:
     half = ops.OperationCost(
         vector_flops=model.flops(1) / float(model.side) ** 2 / 2 * points,
         moved_bytes=2 * held,
-        collectives=(ops.Collective("all_to_all", held, "tensor"),),
+        collectives=(ops.CollectiveCall("all_to_all", held, "tensor"),),
     )
     return (
         ops.Operation("columns", "mlp", 0.0, held, half, ops.NO_WORK),
@@ -187,14 +187,16 @@ def _linpack(model: LinpackModel, grid: ops.Sharding) -> tuple[ops.Operation, ..
     factorise = ops.OperationCost(
         tensor_flops=2 * panel * block,
         moved_bytes=2 * word * panel,
-        collectives=(ops.Collective("broadcast", np.full_like(rows, word * block**2), "tensor"),),
+        collectives=(
+            ops.CollectiveCall("broadcast", np.full_like(rows, word * block**2), "tensor"),
+        ),
     )
     update = ops.OperationCost(
         tensor_flops=2 * panel * columns,
         moved_bytes=word * (2 * rows * columns + panel + across),
         collectives=(
-            ops.Collective("broadcast", word * panel, "context"),
-            ops.Collective("broadcast", word * across, "tensor"),
+            ops.CollectiveCall("broadcast", word * panel, "context"),
+            ops.CollectiveCall("broadcast", word * across, "tensor"),
         ),
     )
     held = word * rows[0] * columns[0]

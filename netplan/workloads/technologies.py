@@ -9,7 +9,7 @@ from netplan.records import NonNegativeFloat, PositiveFloat, replace
 from netplan.workloads.accelerators import Accelerator
 
 
-class Memory(Record, frozen=True, kw_only=True):
+class MemoryTechnology(Record, frozen=True, kw_only=True):
     """Memory beside a chip, as its catalog file describes it.
 
     ``energy_j_per_byte``, ``price_usd_per_bytes_per_s`` and ``power_w`` are absent where no source
@@ -27,7 +27,7 @@ class Memory(Record, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class Link(Record, frozen=True, kw_only=True):
+class LinkTechnology(Record, frozen=True, kw_only=True):
     """Link between chips, as its catalog file describes it; a switch costs by its ports."""
 
     bytes_per_s: PositiveFloat
@@ -38,21 +38,21 @@ class Link(Record, frozen=True, kw_only=True):
     switch_price_usd_per_bytes_per_s: PositiveFloat | None = None
 
 
-def _of_chips(document: Document) -> type[Link]:
+def _of_chips(document: Document) -> type[LinkTechnology]:
     """Links of chips alone, beside which measured ones stand, which say no more of a chip."""
     if "family" in document.data:
         raise CatalogError(
             f"{document.path}:{document.line(['family'])}: collectives measured on a link:"
             " only netplan collective and iteration models of measured collectives take them"
         )
-    return Link
+    return LinkTechnology
 
 
-MEMORIES = Catalog("memory", "traffic/memories", Memory)
-LINKS = Catalog("link", "traffic/links", Link, kind_of=_of_chips)
+MEMORIES = Catalog("memory", "traffic/memories", MemoryTechnology)
+LINKS = Catalog("link", "traffic/links", LinkTechnology, kind_of=_of_chips)
 
 
-def expanded(chip: Accelerator, memory: Memory | None) -> Accelerator:
+def expanded(chip: Accelerator, memory: MemoryTechnology | None) -> Accelerator:
     """A chip with another expanded memory behind its own, or with none.
 
     Examples
@@ -74,8 +74,8 @@ def expanded(chip: Accelerator, memory: Memory | None) -> Accelerator:
 
 def refitted(
     chip: Accelerator,
-    memory: Memory | None = None,
-    link: Link | None = None,
+    memory: MemoryTechnology | None = None,
+    link: LinkTechnology | None = None,
     compute_utilisation: float | None = None,
 ) -> Accelerator:
     """A chip with another memory, other links, or at a share of its peak, where they are given.

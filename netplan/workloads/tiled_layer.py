@@ -131,7 +131,7 @@ class TiledProduct(Struct, frozen=True, eq=False):
 
     def operation(self, sram_bytes: float) -> ops.Operation:
         """The product in its three phases."""
-        shape = ops.Shape(self.rows, self.inner, self.columns)
+        shape = ops.ProductShape(self.rows, self.inner, self.columns)
         inputs = ops.ELEMENT_BYTES * self.rows * self.inner
         matrix = ops.ELEMENT_BYTES * self.inner * self.columns
         result = ops.ELEMENT_BYTES * self.rows * self.columns
@@ -157,7 +157,9 @@ class TiledProduct(Struct, frozen=True, eq=False):
             backward=phase(result, matrix, inputs, has),
             weight_gradient=replace(weight_gradient, gradient_bytes=has * matrix),
             result=ops.Tensor(self.times * self.rows, self.columns),
-            shapes=(ops.Shape(self.times * self.rows, self.inner, self.columns, self.times),),
+            shapes=(
+                ops.ProductShape(self.times * self.rows, self.inner, self.columns, self.times),
+            ),
             scores=not self.has_weights,
         )
 
@@ -207,7 +209,7 @@ def tiled_layer(
     sequences: Floats = sharding.microbatch.astype(np.float64)
     tokens, hidden = sequences * model.sequence_length, float(model.hidden_size)
     message = ops.ELEMENT_BYTES * tokens * hidden
-    summed = ops.Collective("all_reduce", message, "tensor")
+    summed = ops.CollectiveCall("all_reduce", message, "tensor")
     operations = []
     for product in _products(model, tokens, sequences, tensor):
         operation = product.operation(sram_bytes)

@@ -176,7 +176,7 @@ def _reduced(operations: Sequence[ops.Operation]) -> tuple[ops.Operation, ...]:
     all of its own.
     """
 
-    def summed(sent: ops.Collective) -> ops.Collective:
+    def summed(sent: ops.CollectiveCall) -> ops.CollectiveCall:
         scattered = sent.group == "tensor" and sent.kind == "reduce_scatter"
         return replace(sent, kind="all_reduce") if scattered else sent
 
@@ -205,11 +205,11 @@ def _prediction(model: Model, local: ops.Local) -> Iterator[ops.Operation]:
     """
     if not model.prediction_layers:
         return
-    product = kernels.Product(
+    product = kernels.LocalProduct(
         "mtp-proj", "mlp", local.rows, 2 * local.hidden, local.hidden / local.tensor
     )
     given = replace(local, hidden=2 * local.hidden).all_tokens("all_gather")
-    back = ops.Collective("reduce_scatter", given.message_bytes, "tensor")
+    back = ops.CollectiveCall("reduce_scatter", given.message_bytes, "tensor")
     made = product.operation(forward=(given,), backward=(back,))
     yield replace(made, share=model.prediction_layers / model.depth, inputs=(ops.INPUT,))
 
@@ -219,9 +219,11 @@ def _two_products(
 ) -> tuple[ops.Operation, ...]:
     """A feed-forward part on some rows, whose results are scattered; of experts by the copy."""
     columns = (2 if local.model.gated_ffn else 1) * local.ffn_local
-    back = kernels.Product("fc2", "mlp", rows, local.ffn_local, local.hidden, copies)
+    back = kernels.LocalProduct("fc2", "mlp", rows, local.ffn_local, local.hidden, copies)
     return (
-        kernels.column_product(kernels.Product("fc1", "mlp", rows, local.hidden, columns, copies)),
+        kernels.column_product(
+            kernels.LocalProduct("fc1", "mlp", rows, local.hidden, columns, copies)
+        ),
         kernels.bias("fc1-bias", rows, columns, copies),
         kernels.activation(local, rows),
         kernels.dropout("drop1", rows * local.ffn_local),
@@ -322,8 +324,8 @@ def lm_head(model: Model, sharding: ops.Sharding) -> ops.Operation:
     local = ops.local_sizes(model, sharding)
     words = _local_words(model, sharding)
     logits = local.rows * words
-    statistics = ops.Collective("all_reduce", 2 * STATISTIC_BYTES * local.rows, "tensor")
-    product = kernels.Product("lm-head", "head", local.rows, local.hidden, words)
+    statistics = ops.CollectiveCall("all_reduce", 2 * STATISTIC_BYTES * local.rows, "tensor")
+    product = kernels.LocalProduct("lm-head", "head", local.rows, local.hidden, words)
     whole = product.operation(
         forward=(local.all_tokens("all_gather"), statistics),
         backward=(local.all_tokens("reduce_scatter"),),
@@ -454,8 +456,8 @@ def _routed(local: ops.Local, experts: Experts, sharding: ops.Sharding) -> Seque
     if not experts.latent_size:
         return router, *inside
     rows, width = local.scattered_rows, local.hidden
-    down = kernels.Product("expert-down", "mlp", rows, hidden, width).operation()
-    up = kernels.Product("expert-up", "mlp", rows, width, hidden).operation()
+    down = kernels.LocalProduct("expert-down", "mlp", rows, hidden, width).operation()
+    up = kernels.LocalProduct("expert-up", "mlp", rows, width, hidden).operation()
     send = replace(inside[0], inputs=(down.name, router.name))
     return router, replace(down, inputs=(ops.INPUT,)), send, *inside[1:], up
 
@@ -472,7 +474,7 @@ def _unshared(work: ops.OperationCost, shared_by: Ints) -> ops.OperationCost:
 
 def _router(local: ops.Local, experts: Experts) -> ops.Operation:
     """A product of the local tokens with one column an expert, and a softmax; not cut."""
-    product = kernels.Product(
+    product = kernels.LocalProduct(
         "router", "mlp", local.scattered_rows, local.hidden, float(experts.count)
     )
     whole = product.operation()
@@ -496,14 +498,14 @@ def _exchange(
     back, follow the load of these, where it is known.
     """
     sent = ops.ELEMENT_BYTES * experts.per_token * local.scattered_rows * local.hidden
-    there = back = ops.Collective("all_to_all", sent, "expert")
+    there = back = ops.CollectiveCall("all_to_all", sent, "expert")
     if experts.load is not None:
         uneven = ops.Uneven(experts.load, sharding.experts_over)
         there = replace(there, uneven=uneven)
         back = replace(back, uneven=replace(uneven, back=True))
     # What the GPUs that share an expert have received together; the conjugate of the gather is the
     # reduce_scatter of the first product's gradients.
-    gather = ops.Collective("all_gather", ops.ELEMENT_BYTES * visits * local.hidden, "tensor")
+    gather = ops.CollectiveCall("all_gather", ops.ELEMENT_BYTES * visits * local.hidden, "tensor")
     dispatch = ops.Operation(
         *("dispatch", "mlp", 0.0, 0.0),
         ops.OperationCost(moved_bytes=2 * sent, collectives=(there, gather)),

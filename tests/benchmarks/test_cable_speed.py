@@ -9,7 +9,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from netplan.questions.cable_comparison import compare_cables, read_cables
 from netplan.questions.cables import Cables, sheet_csv, sheet_xlsx
 from netplan.topologies.cabling.as_built import Cable, differences
-from netplan.topologies.cabling.cable_plan import Sheet
+from netplan.topologies.cabling.cable_plan import PlanSheet
 from tests.topologies.cabling.cable_faults import inject
 from tests.topologies.cabling.described_hall import (
     Describe,
@@ -22,7 +22,7 @@ from tests.topologies.cabling.described_hall import (
 CABLES = 3 * 32_768
 
 
-def large(switch: str | None = None) -> Sheet:
+def large(switch: str | None = None) -> PlanSheet:
     question = Cables.make(
         "rail-only-paper", gpus=32_768, radix=64, hb_size=8, fabric="rail-optimized", switch=switch
     )

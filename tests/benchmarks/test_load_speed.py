@@ -21,7 +21,7 @@ from netplan.traffic.demand import Leg
 from netplan.traffic.matrix import TrafficMatrix, UniformGroups, combine, flows_matrix, no_traffic
 from netplan.traffic.routing import ClosTree, Router, Routing, _tier_loads, link_loads
 from netplan.traffic.routing_ecmp import ecmp_loads, make_arcs
-from netplan.traffic.routing_torus import Torus, _dimension_order
+from netplan.traffic.routing_torus import TorusPositions, _dimension_order
 from netplan.traffic.statistics import pair_count
 from tests.traffic.clos_trees import attached, clos_tree, rail_order
 
@@ -103,7 +103,7 @@ def test_floor_of_a_clos(
 
 
 def test_torus_of_a_million_gpus(benchmark: BenchmarkFixture) -> None:
-    torus, matrix = Torus((64, 64, 256)), random_flows(MILLION, FLOWS)
+    torus, matrix = TorusPositions((64, 64, 256)), random_flows(MILLION, FLOWS)
     benchmark(_dimension_order, torus, matrix.source, matrix.destination, matrix.flow_bytes)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from netplan.faults.years.checkpoints import Checkpoints
+from netplan.faults.years.checkpoints import CheckpointTimes
 from netplan.faults.years.forecast import causes_of
 from netplan.faults.years.outages import Exposure, Outages, simulate_outages
 from netplan.faults.years.rates import FAILURE_BOOKS, unit_counts
@@ -25,7 +25,7 @@ from netplan.topologies.specs import FABRICS
 YEARS = 50_000
 AIM_S = 60.0
 AIM_MIB = 1024
-JOB = Checkpoints(0.15, 10 / 3600, 10 / 60)
+JOB = CheckpointTimes(0.15, 10 / 3600, 10 / 60)
 SERVER_KINDS = ("gpu", "memory", "nic", "server", "maintenance")
 
 

@@ -12,7 +12,7 @@ from netplan.calibration.published import published_runs
 from netplan.calibration.run_fits import TrainingProblem, series_weights
 from netplan.calibration.runs import CALIBRATIONS, MeasuredRuns
 from netplan.errors import CatalogError
-from netplan.performance.dated.numbers import ByGeneration, Jitter
+from netplan.performance.dated.numbers import ByGeneration, DatedJitter
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.published.measured_runs import sources_left_out
 from netplan.records import replace
@@ -124,7 +124,7 @@ def test_numbers_of_software_of_a_date_stand_where_their_files_have_them(
     drift = part.dated.changed(
         drift=part.dated.drift.changed(moe=ByGeneration(hopper=0.1, blackwell=0.2))
     )
-    jitter = part.dated.changed(jitter=Jitter(bf16=0.01, low=0.02))
+    jitter = part.dated.changed(jitter=DatedJitter(bf16=0.01, low=0.02))
     moved = {
         "attention.sinks": (sinks, np.log(0.2)),
         "drift.moe.hopper": (drift, 0.1),

@@ -8,7 +8,15 @@ from typing import get_args
 import pytest
 
 from netplan.catalog import Catalog, Record, check_file, shipped_root
-from netplan.costing.cabling import CABLING_BOOKS, Cable, CablingBook, Card, Length, Module, Racks
+from netplan.costing.cabling import (
+    CABLING_BOOKS,
+    CablingBook,
+    Card,
+    Length,
+    Module,
+    PricedCable,
+    Racks,
+)
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook
 from netplan.costing.prices import (
     POWER_BOOKS,
@@ -40,7 +48,7 @@ SHELVES: tuple[Catalog[Record], ...] = (
 FILES = [(shelf, path) for shelf in SHELVES for path in shelf.paths().values()]
 SCHEMAS = (
     *(Price, PriceBook, PerMetre, Quoted, Rate, Break, PartPower, PowerBook, SwitchModel, Breakout),
-    *(CablingBook, Cable, Card, Length, Module, Racks, EconomicsBook),
+    *(CablingBook, PricedCable, Card, Length, Module, Racks, EconomicsBook),
 )
 COMMON_PARTS: tuple[Part, ...] = ("switch_port", "transceiver", "copper_cable", "nic_port")
 DRAWS = [(name, draw) for name in POWER_BOOKS.paths() for draw in POWER_BOOKS.load(name).draws]

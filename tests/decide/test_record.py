@@ -8,7 +8,7 @@ import pytest
 import netplan
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import Candidate
-from netplan.decide.record import Record, beside_the_next
+from netplan.decide.record import Decision, beside_the_next
 from netplan.procurement.report import procurement
 
 SMALL: dict[str, Any] = {"gpus": 1024, "model": "gpt-22b"}
@@ -64,12 +64,12 @@ def test_a_front_has_the_next_step_in_its_record() -> None:
 
 
 def test_ranges_that_hold_zero_leave_it_open() -> None:
-    told = Record("buy", "lowest cost")
+    told = Decision("buy", "lowest cost")
     one = beside_the_next(told, candidate("a", 90.0, 2.0), [candidate("b", 100.0, 3.0)])
     assert (one.kind, one.winner, one.runner_up) == ("buy", "a", "b")
     assert (one.margin_money, one.margin_money_share) == (Range.point(10.0), 0.1)
     assert one.margin_time_share == 0.5
-    tie = Record("buy", "lowest cost", tied=("a", "b"))
+    tie = Decision("buy", "lowest cost", tied=("a", "b"))
     both = beside_the_next(tie, candidate("a", 90.0), [candidate("b", 90.0), candidate("c", 1.0)])
     assert (both.kind, both.winner, both.runner_up) == ("undecided", None, "b")
     alone = beside_the_next(told, candidate("a", 90.0), [])

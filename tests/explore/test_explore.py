@@ -24,7 +24,7 @@ from netplan.explore.server import free_port
 from netplan.explore.state import GPUS, LABELS, Begun, State, steps
 from netplan.explore.views import (
     UNSOLD,
-    Mark,
+    FabricMark,
     drawing_of_state,
     page_of,
     price_chart,
@@ -262,9 +262,9 @@ def test_combinations_that_mean_nothing_are_one_line(monkeypatch: pytest.MonkeyP
 
 def test_charts_say_what_they_show_without_colour() -> None:
     marks = [
-        Mark("rail-only", 8.0, 10.0, 12.0, 3.5, chosen=True, complete=True),
-        Mark("fat-tree", 9.0, 11.0, 13.0, 3.5, chosen=False, complete=True),
-        Mark("torus-3d", None, 2.0, None, 3.6, chosen=False, complete=False),
+        FabricMark("rail-only", 8.0, 10.0, 12.0, 3.5, chosen=True, complete=True),
+        FabricMark("fat-tree", 9.0, 11.0, 13.0, 3.5, chosen=False, complete=True),
+        FabricMark("torus-3d", None, 2.0, None, 3.6, chosen=False, complete=False),
     ]
     bars, cloud = price_chart(marks, "USD"), time_chart(marks, "USD")
     assert "M USD: rail-only 10.0, fat-tree 11.0, torus-3d ≥ 2" in bars
@@ -278,7 +278,8 @@ def test_charts_say_what_they_show_without_colour() -> None:
 
 def test_names_of_equal_marks_do_not_lie_on_one_another() -> None:
     marks = [
-        Mark(f"fabric-{one}", None, 2.0, None, 3.5, chosen=False, complete=True) for one in "abc"
+        FabricMark(f"fabric-{one}", None, 2.0, None, 3.5, chosen=False, complete=True)
+        for one in "abc"
     ]
     drawn = str(time_chart(marks, "USD"))
     tags = [tag.partition(">") for tag in drawn.split("<text ")]

@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 
 from netplan.errors import InputError
 from netplan.faults.years.checkpoints import (
-    Checkpoints,
+    CheckpointTimes,
     best_interval_h,
     daly_interval_h,
     effective_time_ratio,
@@ -21,7 +21,7 @@ HOURS = st.floats(1e-3, 1e3)
 RATIOS = st.floats(1e-6, 1.5)
 """Time to write a checkpoint over time between failures."""
 
-JOBS = st.builds(Checkpoints, HOURS, st.floats(0.0, 10.0), st.floats(0.0, 10.0))
+JOBS = st.builds(CheckpointTimes, HOURS, st.floats(0.0, 10.0), st.floats(0.0, 10.0))
 
 
 def test_young_and_daly_by_hand() -> None:
@@ -93,7 +93,7 @@ def test_young_minimises_the_first_order_nearly(mtbf_h: float, ratio: float, oth
 
 def test_effective_time_by_hand() -> None:
     # M = 10 h, R = 0.5 h, tau = 1 h, w = 0.02 h: (1 - 1 / 10) / 1.02 = 0.88235.
-    job = Checkpoints(1.0, 0.02, 0.5)
+    job = CheckpointTimes(1.0, 0.02, 0.5)
     assert effective_time_ratio(job, 10) == pytest.approx(0.88235, abs=5e-6)
     # 0.1 x exp(-0.05) / (exp(0.102) - 1) = 0.1 x 0.951229 / 0.1073834 = 0.885825.
     assert exact_time_ratio(job, 10) == pytest.approx(0.885825, abs=5e-7)
@@ -101,31 +101,33 @@ def test_effective_time_by_hand() -> None:
 
 def test_exact_ratio_is_the_sum_over_intervals() -> None:
     # E[work between failures] / M with work tau x sum over j of P(X > R + j (tau + w)).
-    job, mtbf_h = Checkpoints(0.7, 0.1, 0.4), 3.0
+    job, mtbf_h = CheckpointTimes(0.7, 0.1, 0.4), 3.0
     saved = sum(0.7 * exp(-(0.4 + j * 0.8) / mtbf_h) for j in range(1, 400))
     assert exact_time_ratio(job, mtbf_h) == pytest.approx(saved / mtbf_h, rel=1e-12)
 
 
 def test_without_failures_only_checkpoints_cost() -> None:
-    job = Checkpoints(1.0, 0.25, 9.0)
+    job = CheckpointTimes(1.0, 0.25, 9.0)
     assert exact_time_ratio(job, inf) == effective_time_ratio(job, inf) == 0.8
     assert exact_time_ratio(job, 1e12) == pytest.approx(0.8)
 
 
 def test_a_job_that_never_saves_never_ends() -> None:
-    job = Checkpoints(1000.0, 0.1, 0.1)
+    job = CheckpointTimes(1000.0, 0.1, 0.1)
     assert exact_time_ratio(job, 1.0) == 0
     assert effective_time_ratio(job, 1.0) == 0
 
 
 @given(JOBS, HOURS)
-def test_ratios_lie_between_0_and_1(job: Checkpoints, mtbf_h: float) -> None:
+def test_ratios_lie_between_0_and_1(job: CheckpointTimes, mtbf_h: float) -> None:
     assert 0 <= effective_time_ratio(job, mtbf_h) <= 1
     assert 0 <= exact_time_ratio(job, mtbf_h) <= 1
 
 
 @given(JOBS, HOURS, HOURS)
-def test_more_failures_never_raise_the_ratio(job: Checkpoints, first: float, second: float) -> None:
+def test_more_failures_never_raise_the_ratio(
+    job: CheckpointTimes, first: float, second: float
+) -> None:
     often, seldom = sorted((first, second))
     for ratio in (effective_time_ratio, exact_time_ratio):
         assert ratio(job, often) <= ratio(job, seldom) + 1e-12
@@ -133,9 +135,9 @@ def test_more_failures_never_raise_the_ratio(job: Checkpoints, first: float, sec
 
 @given(JOBS, HOURS, st.floats(0.0, 10.0), st.floats(0.0, 10.0))
 def test_longer_writes_and_restarts_never_help(
-    job: Checkpoints, mtbf_h: float, write_h: float, restart_h: float
+    job: CheckpointTimes, mtbf_h: float, write_h: float, restart_h: float
 ) -> None:
-    slower = Checkpoints(job.interval_h, job.write_h + write_h, job.restart_h + restart_h)
+    slower = CheckpointTimes(job.interval_h, job.write_h + write_h, job.restart_h + restart_h)
     for ratio in (effective_time_ratio, exact_time_ratio):
         assert ratio(slower, mtbf_h) <= ratio(job, mtbf_h) + 1e-12
 
@@ -143,7 +145,7 @@ def test_longer_writes_and_restarts_never_help(
 @given(st.floats(1e-3, 0.05), st.floats(0.0, 0.05))
 def test_first_order_agrees_where_failures_are_rare(interval: float, restart: float) -> None:
     # The first order drops terms of (tau / M)^2 and R tau / M^2.
-    job = Checkpoints(interval, interval / 20, restart)
+    job = CheckpointTimes(interval, interval / 20, restart)
     assume(interval > 0)
     assert effective_time_ratio(job, 1.0) == pytest.approx(exact_time_ratio(job, 1.0), abs=0.006)
 
@@ -160,7 +162,7 @@ def test_first_order_agrees_where_failures_are_rare(interval: float, restart: fl
 )
 def test_impossible_times_are_refused(times: tuple[float, float, float], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Checkpoints(*times)
+        CheckpointTimes(*times)
 
 
 def test_impossible_means_are_refused() -> None:

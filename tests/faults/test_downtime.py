@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import astuple
 
 from netplan.faults.years.availability import domains_under_repair, expected_throughput
-from netplan.faults.years.checkpoints import Checkpoints, best_interval_h, exact_time_ratio
+from netplan.faults.years.checkpoints import CheckpointTimes, best_interval_h, exact_time_ratio
 from netplan.faults.years.outages import (
     Cause,
     Effect,
@@ -30,7 +30,7 @@ from netplan.records import replace
 from tests.faults.event_loop import Job, Totals, Walk
 from tests.turns import one_in
 
-JOB = Checkpoints(2.0, 0.05, 0.3)
+JOB = CheckpointTimes(2.0, 0.05, 0.3)
 GPU = Cause("GPU", 0.5, 200, repair_h=12.0)
 SERVER = Cause("server", 0.3, 100, repair_h=20.0, effect=Effect(1, whole=True))
 RACK = Cause("rack", 0.2, 20, repair_h=30.0, effect=Effect(4, whole=True))
@@ -182,7 +182,7 @@ def test_a_job_that_waits_for_each_repair(gpus: int, effective: float, counts: f
     stops = sum(rate * count for _, rate, count, _ in rows)
     under = sum(rate * count * hours for _, rate, count, hours in rows) / 8760
     between = 8760 / stops
-    job = Checkpoints(best_interval_h(1 / 60, between), 1 / 60, 10 / 60)
+    job = CheckpointTimes(best_interval_h(1 / 60, between), 1 / 60, 10 / 60)
     assert exact_time_ratio(job, between) == pytest.approx(counts, abs=6e-4)
     assert exact_time_ratio(job, between) * exp(-under) == pytest.approx(effective, abs=2e-4)
     found = simulate_outages(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netplan.arrays import Floats
-from netplan.faults.years.checkpoints import Checkpoints
+from netplan.faults.years.checkpoints import CheckpointTimes
 from netplan.faults.years.outages import REASONS, RepairQueue, _meet, _shelf_by_year
 
 times = st.lists(st.floats(0.0, 100.0), max_size=30).map(sorted)
@@ -45,7 +45,7 @@ def test_spares_are_first_come_first_served(
 
 
 def walk_job(
-    stops: list[float], ready: list[float], beyond: float, job: Checkpoints, edges: Floats
+    stops: list[float], ready: list[float], beyond: float, job: CheckpointTimes, edges: Floats
 ) -> Floats:
     """Hours by year and reason: pieces of time, one after the other."""
     pieces: list[tuple[float, float, str]] = []
@@ -71,13 +71,16 @@ def walk_job(
 @given(
     times,
     st.builds(
-        Checkpoints, st.floats(0.3, 20.0), st.sampled_from([0.0, 0.07, 1.3]), st.floats(0.0, 9.0)
+        CheckpointTimes,
+        st.floats(0.3, 20.0),
+        st.sampled_from([0.0, 0.07, 1.3]),
+        st.floats(0.0, 9.0),
     ),
     st.floats(0.1, 40.0),
     st.data(),
 )
 def test_hours_are_those_of_a_walk(
-    stops: list[float], job: Checkpoints, beyond: float, data: st.DataObject
+    stops: list[float], job: CheckpointTimes, beyond: float, data: st.DataObject
 ) -> None:
     edges = np.array([3.0, 20.0, 20.5, 60.0, 100.0])
     size = len(stops)
@@ -93,7 +96,7 @@ def test_hours_are_those_of_a_walk(
     assert np.abs(found - walked).max() < 1e-6 or _on_a_boundary(stops, ready, job, beyond)
 
 
-def _on_a_boundary(stops: list[float], ready: Floats, job: Checkpoints, beyond: float) -> bool:
+def _on_a_boundary(stops: list[float], ready: Floats, job: CheckpointTimes, beyond: float) -> bool:
     """Whether some gap holds a whole number of cycles, but for rounding."""
     ends = [*stops[1:], 100 + beyond]
     runs = [stops[0] if stops else 100 + beyond]

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netplan.errors import InputError, UnknownNameError
-from netplan.faults.damage.cuts import Option
+from netplan.faults.damage.cuts import CutOption
 from netplan.faults.years import outages
-from netplan.faults.years.checkpoints import Checkpoints, exact_time_ratio
+from netplan.faults.years.checkpoints import CheckpointTimes, exact_time_ratio
 from netplan.faults.years.effects import EXACT, searched
 from netplan.faults.years.forecast import causes_of
 from netplan.faults.years.outages import (
@@ -32,7 +32,7 @@ from netplan.records import replace
 from netplan.setup.faults_inputs import read_shared, subject_of
 from netplan.topologies.specs import FABRICS
 
-JOB = Checkpoints(0.5, 0.02, 0.3)
+JOB = CheckpointTimes(0.5, 0.02, 0.3)
 GPUS = Cause("GPU slot", 0.17, 4096)  # 696 interruptions a year, one each 12.6 h
 SERVER = Cause("server", 0.5, 100, lead_h=300.0, pool="servers")
 SEEDS = range(5)
@@ -40,7 +40,7 @@ SEEDS = range(5)
 
 def run(
     exposure: Exposure,
-    job: Checkpoints = JOB,
+    job: CheckpointTimes = JOB,
     *,
     years: int = 200,
     seed: int = 1,
@@ -66,9 +66,9 @@ def found_at_once(found: Outages) -> float:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(
-    "job", [JOB, Checkpoints(0.1, 0.001, 0.05), Checkpoints(6.0, 1.0, 5.0)], ids=str
+    "job", [JOB, CheckpointTimes(0.1, 0.001, 0.05), CheckpointTimes(6.0, 1.0, 5.0)], ids=str
 )
-def test_effective_time_is_the_exact_one(job: Checkpoints, seed: int) -> None:
+def test_effective_time_is_the_exact_one(job: CheckpointTimes, seed: int) -> None:
     found = run(Exposure((GPUS,)), job, seed=seed)
     exact = exact_time_ratio(job, mtbf_h(0.17 * 4096))
     assert agrees(found.effective_time_ratio, exact)
@@ -92,7 +92,7 @@ def test_service_level_is_palms(spares: int, repair: Repair, seed: int) -> None:
 def test_waiting_for_each_repair_is_availability(seed: int) -> None:
     # No spares, nothing else lost, failures go on during repairs: the job is up while no server
     # is down, exp(-1.712) = 0.1804 of the time.
-    job = Checkpoints(1e-3, 0.0, 0.0)
+    job = CheckpointTimes(1e-3, 0.0, 0.0)
     found = run(Exposure((SERVER,), {"servers": 0}), job, years=1000, seed=seed)
     assert agrees(found.effective_time_ratio, float(np.exp(-outstanding(0.5, 100, 300.0))))
 
@@ -102,7 +102,7 @@ def test_llama_3_is_one_of_its_runs(seed: int) -> None:
     book = FAILURE_BOOKS.load("llama-3-54-days")
     found = simulate_outages(
         Exposure(causes_of(book, {"gpu": 16_384})),
-        Checkpoints(0.13, 10 / 3600, 10 / 60),
+        CheckpointTimes(0.13, 10 / 3600, 10 / 60),
         years=300,
         rng=np.random.default_rng(seed),
         hours=54 * 24,
@@ -143,13 +143,13 @@ PACE = ThroughputTable(
 @settings(max_examples=60)
 @given(
     st.lists(causes, max_size=4),
-    st.builds(Checkpoints, st.floats(0.05, 50.0), st.floats(0.0, 5.0), st.floats(0.0, 50.0)),
+    st.builds(CheckpointTimes, st.floats(0.05, 50.0), st.floats(0.0, 5.0), st.floats(0.0, 50.0)),
     st.sampled_from(["fixed", "exponential"]),
     st.floats(0.0, 1.0),
     st.sampled_from([ThroughputTable(), ThroughputTable(2, wait=True), PACE]),
 )
 def test_hours_add_up_and_shares_are_shares(
-    parts: list[Cause], job: Checkpoints, repair: Repair, share: float, pace: ThroughputTable
+    parts: list[Cause], job: CheckpointTimes, repair: Repair, share: float, pace: ThroughputTable
 ) -> None:
     held = sum(cause.count for cause in parts if cause.pool)
     named = tuple(replace(cause, name=f"part {number}") for number, cause in enumerate(parts))
@@ -333,7 +333,7 @@ def test_coverage_of_the_interval() -> None:
         ),
         (lambda: Exposure((), share=1.5), "the share of the cluster .* got 1.5"),
         (lambda: run(Exposure((GPUS,)), years=0), "0 years of 8760 h: give at least one"),
-        (lambda: run(Exposure((GPUS,)), Checkpoints(0, 0, 0)), "a checkpoint interval of 0 h"),
+        (lambda: run(Exposure((GPUS,)), CheckpointTimes(0, 0, 0)), "a checkpoint interval of 0 h"),
         (
             lambda: run(Exposure((Cause("GPU", 100.0, 1_000_000),))),
             "100,000,000 failures a year, .* are more than 5,000,000: check the rates",
@@ -367,7 +367,7 @@ def test_free_plans_that_do_not_fit_leave_no_room_on_fewer_gpus() -> None:
     def tried(missing: int, whole: bool) -> float:  # noqa: FBT001 - as Slowness says
         assert subject.intact is not None
         for out in range(missing, missing + 2 * EXACT):
-            plans = subject.at(Option(out, 3 if whole else 1, 1.0, 1.0))
+            plans = subject.at(CutOption(out, 3 if whole else 1, 1.0, 1.0))
             if plans is not None:
                 return plans.time_s / subject.intact.time_s
         return inf

@@ -13,13 +13,13 @@ from netplan.errors import CatalogError, InputError, UnknownNameError
 from netplan.faults.years.rates import (
     FAILURE_BOOKS,
     BadServers,
+    ClusterSpread,
     EffectiveTime,
     FailureBook,
     FailureRate,
     Flap,
     KindHours,
     Observed,
-    Spread,
     poisson_interval,
     unit_counts,
 )
@@ -71,7 +71,7 @@ def test_shelf_is_known_to_the_catalog() -> None:
 def test_readme_names_every_file_and_every_key() -> None:
     words = {f"failures/{name}" for name in PATHS}
     schemas = (FailureBook, FailureRate, Observed, KindHours, EffectiveTime)
-    for schema in (*schemas, Flap, BadServers, Spread, RecoveryPreset, OnGpus):
+    for schema in (*schemas, Flap, BadServers, ClusterSpread, RecoveryPreset, OnGpus):
         words |= set(schema.__struct_fields__)
     for row in (row for _, row in ROWS):
         words |= {row.kind, row.unit}

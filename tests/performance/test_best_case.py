@@ -15,7 +15,7 @@ from netplan.records import replace
 from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
-from netplan.traffic.measured_links import Links
+from netplan.traffic.measured_links import MeasuredLinks
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
 from netplan.workloads.operations import Variant
@@ -104,7 +104,9 @@ def test_no_switched_fabric_beats_the_best_case_on_measured_links(
     parts = FOURD.communication.changed(collectives="measured")
     space = replace(FOURD.space, divisibility="free")
     assumptions = FOURD.changed(communication=parts, space=space)
-    links = Links.of(ACCELERATORS.load(data.draw(st.sampled_from(("h200", "b200", "tpu-v4")))))
+    links = MeasuredLinks.of(
+        ACCELERATORS.load(data.draw(st.sampled_from(("h200", "b200", "tpu-v4"))))
+    )
     training = Training(
         small_model(batch=64), 64, flops_per_s, 1e12, assumptions, 1e14, 8e12, links=links
     )

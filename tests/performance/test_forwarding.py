@@ -17,7 +17,7 @@ from netplan.records import replace
 from netplan.reports.schema import plain_data
 from netplan.traffic.collectives import all_to_all_s
 from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
-from netplan.traffic.measured_links import Links
+from netplan.traffic.measured_links import MeasuredLinks
 from netplan.workloads.accelerators import ACCELERATORS
 
 DATA = 1e9
@@ -63,7 +63,7 @@ def test_phased_all_to_alls_are_those_of_the_paper(
 
 def test_measured_all_to_alls_on_rails_by_hand() -> None:
     """Two domains of 8 H100: a start each, 7/8 D inside, 1/2 D outside, with their ramps."""
-    links = Links.of(ACCELERATORS.load("h100-80gb"))
+    links = MeasuredLinks.of(ACCELERATORS.load("h100-80gb"))
     domain = Level("switch", 8, 450e9)
     rails = Level("switch", 2, 50e9, same_rank=True)
     parts = []
@@ -97,7 +97,7 @@ def best(fabric: str, **asked: Any) -> PlanTime:  # noqa: ANN401 - any input
     return netplan.search("hgx-h100", fabric=fabric, **(EXPERTS | asked)).best
 
 
-def parts_s(links: Links | None, data_bytes: float) -> tuple[float, float]:
+def parts_s(links: MeasuredLinks | None, data_bytes: float) -> tuple[float, float]:
     """8 x 8 H100 by hand: inside the domain, and all else of a plain exchange [s]."""
     inside_s, outside_s = (7 / 8 * data_bytes / rate for rate in (450e9, 50e9))
     if links is None:  # 0.7 of each rate; 7 steps of 2.5 and 7 of 5 us
@@ -120,7 +120,7 @@ def test_forwarding_takes_a_ninth_of_expert_time(iteration_model: str) -> None:
     joined, rails = (best(name, **asked) for name in ("rail-optimized", "rail-only"))
     experts_s = [timed.breakdown_s["expert_comm"] for timed in (joined, rails)]
     measured = iteration_model == "measured"
-    links = Links.of(ACCELERATORS.load("h100-80gb")) if measured else None
+    links = MeasuredLinks.of(ACCELERATORS.load("h100-80gb")) if measured else None
     # 4,096 rows of 2,048 numbers of 2 bytes, 8 copies of each; four times in 48 layers.
     inside_s, other_s = parts_s(links, 4096 * 2048 * 2 * 8)
     assert experts_s[0] == pytest.approx(4 * 48 * other_s, rel=0.003)

@@ -19,7 +19,7 @@ from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Fixed, Options, Setting, Training
 from netplan.performance.space import listed_plans
 from netplan.records import replace
-from netplan.traffic.measured_links import MEASURED_LINKS, Links
+from netplan.traffic.measured_links import MEASURED_LINKS, MeasuredLinks
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.measured_kernels import MeasuredKernels
@@ -243,7 +243,7 @@ def measured_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
         for row, least in zip(link.in_switch, (3, 5), strict=True)
     )
     slow = replace(link.all_reduce, large=replace(link.all_reduce.large, efficiency=0.1))
-    links = Links(replace(link, in_switch=rows, all_reduce=slow), (network,))
+    links = MeasuredLinks(replace(link, in_switch=rows, all_reduce=slow), (network,))
     assumptions = setting.assumptions
     data = "queued" if seed % 3 == 0 else assumptions.overlap.data
     assumptions = replace(

@@ -16,7 +16,7 @@ from netplan.performance.calibrated_run import peak_of
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Options, Setting, Training
 from netplan.performance.utilisation import (
-    Cause,
+    PeakLoss,
     UsualUtilisation,
     Utilisation,
     usual_utilisation,
@@ -185,7 +185,7 @@ def test_stages_are_uneven_against_the_slowest(stages: int) -> None:
 
 def test_far_below_published_runs_is_a_warning() -> None:
     usual = UsualUtilisation(40, 0.34, 0.52)
-    bubble = Cause("bubble", 0.6, "bubble", "4 microbatches on 16 stages")
+    bubble = PeakLoss("bubble", 0.6, "bubble", "4 microbatches on 16 stages")
     # 0.85 x 0.34 = 0.289.
     assert not Utilisation(0.29, (bubble,), usual, "H100 in bf16").warning
     assert Utilisation(0.18, (bubble,), usual, "H100 in bf16").warning == (
@@ -193,7 +193,7 @@ def test_far_below_published_runs_is_a_warning() -> None:
         " microbatches on 16 stages."
     )
     # Kernels lose in published runs, too; but they are said where nothing else loses much.
-    kernels, less = Cause("kernels", 0.7, "kernels"), Cause("bubble", 0.09, "bubble")
+    kernels, less = PeakLoss("kernels", 0.7, "kernels"), PeakLoss("bubble", 0.09, "bubble")
     both = Utilisation(0.1, (kernels, bubble), usual, "H100 in bf16").warning
     assert both.endswith("bubble 60 %, 4 microbatches on 16 stages.")
     assert Utilisation(0.1, (kernels, less), usual, "x").warning.endswith("on x: kernels 70 %.")

@@ -16,7 +16,7 @@ from netplan.published.famous_runs import (
     LEAST,
     MOST,
     TITLE,
-    ChosenPlan,
+    FamousChoice,
     choice_checks,
     choice_sections,
     chosen_plan,
@@ -139,7 +139,7 @@ def test_plans_are_the_same_without_the_files_of_runs(
         )
 
 
-def taking(times: float, choice: ChosenPlan) -> ChosenPlan:
+def taking(times: float, choice: FamousChoice) -> FamousChoice:
     """The choice if it took so many times the published seconds."""
     best = next(other.best for other in chosen_plans() if other.best)
     return replace(choice, best=replace(best, iteration_time_s=times * choice.run.seconds))

@@ -5,7 +5,12 @@ from statistics import median
 import numpy as np
 import pytest
 
-from netplan.performance.serving.cases import Software, domain_levels, formats_of, serving_case
+from netplan.performance.serving.cases import (
+    ServingSoftware,
+    domain_levels,
+    formats_of,
+    serving_case,
+)
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import Requests, ServingResult, aggregated
 from netplan.performance.serving.plans import ServingPlans, serving_plans
@@ -18,8 +23,8 @@ from netplan.published.measured_serving import (
     OWN,
     TYPICAL,
     WAYS,
+    MeasuredServers,
     PointErrors,
-    Servers,
     ServingPoint,
     measured,
     measured_point_checks,
@@ -34,7 +39,7 @@ KNOWN = [one for one in serving_points() if one.gpus and one.concurrency and not
 SOME = KNOWN[::97]
 
 
-def plans(model: Model, one: Servers | None) -> ServingPlans:
+def plans(model: Model, one: MeasuredServers | None) -> ServingPlans:
     """One server by the enumeration of all plans, so many times."""
     assert one is not None
     count = one.count or 1
@@ -52,7 +57,7 @@ def alone(point: ServingPoint) -> ServingResult:
     assert point.gpus is not None
     stack = SERVING_STACKS.load(OWN[point.framework])
     stack = stack.changed(exchange="deepep") if point.sends else stack
-    levels, software = domain_levels(chip, max(point.gpus, chip.hb_size)), Software(stack)
+    levels, software = domain_levels(chip, max(point.gpus, chip.hb_size)), ServingSoftware(stack)
     requests = Requests(point.prompt, point.output)
     formats = formats_of(chip, model, point.precision, software=software)
     case = serving_case(chip, model, levels, requests, formats, software)

@@ -3,7 +3,7 @@
 import pytest
 
 from netplan.published.checks import published
-from netplan.published.product_designs import Product, product_checks
+from netplan.published.product_designs import PrintedProduct, product_checks
 
 ROWS = published("product-designs")
 EVIDENCE = {"shipping", "announced", "rumoured"}
@@ -58,10 +58,10 @@ def test_by_hand(name: str, by_hand: float) -> None:
 
 def test_a_wrong_part_is_found() -> None:
     """One switch chip a tray less, or cards of half the rate, would not be what is printed."""
-    rack = Product(accelerator="vr-nvl72", fabric="vr-nvl72")
+    rack = PrintedProduct(accelerator="vr-nvl72", fabric="vr-nvl72")
     assert rack.hb["switches"] == 36
-    fewer = Product(accelerator="vr-nvl72", fabric="nvl72")
+    fewer = PrintedProduct(accelerator="vr-nvl72", fabric="nvl72")
     assert (fewer.hb["switches"], fewer.hb["links"]) == (18, 72 * 18)
-    helios = Product(accelerator="mi455x", gpus=72)
-    slower = Product(accelerator="mi455x", gpus=72, nic_gbps=1200)
+    helios = PrintedProduct(accelerator="mi455x", gpus=72)
+    slower = PrintedProduct(accelerator="mi455x", gpus=72, nic_gbps=1200)
     assert slower.built.gpu_bytes_per_s == pytest.approx(helios.built.gpu_bytes_per_s / 2)

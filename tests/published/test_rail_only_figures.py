@@ -13,7 +13,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Training
-from netplan.published.rail_only import Case, figure_9, figure_10, figure_11, levels_of
+from netplan.published.rail_only import FigureCase, figure_9, figure_10, figure_11, levels_of
 from netplan.published.rail_only_figures import (
     OpenInputs,
     PlanTerms,
@@ -26,7 +26,7 @@ from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.models import MODELS
 
 PTDP = ITERATION_MODELS.load("ptd-p")
-SMALL = Case("gpt-146b", 512, 8, 128)
+SMALL = FigureCase("gpt-146b", 512, 8, 128)
 TERMS = PlanTerms.of(SMALL, PTDP)
 
 
@@ -54,7 +54,7 @@ def test_sums_of_parts_are_what_searches_find(
 ) -> None:
     flops_per_s, memory_bytes, hb_s, network_s = open_inputs
 
-    def searched(case: Case) -> float:
+    def searched(case: FigureCase) -> float:
         model = MODELS.load(case.model)
         training = Training(model, case.batch, flops_per_s, memory_bytes, assumptions)
         return search_plans(training, levels_of(case, hb_s, network_s)).time_s

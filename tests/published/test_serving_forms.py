@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 import pytest
 
-from netplan.performance.serving.closed_form import PassTime, Phase
+from netplan.performance.serving.closed_form import PassTime, ServingPhase
 from netplan.published.checks import Check, Measured, checks_of
 from netplan.published.dataflow import (
     ACCEPTANCES,
@@ -37,9 +37,12 @@ def test_fig_20_can_fail() -> None:
     rising = np.arange(1.0, 6.0)
     compute = PassTime(rising, 0 * rising, rising, rising, 0 * rising)
     memory = PassTime(0 * rising, rising, rising, 0 * rising, rising)
-    bad = Phase(rising, rising, compute), Phase(rising, rising, memory)
+    bad = ServingPhase(rising, rising, compute), ServingPhase(rising, rising, memory)
     assert set(verdicts(fig_20_statements(*bad)).values()) == {"fail"}
-    good = Phase(-rising, np.full(5, 1100.0), memory), Phase(-rising, -rising, compute)
+    good = (
+        ServingPhase(-rising, np.full(5, 1100.0), memory),
+        ServingPhase(-rising, -rising, compute),
+    )
     found = verdicts(fig_20_statements(*good))
     # All are equally fast: more stages give no more tokens.
     assert [name for name, one in found.items() if one == "fail"] == [

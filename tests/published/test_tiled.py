@@ -88,7 +88,7 @@ def test_a_run_between_simulated_ones_is_its_sources(
 ) -> None:
     """Microbatches are not printed: what is further off than recorded fails in any case."""
 
-    def near(run: tiled._Run, microbatch: int) -> float:
+    def near(run: tiled._TableRun, microbatch: int) -> float:
         right = measured_per_s(run.model, run.gpus, run.flops_per_gpu)
         return right * (factor if microbatch == 4 else 1.0)
 

@@ -12,7 +12,7 @@ import netplan
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.questions.search import Search, SearchAnswer
-from netplan.questions.support import CLUSTER, GPUS, Cell, _Training, support
+from netplan.questions.support import CLUSTER, GPUS, SupportCell, _Training, support
 from netplan.scenarios.reading import CatalogReader
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import WORKLOADS
@@ -21,12 +21,12 @@ from tests.turns import one_in
 
 
 @cache
-def every() -> tuple[Cell, ...]:
+def every() -> tuple[SupportCell, ...]:
     """All combinations, asked for by the first test that needs them."""
     return support(iteration_model="all").cells
 
 
-def asked(cell: Cell) -> Any:  # noqa: ANN401 - answers of three questions
+def asked(cell: SupportCell) -> Any:  # noqa: ANN401 - answers of three questions
     """The answer of a combination, by its own command."""
     given: dict[str, Any] = {"model": cell.model, "accelerator": cell.accelerator, "gpus": 64}
     if cell.question == "serving":
@@ -37,7 +37,7 @@ def asked(cell: Cell) -> Any:  # noqa: ANN401 - answers of three questions
     return question("hgx-b200", **given)
 
 
-def check(cell: Cell) -> None:
+def check(cell: SupportCell) -> None:
     """Nothing is refused that is answered, or the other way round; bars are those of the table."""
     if cell.status == "refused":
         with pytest.raises(NetplanError) as refused:
@@ -73,7 +73,7 @@ def test_commands_do_what_the_table_says(seed: int) -> None:
         check(cell)
 
 
-def only(**given: str) -> Cell:
+def only(**given: str) -> SupportCell:
     (cell,) = (
         cell
         for cell in every()

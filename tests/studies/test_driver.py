@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from netplan.errors import InputError
 from netplan.studies.points import Point, PointResult, attempt_some
-from netplan.studies.run import MAX_DEATHS, Driver, Progress, Resources, Tracker, run
+from netplan.studies.run import MAX_DEATHS, Progress, Resources, StudyDriver, Tracker, run
 from netplan.studies.store import Store
 from netplan.studies.workers import LocalWorkers, WorkerDiedError, evaluate
 from netplan.version import __version__
@@ -79,7 +79,9 @@ def test_only_the_guilty_are_blamed(folders: Callable[[], Path], guilty: set[int
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr("netplan.studies.run.wait", workers.wait)
-        assert not any(Driver(cast("LocalWorkers", workers), toy, store).steps())  # yields None
+        assert not any(
+            StudyDriver(cast("LocalWorkers", workers), toy, store).steps()
+        )  # yields None
         assert {outcome.index for outcome in store.failures(POINTS)} == guilty
         innocent = [outcome for outcome in store.outcomes() if outcome.error is None]
         assert found(innocent) == [pair for pair in undisturbed(toy) if pair[0] not in guilty]
@@ -92,7 +94,7 @@ def test_what_is_there_is_kept_when_the_rest_is_lost(tmp_path: Path) -> None:
     """Two chunks come back, a third says that the scheduler has gone."""
     toy, workers = TOY, DeadlyWorkers(set(), InputError("gone"))
     with Store.begin(tmp_path / "toy.sqlite", toy, __version__) as store:
-        driver = Driver(cast("LocalWorkers", workers), toy, store)
+        driver = StudyDriver(cast("LocalWorkers", workers), toy, store)
         driver._give_out()
         lost = workers.waiting.pop(1)
         workers.wait([])
@@ -114,7 +116,7 @@ def test_progress_is_told_while_nothing_comes_back(
     monkeypatch.setattr("netplan.studies.run.POLL_S", 0.0)
     with Store.begin(tmp_path / "toy.sqlite", TOY, __version__) as store:
         tracker = Tracker(store, told.append)
-        for _ in Driver(cast("LocalWorkers", workers), TOY, store).steps():
+        for _ in StudyDriver(cast("LocalWorkers", workers), TOY, store).steps():
             tracker.tick()
     assert [progress.done for progress in told].count(0) >= 3
     assert told[-1].done == POINTS
@@ -151,7 +153,7 @@ def test_a_study_that_the_workers_cannot_import(tmp_path: Path) -> None:
     with Store.begin(tmp_path / "toy.sqlite", toy, __version__) as store:
         message = "the workers cannot run the study: ModuleNotFoundError: No module named 'bill_of"
         with pytest.raises(InputError, match=message):
-            list(Driver(workers, toy, store).steps())
+            list(StudyDriver(workers, toy, store).steps())
         assert store.suspects() == {}
     workers.close()
 

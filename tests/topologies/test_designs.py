@@ -14,7 +14,7 @@ from netplan.topologies.designs import (
     GroupKind,
     RackRails,
     SegmentedPod,
-    SlimFly,
+    SlimFlyDesign,
     UnevenDragonfly,
     WideUplinkPlanes,
 )
@@ -46,7 +46,7 @@ def test_the_readme_names_every_key() -> None:
 )
 def test_slim_flies_by_their_formulas(order: int, switches: int, links: int) -> None:
     fly = DESIGNS.load("slim-fly-28")
-    assert isinstance(fly, SlimFly)
+    assert isinstance(fly, SlimFlyDesign)
     counts = fly.changed(order=order, hosts_per_switch=4).counts()
     assert (counts["total_switches"], counts["links_between_switches"]) == (switches, links)
     assert counts["gpus"] == 4 * switches

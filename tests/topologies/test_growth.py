@@ -16,7 +16,7 @@ from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.clos import fat_tree, leaf_ports
 from netplan.topologies.formats.subnet_files import ibnetdiscover_lines
 from netplan.topologies.graph import GPU, FabricGraph
-from netplan.topologies.growth import Fill, Growth, Weights, best_fills, plan_growth
+from netplan.topologies.growth import Fill, Growth, PhasePrices, best_fills, plan_growth
 from netplan.topologies.specs import FABRICS
 
 SMALL = Sizing(128, 8, 4, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
@@ -27,7 +27,7 @@ def grown(
     name: str, sizing: Sizing, *phases: int, early: float = 1.0, full: bool = False
 ) -> Growth:
     """Grow a fabric, early switches and links costing alike."""
-    weights = Weights(1.0, 0.1, (*[1.0] * (len(phases) - 1), 0.0))
+    weights = PhasePrices(1.0, 0.1, (*[1.0] * (len(phases) - 1), 0.0))
     spec = FABRICS.load(name)
     return plan_growth(
         spec, sizing, phases, weights, early_oversubscription=early, full_leaves=full
@@ -131,14 +131,14 @@ def test_the_cheapest_fill_is_the_least_of_all() -> None:
         if h <= 32
     )
     sizing = Sizing(16_384, 64, 8, hb_bytes_per_s=450e9, network_bytes_per_s=50e9)
-    weights = Weights(1.0, 0.0, (1.0, 0.0))
+    weights = PhasePrices(1.0, 0.0, (1.0, 0.0))
     growth = plan_growth(FABRICS.load("fat-tree"), sizing, (2048, 16_384), weights)
     assert growth.phases[0].fabric.switches == least == 310
     tree, ports = fat_tree(2048, 64), leaf_ports(64)
     fill = best_fills(tree, ports, [512, 2048], weights)[0]
     assert fill.leaves + -(-512 // fill.leaves) == min(-(-512 // h) + h for h in range(1, 33))
     # Links that cost most keep leaves full: they have the fewest padded ones.
-    dear = Weights(0.0, 1.0, (1.0, 0.0))
+    dear = PhasePrices(0.0, 1.0, (1.0, 0.0))
     assert best_fills(tree, ports, [512, 2048], dear)[0] == Fill(16, 16)
 
 

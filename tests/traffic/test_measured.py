@@ -20,7 +20,7 @@ from netplan.traffic.gpu_group import KINDS as GROUP_KINDS
 from netplan.traffic.gpu_group import GpuGroup, GroupKind
 from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
 from netplan.traffic.measured import Regimes
-from netplan.traffic.measured_links import MEASURED_LINKS, NETWORKS, Links
+from netplan.traffic.measured_links import MEASURED_LINKS, NETWORKS, MeasuredLinks
 from netplan.traffic.placement import Degrees, Placement, Placements
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.operations import CollectiveKind
@@ -33,10 +33,10 @@ KINDS: tuple[CollectiveKind, ...] = (*GATHERS, "all_to_all", "broadcast", "reduc
 MIB = 2.0**20
 
 
-def links_of(name: str, *, reduces: bool = True) -> Links:
+def links_of(name: str, *, reduces: bool = True) -> MeasuredLinks:
     """Links of a generation, with a network outside."""
     domain = MEASURED_LINKS.load(name)
-    return Links(
+    return MeasuredLinks(
         domain if reduces else replace(domain, in_switch=()),
         tuple(map(MEASURED_LINKS.load, NETWORKS)),
     )

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.traffic.matrix import TrafficMatrix
-from netplan.traffic.patterns import Loads, collective_traffic, merged_traffic
+from netplan.traffic.patterns import MemberLoads, collective_traffic, merged_traffic
 from netplan.traffic.placement import Degrees, Folding, Placement
 from netplan.workloads.operations import EXPERTS
 
@@ -29,7 +29,7 @@ def ends(matrix: TrafficMatrix) -> tuple[Floats, Floats]:
 
 
 def sent_by(weights: Floats | None, pattern: str, *, back: bool = False) -> TrafficMatrix:
-    uneven = None if weights is None else Loads(weights, back)
+    uneven = None if weights is None else MemberLoads(weights, back)
     return collective_traffic(
         *("all_to_all", SERVER, GROUP),
         data_bytes=800.0,
@@ -78,7 +78,7 @@ def test_merged_copies_keep_their_sum(weights: Floats, back: bool) -> None:  # n
     assert placement.splits(*EXPERTS) == (4, 2)
     even, uneven = (
         merged_traffic(placement, data_bytes=2000.0, kind="expert", uneven=loads)
-        for loads in (None, Loads(weights, back))
+        for loads in (None, MemberLoads(weights, back))
     )
     assert uneven.total_bytes == pytest.approx(even.total_bytes)
     sent, received = ends(uneven)
@@ -92,7 +92,7 @@ def test_merged_copies_keep_their_sum(weights: Floats, back: bool) -> None:  # n
 
 def test_algorithms_that_send_alike_are_refused() -> None:
     ring = Placement((Degrees(expert=4),), kinds=("ring",))
-    loads = Loads(np.array([2.0, 1.0, 0.5, 0.5]))
+    loads = MemberLoads(np.array([2.0, 1.0, 0.5, 0.5]))
     with pytest.raises(InputError, match="sends alike to all"):
         collective_traffic(
             *("all_to_all", ring, ("expert",)),

@@ -21,7 +21,7 @@ from netplan.workloads.inference import (
     inference_layer,
 )
 from netplan.workloads.models import MODELS, WORKLOADS, Model
-from netplan.workloads.operations import Collective, Layer, Operation
+from netplan.workloads.operations import CollectiveCall, Layer, Operation
 from netplan.workloads.parameters import parameter_count
 
 DECODE = ServingStep("decode", 16.0, 1.0, 2048.0)
@@ -54,7 +54,7 @@ def messages(found: Layer, name: str) -> list[tuple[str, str, float]]:
     return [one for one in sent if one[2]]
 
 
-def _sent(found: Layer, name: str) -> tuple[Collective, ...]:
+def _sent(found: Layer, name: str) -> tuple[CollectiveCall, ...]:
     return named(found, name).forward.collectives
 
 

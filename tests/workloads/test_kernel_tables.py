@@ -22,7 +22,7 @@ from netplan.workloads.kernel_tables import (
     LATENT,
     PRODUCTS,
     ExpertKernel,
-    Kept,
+    StoredNumbers,
     expert_table_s,
     latent_table_s,
     product_table_s,
@@ -257,7 +257,7 @@ def test_latent_attention_is_that_of_plain_python() -> None:
         for b in (5, 6)
         for c in (11, 12)
     }
-    kept = Kept(512.0, 64.0, 1.0)
+    kept = StoredNumbers(512.0, 64.0, 1.0)
     taken_s = latent_table_s(chip, "fp8", 2.0**5.25, 2.0**11.5, heads, kept)
     low, high = (0.75 * math.log(corner[5, c]) + 0.25 * math.log(corner[6, c]) for c in (11, 12))
     assert taken_s == pytest.approx(math.exp((low + high) / 2), rel=1e-9)
@@ -292,7 +292,7 @@ def test_more_rows_or_tokens_take_no_less_time(
     assert taken_s is not None
     assert taken_s[0] <= taken_s[1] * (1 + 1e-9)
     if chip.tables and chip.tables.latent:
-        heads, kept = np.array(128 / cut[0]), Kept(512.0, 64.0, 1.0)
+        heads, kept = np.array(128 / cut[0]), StoredNumbers(512.0, 64.0, 1.0)
         for batch, context in ((sizes, 2000.0), (40.0, sizes)):
             latent_s = latent_table_s(chip, "fp8", batch, context, heads, kept)
             assert latent_s is not None
@@ -325,7 +325,10 @@ def test_what_has_no_table_has_none() -> None:
     sizes = np.array([1.0]), np.array([1024.0]), np.array([1024.0])
     assert product_table_s(ACCELERATORS.load("mi300x"), "bf16", *sizes) is None
     assert product_table_s(ACCELERATORS.load("h200"), "fp4", *sizes) is None
-    assert latent_table_s(ACCELERATORS.load("h200"), "fp8", *sizes, Kept(512.0, 64.0, 1.0)) is None
+    assert (
+        latent_table_s(ACCELERATORS.load("h200"), "fp8", *sizes, StoredNumbers(512.0, 64.0, 1.0))
+        is None
+    )
     kernel = ExpertKernel("vllm", "int4", "power_law_1.01", "bf16", 0.5625)
     kimi = ExpertShape(7168.0, 2048.0, 8.0, 384.0, np.array([1.0]), np.array([8.0]))
     assert expert_table_s(ACCELERATORS.load("h200"), kernel, sizes[0], kimi) is None

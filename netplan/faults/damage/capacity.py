@@ -162,7 +162,7 @@ class PairGraph(Struct, frozen=True, eq=False, dict=True):
         their own. Those of the same graph before a damage may spare some.
         """
         bounds = np.tile(self._direct(a, b), (2, 1))
-        whole: tuple[_Part, ...] = ()
+        whole: tuple[_CutPart, ...] = ()
         if intact is not None and np.array_equal(self.tier, intact.tier):
             whole = intact.parts if np.array_equal(self.ends, intact.ends) else ()
         for part in self.parts:
@@ -182,7 +182,7 @@ class PairGraph(Struct, frozen=True, eq=False, dict=True):
         return direct
 
     @cached_property
-    def parts(self) -> tuple["_Part", ...]:
+    def parts(self) -> tuple["_CutPart", ...]:
         """What hangs together over switches, with the numbers that nodes have here."""
         size = len(self.tier)
         live = np.flatnonzero((self.ends[0] < size) & (self.units > 0))
@@ -192,7 +192,7 @@ class PairGraph(Struct, frozen=True, eq=False, dict=True):
         for number in distinct_values(part[self.ends[0, live[at_domain]]]).tolist():
             links = live[part[self.ends[0, live]] == number]
             tier = np.where(part == number, self.tier, 0)
-            parts.append(_Part(tier, self.domains, self.ends[:, links], self.units[links]))
+            parts.append(_CutPart(tier, self.domains, self.ends[:, links], self.units[links]))
         return tuple(parts)
 
 
@@ -217,10 +217,10 @@ class RoutedDemand(Struct, frozen=True, eq=False):
     steps: Ints
 
 
-class _Part(PairGraph, frozen=True, eq=False):
+class _CutPart(PairGraph, frozen=True, eq=False):
     """Switches that hang together, with some links to domains."""
 
-    def bounds(self, a: Ints, b: Ints, intact: "_Part | None" = None) -> Ints:
+    def bounds(self, a: Ints, b: Ints, intact: "_CutPart | None" = None) -> Ints:
         """What flows at least and at most, in units, shape (2, pairs)."""
         most = np.minimum(self.egress[a], self.egress[b])
         if not most.any():
@@ -238,7 +238,7 @@ class _Part(PairGraph, frozen=True, eq=False):
                 break
         return np.stack((least, most)).astype(np.int64)
 
-    def _tries(self, intact: "_Part | None") -> Iterator[tuple[Floats, Floats]]:
+    def _tries(self, intact: "_CutPart | None") -> Iterator[tuple[Floats, Floats]]:
         """What domains can spread of the widest one's most, and what part of their own."""
         height = self.tier.astype(float)
         if intact is not None and intact.most_egress == self.most_egress:
@@ -345,7 +345,7 @@ class _Part(PairGraph, frozen=True, eq=False):
         share = self._share(self.tier.astype(float))
         return self._sent(np.arange(self.domains), share, self.most_egress * self.hubs)
 
-    def _left(self, intact: "_Part", share: Floats) -> Floats | None:
+    def _left(self, intact: "_CutPart", share: Floats) -> Floats | None:
         """What domains send of what they did before the damage, in units.
 
         Those send anew that lost half of a step; None if they are most of all domains.

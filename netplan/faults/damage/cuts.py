@@ -263,7 +263,7 @@ def pods_of(graph: FabricGraph) -> Partition | None:
     return None
 
 
-class Option(Struct, frozen=True, order=True):
+class CutOption(Struct, frozen=True, order=True):
     """One relative throughput that the network has without some HB domains.
 
     Parameters
@@ -282,7 +282,7 @@ class Option(Struct, frozen=True, order=True):
     hb_share: float
     members: tuple[int, ...] = ()
 
-    def beats(self, other: "Option") -> bool:
+    def beats(self, other: "CutOption") -> bool:
         """Whether it is no worse in anything."""
         return (
             self.domains <= other.domains
@@ -428,7 +428,7 @@ class RelativeThroughput(Struct, frozen=True, eq=False):
         best: Floats = np.max([np.minimum(*step[:2]) for step in self._steps()], axis=0)
         return best
 
-    def options(self, sizes: Sequence[int] = ()) -> list[Option]:
+    def options(self, sizes: Sequence[int] = ()) -> list[CutOption]:
         """What can be had without which domains; none is worse than another in everything.
 
         ``sizes`` are those of the levels of the network, whose product are the HB domains [1].
@@ -437,7 +437,7 @@ class RelativeThroughput(Struct, frozen=True, eq=False):
         first = np.arange(graph.domains) * graph.hb_size
         levels = np.minimum.reduceat(self.hb_share, first)
         lost = np.logical_or.reduceat(self.down, first)
-        least, options = float(self.whole.min()), set[Option]()
+        least, options = float(self.whole.min()), set[CutOption]()
         for hb_share in distinct_values(np.append(levels[levels > 0], 1.0)).tolist():
             short, lower = self.down | (self.hb_share < hb_share), 0.0
             for upper, shares, thin in self._steps():
@@ -454,7 +454,7 @@ class RelativeThroughput(Struct, frozen=True, eq=False):
                         len(distinct_values(order[:count] // prod(sizes[:level]) % size))
                         for level, size in enumerate(sizes)
                     )
-                    options.add(Option(count, gpus if count else 0, share, hb_share, members))
+                    options.add(CutOption(count, gpus if count else 0, share, hb_share, members))
                 lower = upper
         return [
             option

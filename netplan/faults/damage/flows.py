@@ -136,7 +136,7 @@ def row_codes(*columns: Ints) -> Ints:
     return code
 
 
-class Level(Struct, frozen=True, eq=False):
+class BlockLevel(Struct, frozen=True, eq=False):
     """Blocks of one level, and the links of which an own switch of theirs is the lower end.
 
     Parameters
@@ -173,7 +173,7 @@ class BlockTree(Struct, frozen=True, eq=False):
 
     tier: Ints
     ends: Ints
-    levels: tuple[Level, ...]
+    levels: tuple[BlockLevel, ...]
     home: Ints
     block: Ints
 
@@ -230,7 +230,9 @@ class BlockTree(Struct, frozen=True, eq=False):
         return BlockClasses(self, orbit[::-1], stands_for[::-1], itself[::-1])
 
 
-def _level(blocks: tuple[Ints, Ints], ends: Ints, link: Ints, where: tuple[Ints, Ints]) -> Level:
+def _level(
+    blocks: tuple[Ints, Ints], ends: Ints, link: Ints, where: tuple[Ints, Ints]
+) -> BlockLevel:
     """Blocks of a level; a link between two domains is one of both, by the other's number."""
     (block, around), (tier, rank) = blocks, where
     direct = np.flatnonzero(tier[ends[1, link]] == 0)
@@ -239,7 +241,7 @@ def _level(blocks: tuple[Ints, Ints], ends: Ints, link: Ints, where: tuple[Ints,
     inside = block >= 0
     parent = np.zeros(int(block.max(initial=-1)) + 1, np.int64)
     parent[block[inside]] = around[inside]
-    return Level(parent, block[low], np.append(link, link[direct]), position)
+    return BlockLevel(parent, block[low], np.append(link, link[direct]), position)
 
 
 class BlockClasses(Struct, frozen=True, eq=False):

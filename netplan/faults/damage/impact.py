@@ -23,7 +23,7 @@ from msgspec import Struct
 from netplan.arrays import Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.faults.damage.capacity import remaining_bandwidth
-from netplan.faults.damage.cuts import Cuts, Option, Partition, pods_of, traffic_cuts
+from netplan.faults.damage.cuts import CutOption, Cuts, Partition, pods_of, traffic_cuts
 from netplan.faults.damage.damage import (
     Components,
     Damage,
@@ -156,7 +156,7 @@ class Subject(Struct, frozen=True, dict=True):
         if self.intact is None or self.search is None or self.search.setting.free:
             return None
         left = self.sizing.full_domains - 1
-        lost = self.at(Option(1, 0, 1.0, 1.0)) if left else None
+        lost = self.at(CutOption(1, 0, 1.0, 1.0)) if left else None
         if lost is None:
             return None
         return max(0.0, lost.time_s / self.intact.time_s - (left + 1) / left)
@@ -212,7 +212,7 @@ class Subject(Struct, frozen=True, dict=True):
             return None
         return self.best((replace(domain, size=domain.size - idle), *others))
 
-    def at(self, option: Option) -> SearchResult | None:
+    def at(self, option: CutOption) -> SearchResult | None:
         """Best plan at the shares of an option, without the domains or GPUs that it leaves out.
 
         In the free space of plans the fabric stays as it is: those members of one of its levels
@@ -293,13 +293,13 @@ class Subject(Struct, frozen=True, dict=True):
         )
 
     def _fastest(
-        self, options: Sequence[Option]
-    ) -> tuple[FaultHandling, Option | None, SearchResult | None]:
+        self, options: Sequence[CutOption]
+    ) -> tuple[FaultHandling, CutOption | None, SearchResult | None]:
         """The fastest way to go on, what it leaves out, and its best plan.
 
         A job that stops would have to leave out what the first option does.
         """
-        ways: list[tuple[FaultHandling, Option]] = []
+        ways: list[tuple[FaultHandling, CutOption]] = []
         for option in options:
             if not option.domains:
                 ways.append(("all GPUs", option))
@@ -309,7 +309,7 @@ class Subject(Struct, frozen=True, dict=True):
             within = bool(self.search) and option.gpus < self.sizing.hb_size
             if within or option.domains < self.sizing.full_domains:
                 ways.append(("without", option))
-        stopped: tuple[FaultHandling, Option | None] = "stopped", options[0] if options else None
+        stopped: tuple[FaultHandling, CutOption | None] = "stopped", options[0] if options else None
         if self.intact is None:
             # Without a plan there is no time, but the first way is still how the job goes on.
             return (*(ways[0] if ways else stopped), None)
@@ -321,7 +321,7 @@ class Subject(Struct, frozen=True, dict=True):
         return min(timed, key=lambda choice: choice[2].time_s, default=(*stopped, None))
 
 
-def scaled_levels(levels: Sequence[Level], option: Option) -> tuple[Level, ...]:
+def scaled_levels(levels: Sequence[Level], option: CutOption) -> tuple[Level, ...]:
     """Levels with what is left of their bandwidth: the first is the HB domain."""
     shares = (option.hb_share, *[option.network_share] * (len(levels) - 1))
     return tuple(

@@ -30,7 +30,7 @@ SHORT = 1e-8
 """Times to write, over those between failures, at which two formulas agree to 1e-12 [1]."""
 
 
-class Checkpoints(Struct, frozen=True):
+class CheckpointTimes(Struct, frozen=True):
     """How a job saves its work; times as in the table above [h]."""
 
     interval_h: float
@@ -170,7 +170,7 @@ def best_interval_h(write_h: float, mtbf_h: float) -> float:
     return float(mtbf_h * (1 + lambertw(-exp(-1 - write_h / mtbf_h)).real))
 
 
-def effective_time_ratio(job: Checkpoints, mtbf_h: float) -> float:
+def effective_time_ratio(job: CheckpointTimes, mtbf_h: float) -> float:
     """Share of the time that counts, to first order [1].
 
     (1 - (R + tau / 2) / M) / (1 + w / tau), and 0 where failures leave nothing. With N nodes that
@@ -197,7 +197,7 @@ def effective_time_ratio(job: Checkpoints, mtbf_h: float) -> float:
     --------
     A failure each 10 h, 0.5 h to restart, 1 h between checkpoints of 0.02 h: 0.9 / 1.02.
 
-    >>> round(effective_time_ratio(Checkpoints(1.0, 0.02, 0.5), 10.0), 4)
+    >>> round(effective_time_ratio(CheckpointTimes(1.0, 0.02, 0.5), 10.0), 4)
     0.8824
     """
     _check(job.write_h, mtbf_h)
@@ -205,7 +205,7 @@ def effective_time_ratio(job: Checkpoints, mtbf_h: float) -> float:
     return max(0.0, left) / (1 + job.write_h / job.interval_h)
 
 
-def exact_time_ratio(job: Checkpoints, mtbf_h: float) -> float:
+def exact_time_ratio(job: CheckpointTimes, mtbf_h: float) -> float:
     """Share of the time that counts, exactly [1].
 
     tau / M x exp(-R / M) / (exp((tau + w) / M) - 1): from one failure to the next, M on average,
@@ -231,7 +231,7 @@ def exact_time_ratio(job: Checkpoints, mtbf_h: float) -> float:
 
     Examples
     --------
-    >>> round(exact_time_ratio(Checkpoints(1.0, 0.02, 0.5), 10.0), 4)
+    >>> round(exact_time_ratio(CheckpointTimes(1.0, 0.02, 0.5), 10.0), 4)
     0.8858
     """
     _check(job.write_h, mtbf_h)

@@ -36,7 +36,7 @@ from math import inf
 import numpy as np
 from msgspec import Struct
 
-from netplan.faults.damage.cuts import Option
+from netplan.faults.damage.cuts import CutOption
 from netplan.faults.damage.impact import Impact, Single, Subject
 from netplan.faults.years import rates
 from netplan.faults.years.outages import Cause, Effect, ThroughputTable
@@ -348,7 +348,7 @@ def searched(subject: Subject) -> Slowness:
         # idle, so that what fits on some fits on more.
         tried = 0 if missing >= none_from[whole] else 1 if free else 2 * EXACT
         for out in range(missing, missing + tried):
-            plans = subject.at(Option(out, gpus, 1.0, 1.0))
+            plans = subject.at(CutOption(out, gpus, 1.0, 1.0))
             if plans is not None:
                 return plans.time_s / intact.time_s
         if free:

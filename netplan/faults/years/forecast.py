@@ -176,7 +176,7 @@ class CheckpointPolicy(Struct, frozen=True):
             return self
         return replace(self, interval_h=iteration_time_s / SECONDS_PER_HOUR)
 
-    def at(self, between_h: float) -> checkpoints.Checkpoints:
+    def at(self, between_h: float) -> checkpoints.CheckpointTimes:
         """Checkpoints at the interval asked for, else at the best one.
 
         Raises
@@ -193,7 +193,9 @@ class CheckpointPolicy(Struct, frozen=True):
                 )
             # A cluster that never fails still saves its work once a year.
             interval = min(checkpoints.best_interval_h(self.write_h, between_h), HOURS_PER_YEAR)
-        return checkpoints.Checkpoints(interval, self.write_h, self.restart_h + self.remainder_h)
+        return checkpoints.CheckpointTimes(
+            interval, self.write_h, self.restart_h + self.remainder_h
+        )
 
 
 class ForecastOptions(Struct, frozen=True):

@@ -59,7 +59,7 @@ from scipy.special import stdtrit
 from netplan.arrays import Bools, Floats, Ints
 from netplan.catalog import unknown_name
 from netplan.errors import InputError
-from netplan.faults.years.checkpoints import Checkpoints
+from netplan.faults.years.checkpoints import CheckpointTimes
 from netplan.faults.years.reliability import check_probability
 from netplan.progress import with_progress
 from netplan.traffic.matrix import sum_by
@@ -343,7 +343,7 @@ class Chunk(Struct, frozen=True):
 
 
 def simulate_chunk(
-    sources: Sources, checkpoints: Checkpoints, chunk: Chunk, rng: np.random.Generator
+    sources: Sources, checkpoints: CheckpointTimes, chunk: Chunk, rng: np.random.Generator
 ) -> tuple[Ints, Ints, Floats, Floats, Floats]:
     """Draw the failures of a chunk and follow the job through them, a row a year.
 
@@ -452,11 +452,11 @@ class RepairQueue(Struct, frozen=True, eq=False):
     wait_h: Floats
     run_h: Floats
     cycles: Floats
-    saved: Checkpoints
+    saved: CheckpointTimes
 
     @classmethod
     def between(
-        cls, stop_h: Floats, ready_h: Floats, beyond_h: float, saved: Checkpoints
+        cls, stop_h: Floats, ready_h: Floats, beyond_h: float, saved: CheckpointTimes
     ) -> "RepairQueue":
         """Work between stops, after each of which the job waits until it is ready."""
         start = np.concatenate([[0.0], stop_h])
@@ -818,7 +818,7 @@ def _place(names: Sequence[str], name: str, what: str) -> int:
 
 def simulate_outages(
     exposure: Exposure,
-    checkpoints: Checkpoints,
+    checkpoints: CheckpointTimes,
     *,
     years: int,
     rng: np.random.Generator,
@@ -852,7 +852,7 @@ def simulate_outages(
     Llama 3 (arXiv:2407.21783): 419 interruptions in 54 days.
 
     >>> gpus = Cause("GPU slot", 419 / (16_384 * 54) * 365, 16_384)
-    >>> job = Checkpoints(interval_h=0.25, write_h=0.003, restart_h=0.1)
+    >>> job = CheckpointTimes(interval_h=0.25, write_h=0.003, restart_h=0.1)
     >>> found = simulate_outages(Exposure((gpus,)), job, years=1000,
     ...                          rng=np.random.default_rng(7), hours=54 * 24)
     >>> low, high = found.interruptions_interval()

@@ -448,7 +448,7 @@ class BadServers(Entry, frozen=True, kw_only=True):
     note: str = ""
 
 
-class Spread(Entry, frozen=True, kw_only=True):
+class ClusterSpread(Entry, frozen=True, kw_only=True):
     """How clusters differ: interruptions ``times`` as many, and as few."""
 
     times: Annotated[float, Meta(ge=1, le=1000)]
@@ -469,7 +469,7 @@ class FailureBook(Record, frozen=True, kw_only=True):
     """
 
     rates: tuple[FailureRate, ...] = ()
-    spread: Spread | None = None
+    spread: ClusterSpread | None = None
     flaps: tuple[Flap, ...] = ()
     bad_servers: BadServers | None = None
     effective_time: EffectiveTime | None = None

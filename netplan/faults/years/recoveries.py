@@ -18,7 +18,7 @@ from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
 from netplan.costing.prices import Price
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InputError, NetplanError
-from netplan.faults.damage.cuts import Option
+from netplan.faults.damage.cuts import CutOption
 from netplan.faults.damage.impact import Subject
 from netplan.faults.years.rates import ENDS_OF_A_LINK
 from netplan.performance.search import SearchResult
@@ -308,7 +308,7 @@ def _idle_domain(subject: Subject, bill: Bill | None) -> Recovery | None:
         idle_gpus=size,
         price=_share(bill, size),
         price_complete=_complete(bill),
-        iteration_time_s=_time_s(subject.at(Option(1, size, 1.0, 1.0))),
+        iteration_time_s=_time_s(subject.at(CutOption(1, size, 1.0, 1.0))),
     )
 
 

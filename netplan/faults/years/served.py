@@ -35,7 +35,7 @@ from msgspec import Struct
 
 from netplan.arrays import Bools, Floats, Ints
 from netplan.faults.damage.capacity import remaining_bandwidth
-from netplan.faults.damage.cuts import Option, gpu_bytes_per_s
+from netplan.faults.damage.cuts import CutOption, gpu_bytes_per_s
 from netplan.faults.damage.damage import Damage, Effects, find_effects, network_links
 from netplan.faults.damage.impact import Single, Subject, scaled_levels
 from netplan.faults.years.effects import kinds_of_units
@@ -276,7 +276,7 @@ def slowed(case: ServingCase, shares: Floats) -> ServingCase:
         return case
 
     def with_shares(served: ServingTimes) -> ServingTimes:
-        levels = scaled_levels(served.network.levels, Option(0, 0, outside, inside))
+        levels = scaled_levels(served.network.levels, CutOption(0, 0, outside, inside))
         return replace(served, network=replace(served.network, levels=levels))
 
     drafts = case.speculated

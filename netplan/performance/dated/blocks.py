@@ -33,7 +33,7 @@ from netplan.performance.calibrated import (
     FORWARD_LAUNCHES,
     FUSED_BACKWARD,
     Both,
-    Rates,
+    ReachedRates,
     Shapes,
     dense_products,
     product_s,
@@ -50,7 +50,7 @@ GRADIENT_SUM_BYTES = 6.0
 """A gradient of an expert's weight is read, added to and written in 32 bits, from 16 [B]."""
 
 
-class Reach(Rates, frozen=True, eq=True):
+class DatedReach(ReachedRates, frozen=True, eq=True):
     """What kernels of blocks reach; numbers, or arrays of one shape.
 
     Parameters
@@ -93,7 +93,7 @@ class Reach(Rates, frozen=True, eq=True):
 NOTHING = Both(0.0, 0.0)
 
 
-class Block(Columns, frozen=True, eq=False):
+class DatedBlock(Columns, frozen=True, eq=False):
     """One block of a kind; numbers, or arrays of one shape [s].
 
     Parameters
@@ -138,7 +138,7 @@ class Block(Columns, frozen=True, eq=False):
         return self.forward_s + backward_s + self.forward_comm_s + self.backward_comm_s
 
     @property
-    def forward_alone(self) -> "Block":
+    def forward_alone(self) -> "DatedBlock":
         """The same without a way back, and of the host's time what launches the way there."""
         return replace(
             self,
@@ -174,8 +174,8 @@ class BlockCollectives(Columns, frozen=True, eq=False):
 
 
 def blocks_of(
-    part: Part, on: Reach, sent: BlockCollectives, windows: Part | None = None
-) -> tuple[Block, ...]:
+    part: Part, on: DatedReach, sent: BlockCollectives, windows: Part | None = None
+) -> tuple[DatedBlock, ...]:
     """All blocks that a model has, attention first, and that of windows with heads of their own.
 
     Parameters
@@ -187,7 +187,7 @@ def blocks_of(
 
     Returns
     -------
-    tuple of Block
+    tuple of DatedBlock
         Each of the shape of the part's arrays.
     """
     blocks = [attention_block(part, on, sent)]
@@ -206,13 +206,13 @@ def _weights(shapes: Shapes) -> Amount:
     return sum((inner * outer for inner, outer in shapes), 0.0)
 
 
-def _norms(part: Part, on: Reach) -> Both:
+def _norms(part: Part, on: DatedReach) -> Both:
     """Norm and residual sum of a block [s]."""
     row_s = on.vector * 2 * part.scattered * part.hidden / on.memory_bytes_per_s
     return Both(5 * row_s, 10 * row_s)
 
 
-def attention_block(part: Part, on: Reach, sent: BlockCollectives) -> Block:
+def attention_block(part: Part, on: DatedReach, sent: BlockCollectives) -> DatedBlock:
     """A block of attention.
 
     Parameters
@@ -222,7 +222,7 @@ def attention_block(part: Part, on: Reach, sent: BlockCollectives) -> Block:
 
     Returns
     -------
-    Block
+    DatedBlock
         Of the shape of the part's arrays.
     """
     t0, heads = on.kernel_s, part.heads
@@ -259,7 +259,7 @@ def attention_block(part: Part, on: Reach, sent: BlockCollectives) -> Block:
     forward_comm_s = 2 * sent.tensor_s + shown_s(ring_s, scores.forward_s, sent.contention)
     ring_back_s = shown_s(2 * ring_s, scores.backward_s, sent.contention)
     backward_comm_s = 2 * sent.tensor_s + ring_back_s
-    return Block(
+    return DatedBlock(
         products=products,
         attention=scores,
         vectors=vectors,
@@ -286,7 +286,7 @@ class FeedForward(Columns, frozen=True, eq=False):
     weights: Amount
 
     @classmethod
-    def of(cls, part: Part, on: Reach, ffn: Amount) -> "FeedForward":
+    def of(cls, part: Part, on: DatedReach, ffn: Amount) -> "FeedForward":
         """That of all tokens, of this inner width on a GPU."""
         shapes = ((part.hidden, part.gates * ffn), (ffn, part.hidden))
         moved_s = on.vector * part.tokens * ffn / on.memory_bytes_per_s
@@ -303,7 +303,7 @@ class FeedForward(Columns, frozen=True, eq=False):
         return self.products.forward_s + self.vectors.forward_s
 
 
-def dense_block(part: Part, on: Reach, sent: BlockCollectives) -> Block:
+def dense_block(part: Part, on: DatedReach, sent: BlockCollectives) -> DatedBlock:
     """A feed-forward part that all tokens go through.
 
     Parameters
@@ -313,11 +313,11 @@ def dense_block(part: Part, on: Reach, sent: BlockCollectives) -> Block:
 
     Returns
     -------
-    Block
+    DatedBlock
         Of the shape of the part's arrays.
     """
     whole = FeedForward.of(part, on, part.ffn)
-    return Block(
+    return DatedBlock(
         products=whole.products,
         vectors=whole.vectors + _norms(part, on),
         forward_comm_s=2 * sent.tensor_s,
@@ -329,7 +329,7 @@ def dense_block(part: Part, on: Reach, sent: BlockCollectives) -> Block:
     )
 
 
-def expert_block(part: Part, on: Reach, sent: BlockCollectives) -> Block:
+def expert_block(part: Part, on: DatedReach, sent: BlockCollectives) -> DatedBlock:
     """Experts, with their router and what all tokens go through beside them.
 
     Parameters
@@ -339,7 +339,7 @@ def expert_block(part: Part, on: Reach, sent: BlockCollectives) -> Block:
 
     Returns
     -------
-    Block
+    DatedBlock
         Of the shape of the part's arrays.
     """
     t0, memory, inside = on.kernel_s, on.memory_bytes_per_s, part.expert_size
@@ -383,7 +383,7 @@ def expert_block(part: Part, on: Reach, sent: BlockCollectives) -> Block:
         "shared_experts": shared_s,
         "layernorm": norms.forward_s,
     }
-    return Block(
+    return DatedBlock(
         products=products,
         vectors=moved + shared_vectors + norms,
         forward_comm_s=comm_s,
@@ -400,7 +400,7 @@ def expert_block(part: Part, on: Reach, sent: BlockCollectives) -> Block:
     )
 
 
-def mamba_block(part: Part, on: Reach, sent: BlockCollectives) -> Block:
+def mamba_block(part: Part, on: DatedReach, sent: BlockCollectives) -> DatedBlock:
     """A block of Mamba 2.
 
     Parameters
@@ -410,7 +410,7 @@ def mamba_block(part: Part, on: Reach, sent: BlockCollectives) -> Block:
 
     Returns
     -------
-    Block
+    DatedBlock
         Of the shape of the part's arrays.
     """
     t0, inner, state = on.kernel_s, part.inner, part.state
@@ -423,7 +423,7 @@ def mamba_block(part: Part, on: Reach, sent: BlockCollectives) -> Block:
         on.memory_bytes_per_s
     )
     vectors = _norms(part, on) + Both(scan_s + 6 * t0, SCAN_BACKWARD * scan_s + 10 * t0)
-    return Block(
+    return DatedBlock(
         products=products,
         vectors=vectors,
         forward_comm_s=2 * sent.tensor_s,

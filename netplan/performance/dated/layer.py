@@ -20,14 +20,14 @@ from netplan.performance.calibrated import (
     GATHERED_AGAIN,
     Both,
     Passes,
-    Rates,
+    ReachedRates,
     Sharing,
     Stages,
     embedding_s,
     head_s,
     shown_s,
 )
-from netplan.performance.dated.blocks import BlockCollectives, Reach, blocks_of
+from netplan.performance.dated.blocks import BlockCollectives, DatedReach, blocks_of
 from netplan.performance.dated.part import Part
 from netplan.records import replace
 
@@ -99,7 +99,7 @@ class DatedLayer(Columns, frozen=True, eq=False):
     def of(
         cls,
         part: Part,
-        on: Reach,
+        on: DatedReach,
         sent: BlockCollectives,
         half: Amount,
         windows: Part | None = None,
@@ -355,7 +355,7 @@ class DatedExchange(Columns, frozen=True, eq=False):
         dense = self.layer.weights / stages.stages + ends * self.layer.end_weights
         return dense, self.layer.expert_weights / stages.stages
 
-    def optimizer_s(self, stages: Stages, sharing: Sharing, on: Rates) -> Amount:
+    def optimizer_s(self, stages: Stages, sharing: Sharing, on: ReachedRates) -> Amount:
         """The update of the weights, and buffers of gradients [s]."""
         cut, whole = np.greater_equal(self.zero_stage, 1), np.equal(self.zero_stage, 3)
         moved: Amount = 0.0

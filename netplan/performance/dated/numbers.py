@@ -68,7 +68,7 @@ class TokenExchange(Entry, frozen=True, kw_only=True):
     visible: Share
 
 
-class HostTimes(Entry, frozen=True, kw_only=True):
+class DatedHostTimes(Entry, frozen=True, kw_only=True):
     """Time of the host that launches the kernels of a block and microbatch [s], and factors [1].
 
     ``attention``, of Mamba too; ``experts`` and ``each_expert`` of a GPU beside them [s]. Factors
@@ -104,7 +104,7 @@ class Drift(Entry, frozen=True, kw_only=True):
     hybrid: ByGeneration
 
 
-class Jitter(Entry, frozen=True, kw_only=True):
+class DatedJitter(Entry, frozen=True, kw_only=True):
     """Growth of the time with a doubling of the GPUs above 8, in bf16 and below it [1]."""
 
     bf16: NonNegativeFloat
@@ -135,7 +135,7 @@ class DatedNumbers(Entry, frozen=True, kw_only=True):
     passes: MemoryPasses
     attention: AttentionRates
     exchange: TokenExchange
-    host: HostTimes
+    host: DatedHostTimes
     scan: ByGeneration
     drift: Drift
-    jitter: Jitter
+    jitter: DatedJitter

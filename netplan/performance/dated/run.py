@@ -10,7 +10,7 @@ from netplan.arrays import Amount, Counts
 from netplan.errors import InputError
 from netplan.inputs.choices import Precision
 from netplan.performance.calibrated import TILE_OUTPUTS
-from netplan.performance.dated.blocks import Reach
+from netplan.performance.dated.blocks import DatedReach
 from netplan.performance.dated.exchange import ExchangeShares
 from netplan.performance.dated.numbers import DatedNumbers
 from netplan.performance.dated.recipe import Recipe, month_of
@@ -88,7 +88,7 @@ class DatedRun(Struct, frozen=True):
         Numbers of its products.
     """
 
-    reach: Reach
+    reach: DatedReach
     shares: ExchangeShares
     recipe: Recipe
     kind: Kind
@@ -157,7 +157,7 @@ class DatedRun(Struct, frozen=True):
         software = stack.dated or DatedStack(vector=stack.vector)
         grouped_share = getattr(numbers.grouped, "tpu" if tpu else grouped) * software.experts
         return cls(
-            reach=Reach(
+            reach=DatedReach(
                 product_flops_per_s=flops_per_s,
                 head_flops_per_s=peak * dated.gemm["bf16"],
                 casts=float(low),

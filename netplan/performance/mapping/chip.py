@@ -214,7 +214,7 @@ def kernel_problem(
     )
 
 
-class Pipeline(Struct, frozen=True):
+class ChipPipeline(Struct, frozen=True):
     """Layers on stages, replicas of them, and micro-batches of a replica.
 
     Without a number of micro-batches, which need not be whole, the pipeline is full [1].
@@ -245,7 +245,7 @@ class Throughput(Struct, frozen=True):
 
 
 def pipeline_throughput(
-    interval_s: float, pipeline: Pipeline, *, flops: float = 0.0, peak_flops_per_s: float = 1.0
+    interval_s: float, pipeline: ChipPipeline, *, flops: float = 0.0, peak_flops_per_s: float = 1.0
 ) -> Throughput:
     """Throughput of a pipeline of layers; the stage with the most layers sets its pace.
 
@@ -262,7 +262,7 @@ def pipeline_throughput(
     --------
     Case A1 of DFModel: 46.07 ms, 128 layers on 64 stages, 6 replicas, 512 micro-batches.
 
-    >>> found = pipeline_throughput(46_067_936.7e-9, Pipeline(128, 64, 6, microbatches=512))
+    >>> found = pipeline_throughput(46_067_936.7e-9, ChipPipeline(128, 64, 6, microbatches=512))
     >>> round(found.per_s, 3)
     57.986
     """

@@ -49,8 +49,8 @@ from netplan.inputs.choices import Mode
 from netplan.levels import Level
 from netplan.performance.mapping import partitions
 from netplan.performance.mapping.chip import (
+    ChipPipeline,
     MappingOptions,
-    Pipeline,
     Throughput,
     map_graph,
     map_within,
@@ -273,7 +273,7 @@ class ChipSystem(Struct, frozen=True):
         0.048
         """
         microbatches = self.microbatches / self.data if self.microbatches else None
-        pipeline = Pipeline(layers, self.pipeline, self.data, microbatches)
+        pipeline = ChipPipeline(layers, self.pipeline, self.data, microbatches)
         peak = self.chip.tensor_flops_per_s
         return pipeline_throughput(interval_s, pipeline, flops=flops, peak_flops_per_s=peak)
 

@@ -289,7 +289,7 @@ def _over_sampled(work: StepWork, servers: Servers, batch: Batch, rollouts: Roll
     )
 
 
-class Phase(NamedTuple):
+class StepPhase(NamedTuple):
     """A phase of a step: its pool, how long it takes, and when it starts [s]."""
 
     name: str
@@ -409,7 +409,7 @@ class PostTrainingStep(Struct, frozen=True, kw_only=True):
         return self.rollouts.stream_s if streams else self.rollouts.seconds
 
     @property
-    def timeline(self) -> Iterator[Phase]:
+    def timeline(self) -> Iterator[StepPhase]:
         """Phases of a step, in the order in which they start.
 
         In turn each begins where the one before ends; of pools apart both begin together, as
@@ -419,7 +419,7 @@ class PostTrainingStep(Struct, frozen=True, kw_only=True):
         rolls: Role = "all" if self.colocated else "rollout"
         now, in_turn = 0.0, self.mode == "sync"
         if self.rolled_s:
-            yield Phase("rollout", rolls, self.rolled_s, now)
+            yield StepPhase("rollout", rolls, self.rolled_s, now)
             now += self.rolled_s if in_turn else 0.0
         phases: tuple[tuple[str, Role, float], ...] = (
             ("score", both, self.score_s),
@@ -429,14 +429,14 @@ class PostTrainingStep(Struct, frozen=True, kw_only=True):
         )
         for name, pool, seconds in phases:
             if seconds:
-                yield Phase(name, pool, seconds, now)
+                yield StepPhase(name, pool, seconds, now)
                 now += seconds if in_turn or pool == both else 0.0
         shown_s = float(self.phases.shown_sync)
         if shown_s:
             start_s = now if in_turn else self.seconds - self.other_s - shown_s
-            yield Phase("sync", "all", shown_s, start_s)
+            yield StepPhase("sync", "all", shown_s, start_s)
         if self.other_s:
-            yield Phase("other", "all", self.other_s, self.seconds - self.other_s)
+            yield StepPhase("other", "all", self.other_s, self.seconds - self.other_s)
 
     def busy_s(self, role: Role) -> float:
         """What a pool works of a step [s]."""

@@ -119,7 +119,7 @@ class SyncScheme(Struct, frozen=True, kw_only=True):
     spread: bool = False
 
 
-class _Flows(NamedTuple):
+class _KindFlows(NamedTuple):
     """Flows of one kind."""
 
     source: AnyInts
@@ -169,7 +169,7 @@ class _Source(NamedTuple):
         """What each taker takes [B]."""
         return np.asarray(self.layer_bytes.sum(axis=0)[takers.stage] / takers.parts)
 
-    def sent_to(self, takers: _Takers) -> _Flows:
+    def sent_to(self, takers: _Takers) -> _KindFlows:
         """From the owners of what each taker takes, where ranges of both overlap."""
         replicas, _, shards = self.gpus.shape
         owner, part, share = overlaps(shards, takers.parts)
@@ -187,7 +187,7 @@ class _Source(NamedTuple):
         taker, piece, stage = taker[every], piece[every], stage[layers]
         source = self.gpus[takers.replica[taker] % replicas, stage, owner[piece]]
         amount = self.layer_bytes[stage, column[layers]] * share[piece]
-        return _Flows(source, takers.gpu[taker], amount)
+        return _KindFlows(source, takers.gpu[taker], amount)
 
 
 def _joined(values: AnyInts, ordered: AnyInts) -> tuple[Ints, Ints]:
@@ -278,7 +278,7 @@ def gather_traffic(layers: LayerWeights, pools: SyncPools, scheme: SyncScheme) -
     amounts = np.broadcast_to(stage_bytes[:, None] / trainer.shards, owners.shape)
     targets = np.broadcast_to(sender, owners.shape)
     others = owners != targets
-    flows = _Flows(owners[others], targets[others], amounts[others])
+    flows = _KindFlows(owners[others], targets[others], amounts[others])
     return _matrix(pools.gpus, flows, "sync-gather")
 
 
@@ -364,7 +364,7 @@ class _Plan:
         else:
             yield from self.entering()
 
-    def chain(self) -> list[_Flows]:
+    def chain(self) -> list[_KindFlows]:
         """What each domain but the first gets of a full copy from the one before it."""
         here, copy_bytes = self.domains, self._bytes_of(self.sources)
         pairs = np.stack([here.sizes[:-1], here.sizes[1:]], axis=1)
@@ -375,12 +375,12 @@ class _Plan:
             source = here.gpus[here.starts[place][:, None] + rail]
             destination = here.gpus[here.starts[place + 1][:, None] + further]
             amount = np.tile(share * copy_bytes, len(place))
-            flows.append(_Flows(source.ravel(), destination.ravel(), amount))
+            flows.append(_KindFlows(source.ravel(), destination.ravel(), amount))
         return flows
 
     def inside(self) -> TrafficMatrix:
         """What goes on inside domains."""
-        gpus, flows = self.pools.gpus, list[_Flows]()
+        gpus, flows = self.pools.gpus, list[_KindFlows]()
         groups: tuple[UniformGroups, ...] = ()
         if self.kind in ("sharded", "delta"):
             for source, shards in self._shards():
@@ -434,19 +434,19 @@ class _Plan:
             piece = np.tile(np.arange(size), len(alike))
             yield _Takers(gpu, replica, stage, part * size + piece, parts * size)
 
-    def _inner(self, source: _Source, takers: _Takers) -> Iterator[_Flows]:
+    def _inner(self, source: _Source, takers: _Takers) -> Iterator[_KindFlows]:
         """What goes on inside of domains, from those on which it entered."""
         if not self.spread:
             first, amount = self._firsts(takers)[1], source.bytes_of(takers)
             later = (first != takers.gpu) & (amount > 0)
-            yield _Flows(first[later], takers.gpu[later], amount[later])
+            yield _KindFlows(first[later], takers.gpu[later], amount[later])
             return
         for size, alike in self._alike(takers):
             here, there = np.nonzero(~np.eye(size, dtype=bool))
             senders, others = alike[:, here].ravel(), alike[:, there].ravel()
             amount = source.bytes_of(takers)[senders] / size
             sent = amount > 0
-            yield _Flows(takers.gpu[senders[sent]], takers.gpu[others[sent]], amount[sent])
+            yield _KindFlows(takers.gpu[senders[sent]], takers.gpu[others[sent]], amount[sent])
 
     def _key(self, takers: _Takers) -> AnyInts:
         """The same number for all of a domain that need the same range."""
@@ -523,7 +523,7 @@ def _common_bytes(layer_bytes: Floats, here: PlacedCopies, there: PlacedCopies) 
     return np.concatenate([common, common.sum(axis=1, keepdims=True)], axis=1)
 
 
-def _matrix(gpus: int, flows: _Flows, kind: str) -> TrafficMatrix:
+def _matrix(gpus: int, flows: _KindFlows, kind: str) -> TrafficMatrix:
     """Flows of a kind."""
     source, destination, flow_bytes = flows
     return flows_matrix(
@@ -560,7 +560,7 @@ def trajectory_traffic(
     axes = ("data", "expert"), ("pipeline", "context", "tensor")
     here, there = (by_dimensions(pool, *axes)[:, 0] for pool in (rollout, trainer))
     home, rank, share = overlaps(len(here), len(there))
-    flows = _Flows(here[home], there[rank], share * tokens * TRAJECTORY_BYTES)
+    flows = _KindFlows(here[home], there[rank], share * tokens * TRAJECTORY_BYTES)
     return _matrix(gpus, flows, "trajectories")
 
 
@@ -636,5 +636,5 @@ def reshard_traffic(
     here, there = np.nonzero(~np.eye(members.shape[1], dtype=bool))
     amount = np.tile(stage_bytes[here // needed] / parts, len(members))
     return _matrix(
-        gpus, _Flows(members[:, here].ravel(), members[:, there].ravel(), amount), "sync"
+        gpus, _KindFlows(members[:, here].ravel(), members[:, there].ravel(), amount), "sync"
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from netplan.performance.posttraining.step import Phase, Pool, Role
+from netplan.performance.posttraining.step import Pool, Role, StepPhase
 from netplan.reports.charts import Chart, Json, hover, marks, named_ticks
 from netplan.units import si
 
@@ -21,7 +21,7 @@ LEAST_BAR = 0.004
 """Share of the step that a bar has at least, so that it is seen [1]."""
 
 
-def timeline(phases: Sequence[Phase], pools: Sequence[Pool], step_s: float) -> Chart:
+def timeline(phases: Sequence[StepPhase], pools: Sequence[Pool], step_s: float) -> Chart:
     """The phases of a step, those of each pool in a lane.
 
     Parameters

@@ -159,13 +159,13 @@ class BatchOutcome(Struct, frozen=True, eq=False):
         return float(len(self.arrival_s) / self.span_s * self.sojourn_s.mean())
 
 
-class Spread(Struct, frozen=True):
+class TimeSpread(Struct, frozen=True):
     """A time of many requests: its mean, and what so many per cent of them stay below [s].
 
     Examples
     --------
-    >>> Spread.of(np.array([1.0, 2.0, 3.0]))
-    Spread(mean=2.0, p50=2.0, p95=2.9, p99=2.98)
+    >>> TimeSpread.of(np.array([1.0, 2.0, 3.0]))
+    TimeSpread(mean=2.0, p50=2.0, p95=2.9, p99=2.98)
     """
 
     mean: float
@@ -174,7 +174,7 @@ class Spread(Struct, frozen=True):
     p99: float
 
     @classmethod
-    def of(cls, times_s: Floats) -> "Spread":
+    def of(cls, times_s: Floats) -> "TimeSpread":
         """That of some times."""
         return cls(float(times_s.mean()), *np.percentile(times_s, PERCENTILES).tolist())
 
@@ -215,7 +215,7 @@ def simulate_batch(stream: RequestStream, server: BatchServer) -> BatchOutcome:
             f"a batch of {server.slots:,} slots, {server.chunk:,} tokens a step and"
             f" {server.copies:,} copies serves nothing: each is 1 at least"
         )
-    run = _Run(stream, server)
+    run = _BatchRun(stream, server)
     tell = share_done("requests simulated")
     while run.ended < run.requests:
         for _ in range(TOLD):
@@ -233,7 +233,7 @@ def simulate_batch(stream: RequestStream, server: BatchServer) -> BatchOutcome:
     )
 
 
-class _Run:
+class _BatchRun:
     """A simulation under way; lists and plain numbers, which a loop reads faster than arrays."""
 
     def __init__(self, stream: RequestStream, server: BatchServer) -> None:

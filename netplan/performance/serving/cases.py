@@ -12,7 +12,7 @@ from netplan.performance.serving.server import ServingTimes, Speculated
 from netplan.performance.stacks import ServingStack
 from netplan.records import replace
 from netplan.traffic.hierarchy import CollectiveNetwork, Communication
-from netplan.traffic.measured_links import Links
+from netplan.traffic.measured_links import MeasuredLinks
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.inference import Formats, NumberFormat
 from netplan.workloads.models import Model
@@ -29,12 +29,12 @@ FOUR_BITS = 1.0
 """Weights of fewer bytes than this leave attention of models with experts in 16 bits [B]."""
 
 
-class Software(Struct, frozen=True):
+class ServingSoftware(Struct, frozen=True):
     """Stack with the values of it that were given, kernels, links; None takes what is usual."""
 
     stack: ServingStack
     kernels: KernelSource | None = None
-    links: Links | None = None
+    links: MeasuredLinks | None = None
     drafts: "Drafts | None" = None
     given: frozenset[str] = frozenset()
     older_months: int = 0
@@ -61,14 +61,14 @@ def serving_case(
     levels: Sequence[Level],
     requests: Requests,
     formats: Formats,
-    software: Software,
+    software: ServingSoftware,
 ) -> ServingCase:
     """What is served on levels of bandwidth.
 
     Measured kernels take measured collectives with them, a roofline rings at the links' rates.
     """
     kernels = software.kernels_of(chip)
-    links = (software.links or Links.of(chip)) if kernels.source != "roofline" else None
+    links = (software.links or MeasuredLinks.of(chip)) if kernels.source != "roofline" else None
     network = CollectiveNetwork(tuple(levels), Communication("flat_ring", links=links, direct=True))
     stack, drafts = software.stack, software.drafts
     if not kernels.tabled:
@@ -100,7 +100,7 @@ def formats_of(
     model: Model,
     precision: str,
     cache: str | None = None,
-    software: Software | None = None,
+    software: ServingSoftware | None = None,
 ) -> Formats:
     """Numbers of a served model.
 
@@ -124,7 +124,7 @@ def formats_of(
     >>> number.precision, number.weight_bytes, served.attention.weight_bytes
     ('fp8', 0.5625, 2.0)
     >>> from netplan.performance.stacks import SERVING_STACKS
-    >>> software = Software(SERVING_STACKS.load("tensorrt-llm"))
+    >>> software = ServingSoftware(SERVING_STACKS.load("tensorrt-llm"))
     >>> served = formats_of(h100, MODELS.load("gpt-oss-120b"), "fp8", software=software)
     >>> served.feed_forward.kernel, served.feed_forward.weight_bytes, served.cache_bytes
     ('mxfp4-w4a16', 0.53125, 2.0)

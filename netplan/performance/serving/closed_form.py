@@ -175,7 +175,7 @@ class TensorGroup(Struct, frozen=True, eq=False):
         return as_amount(sent / self.link_bytes_per_s), as_amount(steps * self.hop_s)
 
 
-class Pass(NamedTuple):
+class TokenPass(NamedTuple):
     """New tokens of some requests; numbers or arrays that broadcast.
 
     Parameters
@@ -221,7 +221,7 @@ class PassTime(NamedTuple):
         return self.kernels_s + self.sent_s + self.hops_s
 
 
-def pass_time(sizes: Sizes, group: TensorGroup, *, work: Pass, stages: Counts = 1) -> PassTime:
+def pass_time(sizes: Sizes, group: TensorGroup, *, work: TokenPass, stages: Counts = 1) -> PassTime:
     """Time of one pass through all stages (formulas of this module).
 
     Parameters
@@ -248,7 +248,7 @@ def pass_time(sizes: Sizes, group: TensorGroup, *, work: Pass, stages: Counts = 
     >>> from netplan.workloads.models import MODELS
     >>> sizes = Sizes.of(MODELS.load("llama-3-405b"))
     >>> group = TensorGroup.of(ACCELERATORS.load("sn40l"), 16)
-    >>> times = pass_time(sizes, group, work=Pass(tokens=np.array([1, 5])))
+    >>> times = pass_time(sizes, group, work=TokenPass(tokens=np.array([1, 5])))
     >>> (1e3 * times.total_s).round(1)
     array([33.3, 35.8])
     """
@@ -282,7 +282,7 @@ def pass_time(sizes: Sizes, group: TensorGroup, *, work: Pass, stages: Counts = 
     )
 
 
-class Phase(NamedTuple):
+class ServingPhase(NamedTuple):
     """How long requests wait in one phase of serving, and how many tokens pass.
 
     Parameters
@@ -300,18 +300,18 @@ class Phase(NamedTuple):
     parts: PassTime
 
 
-def _phase(sizes: Sizes, group: TensorGroup, work: Pass, stages: Counts) -> Phase:
+def _phase(sizes: Sizes, group: TensorGroup, work: TokenPass, stages: Counts) -> ServingPhase:
     """A pass with as many in flight as there are stages."""
     parts = pass_time(sizes, group, work=work, stages=stages)
     wait_s = parts.total_s
-    return Phase(
+    return ServingPhase(
         wait_s, as_amount(stages * work.requests * np.asarray(work.tokens) / wait_s), parts
     )
 
 
 def decode(
     sizes: Sizes, group: TensorGroup, *, batch: Counts = 1, context: Counts = 0, stages: Counts = 1
-) -> Phase:
+) -> ServingPhase:
     """TPOT of a batch, and output tokens/s with such a batch in each stage.
 
     Parameters
@@ -334,12 +334,12 @@ def decode(
     >>> decode(sizes, group, stages=np.array([1, 2])).tokens_per_s.round()
     array([1095., 1488.])
     """
-    return _phase(sizes, group, Pass(batch, 1, context), stages)
+    return _phase(sizes, group, TokenPass(batch, 1, context), stages)
 
 
 def prefill(
     sizes: Sizes, group: TensorGroup, *, prompt: Counts, batch: Counts = 1, stages: Counts = 1
-) -> Phase:
+) -> ServingPhase:
     """TTFT of prompts, and prompt tokens/s with as many in each stage.
 
     Parameters
@@ -360,4 +360,4 @@ def prefill(
     >>> round(1e3 * prefill(sizes, group, prompt=1024).wait_s, 1)
     42.2
     """
-    return _phase(sizes, group, Pass(batch, prompt, last=True), stages)
+    return _phase(sizes, group, TokenPass(batch, prompt, last=True), stages)

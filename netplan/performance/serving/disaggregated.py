@@ -194,7 +194,7 @@ class Timed(Columns, frozen=True, eq=False):
     pools: Pools
 
 
-class Search(NamedTuple):
+class PoolSearch(NamedTuple):
     """What a search goes through."""
 
     case: outcomes.ServingCase
@@ -271,7 +271,7 @@ def best_pools(
         every = serving_plans(case.served.model, gpus, case.served.sizes, degrees, runnable)
         plans[pool] = every.take(every.places(case.served.sizes) < gpus)  # the other has one, too
     prefill = _prompt_servers(case, plans["prefill"])
-    search = Search(case, gpus, goal, prefill, _token_servers(case, plans["decode"]), given)
+    search = PoolSearch(case, gpus, goal, prefill, _token_servers(case, plans["decode"]), given)
     # Pairs in all their numbers of servers and of requests [1].
     needed = search.decode.places * search.given.get("decode", 1)
     order = np.argsort(needed)
@@ -350,7 +350,7 @@ def _unbeaten(places: Ints, costs: Floats, fits: Bools) -> Ints:
     return np.sort(np.concatenate(keep))
 
 
-def _prompt_counts(search: Search) -> Ints:
+def _prompt_counts(search: PoolSearch) -> Ints:
     """Numbers of prefill servers that are tried."""
     if given := search.given.get("prefill"):
         return np.array([given], dtype=np.int64)
@@ -362,14 +362,14 @@ def _prompt_counts(search: Search) -> Ints:
     return np.array([number for number in numbers if number < search.gpus], dtype=np.int64)
 
 
-def _swept(search: Search) -> Ints:
+def _swept(search: PoolSearch) -> Ints:
     """Numbers of requests that are tried of each server for decode [1]."""
     if not search.swept:
         return np.ones(search.decode.plans.count, dtype=np.int64)
     return np.searchsorted(SWEEP, np.maximum(search.decode.room, 1.0), side="right")
 
 
-def _front(search: Search) -> list[Timed]:
+def _front(search: PoolSearch) -> list[Timed]:
     """The best rows under the service level, and under ever shorter times per token."""
     timings: list[Timed] = []
     goal, least_s = search.goal, search.decode.steps_s[0].min()
@@ -385,7 +385,7 @@ def _front(search: Search) -> list[Timed]:
     return timings
 
 
-def _best_under(search: Search) -> list[Timed]:
+def _best_under(search: PoolSearch) -> list[Timed]:
     """Rows in falling order of their bounds, until none is above the best."""
     bound = _pair_bound(search)
     order = np.argsort(-bound, axis=None)
@@ -410,7 +410,7 @@ def _best_under(search: Search) -> list[Timed]:
     return timings
 
 
-def _pair_bound(search: Search) -> Floats:
+def _pair_bound(search: PoolSearch) -> Floats:
     """Tokens a second of each pair at most, shape (prefill, decode) [1/s]."""
     case, prefill, decode = search.case, search.prefill, search.decode
     output, goal = search.output, search.goal
@@ -435,7 +435,7 @@ def _pairs(some: Ints, table: Floats) -> Ints:
     return np.stack(np.unravel_index(some, table.shape))
 
 
-def _rows(search: Search, pairs: Ints, least: float) -> tuple[Floats, Floats]:
+def _rows(search: PoolSearch, pairs: Ints, least: float) -> tuple[Floats, Floats]:
     """Rows of pairs whose bounds are above the ``least``, and these bounds [1/s].
 
     Both servers, their numbers, and requests in flight, shape (5, rows).
@@ -464,7 +464,7 @@ def _rows(search: Search, pairs: Ints, least: float) -> tuple[Floats, Floats]:
     return swept_rows, np.minimum(pools, _request_bound(search, swept_rows))
 
 
-def _request_bound(search: Search, rows: Floats) -> Floats:
+def _request_bound(search: PoolSearch, rows: Floats) -> Floats:
     """Tokens a second that requests in flight have at most [1/s]."""
     first, second = rows[:2].astype(np.int64)
     output, prefill, decode = search.output, search.prefill, search.decode
@@ -484,7 +484,7 @@ def _request_bound(search: Search, rows: Floats) -> Floats:
     return bounds
 
 
-def _nearest(search: Search) -> Timed:
+def _nearest(search: PoolSearch) -> Timed:
     """Rows of the fastest servers, evenly chosen, where none keeps the service level or fits."""
     goal, prefill, decode = search.goal, search.prefill, search.decode
     late = prefill.least_s / (goal.ttft_s or np.inf)
@@ -501,7 +501,7 @@ def _nearest(search: Search) -> Timed:
     return _timed(search, rows[:, ::step])
 
 
-def _timed(search: Search, rows: Floats) -> Timed:
+def _timed(search: PoolSearch, rows: Floats) -> Timed:
     """Time some rows."""
     first, second, prompts, tokens = rows[:4].astype(np.int64)
     pools = Pools(

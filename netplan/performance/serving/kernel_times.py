@@ -24,7 +24,7 @@ from netplan.records import replace
 from netplan.workloads import kernel_tables, kernels
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.measured_rates import pooled
-from netplan.workloads.operations import AttentionShape, Operation, RoutedTokens, Shape
+from netplan.workloads.operations import AttentionShape, Operation, ProductShape, RoutedTokens
 from netplan.workloads.precision import NUMBER_BYTES
 
 SKEWED = "power_law_1.01"
@@ -166,7 +166,7 @@ class ServingKernels(Struct, frozen=True):
         wide_s = sum(kernels.product_parts_s(rates, work.tensor_flops, work.moved_bytes + saved))
         return measured_s * (busy_s + waiting_s) / wide_s, origin
 
-    def _rising_s(self, precision: Precision, shape: Shape) -> Floats:
+    def _rising_s(self, precision: Precision, shape: ProductShape) -> Floats:
         """Measured products, no faster than those of the same matrix with fewer rows."""
         chip = self.accelerator
         m, n, k = (np.asarray(size) for size in (shape.m, shape.n, shape.k))
@@ -195,7 +195,9 @@ class ServingKernels(Struct, frozen=True):
         if self.source != "measured":
             return kernels.latent_generation_time_s(chip, *sizes, kv_bytes=cache_bytes), "form"
         if self.tabled and (cache := LATENT_CACHES.get(cache_bytes)):
-            kept = kernel_tables.Kept(shape.latent_rank, float(np.max(rotary)), cache_bytes)
+            kept = kernel_tables.StoredNumbers(
+                shape.latent_rank, float(np.max(rotary)), cache_bytes
+            )
             by_table = kernel_tables.latent_table_s(chip, cache, *sizes[:3], kept)
             if by_table is not None:
                 return by_table, "table"

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from netplan.arrays import Amount, Columns, Floats, Ints
 from netplan.performance.serving.arrivals import RequestStream, arrivals
-from netplan.performance.serving.batch import BatchOutcome, BatchServer, Spread, simulate_batch
+from netplan.performance.serving.batch import BatchOutcome, BatchServer, TimeSpread, simulate_batch
 from netplan.performance.serving.outcomes import (
     Goal,
     Prefill,
@@ -310,8 +310,8 @@ class SimulatedLoad(Struct, frozen=True):
     requests: int
     servers: int
     batch: dict[str, float]
-    ttft_s: Spread
-    tpot_s: Spread
+    ttft_s: TimeSpread
+    tpot_s: TimeSpread
     tokens_per_s: float
     in_system: float
     little: float
@@ -448,8 +448,8 @@ def _summary(outcomes: list[BatchOutcome], servers: int, extra_s: float) -> Simu
         requests=sum(len(outcome.arrival_s) for outcome in outcomes),
         servers=len(outcomes),
         batch={},
-        ttft_s=Spread.of(np.concatenate([outcome.ttft_s for outcome in outcomes]) + extra_s),
-        tpot_s=Spread.of(np.concatenate([outcome.tpot_s for outcome in outcomes])),
+        ttft_s=TimeSpread.of(np.concatenate([outcome.ttft_s for outcome in outcomes]) + extra_s),
+        tpot_s=TimeSpread.of(np.concatenate([outcome.tpot_s for outcome in outcomes])),
         tokens_per_s=alike * tokens / span_s,
         in_system=alike * present_s / span_s,
         little=alike * sojourn_s / span_s,

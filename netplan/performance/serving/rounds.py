@@ -26,11 +26,11 @@ from netplan.traffic.matrix import TrafficMatrix, combine
 from netplan.traffic.patterns import Pattern, cache_traffic
 from netplan.traffic.placement import Placement
 from netplan.traffic.training import collectives_of, training_traffic
-from netplan.workloads.inference import Passes, cached_bytes, serving_program
+from netplan.workloads.inference import StepPasses, cached_bytes, serving_program
 from netplan.workloads.program import CollectiveUse, Program
 
 
-class Pool(Struct, frozen=True, eq=False):
+class AlikeServers(Struct, frozen=True, eq=False):
     """Servers that are alike: their plan, what they run in a round, and where they stand."""
 
     plan: ServingPlans
@@ -59,7 +59,7 @@ class ServingRound(Struct, frozen=True, eq=False):
         Of caches that are sent between both, as in `netplan.traffic.patterns` [B].
     """
 
-    pools: tuple[Pool, ...]
+    pools: tuple[AlikeServers, ...]
     stored_bytes: float = 0.0
 
     def matrix(self, gpus: int, algorithm: Pattern | str) -> TrafficMatrix:
@@ -152,9 +152,9 @@ def serving_round(
     # Decode of one microbatch; where stages are more than requests, some have none.
     at_once = decoded_at_once(plan, np.array([in_flight]))
     times = in_flight / float(at_once[0]) / int(plan.pipeline[0])
-    decode = Passes(case.decodes(at_once), times)
+    decode = StepPasses(case.decodes(at_once), times)
     if prefill is None:
-        passes = [decode, Passes(case.prompts(), ended / int(plan.pipeline[0]))]
+        passes = [decode, StepPasses(case.prompts(), ended / int(plan.pipeline[0]))]
         return ServingRound((_pool(case, plan, passes, placed(plan, sizes)),))
     requests = ended * _homes(plan)
     prompts_per_stage = requests / _homes(prefill) / int(prefill.pipeline[0])
@@ -169,7 +169,7 @@ def serving_round(
     last = max(prod(sizes) - servers, first.cluster)
     return ServingRound(
         (
-            _pool(case, prefill, [Passes(case.prompts(), prompts_per_stage)], first),
+            _pool(case, prefill, [StepPasses(case.prompts(), prompts_per_stage)], first),
             _pool(case, plan, [decode], replace(decode_placement, first=min(aligned, last))),
         ),
         requests * float(stored[0]),
@@ -214,8 +214,8 @@ def served_batch(
     """
     at_once, stages = decoded_at_once(plan, np.array([in_flight])), int(plan.pipeline[0])
     homes = _homes(plan)
-    decode = Passes(case.decodes(at_once), tokens / homes / float(at_once[0]) / stages)
-    passes = [decode, Passes(case.prompts(), prompts / homes / stages)]
+    decode = StepPasses(case.decodes(at_once), tokens / homes / float(at_once[0]) / stages)
+    passes = [decode, StepPasses(case.prompts(), prompts / homes / stages)]
     return ServingRound((_pool(case, plan, passes, placed(plan, case.served.sizes)),))
 
 
@@ -225,8 +225,10 @@ def _homes(plan: ServingPlans) -> int:
 
 
 def _pool(
-    case: ServingCase, plan: ServingPlans, passes: Sequence[Passes], placement: Placement
-) -> Pool:
+    case: ServingCase, plan: ServingPlans, passes: Sequence[StepPasses], placement: Placement
+) -> AlikeServers:
     """Servers of one plan."""
     served = case.served
-    return Pool(plan, serving_program(served.model, plan.cut, passes, served.formats), placement)
+    return AlikeServers(
+        plan, serving_program(served.model, plan.cut, passes, served.formats), placement
+    )

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Amount, Floats, Ints, Terms
+from netplan.arrays import Amount, Floats, Ints, SummedColumns
 from netplan.inputs.choices import Scheme, TimeOrigin
 from netplan.performance.serving.kernel_times import ServingKernels
 from netplan.performance.serving.plans import ServingPlans, laid
@@ -36,7 +36,7 @@ from netplan.workloads.models import Model
 from netplan.workloads.operations import CollectiveKind, Operation
 
 
-class StepTime(Terms, frozen=True, eq=False):
+class StepTime(SummedColumns, frozen=True, eq=False):
     """Time of a step, one entry a plan, and what of it computes, reads memory, sends [s]."""
 
     seconds: Floats
@@ -191,7 +191,7 @@ ROOMY = float(2**40)
 """Requests that a cache without bytes has room for [1]."""
 
 
-class HeldBytes(Terms, frozen=True, eq=False):
+class HeldBytes(SummedColumns, frozen=True, eq=False):
     """What one GPU holds of each plan, shape (plans,) [B].
 
     Parameters

@@ -177,13 +177,13 @@ def speculate(
     Llama 3 405B on 16 SN40L gives 30 tokens/s alone, and 85 with a draft of 68 million parameters
     that is right three times out of four.
 
-    >>> from netplan.performance.serving.closed_form import Pass, Sizes, TensorGroup, pass_time
+    >>> from netplan.performance.serving.closed_form import TokenPass, Sizes, TensorGroup, pass_time
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> group = TensorGroup.of(ACCELERATORS.load("sn40l"), 16)
     >>> def seconds(model):
     ...     sizes = Sizes.of(MODELS.load(model))
-    ...     return lambda tokens: pass_time(sizes, group, work=Pass(tokens=tokens)).total_s
+    ...     return lambda tokens: pass_time(sizes, group, work=TokenPass(tokens=tokens)).total_s
     >>> found = speculate(
     ...     np.array([0, 4]),
     ...     0.75,

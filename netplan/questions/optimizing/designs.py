@@ -26,7 +26,7 @@ from netplan.faults.damage.survival import survives_switch, switch_loss
 from netplan.inputs.choices import Evidence, Ports
 from netplan.records import replace
 from netplan.reports.quantities import money
-from netplan.scenarios.reading import NONE, Variant, sizing_on
+from netplan.scenarios.reading import NONE, ChipVariant, sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.specs import FabricSpec
@@ -54,7 +54,7 @@ class Choice(Struct, frozen=True):
     hb_size: int
     switch: SwitchChoice
     oversubscription: float | None
-    variant: Variant
+    variant: ChipVariant
 
 
 class Design(Struct, frozen=True):
@@ -130,7 +130,7 @@ class Axes(Struct, frozen=True):
     oversubscriptions: tuple[float, ...]
     """Empty for 1:1, 2:1, 3:1, 4:1 and the fabric's own."""
 
-    variants: tuple[Variant, ...]
+    variants: tuple[ChipVariant, ...]
     """The accelerator with each expanded memory."""
 
     ports: Ports = "shared"

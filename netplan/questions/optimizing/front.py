@@ -13,7 +13,7 @@ from netplan.answers.compare_rows import FabricRow
 from netplan.answers.screen_titles import network_words, titled
 from netplan.costing.fabric_bill import Bill, BillBooks
 from netplan.decide.candidates import Candidate
-from netplan.decide.record import Record, beside_the_next
+from netplan.decide.record import Decision, beside_the_next
 from netplan.faults.damage.survival import SwitchLoss
 from netplan.performance.error_bars import bar_note
 from netplan.performance.pareto import knee
@@ -32,7 +32,7 @@ from netplan.questions.optimizing.designs import (
     unpriced_parts,
 )
 from netplan.questions.optimizing.found_graphs import FoundGraphs
-from netplan.questions.optimizing.hb_gear import Sizes
+from netplan.questions.optimizing.hb_gear import HbSizes
 from netplan.records import asdict, replace
 from netplan.reports import sections as report
 from netplan.reports.answer import Answer
@@ -140,7 +140,7 @@ class Optimization(Answer):
     notes: tuple[str, ...]
     currency: str
     trades: tuple[MemoryTradeoff, ...] = ()
-    sizes: Sizes = field(default_factory=Sizes)
+    sizes: HbSizes = field(default_factory=HbSizes)
     graphs: FoundGraphs | None = None
     beaten: tuple[tuple[Design, float], ...] = ()
     """Designs off the front whose iteration time is known, with it [s]."""
@@ -168,7 +168,7 @@ class Optimization(Answer):
         return FrontStep(slow / fast - 1, price - paid)
 
     @property
-    def decision(self) -> Record:
+    def decision(self) -> Decision:
         """The design where the front bends, beside the next one, which is faster."""
         bend, step = self.knee or 0, None
         bend_and_next = [
@@ -187,7 +187,7 @@ class Optimization(Answer):
         if len(bend_and_next) > 1:
             step = asdict(self.step(bend)) | {"per_percent": self.step(bend).per_percent}
         rule = f"where {self.objective} against iteration time bends most"
-        record = Record("buy", rule, next_best_step=step)
+        record = Decision("buy", rule, next_best_step=step)
         return beside_the_next(record, bend_and_next[0], bend_and_next[1:])
 
     @property

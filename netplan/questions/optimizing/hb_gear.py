@@ -37,7 +37,7 @@ from netplan.records import replace
 from netplan.reports.quantities import Scale, listed
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
 from netplan.scenarios.reading import CatalogReader
-from netplan.setup.money.run_cost import Terms, check_gpu_hour, rates_of
+from netplan.setup.money.run_cost import RunTerms, check_gpu_hour, rates_of
 from netplan.setup.question import AnyQuestion
 from netplan.units import HOURS_PER_YEAR, YEAR_S
 
@@ -47,7 +47,7 @@ NOT_COUNTED = (
 )
 
 
-def yearly_cost(design: Design, terms: Terms) -> float:
+def yearly_cost(design: Design, terms: RunTerms) -> float:
     """Annuity and energy of a design's network and gear, and the GPU hours of a year."""
     capital = design.row.cost.base if design.row.cost else 0.0
     life = lifetime(Range.point(capital), design.row.power_w or 0.0, terms.opex)
@@ -132,7 +132,7 @@ class HbSize(Struct, frozen=True):
         return self.design.value("cost")
 
 
-def by_size(timed: Sequence[tuple[Design, SearchResult]], rates: Terms) -> tuple[HbSize, ...]:
+def by_size(timed: Sequence[tuple[Design, SearchResult]], rates: RunTerms) -> tuple[HbSize, ...]:
     """The best design of each HB size, smallest first, and the price of gear that lets it win."""
     best_by_size: dict[int, HbSize] = {}
     for design, result in timed:
@@ -154,7 +154,10 @@ def by_size(timed: Sequence[tuple[Design, SearchResult]], rates: Terms) -> tuple
 
 
 def _with_threshold(
-    row: HbSize, sizes: Sequence[HbSize], timed: Sequence[tuple[Design, SearchResult]], rates: Terms
+    row: HbSize,
+    sizes: Sequence[HbSize],
+    timed: Sequence[tuple[Design, SearchResult]],
+    rates: RunTerms,
 ) -> HbSize:
     rivals = [other.per_iteration for other in sizes if other is not row]
     bill = row.design.row.bill
@@ -173,7 +176,7 @@ def _with_threshold(
     return replace(row, pays_below=below)
 
 
-def least_more(first: HbSize, other: HbSize, rates: Terms) -> float:
+def least_more(first: HbSize, other: HbSize, rates: RunTerms) -> float:
     """What an iteration costs more with another size, at the prices of gear that are best for it.
 
     Parts that both have cost the same in both; times that cannot be told apart may be equal.
@@ -206,7 +209,7 @@ def least_more(first: HbSize, other: HbSize, rates: Terms) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class HbSizes:
     """What an optimization says of HB sizes, in one currency; empty where none can be weighed."""
 
     rows: tuple[HbSize, ...] = ()
@@ -297,7 +300,7 @@ class Sizes:
         return f"{row.name} pays off if its gear costs {under} ({has})."
 
 
-def gear_rates(asked: AnyQuestion, reader: CatalogReader, books: BillBooks) -> Terms | None:
+def gear_rates(asked: AnyQuestion, reader: CatalogReader, books: BillBooks) -> RunTerms | None:
     """What training is weighed by; None where a GPU hour or an exchange rate is not known.
 
     Raises

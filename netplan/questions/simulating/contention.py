@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 import numpy as np
 from msgspec import Struct
 
-from netplan.answers.congestion_answer import Design, JobShare, SharedLink
+from netplan.answers.congestion_answer import JobShare, RoutedDesign, SharedLink
 from netplan.arrays import AnyInts, Floats, Ints
 from netplan.errors import InputError
 from netplan.performance.plan import PlanTime
@@ -210,7 +210,7 @@ def design_of(
     routing: str,
     connections: int,
     asked: DrawOptions,
-) -> Design:
+) -> RoutedDesign:
     """One design by what contention makes of it on all draws of paths.
 
     Parameters
@@ -226,7 +226,7 @@ def design_of(
 
     Returns
     -------
-    Design
+    RoutedDesign
         Without its price.
     """
     links = _DrawnLinks(rates_of(graph, rates), asked.busiest)
@@ -234,7 +234,7 @@ def design_of(
     slowdowns = [contention.slowdown for contention in drawn]
     times = [contention.time_s for contention in drawn]
     median = percentile(times, 50)
-    return Design(
+    return RoutedDesign(
         sharing="fluid",
         routing=routing,
         seeds=len(drawn),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, get_args
 
-from netplan.answers.congestion_answer import Design
+from netplan.answers.congestion_answer import RoutedDesign
 from netplan.answers.simulate_answer import SimulateAnswer
 from netplan.arrays import AnyInts
 from netplan.faults.damage.degraded_links import live_router, routing_of_left, slow_parts
@@ -141,7 +141,9 @@ class SimulationQuestion(Question[SimulateAnswer]):
             busiest=self.hot,
         )
 
-    def design(self, shared: Contention, graph: FabricGraph, conditions: Conditions) -> Design:
+    def design(
+        self, shared: Contention, graph: FabricGraph, conditions: Conditions
+    ) -> RoutedDesign:
         """What contention makes of the time, as of one design of `netplan congestion`."""
         return design_of(
             [shared],

@@ -27,14 +27,14 @@ from netplan.performance.plan import PlanTime
 from netplan.performance.search import PlanSearch, SearchResult
 from netplan.records import replace
 from netplan.reports.quantities import listed, money
-from netplan.scenarios.reading import Variant, with_memory
-from netplan.setup.money.run_cost import Terms, run_cost
+from netplan.scenarios.reading import ChipVariant, with_memory
+from netplan.setup.money.run_cost import RunTerms, run_cost
 from netplan.setup.plan_notes import is_spread
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FabricSpec
 from netplan.workloads.accelerators import Accelerator
-from netplan.workloads.technologies import Memory
+from netplan.workloads.technologies import MemoryTechnology
 
 MOST_TIMES = 8
 """Up to how many times the GPUs are tried [1]."""
@@ -338,10 +338,10 @@ class TradeoffSolver(Struct, frozen=True):
     chip: Accelerator
     books: BillBooks
     within: float
-    terms: Terms | None = None
+    terms: RunTerms | None = None
 
     def trade(
-        self, spec: FabricSpec, sizing: Sizing, variant: Variant, best: PlanTime
+        self, spec: FabricSpec, sizing: Sizing, variant: ChipVariant, best: PlanTime
     ) -> MemoryTradeoff:
         """Weigh expanded memory on a fabric, with its best plan, against more GPUs."""
         time_s = best.iteration_time_s
@@ -385,7 +385,7 @@ class TradeoffSolver(Struct, frozen=True):
         return inf
 
     def _side(
-        self, spec: FabricSpec, sizing: Sizing, memory: Memory | None, time_s: float
+        self, spec: FabricSpec, sizing: Sizing, memory: MemoryTechnology | None, time_s: float
     ) -> MemoryOption:
         """One of the two, priced with its accelerators, and by the hours of a training run."""
         bill = self._bill(spec, sizing, Compute(self.chip, memory))

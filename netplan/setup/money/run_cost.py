@@ -50,7 +50,7 @@ RULE = "What is recommended, and by what"
 TOKENS_PER_PARAMETER = 20
 
 
-class Terms(Struct, frozen=True):
+class RunTerms(Struct, frozen=True):
     """A run's iterations [1], the price of a GPU hour, and what a year of a network costs.
 
     ``hour`` is where the book has that price from; None where it was given.
@@ -103,7 +103,7 @@ class RunCost(Struct, frozen=True):
         return {name: share.in_currency(self.currency) for name, share in shares.items()}
 
 
-def run_cost(bill: Bill, time_s: float, terms: Terms) -> RunCost:
+def run_cost(bill: Bill, time_s: float, terms: RunTerms) -> RunCost:
     """Cost of a training run on the network and expanded memory of a bill.
 
     Parameters
@@ -124,7 +124,7 @@ def run_cost(bill: Bill, time_s: float, terms: Terms) -> RunCost:
     >>> from netplan.questions.cost import cost
     >>> bill = cost("rail-only-paper", gpus=1024, radix=64, fabrics=("rail-only",)).bills[0]
     >>> free = Opex(1, Range.point(1.0), Range.point(0.0), Range.point(0.0))
-    >>> run = run_cost(bill, YEAR_S / 3, Terms(1, 2.0, free))
+    >>> run = run_cost(bill, YEAR_S / 3, RunTerms(1, 2.0, free))
     >>> round(run.network.base / bill.capital.base, 9), round(run.gpu_hours), run.memory.base
     (0.333333333, 2990080, 0.0)
     """
@@ -154,7 +154,7 @@ def terms_of(
     run: "tuple[Model | OtherModel, int]",
     prices: PriceBook,
     currency: str,
-) -> Terms | None:
+) -> RunTerms | None:
     """A run of a model at a batch, in a currency; None where a price for it is not known.
 
     Raises
@@ -185,7 +185,7 @@ def rates_of(
     iterations: int,
     prices: PriceBook,
     currency: str,
-) -> Terms | None:
+) -> RunTerms | None:
     """So many iterations at the price of a GPU hour; None or errors as of :func:`terms_of`."""
     book: EconomicsBook = reader.load(ECONOMICS_BOOKS, asked.books.economics)
     needed = rule == "run-cost"
@@ -203,8 +203,8 @@ def rates_of(
         return None
     opex = book_opex(asked, reader, book, rate)
     if isinstance(known, Estimate):
-        return Terms(iterations, rate * known.base, opex, known)
-    return Terms(iterations, known, opex)
+        return RunTerms(iterations, rate * known.base, opex, known)
+    return RunTerms(iterations, known, opex)
 
 
 def gpu_hour(
@@ -283,7 +283,7 @@ class TokenCost(Struct, frozen=True):
     cost: RunCost | None
 
     @classmethod
-    def of(cls, plan: ServedPlan, bill: Bill | None, terms: Terms | None) -> "TokenCost":
+    def of(cls, plan: ServedPlan, bill: Bill | None, terms: RunTerms | None) -> "TokenCost":
         """A plan on the bill of its fabric.
 
         Examples
@@ -298,7 +298,7 @@ class TokenCost(Struct, frozen=True):
         >>> bill = cost("rail-only-paper", gpus=1024, radix=64, fabrics=("rail-only",)).bills[0]
         >>> best = serving("serving-70b-h200", gpus=8, model="llama-3.1-8b", top=1).best
         >>> free = Opex(1, Range.point(1.0), Range.point(0.0), Range.point(0.0))
-        >>> found = TokenCost.of(replace(best, tokens_per_s=1e6), bill, Terms(1, 3.6, free))
+        >>> found = TokenCost.of(replace(best, tokens_per_s=1e6), bill, RunTerms(1, 3.6, free))
         >>> round(found.cost.network.base * 365 * 24 * 3600 / bill.capital.base, 9)
         1.0
         >>> round(found.cost.gpus.base, 9)  # 1,024 GPUs for a second, at 3.6 an hour

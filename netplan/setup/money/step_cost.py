@@ -27,7 +27,7 @@ from netplan.reports.schema import plain_at, value_at
 from netplan.reports.sections import Column, column, columns
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.money.pricing import book_opex
-from netplan.setup.money.run_cost import RunCost, Terms, network_bill, run_cost
+from netplan.setup.money.run_cost import RunCost, RunTerms, network_bill, run_cost
 from netplan.setup.question import AnyQuestion
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS
@@ -196,7 +196,7 @@ class StepPrice(Struct, frozen=True, kw_only=True):
             )
         known = {name: hour or 0.0 for name, hour in terms.hours.items()}
         hour = 0.0 if bought else held_hours(held(trained), known)
-        step = run_cost(bill, trained.step.seconds, Terms(1, hour, terms.opex))
+        step = run_cost(bill, trained.step.seconds, RunTerms(1, hour, terms.opex))
         return replace(price, step=step, gpus_bought=bought)
 
     @property

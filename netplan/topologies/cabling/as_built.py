@@ -291,7 +291,7 @@ def _wrong_speed(plan: Cable, built: Cable) -> Difference:
     )
 
 
-class Device(Struct, frozen=True):
+class BuiltDevice(Struct, frozen=True):
     """A device as found: its name in the list of cables, description, GUID, whether it switches.
 
     A ``relay`` switches, but is a host: a GPU that passes traffic on. ``shared`` says that other
@@ -315,7 +315,7 @@ class Hall(Struct, frozen=True):
 
     path: str
     cables: Sequence[Cable]
-    devices: Mapping[str, Device] = {}
+    devices: Mapping[str, BuiltDevice] = {}
     inside: int = 0
     renamed: int = 0
 

@@ -25,7 +25,7 @@ from typing import TypeVar
 import numpy as np
 
 from netplan.topologies.cabling.as_built import Cable, ports_twice
-from netplan.topologies.cabling.audit_designs import Finding
+from netplan.topologies.cabling.audit_designs import AuditFinding
 from netplan.topologies.cabling.device_names import LAST_NUMBER
 from netplan.topologies.graph import connected_parts
 
@@ -46,7 +46,7 @@ def audit_cables(
     radix: int | None = None,
     oversubscription: float = 1.0,
     hosts: set[str] | None = None,
-) -> Iterator[Finding]:
+) -> Iterator[AuditFinding]:
     """Audit cables against each other and against what is claimed.
 
     Parameters
@@ -69,11 +69,13 @@ def audit_cables(
     """
     for end, first, cable in ports_twice(cables):
         why = f"the cable on line {first.line} is in this port" if first.line else "one cable each"
-        yield Finding("a port used twice", _where(path, cable), str(end), "a free port", why)
+        yield AuditFinding("a port used twice", _where(path, cable), str(end), "a free port", why)
     for cable in cables:
         if cable.joins_itself:
             why = "a link joins two devices; no traffic takes this one"
-            yield Finding("a link to itself", _where(path, cable), str(cable), "two devices", why)
+            yield AuditFinding(
+                "a link to itself", _where(path, cable), str(cable), "two devices", why
+            )
     if hosts is None:
         hosts = {end.device for cable in cables for end in cable[:2] if HOST.match(end.device)}
     cables = [cable for cable in cables if not cable.joins_itself]
@@ -91,7 +93,7 @@ def audit_cables(
         got = str(within[0]) + (f", and {len(within) - 1} more" if len(within) > 1 else "")
         why = "routes that go up and then down take none of them; OpenSM's ftree leaves them out"
         where = _where(path, within[0])
-        yield Finding("links within a tier", where, got, "one tier up or down", why)
+        yield AuditFinding("links within a tier", where, got, "one tier up or down", why)
         left = set(within)
         cables = [cable for cable in cables if cable not in left]
     yield from _oversubscribed(path, cables, tier, oversubscription)
@@ -104,7 +106,9 @@ def _where(path: str, cable: Cable) -> str:
     return f"{path}:{cable.line}" if cable.line else path
 
 
-def _beyond(path: str, cables: Sequence[Cable], hosts: set[str], radix: int) -> Iterator[Finding]:
+def _beyond(
+    path: str, cables: Sequence[Cable], hosts: set[str], radix: int
+) -> Iterator[AuditFinding]:
     """Ports and cables beyond the radix of a switch."""
     why = f"a switch has {radix} ports"
     ends = [(end, cable) for cable in cables for end in cable[:2] if end.device not in hosts]
@@ -112,11 +116,11 @@ def _beyond(path: str, cables: Sequence[Cable], hosts: set[str], radix: int) -> 
         number = LAST_NUMBER.search(end.port)
         if number and int(number[1]) > radix:
             what, expected = "a port that does not exist", f"port 1 to {radix}"
-            yield Finding(what, _where(path, cable), str(end), expected, why)
+            yield AuditFinding(what, _where(path, cable), str(end), expected, why)
     for device, count in Counter(end.device for end, _ in ends).items():
         if count > radix:
             what, got = "more cables than ports", f"{count} cables"
-            yield Finding(what, f"{path} {device}", got, f"at most {radix}", why)
+            yield AuditFinding(what, f"{path} {device}", got, f"at most {radix}", why)
 
 
 def _tiers_of(cable: Cable, tier: Mapping[str, int]) -> tuple[int, int]:
@@ -125,7 +129,7 @@ def _tiers_of(cable: Cable, tier: Mapping[str, int]) -> tuple[int, int]:
     return low, high
 
 
-def _slow(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iterator[Finding]:
+def _slow(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iterator[AuditFinding]:
     """Links with a lower rate, or fewer lanes, than most between the same tiers."""
     groups: dict[tuple[int, int], list[Cable]] = defaultdict(list)
     for cable in cables:
@@ -142,7 +146,7 @@ def _slow(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iterat
                 got = f"{len(slow)} links at {rates} Gb/s"
                 why = f"{where} have that rate"
                 what = "links of several speeds"
-                yield Finding(what, _where(path, slow[0]), got, f"{rate:g} Gb/s", why)
+                yield AuditFinding(what, _where(path, slow[0]), got, f"{rate:g} Gb/s", why)
             continue
         for cable in slow:
             narrow = 0 < cable.lanes < lanes
@@ -150,7 +154,7 @@ def _slow(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iterat
             got = f"{cable}: {cable.lanes}x, {cable.gbps:g} Gb/s" if narrow else ""
             expected = f"{lanes}x, {rate:g} Gb/s" if narrow else f"{rate:g} Gb/s"
             got = got or f"{cable}: {cable.gbps:g} Gb/s"
-            yield Finding(what, _where(path, cable), got, expected, f"{where} have that")
+            yield AuditFinding(what, _where(path, cable), got, expected, f"{where} have that")
 
 
 Number = TypeVar("Number", int, float)
@@ -162,7 +166,9 @@ def _usual(values: Iterable[Number]) -> Number:
     return max(counts, key=lambda value: (counts[value], value))
 
 
-def _on_two_tiers(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iterator[Finding]:
+def _on_two_tiers(
+    path: str, cables: Sequence[Cable], tier: Mapping[str, int]
+) -> Iterator[AuditFinding]:
     """Switches above the leaves that have hosts of their own."""
     hosts: Counter[str] = Counter()
     for cable in cables:
@@ -172,10 +178,10 @@ def _on_two_tiers(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -
     for name, count in sorted(hosts.items()):
         what, got = "hosts on two tiers", f"{count} host{'s' if count > 1 else ''}"
         why = "OpenSM's ftree refuses such a tree, unless its compute nodes are listed (-u)"
-        yield Finding(what, f"{path} {name}", got, f"none on tier {tier[name]}", why)
+        yield AuditFinding(what, f"{path} {name}", got, f"none on tier {tier[name]}", why)
 
 
-def _uneven(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iterator[Finding]:
+def _uneven(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iterator[AuditFinding]:
     """Switches with fewer uplinks than most of their tier, in the same network."""
     between = [cable for cable in cables if _tiers_of(cable, tier)[0] > 0]
     pairs = [
@@ -195,12 +201,14 @@ def _uneven(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iter
         usual = sum(up[name] == most for name in group)
         why = f"{usual} of {len(group)} switches of tier {height} have that"
         for name in [name for name in group if up[name] < most][:FEW]:
-            yield Finding("uneven uplinks", f"{path} {name}", f"{up[name]} uplinks", str(most), why)
+            yield AuditFinding(
+                "uneven uplinks", f"{path} {name}", f"{up[name]} uplinks", str(most), why
+            )
 
 
 def _oversubscribed(
     path: str, cables: Sequence[Cable], tier: Mapping[str, int], stated: float
-) -> Iterator[Finding]:
+) -> Iterator[AuditFinding]:
     """The worst switch of every tier that has more bandwidth below than said."""
     unsaid = _usual([cable.gbps for cable in cables if not isnan(cable.gbps)] or [1.0])
     below: dict[str, float] = defaultdict(float)
@@ -229,10 +237,10 @@ def _oversubscribed(
         why = (
             f"{below[worst]:g} below, {above[worst]:g} above; {len(over)} switches of tier {height}"
         )
-        yield Finding(what, f"{path} {worst}", ratio, f"{stated:g}:1, or say it", why)
+        yield AuditFinding(what, f"{path} {worst}", ratio, f"{stated:g}:1, or say it", why)
 
 
-def _unequal(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iterator[Finding]:
+def _unequal(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Iterator[AuditFinding]:
     """Tiers of a tree whose switches differ in their neighbours, or in the cables to one.
 
     OpenSM's fat-tree routing then refuses the tree (opensm(8), Fat-tree Routing Algorithm). Leaves
@@ -271,12 +279,12 @@ def _unequal(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Ite
                 " switches are listed"
             )
             what = "switches of a tier that are joined unequally"
-            yield Finding(what, f"{path} {name}", _told(odd), _told(most), why)
+            yield AuditFinding(what, f"{path} {name}", _told(odd), _told(most), why)
 
 
 def _without_hosts(
     path: str, cables: Sequence[Cable], tier: Mapping[str, int]
-) -> Iterator[Finding]:
+) -> Iterator[AuditFinding]:
     """Leaves that have no host yet; OpenSM's fat-tree routing knows a leaf by its hosts."""
     joined = {
         end.device
@@ -288,7 +296,7 @@ def _without_hosts(
     if dark:
         why = "OpenSM's ftree may refuse such a tree until every leaf has a host"
         got = f"{len(dark)} without" if len(dark) > 1 else "none"
-        yield Finding("leaves without hosts", f"{path} {dark[0]}", got, "a host", why)
+        yield AuditFinding("leaves without hosts", f"{path} {dark[0]}", got, "a host", why)
 
 
 def _told(shape: tuple[int, ...]) -> str:
@@ -352,7 +360,7 @@ def is_simulator_topology(lines: Sequence[str]) -> bool:
     return len(fields) in HEADER_FIELDS and all(map(_is_whole, fields[:5]))
 
 
-def audit_simulator(path: str, lines: Sequence[str]) -> Iterator[Finding]:
+def audit_simulator(path: str, lines: Sequence[str]) -> Iterator[AuditFinding]:
     """Audit the header against switches and links, and every link against the nodes.
 
     Examples
@@ -375,32 +383,36 @@ def audit_simulator(path: str, lines: Sequence[str]) -> Iterator[Finding]:
         links += 1
         yield from _link(f"{path}:{number}", fields, counts["nodes"])
     if links != counts["links"]:
-        yield Finding(what, f"{path}:1", f"links {counts['links']}", str(links), "lines of links")
+        yield AuditFinding(
+            what, f"{path}:1", f"links {counts['links']}", str(links), "lines of links"
+        )
     announced = counts["nvswitches"] + counts["switches"]
     if len(switches) != announced:
         why = f"{counts['nvswitches']} HB switches and {counts['switches']} switches announced"
         got = f"{len(switches)} switches listed"
-        yield Finding(what, f"{path}:2", got, str(announced), why)
+        yield AuditFinding(what, f"{path}:2", got, str(announced), why)
     gpus = counts["nodes"] - announced
     if counts["gpus_per_server"] and gpus % counts["gpus_per_server"]:
         why = f"{counts['nodes']} nodes less {announced} switches are {gpus} GPUs"
         got = f"gpus_per_server {counts['gpus_per_server']}"
-        yield Finding("counts that do not multiply", f"{path}:1", got, "a divisor", why)
+        yield AuditFinding("counts that do not multiply", f"{path}:1", got, "a divisor", why)
 
 
-def _link(where: str, fields: Sequence[str], nodes: int) -> Iterator[Finding]:
+def _link(where: str, fields: Sequence[str], nodes: int) -> Iterator[AuditFinding]:
     """A link: its form, its two nodes."""
     ends = fields[:2]
     if len(fields) != LINK_FIELDS or not all(map(_is_whole, ends)):
         why = "source, target, bandwidth, latency, error rate"
-        yield Finding("no link", where, " ".join(fields)[:60], "5 fields", why)
+        yield AuditFinding("no link", where, " ".join(fields)[:60], "5 fields", why)
         return
     for end in ends:
         if int(end) >= nodes:
             why = f"the header announces {nodes} nodes, from 0"
-            yield Finding("a node that does not exist", where, end, f"0 to {nodes - 1}", why)
+            yield AuditFinding("a node that does not exist", where, end, f"0 to {nodes - 1}", why)
     if ends[0] == ends[1]:
-        yield Finding("a link to itself", where, ends[0], "two nodes", "a link joins two nodes")
+        yield AuditFinding(
+            "a link to itself", where, ends[0], "two nodes", "a link joins two nodes"
+        )
 
 
 def _is_whole(text: str) -> bool:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from netplan.spreadsheets import Row
 
 
-class Finding(Struct, frozen=True):
+class AuditFinding(Struct, frozen=True):
     """Something that does not add up: its kind, file and line, what is found, expected, and why."""
 
     what: str
@@ -49,7 +49,7 @@ MAX_NUMBER = 1e15
 TOLERANCE = 1e-9
 
 
-class Design(Struct, frozen=True):
+class AuditRow(Struct, frozen=True):
     """One row: where it stands and its numbers; what is missing is nan."""
 
     where: str
@@ -68,10 +68,10 @@ class Design(Struct, frozen=True):
         """Number in a column, or what holds without it."""
         return default if isnan(self[column]) else self[column]
 
-    def finding(self, what: str, column: str, expected: float | str, why: str) -> Finding:
+    def finding(self, what: str, column: str, expected: float | str, why: str) -> AuditFinding:
         """Build a finding on one column."""
         text = expected if isinstance(expected, str) else f"{expected:,.10g}"
-        return Finding(what, self.where, f"{column} {self.texts[column]}", text, why)
+        return AuditFinding(what, self.where, f"{column} {self.texts[column]}", text, why)
 
 
 def is_design_table(header: Sequence[str]) -> bool:
@@ -85,7 +85,7 @@ def is_design_table(header: Sequence[str]) -> bool:
     return len(COLUMNS & set(header)) > 1
 
 
-def audit_designs(path: str, header: Sequence[str], rows: Iterator[Row]) -> Iterator[Finding]:
+def audit_designs(path: str, header: Sequence[str], rows: Iterator[Row]) -> Iterator[AuditFinding]:
     """Audit every row of a table, and its rows against each other.
 
     Examples
@@ -103,9 +103,11 @@ def audit_designs(path: str, header: Sequence[str], rows: Iterator[Row]) -> Iter
         for column in sorted(numbers):
             if numbers[column] is None:
                 why = "the column holds counts or rates"
-                yield Finding("no number", where, f"{column} {texts[column][:40]}", "a number", why)
+                yield AuditFinding(
+                    "no number", where, f"{column} {texts[column][:40]}", "a number", why
+                )
         values = {column: value for column, value in numbers.items() if value is not None}
-        designs.append(Design(where, values, texts))
+        designs.append(AuditRow(where, values, texts))
         for rule in RULES:
             yield from rule(designs[-1])
     yield from _off_the_line(designs)
@@ -122,7 +124,7 @@ def _number(text: str) -> float | None:
     return value if 0 <= value <= MAX_NUMBER else None
 
 
-def _gpus(row: Design) -> Iterator[Finding]:
+def _gpus(row: AuditRow) -> Iterator[AuditFinding]:
     """GPUs against nodes."""
     if not row.has("gpus", "nodes") or not row["nodes"]:
         return
@@ -134,7 +136,7 @@ def _gpus(row: Design) -> Iterator[Finding]:
         yield row.finding("counts that do not multiply", "gpus", expected, why)
 
 
-def _endpoints(row: Design) -> Iterator[Finding]:
+def _endpoints(row: AuditRow) -> Iterator[AuditFinding]:
     """Host links against GPUs: one a plane, and a few for managers."""
     if not row.has("gpus", "links_endpoint") or not row["gpus"]:
         return
@@ -149,7 +151,7 @@ def _endpoints(row: Design) -> Iterator[Finding]:
         yield row.finding("counts that contradict the cables", "gpus", expected, why)
 
 
-def _totals(row: Design) -> Iterator[Finding]:
+def _totals(row: AuditRow) -> Iterator[AuditFinding]:
     """Sums of switches and links, two modules a fibre link."""
     tiers = ("leaf_switches", "spine_switches")
     if row.has("total_switches", *tiers):
@@ -170,7 +172,7 @@ def _totals(row: Design) -> Iterator[Finding]:
             yield row.finding("a total that is no sum", "fibre_links", expected, why)
 
 
-def _ports(row: Design) -> Iterator[Finding]:
+def _ports(row: AuditRow) -> Iterator[AuditFinding]:
     """Cable ends against the ports of each tier."""
     below = ("links_endpoint", "links_leaf_spine", "links_spine_core")
     for tier, name in enumerate(("leaf_switches", "spine_switches", "core_switches")):
@@ -184,7 +186,7 @@ def _ports(row: Design) -> Iterator[Finding]:
             yield row.finding("ports that do not exist", name, least, why)
 
 
-def _oversubscription(row: Design) -> Iterator[Finding]:
+def _oversubscription(row: AuditRow) -> Iterator[AuditFinding]:
     """Less bandwidth above a tier than below it, and nothing said about it.
 
     Links count by their rates where the table has them; else every link counts one.
@@ -208,7 +210,7 @@ def _oversubscription(row: Design) -> Iterator[Finding]:
             yield row.finding("oversubscription not stated", above, expected, why)
 
 
-def _uplinks(row: Design) -> Iterator[Finding]:
+def _uplinks(row: AuditRow) -> Iterator[AuditFinding]:
     """Uplinks of a leaf that do not spread evenly over the spines."""
     if not row.has("links_leaf_spine", "leaf_switches", "spine_switches"):
         return
@@ -219,7 +221,7 @@ def _uplinks(row: Design) -> Iterator[Finding]:
         yield row.finding("spines by ceiling alone", "spine_switches", "a divisor", why)
 
 
-def _groups(row: Design) -> Iterator[Finding]:
+def _groups(row: AuditRow) -> Iterator[AuditFinding]:
     """Groups of a dragonfly against its nodes, global links against its pairs."""
     if row.has("groups", "nodes", "nodes_per_group") and row["nodes_per_group"]:
         least = ceil(row["nodes"] / row["nodes_per_group"])
@@ -234,7 +236,7 @@ def _groups(row: Design) -> Iterator[Finding]:
             yield row.finding("counts that do not multiply", "global_links", expected, why)
 
 
-def _dragonfly(row: Design) -> Iterator[Finding]:
+def _dragonfly(row: AuditRow) -> Iterator[AuditFinding]:
     """Ports of a dragonfly's switch, and what its global ports reach."""
     columns = ("hosts_per_switch", "switches_per_group", "global_ports")
     if not row.has(*columns):
@@ -263,7 +265,7 @@ def _dragonfly(row: Design) -> Iterator[Finding]:
         yield row.finding("ports that do not exist", "global_links", f"at most {room:,.0f}", why)
 
 
-def _plans(row: Design) -> Iterator[Finding]:
+def _plans(row: AuditRow) -> Iterator[AuditFinding]:
     """Product of the parallel degrees against the GPUs beside it."""
     degrees = ("tensor", "context", "pipeline", "data")
     if not row.has("gpus", "tensor", "pipeline", "data"):
@@ -276,7 +278,7 @@ def _plans(row: Design) -> Iterator[Finding]:
         yield row.finding("counts that do not multiply", "gpus", product, why)
 
 
-def _failures(row: Design) -> Iterator[Finding]:
+def _failures(row: AuditRow) -> Iterator[AuditFinding]:
     """Percentages beside counts, and rates a thousand times too small."""
     if row.has("count", "total", "percent") and row["total"]:
         share = 100 * row["count"] / row["total"]
@@ -292,7 +294,7 @@ def _failures(row: Design) -> Iterator[Finding]:
         yield row.finding("a rate off by a thousand", column, 1000 * rate, why)
 
 
-def _off_the_line(designs: Sequence[Design]) -> Iterator[Finding]:
+def _off_the_line(designs: Sequence[AuditRow]) -> Iterator[AuditFinding]:
     """Times to failure that leave the line 1/N which the others of the table keep."""
     rows = [row for row in designs if row["gpus"] > 0 and row["mttf_hours"] > 0]
     if len(rows) < 3:  # noqa: PLR2004 - two rows do not say which one is off
@@ -307,7 +309,7 @@ def _off_the_line(designs: Sequence[Design]) -> Iterator[Finding]:
             yield row.finding("a value off the line 1/N", "mttf_hours", text, why)
 
 
-RULES: tuple[Callable[[Design], Iterator[Finding]], ...] = (
+RULES: tuple[Callable[[AuditRow], Iterator[AuditFinding]], ...] = (
     _gpus,
     _endpoints,
     _totals,

@@ -77,7 +77,7 @@ class Device(Struct, frozen=True):
     place: Place
 
 
-class Sheet(Struct, frozen=True):
+class PlanSheet(Struct, frozen=True):
     """A table to be written: its header, and rows of the same length."""
 
     name: str
@@ -215,7 +215,7 @@ def media_of(fabric: Fabric) -> dict[str, str]:
     return {group.name: MEDIA[group.medium] for group in fabric.links}
 
 
-def plan_sheet(plan: CablePlan) -> Sheet:
+def plan_sheet(plan: CablePlan) -> PlanSheet:
     """All columns of the plan."""
     rates, which = np.unique(plan.gbps, return_inverse=True)
     rows = (
@@ -232,7 +232,7 @@ def plan_sheet(plan: CablePlan) -> Sheet:
             strict=True,
         )
     )
-    return Sheet("Cable plan", PLAN_COLUMNS, rows)
+    return PlanSheet("Cable plan", PLAN_COLUMNS, rows)
 
 
 def _gather(values: Sequence[str], index: NDArray[np.integer]) -> list[str]:

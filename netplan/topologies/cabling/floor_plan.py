@@ -492,7 +492,7 @@ def lay_out(
         *(compute, packet_racks + ceil_div(mirrors, held_circuits)),
         ceil_div(rowed, per_rack),
     )
-    rows = _Rows.of(plan, counts, last=where == "end-of-row")
+    rows = _RackRows.of(plan, counts, last=where == "end-of-row")
     rows = rows.with_room(home, per_rack) if rowed else rows
     rows.check(plan)
     rack = np.zeros(graph.node_count, np.int64)
@@ -605,7 +605,7 @@ def _gpu_units(plan: FloorPlan, racked: Racked, rank: Ints, taken: int) -> Ints:
     return units
 
 
-class _Rows(NamedTuple):
+class _RackRows(NamedTuple):
     """Racks of a hall: of GPUs, of switches together, and of leaves in every row.
 
     Leaves stand at the end of a row or in its middle, and so do all other switches in the hall.
@@ -619,7 +619,7 @@ class _Rows(NamedTuple):
     last: tuple[bool, bool]  # whether leaves, and the other switches, come last
 
     @classmethod
-    def of(cls, plan: FloorPlan, racks: tuple[int, int, int], *, last: bool) -> "_Rows":
+    def of(cls, plan: FloorPlan, racks: tuple[int, int, int], *, last: bool) -> "_RackRows":
         """As many rows as the racks need, the hall as square as can be if it has no measures."""
         compute, network, leaf = racks
         per_row, among = plan.racks_per_row, min(1, leaf)
@@ -628,7 +628,7 @@ class _Rows(NamedTuple):
             per_row = max(1 + among, min(square, sum(racks)))
         return cls(compute, network, among, per_row, plan.rows, (last, plan.network == "end"))
 
-    def with_room(self, home: Ints, per_rack: int) -> "_Rows":
+    def with_room(self, home: Ints, per_rack: int) -> "_RackRows":
         """The same with as many racks of leaves in every row as the fullest one needs."""
         rows = self
         while int(rows.seats(home)[1].max(initial=-1)) >= rows.leaf_racks * per_rack:

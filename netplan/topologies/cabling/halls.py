@@ -23,7 +23,7 @@ from pathlib import Path
 
 from netplan.errors import CatalogError
 from netplan.files import read_lines
-from netplan.topologies.cabling.as_built import Device, Hall
+from netplan.topologies.cabling.as_built import BuiltDevice, Hall
 from netplan.topologies.cabling.device_names import adapter_name, switch_name, switch_unit
 from netplan.topologies.formats.infiniband import Subnet, SubnetNode
 from netplan.topologies.graph import MANAGER, SWITCH
@@ -98,7 +98,7 @@ def hall_of(subnet: Subnet, names: Mapping[str, str] | None = None) -> Hall:
     called = dict(_called(nodes, names_of))
     alike = Counter(names_of.values())
     devices = {
-        called[id_]: Device(
+        called[id_]: BuiltDevice(
             called[id_],
             names_of[id_],
             guid_of(id_),

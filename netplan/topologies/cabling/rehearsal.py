@@ -56,7 +56,7 @@ SEEDS = ("x", "y", "z")
 _sockets = count()
 
 
-class Part(Struct, frozen=True):
+class SubnetPart(Struct, frozen=True):
     """A subnet: a node of it and its name, and its switches, adapter ports and cables [1]."""
 
     node: str
@@ -83,7 +83,7 @@ class Booted(Struct, frozen=True):
 
     json_parts = "*part", "routing.engines", "engine", "routed"
 
-    part: Part
+    part: SubnetPart
     routing: Routing
     engine: str
 
@@ -115,7 +115,7 @@ def find_tools() -> Tools | None:
     return Tools(opensm, ibsim, finder, str(library))
 
 
-def parts_of(text: str) -> list[Part]:
+def parts_of(text: str) -> list[SubnetPart]:
     r"""Subnets of a network as ``ibnetdiscover`` prints it, in the order of their first nodes.
 
     An adapter passes nothing on: each of its ports is in the subnet of what it is joined to.
@@ -153,7 +153,9 @@ def parts_of(text: str) -> list[Part]:
         # A subnet's manager runs on its first switch, or an adapter without one.
         inner = [node for node in nodes if node.kind == SWITCH]
         first = min(inner or nodes, key=lambda node: node.id)
-        subnets.append(Part(first.id, first.description, len(inner), len(nodes) - len(inner), many))
+        subnets.append(
+            SubnetPart(first.id, first.description, len(inner), len(nodes) - len(inner), many)
+        )
     return subnets
 
 
@@ -226,7 +228,7 @@ def _seed(axis: str, first: int, second: int) -> str:
 
 
 def rehearse(
-    text: str, routing: Callable[[Part], Routing], tools: Tools
+    text: str, routing: Callable[[SubnetPart], Routing], tools: Tools
 ) -> tuple[str, list[Booted]]:
     """Boot a network; what is found of it, and what became of its subnets.
 

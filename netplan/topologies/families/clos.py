@@ -675,7 +675,7 @@ class _UpperTiers(NamedTuple):
     tiers: int
 
 
-class _Part(NamedTuple):
+class _UpperPart(NamedTuple):
     """Tiers above some switches, and their price with the links to them, in ports [1].
 
     Of equal prices the plain one is taken, then the one with the thinnest bundles.
@@ -690,7 +690,7 @@ class _Part(NamedTuple):
 @lru_cache(maxsize=1 << 17)
 def _above(
     ends: int, uplinks: int, free: int, upper: _UpperTiers, rules: _Rules, *, fewest: int = 1
-) -> _Part | None:
+) -> _UpperPart | None:
     """The cheapest planes over so many switches with so many uplinks: how these are bundled.
 
     ``free`` are the ports for uplinks of a switch below [1].
@@ -705,7 +705,7 @@ def _above(
             links = planes * links_each
         top = TreeTier(planes, 1, links)
         price = round(radix * planes + LINK_PORTS * ends * links, 6)
-        return _Part(price, not top.even_links, top.links_each, (top,))
+        return _UpperPart(price, not top.even_links, top.links_each, (top,))
     parts = []
     for bundle in range(1, ceil_div(uplinks, fewest) + 1):
         planes = ceil_div(uplinks, bundle)
@@ -717,15 +717,15 @@ def _above(
             first = TreeTier(planes, part.tiers[0].switches, links)
             price = round(planes * part.price + LINK_PORTS * ends * links, 6)
             uneven = part.uneven or not first.even_links
-            parts.append(_Part(price, uneven, bundle, (first, *part.tiers[1:])))
+            parts.append(_UpperPart(price, uneven, bundle, (first, *part.tiers[1:])))
     return min(parts, default=None)
 
 
 @lru_cache(maxsize=1 << 17)
-def _plane(ends: int, bundle: int, upper: _UpperTiers, rules: _Rules) -> _Part | None:
+def _plane(ends: int, bundle: int, upper: _UpperTiers, rules: _Rules) -> _UpperPart | None:
     """The cheapest plane over switches of so many links: pods, and what is above these."""
     radix, tiers = upper
-    best: _Part | None = None
+    best: _UpperPart | None = None
     least = ends * bundle * (2 * tiers - 3 + LINK_PORTS * (tiers - 1))
     most = 2 * (radix // 2) ** (tiers - 1)
     for pods in range(ceil_div(2 * ends * bundle, radix), min(ends, most) + 1):
@@ -738,7 +738,9 @@ def _plane(ends: int, bundle: int, upper: _UpperTiers, rules: _Rules) -> _Part |
         if above is not None:
             uneven = above.uneven or bool(ends % pods)
             tier = TreeTier(1, pods, bundle)
-            part = _Part(round(radix * pods + above.price, 6), uneven, bundle, (tier, *above.tiers))
+            part = _UpperPart(
+                round(radix * pods + above.price, 6), uneven, bundle, (tier, *above.tiers)
+            )
             best = part if best is None else min(best, part)
     return best
 

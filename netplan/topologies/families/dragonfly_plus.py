@@ -26,7 +26,7 @@ from netplan.topologies.graph import LinkType, Medium
 from netplan.units import counted
 
 
-class _Shape(Struct, frozen=True):
+class _GroupShape(Struct, frozen=True):
     """Hosts a leaf, leaves, spines, global links a spine, groups, links of each pair of groups.
 
     ``width`` are the links of each leaf to each spine.
@@ -103,7 +103,7 @@ class DragonflyPlus(joined_switches.JoinedSwitches, frozen=True, kw_only=True):
         )
 
 
-def _lone_group(spec: DragonflyPlus, sizing: Sizing) -> _Shape | None:
+def _lone_group(spec: DragonflyPlus, sizing: Sizing) -> _GroupShape | None:
     """The group with the fewest switches, then links, whose spines lead down alone.
 
     None if a file says how many spines there are, or if one group does not hold the GPUs.
@@ -129,10 +129,10 @@ def _lone_group(spec: DragonflyPlus, sizing: Sizing) -> _Shape | None:
     leaf, spine = np.unravel_index(int(worth.argmin()), worth.shape)
     row, column = int(leaf), int(spine)
     hosted, count, above = int(hosts[row, 0]), int(leaves[row, 0]), int(spines[0, column])
-    return _Shape(hosted, count, above, 0, 1, 0, int(width[row, column]))
+    return _GroupShape(hosted, count, above, 0, 1, 0, int(width[row, column]))
 
 
-def _shape(spec: DragonflyPlus, sizing: Sizing) -> _Shape:
+def _shape(spec: DragonflyPlus, sizing: Sizing) -> _GroupShape:
     """Shape of a spec; what it does not say is balanced for the radix."""
     lone = _lone_group(spec, sizing)
     if lone is not None:
@@ -159,10 +159,10 @@ def _shape(spec: DragonflyPlus, sizing: Sizing) -> _Shape:
         )
     # Before all links are laid: a leaf's ports, and a spine's to the leaves alone.
     joined_switches.refuse_ports(spec.name, max(hosts + spines, leaves), hosts, sizing.radix)
-    return _Shape(hosts, leaves, spines, ports, groups, copies)
+    return _GroupShape(hosts, leaves, spines, ports, groups, copies)
 
 
-def _global(shape: _Shape, first: int) -> tuple[AnyInts, AnyInts]:
+def _global(shape: _GroupShape, first: int) -> tuple[AnyInts, AnyInts]:
     """Ends of the global links, pair of groups by pair: slots of a group go round its spines."""
     low, high = (np.repeat(groups, shape.copies) for groups in np.triu_indices(shape.groups, 1))
     copy = np.tile(np.arange(shape.copies), len(low) // shape.copies)

@@ -38,7 +38,7 @@ from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier, network_level
 from netplan.topologies.families.clos import ceil_div, spread_over
-from netplan.topologies.families.spreading import Pairs, Spread, SwitchMesh
+from netplan.topologies.families.spreading import AmongAll, Pairs, SwitchMesh
 from netplan.topologies.families.switched import plane_sizing, planes_note
 from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType
 from netplan.topologies.graph.splitting import propagate_demand, rounds_from
@@ -209,7 +209,7 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
             return groups
         sent = np.zeros(mesh.hosts)
         sent[0] = 1 / mesh.hosts
-        alone = Spread(np.zeros(mesh.hosts, np.int64), sent, np.zeros(mesh.hosts))
+        alone = AmongAll(np.zeros(mesh.hosts, np.int64), sent, np.zeros(mesh.hosts))
         return Groups(groups.switches, min(groups.links, 1 / float(mesh.loads((alone,)).max())))
 
     @cached_property

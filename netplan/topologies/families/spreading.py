@@ -28,7 +28,7 @@ ROUNDS, SHARPNESS, WEIGHED_LOADS = 4, 4, 1_500_000
 EVEN_ENOUGH = 1.02
 
 
-class Traffic(Protocol):
+class SwitchTraffic(Protocol):
     """What switches with hosts send to each other."""
 
     def to(self, targets: AnyInts) -> Floats:
@@ -46,7 +46,7 @@ class Pairs(Struct, frozen=True, eq=False):
         return sent
 
 
-class Spread(Struct, frozen=True, eq=False):
+class AmongAll(Struct, frozen=True, eq=False):
     """Traffic between all switches of parts: a sends ``sent[a] + received[b]`` to every other b.
 
     Parameters
@@ -110,7 +110,7 @@ class SwitchMesh(Struct, frozen=True, eq=False):
         joined = coo_array((self.weights, (self.source, self.target)), shape=shape)
         return (joined + joined.T).tocsr()
 
-    def loads(self, traffic: Sequence[Traffic]) -> Floats:
+    def loads(self, traffic: Sequence[SwitchTraffic]) -> Floats:
         """Load of every link under some traffic together [B], there and back, shape (2, links).
 
         Examples
@@ -118,14 +118,14 @@ class SwitchMesh(Struct, frozen=True, eq=False):
         A square: each switch sends 1 to both neighbours, and half of 1 to the one beyond each way.
 
         >>> ends = np.array([0, 1, 2, 3]), np.array([1, 2, 3, 0])
-        >>> every = Spread(np.zeros(4, int), np.ones(4), np.zeros(4))
+        >>> every = AmongAll(np.zeros(4, int), np.ones(4), np.zeros(4))
         >>> SwitchMesh(4, 4, *ends).loads((every,))[0].tolist()
         [2.0, 2.0, 2.0, 2.0]
         """
         loads: Floats = self.each_loads((traffic,))[0]
         return loads
 
-    def each_loads(self, kinds: Sequence[Sequence[Traffic]]) -> Floats:
+    def each_loads(self, kinds: Sequence[Sequence[SwitchTraffic]]) -> Floats:
         """Loads as of :meth:`loads` of several kinds of traffic [B], shape (kinds, 2, links).
 
         Switches are looked for once for all of them.
@@ -166,7 +166,7 @@ class SwitchMesh(Struct, frozen=True, eq=False):
     def all_to_all(self) -> Floats:
         """Load of every link where each switch with hosts sends 1 to each other one [1]."""
         nothing = np.zeros(self.hosts)
-        return self.loads((Spread(nothing.astype(np.int64), nothing + 1.0, nothing),))
+        return self.loads((AmongAll(nothing.astype(np.int64), nothing + 1.0, nothing),))
 
     def balanced(self) -> "SwitchMesh":
         """The same with weights that keep the busiest link less busy; large ones as they are.

@@ -71,7 +71,7 @@ def read_graphml(
     hb_size, otherwise
         GPUs per HB domain, whatever the file says, or where it says nothing; else 1.
     """
-    reader = _Reader(path)
+    reader = _GraphmlReader(path)
     if reader.directed:
         pair_links(reader.draft)
     return reader.graph(hb_size, otherwise)
@@ -79,11 +79,11 @@ def read_graphml(
 
 def read_directed_graphml(path: Path, *, hb_size: int | None = None) -> tuple[FabricGraph, bool]:
     """Read a graph from GraphML, and whether its edges lead from source to target only."""
-    reader = _Reader(path)
+    reader = _GraphmlReader(path)
     return reader.graph(hb_size), reader.directed
 
 
-class _Reader:
+class _GraphmlReader:
     """One pass over the file, an element at a time."""
 
     def __init__(self, path: Path) -> None:

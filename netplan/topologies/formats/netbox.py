@@ -23,7 +23,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import distinct_values
-from netplan.topologies.cabling.cable_plan import CablePlan, Sheet
+from netplan.topologies.cabling.cable_plan import CablePlan, PlanSheet
 
 SITE, MANUFACTURER = "hall-1", "netplan"
 CABLE_COLUMNS = (
@@ -97,39 +97,39 @@ class NetBoxHall(Struct, frozen=True):
         return self.switch if role == "switch" and self.switch else f"generic-{role}"
 
 
-def _sites(_: CablePlan, hall: NetBoxHall) -> Sheet:
+def _sites(_: CablePlan, hall: NetBoxHall) -> PlanSheet:
     rows = iter([(hall.site, _slug(hall.site), "planned")])
-    return Sheet("NetBox sites", ("name", "slug", "status"), rows)
+    return PlanSheet("NetBox sites", ("name", "slug", "status"), rows)
 
 
-def _manufacturers(_plan: CablePlan, _hall: NetBoxHall) -> Sheet:
-    return Sheet(
+def _manufacturers(_plan: CablePlan, _hall: NetBoxHall) -> PlanSheet:
+    return PlanSheet(
         "NetBox manufacturers", ("name", "slug"), iter([(MANUFACTURER, _slug(MANUFACTURER))])
     )
 
 
-def _roles(plan: CablePlan, _: NetBoxHall) -> Sheet:
+def _roles(plan: CablePlan, _: NetBoxHall) -> PlanSheet:
     rows = ((role, _slug(role), ROLE_COLORS.get(role, "9e9e9e")) for role in _all_roles(plan))
-    return Sheet("NetBox roles", ("name", "slug", "color"), rows)
+    return PlanSheet("NetBox roles", ("name", "slug", "color"), rows)
 
 
-def _device_types(plan: CablePlan, hall: NetBoxHall) -> Sheet:
+def _device_types(plan: CablePlan, hall: NetBoxHall) -> PlanSheet:
     header = ("manufacturer", "model", "slug", "u_height", "is_full_depth")
     rows = (
         (MANUFACTURER, name, _slug(f"{MANUFACTURER}-{name}"), str(hall.heights.get(role, 1)), "yes")
         for role in _all_roles(plan)
         for name in (hall.type_of(role),)
     )
-    return Sheet("NetBox device types", header, rows)
+    return PlanSheet("NetBox device types", header, rows)
 
 
-def _racks(_: CablePlan, hall: NetBoxHall) -> Sheet:
+def _racks(_: CablePlan, hall: NetBoxHall) -> PlanSheet:
     header = ("site", "name", "status", "width", "u_height")
     rows = ((hall.site, rack, "planned", RACK_WIDTH, str(hall.rack_units)) for rack in hall.racks)
-    return Sheet("NetBox racks", header, rows)
+    return PlanSheet("NetBox racks", header, rows)
 
 
-def netbox_devices(plan: CablePlan, hall: NetBoxHall) -> Sheet:
+def netbox_devices(plan: CablePlan, hall: NetBoxHall) -> PlanSheet:
     """Devices, each of the type of its role."""
     header = (
         *("name", "role", "manufacturer", "device_type", "site"),
@@ -143,10 +143,10 @@ def netbox_devices(plan: CablePlan, hall: NetBoxHall) -> Sheet:
         )
         for device in plan.devices
     )
-    return Sheet("NetBox devices", header, rows)
+    return PlanSheet("NetBox devices", header, rows)
 
 
-def netbox_interfaces(plan: CablePlan, hall: NetBoxHall) -> Sheet:
+def netbox_interfaces(plan: CablePlan, hall: NetBoxHall) -> PlanSheet:
     """Ports in use, device by device, named as in the plan's cables."""
     types = INFINIBAND_TYPES if hall.infiniband else ETHERNET_TYPES
     device, port = np.concatenate((plan.a, plan.z)), np.concatenate((plan.a_port, plan.z_port))
@@ -161,10 +161,10 @@ def netbox_interfaces(plan: CablePlan, hall: NetBoxHall) -> Sheet:
         ):
             yield plan.devices[number].name, name, kinds[gbps]
 
-    return Sheet("NetBox interfaces", ("device", "name", "type"), rows())
+    return PlanSheet("NetBox interfaces", ("device", "name", "type"), rows())
 
 
-def netbox_cables(plan: CablePlan, _: NetBoxHall = NetBoxHall()) -> Sheet:  # noqa: B008 - frozen
+def netbox_cables(plan: CablePlan, _: NetBoxHall = NetBoxHall()) -> PlanSheet:  # noqa: B008 - frozen
     """Cables, one termination a side."""
     rows = (
         (
@@ -179,10 +179,10 @@ def netbox_cables(plan: CablePlan, _: NetBoxHall = NetBoxHall()) -> Sheet:  # no
             strict=True,
         )
     )
-    return Sheet("NetBox cables", CABLE_COLUMNS, rows)
+    return PlanSheet("NetBox cables", CABLE_COLUMNS, rows)
 
 
-NETBOX: Mapping[str, Callable[[CablePlan, NetBoxHall], Sheet]] = {
+NETBOX: Mapping[str, Callable[[CablePlan, NetBoxHall], PlanSheet]] = {
     "netbox-sites": _sites,
     "netbox-manufacturers": _manufacturers,
     "netbox-roles": _roles,

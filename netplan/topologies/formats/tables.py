@@ -29,7 +29,13 @@ from netplan.errors import CatalogError
 from netplan.files import csv_rows, read_lines
 from netplan.spreadsheets import Bounds, Row, read_first_sheet
 from netplan.topologies.cabling.as_built import Cable, End
-from netplan.topologies.cabling.cable_plan import PLAN_COLUMNS, CablePlan, Device, Sheet, host_ports
+from netplan.topologies.cabling.cable_plan import (
+    PLAN_COLUMNS,
+    CablePlan,
+    Device,
+    PlanSheet,
+    host_ports,
+)
 from netplan.topologies.cabling.device_names import port_adapter
 from netplan.topologies.cabling.floor_plan import Layout
 from netplan.topologies.formats.kinds import XLSX, kind_of
@@ -41,7 +47,7 @@ HCA_COLUMNS = ("port", "hca-name")
 RACK_COLUMNS = ("Rack", "Hall", "Row", "Position")
 
 
-def ufm_ethernet(plan: CablePlan) -> Sheet:
+def ufm_ethernet(plan: CablePlan) -> PlanSheet:
     """Sheet for UFM cable validation on Ethernet.
 
     Examples
@@ -58,29 +64,31 @@ def ufm_ethernet(plan: CablePlan) -> Sheet:
     rows = (
         (a.name, _type(a), a_port, z.name, _type(z), z_port) for a, a_port, z, z_port in plan.ends()
     )
-    return Sheet("P2P", ETHERNET_COLUMNS, rows)
+    return PlanSheet("P2P", ETHERNET_COLUMNS, rows)
 
 
-def ufm_infiniband(plan: CablePlan) -> Sheet:
+def ufm_infiniband(plan: CablePlan) -> PlanSheet:
     """Sheet for UFM cable validation on InfiniBand; racks and units as far as the plan has them."""
     rows = (
         (a.place.rack, a.place.unit, a.name, a_port, z.place.rack, z.place.unit, z.name, z_port)
         for a, a_port, z, z_port in plan.ends()
     )
-    return Sheet("P2P", INFINIBAND_COLUMNS, rows)
+    return PlanSheet("P2P", INFINIBAND_COLUMNS, rows)
 
 
-def ufm_hca(plan: CablePlan, host_gpus: int) -> Sheet:
+def ufm_hca(plan: CablePlan, host_gpus: int) -> PlanSheet:
     """HCA mapping: the adapter behind each network port of a host, the same for all hosts.
 
     The names are those that the tool takes without this file: adapters in the order of the ports.
     Where a host's PCI slots are numbered otherwise, the names are the user's to change.
     """
     ports = range(1, host_ports(plan, host_gpus) + 1)
-    return Sheet("HCA mapping", HCA_COLUMNS, ((str(port), port_adapter(port)) for port in ports))
+    return PlanSheet(
+        "HCA mapping", HCA_COLUMNS, ((str(port), port_adapter(port)) for port in ports)
+    )
 
 
-def ufm_racks(layout: Layout) -> Sheet:
+def ufm_racks(layout: Layout) -> PlanSheet:
     """Rack layout for UFM on Ethernet: hall, row and position of every rack in use.
 
     Racks are named as in the plan on the same floor plan; the hall is the floor plan's name.
@@ -88,7 +96,7 @@ def ufm_racks(layout: Layout) -> Sheet:
     rows = (
         (rack.name, layout.plan.name, str(rack.row), str(rack.position)) for rack in layout.racks()
     )
-    return Sheet("Rack layout", RACK_COLUMNS, rows)
+    return PlanSheet("Rack layout", RACK_COLUMNS, rows)
 
 
 def _type(device: Device) -> str:
@@ -104,7 +112,7 @@ LARGE = Bounds(1 << 30, MAX_CABLES + 2, MAX_COLUMNS, cells=MAX_CELLS, texts=MAX_
 NAME = re.compile(r"[0-9A-Za-z_][^\x00-\x1f\x7f-\x9f\"<>]{0,199}")
 
 
-class Table(Struct, frozen=True):
+class TableKind(Struct, frozen=True):
     """Where a kind of table has its ends and rates; columns by name."""
 
     columns: tuple[str, ...]
@@ -113,9 +121,9 @@ class Table(Struct, frozen=True):
 
 
 TABLES = (
-    Table(PLAN_COLUMNS, ("a_device", "a_port", "z_device", "z_port"), "gbps"),
-    Table(CABLE_COLUMNS, ("side_a_device", "side_a_name", "side_b_device", "side_b_name")),
-    Table(ETHERNET_COLUMNS, ("A-Node Name", "A-Port", "Z-Node Name", "Z-Port")),
+    TableKind(PLAN_COLUMNS, ("a_device", "a_port", "z_device", "z_port"), "gbps"),
+    TableKind(CABLE_COLUMNS, ("side_a_device", "side_a_name", "side_b_device", "side_b_name")),
+    TableKind(ETHERNET_COLUMNS, ("A-Node Name", "A-Port", "Z-Node Name", "Z-Port")),
 )
 
 

@@ -52,7 +52,7 @@ class Quotient(Struct, frozen=True, eq=False):
     capacity: Ints
 
 
-class Named(Struct, frozen=True, eq=False):
+class NamedColours(Struct, frozen=True, eq=False):
     """Colours of a network whose GPUs each have a name: the same for all that is held against it.
 
     The names; the sum over all colours after one round; how many rounds they split for, and the
@@ -155,7 +155,7 @@ class CapacityGraph(Struct, frozen=True, eq=False, dict=True):
         return (np.arange(self.nodes) < self.gpus).astype(np.uint64)
 
     @cached_property
-    def named(self) -> Named:
+    def named(self) -> NamedColours:
         """Colours if every GPU has its own."""
         names = np.random.default_rng(SEED).integers(0, 1 << 63, self.gpus, dtype=np.uint64)
         colour = np.zeros(self.nodes, np.uint64)
@@ -163,7 +163,7 @@ class CapacityGraph(Struct, frozen=True, eq=False, dict=True):
         once, _ = self.refined(colour, 1)
         colour, rounds = self.refined(colour)
         order = np.argsort(colour[self.gpus :], kind="stable")
-        return Named(names, _total(once), rounds, order)
+        return NamedColours(names, _total(once), rounds, order)
 
     def refined(self, colour: Words, rounds: int | None = None) -> tuple[Words, int]:
         """Colours that no further round splits, or those after some rounds; and how many it took.

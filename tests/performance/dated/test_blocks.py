@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from netplan.performance.calibrated import Rates
+from netplan.performance.calibrated import ReachedRates
 from netplan.performance.dated.blocks import (
     BlockCollectives,
-    Reach,
+    DatedReach,
     attention_block,
     expert_block,
     mamba_block,
@@ -24,12 +24,12 @@ NONE = BlockCollectives(0.0, 0.0, 0.0, 0.0)
 HOST = ("attention_host_s", "experts_host_s", "expert_host_s")
 
 
-def reach(**given: float) -> Reach:
+def reach(**given: float) -> DatedReach:
     """Round rates, whose kernels start at once, with nothing lost."""
-    ones = dict.fromkeys(Reach.__struct_fields__, 1.0)
+    ones = dict.fromkeys(DatedReach.__struct_fields__, 1.0)
     none = dict.fromkeys(("kernel_s", "casts", "lost_outputs", "pad_rows", "fused_experts"), 0.0)
     none |= dict.fromkeys((*HOST, "attention_half_s"), 0.0)
-    return Reach(**(ones | none | {"memory_bytes_per_s": 1e30} | given))
+    return DatedReach(**(ones | none | {"memory_bytes_per_s": 1e30} | given))
 
 
 def part(model: Model, *, microbatch: int = 1, **cut: int) -> Part:
@@ -44,7 +44,7 @@ def number(amount: object) -> float:
 
 
 def test_rates_are_those_of_all_kernels() -> None:
-    assert {*Rates.__struct_fields__} < {*Reach.__struct_fields__}
+    assert {*ReachedRates.__struct_fields__} < {*DatedReach.__struct_fields__}
 
 
 def test_attention_by_hand() -> None:
@@ -191,17 +191,17 @@ def test_an_exchange_grows_with_domains_and_copies(merged: float) -> None:
     assert times == sorted(times)
 
 
-def layer(model: Model, on: Reach, **cut: int) -> DatedLayer:
+def layer(model: Model, on: DatedReach, **cut: int) -> DatedLayer:
     """All layers of a model on one GPU."""
     return DatedLayer.of(part(model, **cut), on, NONE, 0.5)
 
 
-def whole_s(model: Model, on: Reach) -> float:
+def whole_s(model: Model, on: DatedReach) -> float:
     """A microbatch through all layers [s]."""
     return number(layer(model, on).passes.whole_s) * model.depth
 
 
-def real() -> Reach:
+def real() -> DatedReach:
     """Rates like those of an H100."""
     return reach(
         product_flops_per_s=6.5e14,

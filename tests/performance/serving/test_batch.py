@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from netplan.catalog import shipped_root
 from netplan.errors import CatalogError, InfeasibleError, InputError
 from netplan.performance.serving.arrivals import RequestStream, arrivals, read_requests
-from netplan.performance.serving.batch import BatchServer, Spread, simulate_batch
+from netplan.performance.serving.batch import BatchServer, TimeSpread, simulate_batch
 from netplan.performance.serving.queueing import (
     mean_field,
     mean_field_step_s,
@@ -42,7 +42,7 @@ def test_the_expected_file_to_its_six_digits(row: dict[str, str]) -> None:
     outcome = simulate_batch(RequestStream.of(times_s, **lengths), server)
     got = {"tokens_per_s": outcome.tokens_per_s, "in_system": outcome.in_system}
     for name, spread in (("ttft", outcome.ttft_s), ("tpot", outcome.tpot_s)):
-        for part, value in asdict(Spread.of(spread)).items():
+        for part, value in asdict(TimeSpread.of(spread)).items():
             got[f"{name}_{part}"] = value
     assert got == pytest.approx({name: number[name] for name in got}, rel=1e-5, abs=1e-15)
     assert outcome.little == pytest.approx(outcome.in_system, rel=1e-12)

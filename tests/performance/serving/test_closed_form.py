@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.performance.serving.closed_form import (
-    Pass,
     Sizes,
     TensorGroup,
+    TokenPass,
     decode,
     pass_time,
     prefill,
@@ -105,7 +105,7 @@ def test_prompts_compute_every_token_and_one_row_of_the_head() -> None:
 
 def test_compute_takes_over_kernel_by_kernel() -> None:
     # Weights compute as long as they are read from F / M = 358.9 tokens on: attention never does.
-    few, many = (pass_time(LLAMA, SIXTEEN, work=Pass(tokens=count)) for count in (358, 359))
+    few, many = (pass_time(LLAMA, SIXTEEN, work=TokenPass(tokens=count)) for count in (358, 359))
     attention = few.compute_s - 2 * 358 * (LLAMA.dense + LLAMA.head) / (16 * 0.9 * 638e12)
     assert few.kernels_s == pytest.approx(few.memory_s + attention)
     assert many.kernels_s == pytest.approx(many.compute_s)
@@ -181,7 +181,7 @@ def test_other_models_are_refused_in_one_line(model: str, what: str) -> None:
 
 
 def test_nothing_to_do_is_refused() -> None:
-    for work in (Pass(requests=0), Pass(tokens=0), Pass(context=-1)):
+    for work in (TokenPass(requests=0), TokenPass(tokens=0), TokenPass(context=-1)):
         with pytest.raises(InputError, match="use a finite number of at least"):
             pass_time(LLAMA, SIXTEEN, work=work)
     with pytest.raises(InputError, match="stages: got 0"):

@@ -9,7 +9,7 @@ import netplan
 from netplan.arrays import Floats
 from netplan.levels import Level
 from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
-from netplan.traffic.measured_links import Links
+from netplan.traffic.measured_links import MeasuredLinks
 from netplan.workloads.accelerators import ACCELERATORS
 
 RATE = 450e9
@@ -17,7 +17,7 @@ RATE = 450e9
 
 def seconds(kind: Literal["all_to_all", "all_gather"], domain: Level, members: int) -> Floats:
     """Time of 64 MB among so many GPUs of a domain."""
-    links = Links.of(ACCELERATORS.load("h200"))
+    links = MeasuredLinks.of(ACCELERATORS.load("h200"))
     communication = Communication("flat_ring", links=links, direct=True)
     network = CollectiveNetwork((domain, Level("switch", 1, 50e9)), communication)
     group = Group(np.array([[members], [1]]), np.array([[1], [1]]))
@@ -54,7 +54,7 @@ def test_a_cluster_of_one_domain_has_the_links_of_its_fabric() -> None:
 
 
 def test_a_mesh_of_meshes_carries_its_own_share_in_every_dimension() -> None:
-    links = Links.of(ACCELERATORS.load("h200"))
+    links = MeasuredLinks.of(ACCELERATORS.load("h200"))
     communication = Communication("flat_ring", links=links, direct=True)
     inner, outer = Level("mesh", 4, RATE / 9), Level("mesh", 4, RATE / 9)
     network = CollectiveNetwork((inner, outer, outer), communication)

@@ -19,7 +19,7 @@ from netplan.topologies.cabling.as_built import (
     differences,
     named_alike,
 )
-from netplan.topologies.cabling.cable_plan import Sheet
+from netplan.topologies.cabling.cable_plan import PlanSheet
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.specs import FABRICS
@@ -30,7 +30,7 @@ NUMBERED = list(cables_of(GRAPH))
 TABLES = ("plan", "netbox-cables", "ufm-ethernet", "ufm-infiniband")
 
 
-def sheet(to: str = "plan") -> Sheet:
+def sheet(to: str = "plan") -> PlanSheet:
     return Cables.make(
         "rail-only-paper",
         gpus=512,
@@ -42,7 +42,7 @@ def sheet(to: str = "plan") -> Sheet:
     ).table()()
 
 
-def saved(path: Path, written: Sheet) -> Path:
+def saved(path: Path, written: PlanSheet) -> Path:
     if path.suffix == ".xlsx":
         path.write_bytes(sheet_xlsx(written))
     else:

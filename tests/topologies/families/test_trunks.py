@@ -14,7 +14,7 @@ from netplan.topologies.build import build_fabric
 from netplan.topologies.designs import DesignSize, WideUplinkPlanes
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.growth import Weights, plan_growth, port_widths
+from netplan.topologies.growth import PhasePrices, plan_growth, port_widths
 from netplan.topologies.specs import FABRICS, FabricSpec
 
 
@@ -104,7 +104,7 @@ def test_an_sn5600_takes_ports_of_both_rates() -> None:
 
 
 def test_growth_ends_in_what_is_compared() -> None:
-    weights = Weights(1.0, 0.0, (1.0, 0.0))
+    weights = PhasePrices(1.0, 0.0, (1.0, 0.0))
     found = plan_growth(spec(), sizing(1000), [500, 1000], weights)
     assert found.phases[-1].fabric.switches == 24
     assert [group.links for group in found.phases[-1].fabric.links] == [1000, 512]

@@ -13,7 +13,7 @@ from netplan.questions.cable_comparison import _routing
 from netplan.questions.compare import compare
 from netplan.questions.loads import loads
 from netplan.topologies.build import build_fabric
-from netplan.topologies.cabling.rehearsal import Part
+from netplan.topologies.cabling.rehearsal import SubnetPart
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
@@ -183,7 +183,7 @@ def test_rules_of_plain_tori_are_refused() -> None:
         with pytest.raises(InputError, match="twisted ones: take routing 'ecmp'"):
             link_loads(graph, everyone(128), routing=rule)
     spec = twisted((4, 4, 8))
-    part = Part("Switch-100", "gpu-0", 128, 128, 384)
+    part = SubnetPart("Switch-100", "gpu-0", 128, 128, 384)
     assert "torus-2QoS" not in _routing(spec, sizing(128), graph)(part).engines
     assert "torus-2QoS" in _routing(spec.changed(twist=False), sizing(128), graph)(part).engines
 

@@ -11,7 +11,7 @@ from netplan.errors import CatalogError
 from netplan.questions.cable_comparison import compare_cables, read_cables
 from netplan.questions.cables import SHEETS, Cables, cables, sheet_csv, sheet_xlsx
 from netplan.topologies.cabling.as_built import cables_of
-from netplan.topologies.cabling.cable_plan import Sheet, cable_plan
+from netplan.topologies.cabling.cable_plan import PlanSheet, cable_plan
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats import tables
@@ -27,7 +27,7 @@ UFM = "A-Node Name,A-Type,A-Port,Z-Node Name,Z-Type,Z-Port\n"
 PLAN = "a_device,a_port,z_device,z_port,gbps\n"
 
 
-def small_plan() -> Sheet:
+def small_plan() -> PlanSheet:
     return Cables.make(
         "rail-only-paper", gpus=64, radix=16, hb_size=8, fabric="rail-optimized"
     ).table()()
@@ -36,7 +36,7 @@ def small_plan() -> Sheet:
 SHEETS_OF_CABLES = {**SHEETS, "netbox-cables": netbox_cables}
 
 
-def saved(folder: Path, sheet: Sheet, ending: str) -> Path:
+def saved(folder: Path, sheet: PlanSheet, ending: str) -> Path:
     path = folder / f"{sheet.name}{ending}".replace(" ", "-")
     if ending == ".xlsx":
         path.write_bytes(sheet_xlsx(sheet))
@@ -111,9 +111,9 @@ def test_a_spreadsheet_saved_by_another_program(tmp_path: Path) -> None:
 
 
 def test_formulas_stay_text_in_what_is_written(tmp_path: Path) -> None:
-    sheet = Sheet("P2P", ("name", "gbps"), iter([("=HYPERLINK(0)", "400")]))
+    sheet = PlanSheet("P2P", ("name", "gbps"), iter([("=HYPERLINK(0)", "400")]))
     assert list(sheet_csv(sheet))[1] == "'=HYPERLINK(0),400\n"
-    path = saved(tmp_path, Sheet("P2P", ("name", "gbps"), iter([("=1+1", "400")])), ".xlsx")
+    path = saved(tmp_path, PlanSheet("P2P", ("name", "gbps"), iter([("=1+1", "400")])), ".xlsx")
     page = openpyxl.load_workbook(path).active
     assert page is not None
     assert [cell.data_type for cell in page[2]] == ["s", "n"]
@@ -122,7 +122,7 @@ def test_formulas_stay_text_in_what_is_written(tmp_path: Path) -> None:
 
 def test_columns_are_as_wide_as_their_texts(tmp_path: Path) -> None:
     label = "gpu-32767:1--rail-254/leaf-0:128"
-    path = saved(tmp_path, Sheet("P2P", ("label", "gbps"), iter([(label, "400")])), ".xlsx")
+    path = saved(tmp_path, PlanSheet("P2P", ("label", "gbps"), iter([(label, "400")])), ".xlsx")
     page = openpyxl.load_workbook(path).active
     assert page is not None
     assert page.column_dimensions["A"].width > len(label)

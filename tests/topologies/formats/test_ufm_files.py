@@ -10,18 +10,18 @@ from netplan.catalog import shipped_root
 from netplan.errors import InputError
 from netplan.questions.cable_comparison import read_cables
 from netplan.questions.cables import Cables, sheet_csv
-from netplan.topologies.cabling.cable_plan import Sheet
+from netplan.topologies.cabling.cable_plan import PlanSheet
 
 HALL = "example-hall"
 TWIN = str(shipped_root() / "topologies" / "designs" / "twin-plane.yaml")
 
 
-def table(sheet: Sheet) -> list[dict[str, str]]:
+def table(sheet: PlanSheet) -> list[dict[str, str]]:
     """Rows of a sheet, written as CSV and read back by another reader."""
     return list(csv.DictReader(StringIO("".join(sheet_csv(sheet)))))
 
 
-def made(sheet: str, /, **options: object) -> Sheet:
+def made(sheet: str, /, **options: object) -> PlanSheet:
     question = {"gpus": 1024, "radix": 64, "hb_size": 8, "fabric": "rail-only"} | options
     return Cables.make("rail-only-paper", to=sheet, **question).table()()
 
