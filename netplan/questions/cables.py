@@ -90,7 +90,7 @@ def sheet_csv(sheet: plans.PlanSheet) -> Iterator[str]:
 
     Examples
     --------
-    >>> list(sheet_csv(plans.Sheet("P2P", ("name", "note"), iter([("=1+1", "a,b")]))))
+    >>> list(sheet_csv(plans.PlanSheet("P2P", ("name", "note"), iter([("=1+1", "a,b")]))))
     ['name,note\n', '\'=1+1,"a,b"\n']
     """
     yield ",".join(sheet.header) + "\n"

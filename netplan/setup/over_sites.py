@@ -351,7 +351,7 @@ def read_cuts(texts: Sequence[str], sites: Sites, book: LongHaulBook) -> tuple[F
     >>> book = LONG_HAUL_BOOKS.load("2026")
     >>> sites = Sites.laid_out(deal_gpus(8192, 2, 8), "mesh", km=40.0, ratio=4.0, gpu_rate=50e9)
     >>> read_cuts(["site-1:site-2=2"], sites, book)
-    (Cut(a=0, b=1, share=0.25),)
+    (FibreCut(a=0, b=1, share=0.25),)
     """
     numbers = {site.name: number for number, site in enumerate(sites.sites)}
     cuts = []

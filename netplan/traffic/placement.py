@@ -101,9 +101,9 @@ def spread_over(sizes: Sequence[int], members: int, apart: int) -> tuple[LevelMe
     Sixteen ranks that are two apart, on domains of eight: four in each of four domains.
 
     >>> spread_over((8, 16), members=16, apart=2)
-    (Spread(members=4, stride=2), Spread(members=4, stride=1))
+    (LevelMembers(members=4, stride=2), LevelMembers(members=4, stride=1))
     >>> spread_over((6, 4), members=4, apart=1)
-    (Spread(members=1, stride=1), Spread(members=4, stride=1))
+    (LevelMembers(members=1, stride=1), LevelMembers(members=4, stride=1))
     """
     levels, rest = [], members
     for size in sizes:

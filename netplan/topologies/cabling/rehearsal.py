@@ -124,7 +124,7 @@ def parts_of(text: str) -> list[SubnetPart]:
     --------
     >>> text = 'Switch 4 "S-1" # "leaf"\n[1] "H-2"[1](3)\nCa 2 "H-2"\n[1](3) "S-1"[1]\n'
     >>> parts_of(text)
-    [Part(node='S-1', name='leaf', switches=1, adapters=1, cables=1)]
+    [SubnetPart(node='S-1', name='leaf', switches=1, adapters=1, cables=1)]
     """
     subnet = subnet_of_text(text)
     if not subnet.links:
