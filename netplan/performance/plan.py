@@ -1,10 +1,8 @@
-"""A parallel plan, its time and memory, and the answer of a search.
+"""A parallel plan, its time and memory, the answer of a search, and instances side by side.
 
-Instances of a model side by side on one cluster: how many at once, how long until all are done.
-
-An instance that uses g of n GPUs leaves room for others like it: as many as each level has parts of
-its size for, n/g where g divides n. Its k copies run in rounds of so many, and all of them are done
-after
+Instances of a model share one cluster: how many run at once, how long until all are done? One that
+uses g of n GPUs leaves room for others like it: as many as each level has parts of its size for,
+n/g where g divides n. Its k copies run in rounds of so many, and all of them are done after
 
     turnaround = time of one instance x ceil(k / instances at once),
 
@@ -489,12 +487,12 @@ class SearchResult(Struct, frozen=True):
 
     @property
     def best(self) -> PlanTime:
-        """The fastest plan."""
+        """The plan to run: of those within 1 % of the fastest what teams would take."""
         return self.plans[0]
 
     @property
     def time_s(self) -> float:
-        """Iteration time of the fastest plan [s]."""
+        """Iteration time of the plan to run [s]."""
         return self.best.iteration_time_s
 
     @property

@@ -12,20 +12,18 @@ without stages with the weights sharded, too (`_varied_settings`). Plans that fi
 first; those that may fit behind them, and beside them where one is faster. Plans within 1 % of the
 fastest are put in the order in which teams would take them.
 
-The small space of plans of a model that lies on all GPUs alike: on how many of them it lies.
-
 In the free space a plan fills the levels from the inside: all members of the inner ones, and of one
 level a divisor of its members, or as many as a power of two divides; in that of powers of two such
-parts alone. The others stay idle. A part
-of the cluster is faster than the whole where what it sends stays inside a fast level, such as one
-HB domain; then a GPU has more of the work. Otherwise, and in the exact space, a plan has all GPUs.
-A grid of two dimensions is tried with every divisor of the members of every level.
+parts alone. The others stay idle: a part of the cluster is faster than the whole where all that it
+sends stays inside a fast level, such as one HB domain; then a GPU has more of the work. Otherwise,
+and in the exact space, a plan has all GPUs. A grid of two dimensions is tried with every divisor of
+the members of every level.
 
-The small space of plans whose degrees are powers of two, as COMET has it.
-
-Tensor x data degrees are all GPUs, without pipeline, context or experts. A replica accumulates
-gradients over any number of equal microbatches that make up its share of the batch; a share that is
-no whole number of sequences is one. Groups fill the levels from the inside, tensor before data.
+Two spaces are small. A model that lies on all GPUs alike asks only on how many of them it lies.
+Where degrees are powers of two, as COMET has them, tensor x data degrees are all GPUs, without
+pipeline, context or experts; a replica accumulates gradients over any number of equal microbatches
+that make up its share of the batch, of which one that is no whole number of sequences is one.
+Groups fill the levels from the inside, tensor before data.
 Source: Kadiyala et al., COMET (arXiv:2211.16648), Sec. V-A, which has one microbatch.
 """
 

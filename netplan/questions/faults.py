@@ -208,11 +208,11 @@ def _over_sites(
     singles = (replace(single, impact=fibre.over(single.impact)) for single in row.singles)
     scenario = fibre.scenario(cuts) if cuts else row.scenario
     if isinstance(scenario, ScenarioImpact) and not cuts:
-        mean_s = scenario.mean_slowdown
+        slowdown = scenario.mean_slowdown
         scenario = replace(
             scenario,
             impact=fibre.over(scenario.impact),
-            mean_iteration_time_s=None if mean_s is None else (1 + mean_s) * fibre.time_s,
+            mean_iteration_time_s=None if slowdown is None else (1 + slowdown) * fibre.time_s,
         )
     there = fibre.intact.timed_there
     return replace(

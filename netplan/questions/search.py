@@ -115,7 +115,7 @@ class SearchAnswer(Answer):
 
     @property
     def best(self) -> PlanTime:
-        """The fastest plan, with its time [s] and memory [B]; all found are ``found.plans``.
+        """The plan to run, with its time [s] and memory [B]; all found are ``found.plans``.
 
         Examples
         --------
@@ -565,10 +565,12 @@ class Search(Question[SearchAnswer]):
             if on_rails
             else None
         )
-        best = (replace(row, mfu=share * row.mfu, hfu=share * row.hfu) for row in result.plans)
+        best = tuple(_of_bought(timed, share) for timed in result.plans[: self.top])
         return SearchAnswer(
             inputs=trained.plan_inputs(self, case, result.settings[0]) | {"execution": execution},
-            found=replace(result, plans=tuple(best)[: self.top]),
+            found=replace(
+                result, plans=best, tight=result.tight and _of_bought(result.tight, share)
+            ),
             memory_bytes=training.memory_bytes,
             expanded_bytes=case.on.expanded_bytes,
             notes=(
@@ -581,7 +583,7 @@ class Search(Question[SearchAnswer]):
                 *(detail.notes if detail else ()),
                 *((plan_words.not_searched(result),) if varied else ()),
             ),
-            usual=usual,
+            usual=usual and _of_bought(usual, share),
             unusual=unusual,
             elsewhere=beside_one_site(self, result.best.iteration_time_s),
             forwarding=rails,
@@ -680,6 +682,11 @@ def _plan_words(timed: PlanTime) -> str:
     plan = timed.plan
     stages = [f"{plan.interleave} stages a GPU"] if plan.interleave > 1 else []
     return ", ".join([plan.degrees, plan.schedule_words, *stages, *plan.kept_words])
+
+
+def _of_bought(timed: PlanTime, share: float) -> PlanTime:
+    """A plan whose use of peaks is that of all GPUs bought, of which it has a share."""
+    return replace(timed, mfu=share * timed.mfu, hfu=share * timed.hfu)
 
 
 def _ranked_s(timed: PlanTime) -> float:

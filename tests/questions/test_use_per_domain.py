@@ -93,3 +93,12 @@ def test_experts_are_copied_inside_the_gpus_that_are_used() -> None:
     used = netplan.search("hgx-h100", gpus=64, use_per_domain=4, **wanted).best
     small = netplan.search("hgx-h100", gpus=32, hb_size=4, **wanted).best
     assert used.breakdown_s == pytest.approx(small.breakdown_s)
+
+
+def test_use_of_peaks_is_that_of_all_gpus_bought_in_every_plan_of_an_answer() -> None:
+    """Useful FLOPs over peak are one number for all plans, times their share of an iteration."""
+    answer = netplan.search("hgx-h100", gpus=1028, published=False)
+    timed = [*answer.found.plans, answer.found.tight, answer.usual]
+    work_s = [plan.mfu * plan.iteration_time_s for plan in timed if plan]
+    assert len(work_s) > 5
+    assert work_s == pytest.approx([work_s[0]] * len(work_s), rel=1e-9)
