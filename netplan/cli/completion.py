@@ -11,7 +11,7 @@ import click
 from netplan.cli.output import emit, say
 from netplan.errors import InputError, NetplanError
 from netplan.files import write_atomically
-from netplan.scenarios.scenario import FOLDERS
+from netplan.inputs.choices import FOLDERS
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

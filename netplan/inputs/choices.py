@@ -1,5 +1,6 @@
 """Words that inputs choose from; the engines that know what they mean import them from here."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 LARGEST_BATCH = 10**9
@@ -79,3 +80,32 @@ LONGEST_KM = 40_000.0
 """Length of the equator: no two sites are farther apart by a sensible route [km]."""
 LEAST_RATIO, MOST_RATIO = 0.1, 1e6
 """Least and greatest rate of a site's GPUs over what leaves it [1]."""
+
+FOLDERS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "cluster": {
+        "accelerator": ("accelerator", "traffic/accelerators"),
+        "expanded_memory": ("memory", "traffic/memories"),
+        "fabric": ("fabric", "topologies"),
+        "fabrics": ("fabric", "topologies"),
+        "hall": ("floor-plan", "topologies/floor-plans"),
+        "networks": ("network", "topologies/networks"),
+        "ocs": ("switch", "costing/switches"),
+        "switch": ("switch", "costing/switches"),
+    },
+    "workload": {
+        "draft": ("model", "traffic/models"),
+        "iteration_model": ("iteration-model", "traffic/iteration-models"),
+        "model": ("model", "traffic/models"),
+        "recovery": ("recovery", "costing/recovery"),
+        "rollout_accelerator": ("accelerator", "traffic/accelerators"),
+        "rollout_stack": ("serving-stack", "traffic/serving-stacks"),
+    },
+    "books": {
+        "cabling": ("cabling", "costing/cabling"),
+        "economics": ("economics", "costing/economics"),
+        "failures": ("failures", "costing/failures"),
+        "power": ("power", "costing/power"),
+        "prices": ("prices", "costing/prices"),
+    },
+}
+"""Role and folder of the catalog files that fields name, by part and field."""

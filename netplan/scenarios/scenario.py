@@ -21,7 +21,7 @@ from netplan.added import added
 from netplan.catalog import SUFFIX, Catalog, Record, RecordT, shipped_root, unknown_name, user_roots
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError, NetplanError
-from netplan.inputs.choices import AS_PUBLISHED
+from netplan.inputs.choices import AS_PUBLISHED, FOLDERS
 from netplan.inputs.option import Option, read_option
 from netplan.inputs.readers import UNDATED
 from netplan.records import Fault, RecordError
@@ -36,34 +36,6 @@ if TYPE_CHECKING:
     from netplan.workloads.accelerators import Accelerator
     from netplan.workloads.models import Model
 
-FOLDERS: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    "cluster": {
-        "accelerator": ("accelerator", "traffic/accelerators"),
-        "expanded_memory": ("memory", "traffic/memories"),
-        "fabric": ("fabric", "topologies"),
-        "fabrics": ("fabric", "topologies"),
-        "hall": ("floor-plan", "topologies/floor-plans"),
-        "networks": ("network", "topologies/networks"),
-        "ocs": ("switch", "costing/switches"),
-        "switch": ("switch", "costing/switches"),
-    },
-    "workload": {
-        "draft": ("model", "traffic/models"),
-        "iteration_model": ("iteration-model", "traffic/iteration-models"),
-        "model": ("model", "traffic/models"),
-        "recovery": ("recovery", "costing/recovery"),
-        "rollout_accelerator": ("accelerator", "traffic/accelerators"),
-        "rollout_stack": ("serving-stack", "traffic/serving-stacks"),
-    },
-    "books": {
-        "cabling": ("cabling", "costing/cabling"),
-        "economics": ("economics", "costing/economics"),
-        "failures": ("failures", "costing/failures"),
-        "power": ("power", "costing/power"),
-        "prices": ("prices", "costing/prices"),
-    },
-}
-"""Role and folder of the catalog files that fields name, by part and field."""
 STACKS = {
     "training": ("stack", "traffic/stacks"),
     "serving": ("serving-stack", "traffic/serving-stacks"),

@@ -28,6 +28,7 @@ from netplan.catalog import Catalog, shipped_root, unknown_name, user_roots
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.files import read_bounded
+from netplan.inputs.choices import AS_PUBLISHED, FOLDERS
 from netplan.inputs.option import Option, read_option
 from netplan.inputs.readers import NUMBERS, per_gpu, split_names
 from netplan.performance.setting import Fixed
@@ -40,8 +41,8 @@ from netplan.simulation.stage_map import map_files
 from netplan.studies.definition import ASKED, FABRICS, StudyDefinition
 
 NONE = "none"
-STANDING_FOR = frozenset((NONE, "all"))
-"""Names of no file: of a part that is left out, and of all that there are."""
+STANDING_FOR = frozenset((NONE, "all", AS_PUBLISHED))
+"""Names of no file: of a part that is left out, of all that there are, of what a source has."""
 
 ROLES: Mapping[str, str] = {
     "accelerator": "workloads.accelerators:ACCELERATORS",
@@ -62,8 +63,8 @@ ROLES: Mapping[str, str] = {
 }
 """Roles of catalog files whose values a study may replace, and their shelves."""
 
-OTHER_INPUTS = {"draft": "model", "expanded_memory": "memory", "ocs": "switch", "fabrics": "fabric"}
-"""Inputs that name a file of a role which is called otherwise."""
+INPUT_ROLES = {field: role for fields in FOLDERS.values() for field, (role, _) in fields.items()}
+"""Role of the files that inputs of a scenario name."""
 
 
 @cache
@@ -82,7 +83,7 @@ def role_of(name: str) -> str:
     >>> role_of("iteration_model"), role_of("draft"), role_of("gpus")
     ('iteration-model', 'model', '')
     """
-    role = OTHER_INPUTS.get(name, name.replace("_", "-"))
+    role = INPUT_ROLES.get(name, name.replace("_", "-"))
     return role if role in ROLES else ""
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from netplan.catalog import check_file
+from netplan.inputs.choices import FOLDERS
 from netplan.questions.shelves import all_shelves
-from netplan.scenarios.scenario import FOLDERS, SCENARIOS, STACKS, WORKLOADS, Scenario, places
+from netplan.scenarios.scenario import SCENARIOS, STACKS, WORKLOADS, Scenario, places
 from tests.cli.command import netplan, refused
 
 WHOLE = """\
