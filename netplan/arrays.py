@@ -55,6 +55,29 @@ Counts = Ints | int
 """One whole number for each entry of an array, or one for all of them."""
 
 
+def ceil_div(numerator: int, denominator: int) -> int:
+    """Integer ceiling of a quotient.
+
+    Parameters
+    ----------
+    numerator
+        Number to divide, of any sign [1].
+    denominator
+        Number to divide by, not 0 [1].
+
+    Returns
+    -------
+    int
+        Smallest whole number that is no less than the quotient [1].
+
+    Examples
+    --------
+    >>> ceil_div(7, 2)
+    4
+    """
+    return -(-numerator // denominator)
+
+
 def real(values: Numbers) -> Floats:
     """The same numbers as floats."""
     return values.astype(np.float64)

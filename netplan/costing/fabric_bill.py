@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, get_args
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from netplan.arrays import ceil_div
 from netplan.costing import materials, pricing
 from netplan.costing.cabling import CablingBook
 from netplan.costing.hb_gear import DomainGear, GearChoice, domain_gear, domains_of
@@ -48,7 +49,6 @@ from netplan.inputs.choices import AS_PUBLISHED, End
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, side_by_side
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import UNCABLED, Medium
 from netplan.topologies.rail_circuits import CircuitPlan
 from netplan.topologies.specs import FabricSpec

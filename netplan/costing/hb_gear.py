@@ -27,6 +27,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from netplan.arrays import ceil_div
 from netplan.catalog import Catalog, Record, Sourced
 from netplan.costing import pricing
 from netplan.costing.materials import BillItem
@@ -34,7 +35,6 @@ from netplan.costing.prices import PriceBook, hb_kind
 from netplan.costing.ranges import NOTHING, Estimate, Range
 from netplan.records import PositiveFloat, PositiveInt
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.families.clos import ceil_div
 from netplan.units import GIGA, gbps
 from netplan.workloads.accelerators import Housing
 

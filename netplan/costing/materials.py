@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from netplan.arrays import ceil_div
 from netplan.catalog import unknown_name
 from netplan.costing.cabling import CablingBook, FibreCable, PricedCable, sold_at
 from netplan.costing.prices import BESIDE, PART_NAMES, PER_GB_S, Part, hb_size_of
@@ -27,7 +28,6 @@ from netplan.costing.wiring import BARE_FIBRE, GLASS, CableRun, Hardware, Plug, 
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.families.clos import ceil_div
 from netplan.units import GIGA, PERCENT, si
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.technologies import MemoryTechnology

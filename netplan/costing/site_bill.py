@@ -11,6 +11,7 @@ from math import floor
 
 from msgspec import Struct
 
+from netplan.arrays import ceil_div
 from netplan.costing.cabling import CablingBook
 from netplan.costing.materials import BillItem, SiteBill, bill_items, switch_racks, switch_units
 from netplan.costing.switches import SwitchModel
@@ -19,7 +20,6 @@ from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.cabling.floor_plan import FloorPlan
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.site_networks import SiteNetwork, build_site_network
 from netplan.topologies.specs import FabricSpec
 

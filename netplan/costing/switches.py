@@ -21,11 +21,11 @@ from typing import Literal
 
 from msgspec import Struct
 
+from netplan.arrays import ceil_div
 from netplan.catalog import Catalog, Record
 from netplan.errors import CatalogError, InputError, UnknownNameError
 from netplan.records import Entry, PositiveFloat, PositiveInt
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.switched import RailOnly
 from netplan.topologies.families.torus import Torus, torus_shape
 from netplan.topologies.rail_circuits import ENDS, CircuitPlan

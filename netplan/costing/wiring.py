@@ -24,12 +24,12 @@ from typing import Literal, get_args
 
 from msgspec import Struct
 
+from netplan.arrays import ceil_div
 from netplan.costing.cabling import ANY, CableKind, CablingBook, LinkKind, ModuleKind
 from netplan.costing.switches import CircuitLayer, SwitchModel
 from netplan.errors import CatalogError, InfeasibleError, InputError, NetplanError
 from netplan.records import replace
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import UNCABLED, Role
 
 Rule = Literal["port", "speed", "form", "breakout", "lanes", "fibre", "pairs", "reach", "room"]

@@ -21,11 +21,12 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from msgspec import Meta, Struct
 
+from netplan.arrays import ceil_div
 from netplan.catalog import Catalog, Record, unknown_name
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
 from netplan.records import Entry, NonNegativeInt, PositiveFloat, PositiveInt
-from netplan.topologies.families.clos import ceil_div, check_radix
+from netplan.topologies.families.clos import check_radix
 from netplan.topologies.families.slim_fly import NO_ORDER, network_degree
 from netplan.topologies.specs import FAMILIES, FabricSpec
 from netplan.units import bytes_per_s

@@ -10,13 +10,12 @@ of the domain come first.
 
 import numpy as np
 
-from netplan.arrays import AnyInts, Indices, distinct_values
+from netplan.arrays import AnyInts, Indices, ceil_div, distinct_values
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired, assemble
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.mixed_domains import FilledDomains, fill_domains
 from netplan.topologies.families.product import direct_links
 from netplan.topologies.graph import (

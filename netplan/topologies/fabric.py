@@ -10,11 +10,12 @@ from typing import Literal
 
 from msgspec import Struct
 
+from netplan.arrays import ceil_div
 from netplan.errors import InputError
 from netplan.inputs.choices import NetworkKind
 from netplan.levels import Level, Tier
 from netplan.records import replace
-from netplan.topologies.families.clos import ClosCounts, ceil_div, check_radix
+from netplan.topologies.families.clos import ClosCounts, check_radix
 from netplan.topologies.graph import HOST_LINKS, UNCABLED, LinkType, Medium
 from netplan.units import gbps
 

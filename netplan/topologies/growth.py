@@ -33,7 +33,7 @@ from itertools import pairwise
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Floats, Ints
+from netplan.arrays import Bools, Floats, Ints, ceil_div
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
@@ -60,7 +60,7 @@ class Fill(Struct, frozen=True):
     @classmethod
     def of_all_leaves(cls, tree: clos.FatTree) -> "Fill":
         """All leaves."""
-        return cls(tree.leaves, clos.ceil_div(tree.leaves, pods_of(tree)))
+        return cls(tree.leaves, ceil_div(tree.leaves, pods_of(tree)))
 
 
 class PhasePrices(Struct, frozen=True):
@@ -206,7 +206,7 @@ def _price(
         links = links + width * count * tier.links_to(used)
         width = width * used
         if number:
-            fill = 0 * count + clos.ceil_div(lower.switches, tier.switches)
+            fill = 0 * count + ceil_div(lower.switches, tier.switches)
         above = -(-count // fill) if tier.switches > 1 else 0 * count + 1
         switches = switches + width * above
         need = np.minimum(fill, count) * tier.links_each
@@ -382,7 +382,7 @@ class _TreeCopies(Struct, frozen=True, eq=False):
         if full_leaves:
             whole = Fill.of_all_leaves(self.tree)
             most = int(self.caps.max())
-            fills = [Fill(clos.ceil_div(count, most), whole.per_pod) for count in arrivals[:-1]]
+            fills = [Fill(ceil_div(count, most), whole.per_pod) for count in arrivals[:-1]]
             fills.append(whole)
         else:
             even = self.spec.even_pods
@@ -419,8 +419,8 @@ class _TreeCopies(Struct, frozen=True, eq=False):
     def _units(self, count: int) -> Ints:
         """Nodes of scalable units, one after the other: every rail of a unit has a leaf."""
         rails, half = self.sizing.hb_size, self.sizing.radix // 2
-        nodes = clos.ceil_div(self.sizing.gpus + self.extra, rails)
-        if self.tree.endpoints // (rails * half) > clos.ceil_div(nodes, half):
+        nodes = ceil_div(self.sizing.gpus + self.extra, rails)
+        if self.tree.endpoints // (rails * half) > ceil_div(nodes, half):
             raise InputError(
                 f"{self.spec.name}: {self.sizing.gpus:,} GPUs are spread over more units than they"
                 " fill, since so many wire evenly: give a final size that fills such units, or"
@@ -473,7 +473,7 @@ class _TreeCopies(Struct, frozen=True, eq=False):
         planes: list[slice | Bools] = []
         most = self.ports.uplinks(int(hosts.max(initial=0)))
         need = most if early == 1 else int(np.ceil(most / early))
-        need = clos.ceil_div(need, tree.trunk_width)
+        need = ceil_div(need, tree.trunk_width)
         for shape, tier in zip(switched.wire_tree(tree).shapes[1:], tree.tiers[1:], strict=True):
             used = int(tier.planes_for(need))
             used = tier.planes if last else used * int(here.sum() > 1)

@@ -10,8 +10,8 @@ from itertools import accumulate
 from math import prod
 from operator import mul
 
+from netplan.arrays import ceil_div
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.families.clos import ceil_div
 
 MIN_WHOLE = 0.9
 """Share of the members that stand in the whole part of a grid with idle places, at least [1]."""

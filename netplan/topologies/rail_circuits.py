@@ -32,8 +32,8 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Bools, Ints
-from netplan.topologies.families.clos import ceil_div, spread_over
+from netplan.arrays import Bools, Ints, ceil_div
+from netplan.topologies.families.clos import spread_over
 
 ENDS = 2
 """Ports that a block takes with the place that it fills [1]."""

@@ -13,11 +13,12 @@ from typing import Annotated
 from msgspec import Meta
 
 from netplan import records
+from netplan.arrays import ceil_div
 from netplan.catalog import Catalog, Record
 from netplan.inputs.choices import Confirmed, Evidence
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import MIN_GPUS, Fabric, Sizing, clos_parts
-from netplan.topologies.families.clos import ClosCounts, ceil_div, leaf_ports
+from netplan.topologies.families.clos import ClosCounts, leaf_ports
 from netplan.topologies.graph import Medium
 from netplan.topologies.specs import FabricSpec
 from netplan.units import bytes_per_s

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netplan.arrays import ceil_div
 from netplan.errors import CatalogError, InputError
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.dragonfly import dragonfly_shape, slot
 from netplan.topologies.graph import GPU, FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec

@@ -35,12 +35,11 @@ from string import ascii_uppercase
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import NO_NUMBERS, Floats, Ints, distinct_values
+from netplan.arrays import NO_NUMBERS, Floats, Ints, ceil_div, distinct_values
 from netplan.errors import InputError
 from netplan.faults.damage.damage import Damage, network_links, no_damage
 from netplan.topologies.assembly import NameBlock, StructuralNames
 from netplan.topologies.cabling.floor_plan import Layout
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import (
     GPU,
     HB_SWITCH,

@@ -36,6 +36,7 @@ from math import inf
 import numpy as np
 from msgspec import Struct
 
+from netplan.arrays import ceil_div
 from netplan.faults.damage.cuts import CutOption
 from netplan.faults.damage.impact import Impact, Single, Subject
 from netplan.faults.years import rates
@@ -43,7 +44,6 @@ from netplan.faults.years.outages import Cause, Effect, ThroughputTable
 from netplan.inputs.choices import End
 from netplan.records import replace
 from netplan.topologies.fabric import TIER_NAMES, Fabric
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.rail_circuits import CircuitPlan
 from netplan.units import HOURS_PER_YEAR
 

@@ -32,6 +32,7 @@ from typing import Annotated, Literal, get_args
 
 from msgspec import Meta, Struct, field
 
+from netplan.arrays import ceil_div
 from netplan.catalog import Catalog, Record, Sourced, unknown_name
 from netplan.costing.ranges import Estimate, Range
 from netplan.costing.wiring import BARE_FIBRE, CARD, CableRun, Wiring, plugs_needed
@@ -39,7 +40,6 @@ from netplan.errors import InputError
 from netplan.inputs.choices import Confirmed, Evidence, OpticsKind
 from netplan.records import Entry, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import UNCABLED, LinkType
 from netplan.units import DAYS_PER_YEAR, HOURS_PER_YEAR
 

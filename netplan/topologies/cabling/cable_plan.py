@@ -37,7 +37,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from netplan.arrays import Floats, Indices
+from netplan.arrays import Floats, Indices, ceil_div
 from netplan.errors import InputError
 from netplan.progress import through
 from netplan.records import replace
@@ -45,7 +45,6 @@ from netplan.topologies.cabling.as_built import cage_port
 from netplan.topologies.cabling.device_names import HOST, host_name, require_host
 from netplan.topologies.cabling.floor_plan import Place
 from netplan.topologies.fabric import Fabric
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import (
     GPU,
     HB_SWITCH,

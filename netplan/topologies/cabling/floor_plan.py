@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from netplan.arrays import NO_NUMBERS, AnyInts, Bools, Floats, Ints, distinct_values
+from netplan.arrays import NO_NUMBERS, AnyInts, Bools, Floats, Ints, ceil_div, distinct_values
 from netplan.catalog import Catalog, Record, Sourced
 from netplan.documents import Document
 from netplan.errors import CatalogError, InputError
@@ -31,7 +31,6 @@ from netplan.records import (
     PositiveInt,
     replace,
 )
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import GPU, HB_SWITCH, LINKS_AT_A_TIME, SWITCH, FabricGraph
 
 Leaves = Literal["in-rack", "middle-of-row", "end-of-row", "network"]

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from netplan.arrays import Ints
+from netplan.arrays import Ints, ceil_div
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
@@ -26,7 +26,6 @@ from netplan.topologies.fabric import (
     network_level,
     port_words,
 )
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import HALL, RACK, ROW, SWITCH, LinkType, Medium
 from netplan.topologies.idle_places import ceil_root, idle_note, whole_part
 from netplan.topologies.specs import Dimensions, FabricSpec

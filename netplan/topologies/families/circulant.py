@@ -20,7 +20,7 @@ from math import ceil, gcd, sqrt
 
 import numpy as np
 
-from netplan.arrays import AnyInts
+from netplan.arrays import AnyInts, ceil_div
 from netplan.errors import InputError
 from netplan.records import PositiveInt
 from netplan.topologies.assembly import NameBlock
@@ -86,7 +86,7 @@ def _closed(spec: Circulant, sizing: Sizing) -> int:
     """Switches that the strides of a spec join: its own, or the fewest that hold the GPUs."""
     strides = spec.strides or ()
     hosts = spec.hosts_per_switch or max(1, sizing.radix - 2 * len(strides))
-    needed = max(2 * max(strides), -(-sizing.gpus // hosts))
+    needed = max(2 * max(strides), ceil_div(sizing.gpus, hosts))
     switches = spec.switches or needed
     if len(set(strides)) < len(strides):
         given = ", ".join(map(str, strides))

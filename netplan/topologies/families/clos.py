@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Floats, Ints
+from netplan.arrays import AnyInts, Floats, Ints, ceil_div
 from netplan.errors import InputError
 
 MIN_RADIX, MAX_RADIX = 4, 1024
@@ -41,29 +41,6 @@ any network is another. It weighs the wireable forms of a network against each o
 prices of a question, so that no command counts other switches than another, and a price can change
 without a cable's being moved.
 """
-
-
-def ceil_div(numerator: int, denominator: int) -> int:
-    """Integer ceiling of a quotient.
-
-    Parameters
-    ----------
-    numerator
-        Number to divide, of any sign [1].
-    denominator
-        Number to divide by, not 0 [1].
-
-    Returns
-    -------
-    int
-        Smallest whole number that is no less than the quotient [1].
-
-    Examples
-    --------
-    >>> ceil_div(7, 2)
-    4
-    """
-    return -(-numerator // denominator)
 
 
 def spread_over(member: Ints, members: int, groups: int) -> Ints:

@@ -46,14 +46,14 @@ from typing import ClassVar, Literal
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Ints
+from netplan.arrays import AnyInts, Ints, ceil_div
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
 from netplan.topologies.families import joined_switches
-from netplan.topologies.families.clos import ceil_div, spread_over
+from netplan.topologies.families.clos import spread_over
 from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType, Medium
 from netplan.topologies.specs import FabricSpec
 from netplan.units import counted

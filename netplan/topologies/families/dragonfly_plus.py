@@ -15,13 +15,12 @@ group.
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts
+from netplan.arrays import AnyInts, ceil_div
 from netplan.errors import InputError
 from netplan.records import PositiveInt
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families import joined_switches
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import LinkType, Medium
 from netplan.units import counted
 

@@ -26,9 +26,9 @@ from math import inf, prod
 
 from msgspec import Struct
 
+from netplan.arrays import ceil_div
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
 from netplan.topologies.families.circulant import circulant_strides
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.joined_switches import (
     BETWEEN_SWITCHES,
     JoinedSwitches,

@@ -26,7 +26,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from msgspec import Meta, Struct
 
-from netplan.arrays import Ints
+from netplan.arrays import Ints, ceil_div
 from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.records import PositiveInt, replace
@@ -40,7 +40,7 @@ from netplan.topologies.fabric import (
     port_words,
 )
 from netplan.topologies.families import switched
-from netplan.topologies.families.clos import ClosCounts, FatTree, ceil_div, clos_counts, fat_tree
+from netplan.topologies.families.clos import ClosCounts, FatTree, clos_counts, fat_tree
 from netplan.topologies.families.torus import refuse_many_places
 from netplan.topologies.graph import INSIDE, RACK, LinkType, Medium
 from netplan.topologies.idle_places import MIN_WHOLE, idle_note, whole_part

@@ -26,12 +26,11 @@ from math import prod
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts
+from netplan.arrays import AnyInts, ceil_div
 from netplan.errors import InputError
 from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Fabric, Sizing
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.joined_switches import (
     JoinedSwitches,
     SwitchGraph,

@@ -31,13 +31,13 @@ from functools import cached_property, lru_cache
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import AnyInts, Floats, Ints, places
+from netplan.arrays import AnyInts, Floats, Ints, ceil_div, places
 from netplan.errors import InputError
 from netplan.levels import Level, Tier
 from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier, network_level
-from netplan.topologies.families.clos import ceil_div, spread_over
+from netplan.topologies.families.clos import spread_over
 from netplan.topologies.families.spreading import AmongAll, Pairs, SwitchMesh
 from netplan.topologies.families.switched import plane_sizing, planes_note
 from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType

@@ -13,10 +13,9 @@ from math import inf
 import numpy as np
 from msgspec import Struct
 
-from netplan.arrays import Ints
+from netplan.arrays import Ints, ceil_div
 from netplan.errors import InputError
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.specs import DomainKind, FabricSpec
 
 

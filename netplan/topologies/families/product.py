@@ -20,13 +20,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from netplan.arrays import AnyInts
+from netplan.arrays import AnyInts, ceil_div
 from netplan.errors import InputError
 from netplan.levels import Level, LevelKind
 from netplan.records import replace
 from netplan.topologies.assembly import Links, Wired
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, port_words
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import HALL, LinkType, Role
 from netplan.topologies.idle_places import grids_holding, idle_note, lines_along, whole_part
 from netplan.topologies.specs import FabricAxis, FabricSpec

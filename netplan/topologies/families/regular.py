@@ -11,12 +11,11 @@ from math import exp
 
 from msgspec import Struct
 
-from netplan.arrays import AnyInts
+from netplan.arrays import AnyInts, ceil_div
 from netplan.errors import InputError
 from netplan.records import NonNegativeInt, PositiveInt
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import MAX_GPUS, Sizing
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.joined_switches import JoinedSwitches, SwitchGraph, SwitchLinks
 from netplan.topologies.graph import LinkType, Medium
 

@@ -23,13 +23,12 @@ from itertools import count
 
 import numpy as np
 
-from netplan.arrays import AnyInts, Ints
+from netplan.arrays import AnyInts, Ints, ceil_div
 from netplan.errors import InputError
 from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.families import joined_switches
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import Medium
 from netplan.units import counted
 

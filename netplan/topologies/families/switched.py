@@ -30,7 +30,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
-from netplan.arrays import AnyInts, Ints
+from netplan.arrays import AnyInts, Ints, ceil_div
 from netplan.errors import InputError
 from netplan.levels import Level, Tier
 from netplan.records import NonNegativeInt, PositiveInt, replace
@@ -430,7 +430,7 @@ class ScalableUnits(SwitchTrees, frozen=True, kw_only=True):
         fabric = _fabric(self, sizing, (built, bound), (), 1.0)
         half = sizing.radix // 2
         nodes, part = divmod(ends, sizing.hb_size)
-        units, needed = tree.leaves // sizing.hb_size, clos.ceil_div(nodes + (part > 0), half)
+        units, needed = tree.leaves // sizing.hb_size, ceil_div(nodes + (part > 0), half)
         notes = []
         if built.tiers > 1 and units > needed:
             notes.append(
@@ -452,17 +452,17 @@ class ScalableUnits(SwitchTrees, frozen=True, kw_only=True):
         More units are laid where their number cannot be wired evenly, and the nodes are spread
         over all.
         """
-        nodes = clos.ceil_div(sizing.gpus + self.management_links, sizing.hb_size)
-        units = clos.ceil_div(nodes, sizing.radix // 2)
+        nodes = ceil_div(sizing.gpus + self.management_links, sizing.hb_size)
+        units = ceil_div(nodes, sizing.radix // 2)
         return clos.unit_tree(units, sizing.hb_size, sizing.radix)
 
     def endpoints(self, sizing: Sizing, hosts: Ints) -> Ints:
         """Endpoint of the network that each host takes, managers numbered on from the GPUs."""
         domain, rank = np.divmod(hosts, sizing.hb_size)
         half = sizing.radix // 2
-        nodes = clos.ceil_div(sizing.gpus + self.management_links, sizing.hb_size)
+        nodes = ceil_div(sizing.gpus + self.management_links, sizing.hb_size)
         units = self.tree(sizing).endpoints // (sizing.hb_size * half)
-        if units > clos.ceil_div(nodes, half):
+        if units > ceil_div(nodes, half):
             # A unit without nodes has leaves without hosts, which fat-tree routing refuses.
             unit = clos.spread_over(domain, nodes, units)
             place = domain - unit * nodes // units
@@ -692,7 +692,7 @@ def wire_tree(tree: clos.FatTree) -> ClosWiring:
     shapes: list[tuple[int, ...]] = [(leaves,)]
     width = tree.trunk_width
     # A trunk of w ports has the number of the first of them, the next multiple of w.
-    planes, first_port = 1, clos.ceil_div(clos.ceil_div(tree.endpoints, leaves), width)
+    planes, first_port = 1, ceil_div(ceil_div(tree.endpoints, leaves), width)
     for lower, upper in pairwise(tree.tiers):
         stage = _planes(lower.switches, upper, planes, first_port)
         if width > 1:  # a link takes so many ports
@@ -702,7 +702,7 @@ def wire_tree(tree: clos.FatTree) -> ClosWiring:
         shape = (*shapes[-1][:-1], upper.planes)
         shapes.append(shape if upper.switches == 1 else (*shape, upper.switches))
         planes *= upper.planes
-        first_port = clos.ceil_div(lower.switches, upper.switches) * upper.links_each
+        first_port = ceil_div(lower.switches, upper.switches) * upper.links_each
     return ClosWiring(tuple(shapes), tuple(stages))
 
 

@@ -27,13 +27,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from netplan.arrays import AnyInts, Bools
+from netplan.arrays import AnyInts, Bools, ceil_div
 from netplan.errors import InputError
 from netplan.levels import Level, LevelKind
 from netplan.records import NonNegativeInt, PositiveInt
 from netplan.topologies.assembly import Links, Wired
 from netplan.topologies.fabric import MAX_GPUS, Fabric, LinkGroup, Sizing, port_words
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.graph import HALL, RACK, LinkType, Medium
 from netplan.topologies.idle_places import (
     ceil_root,

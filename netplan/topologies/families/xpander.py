@@ -17,10 +17,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from netplan.arrays import AnyInts
+from netplan.arrays import AnyInts, ceil_div
 from netplan.errors import InputError
 from netplan.topologies.assembly import NameBlock
-from netplan.topologies.families.clos import ceil_div
 from netplan.topologies.families.joined_switches import joined_links
 from netplan.topologies.families.regular import LEAST_DEGREE, Regular, Shape
 from netplan.topologies.graph import LinkType, connected_parts
