@@ -20,6 +20,7 @@ def test_a_point_of_a_serving_study_is_the_best_plan(tensor: int) -> None:
     best = netplan.serving("serving-70b-h200", **asked, prompt=1024, fixed={"tensor": tensor}).best
     for name in ("tokens_per_s", "tpot_s", "tensor"):
         assert output(found, name) == getattr(best, name)
+    assert output(found, "binds") == best.bottleneck
     assert best.tensor == tensor
     assert output(found, "breakdown_s.memory") == best.breakdown_s["memory"]
     assert words("tokens_per_s").title == "throughput, tokens/s"
