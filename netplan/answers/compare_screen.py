@@ -496,8 +496,6 @@ def legend(cases: Sequence[ScreenCase]) -> Iterator[str]:
     if not all(row.sold for row in rows):
         chips = {case.compared.about.accelerator for case in cases}
         yield f"* {not_sold(chips.pop() if len(chips) == 1 else 'these')}: not in the verdict."
-    if any(row.bill and not (row.cost_whole and row.power_whole) for row in rows):
-        yield "≥ without parts of no price or power."
     for sold_as in dict.fromkeys(case.compared.about.sold_as for case in cases):
         if sold_as:
             yield f"In {sold_as}."
