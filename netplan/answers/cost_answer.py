@@ -522,7 +522,7 @@ class CostAnswer(Answer):
         yield show.Table("drivers", data, rows, shown="data")
         if any(driver.swing for _, driver in rows):
             legend = (NO_SPREAD,) if any(driver.stated != BOTH_ENDS for _, driver in first) else ()
-            yield show.Table("drivers", seen, first, title, legend)
+            yield show.Table("drivers", seen, first, title, legend, shown="people")
 
 
 def years_table(

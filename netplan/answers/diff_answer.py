@@ -272,7 +272,7 @@ class DiffAnswer(Answer):
             show.column("b", title="B", form="code"),
             show.column("difference", title="B - A", form="code"),
         ]
-        return show.Table("totals", shown, rows, gap=2)
+        return show.Table("totals", shown, rows, gap=2, shown="people")
 
     def _heading(self) -> show.Heading:
         """What is laid beside what."""

@@ -298,7 +298,8 @@ class MapAnswer(Answer):
             indices = np.unique(np.linspace(0, len(rows) - 1, SHOWN_STEPS).round().astype(int))
             rows = [rows[index] for index in indices.tolist()]
             title = f"Steps, {len(rows)} of {len(self.found.partitions):,}"
-        return show.Table("partitions", partition_columns(self.rates), rows, title)
+        shown_columns = partition_columns(self.rates)
+        return show.Table("partitions", shown_columns, rows, title, shown="people")
 
     def _bars(self) -> Iterator[tuple[str, float]]:
         """Time of each partition, or of all that wait for the same thing."""

@@ -160,10 +160,13 @@ class PostTrainingFaultsAnswer(Answer):
             yield show.Table("asked", FAILURES, asked, title)
         years = [(fabric.name, row) for fabric in self.fabrics for row in fabric.years]
         yield show.Table("years", YEARS, years, "A year of failures of each pool", YEARS_LEGEND)
+        every = [(fabric.name, failure) for fabric in self.fabrics for failure in fabric.failures]
+        yield show.Table("failures", FAILURES, every, shown="data")
         for fabric in self.fabrics:
             rows = [(fabric.name, failure) for failure in fabric.failures]
             legend = FAILURES_LEGEND if fabric is self.fabrics[-1] else ()
-            yield show.Table("failures", FAILURES, rows, f"{fabric.name}: one part failed", legend)
+            title = f"{fabric.name}: one part failed"
+            yield show.Table("failures", FAILURES, rows, title, legend, shown="people")
         yield show.Notes.of(self._notes(), "all fabrics")
 
     @property

@@ -165,11 +165,15 @@ class ServedFaultsAnswer(FaultsAnswer):
         yield show.Table("plans", PLANS, self.fabrics, "Without failures", PLANS_LEGEND)
         yield from self._asked()
         yield from self._years()
+        singles = [(fabric.name, single) for fabric in self.fabrics for single in fabric.singles]
+        measured = _impact_columns([single.impact for _, single in singles])
+        yield show.Table("failures", [*SINGLE, *measured], singles, shown="data")
         for fabric in self.fabrics:
             legend = IMPACT_LEGEND if fabric is self.fabrics[-1] else ()
             rows = [(fabric.name, single) for single in fabric.singles]
             shown = [*SINGLE, *_impact_columns([single.impact for single in fabric.singles])]
-            yield show.Table("failures", shown, rows, f"{fabric.name}: one part failed", legend)
+            title = f"{fabric.name}: one part failed"
+            yield show.Table("failures", shown, rows, title, legend, shown="people")
         yield from self._causes()
         yield from self._spares()
         yield show.Notes.of(self._notes(), "all fabrics")

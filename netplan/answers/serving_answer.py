@@ -336,6 +336,7 @@ class ServingAnswer(Answer):
             list(_columns(self, "point")),
             self._listed,
             title=f"The front: no plan is faster a token and gives more tokens a second{some}",
+            shown="people",
         )
         yield self._chart()
 

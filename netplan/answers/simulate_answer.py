@@ -212,12 +212,12 @@ class SimulateAnswer(Answer):
         if self.tiles:
             title, shown = "What runs where", spread(self.tiles, SHOWN_ROWS)
             yield show.Table("tiles", TILES, self.tiles, shown="data")
-            yield show.Table("tiles", TILES, shown, title, legend=TILES_LEGEND)
+            yield show.Table("tiles", TILES, shown, title, TILES_LEGEND, shown="people")
         if handovers := self.found.handovers:
             table, title = "handovers", "What adapter tiles hand on for a microbatch"
             legend, few = HANDOVERS_LEGEND, spread(handovers, SHOWN_ROWS)
             yield show.Table(table, HANDOVERS, handovers, shown="data")
-            yield show.Table(table, HANDOVERS, few, title, legend=legend)
+            yield show.Table(table, HANDOVERS, few, title, legend, shown="people")
         if self.found.groups:
             yield show.Table("groups", GROUPS, self.found.groups, "Links", legend=GROUPS_LEGEND)
         if self.found.links:
@@ -248,7 +248,7 @@ class SimulateAnswer(Answer):
         shown = spread(alike, SHOWN_ROWS)
         left = "" if len(shown) == len(alike) else f", {len(shown)} of {len(alike):,} kinds"
         title = f"Where the time of {counted(len(stages), 'stage')} goes{left}"
-        yield show.Table("stages", shown_columns, shown, title, legend=STAGES_LEGEND)
+        yield show.Table("stages", shown_columns, shown, title, STAGES_LEGEND, shown="people")
 
     def _verdict(self) -> str:
         """The time, beside closed forms and the bound."""

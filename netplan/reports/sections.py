@@ -126,7 +126,7 @@ class Table(Struct, Generic[RowT], frozen=True):
     Parameters
     ----------
     name
-        Of its data. Programs read tables of one name as one: the rows of the first of them, with
+        Of its data. Programs read tables of one name as one: their rows, which are the same, with
         the columns of all.
     columns, rows
         The columns, the first of which names a row.
@@ -354,6 +354,11 @@ class Data(Struct, frozen=True):
 def data_tables(sections: Iterable[Section]) -> list[Data]:
     """Tables of an answer as programs read them; those of one name are one.
 
+    Raises
+    ------
+    ValueError
+        If tables of one name have different rows, of which some would be lost.
+
     Examples
     --------
     >>> switches = Table("rows", [column("switches", len)], ["abc"])
@@ -367,7 +372,10 @@ def data_tables(sections: Iterable[Section]) -> list[Data]:
     rows: dict[str, Sequence[object]] = {}
     joined: dict[str, dict[str, Column[Any]]] = {}
     for table in tables:
-        rows.setdefault(table.name, table.rows)
+        if list(rows.setdefault(table.name, table.rows)) != list(table.rows):
+            raise ValueError(
+                f"tables {table.name!r} have different rows: programs read one of them"
+            )
         by_name = joined.setdefault(table.name, {})
         for entry in shown_in("data", table.columns):
             by_name.setdefault(entry.quantity.name, entry)

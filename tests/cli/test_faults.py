@@ -148,6 +148,25 @@ SERVED = (
 )
 
 
+STEPPED = ("faults", "grpo-70b-h100")
+
+
+@pytest.mark.parametrize(("question", "key"), [(SERVED[:-6], "singles"), (STEPPED, "failures")])
+def test_programs_read_failures_of_all_fabrics(question: tuple[str, ...], key: str) -> None:
+    """Tables have the parts of every fabric as JSON has them, in its order."""
+    asked = (*question, "--fabric", "rail-only", "--fabric", "fat-tree")
+    fabrics = json.loads(netplan(*asked, "--format", "json").stdout)["fabrics"]
+    failed = [
+        (fabric["fabric"], failure["kind"], failure["part"])
+        for fabric in fabrics
+        for failure in fabric[key]
+    ]
+    text = netplan(*asked, "--format", "csv").stdout
+    rows = [row for row in csv.DictReader(io.StringIO(text)) if row["table"] == "failures"]
+    assert [(row["fabric"], row["kind"], row["part"]) for row in rows] == failed
+    assert {fabric for fabric, _, _ in failed} == {"rail-only", "fat-tree"}
+
+
 def test_servers_fail_in_tables_that_fit() -> None:
     done = netplan(*SERVED, "--details", columns=80)
     assert (done.returncode, done.stderr) == (0, "")

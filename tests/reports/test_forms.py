@@ -25,6 +25,7 @@ from netplan.reports.sections import (
     Table,
     Verbatim,
     column,
+    data_tables,
 )
 
 HOSTILE = "<script>x</script>=1+1 [red]\x1b[2J|`a`\u202e"
@@ -78,6 +79,12 @@ def test_csv_has_all_tables_with_raw_values() -> None:
     cells = [(row["sends"], row["receives"], row["memory_bytes"]) for row in rows[6:]]
     # Rows of the drawing send.
     assert cells[:3] == [("x", "x", "1000000000.0"), ("x", "y", "0.0"), ("y", "x", "1000.0")]
+
+
+def test_no_row_of_a_table_of_the_same_name_is_lost() -> None:
+    tables = [Table("power", [cell("fabric"), cell("power_w")], [row]) for row in ROWS]
+    with pytest.raises(ValueError, match="tables 'power' have different rows"):
+        data_tables(tables)
 
 
 def test_one_table_needs_no_column_for_its_name() -> None:
