@@ -1,17 +1,15 @@
 """What a loads question answers: groups of links, the busiest ones, collectives beside bounds."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from math import inf, prod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.answers.kind_loads import KIND_LEGEND, KIND_LOADS, KindLoad
 from netplan.answers.screen_titles import screen_heading
-from netplan.progress import with_progress
 from netplan.records import replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer
@@ -20,26 +18,12 @@ from netplan.reports.escape import chart_label
 from netplan.reports.plots import COLOURS, DASHES
 from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
-from netplan.reports.sections import Column, column, columns
 from netplan.setup.inputs import short_inputs
-from netplan.setup.placed_run import PlacedRun, Run
+from netplan.setup.placed_run import Run
 from netplan.topologies.colours import Coloured
 from netplan.topologies.graph import FabricGraph
-from netplan.topologies.graph.symmetry import CapacityGraph
-from netplan.traffic.hierarchy import Group
 from netplan.traffic.loads import BusyLink, GroupLoad, LinkLoads
-from netplan.traffic.optimum import Optimum, collective_optimum
-from netplan.traffic.placement import Degrees, Placement
 from netplan.units import counted, si
-from netplan.workloads.program import CollectiveUse
-
-if TYPE_CHECKING:
-    pass
-
-
-WHOLE_BYTES = 1e9
-SHOWN: tuple[Literal["all_gather", "all_reduce"], ...] = ("all_gather", "all_reduce")
-"""A reduce_scatter takes as long as an all_gather where links are full duplex."""
 
 
 class WholeCollective(Struct, frozen=True):
@@ -58,65 +42,14 @@ class WholeCollective(Struct, frozen=True):
     reached_s: float | None
 
 
-WHOLE: tuple[Column[WholeCollective], ...] = (
-    *columns("collective", "members", "data_bytes"),
-    column("analytic_s", title="model"),
-    column("busiest_s", title="by link"),
-    column("optimum_s"),
-    *columns("bound_s", "reached_s", shown="data"),
+WHOLE: tuple[show.Column[WholeCollective], ...] = (
+    *show.columns("collective", "members", "data_bytes"),
+    show.column("analytic_s", title="model"),
+    show.column("busiest_s", title="by link"),
+    show.column("optimum_s"),
+    *show.columns("bound_s", "reached_s", shown="data"),
 )
 """Columns of the collectives of all GPUs."""
-
-
-def whole_collectives(
-    run: PlacedRun, graph: FabricGraph, busiest_s: Callable[[CollectiveUse, Placement], float]
-) -> Iterator[WholeCollective]:
-    """Collectives of all GPUs of the fabric that a run is placed on.
-
-    Parameters
-    ----------
-    run, graph
-        The run, and the graph of its fabric.
-    busiest_s
-        Time of the busiest link in a collective of a placement [s].
-    """
-    network = CapacityGraph.of(graph)
-    sizes = [level.size for level in run.levels]
-    every = None
-    if prod(sizes) == graph.gpus:
-        every = Placement(tuple(Degrees(data=size) for size in sizes)).on_levels(run.fabric.levels)
-    gather: Optimum | None = None
-    for kind in with_progress(SHOWN, lambda kind: f"{kind} of all GPUs"):
-        optimum = collective_optimum(kind, network, gather=gather)
-        gather = optimum.worst if kind == "all_gather" else gather
-        reached = optimum.reached_s_per_byte * WHOLE_BYTES
-        times = _timed(run, kind, every, busiest_s) if every else (None, None)
-        yield WholeCollective(
-            collective=kind,
-            members=graph.gpus,
-            data_bytes=WHOLE_BYTES,
-            analytic_s=times[0],
-            busiest_s=times[1],
-            optimum_s=reached if optimum.worst.exact else None,
-            bound_s=optimum.bound_s_per_byte * WHOLE_BYTES,
-            reached_s=None if reached == inf else reached,
-        )
-
-
-def _timed(
-    run: PlacedRun,
-    kind: Literal["all_gather", "all_reduce"],
-    every: Placement,
-    busiest_s: Callable[[CollectiveUse, Placement], float],
-) -> tuple[float, float]:
-    """Times by the model and by the busiest link [s]."""
-    network = run.setting.network(run.fabric.levels)
-    twice = kind == "all_reduce" and network.communication.links is None
-    members = np.array([level.size for level in run.levels])[:, None]
-    group = Group(members, np.ones_like(members))
-    timed_collective = network.collective("all_gather" if twice else kind, group)
-    use = CollectiveUse("data", kind, ("data",), WHOLE_BYTES, 1.0)
-    return (1 + twice) * float(timed_collective.sending_s(WHOLE_BYTES)[0]), busiest_s(use, every)
 
 
 NO_COLLECTIVE = "No collective crosses GPUs."

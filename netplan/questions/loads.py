@@ -7,9 +7,9 @@ plan, or a saved matrix; the links are those of a fabric of the catalog, or of s
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import prod
+from math import inf, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, cast, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -42,15 +42,17 @@ from netplan.setup.runs import PATTERN, PLACED
 from netplan.topologies.colours import Coloured
 from netplan.topologies.expand import expand
 from netplan.topologies.graph import FabricGraph
+from netplan.topologies.graph.symmetry import CapacityGraph
 from netplan.traffic.algorithms import COLLECTIVE_ALGORITHM, Collective, algorithm_of, named_note
 from netplan.traffic.bounds import group_bound
 from netplan.traffic.demand import split_demand
+from netplan.traffic.hierarchy import Group
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix
 from netplan.traffic.matrix_files import load_csv, load_npz
-from netplan.traffic.optimum import collective_bound_s
+from netplan.traffic.optimum import Optimum, collective_bound_s, collective_optimum
 from netplan.traffic.patterns import Pattern, distinct_places
-from netplan.traffic.placement import Placement
+from netplan.traffic.placement import Degrees, Placement
 from netplan.traffic.routing import ROUTINGS, SYNONYMS, Router, Routing
 from netplan.units import si
 from netplan.workloads.operations import EXPERTS, CollectiveKind
@@ -60,7 +62,9 @@ if TYPE_CHECKING:
     from netplan.setup.post_training_run import PostTrainedRun
 
 BOUND_BYTES = 1e9
-"""Message of the collectives whose bounds are shown [B]."""
+"""Message of the collectives of all GPUs [B]."""
+SHOWN: tuple[Literal["all_gather", "all_reduce"], ...] = ("all_gather", "all_reduce")
+"""A reduce_scatter takes as long as an all_gather where links are full duplex."""
 
 Send = Callable[[TrafficMatrix], LinkLoads]
 """Sends traffic over the links of a fabric, or over what is left of it."""
@@ -165,7 +169,7 @@ class Loads(Question[loads_answer.LoadsAnswer]):
         next(turn)
         whole: tuple[loads_answer.WholeCollective, ...] = ()
         if isinstance(run, PlacedRun) and not self.fail:
-            whole = tuple(loads_answer.whole_collectives(run, graph, parts[0][1].busiest_s))
+            whole = tuple(_whole_collectives(run, graph, parts[0][1].busiest_s))
         asked = whole_run.inputs | {"matrix": None, "graph": None}
         next(turn)
         routed = self._routed(asked, router, wired)
@@ -321,6 +325,49 @@ class _AloneLoads(Struct, frozen=True, eq=False):
             matrix = self.run.alone(use, placement, self.algorithm)
             self.known[key] = self.send(matrix).busiest_s, placement
         return times * self.known[key][0]
+
+
+def _whole_collectives(
+    run: PlacedRun, graph: FabricGraph, busiest_s: Callable[[CollectiveUse, Placement], float]
+) -> Iterator[loads_answer.WholeCollective]:
+    """Collectives of all GPUs of the fabric that a run is placed on."""
+    network = CapacityGraph.of(graph)
+    sizes = [level.size for level in run.levels]
+    every = None
+    if prod(sizes) == graph.gpus:
+        every = Placement(tuple(Degrees(data=size) for size in sizes)).on_levels(run.fabric.levels)
+    gather: Optimum | None = None
+    for kind in with_progress(SHOWN, lambda kind: f"{kind} of all GPUs"):
+        optimum = collective_optimum(kind, network, gather=gather)
+        gather = optimum.worst if kind == "all_gather" else gather
+        reached = optimum.reached_s_per_byte * BOUND_BYTES
+        times = _timed(run, kind, every, busiest_s) if every else (None, None)
+        yield loads_answer.WholeCollective(
+            collective=kind,
+            members=graph.gpus,
+            data_bytes=BOUND_BYTES,
+            analytic_s=times[0],
+            busiest_s=times[1],
+            optimum_s=reached if optimum.worst.exact else None,
+            bound_s=optimum.bound_s_per_byte * BOUND_BYTES,
+            reached_s=None if reached == inf else reached,
+        )
+
+
+def _timed(
+    run: PlacedRun,
+    kind: Literal["all_gather", "all_reduce"],
+    every: Placement,
+    busiest_s: Callable[[CollectiveUse, Placement], float],
+) -> tuple[float, float]:
+    """Times by the model and by the busiest link [s]."""
+    network = run.setting.network(run.fabric.levels)
+    twice = kind == "all_reduce" and network.communication.links is None
+    members = np.array([level.size for level in run.levels])[:, None]
+    group = Group(members, np.ones_like(members))
+    timed_collective = network.collective("all_gather" if twice else kind, group)
+    use = CollectiveUse("data", kind, ("data",), BOUND_BYTES, 1.0)
+    return (1 + twice) * float(timed_collective.sending_s(BOUND_BYTES)[0]), busiest_s(use, every)
 
 
 def _collectives(run: PoolRun, alone: _AloneLoads) -> Iterator[loads_answer.CollectiveLoad]:
