@@ -155,9 +155,10 @@ class Run(Struct, frozen=True, eq=False):
         """Its traffic."""
         raise NotImplementedError
 
-    def wired(self, matrix: TrafficMatrix) -> TrafficMatrix:
-        """Its traffic as links take it."""
-        return self.parts[0].wired(matrix)
+    def matrices(self) -> tuple[TrafficMatrix, TrafficMatrix]:
+        """Its traffic, and the same as links take it: what runs in rings uses both of a GPU."""
+        matrix = self.matrix()
+        return matrix, self.parts[0].wired(matrix)
 
     def notes(self) -> Iterator[str]:
         """What of it an answer about the traffic says."""

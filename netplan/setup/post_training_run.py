@@ -149,11 +149,11 @@ class PostTrainedRun(Run, frozen=True, eq=False, dict=True):
         """Traffic of a step."""
         return self._matrix(wired=False)
 
-    def wired(self, matrix: TrafficMatrix) -> TrafficMatrix:
-        """The same as links take it: what runs in rings uses both links of a GPU."""
-        if not any(level.kind == "ring" for part in self.parts for level in part.levels):
-            return matrix
-        return self._matrix(wired=True)
+    def matrices(self) -> tuple[TrafficMatrix, TrafficMatrix]:
+        """Traffic of a step, and the same as links take it, pool by pool."""
+        ringed = any(level.kind == "ring" for part in self.parts for level in part.levels)
+        matrix = self.matrix()
+        return matrix, self._matrix(wired=True) if ringed else matrix
 
     def _matrix(self, *, wired: bool) -> TrafficMatrix:
         """All kinds together."""
