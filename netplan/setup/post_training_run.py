@@ -41,7 +41,7 @@ from netplan.setup.post_training import ServerPool, Trainer
 from netplan.setup.post_training_step import PostTrained, post_train
 from netplan.setup.post_training_words import job_words, least, pool_words, sync_words
 from netplan.setup.question import AnyQuestion
-from netplan.setup.served_run import served_uses
+from netplan.setup.served_run import served_uses, timed_on
 from netplan.topologies.build import build_fabric
 from netplan.traffic.matrix import TRAINING_OF_A_STEP, TrafficMatrix, combine, no_traffic
 from netplan.traffic.patterns import Pattern
@@ -116,11 +116,9 @@ class PostTrainedRun(Run, frozen=True, eq=False, dict=True):
             parts.append(PoolRun("train-", *where, run.levels, way, uses, self.places.trainer))
         if trained.servers:
             case = trained.servers.case
-            links = case.served.network.communication.links
-            way = ("ring" if links is None else "measured", 1.0)
             uses = tuple(served_uses(case, self._rollouts(trained.servers)))
-            levels = case.served.network.levels
-            parts.append(PoolRun("rollout-", *where, levels, way, uses, self.places.rollout))
+            timed = timed_on(case)
+            parts.append(PoolRun("rollout-", *where, *timed, uses, self.places.rollout))
         return tuple(parts)
 
     @property

@@ -46,11 +46,6 @@ class ServedRun(Run, frozen=True, eq=False):
         return self.servers.round.pools[-1].placement
 
     @property
-    def levels(self) -> Sequence[Level]:
-        """Levels of bandwidth that it is timed on, of HB domains that are all full."""
-        return self.servers.case.served.network.levels
-
-    @property
     def in_short(self) -> dict[str, Any]:
         """What every answer about the run says in JSON."""
         return plain_at(self, "*plan", "-rank")
@@ -59,12 +54,6 @@ class ServedRun(Run, frozen=True, eq=False):
     def within(self) -> str:
         """How long a round takes, in words."""
         return f" of the {si(self.plan.tpot_s, 's')} that a round takes (TPOT)"
-
-    @property
-    def communication(self) -> tuple[str, float]:
-        """How collectives are timed, and the share of the links' bandwidth that they reach [1]."""
-        links = self.servers.case.served.network.communication.links
-        return "ring" if links is None else "measured", 1.0
 
     def collectives(self) -> Iterator[TimedUse]:
         """Collectives of a round that several GPUs take part in, with all that they wait for."""
@@ -78,7 +67,7 @@ class ServedRun(Run, frozen=True, eq=False):
     def parts(self) -> tuple[PoolRun, ...]:
         """Its collectives, on all GPUs."""
         uses = tuple(self.collectives())
-        return (PoolRun("", self.spec, self.fabric, self.levels, self.communication, uses),)
+        return (PoolRun("", self.spec, self.fabric, *timed_on(self.servers.case), uses),)
 
     def simulated(self, graph: FabricGraph, conditions: "Conditions") -> "SimulationOutcome":
         """One round, event by event on the links of a graph."""
@@ -110,6 +99,12 @@ class ServedRun(Run, frozen=True, eq=False):
         return Heading(
             f"{what} of {self.fabric.sizing.gpus:,} GPUs {serving_words(inputs)}", tuple(lines)
         )
+
+
+def timed_on(case: ServingCase) -> tuple[Sequence[Level], tuple[str, float]]:
+    """Levels, of HB domains that are all full, and how collectives of servers are timed on them."""
+    network = case.served.network
+    return network.levels, ("ring" if network.communication.links is None else "measured", 1.0)
 
 
 def served_uses(case: ServingCase, batch: ServingRound) -> Iterator[TimedUse]:
