@@ -298,7 +298,7 @@ class FabricFaults(Struct, frozen=True, rename=CALLED):
     ``is_upper_bound`` says that work which is rolled back is left out of the goodput.
     """
 
-    json_parts = (*("*barred", "-error", "-batch_slowdown", "?over_sites", "capacity=seen.rows.*"),)
+    json_parts = "*barred", "-error", "-batch_slowdown", "?over_sites", "capacity=seen.rows.*"
 
     name: str
     title: str

@@ -107,7 +107,7 @@ class SimulateAnswer(Answer):
 
     json_parts = (
         *("*found", "*known_bar", "utilisation", "gpus_used=all_gpus", "plan", "jobs", "notes"),
-        *("?over_sites=over", "?tiles", "*served", "-rank", "*shared_links_json"),
+        *("?over_sites=over", "?tiles", "*served", "-rank", "-gpus_used", "*shared_links_json"),
     )
 
     inputs: dict[str, Any]
@@ -148,8 +148,9 @@ class SimulateAnswer(Answer):
 
     @property
     def all_gpus(self) -> int:
-        """GPUs of the plan, or of all jobs [1]."""
-        return self.gpus_used or sum(plan.gpus for plan in self._plans)
+        """GPUs of the servers, of the plan, or of all jobs [1]."""
+        used = self.served.gpus_used if self.served else self.gpus_used
+        return used or sum(plan.gpus for plan in self._plans)
 
     @property
     def _plans(self) -> list[Plan]:

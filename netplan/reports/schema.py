@@ -4,8 +4,9 @@ A record declares its JSON as a tuple ``json_parts`` and has no code for it. A p
 (:func:`value_at`), whose last step is its name, or ``name=path``. With ``?`` before it, it is left
 out where there is nothing: None, False, an empty text, no entries; with ``?`` behind it, it is None
 there. ``*path`` puts all parts of what stands there in its place, and ``*`` alone all fields of the
-record; ``-name`` takes one of all these out. What stands in a record is plain data by the same
-rules, and a tuple is a list.
+record; ``-name`` takes one of all these out, where it is among them. A name that comes again stays
+in its place and has the later value: to put another value there, as ``plan=whole_plan`` behind
+``*`` does. What stands in a record is plain data by the same rules, and a tuple is a list.
 
 Examples
 --------
@@ -34,7 +35,7 @@ EVERY = "*"
 COUNT = "#"
 """A step of a path to how many entries there are."""
 IF_ANY = "?"
-"""Before a part: only where there is something. Behind it: None where there is nothing."""
+"""Before a part: only where there is something. Behind it: None there. False is nothing, too."""
 NOT = "-"
 """Before a name: not that one of all parts of something."""
 SIMPLE = frozenset({str, int, float, bool, type(None)})

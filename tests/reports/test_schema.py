@@ -41,3 +41,20 @@ def test_every_path_begins_with_an_attribute_of_its_record() -> None:
         if not _has(record, path.partition(".")[0])
     ]
     assert unknown == []
+
+
+def test_no_part_is_said_twice_and_none_takes_nothing_out() -> None:
+    """Only a part behind ``*`` may put another value in the place of one of all fields."""
+    wrong = []
+    for record in _declaring():
+        parts: tuple[str, ...] = record.json_parts  # type: ignore[attr-defined]
+        own = [part.strip(IF_ANY) for part in parts if part[0] not in EVERY + NOT]
+        names = [
+            name or path.rpartition(".")[2]
+            for name, _, path in (part.rpartition("=") for part in own)
+        ]
+        wrong += [f"{record.__name__}: {name}" for name in names if names.count(name) > 1]
+        if [part for part in parts if part[0] == EVERY] == [EVERY]:
+            gone = [part[1:] for part in parts if part[0] == NOT]
+            wrong += [f"{record.__name__}: -{name}" for name in gone if not _has(record, name)]
+    assert wrong == []
