@@ -1,24 +1,24 @@
-"""What failures do to a cluster that serves: servers that stop, and what the others give.
+"""What failures do to a cluster that serves, at a moment and over the years.
 
-A *server* is one copy of the model on GPUs of its own. It stops when one of these has failed, has
-lost all its HB links, or, where the server needs the network, reaches no other domain; it begins
-again on GPUs that no server uses, if a place for it is left there. All others go on, and share the
-requests in flight evenly. A server whose links have become fewer is timed on levels of what is left
-of them: the HB level with the worst share of its GPUs, the network with the throughput of its
-domains over cuts (`netplan.faults.damage.cuts`). Slow servers are left out where the rest gives
-more tokens a second, or keeps a service level that all do not.
+**At a moment** servers stop, and the others answer for them. A *server* is one copy of the model on
+GPUs of its own. It stops when one of these has failed, has lost all its HB links, or, where the
+server needs the network, reaches no other domain; it begins again on GPUs that no server uses, if a
+place for it is left there. All others go on, and share the requests in flight evenly. A server
+whose links have become fewer is timed on levels of what is left of them: the HB level with the
+worst share of its GPUs, the network with the throughput of its domains over cuts
+(`netplan.faults.damage.cuts`). Slow servers are left out where the rest gives more tokens a second,
+or keeps a service level that all do not.
 
 Requests come to servers over networks of their own, which do not fail here.
 
-Years of a cluster that serves, in closed form: tokens a second on average, and nearly always.
-
-Servers that failures have stopped and that are under repair are a compound Poisson number
-(M/G/inf: Palm 1943, whatever the distribution of the hours), pool by pool. Idle GPUs take over
-from as many of them as they have places for; every server that stops starts anew, after its repair
-or on other GPUs, which takes the time of a restart. With D servers under repair, S starting and
-room for s more, max(D - s, 0) + S do not answer, and the others share the requests in flight. Parts
-of the network that stop no server slow the cluster until their repair: the worst of those that are
-down counts.
+**Over the years** there are tokens a second on average and nearly always, in closed form. Servers
+that failures have stopped and that are under repair are a compound Poisson number (M/G/inf: Palm
+1943, whatever the distribution of the hours), pool by pool. Idle GPUs take over from as many of
+them as they have places for; every server that stops starts anew, after its repair or on other
+GPUs, which takes the time of a restart. With D servers under repair, S starting and room for s
+more, max(D - s, 0) + S do not answer, and the others share the requests in flight. Parts of the
+network that stop no server slow the cluster until their repair: the worst of those that are down
+counts.
 
 Failures of GPUs, servers, racks and feeds hit as many servers as lie on their GPUs; those of the
 network do what they do alone. Left out: repairs that wait for parts or staff, and that a server may
@@ -444,21 +444,20 @@ def served_forecast(
     often = sum(hit.per_year for hit in hits)
     needed = [idle_domains_needed(means, options.level ** (1 / len(pools))) for means in repairs]
     chance, tokens, keeps = _states(cluster, missing)
-    share, left, kept = _network_states(slows)
-    chances, rates = (
-        np.multiply.outer(*both).ravel() for both in ((chance, share), (tokens, left))
-    )
+    network_chance, share_left, network_keeps = _network_states(slows)
+    chances = np.multiply.outer(chance, network_chance).ravel()
+    rates = np.multiply.outer(tokens, share_left).ravel()
     intact, expected = float(cluster.planned.outcome.tokens_per_s[0]), float(chances @ rates)
     # What there is at least for the share of the time that is asked for.
     order = np.argsort(-rates, kind="stable")
     last = int(np.searchsorted(np.cumsum(chances[order]), options.level * (1 - SURELY)))
     assured = float(rates[order][last]) if last < len(order) else 0.0
-    level_kept = float((chance @ keeps) * (share @ kept))
+    level_kept = float((chance @ keeps) * (network_chance @ network_keeps))
     return ServedForecast(
         server_interruptions_per_year=sum(hit.per_year * hit.servers for hit in hits),
         mtbf_h=mtbf_h(often) if often else None,
         servers_down=sum(size * mean for means in repairs for size, mean in means.items()),
-        all_answer_share=float(chance[0] * share[-1]),
+        all_answer_share=float(chance[0] * network_chance[-1]),
         expected_tokens_per_s=expected,
         expected_share=expected / intact,
         assured_tokens_per_s=assured,
