@@ -164,6 +164,15 @@ class Decision(Struct, frozen=True):
         ]
 
 
+def price_difference(best: Candidate, other: Candidate) -> Range:
+    """What another one costs more, low to high by all prices of the book, the same for both."""
+    base = other.price - best.price
+    if best.bill is None or other.bill is None:
+        return Range.point(base)
+    prices = difference_range(best.bill.quote, other.bill.quote, (best.share, other.share))
+    return prices + Range.point(base - prices.base)
+
+
 def beside_the_next(record: Decision, best: Candidate, others: Sequence[Candidate]) -> Decision:
     """Lay the winner, or the cheapest of a tie, beside who comes next.
 
@@ -201,14 +210,10 @@ def beside_the_next(record: Decision, best: Candidate, others: Sequence[Candidat
     kind: Kind = "undecided" if record.tied else "buy"
     if second is not None:
         base = second.price - best.price
-        margin = Range.point(base)
         if best.bill is not None and second.bill is not None:
-            weights = (best.share, second.share)
-            prices = difference_range(best.bill.quote, second.bill.quote, weights)
-            margin = prices + Range.point(base - prices.base)
             parts = differences(best.bill, second.bill)
             facts["difference"] = tuple(part for part in parts if part.changed)
-        facts |= {"runner_up": second.name, "margin_money": margin}
+        facts |= {"runner_up": second.name, "margin_money": price_difference(best, second)}
         facts["margin_money_share"] = base / second.price if second.price else None
         if max(best.time_s, second.time_s) < inf:
             facts["margin_time_share"] = second.time_s / best.time_s - 1

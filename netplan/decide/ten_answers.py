@@ -82,7 +82,7 @@ def ten_answers(record: Decision, sentence: str, facts: Facts) -> TenAnswers | N
     bill, spec = facts.bills[first], facts.specs.get(first)
     spares, growth = facts.beyond(bill)
     return TenAnswers(
-        order=_order(record, sentence, facts),
+        order=_order(record, sentence, facts, alike=alike),
         price=_price(record, facts.bills, first),
         runner_up=_runner_up(record, bill),
         flips="None: the same network under several names."
@@ -105,17 +105,18 @@ GIVES_UP = {
 """What one gives up where the file of a fabric does not say, by its network."""
 
 
-def _order(record: Decision, sentence: str, facts: Facts) -> str:
+def _order(record: Decision, sentence: str, facts: Facts, *, alike: bool) -> str:
     """What to order, with the counts of what is bought."""
     bills = facts.bills
     if record.kind == "none":
         return sentence
-    tied = [bills[name] for name in record.tied if name in bills]
-    if record.winner is None and len({_same(bill) for bill in tied}) == 1:
-        return f"The Clos ({listed(record.tied)} are the same network here): {_counts(tied[0])}."
     if record.winner is None:
-        counts = [f"{name} ({_counts(bills[name])})" for name in record.tied if name in bills]
-        return f"Undecided: ask for offers on {listed(counts or list(record.tied))}."
+        counts = {name: _counts(bills[name]) for name in record.tied if name in bills}
+        if alike:
+            clos = next(iter(counts.values()))
+            return f"The Clos ({listed(record.tied)} are the same network here): {clos}."
+        named = [f"{name} ({count})" for name, count in counts.items()]
+        return f"Undecided: ask for offers on {listed(named or list(record.tied))}."
     spec = facts.specs.get(record.winner)
     unmade = spec is not None and supported_in_short(spec, facts.chip) == NO_MAKER
     condition = " (no maker supports it)" if unmade else ""

@@ -40,7 +40,7 @@ from netplan.decide.candidates import (
     bought,
     nearly_fastest_s,
 )
-from netplan.decide.record import Change, Decision, beside_the_next
+from netplan.decide.record import Change, Decision, beside_the_next, price_difference
 from netplan.records import replace
 from netplan.reports.quantities import listed, part_words, short_money
 from netplan.units import GIGA
@@ -192,8 +192,7 @@ def _margin(best: Candidate, other: Candidate, basis: Basis) -> Range:
     if best.bill is None or other.bill is None or basis.rule == "fastest":
         return more
     if basis.rule in UNITS:
-        prices = difference_range(best.bill.quote, other.bill.quote, (best.share, other.share))
-        return prices + Range.point(more.base - prices.base)
+        return price_difference(best, other)
     if basis.rule != "run-cost" or basis.run is None:
         return difference_range(best.bill.quote, other.bill.quote)
     run = basis.run
@@ -279,14 +278,16 @@ def _field(candidates: Sequence[Candidate], basis: Basis) -> Iterator[Candidate]
     fastest = min(candidates, key=lambda fabric: fabric.time_s, default=None)
     for fabric in candidates:
         timed = fabric.time_s < inf
-        if {
-            "price": fabric.complete,
-            "tokens": fabric.complete,
-            "step": fabric.complete,
-            "near-fastest": fabric.complete and (fastest is None or basis.nearly(fabric, fastest)),
-            "run-cost": fabric.complete and timed and fabric.life is not None,
-            "fastest": timed,
-        }[basis.rule]:
+        match basis.rule:
+            case "near-fastest":
+                competes = fabric.complete and (fastest is None or basis.nearly(fabric, fastest))
+            case "run-cost":
+                competes = fabric.complete and timed and fabric.life is not None
+            case "fastest":
+                competes = timed
+            case _:
+                competes = fabric.complete
+        if competes:
             yield fabric
 
 

@@ -16,9 +16,9 @@ from msgspec import Struct
 from netplan.costing.fabric_bill import Bill
 from netplan.costing.lifetime import ECONOMICS_BOOKS, EconomicsBook, Opex
 from netplan.costing.prices import US_DOLLAR, PriceBook
-from netplan.costing.pricing import difference_range
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import Basis, Candidate
+from netplan.decide.record import price_difference
 from netplan.decide.verdict import Verdict, decide
 from netplan.errors import CatalogError
 from netplan.records import replace
@@ -512,10 +512,4 @@ class PricedStep(NamedTuple):
 
         Steps of both take so much longer [s].
         """
-        first, second = (step.candidate(added_s) for step in (self, other))
-        base = second.price - first.price
-        if first.bill is None or second.bill is None:
-            return Range.point(base)
-        shares = first.share, second.share
-        prices = difference_range(first.bill.quote, second.bill.quote, shares)
-        return prices + Range.point(base - prices.base)
+        return price_difference(self.candidate(added_s), other.candidate(added_s))
