@@ -349,7 +349,7 @@ def drawing_of_state(state: State) -> str:
     sizes.pop("fabrics", None)
     try:
         question = Draw.make(**sizes, scenario=state.scenario, fabric=state.drawn)
-        fabric = question.built()
+        _, fabric = question.built()
         small = sum(group.links for group in fabric.links) <= LEGIBLE_WIRES
         svg = question.ask().svg() if small else standalone(fabric_drawing(fabric), drawing_style())
     except NetplanError:

@@ -29,6 +29,7 @@ from netplan.topologies.drawings.places import NetworkMap, network_map
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric
 from netplan.topologies.graph import SWITCH, FabricGraph
+from netplan.topologies.specs import FabricSpec
 from netplan.traffic.patterns import Pattern
 from netplan.units import counted, gbps
 
@@ -187,7 +188,7 @@ class Draw(Question[DrawAnswer]):
         self.reject_inputs(
             OF_RUNS - ({"seed"} if self.fail else set()), "a drawing without --show loads"
         )
-        reader, on = self.reader_and_chip()
+        self.reader_and_chip()  # a value that is replaced is refused beside a graph, too
         fabric: Fabric | None = None
         notes: tuple[str, ...] = ()
         if self.cluster.graph is not None:
@@ -195,13 +196,12 @@ class Draw(Question[DrawAnswer]):
 
             graph = read_graph(Path(self.cluster.graph), hb_size=self.cluster.hb_size)
         else:
-            spec = reader.fabric(self.cluster.fabric, self.cluster)
-            fabric = build_fabric(spec, sized(self.cluster, on))
+            spec, fabric = self.built()
             graph, notes = expand(spec, fabric.sizing), fabric.notes
         return self._placed(graph, fabric, what_failed(graph, self.fail, self.seed), notes)
 
-    def built(self) -> Fabric:
-        """Counts of the fabric, which say how much there is to draw.
+    def built(self) -> tuple[FabricSpec, Fabric]:
+        """The file of the fabric, and its counts, which say how much there is to draw.
 
         Raises
         ------
@@ -209,9 +209,8 @@ class Draw(Question[DrawAnswer]):
             If it cannot be built.
         """
         reader, on = self.reader_and_chip()
-        return build_fabric(
-            reader.fabric(self.cluster.fabric, self.cluster), sized(self.cluster, on)
-        )
+        spec = reader.fabric(self.cluster.fabric, self.cluster)
+        return spec, build_fabric(spec, sized(self.cluster, on))
 
     def _loaded(self) -> DrawAnswer:
         """Links coloured by what `netplan loads` says of them."""
