@@ -12,7 +12,7 @@ from netplan.answers.screen_titles import network_title
 from netplan.costing.prices import US_DOLLAR
 from netplan.costing.pricing import UNSURE
 from netplan.performance.barred import barred_columns
-from netplan.performance.search import SearchResult
+from netplan.performance.plan import SearchResult
 from netplan.records import replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer

@@ -21,8 +21,7 @@ from netplan.decide.record import Decision
 from netplan.decide.ten_answers import Facts, hall_flip, ten_answers
 from netplan.decide.verdict import BandwidthSolver, Verdict, decide
 from netplan.performance.forwarding import Forwarding
-from netplan.performance.plan import PlanTime
-from netplan.performance.search import SearchResult
+from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.spread import OverSites
 from netplan.records import replace
 from netplan.reports.quantities import Scale

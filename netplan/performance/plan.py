@@ -520,8 +520,8 @@ class SearchResult(Struct, frozen=True):
         Setting
             The setting with the strategy of the plan, and with what it keeps.
         """
-        strategy = [entry for entry in self.settings if entry.strategy == timed.strategy]
-        return timed.plan.applied_to((strategy or [*self.settings])[0])
+        alike = [entry for entry in self.settings if entry.strategy == timed.strategy]
+        return timed.plan.applied_to((alike or [*self.settings])[0])
 
     @property
     def space(self) -> dict[str, Any]:

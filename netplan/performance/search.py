@@ -65,6 +65,7 @@ from netplan.workloads.models import Model
 from netplan.workloads.program import SHARDED_WEIGHTS
 from netplan.workloads.transformer import experts_of
 
+# What its page of the documentation shows: plans are at home in `netplan.performance.plan`.
 __all__ = ["Plan", "PlanTime", "SearchResult", "evaluate_plan", "search_largest", "search_plans"]
 
 NEAREST = 1.05
@@ -320,11 +321,11 @@ def _search(search: PlanSearch, levels: tuple[Level, ...]) -> SearchResult:
     )
 
 
-_ChunkResult = tuple[list[PlanTime], int, int, float]
+_StrategyResult = tuple[list[PlanTime], int, int, float]
 """Best plans of one strategy, plans in its space, those that fit [1], and the least memory [B]."""
 
 
-def _search_one(setting: Setting, levels: tuple[Level, ...], top: int) -> _ChunkResult:
+def _search_one(setting: Setting, levels: tuple[Level, ...], top: int) -> _StrategyResult:
     """Best plans of one strategy."""
     if setting.spread_model is not None or setting.powers_of_two:
         return _search_listed(setting, levels, top)
@@ -339,7 +340,7 @@ def _search_one(setting: Setting, levels: tuple[Level, ...], top: int) -> _Chunk
     return plans, space.plan_count, feasible, float(evaluation.memory.total.min())
 
 
-def _search_free(setting: Setting, levels: tuple[Level, ...], top: int) -> _ChunkResult:
+def _search_free(setting: Setting, levels: tuple[Level, ...], top: int) -> _StrategyResult:
     """Best plans of one strategy where batch, layers and GPUs need not divide."""
     free_plans = best_free_plans(setting, levels, top)
     plans: list[PlanTime] = []
@@ -483,7 +484,7 @@ def evaluate_alone(setting: Setting, levels: tuple[Level, ...], plan: Plan) -> P
     return Evaluation.of(plan.applied_to(setting), levels, listed_plans([plan])).plan_time(0, 0)
 
 
-def _search_listed(setting: Setting, levels: tuple[Level, ...], top: int) -> _ChunkResult:
+def _search_listed(setting: Setting, levels: tuple[Level, ...], top: int) -> _StrategyResult:
     """Best plans of a small space: of powers of two, or of a model that lies on all GPUs alike."""
     ways = power_plans if setting.spread_model is None else spread_plans
     listed, plans, feasible = ways(setting, levels), list[PlanTime](), 0

@@ -5,7 +5,8 @@ from math import inf
 import pytest
 
 from netplan.levels import Level
-from netplan.performance.search import Plan, evaluate_plan, search_plans
+from netplan.performance.plan import Plan
+from netplan.performance.search import evaluate_plan, search_plans
 from netplan.performance.setting import Training
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.models import MODELS

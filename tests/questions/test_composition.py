@@ -11,7 +11,7 @@ import netplan
 from docs.generators.rooms import MODULES
 from netplan.levels import Level
 from netplan.performance import search
-from netplan.performance.search import SearchResult
+from netplan.performance.plan import SearchResult
 from netplan.performance.setting import Training as TrainingRun
 from netplan.questions.cost import cost
 from netplan.records import replace

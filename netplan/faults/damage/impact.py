@@ -35,8 +35,9 @@ from netplan.faults.damage.flows import FlowNetwork, reduced_graph
 from netplan.faults.damage.groups import one_for_all
 from netplan.faults.damage.inventory import Inventory, PartNames, Parts
 from netplan.levels import Level
+from netplan.performance.plan import SearchResult
 from netplan.performance.plan_traffic import plan_traffic
-from netplan.performance.search import PlanSearch, SearchResult
+from netplan.performance.search import PlanSearch
 from netplan.records import replace
 from netplan.reports.schema import plain_data
 from netplan.topologies.build import build_fabric

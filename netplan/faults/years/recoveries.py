@@ -21,7 +21,7 @@ from netplan.errors import InputError, NetplanError
 from netplan.faults.damage.cuts import CutOption
 from netplan.faults.damage.impact import Subject
 from netplan.faults.years.rates import ENDS_OF_A_LINK
-from netplan.performance.search import SearchResult
+from netplan.performance.plan import SearchResult
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import Fabric

@@ -27,7 +27,7 @@ from msgspec import Struct, to_builtins
 from netplan.costing.fabric_bill import BillBooks
 from netplan.files import write_texts
 from netplan.performance.pareto import comparable
-from netplan.performance.search import SearchResult
+from netplan.performance.plan import SearchResult
 from netplan.progress import share_done, with_progress
 from netplan.questions.optimizing.designs import (
     Axes,

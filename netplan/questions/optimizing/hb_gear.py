@@ -30,8 +30,7 @@ from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.lifetime import annuity_factor, lifetime
 from netplan.costing.prices import PriceBook
 from netplan.costing.ranges import Range
-from netplan.performance.plan import PlanTime
-from netplan.performance.search import SearchResult
+from netplan.performance.plan import PlanTime, SearchResult
 from netplan.questions.optimizing.designs import Design
 from netplan.records import replace
 from netplan.reports.quantities import Scale, listed

@@ -23,8 +23,8 @@ from netplan.costing.pricing import difference_range
 from netplan.costing.ranges import Range
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
-from netplan.performance.plan import PlanTime
-from netplan.performance.search import PlanSearch, SearchResult
+from netplan.performance.plan import PlanTime, SearchResult
+from netplan.performance.search import PlanSearch
 from netplan.records import replace
 from netplan.reports.quantities import listed, money
 from netplan.scenarios.reading import ChipVariant, with_memory
