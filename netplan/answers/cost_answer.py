@@ -30,7 +30,7 @@ from netplan.answers.screen_titles import (
     titled,
 )
 from netplan.answers.sites_bill import SitesBill
-from netplan.costing.fabric_bill import Bill, FabricBill, Unbuildable
+from netplan.costing.fabric_bill import Bill, FabricBill, RefusedFabric
 from netplan.costing.materials import left_out
 from netplan.costing.pricing import Driver, PricedItem, Quote, evidence_shares, evidence_words
 from netplan.costing.ranges import Range
@@ -139,7 +139,7 @@ class CostAnswer(Answer):
     inputs: dict[str, Any]
     currency: str
     bills: tuple[FabricBill, ...]
-    refused: tuple[Unbuildable, ...]
+    refused: tuple[RefusedFabric, ...]
     served: tuple[FabricTokens, ...] = ()
     """How fabrics serve, if that is asked."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from netplan.answers import faults_rows, faults_screen
 from netplan.answers.screen_titles import network_title, network_words, titled
+from netplan.costing.fabric_bill import RefusedFabric
 from netplan.costing.ranges import Range
 from netplan.faults.damage.impact import Impact, Single
 from netplan.faults.damage.rerouting import TrainingLoads
@@ -22,7 +23,6 @@ from netplan.reports.answer import Answer
 from netplan.reports.quantities import quantity
 from netplan.reports.schema import plain_at, value_at
 from netplan.reports.screen import Screen, more_of
-from netplan.setup.faults_inputs import RefusedFabric
 from netplan.setup.inputs import replaced_lines
 from netplan.setup.training import training_words
 
@@ -330,7 +330,7 @@ class FaultsAnswer(Answer):
 
     def _notes(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Why a fabric is not there or did not fail; assumptions."""
-        yield from ((name, (reason,)) for name, reason in self.refused)
+        yield from ((row.name, (row.reason,)) for row in self.refused)
         for fabric in self.fabrics:
             missing = isinstance(fabric.scenario, str)
             missing_note = (f"Not failed there: {fabric.scenario}.",) if missing else ()

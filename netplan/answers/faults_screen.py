@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from netplan.answers.faults_rows import FabricFaults, together_of
+from netplan.costing.fabric_bill import RefusedFabric
 from netplan.costing.ranges import Range
 from netplan.faults.damage.impact import FaultHandling, Impact, Single
 from netplan.faults.years.forecast import Flaps, ReliabilityForecast, Spares
@@ -221,7 +222,7 @@ def no_gain(fabric: str, policies: Sequence[Policy]) -> Iterator[str]:
 def remarks(
     currency: str,
     fabrics: Sequence[FabricFaults],
-    refused: Sequence[tuple[str, str]],
+    refused: Sequence[RefusedFabric],
     recovery: RecoveryPreset | None = None,
     gpus: int = 0,
 ) -> Iterator[str]:
@@ -256,7 +257,7 @@ def remarks(
         f"Idle HB domains that cover what is down: {between(idle)}, with leaves, racks and feeds"
         f" {between(groups)} (--spare-domains)."
     )
-    yield from (f"{name} is not there: {reason}" for name, reason in refused)
+    yield from (f"{row.name} is not there: {row.reason}" for row in refused)
 
 
 def not_ranked(recovery: RecoveryPreset) -> Iterator[str]:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from netplan.answers.bill_columns import each_and_all, given_words, open_above, span_column, span_of
 from netplan.answers.budget_answer import Budget
 from netplan.answers.screen_titles import bought_lines, network_title, refused_notes, screen_heading
-from netplan.costing.fabric_bill import Bill, Unbuildable
+from netplan.costing.fabric_bill import Bill, RefusedFabric
 from netplan.costing.materials import left_out
 from netplan.costing.phases import PhaseOrder, line_of
 from netplan.costing.pricing import PricedItem
@@ -177,7 +177,7 @@ class GrowthAnswer(Answer):
     inputs: dict[str, Any]
     currency: str
     grown: tuple[Grown, ...]
-    refused: tuple[Unbuildable, ...]
+    refused: tuple[RefusedFabric, ...]
     budget: Budget | None = None
     """The power of the hall, if phases are held against one."""
 

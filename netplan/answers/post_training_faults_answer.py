@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from netplan.answers.faults_screen import PARTS, between, spares_words
 from netplan.answers.screen_titles import network_words, titled
+from netplan.costing.fabric_bill import RefusedFabric
 from netplan.records import replace
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer
 from netplan.reports.screen import Screen, more_of
-from netplan.setup.faults_inputs import RefusedFabric
 from netplan.setup.faulty_steps import DAY_S, PoolFailure, PoolYears
 from netplan.setup.post_training_step import PostTrained
 from netplan.setup.post_training_words import job_words, pool_words
@@ -239,11 +239,11 @@ class PostTrainingFaultsAnswer(Answer):
         pools = {row.pool: [row.spares] for row in self.fabrics[0].years}
         words = ", ".join(f"{pool} {spares_words(rows)}" for pool, rows in pools.items())
         yield f"Spares to keep ({level:g} %) on {self.fabrics[0].name}: {words}."
-        yield from (f"{name} is not there: {reason}" for name, reason in self.refused)
+        yield from (f"{row.name} is not there: {row.reason}" for row in self.refused)
 
     def _notes(self) -> Iterator[tuple[str, Sequence[str]]]:
         """Why a fabric is not there, or has no such parts; how pools were asked."""
-        yield from ((name, (reason,)) for name, reason in self.refused)
+        yield from ((row.name, (row.reason,)) for row in self.refused)
         for fabric in self.fabrics:
             missing = (f"Not failed in one pool: {fabric.why_not}",) if fabric.why_not else ()
             scores = fabric.trained.run.job.score_gpus

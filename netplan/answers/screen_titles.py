@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from netplan.costing.fabric_bill import Unbuildable
+from netplan.costing.fabric_bill import RefusedFabric
 from netplan.records import replace
 from netplan.reports.screen import WIDTH
 from netplan.reports.sections import Heading, Notes
@@ -134,7 +134,7 @@ def bought_lines(inputs: Mapping[str, Any], currency: str) -> tuple[str, ...]:
 
 def refused_notes(
     notes: Iterable[tuple[str, Iterable[str]]],
-    refused: Iterable[Unbuildable],
+    refused: Iterable[RefusedFabric],
     others: Iterable[str] = (),
 ) -> Notes:
     """Notes of fabrics, why others cannot be built, and what is of none."""

@@ -153,7 +153,7 @@ class ServedFaultsAnswer(FaultsAnswer):
         """How it serves, and fabrics that are not there."""
         first = self.fabrics[0]
         yield f"Served on {first.name} by {first.plan.shape}."
-        yield from (f"{name} is not there: {reason}" for name, reason in self.refused)
+        yield from (f"{row.name} is not there: {row.reason}" for row in self.refused)
         common = [
             note for note in first.notes if all(note in fabric.notes for fabric in self.fabrics)
         ]

@@ -398,8 +398,8 @@ class FabricBill(Bill, frozen=True, kw_only=True):
     life: "Lifetime"
 
 
-class Unbuildable(Struct, frozen=True):
-    """A fabric that cannot be built in this size or from this hardware."""
+class RefusedFabric(Struct, frozen=True):
+    """A fabric that is not in an answer, and why not."""
 
     json_parts = "fabric=name", "reason"
 

@@ -25,7 +25,6 @@ from netplan.answers.compare_rows import (
 )
 from netplan.answers.compare_steps import DOMAINS, OVERSUBSCRIPTIONS, StepPays, leading, step_pays
 from netplan.answers.sites_bill import SitesBill
-from netplan.catalog import user_roots
 from netplan.costing.fabric_bill import BillBooks, make_bill
 from netplan.costing.materials import Compute
 from netplan.costing.switches import SWITCHES, require_switch
@@ -35,7 +34,8 @@ from netplan.errors import InfeasibleError, InputError, not_built
 from netplan.levels import Level
 from netplan.performance.forwarding import Forwarding, forwarding_of
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.search import PlanSearch, SearchResult
+from netplan.performance.plan import SearchResult
+from netplan.performance.search import PlanSearch
 from netplan.questions.beyond_the_bill import beyond_the_bill, hall_words
 from netplan.records import replace
 from netplan.reports.quantities import listed
@@ -52,11 +52,11 @@ from netplan.scenarios.reading import (
 )
 from netplan.scenarios.scenario import Scenario, places
 from netplan.setup.asking import function_of
-from netplan.setup.inputs import fabrics_asked, only_hb_gear, span_of
+from netplan.setup.inputs import asked_by_name, fabrics_asked, only_hb_gear, span_of
 from netplan.setup.money import run_cost
 from netplan.setup.money.pricing import cooling_kind
 from netplan.setup.over_sites import BOOKS, SitePlans
-from netplan.setup.own_inputs import default_field, option_field
+from netplan.setup.own_inputs import default_field, option_field, own_options
 from netplan.setup.placed_run import PlacedRun
 from netplan.setup.power_budget import POWER_BUDGET, common_size, hall_of, holdings
 from netplan.setup.question import FOUND, NETWORK, PRICES, RUNS, SPAN, Question
@@ -187,8 +187,8 @@ class Compare(Question[Comparison | ComparisonCases]):
             self.before, **given, **values, overrides=overrides, catalog=self.catalog
         )
         varied = {MEMORY: self.varied[MEMORY]} if MEMORY in self.varied else {}
-        wished = ("rule", "within", "timing", "power_budget")
-        return replace(asked, varied=varied, **{name: getattr(self, name) for name in wished})
+        own = [entry.name for entry, option in own_options(Compare) if option.role == "input"]
+        return replace(asked, varied=varied, **{name: getattr(self, name) for name in own})
 
     def one(self) -> Comparison:
         """Size, price and time every fabric, at the size that a power budget holds if there is one.
@@ -278,7 +278,6 @@ class Compare(Question[Comparison | ComparisonCases]):
         row = leading(answer)
         if row is None:
             return ()
-        names = dict(zip(self._fabric_names, fabrics_asked(self), strict=True))
         sizes = sorted({*DOMAINS, answer.inputs["hb_size"]})
         groups = {
             "oversubscription": OVERSUBSCRIPTIONS,
@@ -288,7 +287,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         for name, values in groups.items():
             cases = []
             for value in values:
-                given = {name.replace("-", "_"): value, "fabrics": (names[row.name],)}
+                given = {name.replace("-", "_"): value, "fabrics": (self._asked_by_name[row.name],)}
                 try:
                     cases.append((f"{value:g}", self.case(given).one()))
                 except (InputError, InfeasibleError):
@@ -301,23 +300,22 @@ class Compare(Question[Comparison | ComparisonCases]):
         unread = {"expanded_memory", "rule", "within", "tokens"}
         self.reject_inputs(unread, f"--workload {self.scenario.kind}")
         span_of(self)
-        on = reader.load(ACCELERATORS, self.cluster.accelerator)
-        specs, sizing, books = self._priced(reader, on)
+        chip = reader.load(ACCELERATORS, self.cluster.accelerator)
+        specs, sizing, books = self._priced(reader, chip)
         currency = books.prices.currency
         terms = run_cost.rates_of(self, self.rule, reader, 1, books.prices, currency)
         refused: list[InputError] = []
-        asked = dict(zip([spec.name for spec in specs], fabrics_asked(self), strict=True))
 
         def complete(row: FabricRow) -> FabricRow:
             try:
-                return run(asked[row.name], row, terms)
+                return run(self._asked_by_name[row.name], row, terms)
             except (InputError, InfeasibleError) as error:
                 if isinstance(error, InputError):
                     refused.append(error)
                 return replace(row, notes=(*row.notes, f"{refusal}{error}."))
 
         priced = sizing, books, _baseline(specs, reader, sizing, books)
-        rows = tuple(_row(spec, ChipVariant(on), priced, complete) for spec in specs)
+        rows = tuple(_row(spec, ChipVariant(chip), priced, complete) for spec in specs)
         if refused and not any(row.served or row.stepped for row in rows):
             raise refused[0]
         inputs = self.inputs(
@@ -372,7 +370,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         return shown
 
     def _priced(
-        self, reader: CatalogReader, on: Accelerator
+        self, reader: CatalogReader, chip: Accelerator
     ) -> tuple[list[FabricSpec], Sizing, BillBooks]:
         """Fabrics, the cluster, and what bills are made from."""
         books = replace(
@@ -382,7 +380,7 @@ class Compare(Question[Comparison | ComparisonCases]):
             switch=reader.named(SWITCHES, self.cluster.switch),
         )
         specs = reader.fabrics(fabrics_asked(self), self.cluster)
-        sizing = sized(self.cluster, on)
+        sizing = sized(self.cluster, chip)
         if books.haul is not None:
             books.haul.deal(sizing)  # refuses sites that no fabric could have
         require_switch(books.switch, specs, sizing, reader.roots)
@@ -390,9 +388,9 @@ class Compare(Question[Comparison | ComparisonCases]):
 
     def _trained(self) -> Comparison:
         """Size, price and time every fabric."""
-        reader, on = self.reader_and_chip()
+        reader, chip = self.reader_and_chip()
         chips = variants(
-            reader, on, self.varied.get("expanded_memory", (self.cluster.expanded_memory,))
+            reader, chip, self.varied.get("expanded_memory", (self.cluster.expanded_memory,))
         )
         check_tiers(self, *(variant.chip for variant in chips))
         designs = [
@@ -403,7 +401,7 @@ class Compare(Question[Comparison | ComparisonCases]):
             for variant in chips
         ]
         training = designs[0][1].training
-        specs, sizing, books = self._priced(reader, on)
+        specs, sizing, books = self._priced(reader, chip)
         currency = books.prices.currency
         run = (training.model, training.batch)
         terms = run_cost.terms_of(self, self.rule, reader, run, books.prices, currency)
@@ -428,7 +426,7 @@ class Compare(Question[Comparison | ComparisonCases]):
             return Comparison(inputs, rows, currency, terms, **shown)
         probe = _probe(specs, sizing, designs)
         comparison = Comparison(inputs, rows, currency, terms, probe, **shown)
-        weigh = partial(_weighing, chip=on, books=books, within=self.within, terms=terms)
+        weigh = partial(_weighing, chip=chip, books=books, within=self.within, terms=terms)
         trades = _trades(comparison, designs, (specs, sizing), weigh)
         return replace(comparison, trades=tuple(trades))
 
@@ -496,7 +494,7 @@ class Compare(Question[Comparison | ComparisonCases]):
 
     def _over_sites(self, row: FabricRow) -> PlacedRun | str:
         """The run over the sites on a fabric, or why there is none."""
-        names = dict(zip(self._fabric_names, fabrics_asked(self), strict=True))
+        names = self._asked_by_name
         others = names.keys() - {row.name}
         memory = None if row.memory in ("", NONE) else row.memory
         asked = self.with_values(fabric=names[row.name])
@@ -508,10 +506,8 @@ class Compare(Question[Comparison | ComparisonCases]):
             return f"{error}."
 
     @cached_property
-    def _fabric_names(self) -> tuple[str, ...]:
-        """Names of the fabrics that are asked for, of files those that stand there."""
-        roots = user_roots(self.catalog)
-        return tuple(FABRICS.load(name, roots).name for name in fabrics_asked(self))
+    def _asked_by_name(self) -> dict[str, str]:
+        return asked_by_name(self, fabrics_asked(self))
 
 
 compare: Callable[..., Comparison] = function_of(Compare)  # type: ignore[arg-type]
@@ -592,8 +588,8 @@ def _trades(
             continue
         rows = {row.label: row for row in answer.rows if row.memory == variant.name}
         verdict = decide([row.candidate(answer.terms) for row in rows.values()], answer.basis)
-        names = (verdict.fabric or next(iter(verdict.tied), None)) if verdict else None
-        row = rows[names] if names else min(rows.values(), key=lambda row: row.time_s)
+        name = (verdict.fabric or next(iter(verdict.tied), None)) if verdict else None
+        row = rows[name] if name else min(rows.values(), key=lambda row: row.time_s)
         if row.best is not None:
             yield weighing.trade(known[row.name], sizing, variant, row.best)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from netplan.answers.cost_answer import CostAnswer, FabricSteps, FabricTokens
 from netplan.answers.sites_bill import SitesBill
-from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill, Unbuildable, make_bill
+from netplan.costing.fabric_bill import Bill, BillBooks, FabricBill, RefusedFabric, make_bill
 from netplan.costing.lifetime import Opex, lifetime
 from netplan.costing.prices import PriceBook
 from netplan.errors import InfeasibleError, InputError, not_built
@@ -15,7 +15,7 @@ from netplan.records import replace
 from netplan.scenarios.bill_books import in_sites, spares_of, whole_books
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.asking import function_of
-from netplan.setup.inputs import fabrics_bought, span_of
+from netplan.setup.inputs import asked_by_name, fabrics_bought, span_of
 from netplan.setup.money.pricing import MONEY, BillCase
 from netplan.setup.money.run_cost import RunTerms, TokenCost, rates_of
 from netplan.setup.money.step_cost import Stepped, StepPrice, step_terms
@@ -81,14 +81,14 @@ class Cost(Question[CostAnswer]):
         books = in_sites(alone, span, self.books, reader)
         made = partial(make_bill, sizing=sizing, books=books, spares=kept, currency=money)
         built = [_bill_or_reason(spec, made) for spec in specs]
-        refused = tuple(refusal for refusal in built if isinstance(refusal, Unbuildable))
-        bills = tuple(_run(bill, books, opex) for bill in built if isinstance(bill, Bill))
+        refused = tuple(refusal for refusal in built if isinstance(refusal, RefusedFabric))
+        bills = tuple(_with_years(bill, books, opex) for bill in built if isinstance(bill, Bill))
         if not bills:
             raise InfeasibleError(f"{refused[0].name}: {refused[0].reason}")
         terms = rates_of(self, "price", reader, 1, books.prices, money)
         terms = replace(terms, opex=opex) if terms else None
-        served, notes = self._served(reader, bills, specs, terms)
-        priced = reader, (bills, specs), books.prices, opex
+        served, notes = self._served(reader, bills, terms)
+        priced = reader, bills, books.prices, opex
         stepped, step_notes = self._stepped(*priced) if steps else ((), ())
         memory = books.compute.memory
         inputs = case.inputs(self, expanded_memory=memory.name if memory else None)
@@ -109,11 +109,7 @@ class Cost(Question[CostAnswer]):
         )
 
     def _served(
-        self,
-        reader: CatalogReader,
-        bills: Sequence[FabricBill],
-        specs: Sequence[FabricSpec],
-        terms: RunTerms | None,
+        self, reader: CatalogReader, bills: Sequence[FabricBill], terms: RunTerms | None
     ) -> tuple[tuple[FabricTokens, ...], tuple[str, ...]]:
         """How fabrics with a bill serve, if they do, what tokens cost there, and notes."""
         if self.trains or self.reinforces:
@@ -121,7 +117,7 @@ class Cost(Question[CostAnswer]):
         from netplan.setup.serving_run import serve_best
 
         known: ServingCache = {}
-        asked = dict(zip([spec.name for spec in specs], fabrics_bought(self), strict=True))
+        asked = asked_by_name(self, fabrics_bought(self))
         rows: list[FabricTokens] = []
         notes: dict[str, None] = {}
         for bill in bills:
@@ -131,11 +127,7 @@ class Cost(Question[CostAnswer]):
         return tuple(rows), tuple(notes)
 
     def _stepped(
-        self,
-        reader: CatalogReader,
-        bought: tuple[Sequence[FabricBill], Sequence[FabricSpec]],
-        prices: PriceBook,
-        opex: Opex,
+        self, reader: CatalogReader, bills: Sequence[FabricBill], prices: PriceBook, opex: Opex
     ) -> tuple[tuple[FabricSteps, ...], tuple[str, ...]]:
         """How fabrics with a bill do a step of post-training, what it costs there, and notes.
 
@@ -146,9 +138,8 @@ class Cost(Question[CostAnswer]):
         """
         from netplan.setup.post_training_step import post_train
 
-        bills, specs = bought
         terms = step_terms(self, reader, prices, self.books.currency or prices.currency, opex)
-        asked = dict(zip([spec.name for spec in specs], fabrics_bought(self), strict=True))
+        asked = asked_by_name(self, fabrics_bought(self))
         known: dict[object, Any] = {}
         rows: list[FabricSteps] = []
         refusals: list[InfeasibleError] = []
@@ -196,15 +187,15 @@ def _with_circuits(asked: Cost, books: BillBooks, specs: Sequence[FabricSpec]) -
     return replace(books, hall=None) if "ocs" in asked.given else replace(books, ocs=None)
 
 
-def _bill_or_reason(spec: FabricSpec, made: Callable[[FabricSpec], Bill]) -> Bill | Unbuildable:
+def _bill_or_reason(spec: FabricSpec, made: Callable[[FabricSpec], Bill]) -> Bill | RefusedFabric:
     """The bill of a fabric, or why it has none."""
     try:
         return made(spec)
     except (InputError, InfeasibleError) as error:
-        return Unbuildable(spec.name, not_built(spec.name, error))
+        return RefusedFabric(spec.name, not_built(spec.name, error))
 
 
-def _run(bill: Bill, books: BillBooks, opex: Opex) -> FabricBill:
+def _with_years(bill: Bill, books: BillBooks, opex: Opex) -> FabricBill:
     """The bill with its years of use, and with all that is to be said about it."""
     notes = [*bill.fabric.notes, *bill.notes]
     if bill.draw.unknown:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from netplan.answers.faults_answer import FaultsAnswer
 from netplan.answers.faults_rows import BesideRecord, FabricFaults, ScenarioImpact, seen
-from netplan.costing.fabric_bill import wiring_of
+from netplan.costing.fabric_bill import RefusedFabric, wiring_of
 from netplan.costing.wiring import Wiring
 from netplan.errors import NetplanError, not_built
 from netplan.faults.damage.damage import Damage
@@ -117,19 +117,19 @@ class Faults(faults_inputs.FaultsQuestion[FaultsAnswer]):
         if self.fail and not cuts:
             faults_inputs.check_fail(self, shared)
         answer: type[FaultsAnswer] = FaultsAnswer
-        fabric: Callable[..., Any] = partial(fabric_faults, question=self, shared=shared)
+        faults_on: Callable[..., Any] = partial(fabric_faults, question=self, shared=shared)
         reader = self.reader()
         if not self.trains:
             from netplan.answers.served_faults_answer import ServedFaultsAnswer
             from netplan.questions.served_faults import served_fabric
 
             answer = ServedFaultsAnswer
-            fabric = partial(served_fabric, files=(reader, {}), question=self, shared=shared)
+            faults_on = partial(served_fabric, files=(reader, {}), question=self, shared=shared)
         elif span is not None:
-            fabric = partial(_over_sites, cuts=cuts, question=self, shared=shared)
+            faults_on = partial(_over_sites, cuts=cuts, question=self, shared=shared)
         named_specs = with_progress(shared.specs.items(), lambda item: item[1].name)
         rows, refused = faults_inputs.sorted_out(
-            [fabric(spec, name) for name, spec in named_specs], asked=bool(self.fail)
+            [faults_on(spec, name) for name, spec in named_specs], asked=bool(self.fail)
         )
         sizing, prices, search = shared.sizing, shared.books.prices, shared.search
         resolved = {
@@ -194,13 +194,13 @@ def _over_sites(
     cuts: tuple[str, ...],
     question: Faults,
     shared: faults_inputs.Shared,
-) -> FabricFaults | tuple[str, str]:
-    """One fabric under failures over several sites; or its name and why it cannot be built."""
+) -> FabricFaults | RefusedFabric:
+    """One fabric under failures over several sites, unless it is refused."""
     plain = replace(question, fail=()) if cuts else question
     row = fabric_faults(spec, name, plain, shared)
     roles = PLANLESS | {spec.name for spec in shared.specs.values()} - {spec.name}
     fibre = fibre_failures(question, name, roles) if question.timing else None
-    if isinstance(row, tuple):
+    if isinstance(row, RefusedFabric):
         return row
     if fibre is None:
         why = "not timed" if not question.timing else "no plan can be dealt out to the sites"
@@ -228,16 +228,16 @@ def _over_sites(
 
 def fabric_faults(
     spec: FabricSpec, name: str, question: Faults, shared: faults_inputs.Shared
-) -> FabricFaults | tuple[str, str]:
-    """One fabric, asked for by a name, under failures; or its name and why it cannot be built."""
+) -> FabricFaults | RefusedFabric:
+    """One fabric, asked for by a name, under failures, unless it is refused."""
     refused = _unswitched(spec, question, shared)
     if refused:
-        return spec.name, refused
+        return RefusedFabric(spec.name, refused)
     try:
         subject = faults_inputs.subject_of(spec, question, shared)
         wiring = wiring_of(spec, shared.sizing, subject.fabric, shared.books)
     except NetplanError as error:
-        return spec.name, not_built(spec.name, error)
+        return RefusedFabric(spec.name, not_built(spec.name, error))
     fabric = subject.fabric
     inventory = faults_inputs.inventory_of(subject, question, shared)
     options = shared.options

@@ -10,7 +10,7 @@ import numpy as np
 
 from netplan.answers.budget_answer import Budget
 from netplan.answers.grow_answer import Grown, GrowthAnswer, GrowthPath, GrowthPhase, Plan
-from netplan.costing.fabric_bill import Bill, Unbuildable, make_bill
+from netplan.costing.fabric_bill import Bill, RefusedFabric, make_bill
 from netplan.costing.lifetime import UPKEEP, Opex, discount_factor
 from netplan.costing.materials import BillItem
 from netplan.costing.phases import Course, PhaseOrder, order, present_value, yearly_factor
@@ -188,7 +188,9 @@ class _GrowthCase(NamedTuple):
     opex: Opex
     cage_links: int
 
-    def all(self, specs: Sequence[FabricSpec]) -> tuple[tuple[Grown, ...], tuple[Unbuildable, ...]]:
+    def all(
+        self, specs: Sequence[FabricSpec]
+    ) -> tuple[tuple[Grown, ...], tuple[RefusedFabric, ...]]:
         """All fabrics that grow, and why others do not.
 
         Raises
@@ -197,13 +199,13 @@ class _GrowthCase(NamedTuple):
             If none does.
         """
         grown: list[Grown] = []
-        refused: list[Unbuildable] = []
+        refused: list[RefusedFabric] = []
         for spec in with_progress(specs, lambda spec: spec.name):
             try:
                 grown.append(self.grown(spec))
             except (InputError, InfeasibleError) as error:
                 reason = str(error).removeprefix(f"{spec.name}: ")
-                refused.append(Unbuildable(spec.name, f"Cannot grow: {reason}."))
+                refused.append(RefusedFabric(spec.name, f"Cannot grow: {reason}."))
         if not grown:
             raise InfeasibleError(f"{refused[0].name}: {refused[0].reason}")
         return tuple(grown), tuple(refused)

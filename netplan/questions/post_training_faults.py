@@ -6,6 +6,7 @@ from math import prod
 from typing import Any, TypeVar
 
 from netplan.answers.post_training_faults_answer import PostTrainingFaultsAnswer, SteppedFabric
+from netplan.costing.fabric_bill import RefusedFabric
 from netplan.errors import InputError, NetplanError, not_built
 from netplan.progress import with_progress
 from netplan.records import replace
@@ -64,8 +65,8 @@ def post_training_faults(asked: FaultsQuestion[Any]) -> PostTrainingFaultsAnswer
 
 def _fabric(
     name: str, asked: FaultsQuestion[Any], reader: CatalogReader, known: PartCache
-) -> SteppedFabric | tuple[str, str]:
-    """One fabric under failures; or its name and why there are no steps on it."""
+) -> SteppedFabric | RefusedFabric:
+    """One fabric under failures, unless there are no steps on it."""
     spec = reader.fabric(name, asked.cluster)
     try:
         trained = post_train(asked, reader, name, known)
@@ -77,7 +78,7 @@ def _fabric(
     except InputError:
         raise
     except NetplanError as error:
-        return spec.name, not_built(spec.name, error)
+        return RefusedFabric(spec.name, not_built(spec.name, error))
     pools = [faults for faults in (servers, trainer) if faults is not None]
     reasons = [faults.asked for faults in pools if isinstance(faults.asked, str)]
     years = tuple(faults.years for faults in pools)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from netplan.answers.served_faults_answer import ServedFabric, ServedScenario
-from netplan.costing.fabric_bill import wiring_of
+from netplan.costing.fabric_bill import RefusedFabric, wiring_of
 from netplan.errors import InfeasibleError, NetplanError, not_built
 from netplan.faults.damage.damage import Damage
 from netplan.faults.years.group_failures import GroupFailures, group_failures
@@ -29,17 +29,17 @@ def served_fabric(
     files: tuple[CatalogReader, ServingCache],
     question: faults_inputs.FaultsQuestion[Any],
     shared: faults_inputs.Shared,
-) -> ServedFabric | tuple[str, str]:
-    """One fabric under failures; or its name and why it cannot be built, or does not serve."""
+) -> ServedFabric | RefusedFabric:
+    """One fabric under failures, unless it cannot be built, or does not serve."""
     try:
         fabric = build_fabric(spec, shared.sizing)
         wiring = wiring_of(spec, shared.sizing, fabric, shared.books)
     except NetplanError as error:
-        return spec.name, not_built(spec.name, error)
+        return RefusedFabric(spec.name, not_built(spec.name, error))
     try:
         searched, plan = serve_best(question, files[0], name, files[1])
     except InfeasibleError as error:
-        return spec.name, f"Does not serve: {error}."
+        return RefusedFabric(spec.name, f"Does not serve: {error}.")
     cluster = _cluster(spec, fabric, searched, question, shared)
     inventory = faults_inputs.inventory_of(cluster, question, shared)
     used = np.sort(np.concatenate([gpus.ravel() for gpus in cluster.servers]))

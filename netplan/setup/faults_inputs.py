@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar, get_args
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args
 
 import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.catalog import unknown_name
-from netplan.costing.fabric_bill import BillBooks
+from netplan.costing.fabric_bill import BillBooks, RefusedFabric
 from netplan.costing.long_haul import LONG_HAUL_BOOK, LONG_HAUL_BOOKS
 from netplan.costing.ranges import Range
 from netplan.costing.switches import SWITCHES, SwitchModel, check_circuit, require_switch
@@ -402,15 +402,8 @@ class Failed(Protocol):
 FailedT = TypeVar("FailedT", bound=Failed)
 
 
-class RefusedFabric(NamedTuple):
-    """A fabric that is not in an answer, and why not."""
-
-    fabric: str
-    reason: str
-
-
 def sorted_out(
-    rows: Sequence[FailedT | tuple[str, str]], *, asked: bool
+    rows: Sequence[FailedT | RefusedFabric], *, asked: bool
 ) -> tuple[tuple[FailedT, ...], tuple[RefusedFabric, ...]]:
     """Fabrics, and those that are refused.
 
@@ -419,10 +412,10 @@ def sorted_out(
     InputError
         If none is left, or no fabric has the parts whose failure was asked for.
     """
-    fabrics = tuple(row for row in rows if not isinstance(row, tuple))
-    refused = tuple(RefusedFabric(*row) for row in rows if isinstance(row, tuple))
+    fabrics = tuple(row for row in rows if not isinstance(row, RefusedFabric))
+    refused = tuple(row for row in rows if isinstance(row, RefusedFabric))
     if not fabrics:
-        raise InputError(f"{refused[0].fabric}: {refused[0].reason}")
+        raise InputError(f"{refused[0].name}: {refused[0].reason}")
     if asked and all(isinstance(row.scenario, str) for row in fabrics):
         raise InputError(f"--fail on {fabrics[0].name}: {fabrics[0].scenario}")
     return fabrics, refused

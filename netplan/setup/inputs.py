@@ -262,6 +262,12 @@ def fabrics_bought(asked: AnyQuestion) -> tuple[str, ...]:
     return sold or named
 
 
+def asked_by_name(asked: AnyQuestion, names: Sequence[str]) -> dict[str, str]:
+    """What fabrics are asked for by, names or paths, by the names that stand in their files."""
+    roots = user_roots(asked.catalog)
+    return {FABRICS.load(name, roots).name: name for name in names}
+
+
 def refuse_two_networks(asked: AnyQuestion) -> None:
     """Refuse inputs that ask for a fabric beside ``--graph``, which is one; InputError."""
     asked.reject_inputs(

@@ -182,7 +182,7 @@ def test_other_fabrics_are_left_out_with_the_reason() -> None:
     asked = {**ASKED, "fabrics": ("rail-only", "rail-optimized"), "timing": False, "years": 1}
     answer = faults("rail-only-paper", **asked, policy="reconfigure")
     assert [one.name for one in answer.fabrics] == ["rail-only"]
-    assert [name for name, _ in answer.refused] == ["rail-optimized"]
+    assert [refusal.name for refusal in answer.refused] == ["rail-optimized"]
 
 
 def sized(gpus: int, hb_size: int) -> Subject:
