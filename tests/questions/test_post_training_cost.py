@@ -201,6 +201,8 @@ def test_order_that_software_may_turn_is_undecided() -> None:
     assert verdict.fabric is None
     assert set(verdict.tied) == {"fast", "cheap"}
     assert "bounds do not tell them apart" in verdict.sentence
+    assert (verdict.decision.kind, verdict.decision.winner) == ("undecided", None)
+    assert verdict.decision.tied == verdict.tied
     # 5 % longer: 0.122 less and 0.494 more; with twice the bound added 0.378 less and 0.494 more.
     verdict = cheapest_step(two_priced(0.05, 0.5), "USD")
     assert verdict is not None

@@ -473,7 +473,8 @@ def cheapest_step(
         f" bound {verdict.sentence[:1].lower()}{verdict.sentence[1:]} With as much as software adds"
         f" at most ({most:g} times the bound), {listed(_named(later))}."
     )
-    return replace(verdict, fabric=None, sentence=words, tied=names)
+    record = replace(verdict.decision, kind="undecided", winner=None, tied=names)
+    return replace(verdict, fabric=None, sentence=words, tied=names, record=record)
 
 
 def _named(verdict: Verdict) -> tuple[str, ...]:
