@@ -512,7 +512,7 @@ def _any_family(document: Document) -> type[Any]:
         return Model
     from netplan.workloads.families import FAMILIES  # noqa: PLC0415 - seldom used
 
-    if family not in FAMILIES:
+    if not isinstance(family, str) or family not in FAMILIES:  # a list is no key
         line = document.line(["family"])
         raise CatalogError(
             f"{document.path}:{line}: family {family!r:.40} is unknown: known are"

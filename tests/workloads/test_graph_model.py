@@ -155,3 +155,11 @@ def test_inputs_of_other_families_are_refused(model: str, words: str) -> None:
 def test_the_example_is_a_sound_file() -> None:
     assert read_yaml(MIXER).data["name"] == MIXER.stem
     assert WORKLOADS.load(str(MIXER)).graph().count == 10
+
+
+@pytest.mark.parametrize("family", ["tree", "[1, 2]", "{a: 1}", "7"])
+def test_a_family_that_is_none_is_told_in_one_line(tmp_path: Path, family: str) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(f"name: own\nfamily: {family}\nsource: me\ndate: '2026'\n")
+    with pytest.raises(CatalogError, match=r"own\.yaml:2: family .* is unknown: known are"):
+        WORKLOADS.load(str(path))
