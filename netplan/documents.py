@@ -117,7 +117,7 @@ def _text(path: Path) -> str:
     return text_of(path, read_bounded(path, MAX_BYTES, "no catalog file is so large"))
 
 
-def folded(path: Path, width: int) -> str:
+def folded_yaml(path: Path, width: int) -> str:
     """The text of a YAML file, its lines folded where they are wider than ``width`` columns.
 
     A file that would then say something else, or is not sound, stays as it is.

@@ -133,17 +133,17 @@ def replace(record: ValueT, /, **values: Any) -> ValueT:  # noqa: ANN401 - value
 
 def asdict(record: object) -> dict[str, Any]:
     """Plain data of a struct or dataclass and of all records inside it, by their keys."""
-    plain: dict[str, Any] = _plain(record)
+    plain: dict[str, Any] = _plain_values(record)
     return plain
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - plain data of any depth
+def _plain_values(value: Any) -> Any:  # noqa: ANN401 - plain data of any depth
     if (values := own_values(value)) is not None:
         value = values
     if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
+        return {key: _plain_values(entry) for key, entry in value.items()}
     if type(value) in {list, tuple}:
-        return type(value)(map(_plain, value))
+        return type(value)(map(_plain_values, value))
     return value
 
 

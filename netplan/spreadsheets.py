@@ -253,7 +253,7 @@ def _names(archive: zipfile.ZipFile) -> dict[str, str]:
     return parts
 
 
-def _whole(text: str) -> int:
+def _read_count(text: str) -> int:
     """A count of the file, which nobody has vouched for."""
     if not (text.isascii() and text.isdecimal() and len(text) < 10):  # noqa: PLR2004 - below 2^31
         raise ValueError(f"{text[:20]!r} is no count")
@@ -339,7 +339,7 @@ class _Cells:
 
     def start(self, tag: str, attributes: Attributes) -> None:
         if tag == "row":
-            self.row = _whole(attributes["r"]) - 1 if "r" in attributes else self.row + 1
+            self.row = _read_count(attributes["r"]) - 1 if "r" in attributes else self.row + 1
             self.column = -1
         elif tag == "c":
             self.column += 1
@@ -379,7 +379,7 @@ class _Cells:
         formula = self.formula
         if self.type in ("s", "str", "inlineStr"):
             if self.type == "s" and text:
-                place = _whole(text)
+                place = _read_count(text)
                 if place >= len(self.strings):
                     raise ValueError(f"text {place:,} is not there")
                 text = self.strings[place]

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 
 import networkx as nx
@@ -150,6 +151,87 @@ def test_variables_say_what_they_are() -> None:
                 bad = node.id in UNSAYING and id(node) not in fields
                 unsaying += [f"{name}, line {node.lineno}"] if bad else []
     assert not unsaying
+
+
+PRIVATE_CLASSES = {
+    *("Teller", "Shelf", "Seen", "Asked", "Found", "Served", "Known", "Step", "Work", "Span"),
+    *("Outcome", "Network", "Side", "Way", "Probe", "Trade", "Weighing", "Pace", "Running"),
+}
+PRIVATE_FUNCTIONS = {
+    *("asks", "several", "absent", "shared", "poured", "join", "widest", "codes", "alike"),
+    *("mixed", "among", "on", "whole", "plain", "told", "refuse", "asked"),
+}
+"""Names that say nothing of a class, or of a function, to whoever did not write it."""
+PRIVATE_WORDS = re.compile(
+    r"(?:^|_)(?:paces?|slabs?|islands?|stops|running|binds|cage_twins?|hot|interlaced|in_sets|"
+    r"only_named)(?=_|$)"
+)
+"""Words of this house alone: the field's stand in their place (relative throughput, cut set)."""
+KEPT_KEYS = {"hot", "hot_links", "in_sets", "running_per_year"}
+"""Fields and properties whose names are keys of JSON, of files, or inputs of commands."""
+SAME_CLASSES = {"Fabric"}
+"""Nouns of the public interface that a room has in its own form."""
+SAME_FUNCTIONS = {"command", "main"}
+"""What click and Python look for by name."""
+
+
+def defined_names(tree: ast.AST) -> Iterator[tuple[str, str, int, bool]]:
+    """What code defines: its kind, name and line, and whether it stands in a class itself."""
+    nodes = list(ast.walk(tree))
+    of_classes = {
+        id(line) for node in nodes if isinstance(node, ast.ClassDef) for line in node.body
+    }
+    of_classes |= {
+        id(line.target)
+        for node in nodes
+        if isinstance(node, ast.ClassDef)
+        for line in node.body
+        if isinstance(line, ast.AnnAssign)
+    }
+    for node in nodes:
+        within = id(node) in of_classes
+        match node:
+            case ast.ClassDef(name=name):
+                yield "class", name, node.lineno, within
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield "function", name, node.lineno, within
+            case ast.arg(arg=name):
+                yield "value", name, node.lineno, within
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+                yield "value", name, node.lineno, within
+
+
+def test_names_are_words_of_the_field() -> None:
+    private = []
+    for module in MODULES:
+        for kind, name, line, in_class in defined_names(syntax_of(module)):
+            known = name.strip("_")
+            bad = {
+                "class": known in PRIVATE_CLASSES,
+                "function": known in PRIVATE_FUNCTIONS,
+                "value": known in PRIVATE_CLASSES,  # an alias of a type
+            }[kind]
+            snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", known).lower()
+            if PRIVATE_WORDS.search(snake) and not (in_class and name in KEPT_KEYS):
+                bad = True
+            private += [f"{module}, line {line}: {name}"] if bad else []
+    assert private == []
+
+
+def test_names_mean_one_thing() -> None:
+    # Methods have their class beside them; a question may be called as its room.
+    classes: Counter[str] = Counter()
+    functions: Counter[str] = Counter()
+    for module in MODULES:
+        tree = syntax_of(module)
+        classes.update(node.name for node in statements(tree) if isinstance(node, ast.ClassDef))
+        functions.update(
+            node.name
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+        )
+    assert {name for name, count in classes.items() if count > 1} == SAME_CLASSES
+    assert {name for name, count in functions.items() if count > 1} == SAME_FUNCTIONS
 
 
 def test_long_tests_that_are_listed_are_there() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from markupsafe import Markup
 
 from netplan.reports.layered_drawing import layered_drawing
-from netplan.reports.svg import box, drawing, standalone, text
+from netplan.reports.svg import box, drawing, standalone, text_line
 
 PICTURE = "background/rooms.svg"
 """The picture below `docs/`."""
@@ -159,9 +159,9 @@ def _box(name: str, x: float, y: float) -> list[Markup]:
     inside = shared or folders
     lines = wrap(" ".join(inside), INSIDE)
     first = y + HEIGHT / 2 + 5 - 6 * len(lines)
-    words = [text(x, first, name, "name", anchor="middle")]
+    words = [text_line(x, first, name, "name", anchor="middle")]
     words += [
-        text(x, first + 12 + 10 * place, line, "inside", anchor="middle")
+        text_line(x, first + 12 + 10 * place, line, "inside", anchor="middle")
         for place, line in enumerate(lines)
     ]
     return [box(x - WIDTH / 2, y, WIDTH, HEIGHT, "room"), *words]

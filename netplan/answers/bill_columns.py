@@ -31,7 +31,7 @@ def each_and_all(item: PricedItem) -> dict[str, Any]:
     return plain_at(item, *prices) if item.price else dict.fromkeys(prices)
 
 
-def span_of(scale: Scale, price: Range, bill: Bill) -> str:
+def sum_range(scale: Scale, price: Range, bill: Bill) -> str:
     """Low to high of a sum of a bill; open where a part has no price or its price no high."""
     return scale.span(price.low, price.high, least=price.base if open_above(bill) else None)
 

@@ -30,7 +30,7 @@ from netplan.reports import sections as show
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Quantity, listed, quantity, short_money
 from netplan.reports.schema import plain_at
-from netplan.reports.screen import Screen, fitting
+from netplan.reports.screen import Screen, fitting_screen
 from netplan.reports.sections import Column, Heading, Section, column
 from netplan.setup.money.run_cost import RunCost, RunTerms
 from netplan.units import DAYS_PER_YEAR, PERCENT, si
@@ -222,7 +222,7 @@ def cases_verdict(flag: str, cases: Sequence[tuple[str, Compared]]) -> tuple[str
     )
 
 
-def evidence_words(compared: Compared) -> str:
+def case_basis(compared: Compared) -> str:
     """What a case rests on: whose runs its times were scored by, and its GPU hour.
 
     Parameters
@@ -285,7 +285,7 @@ def cases_screen(flag: str, cases: Sequence[tuple[str, Compared]]) -> Iterator[S
         lines.append(f"Switches: {', '.join(f'{switch} at {label}' for label, switch in pairs)}")
     known: dict[str, list[str]] = {}
     for label, comparison in cases:
-        known.setdefault(evidence_words(comparison), []).append(label)
+        known.setdefault(case_basis(comparison), []).append(label)
     lines += [f"{', '.join(names)}: {words}" for words, names in known.items() if words]
     chips = dict.fromkeys(case.about.accelerator for case in compared)
     size = f"{first.inputs['gpus']:,} {listed([*chips], 'or')}"
@@ -326,15 +326,15 @@ def cases_screen(flag: str, cases: Sequence[tuple[str, Compared]]) -> Iterator[S
             least_gap=1,
         )
 
-    yield from fitting(with_rows, max(map(len, groups)), least=2).sections()
+    yield from fitting_screen(with_rows, max(map(len, groups)), least=2).sections()
 
 
-def shown(value: object) -> str:
+def value_text(value: object) -> str:
     """A value of an input as people write it.
 
     Examples
     --------
-    >>> shown(400.0), shown(32768), shown("b200")
+    >>> value_text(400.0), value_text(32768), value_text("b200")
     ('400', '32,768', 'b200')
     """
     if isinstance(value, float):
@@ -422,7 +422,7 @@ class ComparisonCases(Answer):
         """The cases as JSON: their values, and what is compared and decided."""
         return [
             dict(zip(self.names, values, strict=True))
-            | {"evidence": evidence_words(comparison)}
+            | {"evidence": case_basis(comparison)}
             | plain_at(comparison, "rows", "verdict", "decision")
             for values, comparison in self.cases
         ]
@@ -458,7 +458,7 @@ class ComparisonCases(Answer):
         yield show.Heading(f"{scenario}, by {self.flag}")
         yield show.Paragraph(" ".join(cases_verdict(self.flag, self.compared)), "strong")
         for label, comparison in self.compared:
-            yield show.Heading(f"{self.flag} {label}", (evidence_words(comparison),))
+            yield show.Heading(f"{self.flag} {label}", (case_basis(comparison),))
             for section in comparison.sections():
                 if not isinstance(section, show.Table):
                     yield section
@@ -474,9 +474,9 @@ class ComparisonCases(Answer):
     def _label(self, values: tuple[Any, ...]) -> str:
         """The values of a case as people write them."""
         if len(values) == 1:
-            return shown(values[0])
+            return value_text(values[0])
         named = zip(self.names, values, strict=True)
-        return " ".join(f"{shown(value)}{UNITS.get(name, '')}" for name, value in named)
+        return " ".join(f"{value_text(value)}{UNITS.get(name, '')}" for name, value in named)
 
     def _as_one(self) -> show.Table[dict[str, Any]]:
         """The fabrics of all cases, for programs: the first columns are the values of a case."""

@@ -12,7 +12,7 @@ from netplan.answers.sites_bill import SitesBill
 from netplan.costing.fabric_bill import MINOR, Bill, BillBooks
 from netplan.costing.hb_gear import domains_of
 from netplan.costing.lifetime import lifetime
-from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, BillItem, left_out
+from netplan.costing.materials import CARDS_INCLUDED, CARDS_LEFT_OUT, BillItem, not_held
 from netplan.costing.prices import PART_NAMES, PART_WORDS, US_DOLLAR
 from netplan.costing.ranges import NOTHING, Range
 from netplan.costing.switches import NO_BOX, NOT_AN_ORDER
@@ -587,7 +587,7 @@ class Compared:
             {row.label: row.bill for row in rows if row.bill},
             {row.label: self.specs[row.name] for row in rows if row.name in self.specs},
             self.beyond,
-            left_out(
+            not_held(
                 cards=str(self.inputs.get("cards", "")),
                 installed=all(row.bill.installed for row in rows if row.bill),
             ),

@@ -191,7 +191,7 @@ DESIGNS: tuple[show.Column[RoutedDesign], ...] = (
     show.column("total_usd", shown="wide"),
     show.column("pays", "mark"),
 )
-HOT: tuple[show.Column[SharedLink], ...] = (
+SHARED_LINKS: tuple[show.Column[SharedLink], ...] = (
     show.column("hottest", "link"),
     *show.columns("utilisation", "seeds_share", "sharing_flows=flows"),
 )
@@ -296,7 +296,7 @@ class CongestionAnswer(Answer):
 
     def _busiest(self, design: RoutedDesign) -> show.Table[SharedLink]:
         """The fullest links of a design."""
-        columns_of_seeds = HOT if design.seeds > 1 else [*HOT[:2], *HOT[3:]]
+        columns_of_seeds = SHARED_LINKS if design.seeds > 1 else [*SHARED_LINKS[:2], *SHARED_LINKS[3:]]
         title = f"Hottest links: {design.name}"
         return show.Table("hot_links", columns_of_seeds, design.hot_links, title=title)
 

@@ -19,7 +19,7 @@ from netplan.answers.bill_columns import (
     no_high,
     open_above,
     span_column,
-    span_of,
+    sum_range,
 )
 from netplan.answers.bill_comparison import BillComparison, compare_bills
 from netplan.answers.screen_titles import (
@@ -162,7 +162,7 @@ class CostAnswer(Answer):
         """What the bills do not hold."""
         memory = bool(self.inputs["expanded_memory"])
         cards, installed = self.inputs["cards"], all(bill.installed for bill in self.bills)
-        return left_out(self.inputs["networks"], memory=memory, cards=cards, installed=installed)
+        return not_held(self.inputs["networks"], memory=memory, cards=cards, installed=installed)
 
     @property
     def rows(self) -> tuple[Priced, ...]:
@@ -284,7 +284,10 @@ class CostAnswer(Answer):
     def _verdict(self) -> Iterator[str]:
         """What costs least, how much less than the next, and what turns that round."""
         best, *others = self._ranked
-        price, span = self.scale.amount(best.capital.base), span_of(self.scale, best.capital, best)
+        price, span = (
+            self.scale.amount(best.capital.base),
+            sum_range(self.scale, best.capital, best),
+        )
         least = "≥ " if best.quote.unpriced else ""
         priced = f"{least}{price}" + ("" if span == DASH else f" ({span})")
         if best.cost is None:

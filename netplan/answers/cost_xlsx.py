@@ -142,10 +142,10 @@ def _fixed(row: int, column: int) -> str:
     return str(xl_rowcol_to_cell(row, column, row_abs=True, col_abs=True))
 
 
-DISCOUNT, YEARS, FIRST_RUNNING = 3, 4, 5
+DISCOUNT, YEARS, FIRST_OPEX = 3, 4, 5
 LACKING = 10
 """Column of what the sums of a fabric leave out."""
-RUNNING = {
+OPEX_ROWS = {
     "PUE": "pue",
     "Tariff, per kWh": "tariff_per_kwh",
     "Interest, a year": "interest",
@@ -154,7 +154,7 @@ RUNNING = {
     "Spares a year, of the price": "yearly_spares",
 }
 """Settings by their name in the inputs."""
-SHARES = frozenset(RUNNING.values()) - {"pue", "tariff_per_kwh"}
+SHARES = frozenset(OPEX_ROWS.values()) - {"pue", "tariff_per_kwh"}
 
 
 def _setting(row: int, case: str = "low") -> str:
@@ -200,7 +200,7 @@ def _summary(sheets: _Sheets) -> None:
     sheet.write_number(DISCOUNT, 1, inputs["discount"], sheets.share)
     sheet.write_string(YEARS, 0, "Years of use")
     sheet.write_number(YEARS, 1, inputs["years"], sheets.input)
-    for row, (name, key) in enumerate(RUNNING.items(), start=FIRST_RUNNING):
+    for row, (name, key) in enumerate(OPEX_ROWS.items(), start=FIRST_OPEX):
         sheet.write_string(row, 0, name)
         form = sheets.share if key in SHARES else sheets.input
         for column, case in enumerate(CASES, start=1):
@@ -210,7 +210,7 @@ def _summary(sheets: _Sheets) -> None:
     heads += ["Energy a year, MWh"]
     amounts = ("Energy a year", "Annuity a year", "Cost a year", years)
     heads += [*(f"{name}, {money}" for name in amounts), "Not in it"]
-    start = FIRST_RUNNING + len(RUNNING) + 1
+    start = FIRST_OPEX + len(OPEX_ROWS) + 1
     _heads(sheets, sheet, start, heads)
     rows = len(sheets.bills) * len(CASES)
     second = start + rows + 2
@@ -231,7 +231,7 @@ def _summary(sheets: _Sheets) -> None:
 
 def _opex_cells(case: str) -> Mapping[str, str]:
     """Cells of the settings of one case, by their names in the inputs."""
-    rows = enumerate(RUNNING.values(), start=FIRST_RUNNING)
+    rows = enumerate(OPEX_ROWS.values(), start=FIRST_OPEX)
     return {key: _setting(row, case) for row, key in rows}
 
 

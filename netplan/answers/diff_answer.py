@@ -6,7 +6,7 @@ from math import fsum
 from typing import Any, NamedTuple
 
 from netplan.answers import diff_sides
-from netplan.answers.bill_columns import span_of
+from netplan.answers.bill_columns import sum_range
 from netplan.costing.fabric_bill import Bill
 from netplan.costing.pricing import difference_range
 from netplan.costing.ranges import Range
@@ -28,7 +28,7 @@ from netplan.reports.answer import Answer
 from netplan.reports.escape import short
 from netplan.reports.quantities import DASH, Quantity, Scale
 from netplan.reports.schema import plain_at, value_at
-from netplan.reports.screen import WIDTH, Screen, fitting
+from netplan.reports.screen import WIDTH, Screen, fitting_screen
 from netplan.reports.terminal import part_count
 from netplan.units import MILLI, power_scale, si
 
@@ -234,7 +234,7 @@ class DiffAnswer(Answer):
     def summary(self) -> Iterator[show.Section]:
         """Lines with the largest differences, totals, the closing sentence: a screen."""
         most = sum(line.changed for line in self.lines)
-        screen = fitting(self._screen, max(most, 1))
+        screen = fitting_screen(self._screen, max(most, 1))
         hidden: list[str] = []
         for title in GIVE_WAY:
             if screen.fits:
@@ -328,7 +328,7 @@ class DiffAnswer(Answer):
             yield Shown(f"Network, {scale.title}", bases[0], bases[1])
             return
         yield Shown(f"Network, {scale.title}", bases[0], bases[1], more)
-        yield Shown("  low to high", *(span_of(scale, bill.capital, bill) for bill in bills))
+        yield Shown("  low to high", *(sum_range(scale, bill.capital, bill) for bill in bills))
         per_gpu = [bill.per_gpu.base for bill in bills]
         if bills[0].gpus != bills[1].gpus:
             texts = [f"{_least(bill)}{bill.per_gpu.base:,.0f}" for bill in bills]
@@ -417,7 +417,7 @@ class DiffAnswer(Answer):
         yield Shown("New weights", syncs[0], syncs[1])
         rates = [step.facts["tokens_per_s_per_gpu"] if step else None for step in steps]
         yield Shown("Tokens/s/GPU", _number(rates[0], ",.0f"), _number(rates[1], ",.0f"))
-        costs = [diff_sides.step_price(side) for side in (self.a, self.b)]
+        costs = [diff_sides.side_step_price(side) for side in (self.a, self.b)]
         share = f"{100 * (costs[1] / costs[0] - 1):+.1f} %" if costs[0] and costs[1] else ""
         texts = [_number(cost, ",.4g") for cost in costs]
         yield Shown(f"{self.currency}/step", texts[0], texts[1], share)

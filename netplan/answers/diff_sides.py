@@ -261,7 +261,7 @@ def step_words(first: ScenarioSide, second: ScenarioSide) -> str:
     return f"{100 * more:+.1f} % step{untold}"
 
 
-def step_price(side: ScenarioSide) -> float | None:
+def side_step_price(side: ScenarioSide) -> float | None:
     """Price of a step of post-training; None without one [currency].
 
     Parameters

@@ -9,7 +9,13 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from netplan.answers.bill_columns import each_and_all, given_words, open_above, span_column, span_of
+from netplan.answers.bill_columns import (
+    each_and_all,
+    given_words,
+    open_above,
+    span_column,
+    sum_range,
+)
 from netplan.answers.budget_answer import Budget
 from netplan.answers.screen_titles import bought_lines, network_title, refused_notes, screen_heading
 from netplan.costing.fabric_bill import Bill, RefusedFabric
@@ -196,7 +202,7 @@ class GrowthAnswer(Answer):
         """What the orders do not hold."""
         finals = (fabric.final.quote.items for fabric in self.grown)
         installed = all(any(item.line.part == "installation" for item in items) for items in finals)
-        return left_out(self.inputs["networks"], installed=installed)
+        return not_held(self.inputs["networks"], installed=installed)
 
     @property
     def power_budget(self) -> dict[str, Any] | None:
@@ -230,7 +236,7 @@ class GrowthAnswer(Answer):
         rows = sorted(phases.rows, key=lambda row: order.index(row[0]))
         refused = (f"{fabric.name} is not there: {fabric.reason}" for fabric in self.refused)
         powers = dict(zip([grown.name for grown in self.grown], self.power_words, strict=False))
-        span = span_of(self.scale, best.ways[0].present_value, best.final)
+        span = sum_range(self.scale, best.ways[0].present_value, best.final)
         between = [f"By the book's low and high prices growing costs {span}."]
         if span == DASH or best.final.cost is None:
             between = []

@@ -12,7 +12,7 @@ from netplan.answers.screen_titles import screen_heading
 from netplan.arrays import Bools, Floats, Ints
 from netplan.costing.dfmodel import SystemAmounts
 from netplan.performance.mapping.fusion import Fusion, kernel_by_kernel
-from netplan.performance.mapping.partitions import BINDS
+from netplan.performance.mapping.partitions import BOTTLENECKS
 from netplan.performance.mapping.system import LinpackSteps, RunTotals, SystemRun
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer
@@ -170,7 +170,7 @@ class MapAnswer(Answer):
         """The interval by what its partitions wait for, and set-up [s]."""
         rows = self.found.partitions
         waits = {
-            cause: sum(row.time_s for row in rows if row.bottleneck == cause) for cause in BINDS
+            cause: sum(row.time_s for row in rows if row.bottleneck == cause) for cause in BOTTLENECKS
         }
         waits["network"] += self.between_stages_s
         return waits | {"setup": self.found.totals.setup_s}
@@ -304,7 +304,7 @@ class MapAnswer(Answer):
     def _bars(self) -> Iterator[tuple[str, float]]:
         """Time of each partition, or of all that wait for the same thing."""
         if len(self.found.partitions) > SHOWN_STEPS:
-            for reason in BINDS:
+            for reason in BOTTLENECKS:
                 yield f"bound by {reason}", self.breakdown_s[reason]
         else:
             for number, partition in enumerate(self.found.partitions, start=1):
@@ -363,7 +363,7 @@ def partition_rows(fusion: Fusion, chosen: Bools) -> tuple[PartitionRow, ...]:
     return tuple(
         PartitionRow(
             kernels=tuple(names[kernel] for kernel in np.flatnonzero(fusion.members[row]).tolist()),
-            bottleneck=BINDS[int(times.bottleneck[row])],
+            bottleneck=BOTTLENECKS[int(times.bottleneck[row])],
             **{name: getattr(times, name)[row].item() for name in TAKEN},
         )
         for row in fusion.partitions_of(chosen).tolist()
@@ -376,7 +376,7 @@ def step_rows(steps: LinpackSteps, tiles: int) -> tuple[PartitionRow, ...]:
     columns_ = zip(*(part.tolist() for part in parts), steps.bottleneck.tolist(), strict=True)
     return tuple(
         PartitionRow(
-            STEP_KERNELS, time, compute, memory, network, 0.0, tiles, 0.0, BINDS[bottleneck]
+            STEP_KERNELS, time, compute, memory, network, 0.0, tiles, 0.0, BOTTLENECKS[bottleneck]
         )
         for time, compute, memory, network, bottleneck in columns_
     )

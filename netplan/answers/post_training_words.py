@@ -14,7 +14,7 @@ from netplan.setup.schedules_beside import (
 )
 from netplan.units import counted, si
 
-BINDS: Mapping[str, str] = {
+BOTTLENECKS: Mapping[str, str] = {
     "rollout-tail": "the longest answers, which no further GPU shortens",
     "rollout": "rollouts",
     "train": "training",
@@ -39,7 +39,7 @@ def bottleneck_words(step: PostTrainingStep) -> str:
     """What sets the pace of a step; scoring and training of one pool do so together."""
     bottleneck = step.bottleneck
     shared = step.mode != "sync" and step.scored_s and step.train_s
-    return SHARED if shared and bottleneck in {"train", "score"} else BINDS[bottleneck]
+    return SHARED if shared and bottleneck in {"train", "score"} else BOTTLENECKS[bottleneck]
 
 
 def basis_words(trained: PostTrained) -> str:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from netplan.answers.screen_titles import screen_heading
 from netplan.answers.served_price import ServedPrice
-from netplan.performance.serving.bars import bar_of
+from netplan.performance.serving.bars import served_bar
 from netplan.performance.serving.batch import TimeSpread
 from netplan.performance.serving.load import Arrivals, SimulatedLoad
 from netplan.performance.serving.outcomes import ServingCase
@@ -65,7 +65,7 @@ FULL = "Its latency is that of a full cluster: give --ttft-ms and --tpot-ms."
 def alike_notes(case: ServingCase, plans: Sequence[ServedPlan]) -> tuple[str, ...]:
     """What cannot be told apart on chips whose kernels are no tables: no sentence, or one."""
     best = plans[0]
-    bar = bar_of(case, "tokens/s", best.batch)
+    bar = served_bar(case, "tokens/s", best.batch)
     alike = [plan for plan in plans if plan.tokens_per_s_high >= best.tokens_per_s_low]
     if bar is None:
         return ()

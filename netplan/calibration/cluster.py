@@ -23,7 +23,7 @@ from netplan.documents import CoreLoader
 from netplan.errors import InputError
 from netplan.inputs.choices import Precision
 from netplan.performance.calibrated_run import CalibrationPart
-from netplan.performance.dated.run import kind_of
+from netplan.performance.dated.run import model_kind
 from netplan.performance.stacks import STACKS, Stack
 from netplan.traffic.measured_links import MEASURED_LINKS, MeasuredLink
 from netplan.workloads.accelerators import (
@@ -96,11 +96,11 @@ class Fits(Struct, frozen=True, eq=False):
         """
         if self.steps is None or self.rows is None:
             return {}
-        kinds = np.array([kind_of(run.model) for run in self.runs])
+        kinds = np.array([model_kind(run.model) for run in self.runs])
         ratios = self.steps.measured_s / self.steps.left_out_s
         noise = np.broadcast_to(self.rows.noise, ratios.shape)
         bars: dict[ModelClass, HeldOut] = {}
-        for kind in dict.fromkeys(kind_of(run.model) for run in self.runs):
+        for kind in dict.fromkeys(model_kind(run.model) for run in self.runs):
             of_kind = kinds == kind
             if of_kind.sum() < LEAST_OF_A_CLASS:
                 continue

@@ -22,7 +22,7 @@ from netplan.errors import InputError
 from netplan.performance.calibrated import Sharing
 from netplan.performance.calibrated_run import CalibrationPart
 from netplan.performance.dated.blocks import BlockCollectives, DatedReach
-from netplan.performance.dated.exchange import ExchangeShares, ExpertGroups, exchange_s
+from netplan.performance.dated.exchange import ExchangeShares, ExpertGroups, dispatch_s
 from netplan.performance.dated.layer import DatedExchange, DatedLayer
 from netplan.performance.dated.part import Part
 from netplan.performance.dated.run import SMALLEST_JOB
@@ -115,7 +115,7 @@ class DatedRuns(RunArrays, frozen=True, eq=False):
         sent = BlockCollectives(
             tensor_s=sharing.tensor_share * self.tensor_s(network),
             ring_s_per_element=2 * ELEMENT_BYTES * ring_s,
-            exchange_s=exchange_s(self.part, self.groups, record_of(ExchangeShares, values)),
+            exchange_s=dispatch_s(self.part, self.groups, record_of(ExchangeShares, values)),
             contention=sharing.contention,
         )
         layer = DatedLayer.of(self.part, on, sent, values["half"]).redoing(self.again)

@@ -25,7 +25,7 @@ from netplan.calibration.runs import (
 )
 from netplan.errors import CatalogError
 from netplan.performance.calibrated_run import CalibrationPart
-from netplan.performance.dated.run import kind_of
+from netplan.performance.dated.run import model_kind
 from netplan.progress import with_progress
 from netplan.records import replace
 from netplan.reports.schema import value_at
@@ -134,7 +134,7 @@ class TrainingProblem(Struct, frozen=True, eq=False):
     def rows(self) -> fit.Rows:
         """What predictions of the runs are held to."""
         calibration, runs = self.calibration, self.runs.runs
-        sparse = np.array([kind_of(run.model) != "dense" for run in runs])
+        sparse = np.array([model_kind(run.model) != "dense" for run in runs])
         noise = np.where(sparse, calibration.sparse_noise or calibration.noise, calibration.noise)
         weights = series_weights(runs) if calibration.in_series else np.ones(len(runs))
         return fit.Rows(self.runs.measured_s, noise, weights, calibration.soft)
@@ -223,7 +223,7 @@ def _machines(runs: Sequence[MeasuredRun]) -> _Machines:
     for column, run in enumerate(runs):
         alike = (
             *(run.accelerator.name, run.stack, run.precision, run.detail, run.recipe),
-            *(kind_of(run.model), run.tensor_overlap, run.network_kind, run.zero_stage),
+            *(model_kind(run.model), run.tensor_overlap, run.network_kind, run.zero_stage),
         )
         machines.setdefault(alike, (run, []))[1].append(column)
     return machines

@@ -219,7 +219,7 @@ class RunArrays(Struct, frozen=True, eq=False):
         return {
             "runs": tuple(runs),
             "measured_s": np.array([run.seconds for run in runs]),
-            "stages": stages_of(runs, degrees),
+            "stages": run_stages(runs, degrees),
             "degrees": degrees,
             "links": Bandwidths.of(runs, model),
             "zero_stage": np.array([run.zero_stage for run in runs], np.float64),
@@ -299,7 +299,7 @@ class MeasuredRuns(RunArrays, frozen=True, eq=False):
         return np.asarray(self.iteration_s(passes, exchange, sharing, on, network))
 
 
-def stages_of(runs: Sequence[MeasuredRun], degrees: Floats) -> calibrated.Stages:
+def run_stages(runs: Sequence[MeasuredRun], degrees: Floats) -> calibrated.Stages:
     """Pipelines of runs; layers that predict further tokens are on them, too."""
     layers = np.array([run.model.depth for run in runs], np.float64)
     stages, interleave, microbatches = degrees[3], degrees[4], degrees[6]

@@ -43,7 +43,7 @@ SHELVES = ("costing", "reports", "topologies", "traffic")
 """Folders of the shipped catalog, which is a whole checkout where nothing is installed."""
 WRITES = set("wax+")
 WORKER = """import sys; sys.path[:] = {path!r}
-from netplan.cli.calls import serve; serve({folders!r})"""
+from netplan.cli.calls import answer_calls; answer_calls({folders!r})"""
 
 
 class CallResult(NamedTuple):
@@ -141,7 +141,7 @@ def readable_folders() -> tuple[str, ...]:
     return tuple(str(place.resolve()) for place in places)
 
 
-def serve(folders: Sequence[str]) -> None:
+def answer_calls(folders: Sequence[str]) -> None:
     """Answer the calls that come on stdin, a line each, on stdout, until either is closed.
 
     A line that comes is ``[tool, inputs]`` as JSON; one that goes out is a :class:`CallResult`.

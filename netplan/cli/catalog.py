@@ -8,7 +8,7 @@ from netplan.catalog import user_roots
 from netplan.cli import output
 from netplan.cli.commands import answer_options, command_of, sentence_of
 from netplan.cli.completion import completer_of
-from netplan.documents import folded
+from netplan.documents import folded_yaml
 from netplan.files import write_atomically
 from netplan.questions.shelves import CatalogCheck, CheckRecords, ListRecords, find_record
 from netplan.questions.support import Support
@@ -33,7 +33,7 @@ def _show(name: str, format_: str | None, output_file: Path | None, catalog: str
         return
     if output_file is None:
         width, _ = output.terminal_width(None)
-        output.emit_lines(folded(path, width).splitlines(), None)
+        output.emit_lines(folded_yaml(path, width).splitlines(), None)
     else:
         write_atomically(output_file, path.read_bytes())
     output.say(f"{shelf.role}: {path}")

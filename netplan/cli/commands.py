@@ -426,7 +426,7 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
             sys.exit(answer.exit_code)
 
     known = question.inputs_known()
-    made = [(entry, option_of(question, entry)) for entry in known if entry.name != SCENARIO]
+    made = [(entry, click_option(question, entry)) for entry in known if entry.name != SCENARIO]
     arguments = [option for entry, option in made if entry.option.argument]
     scenario = _scenario_options(known)
     options = [option for entry, option in made if not entry.option.argument]
@@ -475,7 +475,7 @@ def sentence_of(text: str | None) -> str:
     return (text or "").strip().partition("\n")[0]
 
 
-def option_of(question: type[Question[Any]], known: Input) -> click.Parameter:
+def click_option(question: type[Question[Any]], known: Input) -> click.Parameter:
     """The option of one input, or its argument."""
     option, name = known.option, known.name
     completer = completer_of(name)

@@ -136,7 +136,7 @@ def script_of(shell: str) -> str:
         raise InputError(str(error)) from None
 
 
-def install(shell: str, home: Path) -> list[Path]:
+def install_script(shell: str, home: Path) -> list[Path]:
     """Write the script of a shell to where it looks, once; files that were changed.
 
     Fish reads a folder. Bash and zsh read the script from a line in their start-up file: with
@@ -187,7 +187,7 @@ def command(shell: str | None, *, into: bool) -> None:
     if not into:
         emit(script_of(shell), None)
         return
-    changed = install(shell, Path.home())
+    changed = install_script(shell, Path.home())
     for path in changed:
         say(f"wrote {path}")
     say("Open a new terminal." if changed else "Nothing to do: it is set up.")

@@ -9,7 +9,7 @@ import click
 from netplan.cli.completion import completer_of
 from netplan.cli.heartbeat import Heartbeat
 from netplan.cli.output import say
-from netplan.explore.server import HOST, free_port, make_app, serve
+from netplan.explore.server import HOST, free_port, make_app, serve_page
 from netplan.explore.state import State
 from netplan.setup.own_inputs import SCENARIO
 
@@ -41,4 +41,4 @@ def command(scenario: str, port: int, link: str, *, no_browser: bool) -> None:
     Heartbeat.quiet = True
     if not no_browser:
         Timer(OPEN_AFTER_S, webbrowser.open, [address]).start()
-    serve(app, port)
+    serve_page(app, port)

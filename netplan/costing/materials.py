@@ -124,7 +124,7 @@ CARDS_INCLUDED = "included"
 CARDS_LEFT_OUT = "network cards, which come inside the servers"
 
 
-def left_out(
+def not_held(
     networks: Collection[str] = (), *, memory: bool = False, cards: str = "", installed: bool = True
 ) -> tuple[str, ...]:
     """What the bill does not hold, with these site networks or the accelerators on it.
@@ -142,7 +142,7 @@ def left_out(
 
     Examples
     --------
-    >>> left_out(("storage", "management"))[:2]
+    >>> not_held(("storage", "management"))[:2]
     ('out-of-band management network', 'servers, accelerators and their racks')
     """
     absent = [text for name, text in SITE_NETWORKS_LEFT_OUT.items() if name not in networks]

@@ -107,13 +107,13 @@ class Guard:
         headers = dict(scope["headers"])
         origin = headers.get(b"origin")
         if origin is not None and origin != b"http://" + headers.get(b"host", b""):
-            await _refuse(scope, send, 403, "pages of another address may not ask")
+            await _reject_request(scope, send, 403, "pages of another address may not ask")
         elif scope["path"].startswith(UNUSED):
-            await _refuse(scope, send, 404, "not found")
+            await _reject_request(scope, send, 404, "not found")
         elif scope["type"] == "http":
             await self._answer(scope, receive, send)
         elif self.pages >= MOST_PAGES:
-            await _refuse(scope, send, 503, f"{MOST_PAGES} pages are open: close one")
+            await _reject_request(scope, send, 503, f"{MOST_PAGES} pages are open: close one")
         else:
             self.pages += 1
             try:
@@ -141,17 +141,17 @@ class Guard:
             what = f"{scope.get('method', 'GET')} {scope['path']}: {type(error).__name__}: {error}"
             sys.stderr.write(f"netplan explore: 400 to {one_line(what)}\n")
             if status in (0, 500):
-                await _refuse(scope, send, 400, one_line(error) or "malformed")
+                await _reject_request(scope, send, 400, one_line(error) or "malformed")
             return
         except Exception:
             if status in (0, 500):
-                await _refuse(scope, send, 500, "a defect")
+                await _reject_request(scope, send, 500, "a defect")
             raise
         if status >= 500:  # noqa: PLR2004 - which the library answers without an exception
-            await _refuse(scope, send, status, "not answered")
+            await _reject_request(scope, send, status, "not answered")
 
 
-async def _refuse(scope: Message, send: Send, status: int, reason: str) -> None:
+async def _reject_request(scope: Message, send: Send, status: int, reason: str) -> None:
     """Refuse a request, or a WebSocket before it is one."""
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": reason})  # 403 by then
@@ -161,7 +161,7 @@ async def _refuse(scope: Message, send: Send, status: int, reason: str) -> None:
     await send({"type": "http.response.body", "body": json.dumps({"detail": reason}).encode()})
 
 
-def serve(app: Any, port: int) -> NoReturn:  # noqa: ANN401 - of the extra
+def serve_page(app: Any, port: int) -> NoReturn:  # noqa: ANN401 - of the extra
     """Serve until Ctrl-C, which ends the process at once.
 
     Open pages, and the threads that work for them, would keep it for minutes: they hold nothing

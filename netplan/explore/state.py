@@ -62,7 +62,7 @@ class Begun:
     scenario: ClassVar[str] = ""
 
 
-def usual_scenario() -> str:
+def first_scenario() -> str:
     """What a page starts from: the server's scenario, that of the user's defaults, or ours."""
     usual = usual_values(Compare.command, (SCENARIO,))
     return Begun.scenario or str(usual.get(SCENARIO, DEFAULT))
@@ -128,7 +128,7 @@ class State(Struct, frozen=True, kw_only=True):
         >>> State.of(gpus=8192).model, State.of("hgx-h100").accelerator
         ('llama-3-405b', 'h100-80gb')
         """
-        scenario = scenario or usual_scenario()
+        scenario = scenario or first_scenario()
         asked = Compare.make(scenario)
         cluster, first = asked.cluster, asked.cluster.fabrics
         chip = ACCELERATORS.load(cluster.accelerator, user_roots())
@@ -206,7 +206,7 @@ class State(Struct, frozen=True, kw_only=True):
 
         A file is no part of a link, so that no page elsewhere makes this one read it.
         """
-        plain = self.scenario == usual_scenario() == DEFAULT
+        plain = self.scenario == first_scenario() == DEFAULT
         named = not plain and self.scenario in SCENARIOS.paths(user_roots())
         values = ({SCENARIO: self.scenario} if named else {}) | self.moved
         return {

@@ -16,7 +16,7 @@ from netplan.explore.state import State
 from netplan.questions.compare import compare
 from netplan.questions.draw import Draw
 from netplan.reports.charts import Chart, Json, error_bars, marks, named_ticks
-from netplan.reports.drawn_chart import drawing
+from netplan.reports.drawn_chart import chart_drawing
 from netplan.reports.escape import chart_label, short
 from netplan.reports.page import drawing_style
 from netplan.reports.svg import standalone
@@ -85,7 +85,7 @@ def price_words(millions: float, *, complete: bool) -> str:
     return f"{'' if complete else '≥ '}{number}"
 
 
-def price_chart(fabrics: Sequence[FabricMark], currency: str) -> Markup:
+def price_bars(fabrics: Sequence[FabricMark], currency: str) -> Markup:
     """One bar a fabric, with the range of its price.
 
     Parameters
@@ -98,7 +98,7 @@ def price_chart(fabrics: Sequence[FabricMark], currency: str) -> Markup:
     Examples
     --------
     >>> mark = FabricMark("rail-only", 1.0, 2.0, 4.0, 3.5, chosen=True, complete=True)
-    >>> drawn = price_chart([mark], "USD")
+    >>> drawn = price_bars([mark], "USD")
     >>> drawn.count("<rect"), "★ rail-only" in drawn, "M USD" in drawn
     (1, True, True)
     """
@@ -128,7 +128,7 @@ def price_chart(fabrics: Sequence[FabricMark], currency: str) -> Markup:
     }
     prices_text = ", ".join(f"{mark.name} {mark.price}" for mark in fabrics)
     height = FRAME_PX + ROW_PX * len(fabrics)
-    return drawing(
+    return chart_drawing(
         Chart("price", f"{title}: {prices_text}", height, (bars, ranges, prices), layout), WIDTH_PX
     )
 
@@ -168,7 +168,7 @@ def time_chart(fabrics: Sequence[FabricMark], currency: str) -> Markup:
     }
     marks_text = ", ".join(f"{mark.name} {mark.price} and {mark.time_s:.4g} s" for mark in fabrics)
     label = f"iteration time against price, M {currency}: {marks_text}"
-    return drawing(Chart("time", label, PLANE_PX, (spots,), layout), WIDTH_PX)
+    return chart_drawing(Chart("time", label, PLANE_PX, (spots,), layout), WIDTH_PX)
 
 
 COLUMNS = ("fabric", "switches", "modules", "price", "power", "iteration", "MFU")
@@ -304,7 +304,7 @@ def _parts(state: State, view: View, refused: str) -> Iterator[Markup]:
     for sentence in (*unsold, *view.unbuilt):
         yield Markup('<p class="small">{}</p>').format(sentence)
     timed = [mark for mark in view.marks if mark.time_s]
-    charts = [price_chart(view.marks, view.currency)] if view.marks else []
+    charts = [price_bars(view.marks, view.currency)] if view.marks else []
     charts += [time_chart(timed, view.currency)] if timed else []
     yield Markup('<div class="two">{}</div>').format(Markup("").join(charts))
     drawn = drawing_of_state(state)

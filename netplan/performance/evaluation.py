@@ -23,7 +23,7 @@ from netplan.performance.calibrated_terms import CalibratedTerms
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
 from netplan.performance.dated.bars import dated_bar, transferred_bar
 from netplan.performance.error_bars import ErrorBar, error_bar
-from netplan.performance.ladder import given_to, plan_memory, shares_of, sizes_of
+from netplan.performance.ladder import given_to, plan_memory, recomputed_shares, sizes_of
 from netplan.performance.memory import Memory, Spilled, memory_of
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.setting import Setting, check_name
@@ -167,7 +167,7 @@ def _evaluate_held(
     fullest = table.repetition.fullest(runs.stages, run[1])
     again = none + (rung.recompute.block or layers)
     first, stages = np.zeros(len(none), np.int64), real(runs.stages)
-    shares = shares_of(setting, first, again, fullest, stages)
+    shares = recomputed_shares(setting, first, again, fullest, stages)
     redone = table.redoing(runs.sharding, shares)
     memory = Memory(held.weights, held.gradients, held.optimizer, held.activations, held.buffers)
     terms = terms_of(setting, network, space, redone)

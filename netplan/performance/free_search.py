@@ -45,11 +45,11 @@ from netplan.performance.evaluation import (
     evaluate_space,
     terms_of,
 )
-from netplan.performance.ladder import NEAR, Kept, given_to, shares_of
+from netplan.performance.ladder import NEAR, Kept, given_to, recomputed_shares
 from netplan.performance.memory import Memory, Spilled, memory_of
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
-from netplan.performance.space import StageRuns, expand, parts
+from netplan.performance.space import StageRuns, joined_ranges, parts
 from netplan.performance.usual_plan import UsualPlans
 from netplan.progress import with_progress
 from netplan.records import replace
@@ -203,7 +203,7 @@ class FreeSearch(Struct, frozen=True, eq=False):
             free_space.filling(room, np.minimum(most, room.prod(axis=0))) - first + 1, 0
         )
         for part in parts(count, CHUNK_PLANS):
-            number, whose, _ = expand(first[part], count[part])
+            number, whose, _ = joined_ranges(first[part], count[part])
             whose += part.start
             degrees = free_space.filled(room[:, whose], number)
             inside = degrees.prod(axis=0)
@@ -254,7 +254,7 @@ class FreeSearch(Struct, frozen=True, eq=False):
         last = np.where(least == most, low, high)
         if not self.counts_update:
             last = np.where(local, enough, last)
-        number, whose, _ = expand(low, last - low + 1)
+        number, whose, _ = joined_ranges(low, last - low + 1)
         return whose, number
 
     def stays_local(self, cells: free_space.Cells, microbatches: Ints, outside: Ints) -> Bools:
@@ -382,7 +382,7 @@ class Placed(Struct, frozen=True, eq=False):
         if sized is not None:
             rows, table = sized.rows, sized.table
             size, least = cuts.schedules.offset[some], table
-            index, owner, _ = expand(sized.first[size], sized.count[size])
+            index, owner, _ = joined_ranges(sized.first[size], sized.count[size])
             layers = replace(sized.layers.take(index), cut=some[owner])
         else:
             layers, rows = free_space.place_layers(setting, cuts, some, search.sizes)
@@ -446,7 +446,7 @@ class Placed(Struct, frozen=True, eq=False):
         most = (cuts.rounds[cells.cut[cell]] - fewest) // step
         count = np.clip(within[cell] / step, 0, most).astype(np.int64)
         for part in parts(count, CHUNK_PLANS):
-            number, owner, _ = expand(np.ones_like(count[part]), count[part])
+            number, owner, _ = joined_ranges(np.ones_like(count[part]), count[part])
             owner += part.start
             yield cell[owner], fewest[owner] + number * step[owner]
 
@@ -526,7 +526,7 @@ class Placed(Struct, frozen=True, eq=False):
                     some = np.concatenate([few, several])
                     outside = np.concatenate([fewest[few], most[several]])
                 else:
-                    outside, some, _ = expand(fewest, count)
+                    outside, some, _ = joined_ranges(fewest, count)
                     fits = search.fit(inside.take(some), made[some], outside)
                     some, outside = some[fits], outside[fits]
             plans = inside.take(some).times(outside)
@@ -558,7 +558,7 @@ class Placed(Struct, frozen=True, eq=False):
             chunks = real(space.schedules.interleave)
             fullest = self.table.repetition.fullest(stages, chunks)
             rung, again = np.asarray(plans.rung), real(np.asarray(plans.again))
-            shares = shares_of(setting, rung, again, fullest, stages)
+            shares = recomputed_shares(setting, rung, again, fullest, stages)
             table = self.table.redoing(plans.row, shares)
             alone = space.plans(index, index)
             return terms_of(setting, network, alone, table).seconds(index, index, index)

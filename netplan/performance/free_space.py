@@ -196,7 +196,7 @@ def enumerate_cuts(setting: Setting, gpus: int, domain: int) -> ReplicaCuts:
     blocks = space.sharding_blocks(setting, totals, sizes_at, block_of)
     block_totals = np.repeat(totals[:, sizes_at], blocks.count, axis=1)
     sizes = blocks.sharding(np.arange(len(blocks.microbatch)), block_totals)
-    index, kind, _ = space.expand(blocks.first[block_of], blocks.count[block_of])
+    index, kind, _ = space.joined_ranges(blocks.first[block_of], blocks.count[block_of])
     ones = np.ones_like(kind)
     schedules = space.Schedules(kind, index, blocks.microbatch[index], ones, ones)
 
@@ -324,7 +324,7 @@ def _with_chunks(
             most = [-(-setting.layers // number) for number in numbers]
             ways = [np.array([given])[: given <= layers] for layers in most]
         count = np.array([0, *map(len, ways)])
-        index, owner, _ = space.expand((np.cumsum(count) - count)[stages], count[stages])
+        index, owner, _ = space.joined_ranges((np.cumsum(count) - count)[stages], count[stages])
         chunks = np.concatenate([*ways, stages[:0]])[index]
     keep = np.ones(len(chunks), np.bool_) if given is None else chunks == given
     if setting.interleave == "whole":  # a single stage has nothing to interleave with
@@ -353,7 +353,7 @@ def place_layers(
     # Pairs of a cut and a way to place it.
     ways = np.bincount(kind, minlength=len(kinds_at))
     order = np.argsort(kind, kind="stable")
-    index, owner, _ = space.expand((np.cumsum(ways) - ways)[kind_of], ways[kind_of])
+    index, owner, _ = space.joined_ranges((np.cumsum(ways) - ways)[kind_of], ways[kind_of])
     degrees, cut = degrees[:, :, order[index]], some[owner]
     flat = np.concatenate(degrees[:, space.LAYER_DIMENSIONS, :])
     sharding = cuts.schedules.offset[cut]
@@ -384,7 +384,7 @@ def _place_tensor(setting: Setting, wanted: Ints, sizes: Sequence[int]) -> tuple
         keep = fills_innermost(degrees[:, TENSOR], sizes)
         owner, degrees = owner[keep], degrees[:, :, keep]
     ways = np.bincount(owner, minlength=len(values))
-    way, kind, _ = space.expand((np.cumsum(ways) - ways)[value_of], ways[value_of])
+    way, kind, _ = space.joined_ranges((np.cumsum(ways) - ways)[value_of], ways[value_of])
     return kind, degrees[:, :, way]
 
 

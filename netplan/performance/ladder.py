@@ -27,7 +27,7 @@ from math import inf
 import numpy as np
 
 from netplan.arrays import Amount, Bools, Columns, Floats, Ints, real
-from netplan.performance.memory_verdict import HIGH, LOW, OUTSIDE_BYTES, PlanMemory, verdict
+from netplan.performance.memory_verdict import HIGH, LOW, OUTSIDE_BYTES, PlanMemory, memory_verdict
 from netplan.performance.plan import Plan
 from netplan.performance.rungs import AS_FEW, Rung
 from netplan.performance.setting import Setting
@@ -143,7 +143,7 @@ def keep(setting: Setting, sizes: PlanSizes, peak_bytes: float) -> Kept:
     return Kept(total, layers, fits, counts)
 
 
-def shares_of(
+def recomputed_shares(
     setting: Setting, rung: Ints, layers: Floats, fullest: Floats, stages: Floats
 ) -> dict[str, Floats]:
     """What share of the layers of plans computes what again, by word; each of shape (plans,).
@@ -184,7 +184,7 @@ def plan_memory(setting: Setting, sizes: PlanSizes, held: Held) -> PlanMemory:
     peak_bytes, usable_bytes = float(held.total[0]), setting.training.usable_bytes
     names = ("states", "activations", "head_or_backward", "gathered", "workspace")
     return PlanMemory(
-        verdict=verdict(peak_bytes, usable_bytes, checked_kind=memory.checked_kind),
+        verdict=memory_verdict(peak_bytes, usable_bytes, checked_kind=memory.checked_kind),
         peak_bytes=peak_bytes,
         low_bytes=LOW * peak_bytes,
         high_bytes=HIGH * peak_bytes,

@@ -48,7 +48,7 @@ from netplan.performance.compute import LayerTable
 from netplan.performance.plan import PlanTime
 from netplan.performance.setting import Setting
 from netplan.performance.space import StageRuns
-from netplan.performance.tiers import ORDER, SHOWN, Spill, expanded_parts, share_of
+from netplan.performance.tiers import ORDER, SHOWN, Spill, expanded_parts, expanded_share
 from netplan.records import replace
 from netplan.traffic.placement import DIMENSIONS, PIPELINE
 from netplan.workloads import program
@@ -309,7 +309,7 @@ class Spilled(Struct, frozen=True, eq=False):
         return sum(self.there.values(), np.zeros_like(self.memory.weights))
 
     def _share(self, part: Part) -> Floats:
-        return share_of(self.there[part], self.held[part])
+        return expanded_share(self.there[part], self.held[part])
 
     @property
     def slower(self) -> float:
@@ -338,7 +338,7 @@ class Spilled(Struct, frozen=True, eq=False):
         ``row`` says which sharding each plan has.
         """
         zero, uniform = self.setting.zero_stage, _policy(self.setting)[0] == "uniform"
-        everything = share_of(self._all, self.memory.total)
+        everything = expanded_share(self._all, self.memory.total)
         none = np.zeros_like(everything)
         weights, gradients, activations = (
             none if uniform else self._share(part)

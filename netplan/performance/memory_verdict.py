@@ -60,7 +60,7 @@ def peaks_of(usable_bytes: float) -> tuple[float, float]:
     return allocated / FRAGMENTATION, allocated / LOW
 
 
-def verdict(peak_bytes: float, usable_bytes: float, *, checked_kind: bool = True) -> Verdict:
+def memory_verdict(peak_bytes: float, usable_bytes: float, *, checked_kind: bool = True) -> Verdict:
     """Whether a plan fits, may fit, or does not.
 
     Parameters
@@ -77,7 +77,7 @@ def verdict(peak_bytes: float, usable_bytes: float, *, checked_kind: bool = True
 
     Examples
     --------
-    >>> [verdict(peak, 84.9e9) for peak in (75.6e9, 88.3e9, 99e9)]
+    >>> [memory_verdict(peak, 84.9e9) for peak in (75.6e9, 88.3e9, 99e9)]
     ['fit', 'tight', 'no']
     """
     sure_bytes, most_bytes = peaks_of(usable_bytes)

@@ -556,7 +556,7 @@ def instances_of(timed: PlanTime, count: int) -> Instances:
     return Instances(count, min(count, room), rounds, rounds * timed.iteration_time_s)
 
 
-def side_by_side(result: SearchResult, count: int) -> SearchResult:
+def by_turnaround(result: SearchResult, count: int) -> SearchResult:
     """Plans by the turnaround of so many instances, the fastest of each number of GPUs.
 
     Their utilisation is that of all instances in this time.

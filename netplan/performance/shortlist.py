@@ -15,7 +15,7 @@ from netplan.arrays import Floats, Ints, real
 from netplan.levels import Level, gpu_count
 from netplan.performance import free_space
 from netplan.performance.compute import LayerGroups, LayerTable, layer_table
-from netplan.performance.ladder import Kept, keep, shares_of, sizes_of
+from netplan.performance.ladder import Kept, keep, recomputed_shares, sizes_of
 from netplan.performance.memory import Spilled, memory_of
 from netplan.performance.setting import Setting
 from netplan.performance.space import StageRuns, bubble_layers
@@ -169,7 +169,7 @@ def _again_s(setting: Setting, runs: StageRuns, alone: LayerTable, kept: Kept) -
     least_s = np.full(len(fullest), inf)
     for row in range(len(setting.rungs)):
         rung = np.full(len(fullest), row)
-        shares = shares_of(setting, rung, kept.layers[row], fullest, real(runs.stages))
+        shares = recomputed_shares(setting, rung, kept.layers[row], fullest, real(runs.stages))
         layer_s = sum(
             (share * alone.again[word].total_s[runs.sharding] for word, share in shares.items()),
             np.zeros(len(fullest)),

@@ -103,7 +103,7 @@ class PlanSpace(Struct, frozen=True, eq=False):
         first = (np.cumsum(count) - count)[self.totals_of]
         count = count[self.totals_of]
         for part in parts(count, most):
-            index, place, _ = expand(first[part], count[part])
+            index, place, _ = joined_ranges(first[part], count[part])
             yield part.start + place, kept[index]
 
     def plans(self, place: Ints, schedule: Ints) -> "PlanSpace":
@@ -211,7 +211,7 @@ def enumerate_plans(setting: Setting, sizes: Sequence[int]) -> PlanSpace:
     sizes_at, sizes_of = distinct(totals[LAYER_DIMENSIONS])
     blocks = sharding_blocks(setting, totals, sizes_at, sizes_of)
     layer_block = sizes_of[totals_of[layer_at]]
-    index, layer, first = expand(blocks.first[layer_block], blocks.count[layer_block])
+    index, layer, first = joined_ranges(blocks.first[layer_block], blocks.count[layer_block])
     # Where nothing divides, there is no sharding and no schedule: any row stands for none.
     first = np.minimum(first, max(len(index) - 1, 0))
     layer_totals = layers.totals[:, layer]
@@ -357,7 +357,7 @@ def _panels(setting: Setting, tensor: int, context: int) -> Ints:
 def _schedules(setting: Setting, totals: Ints, blocks: ShardingBlocks, sizes_of: Ints) -> Schedules:
     """Microbatches that divide the share of one pipeline, with every allowed interleaving."""
     share = setting.training.batch // (totals[DATA] * totals[EXPERT])
-    index, owner, first = expand(blocks.first[sizes_of], blocks.count[sizes_of])
+    index, owner, first = joined_ranges(blocks.first[sizes_of], blocks.count[sizes_of])
     microbatch = blocks.microbatch[index]
     keep = share[owner] % microbatch == 0
     owner, microbatch = owner[keep], microbatch[keep]
@@ -380,7 +380,7 @@ def _schedules(setting: Setting, totals: Ints, blocks: ShardingBlocks, sizes_of:
     return schedules.take((schedules.interleave == 1) | whole)
 
 
-def expand(first: Ints, count: Ints) -> tuple[Ints, Ints, Ints]:
+def joined_ranges(first: Ints, count: Ints) -> tuple[Ints, Ints, Ints]:
     """The ranges first ... first + count - 1 in a row, whose each number is, where each begins."""
     start = np.cumsum(count) - count
     owner = np.repeat(np.arange(len(count)), count)
@@ -415,7 +415,7 @@ def all_divisors(numbers: Ints) -> tuple[Ints, Ints]:
     values, value_of = np.unique(numbers, return_inverse=True)
     per_value = [divisors(value) for value in values.tolist()]
     count = np.array([len(factors) for factors in per_value], dtype=np.int64)
-    index, owner, _ = expand((np.cumsum(count) - count)[value_of], count[value_of])
+    index, owner, _ = joined_ranges((np.cumsum(count) - count)[value_of], count[value_of])
     return np.concatenate([*per_value, values[:0]])[index], owner
 
 

@@ -54,10 +54,10 @@ from netplan.performance.stage_layers import (
     StageLayers,
     attends,
     further_kinds,
+    heaviest_stages,
     layer_kinds,
     layer_weights,
     mamba_sizes,
-    stages_of,
 )
 from netplan.records import replace
 from netplan.workloads.models import Experts, Mamba, Model
@@ -373,7 +373,7 @@ class StackMemory(Struct, frozen=True):
             Of shape (stages, plans).
         """
         gpu = self._gpu(sizes)
-        stages = stages_of(self.model, gpu.stages, self.stage_layers, stage)
+        stages = heaviest_stages(self.model, gpu.stages, self.stage_layers, stage)
         counts = StageLayers.of(self.model, stages, NOTHING)
         parameters = self._parameters(gpu, stages, counts)
         workspace = WORKSPACE_BYTES + (EXPERT_WORKSPACE_BYTES if self.model.experts else 0.0)

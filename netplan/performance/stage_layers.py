@@ -44,7 +44,7 @@ class StageColumns(Columns, frozen=True, eq=False):
     last: Bools
 
 
-def stages_of(
+def heaviest_stages(
     model: Model, stages: Floats, stage_layers: tuple[int, ...], stage: Amount | None
 ) -> StageColumns:
     """Stages that may be the fullest: all of the others are like one that holds more.
@@ -70,7 +70,7 @@ def stages_of(
     Llama 3 405B on 16 stages: 7 layers, 14 times 8, 7.
 
     >>> from netplan.workloads.models import MODELS
-    >>> cut = stages_of(MODELS.load("llama-3-405b"), np.array([16.0]), (), None)
+    >>> cut = heaviest_stages(MODELS.load("llama-3-405b"), np.array([16.0]), (), None)
     >>> cut.index[:, 0].tolist(), cut.layers[:, 0].tolist(), cut.first[:, 0].tolist()
     ([0.0, 1.0, 15.0], [7.0, 8.0, 7.0], [0.0, 7.0, 119.0])
     """

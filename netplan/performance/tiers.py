@@ -189,6 +189,6 @@ def expanded_parts(
     return {name: there[name] for name in parts}
 
 
-def share_of(there: Floats, held: Floats) -> Floats:
+def expanded_share(there: Floats, held: Floats) -> Floats:
     """Share of a part that lies in the expanded tier, none of nothing [1]."""
     return np.divide(there, held, out=np.zeros_like(held), where=held > 0)

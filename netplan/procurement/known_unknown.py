@@ -351,7 +351,7 @@ def faults_chapter(findings: Findings) -> Iterator[Section]:
         return
     yield Heading("What breaks, and what it costs", PLAIN, "faults")
     if not (findings.serves or findings.post_trains):
-        yield from (Paragraph(text) for text in _plain(findings.faults, findings.chosen.name))
+        yield from (Paragraph(text) for text in _year_words(findings.faults, findings.chosen.name))
     for section in findings.faults.sections():
         if isinstance(section, Heading):
             yield from (Paragraph(line, "quiet") for line in (section.title, *section.lines))
@@ -362,7 +362,7 @@ def faults_chapter(findings: Findings) -> Iterator[Section]:
             yield section
 
 
-def _plain(faults: "FaultsAnswer", name: str) -> Iterator[str]:
+def _year_words(faults: "FaultsAnswer", name: str) -> Iterator[str]:
     """A year on the ordered network in words."""
     for fabric in faults.fabrics:
         if fabric.name != name:
@@ -411,7 +411,7 @@ def _open(findings: Findings) -> Iterator[tuple[str, str]]:
     bill = findings.chosen
     lines = bill.quote.unpriced
     if lines:
-        yield "No price", f"{'; '.join(unpriced_words(lines))}: not in any sum (≥)."
+        yield "No price", f"{'; '.join(unpriced_lines(lines))}: not in any sum (≥)."
     else:
         yield "No price", "every line of the order has one."
     total = bill.capital.base or 1.0
@@ -446,7 +446,7 @@ def _open(findings: Findings) -> Iterator[tuple[str, str]]:
     yield "Not on the bill", f"{'; '.join(findings.cost.left_out)}."
 
 
-def unpriced_words(lines: Sequence[BillItem]) -> Iterator[str]:
+def unpriced_lines(lines: Sequence[BillItem]) -> Iterator[str]:
     """Lines without a price, each in a few words; fibre of all lengths and networks in one.
 
     Examples
@@ -455,7 +455,7 @@ def unpriced_words(lines: Sequence[BillItem]) -> Iterator[str]:
     ...     return BillItem("cables", f"Multimode fibre cable, {metres} m", "", count, "each",
     ...                     "fibre", 400.0)
     >>> rack = BillItem("racks", "Rack of 42 units", "", 2, "each", "rack", 400.0)
-    >>> list(unpriced_words([fibre(15, 1024), fibre(30, 1024), rack]))
+    >>> list(unpriced_lines([fibre(15, 1024), fibre(30, 1024), rack]))
     ['2,048 fibre cables of 2 lengths', '2 x Rack of 42 units']
     """
     fibres = [line for line in lines if line.part == "fibre"]

@@ -342,7 +342,7 @@ def _request(reader: _OfferReader) -> Request:
         raise CatalogError(f"{path}: {HIDDEN}!B1: expected {FORM!r}: take the file as it was sent")
     lines: list[RequestLine] = []
     while sheet.at(HEAD_ROW + 2 + len(lines), 0) is not None and len(lines) < MAX_LINES:
-        lines.append(_asked(reader, sheet, HEAD_ROW + 2 + len(lines)))
+        lines.append(_request_line(reader, sheet, HEAD_ROW + 2 + len(lines)))
     request = Request(sheet.text(2, 1), tuple(lines))
     if reader.faults:
         raise CatalogError(*reader.faults)
@@ -355,7 +355,7 @@ def _request(reader: _OfferReader) -> Request:
     return request
 
 
-def _asked(reader: _OfferReader, sheet: Sheet, row: int) -> RequestLine:
+def _request_line(reader: _OfferReader, sheet: Sheet, row: int) -> RequestLine:
     texts = [sheet.text(row, column) for column in range(len(HIDDEN_HEADS) - 2)]
     counts = []
     for column in (len(HIDDEN_HEADS) - 2, len(HIDDEN_HEADS) - 1):

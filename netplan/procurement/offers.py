@@ -23,7 +23,7 @@ from netplan.scenarios.bill_books import bill_books, spares_of
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.scenarios.scenario import Scenario
 from netplan.setup.asking import function_of
-from netplan.setup.money.pricing import MONEY, RUNNING
+from netplan.setup.money.pricing import MONEY, OPEX_INPUTS
 from netplan.setup.own_inputs import SCENARIO, check_ranges, list_field, option_field
 from netplan.setup.question import NETWORK, Question
 from netplan.topologies.fabric import Sizing
@@ -73,7 +73,7 @@ class Offers(Question[Answer]):
         "netplan offers a.xlsx b.xlsx --weeks 12 --suppliers 1 --currency EUR --rate CHF=1.05",
     )
 
-    reads: ClassVar[frozenset[str]] = NETWORK | {"switch"} | MONEY - RUNNING
+    reads: ClassVar[frozenset[str]] = NETWORK | {"switch"} | MONEY - OPEX_INPUTS
 
     files: Sequence[str | Path] = list_field("Filled-in requests.", "path", argument=True)
     lots: Sequence[str] = list_field(

@@ -31,7 +31,7 @@ from netplan.inputs.choices import AS_PUBLISHED
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.procurement import front_page, known_unknown, ordered, side_by_side
 from netplan.procurement.findings import Findings
-from netplan.questions.beyond_the_bill import beyond_the_bill, hall_words
+from netplan.questions.beyond_the_bill import beyond_the_bill, other_hall
 from netplan.questions.compare import Compare
 from netplan.questions.cost import Cost
 from netplan.questions.library import (
@@ -56,7 +56,7 @@ from netplan.scenarios.reading import NONE, CatalogReader, variants
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import fabrics_bought, short_inputs
 from netplan.setup.money.pricing import MONEY
-from netplan.setup.money.run_cost import RULE, WITHIN, RunTerms, check_weights, terms_of
+from netplan.setup.money.run_cost import RULE, WITHIN, RunTerms, check_weights, run_terms
 from netplan.setup.own_inputs import default_field, list_field, option_field
 from netplan.setup.question import FAILING, FOUND, NETWORK, RUNS, Question
 from netplan.setup.served_plan import serving_words
@@ -210,7 +210,7 @@ class Procurement(Findings, Answer):
             "headline": front_page.headline(self),
             "input_sha256": self.input_sha256,
         }
-        return html_page(self._told(self.sections()), name, values)
+        return html_page(self._with_cautions(self.sections()), name, values)
 
     def xlsx(self) -> bytes:
         """The bills as a spreadsheet with live formulas, and what the report has beside them."""
@@ -396,7 +396,7 @@ class Report(Question[Procurement]):
             books=bill_books(self.cluster, self.books, CatalogReader(self.catalog, of_cost)),
             chip=variants(of_runs, named, (self.cluster.expanded_memory,))[0].chip,
             halls=partial(
-                hall_words, self, specs={spec.name: spec for spec in library.all(FabricSpec)}
+                other_hall, self, specs={spec.name: spec for spec in library.all(FabricSpec)}
             ),
             beyond=beyond_the_bill(self, library.one(PriceBook), self.cluster.fabrics),
         )
@@ -439,7 +439,7 @@ class Report(Question[Procurement]):
             return None
         run = (library.of_role(WORKLOADS.role), compared.inputs["batch"])
         reader = CatalogReader(self.catalog, library.only(texts, ECONOMICS_ROLES))
-        return terms_of(self, self.rule, reader, run, library.one(PriceBook), currency)
+        return run_terms(self, self.rule, reader, run, library.one(PriceBook), currency)
 
     def _with_runs(
         self, report: Procurement, fabric: str, overrides: Mapping[str, str]

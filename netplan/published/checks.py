@@ -326,12 +326,12 @@ def _reached(*, same: bool, met: bool | None, gap: float | None) -> Grade:
     return "trend" if met else "off"
 
 
-def quantity(record: object, formula: str) -> float | str:
+def formula_value(record: object, formula: str) -> float | str:
     """What a formula makes of the paths of a record, such as ``built.switches / gpus``.
 
     Examples
     --------
-    >>> quantity(3 + 4j, "2 * real + imag")
+    >>> formula_value(3 + 4j, "2 * real + imag")
     10.0
     """
     expression = parse_expression(formula)
@@ -339,12 +339,12 @@ def quantity(record: object, formula: str) -> float | str:
     return value
 
 
-def in_order(published_values: ArrayLike, values: ArrayLike) -> bool:
+def order_kept(published_values: ArrayLike, values: ArrayLike) -> bool:
     """Whether of any two published values the larger one is the larger here, three times in four.
 
     Examples
     --------
-    >>> in_order([1.0, 2.0, 4.0], [1.5, 1.9, 9.0]), in_order([1.0, 2.0, 4.0], [3.0, 2.0, 1.0])
+    >>> order_kept([1.0, 2.0, 4.0], [1.5, 1.9, 9.0]), order_kept([1.0, 2.0, 4.0], [3.0, 2.0, 1.0])
     (True, False)
     """
     theirs, ours = (

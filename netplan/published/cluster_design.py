@@ -171,19 +171,19 @@ def changes_by_flops(time_s: ClusterTimes) -> Iterator[Measured]:
     for name, factor in (("half", 0.5), ("double", 2.0)):
         yield (
             f"MP 8, {name} the FLOP/s, %",
-            change(time_s, 8, fast._replace(compute=factor), since=fast),
+            time_change(time_s, 8, fast._replace(compute=factor), since=fast),
         )
 
 
 def changes_by_bandwidth(time_s: ClusterTimes) -> Iterator[Measured]:
     """What both bandwidths make of MP 8, and what MP 64 makes of each (Fig. 11)."""
-    yield "MP 8, half of both bandwidths, %", change(time_s, 8, Rates(1, 0.5, 0.5))
-    yield "MP 8, four times both bandwidths, %", change(time_s, 8, Rates(1, 4, 4))
+    yield "MP 8, half of both bandwidths, %", time_change(time_s, 8, Rates(1, 0.5, 0.5))
+    yield "MP 8, four times both bandwidths, %", time_change(time_s, 8, Rates(1, 4, 4))
     both, *either = (
-        change(time_s, 64, CHANGES[f"double {name}"])
+        time_change(time_s, 64, CHANGES[f"double {name}"])
         for name in ("both", "in the pods", "between them")
     )
-    more = both < change(time_s, 8, CHANGES["double both"]) < 0
+    more = both < time_change(time_s, 8, CHANGES["double both"]) < 0
     yield "which MP bandwidth helps more, 8 or 64", "64" if more else "8"
     yield "MP 64, doubling both or either", "both" if both < min(either) else "either"
 
@@ -191,7 +191,7 @@ def changes_by_bandwidth(time_s: ClusterTimes) -> Iterator[Measured]:
 def changes_of_mp_64(time_s: ClusterTimes) -> Iterator[Measured]:
     """How much longer MP 64 takes with each change of its bandwidths (Fig. 11 and 12)."""
     for name, rates in CHANGES.items():
-        yield name_of(name), change(time_s, 64, rates)
+        yield name_of(name), time_change(time_s, 64, rates)
 
 
 def name_of(name: str) -> str:
@@ -201,16 +201,18 @@ def name_of(name: str) -> str:
 
 def gain_by_split(time_s: ClusterTimes) -> Iterator[Measured]:
     """What MP 64 gains by the ratio 1:6 (Fig. 12)."""
-    yield "MP 64, ratio 1:6, %", change(time_s, 64, split(6.0), since=split(9.6))
+    yield "MP 64, ratio 1:6, %", time_change(time_s, 64, split(6.0), since=split(9.6))
 
 
-def best_split(time_s: ClusterTimes) -> Iterator[Measured]:
+def best_ratio(time_s: ClusterTimes) -> Iterator[Measured]:
     """The best of the ratios for MP 64 (Fig. 12), which a closed form gives, too."""
     best = min(RATIOS, key=lambda ratio: time_s(64, split(ratio)))
     yield "best ratio of bandwidths, MP 64", best
 
 
-def change(time_s: ClusterTimes, tensor: int, rates: Rates, *, since: Rates = BASELINE) -> float:
+def time_change(
+    time_s: ClusterTimes, tensor: int, rates: Rates, *, since: Rates = BASELINE
+) -> float:
     """How much longer an iteration takes than at other rates [%]."""
     return PERCENT * (time_s(tensor, rates) / time_s(tensor, since) - 1)
 

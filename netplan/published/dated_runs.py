@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from netplan.calibration.published import SCORED, published_run, time_as_made
 from netplan.calibration.runs import MeasuredRun
-from netplan.performance.dated.run import kind_of
+from netplan.performance.dated.run import model_kind
 from netplan.performance.error_bars import ErrorBar
 from netplan.performance.published_runs import published_rows
 from netplan.progress import with_progress
@@ -95,7 +95,7 @@ class RunTime(Struct, frozen=True):
     @property
     def group(self) -> str:
         """Class of its model."""
-        kind = kind_of(self.run.model)
+        kind = model_kind(self.run.model)
         if kind == "hybrid" and self.run.model.experts is not None:
             return "hybrid with experts"
         return "experts" if kind == "moe" else kind
@@ -210,10 +210,10 @@ def dated_errors(timed: Iterable[RunTime]) -> DatedScores:
 
 def dated_run_checks() -> Iterator[Check]:
     """The published runs, as checks."""
-    return error_checks(dated_errors(run_times("dated-runs")))
+    return class_checks(dated_errors(run_times("dated-runs")))
 
 
-def error_checks(errors: DatedScores) -> Iterator[Check]:
+def class_checks(errors: DatedScores) -> Iterator[Check]:
     """Mean error of each class, the share of its runs in their bars, and runs that are far off."""
     stated = {row["class"]: row for row in published("run-errors") if row["without"] == "nothing"}
     for group in errors.classes:

@@ -39,7 +39,7 @@ from netplan.errors import InputError
 from netplan.faults.years.clusters import interruptions_by_record
 from netplan.faults.years.rates import FAILURE_BOOKS, unit_counts
 from netplan.faults.years.reliability import mtbf_h
-from netplan.published.checks import Check, Measured, check, published, quantity, suite
+from netplan.published.checks import Check, Measured, check, formula_value, published, suite
 from netplan.records import Entry, replace
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.build import build_fabric
@@ -490,7 +490,7 @@ ENDS = ("source", "target")
 
 
 @lru_cache(maxsize=4)
-def sized(inputs: str) -> Sized:
+def table_fabric(inputs: str) -> Sized:
     """The fabric of a row of the table, from its inputs as JSON."""
     return Sized.read(json.loads(inputs))
 
@@ -505,7 +505,7 @@ def family_checks() -> Iterator[Measured | Check]:
     ['150', '200']
     """
     for row in published(TABLE):
-        yield row["name"], quantity(sized(row["inputs"]), row["quantity"])
+        yield row["name"], formula_value(table_fabric(row["inputs"]), row["quantity"])
 
 
 def least_diameter(switches: int) -> int:

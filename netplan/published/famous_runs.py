@@ -198,14 +198,14 @@ def chosen_plan(run: FamousRun) -> FamousChoice:
 
 
 @cache
-def chosen_plans() -> tuple[FamousChoice, ...]:
+def famous_choices() -> tuple[FamousChoice, ...]:
     """What netplan chose for all runs, in the order of the table."""
     return tuple(map(chosen_plan, famous_runs()))
 
 
 def famous_run_checks() -> Iterator[Check]:
     """The chosen plans, as checks, and the rule on those that count."""
-    return choice_checks(chosen_plans())
+    return choice_checks(famous_choices())
 
 
 def choice_checks(choices: tuple[FamousChoice, ...]) -> Iterator[Check]:

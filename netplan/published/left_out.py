@@ -32,7 +32,7 @@ from netplan.calibration.runs import CALIBRATIONS, MeasuredRun
 from netplan.errors import InputError
 from netplan.performance.calibrated_run import DatedErrors, Factors
 from netplan.performance.dated.recipe import SERVER_GPUS
-from netplan.performance.dated.run import kind_of
+from netplan.performance.dated.run import model_kind
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.progress import with_progress
 from netplan.published.checks import Check, check, published
@@ -112,9 +112,9 @@ class LeftOut(Struct, frozen=True):
     coverage: tuple[Coverage, ...]
 
 
-def class_of(run: MeasuredRun) -> str:
+def error_class(run: MeasuredRun) -> str:
     """Class of model and chip, as bars have it; hybrids on TPUs count as experts do."""
-    kind, rates = kind_of(run.model), run.accelerator.training
+    kind, rates = model_kind(run.model), run.accelerator.training
     if rates is None or rates.dated is None or rates.dated.generation != "tpu":
         return kind
     return "tpu-dense" if kind == "dense" else "tpu-moe"
@@ -173,7 +173,7 @@ def left_out() -> LeftOut:
     runs = published_runs("dated-runs")
     problem = TrainingProblem.of(DatedRuns.of(runs, part), CALIBRATIONS.load("dated"))
     measured_s, weights = problem.runs.measured_s, series_weights(runs)
-    kinds = np.array([class_of(run) for run in runs])
+    kinds = np.array([error_class(run) for run in runs])
     groups = {"source": [run.source for run in runs], "model": same_model(runs)}
     ratios = {
         name: measured_s / problem.left_out(group, near=True)

@@ -25,7 +25,7 @@ import numpy as np
 
 from netplan.arrays import Bools, Floats
 from netplan.inputs.choices import NetworkKind, Precision
-from netplan.published.checks import Check, check, claim, in_order, published
+from netplan.published.checks import Check, check, claim, order_kept, published
 from netplan.records import replace
 from netplan.traffic.gpu_group import GpuGroup, GroupKind
 from netplan.units import PERCENT, si
@@ -71,7 +71,7 @@ class Errors(NamedTuple):
     @property
     def in_order(self) -> bool:
         """Whether kernels that take longer do so here."""
-        return in_order(self.taken_s, self.taken_s * (1 + self.off))
+        return order_kept(self.taken_s, self.taken_s * (1 + self.off))
 
 
 def kernel_checks() -> Iterator[Check]:
@@ -224,7 +224,7 @@ def _between_two(kind: str, rows: list[dict[str, str]]) -> Iterator[Check]:
     group = replace(group, levels=(domain, network)).as_found(made_of)
     data, taken_s = _columns(rows, "bytes", "time_s")
     times = group.times("all_reduce", data)
-    off, order = np.abs(times.time_s / taken_s - 1), in_order(taken_s, times.time_s)
+    off, order = np.abs(times.time_s / taken_s - 1), order_kept(taken_s, times.time_s)
     source = f"Measured collectives, {first['source'].removeprefix(GITHUB)}"
     what = f"all_reduce between two servers on {kind}"
     for name, error, most in (
@@ -248,7 +248,7 @@ def _errors(accelerator: str, rows: list[dict[str, str]]) -> Iterator[Check]:
     for _, some in groupby(rows, key=lambda row: [row[key] for key in alike]):
         times_s += _seconds(list(some)).tolist()
     (taken_s,) = _columns(rows, "time_s")
-    off, order = np.abs(np.array(times_s) / taken_s - 1), in_order(taken_s, times_s)
+    off, order = np.abs(np.array(times_s) / taken_s - 1), order_kept(taken_s, times_s)
     for name, error, most in (
         ("mean", float(np.mean(off)), MEAN_ERROR),
         ("95th percentile", float(np.quantile(off, 0.95)), LARGEST_ERROR),
@@ -262,7 +262,7 @@ def _points(rows: list[dict[str, str]], source: str) -> Iterator[Check]:
     """Measured times beside netplan's, and whether all of them stand in the same order."""
     times_s = np.concatenate([_seconds([row]) for row in rows])
     (taken,) = _columns(rows, "time_s")
-    order = len(rows) == 1 or in_order(taken, times_s)
+    order = len(rows) == 1 or order_kept(taken, times_s)
     for row, taken_s, found_s in zip(rows, taken, times_s, strict=True):
         way = f" ({_way(row)})" if _way(row) else ""
         size = si(float(row["message_bytes"]), "B")

@@ -49,7 +49,7 @@ from netplan.calibration.published import (
 from netplan.calibration.run_fits import TrainingProblem
 from netplan.calibration.runs import CALIBRATIONS, MeasuredRun, MeasuredRuns
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.memory_verdict import Verdict, verdict
+from netplan.performance.memory_verdict import Verdict, memory_verdict
 from netplan.performance.plan import PlanTime
 from netplan.performance.published_runs import published_rows
 from netplan.performance.search import evaluate_plan
@@ -418,7 +418,7 @@ def _outcome(row: Mapping[str, str]) -> RunMemory:
     usable = ACCELERATORS.load(row["accelerator"]).usable_bytes
     ran = row["outcome"] == "ok"
     return RunMemory(
-        row["id"], row["source"], peak_bytes, verdict=verdict(peak_bytes, usable), ran=ran
+        row["id"], row["source"], peak_bytes, verdict=memory_verdict(peak_bytes, usable), ran=ran
     )
 
 
@@ -426,7 +426,7 @@ def _run(row: Mapping[str, str]) -> RunMemory:
     """A run of `measured-runs.csv` as it was made."""
     run = published_run(row)
     peak_bytes = float(held_as_made(run).total[0])
-    fit = verdict(peak_bytes, run.accelerator.usable_bytes)
+    fit = memory_verdict(peak_bytes, run.accelerator.usable_bytes)
     return RunMemory(run.name, run.source, peak_bytes, verdict=fit)
 
 
@@ -480,13 +480,13 @@ def _peak_bytes(row: Mapping[str, str], stage: float | None = None) -> float:
 
 
 def _model(row: Mapping[str, str]) -> Model:
-    blocks: dict[str, Any] = {**_whole(row, {name: name for name in SIZES})}
+    blocks: dict[str, Any] = {**_integers(row, {name: name for name in SIZES})}
     if row.get("kv_rank"):
-        blocks["latent_attention"] = LatentAttention(**_whole(row, LATENT))
+        blocks["latent_attention"] = LatentAttention(**_integers(row, LATENT))
     else:
-        blocks |= _whole(row, {name: name for name in ("kv_heads", "head_size")})
+        blocks |= _integers(row, {name: name for name in ("kv_heads", "head_size")})
     if row.get("experts"):
-        experts: dict[str, Any] = {**_whole(row, EXPERTS)}
+        experts: dict[str, Any] = {**_integers(row, EXPERTS)}
         blocks["experts"] = Experts(**experts)
     return Model(
         name=row["id"],
@@ -500,7 +500,7 @@ def _model(row: Mapping[str, str]) -> Model:
     )
 
 
-def _whole(row: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, int]:
+def _integers(row: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, int]:
     """Whole numbers of a row by the keys of a record; empty cells are left out."""
     return {key: int(row[name]) for key, name in columns.items() if row.get(name)}
 

@@ -37,7 +37,7 @@ from netplan.performance.serving.cases import (
 from netplan.performance.serving.disaggregated import POOLS, Pools, disaggregated
 from netplan.performance.serving.outcomes import Requests, ServingCase, ServingResult, aggregated
 from netplan.performance.serving.plans import ServingPlans
-from netplan.published.checks import Check, check, in_order, published
+from netplan.published.checks import Check, check, order_kept, published
 from netplan.records import PositiveFloat, PositiveInt, replace
 from netplan.reports.sections import Column, Section, Table, column
 from netplan.workloads.accelerators import ACCELERATORS
@@ -416,7 +416,7 @@ def _medians(
             of_ways[way] = float(np.median(getattr(off, name)[chosen]))
     of_software = predictions[BY_SOFTWARE.name]
     order = {
-        name: in_order(getattr(seen, name)[chosen], getattr(of_software, name)[chosen])
+        name: order_kept(getattr(seen, name)[chosen], getattr(of_software, name)[chosen])
         for name in medians
     }
     return PointErrors(kind, group, int(chosen.sum()), **medians, in_order=order)

@@ -38,7 +38,7 @@ from netplan.performance.posttraining.synchronisation import (
     sync_bound_s,
     sync_bytes,
 )
-from netplan.published.checks import Check, check, claim, in_order, published
+from netplan.published.checks import Check, check, claim, order_kept, published
 from netplan.questions.search import Search
 from netplan.scenarios.reading import CatalogReader
 from netplan.scenarios.scenario import Scenario
@@ -260,7 +260,7 @@ def _directions() -> Iterator[Check]:
     yield claim(
         "verl-fa7-128: steps by the share of answers that may be stale, s",
         ", ".join(f"{step:.0f}" for step in ours.tolist()),
-        met=in_order(steps_s, ours),
+        met=order_kept(steps_s, ours),
     )
     hours = [row for row in _rows() if row["kind"] == "run"]  # sync and async of each model in turn
     for sync, overlapped in zip(hours[::2], hours[1::2], strict=True):

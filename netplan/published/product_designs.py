@@ -23,7 +23,7 @@ import numpy as np
 
 from netplan.costing.switches import SWITCHES, SwitchModel
 from netplan.inputs.choices import AS_PUBLISHED
-from netplan.published.checks import Check, Measured, check, published, quantity, suite
+from netplan.published.checks import Check, Measured, check, formula_value, published, suite
 from netplan.questions.cost import cost
 from netplan.records import Entry
 from netplan.scenarios.reading import CatalogReader, in_planes, sizing_on
@@ -138,7 +138,7 @@ def product_checks() -> Iterator[Measured | Check]:
     rows = published(TABLE)
     for row in rows:
         if row["quantity"]:
-            yield row["name"], quantity(_product(row["inputs"]), row["quantity"])
+            yield row["name"], formula_value(_product(row["inputs"]), row["quantity"])
     for row in rows:
         if not row["quantity"]:
             name, source, printed = row["name"], row["source"], row["expected"]

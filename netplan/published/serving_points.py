@@ -50,7 +50,7 @@ from netplan.performance.serving.outcomes import (
     Requests,
     aggregated,
     decode_steps,
-    finite,
+    finite_waves,
     prefills,
 )
 from netplan.performance.serving.plans import ServingPlans
@@ -137,12 +137,12 @@ class PrintedServing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 @cache
-def printed_points() -> tuple[PrintedServing, ...]:
+def printed_servings() -> tuple[PrintedServing, ...]:
     """All points of the table, in its order.
 
     Examples
     --------
-    >>> points = printed_points()
+    >>> points = printed_servings()
     >>> len(points), sum(point.scenario.startswith(OFFLINE) for point in points)
     (85, 71)
     """
@@ -158,11 +158,11 @@ def predicted_rates(points: Sequence[PrintedServing]) -> Floats:
         alike[*same, point.scenario.split()[0]].append(place)
     rates = np.empty(len(points))
     for index in alike.values():
-        rates[index] = _alike([points[place] for place in index])
+        rates[index] = _rates_together([points[place] for place in index])
     return rates
 
 
-def _alike(points: Sequence[PrintedServing]) -> Floats:
+def _rates_together(points: Sequence[PrintedServing]) -> Floats:
     """Rates of points of one model on one kind of system that ran in one way."""
     first = points[0]
     chip, model = ACCELERATORS.load(first.accelerator), MODELS.load(first.model)
@@ -193,7 +193,7 @@ def _alike(points: Sequence[PrintedServing]) -> Floats:
     rows = [[getattr(point, name) for name in degrees] + [1] for point in points]
     plans = ServingPlans(*np.array(rows, dtype=np.int64).T)
     if first.scenario.startswith(OFFLINE):
-        rates = finite(case, plans, requests).tokens_per_s
+        rates = finite_waves(case, plans, requests).tokens_per_s
     elif first.scenario.startswith(STATIC):
         # A batch that starts at once, and that nothing joins.
         prompts_s = concurrency * prefills(case, plans, concurrency).each_s
@@ -228,7 +228,7 @@ class ClassErrors(Struct, frozen=True):
 @cache
 def offline_errors() -> tuple[ClassErrors, ...]:
     """Errors of offline points: all of them, then each class."""
-    points = [point for point in printed_points() if point.scenario.startswith(OFFLINE)]
+    points = [point for point in printed_servings() if point.scenario.startswith(OFFLINE)]
     printed = np.array([point.tokens_per_s_per_gpu for point in points])
     ratios = predicted_rates(points) / printed
     kinds = np.array([point.kind for point in points])
@@ -296,7 +296,7 @@ def printed_point_checks() -> Iterator[Check]:
             met=low <= share <= high,
             gap=share - 0.9,
         )
-    others = [point for point in printed_points() if not point.scenario.startswith(OFFLINE)]
+    others = [point for point in printed_servings() if not point.scenario.startswith(OFFLINE)]
     for point, rate in zip(others, predicted_rates(others), strict=True):
         chip = "TPU" if point.accelerator.startswith("tpu") else "MI300X"
         printed = point.tokens_per_s_per_gpu

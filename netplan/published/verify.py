@@ -151,7 +151,7 @@ class Verification(Answer):
     @property
     def chosen(self) -> tuple[famous_runs.FamousChoice, ...]:
         """Plans that netplan chose for famous runs, if these are among the checks."""
-        return famous_runs.chosen_plans() if self._has(famous_runs.TITLE) else ()
+        return famous_runs.famous_choices() if self._has(famous_runs.TITLE) else ()
 
     @property
     def served(self) -> tuple[measured_serving.PointErrors, ...]:
@@ -237,7 +237,7 @@ class Verification(Answer):
             Heading(self.title),
             words,
             Table("papers", PAPERS, rows),
-            tuple(f"Differs: {_several(named)}: {reason}." for reason, named in reasons[:NAMED]),
+            tuple(f"Differs: {_first_and_count(named)}: {reason}." for reason, named in reasons[:NAMED]),
             more,
             most_rows=SCREEN_ROWS,
         ).sections()
@@ -262,7 +262,7 @@ class Verification(Answer):
             yield Table(grade, columns_of, chosen, title, shown="people")
         # Why numbers differ, or under which assumptions they do not; each reason once.
         named = self._by_reason(*GRADES).items()
-        yield Notes(tuple((_several(checks), f"{text}.") for text, checks in named))
+        yield Notes(tuple((_first_and_count(checks), f"{text}.") for text, checks in named))
         for paper, checks in self.papers.items():
             yield Table("checks", SHOWN, checks, title=paper, shown="people")
         if measured := self.measured:
@@ -384,7 +384,7 @@ class Verify(Question[Verification]):
 verify = function_of(Verify)
 
 
-def _several(names: list[str]) -> str:
+def _first_and_count(names: list[str]) -> str:
     """The first name, and how many more share its reason."""
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from netplan.errors import CatalogError
 from netplan.files import read_lines
-from netplan.questions.cable_comparison import FOUND_BY, read_cables, read_hall
+from netplan.questions.cable_comparison import FOUND_BY, read_cable_hall, read_cables
 from netplan.reports.answer import Answer
 from netplan.reports.screen import Screen, more_of
 from netplan.reports.sections import Heading, Paragraph, Section, Table, column, columns
@@ -149,7 +149,7 @@ def _findings(path: Path, claims: tuple[int | None, float]) -> tuple[str, Iterat
     """Kind of the file, and what is found in it."""
     kind = kind_of(path)
     if kind in FOUND_BY:
-        hall = read_hall(path)
+        hall = read_cable_hall(path)
         hosts = {name for name, device in hall.devices.items() if device.relay or not device.switch}
         return "subnet", audit_cables(str(path), hall.cables, *claims, hosts)
     if kind in READERS and kind != CSV:

@@ -57,12 +57,12 @@ def beyond_the_bill(
     def answered(bill: Bill) -> tuple[str, str]:
         failures = reader.load(FAILURE_BOOKS, asked.books.failures)
         texts = asked.books.spares
-        return spares_words(bill, book, failures, texts), growth_words(asked, bill, names)
+        return spares_price(bill, book, failures, texts), growth_words(asked, bill, names)
 
     return answered
 
 
-def hall_words(
+def other_hall(
     asked: AnyQuestion, first: Bill, second: Bill, specs: Mapping[str, FabricSpec]
 ) -> str:
     """In which of the shipped halls the cheaper of two fabrics is another one, or none.
@@ -123,7 +123,7 @@ def _cheaper(first: Bill, second: Bill) -> str:
     return first.name if margin.base > 0 else second.name
 
 
-def spares_words(bill: Bill, book: PriceBook, failures: FailureBook, texts: Sequence[str]) -> str:
+def spares_price(bill: Bill, book: PriceBook, failures: FailureBook, texts: Sequence[str]) -> str:
     """Spares of a bill, those of the usual service level where it has none, and their price.
 
     Parameters

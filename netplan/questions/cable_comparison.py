@@ -33,12 +33,12 @@ from netplan.topologies.cabling.as_built import (
     Difference,
     Hall,
     cables_of,
-    differences,
+    cabling_differences,
     named_alike,
     require_free_ports,
 )
 from netplan.topologies.cabling.device_names import node_of_guid
-from netplan.topologies.cabling.halls import hall_of, read_node_names
+from netplan.topologies.cabling.halls import read_node_names, subnet_cables
 from netplan.topologies.cabling.matching import MatchedPorts, match_halls
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.switched import SwitchTrees
@@ -59,11 +59,11 @@ TO_DO, BOTH = ("kind", "instruction"), ("planned", "built")
 
 
 def read_cables(path: Path) -> Sequence[Cable]:
-    """Cables of :func:`read_hall`."""
-    return read_hall(path).cables
+    """Cables of :func:`read_cable_hall`."""
+    return read_cable_hall(path).cables
 
 
-def read_hall(path: Path, names: Mapping[str, str] | None = None) -> Hall:
+def read_cable_hall(path: Path, names: Mapping[str, str] | None = None) -> Hall:
     """Read cables from any file that names both ends of each.
 
     Parameters
@@ -81,7 +81,7 @@ def read_hall(path: Path, names: Mapping[str, str] | None = None) -> Hall:
     """
     kind = kind_of(path)
     if kind in FOUND_BY:
-        return hall_of(FOUND_BY[kind](path), names)
+        return subnet_cables(FOUND_BY[kind](path), names)
     if kind == XLSX or (kind == CSV and not _is_edge_list(path)):
         return Hall(str(path), read_cable_table(path))
     return Hall(str(path), list(cables_of(read_graph(path))))
@@ -206,7 +206,7 @@ def compare_cables(
     links = cage_links(reader.load(SWITCHES, switch), radix) if switch else None
     names = naming or Naming()
     known = read_node_names(names.node_names) if names.node_names else {}
-    wanted, hall_built = read_hall(plan), read_hall(as_built, known)
+    wanted, hall_built = read_cable_hall(plan), read_cable_hall(as_built, known)
     for hall in (wanted, hall_built):
         require_free_ports(hall.path, hall.cables)
     match = match_halls(wanted, hall_built, host_gpus=names.host_gpus, cage_links=links)
@@ -219,7 +219,7 @@ def compare_cables(
         str(as_built),
         len(alike[0]),
         len(alike[1]),
-        tuple(differences(*alike, match.host_of)),
+        tuple(cabling_differences(*alike, match.host_of)),
         notes,
         match.known,
     )

@@ -39,7 +39,7 @@ from netplan.performance.search import PlanSearch
 from netplan.questions.beyond_the_bill import beyond_the_bill, hall_words
 from netplan.records import replace
 from netplan.reports.quantities import listed
-from netplan.scenarios.bill_books import gear_counted, in_sites, read_books
+from netplan.scenarios.bill_books import books_of_sites, gear_counted, read_books
 from netplan.scenarios.reading import (
     NIC_KEY,
     NONE,
@@ -50,7 +50,7 @@ from netplan.scenarios.reading import (
     variants,
     with_memory,
 )
-from netplan.scenarios.scenario import Scenario, places
+from netplan.scenarios.scenario import Scenario, input_places
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import asked_by_name, fabrics_asked, only_hb_gear, span_of
 from netplan.setup.money import run_cost
@@ -160,14 +160,14 @@ class Compare(Question[Comparison | ComparisonCases]):
             name for name, values in self.varied.items() if len(values) > 1 and name != MEMORY
         ]
         if len(several) > 1 and set(several) != TOGETHER:
-            flags = " and ".join(places()[name].option.flag_of(name) for name in several)
+            flags = " and ".join(input_places()[name].option.flag_of(name) for name in several)
             raise InputError(
                 f"{flags} are repeated: repeat one of them at a time, or accelerators and --nic"
             )
         if not several:
             return self.one()
         names = tuple(several)
-        flags = " ".join(places()[name].option.flag_of(name) for name in names)
+        flags = " ".join(input_places()[name].option.flag_of(name) for name in names)
         cases = tuple(
             (values, self.case(dict(zip(names, values, strict=True))).one())
             for values in product(*(self.varied[name] for name in names))
@@ -356,7 +356,7 @@ class Compare(Question[Comparison | ComparisonCases]):
             )
         shown: dict[str, Any] = {"about": about, "specs": {spec.name: spec for spec in specs}}
         shown["chip"] = chip
-        shown["halls"] = partial(hall_words, self, specs=shown["specs"])
+        shown["halls"] = partial(other_hall, self, specs=shown["specs"])
         shown["beyond"] = beyond_the_bill(self, books.prices, fabrics_asked(self))
         if books.haul is None:
             shown["cliffs"] = partial(cliffs_of, specs, sizing)
@@ -374,7 +374,7 @@ class Compare(Question[Comparison | ComparisonCases]):
     ) -> tuple[list[FabricSpec], Sizing, BillBooks]:
         """Fabrics, the cluster, and what bills are made from."""
         books = replace(
-            in_sites(
+            books_of_sites(
                 *(read_books(self.cluster, self.books, reader), span_of(self), self.books, reader)
             ),
             switch=reader.named(SWITCHES, self.cluster.switch),
@@ -404,7 +404,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         specs, sizing, books = self._priced(reader, chip)
         currency = books.prices.currency
         run = (training.model, training.batch)
-        terms = run_cost.terms_of(self, self.rule, reader, run, books.prices, currency)
+        terms = run_cost.run_terms(self, self.rule, reader, run, books.prices, currency)
         inputs = training_inputs(
             self,
             hb_size=sizing.hb_size,

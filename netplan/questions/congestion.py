@@ -24,7 +24,7 @@ from netplan.questions.simulating.contention import (
     DrawOptions,
     SharedRun,
     design_of,
-    rates_of,
+    direction_rates,
     shared_run,
 )
 from netplan.questions.useful_hours import LifeCost, life_cost
@@ -32,7 +32,7 @@ from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import refuse_two_networks, require_least
-from netplan.setup.own_domains import graph_of_run, own_graph
+from netplan.setup.own_domains import asked_graph, graph_of_run
 from netplan.setup.own_inputs import default_field, list_field, option_field
 from netplan.setup.question import NETWORK, PRICES, RUNS, Question
 from netplan.setup.runs import PLACED
@@ -62,7 +62,7 @@ Draw = Callable[[int], link_sharing.Contention]
 """From the seed of paths to what traffic takes on them."""
 
 
-class _Network(NamedTuple):
+class _SizedFabric(NamedTuple):
     """A fabric of one oversubscription, and what it is made from; no spec of a graph of a file."""
 
     ratio: float | None
@@ -218,14 +218,14 @@ class Congestion(Question[CongestionAnswer]):
 
     def _networks(
         self, reader: CatalogReader, on: Accelerator
-    ) -> tuple[tuple[_Network, ...], tuple[str, ...]]:
+    ) -> tuple[tuple[_SizedFabric, ...], tuple[str, ...]]:
         """The fabric of each oversubscription, or somebody's own graph; notes."""
         if self.cluster.graph is not None and self.traffic != ITERATION:
             refuse_two_networks(self)
-            graph, notes = own_graph(self, on)
-            return (_Network(None, graph),), notes
+            graph, notes = asked_graph(self, on)
+            return (_SizedFabric(None, graph),), notes
         ratios = self.varied.get("oversubscription", (self.cluster.oversubscription,))
-        networks: list[_Network] = []
+        networks: list[_SizedFabric] = []
         notes = ()
         for ratio in ratios:
             asked = self.with_values(oversubscription=ratio) if ratio else self
@@ -233,11 +233,11 @@ class Congestion(Question[CongestionAnswer]):
                 run = shared_run(asked, PATTERN, Path(self.jobs) if self.jobs else None)
                 graph, notes = graph_of_run(asked, run.spec, run.fabric.sizing)
                 spec = run.spec if self.cluster.graph is None else None
-                networks.append(_Network(ratio, graph, spec, run.fabric.sizing, run))
+                networks.append(_SizedFabric(ratio, graph, spec, run.fabric.sizing, run))
             else:
                 spec = reader.fabric(asked.cluster.fabric, asked.cluster)
                 sizing = sized(asked.cluster, on)
-                networks.append(_Network(ratio, expand(spec, sizing), spec, sizing))
+                networks.append(_SizedFabric(ratio, expand(spec, sizing), spec, sizing))
         return tuple(networks), notes
 
     def _choices(self, graph: FabricGraph) -> tuple[str, ...]:
@@ -258,7 +258,7 @@ class Congestion(Question[CongestionAnswer]):
         return message_rows(Path(self.traffic), graph.gpus)
 
     def _design(
-        self, network: _Network, choice: str, rows: list[Row] | None
+        self, network: _SizedFabric, choice: str, rows: list[Row] | None
     ) -> tuple[RoutedDesign, Sequence[str]]:
         """One network under one routing, over all seeds that change it."""
         graph, rates = network.graph, shares_left(self.slow, network.graph)
@@ -316,7 +316,7 @@ class Congestion(Question[CongestionAnswer]):
         return lambda seed: run.contention(graph, replace(conditions, seed=seed))
 
     def _of_messages(
-        self, network: _Network, choice: str, rates: Floats | None, rows: list[Row] | None
+        self, network: _SizedFabric, choice: str, rates: Floats | None, rows: list[Row] | None
     ) -> Draw:
         """The same of a pattern, or of the messages of a file."""
         graph, sizing = network.graph, network.sizing
@@ -328,7 +328,7 @@ class Congestion(Question[CongestionAnswer]):
         router = left or PathRouter(graph, routing)
         latency_s = (sizing.hb_latency_s, sizing.network_latency_s) if sizing else (0.0, 0.0)
         split = self.connections if way == "hashed" else 1
-        capacity = rates_of(graph, rates)
+        capacity = direction_rates(graph, rates)
         fabric = link_sharing.FabricLinks(router, capacity, way, split, latency_s, port_rate(graph))
         how: Collectives = self.collectives or ("coupled" if rows is None else "steps")
         check = self.check_classes

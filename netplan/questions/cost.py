@@ -12,7 +12,7 @@ from netplan.costing.lifetime import Opex, lifetime
 from netplan.costing.prices import PriceBook
 from netplan.errors import InfeasibleError, InputError, not_built
 from netplan.records import replace
-from netplan.scenarios.bill_books import in_sites, spares_of, whole_books
+from netplan.scenarios.bill_books import books_of_sites, spares_of, whole_books
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import asked_by_name, fabrics_bought, span_of
@@ -78,7 +78,7 @@ class Cost(Question[CostAnswer]):
         span, kept = span_of(self), spares_of(self.books, reader)
         if span is not None:
             span.dealt(sizing)  # refuses sites that no fabric could have
-        books = in_sites(alone, span, self.books, reader)
+        books = books_of_sites(alone, span, self.books, reader)
         made = partial(make_bill, sizing=sizing, books=books, spares=kept, currency=money)
         built = [_bill_or_reason(spec, made) for spec in specs]
         refused = tuple(refusal for refusal in built if isinstance(refusal, RefusedFabric))

@@ -16,7 +16,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS, SIMULATED
 from netplan.records import replace
 from netplan.scenarios.bill_books import spares_of, whole_books
 from netplan.scenarios.reading import CatalogReader, sized, variants
-from netplan.scenarios.scenario import PARTS, Scenario, places, plain_name
+from netplan.scenarios.scenario import PARTS, Scenario, input_places, plain_name
 from netplan.setup.asking import function_of
 from netplan.setup.money.pricing import MONEY
 from netplan.setup.money.run_cost import TokenCost, rates_of
@@ -171,10 +171,10 @@ class Diff(Question[DiffAnswer]):
         return {
             SCENARIO: self.scenario.name,
             OTHER: self.other,
-            **{name: _plain(changed) for name, changed in zip("ab", changes, strict=True)},
+            **{name: _json_values(changed) for name, changed in zip("ab", changes, strict=True)},
             "goodput": self.goodput,
             "timing": self.timing,
-            **_plain(given),
+            **_json_values(given),
             "set": {name: read_yaml_value(text) for name, text in self._settings().items()},
         }
 
@@ -216,7 +216,7 @@ class Diff(Question[DiffAnswer]):
         str
             Their values here.
         """
-        sizing, known = side.bill.fabric.sizing, places(self.scenario.kind)
+        sizing, known = side.bill.fabric.sizing, input_places(self.scenario.kind)
         words = {
             "workload": self.scenario.kind,
             "nic_gbps": f"{gbps(sizing.network_bytes_per_s):g}G",
@@ -388,7 +388,7 @@ def _own(kind: type[Diff]) -> dict[str, str]:
     return {known.name: option.role for known, option in own_options(kind)}
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+def _json_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Values as JSON has them."""
     kinds = (str, int, float, bool, type(None))
     return {

@@ -252,7 +252,7 @@ class _GrowthCase(NamedTuple):
             alone[-1],
             steps,
             self._ways(bills, alone, (orders, own_orders), (sum(moved), sum(own_moved))),
-            (*notes_beside, *_told(spec, steps), *alone[-1].fabric.notes),
+            (*notes_beside, *_growth_notes(spec, steps), *alone[-1].fabric.notes),
             growth,
             self.cage_links,
         )
@@ -357,7 +357,7 @@ def _own_graph(spec: FabricSpec, sizing: Sizing, final: Sizing) -> FabricGraph:
     return replace(graph, names=tuple(f"gpu-{number}" for number in gpu.tolist()))
 
 
-def _told(spec: FabricSpec, steps: Sequence[GrowthPhase]) -> Iterator[str]:
+def _growth_notes(spec: FabricSpec, steps: Sequence[GrowthPhase]) -> Iterator[str]:
     """What is to be known of how the family grows."""
     yield LABOUR
     first, last = steps[0], steps[-1]

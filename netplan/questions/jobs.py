@@ -315,7 +315,7 @@ class Jobs(Question[JobsAnswer]):
         seeds = range(self.seed, self.seed + (self.draws if draws else 1))  # one of the same
         for seed in with_progress(seeds, lambda seed: f"seed {seed}"):
             drawn = replace(rules, seed=seed)
-            cluster = self._shared(design, seed)
+            cluster = self._shared_cluster(design, seed)
             trace, more = self._trace(design.trace, stream, drawn, cluster)
             notes += more
             load = self.load
@@ -357,7 +357,7 @@ class Jobs(Question[JobsAnswer]):
         )
         return row, notes
 
-    def _shared(self, design: _Design, seed: int) -> LeafTrunks:
+    def _shared_cluster(self, design: _Design, seed: int) -> LeafTrunks:
         """The cluster with what jobs share on it."""
         trunks = replace(design.cluster.trunks, sharing=self._shares)
         chosen = self._link_way()

@@ -281,9 +281,9 @@ class Loads(Question[loads_answer.LoadsAnswer]):
         if self.cluster.graph is None:
             spec = reader.fabric(self.cluster.fabric, self.cluster)
             return expand(spec, sized(self.cluster, on)), reader.replaced(), ()
-        from netplan.setup.own_domains import own_graph
+        from netplan.setup.own_domains import asked_graph
 
-        graph, notes = own_graph(self, on)
+        graph, notes = asked_graph(self, on)
         return graph, reader.replaced(), notes
 
 

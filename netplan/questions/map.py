@@ -218,7 +218,7 @@ class Map(Question[MapAnswer]):
             reader.named(LINKS, self.link),
             self.compute_utilisation,
         )
-        check_inputs(self, model)
+        check_family(self, model)
         network = self._network(reader, chip)
         amounts = self._amounts(reader, chip, network)
         system = self._system(model, chip, network)
@@ -412,7 +412,7 @@ FOR_FAMILIES: dict[str, tuple[str, ...]] = {
 """Inputs that mean something for some families only."""
 
 
-def check_inputs(asked: Map, model: Model | OtherModel) -> None:
+def check_family(asked: Map, model: Model | OtherModel) -> None:
     """Refuse inputs that mean nothing for a model's family."""
     usual = {field.name: field.default for field in dataclasses.fields(asked)}
     usual |= {"tensor": None, "pipeline": 1, "data": 1, "batch": None}

@@ -208,16 +208,16 @@ class Optimize(Question[Optimization]):
             limits = structs.replace(limits, power_budget_w=budget.budget_w, hall=budget.hall)
         reader, on = self.reader_and_chip()
         chips = variants(
-            reader, on, self._several("expanded_memory") or (self.cluster.expanded_memory,)
+            reader, on, self._side_by_side("expanded_memory") or (self.cluster.expanded_memory,)
         )
         check_tiers(self, *(variant.chip for variant in chips))
         books = self._bill_books(reader)
         specs, apart = _specs(reader, on, self)
         axes = Axes(
             specs=specs,
-            hb_sizes=self._several("hb_size") or self._domains(on, books),
+            hb_sizes=self._side_by_side("hb_size") or self._domains(on, books),
             switches=self._switches(reader, on.card_gbps, limits),
-            oversubscriptions=self._several("oversubscription"),
+            oversubscriptions=self._side_by_side("oversubscription"),
             ports=self.cluster.ports,
             variants=chips,
         )
@@ -257,7 +257,7 @@ class Optimize(Question[Optimization]):
         That of one size alone is the same in every design.
         """
         books = read_books(self.cluster, self.books, reader)
-        several = self._several("hb_size")
+        several = self._side_by_side("hb_size")
         weighs = len(several) > 1 or (not several and books.hall is None)
         weighs = weighs and hb_gear.priced(books.prices)
         return books.with_gear(counted=books.gear_counted or weighs)
@@ -310,7 +310,7 @@ class Optimize(Question[Optimization]):
             self.survives_switch,
             self.delivery,
             limits.get("lead_time_weeks"),
-            _whole(limits.get("cables")),
+            _count_limit(limits.get("cables")),
         )
 
     @property
@@ -324,7 +324,7 @@ class Optimize(Question[Optimization]):
         self.reject_inputs(("degree", "tries", "seed", "slower"), "--search catalog")
         return None
 
-    def _several(self, name: str) -> tuple[Any, ...]:
+    def _side_by_side(self, name: str) -> tuple[Any, ...]:
         """Values of an input that stand side by side; those of a scenario where it says one."""
         value = self.scenario.value(name)
         return self.varied.get(name) or (
@@ -339,7 +339,7 @@ class Optimize(Question[Optimization]):
         self, reader: CatalogReader, speed_gbps: float, limits: Limits
     ) -> tuple[SwitchChoice, ...]:
         """Switches by radix or by model; where limits ask for models, those that have a radix."""
-        radices, models = self._several("radix"), self._several("switch")
+        radices, models = self._side_by_side("radix"), self._side_by_side("switch")
         if radices and models:
             raise InputError("--radix and --switch both say which switch: give one of them")
         if not radices and self.cluster.switch is not None:
@@ -399,7 +399,7 @@ def _held(
     return tuple(filter(None, held))
 
 
-def _whole(limit: float | None) -> int | None:
+def _count_limit(limit: float | None) -> int | None:
     """A limit that is a number of things [1]."""
     return None if limit is None else int(limit)
 
@@ -411,7 +411,7 @@ def _specs(
 
     Of designs that are equally good the first is named: those that are no product come first.
     """
-    hb_sizes = asked._several("hb_size")  # noqa: SLF001 - of this module
+    hb_sizes = asked._side_by_side("hb_size")  # noqa: SLF001 - of this module
     if "fabrics" in asked.given and "all" not in asked.cluster.fabrics:
         return tuple(reader.fabrics(asked.cluster.fabrics, asked.cluster)), ()
     every = reader.fabrics(FABRICS.paths(reader.roots), asked.cluster)

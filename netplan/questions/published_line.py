@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from netplan.calibration.published import held_as_made, published_run, time_as_made
 from netplan.calibration.runs import MeasuredRun
-from netplan.performance.memory_verdict import Verdict, verdict
+from netplan.performance.memory_verdict import Verdict, memory_verdict
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.published_runs import MOST_TIMES, AskedRun, published_rows
 from netplan.records import replace
@@ -184,10 +184,10 @@ def _made(run: MeasuredRun, url: str) -> PublishedRun:
     if timed.memory is not None:
         kept = timed.memory
         checked = kept.basis != "unchecked"
-        held = verdict(kept.peak_bytes, usable_bytes, checked_kind=checked)
+        held = memory_verdict(kept.peak_bytes, usable_bytes, checked_kind=checked)
         return PublishedRun(run, url, timed, kept.peak_bytes, held, checked=checked)
     peak_bytes = float(held_as_made(run).total[0])
-    return PublishedRun(run, url, timed, peak_bytes, verdict(peak_bytes, usable_bytes))
+    return PublishedRun(run, url, timed, peak_bytes, memory_verdict(peak_bytes, usable_bytes))
 
 
 UNKNOWN_STAGES = "interleave not published"

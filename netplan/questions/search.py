@@ -14,7 +14,7 @@ from netplan.performance.barred import barred_columns
 from netplan.performance.error_bars import bar_note
 from netplan.performance.explain import TermDifference, explain, explain_modes
 from netplan.performance.forwarding import Forwarding, forwarding_of
-from netplan.performance.plan import PlanTime, RankedPlan, SearchResult, side_by_side
+from netplan.performance.plan import PlanTime, RankedPlan, SearchResult, by_turnaround
 from netplan.performance.published_runs import AskedRun, nearest_row
 from netplan.performance.search import best_usual, search_plans, unusual_of
 from netplan.performance.setting import Options, Training
@@ -550,7 +550,7 @@ class Search(Question[SearchAnswer]):
         training, result = case.training, self._plans(case)
         listed = result.plans
         if self.instances is not None:
-            result = side_by_side(result, self.instances)
+            result = by_turnaround(result, self.instances)
         detail = self._detail(result, case.on)
         ranks = _ranks(self.explain) if self.explain else ()
         # A last HB domain that is not full is bought too.

@@ -55,7 +55,7 @@ from netplan.simulation.program_work import check_simulated
 from netplan.simulation.ranks import by_stage, read_ranks, snake, strided
 from netplan.simulation.simulate import Conditions, simulate_jobs
 from netplan.simulation.slow_gpus import who_waits
-from netplan.simulation.stage_map import PlacedStage, place_stages, read_map
+from netplan.simulation.stage_map import PlacedStage, read_map, stages_on_gpus
 from netplan.topologies.build import build_fabric
 from netplan.topologies.expand import expand
 from netplan.topologies.families.tiles import tile_order
@@ -174,7 +174,7 @@ def _run(asked: SimulationQuestion, reader: CatalogReader, rules: PalmModel) -> 
     mapped: tuple[PlacedStage, ...] = ()
     if written is not None:
         where = spec, fabric.sizing.gpus
-        mapped = place_stages(written, *where, tensor=tensor, layers=model.layers)
+        mapped = stages_on_gpus(written, *where, tensor=tensor, layers=model.layers)
         _check_map(mapped, fixed, asked.before.value("fixed") or {})
         tensor, data, pipeline = mapped[0].tensor, mapped[0].data, len(mapped)
     return PalmRun(
@@ -523,7 +523,7 @@ class Simulate(SimulationQuestion):
                 " palm: leave them out, or take --mode published-code"
             )
         members = by_stage(run.placement)
-        stages = place_stages(written, run.spec, graph.gpus, tensor=1, layers=len(written.stages))
+        stages = stages_on_gpus(written, run.spec, graph.gpus, tensor=1, layers=len(written.stages))
         sizes = [len(stage.gpus) for stage in stages]
         if sizes != [members.shape[1]] * len(members):
             more = ", ..." if len(sizes) > MOST_SHAPES else ""

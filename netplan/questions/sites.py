@@ -33,7 +33,7 @@ from netplan.inputs.choices import LEAST_RATIO, LONGEST_KM, MOST_RATIO
 from netplan.performance.sites import Exchange
 from netplan.performance.spread import Haul, data_time, flat_time, largest_below
 from netplan.records import replace
-from netplan.scenarios.bill_books import in_sites, whole_books
+from netplan.scenarios.bill_books import books_of_sites, whole_books
 from netplan.scenarios.inner_parts import SiteSpan
 from netplan.scenarios.reading import CatalogReader, sized
 from netplan.setup import over_sites
@@ -292,7 +292,7 @@ class SeveralSites(Question[SitesAnswer]):
         alone = whole_books(self.cluster, self.books, reader)
         spec = reader.fabric(self.cluster.fabric, self.cluster)
         span = replace(self._span, km=case.km, ratio=case.ratio)
-        books = in_sites(alone, span, self.books, reader)
+        books = books_of_sites(alone, span, self.books, reader)
         try:
             several = make_bill(spec, sizing, books, currency=US_DOLLAR)
             one_site = make_bill(spec, sizing, alone, currency=US_DOLLAR)

@@ -130,12 +130,12 @@ class Answer(ABC):
             Lines, each with its end.
         """
         from netplan.reports.screen import TAKEN, WIDTH
-        from netplan.reports.terminal import folded, terminal_text
+        from netplan.reports.terminal import folded_text, terminal_text
 
-        lines = sum(len(folded(f"Note: {caution}.", WIDTH)) for caution in self.cautions)
+        lines = sum(len(folded_text(f"Note: {caution}.", WIDTH)) for caution in self.cautions)
         token = TAKEN.set(lines + 1 if lines else 0)
         try:
-            shown = [*self._told(self.sections() if details else self.summary())]
+            shown = [*self._with_cautions(self.sections() if details else self.summary())]
         finally:
             TAKEN.reset(token)
         return terminal_text(shown, width, colour=colour)
@@ -152,7 +152,7 @@ class Answer(ABC):
         inputs = getattr(self, "inputs", None) or {}
         return tuple(inputs.get("cautions", ()))
 
-    def _told(self, sections: Iterator[Section]) -> Iterator[Section]:
+    def _with_cautions(self, sections: Iterator[Section]) -> Iterator[Section]:
         """The sections, behind the first heading what is to be said first."""
         waiting = bool(self.cautions)
         for section in sections:
@@ -184,7 +184,7 @@ class Answer(ABC):
         """
         from netplan.reports.markdown import markdown_text
 
-        return markdown_text(self._told(self.sections()))
+        return markdown_text(self._with_cautions(self.sections()))
 
     def json(self) -> str:
         """The JSON as text.
@@ -206,7 +206,7 @@ class Answer(ABC):
         """
         from netplan.reports.html import html_page
 
-        return html_page(self._told(self.sections()))
+        return html_page(self._with_cautions(self.sections()))
 
     def xlsx(self) -> bytes:
         """A spreadsheet with a sheet a table.
@@ -218,7 +218,7 @@ class Answer(ABC):
         """
         from netplan.reports.xlsx import xlsx_bytes
 
-        return xlsx_bytes(self._told(self.sections()))
+        return xlsx_bytes(self._with_cautions(self.sections()))
 
     def to_frame(self) -> "pd.DataFrame":
         """The first table: one row a row, one column a quantity.
@@ -286,4 +286,4 @@ class Answer(ABC):
         """For notebooks; text from files is escaped."""
         from netplan.reports.html import html_fragment
 
-        return html_fragment(self._told(self.sections()))
+        return html_fragment(self._with_cautions(self.sections()))

@@ -115,7 +115,7 @@ class Trace(Struct, frozen=True):
     def boxes(self) -> list[str]:
         """What a pointer is told of each mark."""
         boxes = self.facts.get("hovertext") or []
-        return [words(box) for box in boxes] if isinstance(boxes, list) else []
+        return [unmarked(box) for box in boxes] if isinstance(boxes, list) else []
 
 
 def draw(chart: Chart) -> Markup:
@@ -139,11 +139,11 @@ def draw(chart: Chart) -> Markup:
     >>> drawn.count("<svg"), drawn.count("<title>"), "axis from 0.9" in drawn
     (2, 2, True)
     """
-    wide, narrow = (drawing(chart, width) for width in (WIDE, NARROW))
-    return legend(chart) + wide + narrow
+    wide, narrow = (chart_drawing(chart, width) for width in (WIDE, NARROW))
+    return chart_legend(chart) + wide + narrow
 
 
-def legend(chart: Chart) -> Markup:
+def chart_legend(chart: Chart) -> Markup:
     """Names of the series as buttons that hide and show them; nothing where one needs no name."""
     named = [
         (number, trace)
@@ -157,18 +157,18 @@ def legend(chart: Chart) -> Markup:
         '<svg viewBox="0 0 26 12" aria-hidden="true">{}</svg>{}</button>'
     )
     buttons = (
-        button.format(number, _swatch(trace), words(str(trace["name"])).replace("\n", " "))
+        button.format(number, _swatch(trace), unmarked(str(trace["name"])).replace("\n", " "))
         for number, trace in named
     )
     return Markup('<div class="legend">{}</div>').format(Markup("").join(buttons))
 
 
-def words(text: str) -> str:
+def unmarked(text: str) -> str:
     r"""A text of a chart as it is: its markup undone.
 
     Examples
     --------
-    >>> words("a &lt; b<br>c")
+    >>> unmarked("a &lt; b<br>c")
     'a < b\nc'
     """
     return (
@@ -176,7 +176,7 @@ def words(text: str) -> str:
     )
 
 
-def drawing(chart: Chart, width: float) -> Markup:
+def chart_drawing(chart: Chart, width: float) -> Markup:
     """One drawing of a chart, without its legend.
 
     Parameters
@@ -308,10 +308,10 @@ def _ruler(axis: Any, extent: tuple[list[float], bool], ends: tuple[float, float
     low, high = axis.get("range") or (low if from_zero else low - room, high + room)
     if named := axis.get("tickmode") == "array":  # with texts of their own
         pairs = zip(axis["tickvals"], axis["ticktext"], strict=True)
-        ticks = [(float(value), words(str(text))) for value, text in pairs]
+        ticks = [(float(value), unmarked(str(text))) for value, text in pairs]
     else:
         ticks = [*_round_ticks(axis, low, high, log=log)]
-    title = words(_title(axis))
+    title = unmarked(_title(axis))
     if title and not named and not log and low > 0 and not zero:
         step = 10.0 ** (floor(log10(high - low)) - 1)
         title = f"{title} (axis from {floor(low / step) * step:,.6g})"
@@ -360,13 +360,13 @@ def _axis_across(x: Ruler, y: Ruler, width: float) -> Iterator[Markup]:
             yield _path(((centre_x, y.start), (centre_x, y.end)), "rule")
         if centre_x - half > free:
             centre_x = min(centre_x, width - half)
-            yield svg.text(centre_x, foot + LINE_PX, text, "tick", anchor="middle")
+            yield svg.text_line(centre_x, foot + LINE_PX, text, "tick", anchor="middle")
             free = centre_x + half + SIGN_PX
     if x.title:
         title = short(x.title, int(width / SIGN_PX))
         half = len(title) * SIGN_PX / 2
         centre_x = min((x.start + x.end) / 2, width - half)
-        yield svg.text(centre_x, foot + TICK_PX + LINE_PX, title, "title", anchor="middle")
+        yield svg.text_line(centre_x, foot + TICK_PX + LINE_PX, title, "title", anchor="middle")
 
 
 def _axis_up(y: Ruler, x: Ruler, width: float) -> Iterator[Markup]:
@@ -382,7 +382,7 @@ def _axis_up(y: Ruler, x: Ruler, width: float) -> Iterator[Markup]:
         lines = _folded(text, most)
         for number, line in enumerate(lines):
             down = tick_y + 4 + LINE_PX * (number - (len(lines) - 1) / 2)
-            yield svg.text(left - GAP, down, line, "tick", anchor="end")
+            yield svg.text_line(left - GAP, down, line, "tick", anchor="end")
     if y.title:
         middle = (y.start + y.end) / 2
         length = int(abs(y.start - y.end) / SIGN_PX)
@@ -575,15 +575,15 @@ def _heat(trace: Trace, x: Ruler, y: Ruler, titled: bool) -> Iterator[Markup]:  
             colour = colour_at((value - low) / (high - low) if high > low else 1.0, colours)
             left, right = sorted((x.place(column - 0.5), x.place(column + 0.5)))
             upper, lower = sorted((y.place(row - 0.5), y.place(row + 0.5)))
-            box = words(boxes[row][column]) if titled and boxes else ""
+            box = unmarked(boxes[row][column]) if titled and boxes else ""
             size = (max(right - left - 1, 0.5), max(lower - upper - 1, 0.5))
             yield _rectangle((left, upper), size, colour, box)
-            text = words(str(texts[row][column])) if texts else ""
+            text = unmarked(str(texts[row][column])) if texts else ""
             if text and len(text) * SIGN_PX <= right - left:
                 red, green, blue = _channels(colour)
                 kind = "dark" if 0.299 * red + 0.587 * green + 0.114 * blue > BRIGHT else "light"
                 middle = (left + right) / 2, (upper + lower) / 2 + 4
-                yield svg.text(*middle, text, kind, anchor="middle")
+                yield svg.text_line(*middle, text, kind, anchor="middle")
 
 
 DRAWN: Mapping[str, Callable[[Trace, Ruler, Ruler, bool], Iterator[Markup]]] = {
@@ -647,13 +647,13 @@ def _scale(chart: Chart, trace: Trace, width: float) -> Iterator[Markup]:
         '<rect x="{}" y="18" width="{}" height="12" style="fill:url(#{})"></rect>'
     )
     yield shape.format(name, steps, *map(short_number, (left, right - left)), name)
-    yield svg.text(left, 12, words(_title(bar)), "title")
+    yield svg.text_line(left, 12, unmarked(_title(bar)), "title")
     free = -1.0
     for value, text in ruler.ticks:
         half = len(text) * SIGN_PX / 2
         centre_x = max(ruler.place(value), half)
         if centre_x - half > free:
-            yield svg.text(centre_x, 44, text, "tick", anchor="middle")
+            yield svg.text_line(centre_x, 44, text, "tick", anchor="middle")
             free = centre_x + half + SIGN_PX
 
 
@@ -663,7 +663,7 @@ def _sign(spot: tuple[float, float], radius: float, colour: str, symbol: str, bo
     look = f"fill:none;stroke:{colour};stroke-width:2" if "-open" in symbol else f"fill:{colour}"
     if symbol.startswith("circle"):
         shape = Markup('<circle cx="{}" cy="{}" r="{}" style="{}">{}</circle>')
-        return shape.format(*map(short_number, (x, y, radius)), look, svg.titled(box))
+        return shape.format(*map(short_number, (x, y, radius)), look, svg.hover_title(box))
     if symbol in ("cross", "x", "x-thin-open"):
         reach = radius * (1.0 if symbol == "cross" else sin(pi / 4))
         arms = (
@@ -676,7 +676,9 @@ def _sign(spot: tuple[float, float], radius: float, colour: str, symbol: str, bo
         )
         wide = 1.5 if symbol == "x-thin-open" else max(radius * 0.6, 1.5)
         shape = Markup('<path d="{}" style="stroke:{};stroke-width:{}">{}</path>')
-        return shape.format(_way(arms, pairs=True), colour, short_number(wide), svg.titled(box))
+        return shape.format(
+            _way(arms, pairs=True), colour, short_number(wide), svg.hover_title(box)
+        )
     points = 10 if symbol == "star" else CORNERS.get(symbol, 4)
     turn = TURNS.get(symbol, 0.0) + (0.125 if symbol == "square" else 0.0)
     corners = []
@@ -685,7 +687,7 @@ def _sign(spot: tuple[float, float], radius: float, colour: str, symbol: str, bo
         angle = 2 * pi * (number / points + turn)
         corners.append((x + reach * cos(angle), y - reach * sin(angle)))
     shape = Markup('<path d="{}Z" style="{}">{}</path>')
-    return shape.format(_way(corners), look, svg.titled(box))
+    return shape.format(_way(corners), look, svg.hover_title(box))
 
 
 def _labels(labels: Sequence[tuple[Any, str, str]], middle: float) -> Iterator[Markup]:
@@ -693,7 +695,7 @@ def _labels(labels: Sequence[tuple[Any, str, str]], middle: float) -> Iterator[M
     taken: list[tuple[float, float, float]] = []
     for (x, y), name, place in sorted(labels, key=lambda label: -abs(label[0][1] - middle)):
         up, _, side = place.partition(" ")
-        text = words(str(name)).replace("\n", " ")
+        text = unmarked(str(name)).replace("\n", " ")
         anchor = {"left": "end", "right": "start"}.get(side, "middle")
         anchor_x = x + {"left": -GAP, "right": GAP}.get(side, 0.0)
         line = y + {"top": -GAP, "bottom": GAP + LINE_PX / 2}.get(up, 4.0)
@@ -703,7 +705,7 @@ def _labels(labels: Sequence[tuple[Any, str, str]], middle: float) -> Iterator[M
         while any(abs(line - other) < LINE_PX for other in occupied):
             line += step
         taken.append((left, left + length, line))
-        yield svg.text(anchor_x, line, text, "name", anchor=anchor)
+        yield svg.text_line(anchor_x, line, text, "name", anchor=anchor)
 
 
 def _swatch(trace: Json) -> Markup:
@@ -728,7 +730,7 @@ def _rectangle(
 ) -> Markup:
     """A filled rectangle by its upper left corner."""
     shape = Markup('<rect x="{}" y="{}" width="{}" height="{}" style="fill:{}">{}</rect>')
-    return shape.format(*map(short_number, (*corner, *size)), colour, svg.titled(box))
+    return shape.format(*map(short_number, (*corner, *size)), colour, svg.hover_title(box))
 
 
 def _path(points: Any, kind: str, *, pairs: bool = False) -> Markup:  # noqa: ANN401 - places

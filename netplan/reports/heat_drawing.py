@@ -6,7 +6,7 @@ from math import log10
 from markupsafe import Markup
 
 from netplan.reports.sections import Heat
-from netplan.reports.svg import drawing, line, short_number, text, titled
+from netplan.reports.svg import drawing, hover_title, line, short_number, text_line
 
 CELLS_PX, LEFT, TOP, BELOW = 576.0, 84.0, 62.0, 66.0
 """Side of the square; room for the names of rows, of columns, and for the scale [px]."""
@@ -64,7 +64,7 @@ def _ends(heat: Heat) -> tuple[float, float]:
 def _square(x: float, y: float, side: float, kind: str, title: str, depth: float = 0.0) -> Markup:
     shape = Markup('<rect x="{}" y="{}" width="{}" height="{}" class="{}"{}>{}</rect>')
     dark = Markup(' style="--depth:{}"').format(depth) if depth else Markup("")
-    return shape.format(*map(short_number, (x, y, side, side)), kind, dark, titled(title))
+    return shape.format(*map(short_number, (x, y, side, side)), kind, dark, hover_title(title))
 
 
 def _cells(heat: Heat, side: float) -> Iterator[Markup]:
@@ -91,13 +91,13 @@ def _borders(heat: Heat, side: float) -> Iterator[Markup]:
 def _axes(heat: Heat, side: float) -> Iterator[Markup]:
     """Names of some rows and columns, and what the two ways are."""
     ticks = heat.ticks or heat.labels
-    yield text(LEFT, 18, f"receives: {heat.axis}".removesuffix(": "), "label")
-    yield text(8, TOP - 10, "sends", "label")
+    yield text_line(LEFT, 18, f"receives: {heat.axis}".removesuffix(": "), "label")
+    yield text_line(8, TOP - 10, "sends", "label")
     step = -(-len(ticks) // MOST_TICKS)
     for index in range(0, len(ticks), step):
         middle = (index + 0.5) * side
-        yield text(LEFT + middle, TOP - 10, ticks[index], "sub", anchor="middle")
-        yield text(LEFT - 8, TOP + middle + 4, ticks[index], "sub", anchor="end")
+        yield text_line(LEFT + middle, TOP - 10, ticks[index], "sub", anchor="middle")
+        yield text_line(LEFT - 8, TOP + middle + 4, ticks[index], "sub", anchor="end")
 
 
 def _scale(heat: Heat) -> Iterator[Markup]:
@@ -105,10 +105,10 @@ def _scale(heat: Heat) -> Iterator[Markup]:
     least, largest = _ends(heat)
     y = TOP + CELLS_PX + 18
     yield _square(LEFT, y, SWATCH_PX, "paper-cells", "")
-    yield text(LEFT + SWATCH_PX + 6, y + 16, "nothing", "sub")
+    yield text_line(LEFT + SWATCH_PX + 6, y + 16, "nothing", "sub")
     steps = STEPS if largest > least else 1
     for step in range(steps):
         amount = largest if step == steps - 1 else least * (largest / least) ** (step / (steps - 1))
         x = LEFT + (step + 1) * (STEP_PX - 20)
         yield _square(x, y, SWATCH_PX, "cell", "", depth_of(amount, least, largest))
-        yield text(x + SWATCH_PX + 6, y + 16, heat.quantity.shown(amount), "sub")
+        yield text_line(x + SWATCH_PX + 6, y + 16, heat.quantity.shown(amount), "sub")

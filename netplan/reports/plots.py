@@ -231,7 +231,7 @@ def line_chart(points: Points, room: int) -> Chart:
     styles = series_styles(keys)
     data = tuple(
         _line(points, same, drawn[same[0]], (*styles[same[0]], number))
-        for number, same in enumerate(_alike(drawn))
+        for number, same in enumerate(_same_lines(drawn))
     )
     data += tuple(points.published(scales, styles))
     height, layout = _framed(scales, len(keys), legend=points.named)
@@ -267,7 +267,7 @@ def thinned(marks: Sequence[Mark], room: int) -> list[Mark]:
     return kept
 
 
-def _alike(drawn: Mapping[Key, Sequence[Mark]]) -> list[list[Key]]:
+def _same_lines(drawn: Mapping[Key, Sequence[Mark]]) -> list[list[Key]]:
     """Series whose lines lie on one another, together; one without values stays alone."""
     alike: dict[object, list[Key]] = {}
     for key, marks in drawn.items():
@@ -314,7 +314,7 @@ def _said_of_lines(
     points: Points, lines: Mapping[Key, list[Mark]], drawn: Mapping[Key, list[Mark]]
 ) -> Iterator[str]:
     """What the drawing leaves out."""
-    for keys in _alike(drawn):
+    for keys in _same_lines(drawn):
         if len(keys) > 1:
             names = ", ".join(points.name(key) for key in keys)
             yield f"These lines lie on one another: {names}."

@@ -288,7 +288,7 @@ class Words(Struct, frozen=True):
 
 
 @cache
-def _told(kind: str) -> dict[str, Words]:
+def _words_of(kind: str) -> dict[str, Words]:
     """What ``reports/words.csv`` has of values, of amounts without a unit, or of parts."""
     with (shipped_root() / WORDS_FILE).open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["kind"] == kind]
@@ -367,7 +367,7 @@ def part_words(part: str) -> str:
     'switch port at 400 Gb/s'
     """
     first, space, rest = part.partition(" ")
-    known = _told("part").get(first)
+    known = _words_of("part").get(first)
     return (known.quantity if known else first) + space + rest
 
 
@@ -403,7 +403,7 @@ def words(name: str, currency: str = "") -> Words:
     >>> words("cost.base", "USD").title
     'cost, USD'
     """
-    if name in (known := _told("value")):
+    if name in (known := _words_of("value")):
         return known[name]
     path, _, last = name.rpartition(".")
     case = CASES.get(last) if path else None
@@ -413,7 +413,7 @@ def words(name: str, currency: str = "") -> Words:
         part, sign, speed = path.removeprefix(PRICE_ROW).partition("@")
         row = part_words(f"{part} at {speed} Gb/s" if sign else part)
         return Words(f"price of {row}{case}", currency)
-    if path in (amounts := _told("money")):
+    if path in (amounts := _words_of("money")):
         return Words(amounts[path].quantity + case, currency)
     parts = [_part(part) for part in path.split(".")]
     unit = next((wording.unit for wording in reversed(parts) if wording.unit), "")

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from netplan.reports import sections as show
 from netplan.reports.escape import short
-from netplan.reports.terminal import folded, part_count, terminal_text
+from netplan.reports.terminal import folded_text, part_count, terminal_text
 from netplan.units import counted
 
 RowT = TypeVar("RowT")
@@ -212,7 +212,7 @@ class Screen(Struct, frozen=True):
         if self.closes:
             yield verdict
         if verbatim:
-            yield show.Verbatim((*verbatim, *(folded(self.more, WIDTH) if self.more else ())))
+            yield show.Verbatim((*verbatim, *(folded_text(self.more, WIDTH) if self.more else ())))
         elif self.more:
             yield show.Paragraph(self.more, "quiet")
 
@@ -271,7 +271,7 @@ def _left_out(table: show.Table[Any], shown: Sequence[show.Column[Any]]) -> Iter
         yield f"and {counted(left, 'more column')}: --details"
 
 
-def fitting(make: Callable[[int], Screen], most: int, least: int = 1) -> Screen:
+def fitting_screen(make: Callable[[int], Screen], most: int, least: int = 1) -> Screen:
     """The screen of the largest number, such as that of its rows, with which all of it fits.
 
     Parameters
@@ -325,7 +325,7 @@ def _smaller(screen: Screen) -> Iterator[Screen]:
         columns -= 1
         yield without(most_columns=columns)
     title, verdict = screen.heading.title, screen.verdict[0]
-    if max(len(folded(text, WIDTH)) for text in (title, verdict)) > LEAST_LINES:
+    if max(len(folded_text(text, WIDTH)) for text in (title, verdict)) > LEAST_LINES:
         most = (LEAST_LINES - 1) * WIDTH
         heading = replace(screen.heading, title=short(title, most))
         yield without(heading=heading, verdict=(short(verdict, most),))

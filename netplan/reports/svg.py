@@ -7,12 +7,12 @@ from markupsafe import Markup
 from netplan.reports.escape import strip_control
 
 
-def text(x: float, y: float, words: str, kind: str, *, anchor: str = "start") -> Markup:
+def text_line(x: float, y: float, words: str, kind: str, *, anchor: str = "start") -> Markup:
     """One line of text.
 
     Examples
     --------
-    >>> text(1, 2, "<b>", "label")
+    >>> text_line(1, 2, "<b>", "label")
     Markup('<text x="1" y="2" class="label" text-anchor="start">&lt;b&gt;</text>')
     """
     return Markup('<text x="{}" y="{}" class="{}" text-anchor="{}">{}</text>').format(
@@ -86,14 +86,14 @@ def disc(x: float, y: float, radius: float, kind: str, title: str = "") -> Marku
     Markup('<circle cx="1" cy="2" r="3" class="node"><title>leaf-0</title></circle>')
     """
     shape = Markup('<circle cx="{}" cy="{}" r="{}" class="{}">{}</circle>')
-    return shape.format(*map(short_number, (x, y, radius)), kind, titled(title))
+    return shape.format(*map(short_number, (x, y, radius)), kind, hover_title(title))
 
 
 def square(x: float, y: float, half: float, kind: str, title: str = "") -> Markup:
     """A square about its centre, with what it is as a title."""
     shape = Markup('<rect x="{}" y="{}" width="{}" height="{}" rx="3" class="{}">{}</rect>')
     corner = (x - half, y - half, 2 * half, 2 * half)
-    return shape.format(*map(short_number, corner), kind, titled(title))
+    return shape.format(*map(short_number, corner), kind, hover_title(title))
 
 
 def way(
@@ -106,17 +106,17 @@ def way(
     >>> way([(0, 0), (4.5, -2), (9, 0)], "wire", width=2)
     Markup('<path d="M0 0 Q4.5 -2 9 0" class="wire" style="stroke-width:2"></path>')
     """
-    path = steps(points)
+    path = path_steps(points)
     shape = Markup('<path d="{}" class="{}" style="stroke-width:{}">{}</path>')
-    return shape.format(path, kind, short_number(width), titled(title))
+    return shape.format(path, kind, short_number(width), hover_title(title))
 
 
-def steps(points: Sequence[tuple[float, float]]) -> str:
+def path_steps(points: Sequence[tuple[float, float]]) -> str:
     """Steps of a path from the first point to the last; of three, bent towards the middle one.
 
     Examples
     --------
-    >>> steps([(0, 0), (4.5, -2), (9, 0)])
+    >>> path_steps([(0, 0), (4.5, -2), (9, 0)])
     'M0 0 Q4.5 -2 9 0'
     """
     start, *others = (" ".join(map(short_number, point)) for point in points)
@@ -129,7 +129,7 @@ def shifted(shapes: Iterable[Markup], down: float) -> Markup:
     return group.format(short_number(down), Markup("\n").join(shapes))
 
 
-def titled(words: str) -> Markup:
+def hover_title(words: str) -> Markup:
     """What a browser says where the pointer rests."""
     return Markup("<title>{}</title>").format(strip_control(words)) if words else Markup("")
 

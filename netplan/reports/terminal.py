@@ -93,12 +93,12 @@ def _chopped(text: str, width: int) -> list[str]:
     return chop_cells(text, width)
 
 
-def folded(text: str, width: int) -> list[str]:
+def folded_text(text: str, width: int) -> list[str]:
     """Text in lines of at most ``width`` columns, broken between words where it can be.
 
     Examples
     --------
-    >>> folded("rail-only and rail-optimized", 10)
+    >>> folded_text("rail-only and rail-optimized", 10)
     ['rail-only', 'and', 'rail-optim', 'ized']
     """
     lines = []
@@ -147,7 +147,7 @@ def _lines(section: Section, width: int) -> Iterator[str]:
     elif isinstance(section, Notes):
         for subject, text in section.groups:
             head = f"{strip_control(subject)}: " if subject else ""
-            first, *others = folded(head + strip_control(text), width)
+            first, *others = folded_text(head + strip_control(text), width)
             yield _styled(first[: len(head)], "strong") + first[len(head) :]
             yield from others
     elif isinstance(section, Heading):
@@ -168,7 +168,7 @@ def _lines(section: Section, width: int) -> Iterator[str]:
 
 
 def _text(text: str, width: int, style: Style = "plain") -> Iterator[str]:
-    yield from (_styled(line, style) for line in folded(strip_control(text), width))
+    yield from (_styled(line, style) for line in folded_text(strip_control(text), width))
 
 
 def _styled(text: str, style: Style) -> str:
@@ -290,7 +290,7 @@ def _drawn(table: Table[object], columns: list[Filled], width: int) -> Iterator[
     yield "─" * (sum(widths) + table.gap * (len(widths) - 1))
     for row, style in rows:
         across = len(row) < len(shape)
-        texts = folded(row[0], width) if across else _row(row, shape, table.gap)
+        texts = folded_text(row[0], width) if across else _row(row, shape, table.gap)
         yield from (_styled(text, style) for text in texts)
 
 
@@ -334,7 +334,7 @@ def _row(
 ) -> Iterator[str]:
     """A row, over as many lines as its cells wrap to; titles stand close to the rule below them."""
     folds = [
-        folded(cell, width) if wraps else cell.split("\n")
+        folded_text(cell, width) if wraps else cell.split("\n")
         for cell, (_, wraps, width) in zip(cells, shape, strict=True)
     ]
     height = max(map(len, folds))

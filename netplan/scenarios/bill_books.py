@@ -62,7 +62,7 @@ def read_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
     )
 
 
-def in_sites(
+def books_of_sites(
     made: BillBooks, span: SiteSpan | None, books: Books, reader: CatalogReader
 ) -> BillBooks:
     """The same for a network that lies in several sites.

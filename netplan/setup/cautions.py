@@ -91,7 +91,7 @@ def _cautions(
     if cluster.switch is not None:
         named = SWITCHES.load(cluster.switch, roots)
         yield from [_not_sold("switch", named)] if named.unsold else []
-    elif cluster.radix is not None and any(map(_plain, specs)):
+    elif cluster.radix is not None and any(map(_at_card_rate, specs)):
         speed, known = chip.card_gbps, known_switches(roots)
         lane = _card_lane(speed, roots)
         model = stands_for(cluster.radix, speed, known, lane)
@@ -145,7 +145,7 @@ def meant_switch(
         chip = ACCELERATORS.load(cluster.accelerator, roots, overrides)
     except NetplanError:
         return ""
-    if not any(map(_plain, _specs(cluster, reads, roots))):
+    if not any(map(_at_card_rate, _specs(cluster, reads, roots))):
         return ""
     speed = chip.card_gbps
     model = stands_for(cluster.radix, speed, known_switches(roots), _card_lane(speed, roots))
@@ -170,7 +170,7 @@ def _card_lane(speed_gbps: float, roots: Sequence[Path]) -> float | None:
         return None
 
 
-def _plain(spec: FabricSpec) -> bool:
+def _at_card_rate(spec: FabricSpec) -> bool:
     """Whether its switches have ports of the rate of the cards."""
     return not spec.switchless and spec.planes == 1 and not spec.link_bytes_per_s
 

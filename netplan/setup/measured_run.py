@@ -343,10 +343,10 @@ def measured_runs(run: PostRun, modelled: Callable[[PostRun], Modelled]) -> Meas
         pools["staleness"] = 0.0 if inputs["colocated"] else job.staleness
         gpus = read.run.gpus or run.gpus
         there = read.run.fabric or run.fabric
-        of_run = of_job = _asked(run, read, (there, gpus, inputs, ("measured", index)), modelled)
+        of_run = of_job = _resolved(run, read, (there, gpus, inputs, ("measured", index)), modelled)
         if len(reads) == ONE_OR_TWO:
             here = (run.fabric, gpus, pools, ("of the question", index))
-            of_job = _asked(run, read, here, modelled)
+            of_job = _resolved(run, read, here, modelled)
         references.append(Reference(read, of_run, of_job))
     _check_sizes(references)
     return MeasuredSteps(tuple(references))
@@ -384,7 +384,7 @@ def _inputs(run: PostRun, read: ReadRun) -> dict[str, Any]:
     }
 
 
-def _asked(
+def _resolved(
     run: PostRun,
     read: ReadRun,
     asked: tuple[str, int, dict[str, Any], tuple[str, int]],

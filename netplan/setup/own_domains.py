@@ -34,7 +34,7 @@ def with_own_domains(
     return with_domains(graph, on.hb_bytes_per_s), (note,)
 
 
-def own_graph(asked: AnyQuestion, on: Accelerator) -> tuple[FabricGraph, tuple[str, ...]]:
+def asked_graph(asked: AnyQuestion, on: Accelerator) -> tuple[FabricGraph, tuple[str, ...]]:
     """Somebody's own graph, of the file that is asked for, at the rates that are found; notes."""
     from netplan.topologies.formats.graph_files import read_graph
 

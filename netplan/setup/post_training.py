@@ -323,7 +323,7 @@ class PostRun(Struct, frozen=True, dict=True):
             sequence, batch = self.trained_batch
             values["batch"] = batch
             overrides[SEQUENCE] = str(sequence)
-        scenario = self._on(gpus, Training(**values), self.asked.cluster.accelerator)
+        scenario = self._pool_scenario(gpus, Training(**values), self.asked.cluster.accelerator)
         return self.asked.also(TrainerQuestion, scenario=scenario, overrides=overrides, varied={})
 
     def servers(self, gpus: int) -> ServerPool:
@@ -379,7 +379,7 @@ class PostRun(Struct, frozen=True, dict=True):
             level=False,
             routing=job.routing,
         )
-        scenario = self._on(gpus, serving, self.server_name)
+        scenario = self._pool_scenario(gpus, serving, self.server_name)
         return self.asked.also(
             ServersQuestion, scenario=scenario, overrides=self._server_overrides, varied={}
         )
@@ -401,7 +401,7 @@ class PostRun(Struct, frozen=True, dict=True):
             requests=max(1, work.answers),
             level=False,
         )
-        scenario = self._on(gpus, serving, self.asked.cluster.accelerator)
+        scenario = self._pool_scenario(gpus, serving, self.asked.cluster.accelerator)
         asked = self.asked.also(ServersQuestion, scenario=scenario, varied={})
         try:
             return search_servers(asked, self.reader, self.fabric)
@@ -409,7 +409,7 @@ class PostRun(Struct, frozen=True, dict=True):
             who = f"the pool that judges by {model} has {counted(gpus, 'GPU')}"
             raise named(error, who) from None
 
-    def _on(self, gpus: int, workload: Training | Serving, accelerator: str) -> Scenario:
+    def _pool_scenario(self, gpus: int, workload: Training | Serving, accelerator: str) -> Scenario:
         """The scenario of a pool."""
         cluster = structs.replace(
             self.asked.cluster, gpus=gpus, accelerator=accelerator, fabric=self.fabric

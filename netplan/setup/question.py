@@ -26,7 +26,7 @@ from netplan.scenarios.scenario import (
     InputPlace,
     Scenario,
     every_place,
-    places,
+    input_places,
     plain_name,
     timed_as_known,
 )
@@ -62,7 +62,7 @@ CHECKPOINTS = frozenset(
 """Inputs of a workload that mean something where parts fail."""
 FAILING = CHECKPOINTS | {"failures", "rates", "bad_servers", "optics"}
 """Inputs that say how often parts fail, and how a job comes back."""
-RUNNING: Mapping[str, str] = {
+WORKLOAD_VERBS: Mapping[str, str] = {
     "training": "trains",
     "serving": "serves",
     "post-training": "does post-training of",
@@ -85,7 +85,7 @@ FROM = Option(
 @cache
 def of_workload(kind: str) -> frozenset[str]:
     """Inputs of a workload, but for what means something only where parts fail."""
-    known = places(kind).items()
+    known = input_places(kind).items()
     return frozenset(name for name, place in known if place.part == "workload") - CHECKPOINTS
 
 
@@ -260,7 +260,7 @@ class Question(Generic[AnswerT_co]):
         )
         if named and not cls.takes(scenario.kind) and "model" not in given:
             raise InputError(
-                f"{scenario.name} {RUNNING[scenario.kind]} {scenario.workload.model}, and netplan"
+                f"{scenario.name} {WORKLOAD_VERBS[scenario.kind]} {scenario.workload.model}, and netplan"
                 f" {cls.command} asks about {cls.workload}: give --model to ask it about the same"
                 " cluster, or name another scenario (netplan catalog list scenario)"
             )
@@ -289,7 +289,7 @@ class Question(Generic[AnswerT_co]):
         named = {"workload"} & given.keys()
         usual_kind = scenario.kind if cls.takes(scenario.kind) else cls.workload
         scenario = scenario.with_workload(given.pop("workload", usual_kind))
-        known = places(scenario.kind)
+        known = input_places(scenario.kind)
         scenario = scenario.replace(
             **own_inputs.usual_values(cls.command, [*known], given.get("catalog"))
         )
@@ -381,7 +381,7 @@ class Question(Generic[AnswerT_co]):
         """
         if "workload" in self.given:
             yield "workload", WORKLOAD, self.scenario.kind
-        for name, place in places(self.scenario.kind).items():
+        for name, place in input_places(self.scenario.kind).items():
             value = self.scenario.value(name)
             usual = place.default if place.option.kind == "flag" else None
             if name in self.given and value not in (usual, (), {}):
@@ -402,7 +402,7 @@ class Question(Generic[AnswerT_co]):
             If one is.
         """
         means = read_of(self.reads, self.scenario.kind, self.untimed)
-        for name, place in places(self.scenario.kind).items():
+        for name, place in input_places(self.scenario.kind).items():
             if name in means:
                 check_range(name, place.option, self.scenario.value(name))
         own_inputs.check_ranges(self)
@@ -411,7 +411,7 @@ class Question(Generic[AnswerT_co]):
         """The inputs as the answer shows them, with what was filled in or made whole, by name."""
         shown: dict[str, object] = {"scenario": self.scenario.name} if self.reads else {}
         means = read_of(self.reads, self.scenario.kind, self.untimed)
-        for name, place in places(self.scenario.kind).items():
+        for name, place in input_places(self.scenario.kind).items():
             value = self.scenario.value(name)
             if name in means and not (place.option.quiet and value == place.default):
                 shown[name] = list(value) if isinstance(value, tuple) else value
@@ -583,7 +583,12 @@ def _known(
             kept[name] = value
             continue
         place = next(
-            (places(workload)[name] for workload in WORKLOADS if name in places(workload)), None
+            (
+                input_places(workload)[name]
+                for workload in WORKLOADS
+                if name in input_places(workload)
+            ),
+            None,
         )
         if place is None:
             every = [known_input.name for known_input in question.inputs_known()]
@@ -596,7 +601,7 @@ def _known(
             raise InputError(f"{text} means nothing for netplan {question.command}: leave it out")
         who = "training" if kind == "training" else f"--workload {kind}"
         timed = (other for other in WORKLOADS if other not in question.untimed)
-        other = next(other for other in timed if name in places(other))
+        other = next(other for other in timed if name in input_places(other))
         raise InputError(
             f"{text} means nothing for {who}: leave it out, or take --workload {other}"
         )
@@ -612,7 +617,7 @@ def read_of(
     To one that reads nothing of training alone, no workload means anything where it trains: a bill
     says what tokens cost that are served, or a step of post-training.
     """
-    known = places(kind)
+    known = input_places(kind)
     if kind in untimed or (kind == "training" and not reads & (TRAINED - SERVED)):
         known = {name: place for name, place in known.items() if place.part != "workload"}
     return reads & known.keys()
@@ -621,14 +626,14 @@ def read_of(
 @cache
 def _inputs_known(question: type[AnyQuestion]) -> tuple[own_inputs.Input, ...]:
     """Inputs of the scenario that a question reads, then its own, then sources."""
-    trained, served, reinforced = (places(kind) for kind in WORKLOADS)
+    trained, served, reinforced = (input_places(kind) for kind in WORKLOADS)
     scenario_inputs: dict[str, own_inputs.Input] = {}
     for name, place in {**reinforced, **trained, **served}.items():
         if name not in question.reads:
             continue
         if question.workload != "serving":  # help says it as training has it
             place = _read_later(trained.get(name, place), place)  # noqa: PLW2901
-        kinds = tuple(kind for kind in WORKLOADS if name in places(kind))
+        kinds = tuple(kind for kind in WORKLOADS if name in input_places(kind))
         scenario_inputs[name] = own_inputs.Input(
             name, _as_asked(question, name, place), place.default, place.part, kinds
         )

@@ -14,7 +14,7 @@ from netplan.errors import InputError
 from netplan.levels import Level
 from netplan.performance.serving import cases, outcomes
 from netplan.performance.serving.arrivals import read_requests
-from netplan.performance.serving.bars import bar_of, months_older
+from netplan.performance.serving.bars import months_older, served_bar
 from netplan.performance.serving.disaggregated import POOLS, Pools, cache_sent, pool_degrees
 from netplan.performance.serving.load import Arrivals
 from netplan.performance.serving.plans import ServingPlans
@@ -179,7 +179,7 @@ def serving_case_on(
     InputError
         If a request is longer than the model's context, or inputs contradict each other.
     """
-    requests, most = requests_of(asked, load), longest(asked, load)
+    requests, most = requests_of(asked, load), longest_tokens(asked, load)
     if model.context_length is not None and most > model.context_length:
         words = f"--prompt {requests.prompt:,} and --output {requests.output:,} are {most:,} tokens"
         if load is not None and load.trace is not None:
@@ -372,7 +372,7 @@ def requests_of(asked: AnyQuestion, load: Arrivals | None) -> outcomes.Requests:
     return outcomes.Requests(round(load.trace.prompt.mean()), round(load.trace.output.mean()))
 
 
-def longest(asked: AnyQuestion, load: Arrivals | None) -> int:
+def longest_tokens(asked: AnyQuestion, load: Arrivals | None) -> int:
     """Tokens of the longest request [1]."""
     if load is None or load.trace is None:
         return asked.serving.prompt + asked.serving.output
@@ -471,7 +471,7 @@ def _barred(
     low_s, high_s, centre, kind = tpot_s / per_token, tpot_s * per_token, 1.0, None
     held: float | None = None
     output, predicted = float(case.requests.output), float(outcome.tokens_per_s[index])
-    if (bar := bar_of(case, "tpot")) is not None:
+    if (bar := served_bar(case, "tpot")) is not None:
         low_s, high_s = tpot_s * bar.low**wider, tpot_s * bar.high**wider
         centre, kind, held = bar.shown_centre, f"TPOT, {bar.kind}", bar.held
 
@@ -483,8 +483,8 @@ def _barred(
 
     ends = rate(ttft_s * first, high_s), rate(ttft_s / first, low_s)
     shown = predicted if centre == 1.0 else rate(ttft_s, centre * tpot_s)
-    finite = bar_of(case, "offline") if outcome.run_rate is not None else None
-    whole = bar_of(case, "tokens/s", _batch(outcome, index)) or finite
+    finite = served_bar(case, "offline") if outcome.run_rate is not None else None
+    whole = served_bar(case, "tokens/s", _batch(outcome, index)) or finite
     if whole is not None:
         ends, kind = (predicted * whole.low, predicted * whole.high), whole.words
         held = whole.held

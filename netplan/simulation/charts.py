@@ -130,7 +130,7 @@ def _series(
 
 def _drawn(outcome: SimulationOutcome) -> tuple[list[schedule.BusyInterval], tuple[str, ...]]:
     """Spans that the chart has room for, the first and the last ones, and what it leaves out."""
-    captions = list(left_out(outcome))
+    captions = list(counted_words(outcome))
     spans = [span for span in outcome.spans if span.end_s > span.start_s]
     if len(spans) > MAX_BARS:
         spans = [span for span in spans if span.kind not in SENT]
@@ -143,7 +143,7 @@ def _drawn(outcome: SimulationOutcome) -> tuple[list[schedule.BusyInterval], tup
     return spans, tuple(captions)
 
 
-def left_out(outcome: SimulationOutcome) -> Iterator[str]:
+def counted_words(outcome: SimulationOutcome) -> Iterator[str]:
     """What was counted instead of simulated, in words."""
     counted = outcome.microbatches - outcome.microbatches_simulated
     if counted and outcome.spans:
@@ -204,7 +204,7 @@ def trace(run: SimulationOutcome, title: str, names: Sequence[str] = ()) -> dict
             "title": title,
             "microbatches": run.microbatches,
             "microbatches_simulated": run.microbatches_simulated,
-            "note": " ".join(left_out(run)),
+            "note": " ".join(counted_words(run)),
         },
     }
 

@@ -434,7 +434,7 @@ def share_messages(
     fabric
         Where they run.
     rows
-        Messages, as of :func:`netplan.simulation.fluid.read_rows`.
+        Messages, as of :func:`netplan.simulation.fluid.read_messages`.
     collectives
         Whether messages that wait for each other are one flow.
     seed

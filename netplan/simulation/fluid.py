@@ -297,7 +297,7 @@ class _Run:
         rows = self.shared.flows.take(self.messages.flow[members])
         links, local = np.unique(rows.links, return_inverse=True)
         rows = FlowLinks(rows.begins, local, rows.shares)
-        part, link_part = joined(rows, len(links))
+        part, link_part = flow_sets(rows, len(links))
         numbers = distinct_values(part)
         if len(numbers) == 1:
             return [(members, links)]
@@ -348,7 +348,7 @@ def _by_label(label: Ints, labels: Ints) -> tuple[Ints, Ints]:
     return np.searchsorted(label[order], labels[1:]), order
 
 
-def joined(rows: FlowLinks, links: int) -> tuple[Ints, Ints]:
+def flow_sets(rows: FlowLinks, links: int) -> tuple[Ints, Ints]:
     """Flows that share links, directly or through others: the first flow of its set for each.
 
     Every set joins the lowest one on its links, and goes on where that one goes, until none does.
@@ -370,7 +370,7 @@ def joined(rows: FlowLinks, links: int) -> tuple[Ints, Ints]:
     Flows 0 and 2 meet on link 1:
 
     >>> rows = FlowLinks.of_paths([[(0, 1.0), (1, 1.0)], [(2, 1.0)], [(1, 1.0)]])
-    >>> joined(rows, 3)
+    >>> flow_sets(rows, 3)
     (array([0, 1, 0]), array([0, 0, 1]))
     """
     owner, part = rows.flow_of_entry, np.arange(rows.flows)
@@ -747,7 +747,7 @@ def message_times_s(  # noqa: PLR0913 - a fabric, and whether collectives are co
     """
     rates = (float(gbps) * 1e9 / 8 for gbps in (host_gbps, uplink_gbps))
     fabric = ClosLinks(int(leaves), int(hosts_a_leaf), int(spines), *rates)
-    rows = read_rows(messages, fabric.hosts, spines=fabric.spines)
+    rows = read_messages(messages, fabric.hosts, spines=fabric.spines)
     below = [
         row.ends[0] // fabric.hosts_a_leaf == row.ends[1] // fabric.hosts_a_leaf for row in rows
     ]
@@ -768,7 +768,7 @@ def sent_over(
     Parameters
     ----------
     rows
-        As of :func:`read_rows`.
+        As of :func:`read_messages`.
     capacity
         Of every directed link [B/s].
     route
@@ -784,7 +784,7 @@ def sent_over(
     return (_coupled if collectives == "coupled" else _steps)(rows, capacity, route)
 
 
-def read_rows(
+def read_messages(
     messages: Iterable[Mapping[str, Any]],
     hosts: int,
     *,
@@ -817,7 +817,7 @@ def read_rows(
     """
     table = list(messages)
     numbers = [
-        place if _is_missing(row.get("message")) else _whole(row, "message", f"message {place}")
+        place if _is_missing(row.get("message")) else _read_integer(row, "message", f"message {place}")
         for place, row in enumerate(table)
     ]
     order = sorted(range(len(table)), key=numbers.__getitem__)
@@ -873,7 +873,7 @@ def message_rows(path: Path, gpus: int) -> list[Row]:
             places.append(f"{path}:{line}")
     if not rows:
         raise InputError(f"{path}: no message in it: give a line for each")
-    return read_rows(rows, gpus, places=places)
+    return read_messages(rows, gpus, places=places)
 
 
 def _row(
@@ -886,21 +886,21 @@ def _row(
     """One message of a table, for so many hosts and spines."""
     hosts, spines = sizes
     target = "target" if "target" in row else "destination"
-    ends = _whole(row, "source", name), _whole(row, target, name)
+    ends = _read_integer(row, "source", name), _read_integer(row, target, name)
     for column, host in zip(("source", "target"), ends, strict=True):
         if not 0 <= host < hosts:
             raise _refusal(name, column, host, f"0 to {hosts - 1:,}")
-    way = None if _is_missing(row.get("spine")) else _whole(row, "spine", name)
+    way = None if _is_missing(row.get("spine")) else _read_integer(row, "spine", name)
     if spines is None and way is not None:
         raise _refusal(name, "spine", way, "none here: --routing says which way messages go")
     if spines is None:
-        way = 0 if _is_missing(row.get("connection")) else _whole(row, "connection", name)
+        way = 0 if _is_missing(row.get("connection")) else _read_integer(row, "connection", name)
         if way > MOST_CONNECTION:
             raise _refusal(name, "connection", way, f"0 to {MOST_CONNECTION:,}")
     elif way is not None and way >= spines:
         raise _refusal(name, "spine", way, f"0 to {spines - 1:,}")
     after = str("" if _is_missing(row.get("after")) else row["after"]).split()
-    others = [_whole({"after": text}, "after", name) for text in after]
+    others = [_read_integer({"after": text}, "after", name) for text in after]
     unknown = [other for other in others if other not in place_of]
     if unknown:
         raise _refusal(name, "after", unknown[0], "a message of the table")
@@ -946,7 +946,7 @@ def _above_0(amount: float, column: str, name: str) -> float:
     return amount
 
 
-def _whole(row: Mapping[str, Any], column: str, name: str) -> int:
+def _read_integer(row: Mapping[str, Any], column: str, name: str) -> int:
     """A whole number of a row from 0 on."""
     amount = _amount(row, column, name)
     if amount != int(amount):
@@ -989,7 +989,7 @@ def _coupled(
     """
     # Each row is a flow on the places of those that it waits for, and on its own.
     ends = [[(rank, 1.0), *((other, 1.0) for other in row.after)] for rank, row in enumerate(rows)]
-    first, _ = joined(FlowLinks.of_paths(ends), len(rows))
+    first, _ = flow_sets(FlowLinks.of_paths(ends), len(rows))
     collectives, member = np.unique(first, return_inverse=True)
     count = len(collectives)
     groups: list[list[Row]] = [[] for _ in collectives]

@@ -279,7 +279,7 @@ class CubeOccupancy(Occupancy):
         """
         cubes = self.nodes_of(gpus)
         fitting: Bools = np.where(cubes == 0, gpus <= self.free.max(), False)
-        whole = self._whole()
+        whole = self._free_cubes()
         for count in np.unique(cubes[cubes > 0]).tolist():
             fitting[cubes == count] = self._holds(count, whole)
         return fitting
@@ -297,7 +297,7 @@ class CubeOccupancy(Occupancy):
         JobPlace or None
             Its cubes.
         """
-        whole = self._whole()
+        whole = self._free_cubes()
         if gpus <= self.gpus:
             return self._part(gpus, whole)
         cubes = int(self.nodes_of(np.array([gpus]))[0])
@@ -308,7 +308,7 @@ class CubeOccupancy(Occupancy):
         chosen = self._tightest(cubes, whole)
         return None if chosen is None else self.place_on(chosen)
 
-    def _whole(self) -> Bools:
+    def _free_cubes(self) -> Bools:
         """Cubes that are free as a whole, shape (cubes,)."""
         whole: Bools = self.free.reshape(-1) == self.gpus
         return whole

@@ -380,7 +380,7 @@ class LinkedWork(Struct, frozen=True, eq=False):
             links = reduced.links
             for job in jobs:
                 times = reduced.times[first : first + len(job.columns)]
-                sends.append(partial(_whole, job, times, tick_s))
+                sends.append(partial(_all_work, job, times, tick_s))
                 first += len(job.columns)
         pipelines = tuple(
             tasks.mapped_pipeline(pipeline, partial(_linked, send, tick_s))
@@ -403,7 +403,7 @@ def _linked(
     return part if isinstance(part, tasks.Burst) else send(part)
 
 
-def _whole(
+def _all_work(
     job: PlanWork,
     kept: Sequence[tuple[tuple[int, ...], tuple[float, ...]]],
     tick_s: float,

@@ -256,7 +256,7 @@ def outcome_of(
         All of it; groups of links where any of them is busy.
     """
     busiest = busiest_links(graph, *links_s, time_s, max(1, count))
-    bound_s, binding = lower_bound(stages_s[1], busiest, time_s)
+    bound_s, binding = schedule_bound(stages_s[1], busiest, time_s)
     return SimulationOutcome(
         iteration_time_s=time_s,
         lower_bound_s=bound_s,
@@ -373,7 +373,7 @@ def stage_outcomes(
     return tuple(StageOutcome(stage, *parts) for stage, parts in enumerate(parts_s.tolist()))
 
 
-def lower_bound(
+def schedule_bound(
     alone_s: Floats, busiest: Sequence[LinkOutcome], time_s: float
 ) -> tuple[float, str]:
     """What no schedule beats [s], and which stage or link that is.
@@ -392,7 +392,8 @@ def lower_bound(
     Examples
     --------
     >>> link = LinkOutcome(0, "hb", "gpu-0", "gpu-1", "gpu-0 -> gpu-1", 4.0, 0.0, 0.8)
-    >>> lower_bound(np.array([2.0, 3.0]), [], 5.0), lower_bound(np.array([2.0, 3.0]), [link], 5.0)
+    >>> work_s = np.array([2.0, 3.0])
+    >>> schedule_bound(work_s, [], 5.0), schedule_bound(work_s, [link], 5.0)
     ((3.0, 'stage 1'), (4.0, 'link gpu-0 -> gpu-1'))
     """
     stage = int(alone_s.argmax())

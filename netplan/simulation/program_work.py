@@ -65,7 +65,7 @@ from netplan.workloads.operations import (
     Operation,
     OperationCost,
 )
-from netplan.workloads.program import Program, number, splits, stage_layers
+from netplan.workloads.program import Program, single_amount, splits, stage_layers
 
 
 class StageWeights:
@@ -92,7 +92,9 @@ class StageWeights:
             phase
             for name in names
             for group, held_bytes in parts
-            for phase in self._collective(name, group, layers * number(held_bytes), thread, share)
+            for phase in self._collective(
+                name, group, layers * single_amount(held_bytes), thread, share
+            )
         )
 
     def _collective(
@@ -113,7 +115,7 @@ class StageWeights:
         if not (sent_bytes and plan.trains):
             return ()
         members = group_over(plan.placement, *group)
-        seconds = number(plan.network.collective(name, members).seconds(sent_bytes))
+        seconds = single_amount(plan.network.collective(name, members).seconds(sent_bytes))
         flows = self.sender.collective_flows(self.stage, name, group)
         sent_bytes *= min(1.0, share)
         return (self.sender.message(flows, share * seconds, sent_bytes, thread),)
@@ -179,7 +181,9 @@ class StageWeights:
         program = self.plan.program
         first = program.first if self.stage == 0 else None
         last = program.last if self.stage == self.plan.stages - 1 else None
-        held_bytes = sum(number(end.weight_bytes) for end in (first, last) if end is not None)
+        held_bytes = sum(
+            single_amount(end.weight_bytes) for end in (first, last) if end is not None
+        )
         group = program.repetition.weight_group
         return self._collective("all_reduce", group, held_bytes, None, share)
 
@@ -395,7 +399,7 @@ class _EventBuilder:
         self.exchange_s: float | None = None
         if plan.folded is not None:
             exchange_s = exchange_alone_s(self.setting, plan.sharding, self.network)
-            self.exchange_s = self.growth * number(exchange_s)
+            self.exchange_s = self.growth * single_amount(exchange_s)
         # The first virtual stage has the embedding before its layers, the last one a head.
         self.layers: tuple[int, ...] = tuple(stage_layers(layers, self.stages * chunks).tolist())
         self.overlaps = setting.assumptions.overlap.data == "overlapped"
@@ -431,7 +435,7 @@ class _EventBuilder:
         stage, next_stage = virtual % self.stages, to % self.stages
         if stage == next_stage:
             return ()
-        sent_bytes = number(self.program.layer.boundary_bytes)
+        sent_bytes = single_amount(self.program.layer.boundary_bytes)
         level = stage_level(self.plan.placement, stage, next_stage)
         stride = group_of(self.placements, PIPELINE).stride[level, 0]
         # As long as alone: what the search adds on rings and blocking leaves is waited for here.
@@ -551,7 +555,7 @@ class _EventBuilder:
         if work is NO_WORK:
             return ()
         busy = self._busy(operation, work, stage)
-        panels = 1.0 if work.panels is None else number(work.panels)
+        panels = 1.0 if work.panels is None else single_amount(work.panels)
         thread = tasks.thread_of(operation.branch)
         one_panel: list[tasks.Phase] = []
         others: list[tasks.Phase] = []

@@ -174,7 +174,7 @@ def _stage_of(text: str, place: str) -> MappedStage:
         raise InputError(f"{place}{error}") from None
 
 
-def place_stages(
+def stages_on_gpus(
     written: ReadMap, spec: FabricSpec, gpus: int, *, tensor: int, layers: int
 ) -> tuple[PlacedStage, ...]:
     """The stages of a map on the GPUs of a fabric.
@@ -205,7 +205,8 @@ def place_stages(
     --------
     >>> from netplan.topologies.specs import FABRICS
     >>> written = read_map("tile-0 tensor=8; tile-1-2 layers=5")
-    >>> first, second = place_stages(written, FABRICS.load("palm-wafer"), 320, tensor=4, layers=12)
+    >>> wafer = FABRICS.load("palm-wafer")
+    >>> first, second = stages_on_gpus(written, wafer, 320, tensor=4, layers=12)
     >>> first.gpus[:6], (first.data, first.layers), (len(second.gpus), second.data, second.layers)
     ((0, 1, 2, 3, 7, 6), (2, 7), (32, 8, 5))
     """

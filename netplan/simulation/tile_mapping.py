@@ -32,7 +32,7 @@ from netplan.workloads.tile_operators import (
     TileOperator,
     TileParts,
     held_on_chip,
-    moved_bytes,
+    operand_bytes,
     splits_of,
     tile_parts,
 )
@@ -122,15 +122,15 @@ class TilePiece(Struct, frozen=True):
         """What the forward pass moves through memory [B]."""
         weights = self.weight_bytes
         sizes = self.input_bytes, weights, self.output_bytes
-        return moved_bytes(*sizes, held, sram_bytes=sram_bytes, weights=1 if weights else 0)
+        return operand_bytes(*sizes, held, sram_bytes=sram_bytes, weights=1 if weights else 0)
 
     def backward_bytes(self, held: Held, sram_bytes: float) -> float:
         """What the gradients of inputs, and those of weights, move through memory [B]."""
         inputs, weights, outputs = self.input_bytes, self.weight_bytes, self.output_bytes
         if not weights:
-            return moved_bytes(outputs, inputs, inputs, held, sram_bytes=sram_bytes, weights=0)
-        of_inputs = moved_bytes(outputs, weights, inputs, held, sram_bytes=sram_bytes, weights=1)
-        of_weights = moved_bytes(inputs, outputs, weights, held, sram_bytes=sram_bytes, weights=2)
+            return operand_bytes(outputs, inputs, inputs, held, sram_bytes=sram_bytes, weights=0)
+        of_inputs = operand_bytes(outputs, weights, inputs, held, sram_bytes=sram_bytes, weights=1)
+        of_weights = operand_bytes(inputs, outputs, weights, held, sram_bytes=sram_bytes, weights=2)
         return of_inputs + of_weights
 
 

@@ -294,7 +294,7 @@ def _with_ends(panel: Panel, name: str, spec: ChartSpec) -> list[quantities.Scal
     """Values of an axis, with the ends of error bars on them."""
     values = [panel.reader.value(row, name) for row in (*panel.rows, *panel.printed)]
     if name == spec.y and spec.z is None:
-        values += [end for ends in ends_of(panel.rows, name) for end in ends if end is not None]
+        values += [end for ends in bar_ends(panel.rows, name) for end in ends if end is not None]
     return [value for value in values if value is not None]
 
 
@@ -364,7 +364,7 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int, scales: Scales) -
         series=[tuple(reader.value(row, name) for name in panel.series) for row in rows],
         name=lambda series_key: reader.texts(zip(panel.series, series_key, strict=True)),
         box=lambda index: reader.box(rows[index], boxed),
-        ends=ends_of(rows, spec.y),
+        ends=bar_ends(rows, spec.y),
         printed=[
             plots.PrintedMark(x, y, tuple(reader.value(row, name) for name in panel.series))
             for x, y, row in zip(printed_xs, printed_ys, printed, strict=True)
@@ -386,7 +386,7 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int, scales: Scales) -
     return plots.scatter_chart(points, front_of(rows, spec) if spec.front else None, room)
 
 
-def ends_of(rows: Sequence[Row], name: str) -> list[tuple[quantities.Scalar, quantities.Scalar]]:
+def bar_ends(rows: Sequence[Row], name: str) -> list[tuple[quantities.Scalar, quantities.Scalar]]:
     """Low and high end of an output at each point, where the study has them; none where not."""
     stem = name.removesuffix("_s")
     low, high = f"{stem}_low_s", f"{stem}_high_s"

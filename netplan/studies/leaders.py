@@ -157,7 +157,7 @@ def changed(ratios: Sequence[float]) -> str:
     if high >= DOUBLE:
         ends = dict.fromkeys(f"{ratio:.3g}" for ratio in (low, high))
         return f"{' to '.join(ends)} times as high"
-    below, above = (percent(abs(end - 1)) for end in (low, high))
+    below, above = (percent_text(abs(end - 1)) for end in (low, high))
     if below == above == "0":
         return "the same"
     if low < 1 < high and "0" not in (below, above):
@@ -187,19 +187,19 @@ def ahead_by(leads: Sequence[float], *, most: bool = False) -> str:
     low, high = min(leads), max(leads)
     if high <= SAME:
         return ""
-    low_text, high_text = (percent(lead) for lead in (low, high))
+    low_text, high_text = (percent_text(lead) for lead in (low, high))
     if low_text == "0" or (most and len(leads) > 1):
         return f" (by up to {high_text} %)"
     between = high_text if low_text == high_text else f"{low_text} to {high_text}"
     return f" (by {between} %)"
 
 
-def percent(share: float) -> str:
+def percent_text(share: float) -> str:
     """A share in percent; 0 for less than a twentieth of one.
 
     Examples
     --------
-    >>> percent(0.0123), percent(0.996), percent(12.5), percent(1e-4)
+    >>> percent_text(0.0123), percent_text(0.996), percent_text(12.5), percent_text(1e-4)
     ('1.2', '100', '1,250', '0')
     """
     if share < 5e-4:  # noqa: PLR2004 - what its docstring says

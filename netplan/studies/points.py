@@ -114,7 +114,7 @@ def attempt(work: PointTask, point: Point, *, interruptible: bool = False) -> Po
     outputs, error = None, None
     start = perf_counter()
     try:
-        outputs = _plain(work.evaluate(point))
+        outputs = _plain_outputs(work.evaluate(point))
     except BaseException as fault:
         if interruptible and isinstance(fault, KeyboardInterrupt):
             raise
@@ -164,7 +164,7 @@ def error_line(error: BaseException) -> str:
     return text[:ERROR_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
 
-def _plain(outputs: Mapping[str, object]) -> dict[str, Scalar]:
+def _plain_outputs(outputs: Mapping[str, object]) -> dict[str, Scalar]:
     """Outputs as plain values that a store can keep, numpy's scalars included."""
     plain: dict[str, Scalar] = {}
     for name, value in outputs.items():

@@ -139,11 +139,11 @@ def printed_points(spec: StudyDefinition, rows: Sequence[Row]) -> Iterator[Print
             values = {name: value for name, value in point.items() if name in outputs}
             place = {name: value for name, value in point.items() if name not in outputs}
             for row in rows if values else ():
-                if all(_alike(row.get(name), value) for name, value in place.items()):
+                if all(_is_printed(row.get(name), value) for name, value in place.items()):
                     yield PrintedPoint(row, place, values, points.source)
 
 
-def _alike(mine: Scalar, printed: Scalar) -> bool:
+def _is_printed(mine: Scalar, printed: Scalar) -> bool:
     """Whether an input is the printed one; numbers to the digits that a file may keep."""
     if isinstance(mine, str | bool | None) or isinstance(printed, str | bool | None):
         return mine == printed
@@ -432,6 +432,6 @@ _FINDERS: Mapping[str, Callable[[Sequence[Row]], Iterator[Published]]] = {
     ),
     "clusters": _eleven,
     "network-balance": partial(
-        _clusters, (cluster_design.best_split, cluster_design.gain_by_split)
+        _clusters, (cluster_design.best_ratio, cluster_design.gain_by_split)
     ),
 }

@@ -131,7 +131,7 @@ class Tracker:
         return progress
 
 
-def run(
+def run_points(
     work: PointTask, store: Store, resources: Resources = IN_PROCESS, report: Report | None = None
 ) -> Progress:
     """Evaluate every point of a study that its store misses, and return how it ended.
@@ -157,7 +157,7 @@ def run(
     ...     def evaluate(self, point):
     ...         return {"square": point.inputs["x"] ** 2}
     >>> with Store.begin(Path(tempfile.mkdtemp()) / "squares", Squares(), __version__) as store:
-    ...     ended = run(Squares(), store)
+    ...     ended = run_points(Squares(), store)
     ...     [outcome.outputs for outcome in store.outcomes()]
     [{'square': 0}, {'square': 1}, {'square': 4}]
     >>> ended.done, ended.failed

@@ -27,7 +27,7 @@ from netplan.setup.question import Question
 from netplan.studies.answer import StudyAnswer, damaged_points, study_answer
 from netplan.studies.definition import StudyDefinition
 from netplan.studies.points import PointResult, attempt
-from netplan.studies.run import IN_PROCESS, Progress, Report, Resources, run
+from netplan.studies.run import IN_PROCESS, Progress, Report, Resources, run_points
 from netplan.studies.store import Store, computed_part
 from netplan.studies.study import Study, make_study, parse_changes
 from netplan.studies.workers import Interrupts, require_dask
@@ -118,7 +118,7 @@ def run_study(
         made.check_outputs()
     with Store.begin(path, made, __version__) as store:
         try:
-            return run(made, store, resources, report)
+            return run_points(made, store, resources, report)
         except InputError:
             if fresh and not store.counts().done:
                 path.unlink()  # such as of a scheduler that nobody has started

@@ -393,7 +393,7 @@ class DaskWorkers(_Workers):
 
     def submit(self, indices: Sequence[int], *, alone: bool) -> Chunk:
         """Send a chunk to the scheduler; a point alone may take no more memory than it is given."""
-        task, limit_bytes = (evaluate_alone, self._limit_bytes) if alone else (evaluate, None)
+        task, limit_bytes = (evaluate_sparingly, self._limit_bytes) if alone else (evaluate, None)
         return self._submit(task, self._work, __version__, indices, limit_bytes)
 
     def result(self, chunk: Chunk) -> list[PointResult]:
@@ -420,7 +420,7 @@ class DaskWorkers(_Workers):
         )
 
 
-def evaluate_alone(
+def evaluate_sparingly(
     work: bytes, version: str, indices: Sequence[int], limit_bytes: int | None
 ) -> list[PointResult]:
     """Evaluate with less memory than that at which Dask would kill its worker, 95 % by default."""

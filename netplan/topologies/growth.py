@@ -152,7 +152,7 @@ def best_fills(
     return fills[::-1]
 
 
-def pods_of(tree: clos.FatTree) -> int:
+def pod_count(tree: clos.FatTree) -> int:
     """Pods of the leaves; one where two tiers suffice [1]."""
     return tree.tiers[1].switches if tree.tiers[1:] else 1
 
@@ -171,7 +171,7 @@ def _choices(
     hosts, pods = (
         axis.ravel()
         for axis in np.meshgrid(
-            _tried(tree.hosts_per_leaf), _tried(pods_of(tree))[::-1], indexing="ij"
+            _tried(tree.hosts_per_leaf), _tried(pod_count(tree))[::-1], indexing="ij"
         )
     )
     leaves = -(-ends // hosts)
@@ -397,7 +397,7 @@ class _TreeCopies(Struct, frozen=True, eq=False):
     def _filled(self, had: Ints, count: int, fill: Fill) -> Ints:
         """So many endpoints spread evenly over the leaves of a fill; those that are there stay."""
         leaves = self.tree.leaves
-        pod = clos.spread_over(np.arange(leaves), leaves, pods_of(self.tree))
+        pod = clos.even_groups(np.arange(leaves), leaves, pod_count(self.tree))
         place = np.arange(len(pod)) - np.searchsorted(pod, pod)
         inside = place < fill.per_pod
         here = (had > 0) | (inside & (np.cumsum(inside) <= fill.leaves))
@@ -479,7 +479,7 @@ class _TreeCopies(Struct, frozen=True, eq=False):
             used = tier.planes if last else used * int(here.sum() > 1)
             planes.append(slice(used))
             grid = np.zeros(shape, bool)
-            group = clos.spread_over(np.arange(len(here)), len(here), tier.switches)
+            group = clos.even_groups(np.arange(len(here)), len(here), tier.switches)
             hosts_at = np.bincount(group[here], minlength=tier.switches)
             here = hosts_at > 0
             grid[tuple([*planes, here] if tier.switches > 1 else planes)] = True

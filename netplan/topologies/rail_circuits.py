@@ -33,7 +33,7 @@ import numpy as np
 from msgspec import Struct
 
 from netplan.arrays import Bools, Ints, ceil_div
-from netplan.topologies.families.clos import spread_over
+from netplan.topologies.families.clos import even_groups
 
 ENDS = 2
 """Ports that a block takes with the place that it fills [1]."""
@@ -126,7 +126,7 @@ class CircuitPlan(Struct, frozen=True):
     @property
     def set_of(self) -> Ints:
         """Set of each block of a domain, shape (blocks,); the first sets have the smaller share."""
-        return spread_over(np.arange(self.blocks), self.blocks, self.sets)
+        return even_groups(np.arange(self.blocks), self.blocks, self.sets)
 
     @property
     def set_sizes(self) -> Ints:

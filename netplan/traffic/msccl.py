@@ -46,7 +46,7 @@ class _Move(Struct, frozen=True, order=True):
     adds: bool
 
 
-class _Step(Struct):
+class _BlockStep(Struct):
     """A step of a thread block: what it does, from and to which chunks, and what it waits for."""
 
     kind: str
@@ -117,9 +117,9 @@ def msccl_lines(name: str, collective: Gathering, forest: Forest) -> Iterator[st
     yield "</algo>\n"
 
 
-def _blocks(collective: Gathering, forest: Forest) -> list[dict[tuple[int, int], list[_Step]]]:
+def _blocks(collective: Gathering, forest: Forest) -> list[dict[tuple[int, int], list[_BlockStep]]]:
     """Thread blocks of every GPU by whom they send to and receive from, with their steps."""
-    blocks: list[dict[tuple[int, int], list[_Step]]] = [
+    blocks: list[dict[tuple[int, int], list[_BlockStep]]] = [
         defaultdict(list) for _ in range(forest.gpus)
     ]
     first, used = [], [0] * forest.gpus
@@ -135,7 +135,7 @@ def _blocks(collective: Gathering, forest: Forest) -> list[dict[tuple[int, int],
             offset = first[move.tree] + (0 if at_root else tree.root * forest.per_root)
             inside = at_root or collective != "all_gather"
             kind = "s" if sends else "rrc" if move.adds else "r"
-            step = _Step(kind, "i" if inside else "o", offset, tree.count)
+            step = _BlockStep(kind, "i" if inside else "o", offset, tree.count)
             known = blocks[gpu]
             known[peers].append(step)
             before = last.get((gpu, move.tree))

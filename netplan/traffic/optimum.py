@@ -548,7 +548,7 @@ def _all_asked(
             continue
         if asked == allowed:
             break
-        worst = _asked(network, network.quotient(gpu), gpu, worst)
+        worst = _cut_without(network, network.quotient(gpu), gpu, worst)
         proven[gpu], asked = True, asked + 1
         if len(candidates) > FEW and not asked & (asked - 1):  # after 1, 2, 4, 8 ... of them
             flows, left = work // (2 * network.out.nnz), int(np.count_nonzero(~proven[candidates]))
@@ -560,7 +560,7 @@ def _all_asked(
     return worst, proven, asked
 
 
-def _asked(network: CapacityGraph, quotient: Quotient, sink: int, worst: _Cut) -> _Cut:
+def _cut_without(network: CapacityGraph, quotient: Quotient, sink: int, worst: _Cut) -> _Cut:
     """The worst cut that keeps anything from one GPU, if it is worse than the one known."""
     gpus, classes = network.gpus, len(quotient.sizes)
     members = np.bincount(quotient.of[:gpus], minlength=classes)

@@ -56,7 +56,7 @@ class Dimension(NamedTuple):
         return cls(level.kind, level.size, level.link_bytes_per_s)
 
 
-def collective_s(
+def dimension_s(
     kind: PublishedCollective,
     size_bytes: float,
     axis: Dimension,
@@ -83,7 +83,7 @@ def collective_s(
     --------
     A ring of 8 at 25 GB/s sums up 25 GB: 7/8 s.
 
-    >>> collective_s("all_reduce", 25e9, Dimension("ring", 8, 25e9))
+    >>> dimension_s("all_reduce", 25e9, Dimension("ring", 8, 25e9))
     0.875
     """
     chips, rate = axis.size, axis.link_bytes_per_s
@@ -104,7 +104,7 @@ def collective_s(
     return alone * factors[kind][axis.kind]
 
 
-def exchange_s(pair_bytes: float, dimensions: Sequence[Dimension]) -> float:
+def chips_exchange_s(pair_bytes: float, dimensions: Sequence[Dimension]) -> float:
     """Time of an all-to-all of all chips, m bytes from each to each other one [s].
 
     Parameters
@@ -119,7 +119,7 @@ def exchange_s(pair_bytes: float, dimensions: Sequence[Dimension]) -> float:
     DLRM-F of the paper: 4,096,000 bytes a pair on a ring of 8 by a mesh of 16.
 
     >>> network = [Dimension("ring", 8, 600e9), Dimension("mesh", 16, 25e9)]
-    >>> exchange_s(4_096_000, network)
+    >>> chips_exchange_s(4_096_000, network)
     0.01048576
     """
     chips = prod(axis.size for axis in dimensions)

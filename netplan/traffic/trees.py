@@ -165,7 +165,7 @@ def _split_off(
             much = least and _may_join(room, (tail, switch, head), least, trees)
             if much:
                 joined = True
-                _join(room, routes, (tail, switch, head), much)
+                _bypass(room, routes, (tail, switch, head), much)
         if not joined:
             break
     for arc in [arc for arc in room if switch in arc]:
@@ -176,7 +176,7 @@ def _split_off(
         del room[arc]
 
 
-def _join(
+def _bypass(
     room: Room, routes: dict[Arc, list[Route]], nodes: tuple[int, int, int], much: int
 ) -> None:
     """Take room from an arc into a switch and one out of it, and give it to the arc past it."""

@@ -155,7 +155,7 @@ def _family(path: Path, data: Data, text: Data) -> tuple[str, Family]:
     )
 
 
-class _Asked(dict[str, object]):
+class _NotedKeys(dict[str, object]):
     """A configuration that notes which of its keys were asked for."""
 
     def __init__(self, data: Data) -> None:
@@ -185,7 +185,7 @@ class _Reader:
     """Reads one configuration; every number is checked when it is asked for."""
 
     def __init__(self, path: Path, data: Data) -> None:
-        self.path, self.data = path, _Asked(data)
+        self.path, self.data = path, _NotedKeys(data)
         self.left_out: list[str] = []
 
     def model(self, typed: tuple[str, Family]) -> ConfigurationFields:

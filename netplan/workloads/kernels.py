@@ -172,7 +172,7 @@ def product_time_s(
     )
     if table is not None:
         time_s = time_s * table.factor(m, n, k)
-    return _plain(time_s)
+    return _as_amount(time_s)
 
 
 def product_form_s(
@@ -335,7 +335,7 @@ def attention_time_s(
     298.7
     """
     shape = _causal(batch, sequence, heads, kv_heads, head_size)
-    return _plain(sum(attention_parts_s(attention_rates(accelerator), shape)))
+    return _as_amount(sum(attention_parts_s(attention_rates(accelerator), shape)))
 
 
 def attention_backward_time_s(
@@ -371,7 +371,7 @@ def attention_backward_time_s(
     850.2
     """
     shape = _causal(batch, sequence, heads, kv_heads, head_size)
-    return _plain(sum(attention_parts_s(attention_rates(accelerator), shape, backward=True)))
+    return _as_amount(sum(attention_parts_s(attention_rates(accelerator), shape, backward=True)))
 
 
 def generation_time_s(  # noqa: PLR0913 - a size each
@@ -422,7 +422,7 @@ def generation_time_s(  # noqa: PLR0913 - a size each
     gpu = accelerator_of(accelerator)
     shared = heads if kv_heads is None else kv_heads
     shape = AttentionShape(batch, heads, shared, 1.0, context, head_size, causal=False)
-    time_s = _plain(
+    time_s = _as_amount(
         sum(attention_parts_s(attention_rates(gpu, "generation"), shape, kv_bytes=kv_bytes))
     )
     path = gpu.measured.generation_corrections if gpu.measured else ""
@@ -431,7 +431,7 @@ def generation_time_s(  # noqa: PLR0913 - a size each
         return time_s
     groups, queries = np.asarray(batch) * shared, np.asarray(heads) / shared
     factor = table.factor(groups, context, queries, head_size)
-    return _plain(time_s * factor)
+    return _as_amount(time_s * factor)
 
 
 def latent_generation_time_s(  # noqa: PLR0913 - a size each
@@ -475,7 +475,7 @@ def latent_generation_time_s(  # noqa: PLR0913 - a size each
     sizes = {"batch": batch, "context": context, "heads": heads, "rank": kv_rank, "rotary": rotary}
     measured_rates.check_sizes("latent attention", **sizes)
     rates = attention_rates(accelerator, "generation")
-    return _plain(latent_form_s(rates, batch, context, heads, kv_rank, rotary, kv_bytes=kv_bytes))
+    return _as_amount(latent_form_s(rates, batch, context, heads, kv_rank, rotary, kv_bytes=kv_bytes))
 
 
 def latent_form_s(  # noqa: PLR0913 - a size each
@@ -579,7 +579,7 @@ def _norm(first: Amount, second: Amount, power: float) -> Amount:
     return high * (1 + (low / high) ** power) ** (1 / power)
 
 
-def _plain(amount: Amount) -> Amount:
+def _as_amount(amount: Amount) -> Amount:
     """A number as such, arrays as they are."""
     return amount if np.ndim(amount) else float(amount)
 
@@ -674,7 +674,7 @@ def experts_computed_s(  # noqa: PLR0913 - of weights that are computed in anoth
         active = shape.active(tokens, routing)
         rows = np.maximum(shape.rows(tokens), active)
         time_s = time_s * table.factor(rows / active, shape.inner, active)
-    return _plain(time_s)
+    return _as_amount(time_s)
 
 
 def experts_form_s(
@@ -850,4 +850,4 @@ def expert_exchange_s(
     )
     token_bytes = TOKEN_BYTES[precision_named(exchange.dtype)] * exchange.hidden
     time_s: Amount = rates.latency_s + np.asarray(tokens) * token_bytes * slowest
-    return _plain(time_s)
+    return _as_amount(time_s)

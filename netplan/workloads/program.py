@@ -446,21 +446,21 @@ class Program(Struct, frozen=True, eq=False):
                 yield from _work_uses(end, rules, runs.ends, stage)
         rule = rules.synchronisation
         directions = (
-            (rule.forward, number(runs.forward_weights)),
-            (rule.backward, number(runs.backward_weights)),
+            (rule.forward, single_amount(runs.forward_weights)),
+            (rule.backward, single_amount(runs.backward_weights)),
         )
         held = (
             (rules.weight_group, self.weight_bytes(experts=False)),
             (rules.expert_group, self.weight_bytes(experts=True)),
         )
         for group, layer_bytes in held:
-            stage_bytes = number(layer_bytes) * rules.fullest(float(stages))
+            stage_bytes = single_amount(layer_bytes) * rules.fullest(float(stages))
             for names, times in directions:
                 for name in names:
                     yield CollectiveUse("data", name, group, stage_bytes, times)
         for end, stage in ends:
             if end is not None:
-                message = number(end.weight_bytes)
+                message = single_amount(end.weight_bytes)
                 for name in dict.fromkeys((*rule.forward, *rule.backward)):
                     yield CollectiveUse("data", name, rules.weight_group, message, 1.0, stage)
 
@@ -569,7 +569,7 @@ def _work_uses(
         works[-1] = (operation.forward, operation.recomputed)
     for work, share in works:
         passes = runs * operation.share * share
-        panels = 1.0 if work.panels is None else number(work.panels)
+        panels = 1.0 if work.panels is None else single_amount(work.panels)
         for collective in work.collectives:
             steps = np.atleast_2d(collective.message_bytes)
             message, times = float(steps.mean()) / panels, passes * panels * len(steps)
@@ -581,6 +581,6 @@ def _work_uses(
             yield use
 
 
-def number(amount: Amount) -> float:
+def single_amount(amount: Amount) -> float:
     """The amount of the only sharding."""
     return float(np.asarray(amount, dtype=np.float64).reshape(-1)[0])

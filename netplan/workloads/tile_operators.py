@@ -255,7 +255,7 @@ def held_on_chip(weights: float, activations: float, sram_bytes: float) -> Held:
     return "activations" if activations <= sram_bytes else "nothing"
 
 
-def moved_bytes(
+def operand_bytes(
     activation: float, other: float, result: float, held: Held, *, sram_bytes: float, weights: int
 ) -> float:
     """What a product of two operands moves through memory, by what is held [B].
@@ -276,7 +276,7 @@ def moved_bytes(
     --------
     Weights of 20 B that stay in two pieces, for each of which the 30 B are read:
 
-    >>> [moved_bytes(30.0, 20.0, 5.0, held, sram_bytes=10, weights=1)
+    >>> [operand_bytes(30.0, 20.0, 5.0, held, sram_bytes=10, weights=1)
     ...  for held in ("all", "weights", "activations", "nothing")]
     [0.0, 35.0, 20.0, 85.0]
     """

@@ -22,7 +22,7 @@ from netplan.reports.axes import ChartAxis
 from netplan.reports.plots import Points, line_chart, scatter_chart
 from netplan.reports.quantities import Scale, Words
 from netplan.setup.plan_notes import equal_to_best, told_apart
-from netplan.studies.charts import ends_of
+from netplan.studies.charts import bar_ends
 from netplan.traffic.placement import Degrees, Placement
 from netplan.units import si_span
 
@@ -220,14 +220,14 @@ def test_a_report_draws_the_bars_of_times() -> None:
 
 def test_studies_draw_bars_of_outputs_that_have_ends() -> None:
     rows = [{"gpus": 8, "t_s": 1.0, "t_low_s": 0.9, "t_high_s": 1.2}, {"gpus": 16, "t_s": 2.0}]
-    assert ends_of(rows[:1], "t_s") == [(0.9, 1.2)]
-    assert ends_of(rows, "t_s") == []
+    assert bar_ends(rows[:1], "t_s") == [(0.9, 1.2)]
+    assert bar_ends(rows, "t_s") == []
     points = Points(
         *("times", "Times", ChartAxis(Words("GPUs")), ChartAxis(Words("time", "s")), [8], [1.0]),
         series=[()],
         name=lambda _: "",
         box=lambda _: "",
-        ends=ends_of(rows[:1], "t_s"),
+        ends=bar_ends(rows[:1], "t_s"),
     )
     for chart in (line_chart(points, 10), scatter_chart(points, None, 10)):
         bars = cast("dict[str, Any]", chart.data[0]["error_y"])

@@ -8,7 +8,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from netplan.questions.cable_comparison import compare_cables, read_cables
 from netplan.questions.cables import Cables, sheet_csv, sheet_xlsx
-from netplan.topologies.cabling.as_built import Cable, differences
+from netplan.topologies.cabling.as_built import Cable, cabling_differences
 from netplan.topologies.cabling.cable_plan import PlanSheet
 from tests.topologies.cabling.cable_faults import inject
 from tests.topologies.cabling.described_hall import (
@@ -91,6 +91,6 @@ def test_twenty_faults_in_a_hundred_thousand_cables(
     benchmark: BenchmarkFixture, planned: list[Cable]
 ) -> None:
     built, faults = inject(planned, 20, np.random.default_rng(1))
-    found = benchmark(differences, planned, built)
+    found = benchmark(cabling_differences, planned, built)
     assert sorted((d.kind, d.planned, d.built) for d in found) == sorted(faults)
-    assert differences(planned, planned) == []
+    assert cabling_differences(planned, planned) == []

@@ -15,7 +15,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from netplan.reports.quantities import Scalar
 from netplan.studies.points import Point, PointResult, point_sha256
-from netplan.studies.run import Resources, run
+from netplan.studies.run import Resources, run_points
 from netplan.studies.store import Store
 from netplan.studies.study import Study
 from netplan.version import __version__
@@ -92,7 +92,7 @@ def test_overhead_in_process(benchmark: BenchmarkFixture, tmp_path: Path) -> Non
     """What the runner adds to each point: hash, marks, store; floor: the bare evaluations."""
     work = Sums(100_000, 1)
     with Store.begin(tmp_path / "store.sqlite", work, __version__) as store:
-        benchmark.pedantic(run, (work, store), rounds=1)
+        benchmark.pedantic(run_points, (work, store), rounds=1)
     start = perf_counter()
     for point in work.points(range(work.point_count)):
         work.evaluate(point)
@@ -107,7 +107,7 @@ def test_workers(benchmark: BenchmarkFixture, tmp_path: Path, workers: int) -> N
     """5,000 points of about 1 ms on one worker and on two, from their start to their end."""
     work = Sums(5_000, 37_000)
     with Store.begin(tmp_path / "store.sqlite", work, __version__) as store:
-        benchmark.pedantic(run, (work, store, Resources(workers)), rounds=1)
+        benchmark.pedantic(run_points, (work, store, Resources(workers)), rounds=1)
         evaluations_s = sum(outcome.seconds for outcome in store.outcomes())
     assert benchmark.stats
     benchmark.extra_info["evaluations_s"] = round(evaluations_s, 2)

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from netplan.cli.main import COMMANDS
-from netplan.documents import folded
+from netplan.documents import folded_yaml
 from netplan.questions.shelves import all_shelves
 from tests.cli.command import netplan
 
@@ -71,7 +71,7 @@ def test_catalog_show_writes_the_file_as_it_is(tmp_path: Path) -> None:
 def test_every_shipped_file_folds(width: int) -> None:
     for shelf in all_shelves().values():
         for path in shelf.paths().values():
-            lines = folded(path, width).splitlines()
+            lines = folded_yaml(path, width).splitlines()
             # An address is one word, however long; 70 columns hold those of books.
             assert [line for line in lines if len(line) > width and "/" not in line] == [], path
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from netplan.cli.completion import SHELF_OF_INPUT, install, script_of
+from netplan.cli.completion import SHELF_OF_INPUT, install_script, script_of
 from netplan.cli.main import COMMANDS, netplan
 from netplan.errors import InputError
 from netplan.questions.shelves import all_shelves
@@ -78,12 +78,12 @@ def test_commands_are_offered_without_being_imported() -> None:
 
 def test_it_is_set_up_once(tmp_path: Path) -> None:
     (tmp_path / ".bashrc").write_text("alias l=ls")
-    assert [path.name for path in install("bash", tmp_path)] == ["complete.bash", ".bashrc"]
+    assert [path.name for path in install_script("bash", tmp_path)] == ["complete.bash", ".bashrc"]
     text = (tmp_path / ".bashrc").read_text()
     assert text.startswith("alias l=ls\n[ -r ")
-    assert install("bash", tmp_path) == []
+    assert install_script("bash", tmp_path) == []
     assert (tmp_path / ".bashrc").read_text() == text
-    [fish] = install("fish", tmp_path)
+    [fish] = install_script("fish", tmp_path)
     assert fish == tmp_path / ".config/fish/completions/netplan.fish"
     assert fish.read_text() == script_of("fish")
 

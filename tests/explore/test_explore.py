@@ -27,7 +27,7 @@ from netplan.explore.views import (
     FabricMark,
     drawing_of_state,
     page_of,
-    price_chart,
+    price_bars,
     time_chart,
     view_of,
 )
@@ -266,7 +266,7 @@ def test_charts_say_what_they_show_without_colour() -> None:
         FabricMark("fat-tree", 9.0, 11.0, 13.0, 3.5, chosen=False, complete=True),
         FabricMark("torus-3d", None, 2.0, None, 3.6, chosen=False, complete=False),
     ]
-    bars, cloud = price_chart(marks, "USD"), time_chart(marks, "USD")
+    bars, cloud = price_bars(marks, "USD"), time_chart(marks, "USD")
     assert "M USD: rail-only 10.0, fat-tree 11.0, torus-3d ≥ 2" in bars
     assert bars.count('class="range"') == 2
     assert bars.count("<rect") == 3

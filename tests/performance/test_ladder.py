@@ -21,7 +21,7 @@ from netplan.performance.evaluation import Evaluation
 from netplan.performance.free_space import enumerate_cuts
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.ladder import NEAR
-from netplan.performance.memory_verdict import verdict
+from netplan.performance.memory_verdict import memory_verdict
 from netplan.performance.plan import Plan, PlanTime, SearchResult
 from netplan.performance.search import evaluate_alone, evaluate_plan, search_plans
 from netplan.performance.setting import Fixed, Options, Setting, Training
@@ -266,7 +266,7 @@ def every_plan(case: Case) -> list[Timed]:
         seconds: Floats = evaluation.terms.seconds(index, index, index)
         held = evaluation.memory.total
         for plan, time, total in zip(plans, seconds.tolist(), held.tolist(), strict=True):
-            decided = verdict(total, usable, checked_kind=memory.checked_kind)
+            decided = memory_verdict(total, usable, checked_kind=memory.checked_kind)
             timed.append(Timed(time, total, decided, plan))
     return timed
 

@@ -13,10 +13,15 @@ from hypothesis import strategies as st
 
 from netplan.arrays import Floats
 from netplan.errors import InputError
-from netplan.performance.memory_verdict import check_offload, check_recomputation, peaks_of, verdict
+from netplan.performance.memory_verdict import (
+    check_offload,
+    check_recomputation,
+    memory_verdict,
+    peaks_of,
+)
 from netplan.performance.stack_memory import FORMATS, Held, PlanSizes, StackMemory
 from netplan.performance.stacks import STACKS, MemoryOfStack, MemoryRow, Stack
-from netplan.performance.stage_layers import stages_of
+from netplan.performance.stage_layers import heaviest_stages
 from netplan.published.measured_runs import run_memories
 from netplan.records import RecordError, replace
 from netplan.workloads.accelerators import ACCELERATORS
@@ -89,7 +94,7 @@ def test_llama_405b_by_hand() -> None:
     ]
     blocked = memory.held(PLAN, recompute=Recomputation.read("block:2")).total[0]
     assert round(blocked / 1e9, 1) == 72.8
-    shown = [verdict(float(peak), H100_BYTES) for peak in (held.total[0], blocked)]
+    shown = [memory_verdict(float(peak), H100_BYTES) for peak in (held.total[0], blocked)]
     assert shown == ["tight", "fit"]
     default = StackMemory(LLAMA, MemoryOfStack(software="megatron-bridge")).held(PLAN)
     assert round(default.total[0] / 1e9, 1) == 81.9
@@ -145,7 +150,7 @@ def test_stages_have_all_layers() -> None:
     for stages in range(1, 127):
         cut = oracle_stages(126, stages)
         index = np.arange(stages)
-        parts = [stages_of(LLAMA, np.array([float(stages)]), (), float(i)) for i in index]
+        parts = [heaviest_stages(LLAMA, np.array([float(stages)]), (), float(i)) for i in index]
         assert [int(part.layers[0, 0]) for part in parts] == cut
         assert stage_layers(126, stages).tolist() == cut  # where their time is counted
         assert [int(part.first[0, 0]) for part in parts] == [sum(cut[:i]) for i in index]
@@ -274,7 +279,7 @@ def many_plans(count: int = 60, expert: float = 8.0) -> PlanSizes:
 
 def loop_least(most: int, held: Callable[[float], Held]) -> int:
     for count in range(1, most + 1):
-        if verdict(float(held(float(count)).total[0]), H100_BYTES) == "fit":
+        if memory_verdict(float(held(float(count)).total[0]), H100_BYTES) == "fit":
             return count
     return 0
 
@@ -355,11 +360,11 @@ def test_what_may_be_refused() -> None:
     for software in ("deepspeed", "maxtext"):
         other = StackMemory(LLAMA, MemoryOfStack(software=software))
         assert (other.basis, other.checked_kind) == ("unchecked", False)
-    assert verdict(2e11, H100_BYTES) == "no"
-    assert verdict(2e11, H100_BYTES, checked_kind=False) == "tight"
+    assert memory_verdict(2e11, H100_BYTES) == "no"
+    assert memory_verdict(2e11, H100_BYTES, checked_kind=False) == "tight"
     # 0.88 x 94.3 + 2 = 84.98 of 84.94 GB; 1.03 x 80.5 + 2 = 84.92
-    assert [verdict(peak, H100_BYTES) for peak in (94.2e9, 94.3e9)] == ["tight", "no"]
-    assert [verdict(peak, H100_BYTES) for peak in (80.5e9, 80.6e9)] == ["fit", "tight"]
+    assert [memory_verdict(peak, H100_BYTES) for peak in (94.2e9, 94.3e9)] == ["tight", "no"]
+    assert [memory_verdict(peak, H100_BYTES) for peak in (80.5e9, 80.6e9)] == ["fit", "tight"]
 
 
 def test_stack_files_say_what_they_hold() -> None:

@@ -16,7 +16,7 @@ from netplan.procurement.known_unknown import (
     largest_prices,
     network_risks,
     order_lead_time,
-    unpriced_words,
+    unpriced_lines,
 )
 from netplan.procurement.report import Procurement, procurement
 from netplan.reports.sections import Heading, Notes, Table
@@ -249,7 +249,7 @@ def test_the_page_answers_ten_questions_of_a_buyer(asked: dict[str, Any]) -> Non
     largest, second = largest_prices(found)[0], found.runner_up
     assert bill.power_w is not None
     assert second is not None
-    missing = next(iter(unpriced_words(bill.quote.unpriced)), "every line of the order has one")
+    missing = next(iter(unpriced_lines(bill.quote.unpriced)), "every line of the order has one")
     ends = f"{scale.one(bill.capital.low)} to {scale.one(bill.capital.high)}"
     best = found.recommendation.fabric
     answers = {

@@ -8,8 +8,8 @@ import pytest
 from netplan.calibration.published import as_it_lay, published_run, published_runs, time_as_made
 from netplan.errors import InputError
 from netplan.performance.published_runs import published_rows
-from netplan.published.dated_runs import dated_errors, error_checks, run_times
-from netplan.published.left_out import class_of
+from netplan.published.dated_runs import class_checks, dated_errors, run_times
+from netplan.published.left_out import error_class
 from netplan.published.verify import verify
 from netplan.records import replace
 
@@ -95,7 +95,7 @@ def test_errors_by_class_are_those_of_the_reference() -> None:
 def test_bars_hold_on_the_runs_that_were_fitted() -> None:
     """306 of the 325 runs on GPUs."""
     runs = [
-        run for run in run_times(TABLE) if run.scored and not class_of(run.run).startswith("tpu")
+        run for run in run_times(TABLE) if run.scored and not error_class(run.run).startswith("tpu")
     ]
     assert (len(runs), sum(run.inside for run in runs)) == (325, 306)
     assert {run.bar.basis for run in runs} == {"calibrated"}
@@ -103,14 +103,14 @@ def test_bars_hold_on_the_runs_that_were_fitted() -> None:
 
 def test_what_is_too_far_off_fails() -> None:
     timed = run_times(TABLE)
-    assert {check.verdict for check in error_checks(dated_errors(timed))} == {"pass", "known"}
+    assert {check.verdict for check in class_checks(dated_errors(timed))} == {"pass", "known"}
     slow = [
         replace(run, run=replace(run.run, seconds=1.1 * run.run.seconds))
         if run.group == "hybrid"
         else run
         for run in timed
     ]
-    failed = [check.name for check in error_checks(dated_errors(slow)) if check.verdict == "fail"]
+    failed = [check.name for check in class_checks(dated_errors(slow)) if check.verdict == "fail"]
     assert "hybrid: mean error of 7 fitted runs, %" in failed
     assert all(name.startswith("hybrid: ") for name in failed)
 

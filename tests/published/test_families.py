@@ -7,8 +7,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from netplan.published.checks import Check, published, quantity
-from netplan.published.fabric_counts import family_checks, hops, sized
+from netplan.published.checks import Check, formula_value, published
+from netplan.published.fabric_counts import family_checks, hops, table_fabric
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.joined_switches import switch_graph
 from netplan.topologies.specs import FABRICS
@@ -48,13 +48,13 @@ def test_another_design_gives_another_number(
 ) -> None:
     row = ROWS[name]
     inputs = json.dumps(json.loads(row["inputs"]) | {"radix": 128} | changes)
-    assert quantity(sized(row["inputs"]), row["quantity"]) == float(row["expected"])
-    assert quantity(sized(inputs), row["quantity"]) == became
+    assert formula_value(table_fabric(row["inputs"]), row["quantity"]) == float(row["expected"])
+    assert formula_value(table_fabric(inputs), row["quantity"]) == became
 
 
 def test_jellyfish_needs_more_switches_for_one_host_more() -> None:
     row = ROWS["Jellyfish, switches of a fat tree of 24 ports (3,456 hosts): more hosts, %"]
-    assert sized(row["inputs"].replace("4320", "4321")).more_hosts == 0
+    assert table_fabric(row["inputs"].replace("4320", "4321")).more_hosts == 0
 
 
 def test_hops_are_those_of_networkx() -> None:
@@ -69,7 +69,7 @@ def test_hops_are_those_of_networkx() -> None:
 
 def test_a_twist_gains_nothing_where_all_axes_are_long() -> None:
     row = ROWS["TPU v4, 4 x 4 x 8 twisted: gain in bisection bandwidth, %"]
-    gain = sized(row["inputs"]).twist_gain
+    gain = table_fabric(row["inputs"]).twist_gain
     # 8 of 128 x 8/4 hops a GPU along the long axis, 127 x 3.4646 over three.
     assert gain == pytest.approx(100 * (128 * 2 / (127 * 3.4645669 / 3) - 1))
 

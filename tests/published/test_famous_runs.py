@@ -20,7 +20,7 @@ from netplan.published.famous_runs import (
     choice_checks,
     choice_sections,
     chosen_plan,
-    chosen_plans,
+    famous_choices,
 )
 from netplan.records import replace
 from netplan.reports.schema import plain_data
@@ -120,7 +120,7 @@ def test_netplan_is_told_nothing_of_the_plan_or_the_time() -> None:
 def test_plans_are_the_same_without_the_files_of_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = chosen_plans()
+    known = famous_choices()
     some = [choice for choice in known if choice.run.counts]
     assert len(some) >= 8
     monkeypatch.setattr(checks, "shipped_root", lambda: tmp_path)
@@ -141,12 +141,12 @@ def test_plans_are_the_same_without_the_files_of_runs(
 
 def taking(times: float, choice: FamousChoice) -> FamousChoice:
     """The choice if it took so many times the published seconds."""
-    best = next(other.best for other in chosen_plans() if other.best)
+    best = next(other.best for other in famous_choices() if other.best)
     return replace(choice, best=replace(best, iteration_time_s=times * choice.run.seconds))
 
 
 def test_three_of_four_have_to_be_within_the_limits_and_seven_of_eight_are_aimed_at() -> None:
-    counted = [choice for choice in chosen_plans() if choice.run.counts]
+    counted = [choice for choice in famous_choices() if choice.run.counts]
     assert len(counted) == 17  # of which 7/8 are 14.9: fifteen; 3/4 are 12.75: thirteen
     assert all(choice.run.software in COUNTED for choice in counted)
     for far, verdict in ((2, "known"), (3, "known"), (4, "known"), (5, "fail")):
@@ -160,7 +160,7 @@ def test_three_of_four_have_to_be_within_the_limits_and_seven_of_eight_are_aimed
 
 
 def test_bars_say_how_much_faster_chosen_plans_are() -> None:
-    counted = [choice for choice in chosen_plans() if choice.run.counts]
+    counted = [choice for choice in famous_choices() if choice.run.counts]
     ratios = [choice.ratio for choice in counted if choice.ratio is not None]
     assert len(ratios) == len(counted) == 17
     part = ITERATION_MODELS.load("calibrated").calibration
@@ -169,12 +169,12 @@ def test_bars_say_how_much_faster_chosen_plans_are() -> None:
 
 
 def test_what_does_not_count_is_listed_with_its_reason() -> None:
-    *single, rule = choice_checks(chosen_plans())
+    *single, rule = choice_checks(famous_choices())
     assert len(single) == 36
     assert rule.source == TITLE
     experts = [row for row in single if "wider bars" in row.reason]
     assert len(experts) == 4  # the others are off, each for a reason of its own
-    found = [choice for choice in chosen_plans() if not choice.run.dense]
+    found = [choice for choice in famous_choices() if not choice.run.dense]
     # Of five runs of DeepSeek-V3 on GPUs each within its bar.
     ratios = [choice.ratio for choice in found if choice.run.asked["model"] == "deepseek-v3"][:5]
     assert all(ratio is not None and 0.75 < ratio < 1.15 for ratio in ratios)
@@ -184,13 +184,13 @@ def test_what_does_not_count_is_listed_with_its_reason() -> None:
         *("MLPERF41", "MB26.04.01", "MB26.06", "TPUv6e", "TPUv7")
     ]
     assert not [row for row in single if row.verdict == "fail"]
-    unfound = [choice for choice in chosen_plans() if choice.best is None]
+    unfound = [choice for choice in famous_choices() if choice.best is None]
     assert all(choice.reason.startswith("no plan is found: ") for choice in unfound)
     assert all(plain_data(choice)["chosen_s"] is None for choice in unfound)
 
 
 def test_the_section_has_runs_that_count_others_and_mixtures() -> None:
-    tables = [part for part in choice_sections(chosen_plans()) if isinstance(part, Table)]
+    tables = [part for part in choice_sections(famous_choices()) if isinstance(part, Table)]
     assert [len(table.rows) for table in tables] == [17, 11, 8]
     assert [col.quantity.title for col in CHOICES] == [
         *("run", "published", "plan", "chosen", "times", "chosen plan")

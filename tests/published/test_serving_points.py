@@ -6,13 +6,18 @@ import numpy as np
 import pytest
 
 from netplan.performance.stacks import SERVING_STACKS
-from netplan.published.serving_points import OFFLINE, class_errors, predicted_rates, printed_points
+from netplan.published.serving_points import (
+    OFFLINE,
+    class_errors,
+    predicted_rates,
+    printed_servings,
+)
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS
 
 
 def test_points_are_counted_and_in_the_catalogs() -> None:
-    points = printed_points()
+    points = printed_servings()
     offline = [point for point in points if point.scenario.startswith(OFFLINE)]
     assert Counter(point.kind for point in offline) == {
         "dense": 14,
@@ -31,7 +36,7 @@ def test_points_are_counted_and_in_the_catalogs() -> None:
 
 def test_static_batches_are_a_batch_and_its_steps() -> None:
     """Llama 405B on MI300X: printed 27.8 ms a token alone and 138.7 ms of 256."""
-    points = [point for point in printed_points() if point.accelerator == "mi300x"]
+    points = [point for point in printed_servings() if point.accelerator == "mi300x"]
     printed = [
         (point.concurrency or 0) / (8 * point.tokens_per_s_per_gpu) * 1e3 for point in points
     ]

@@ -13,8 +13,8 @@ from netplan.simulation.stage_map import (
     STAGE_MAPS,
     PlacedStage,
     map_files,
-    place_stages,
     read_map,
+    stages_on_gpus,
 )
 from netplan.topologies.families.tiles import mesh_of, tile_order
 from netplan.topologies.specs import FABRICS
@@ -26,7 +26,7 @@ ON_WAFER = {"gpus": 320, "fabric": "palm-wafer", "accelerator": "palm-wafer-core
 def placed(text: str, *, tensor: int = 8, layers: int = 40) -> tuple[PlacedStage, ...]:
     written = read_map(text)
     assert written is not None
-    return place_stages(written, WAFER, 320, tensor=tensor, layers=layers)
+    return stages_on_gpus(written, WAFER, 320, tensor=tensor, layers=layers)
 
 
 def file_of(path: Path, *stages: str) -> Path:

@@ -17,7 +17,7 @@ from netplan.workloads.tile_operators import (
     Held,
     TileOperator,
     held_on_chip,
-    moved_bytes,
+    operand_bytes,
     operators_of,
     splits_of,
     tile_parts,
@@ -59,11 +59,11 @@ def test_parts_of_all_tiles_are_the_whole(tiles: int, samples: int) -> None:
 def test_nothing_moves_where_all_stays_and_less_than_twice_nowhere() -> None:
     # Operands of 30 and 20 B, a result of 5 B, 10 B of memory: 20 B in two pieces, 2 x 30 + 20 + 5.
     for held, moved in zip(get_args(Held), (0, 35, 20, 85), strict=True):
-        assert moved_bytes(30.0, 20.0, 5.0, held, sram_bytes=10, weights=1) == moved
+        assert operand_bytes(30.0, 20.0, 5.0, held, sram_bytes=10, weights=1) == moved
     assert held_on_chip(11, 9, 10) == "activations"
     # Gradients of weights are the result; of two activations neither is a weight.
-    assert moved_bytes(30.0, 20.0, 5.0, "activations", sram_bytes=99, weights=2) == 5
-    assert moved_bytes(30.0, 20.0, 5.0, "activations", sram_bytes=99, weights=0) == 0
+    assert operand_bytes(30.0, 20.0, 5.0, "activations", sram_bytes=99, weights=2) == 5
+    assert operand_bytes(30.0, 20.0, 5.0, "activations", sram_bytes=99, weights=0) == 0
 
 
 def slowest_s(times_s: np.ndarray, tiles: int, stages: int | None) -> float:

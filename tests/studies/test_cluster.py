@@ -14,7 +14,7 @@ from threading import Thread
 import pytest
 
 from netplan.errors import InputError
-from netplan.studies.run import Resources, run
+from netplan.studies.run import Resources, run_points
 from netplan.studies.store import Store
 from netplan.version import __version__
 from tests.studies.toys import (
@@ -90,7 +90,7 @@ def test_bad_points(path: Path, address: str) -> None:
     harm = ((7, "fail"), (50, "kill"), (60, "ask"), (61, "leave"), (300, "end"))
     toy = Toy(400, 0.002, harm)
     with Store.begin(path, toy, __version__) as store:
-        ended = run(toy, store, Resources(scheduler=address))
+        ended = run_points(toy, store, Resources(scheduler=address))
         assert (ended.done, ended.failed) == (400, 5)
         guilty = errors(store)
         assert guilty[50] == guilty[300] == "the process was killed, probably for want of memory"
@@ -107,7 +107,7 @@ def test_a_point_that_fills_the_memory_of_a_worker(path: Path) -> None:
         dask_cluster(path.parent, 1, memory_bytes=500_000_000) as (address, _),
         Store.begin(path, toy, __version__) as store,
     ):
-        run(toy, store, Resources(scheduler=address))
+        run_points(toy, store, Resources(scheduler=address))
         assert list(errors(store)) == [5]
         assert errors(store)[5].startswith("MemoryError")
         check_innocent(store, 40)
@@ -127,7 +127,7 @@ def test_the_scheduler_goes_away_and_comes_back(path: Path) -> None:
         killer = Thread(target=kill_in_the_midst)
         killer.start()
         with pytest.raises(InputError, match=message):
-            run(toy, store, Resources(scheduler=address))
+            run_points(toy, store, Resources(scheduler=address))
         killer.join()
         done = store.counts().done
         assert 0 < done < 5000
@@ -137,7 +137,7 @@ def test_the_scheduler_goes_away_and_comes_back(path: Path) -> None:
         dask_cluster(path.parent) as (address, _),
         Store.begin(path, Toy(5000), __version__) as store,
     ):
-        assert run(Toy(5000), store, Resources(scheduler=address)).evaluated == 5000 - done
+        assert run_points(Toy(5000), store, Resources(scheduler=address)).evaluated == 5000 - done
         check_innocent(store, 5000)
 
 
@@ -151,7 +151,7 @@ def test_a_scheduler_without_workers(path: Path, monkeypatch: pytest.MonkeyPatch
         Store.begin(path, Toy(9), __version__) as store,
         pytest.raises(InputError, match=message),
     ):
-        run(Toy(9), store, Resources(scheduler=address))
+        run_points(Toy(9), store, Resources(scheduler=address))
 
 
 @pytest.mark.slow
@@ -160,7 +160,7 @@ def test_nobody_answers(path: Path, address: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("netplan.studies.workers.CONNECT_S", 0.5)
     message = f"^--scheduler {address}: nobody answers there: start one with `dask scheduler`, .*$"
     with Store.begin(path, Toy(9), __version__) as store, pytest.raises(InputError, match=message):
-        run(Toy(9), store, Resources(scheduler=address))
+        run_points(Toy(9), store, Resources(scheduler=address))
 
 
 def test_without_dask(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,5 +170,5 @@ def test_without_dask(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     message = r"^--scheduler needs Dask: pip install 'netplan-toolkit\[cluster\]'$"
     with Store.begin(path, Toy(3), __version__) as store:
         with pytest.raises(InputError, match=message):
-            run(Toy(3), store, Resources(scheduler="tcp://127.0.0.1:9"))
-        assert run(Toy(3), store, Resources(workers=1)).done == 3
+            run_points(Toy(3), store, Resources(scheduler="tcp://127.0.0.1:9"))
+        assert run_points(Toy(3), store, Resources(workers=1)).done == 3

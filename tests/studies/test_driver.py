@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from netplan.errors import InputError
 from netplan.studies.points import Point, PointResult, attempt_some
-from netplan.studies.run import MAX_DEATHS, Progress, Resources, StudyDriver, Tracker, run
+from netplan.studies.run import MAX_DEATHS, Progress, Resources, StudyDriver, Tracker, run_points
 from netplan.studies.store import Store
 from netplan.studies.workers import LocalWorkers, WorkerDiedError, evaluate
 from netplan.version import __version__
@@ -135,7 +135,7 @@ class Greedy(Toy):
 def test_memory_that_lacks_beside_the_points(tmp_path: Path) -> None:
     toy = Greedy(40, name=str(os.getpid()))
     with Store.begin(tmp_path / "toy.sqlite", toy, __version__) as store:
-        run(toy, store, Resources(1))
+        run_points(toy, store, Resources(1))
         assert errors(store) == {7: "the process was killed, probably for want of memory"}
         check_innocent(store, 40)
 

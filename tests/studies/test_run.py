@@ -21,7 +21,7 @@ from netplan.studies.points import (
     attempt_some,
     error_line,
 )
-from netplan.studies.run import MAX_CHUNK_POINTS, Backlog, Progress, Resources, Tracker, run
+from netplan.studies.run import MAX_CHUNK_POINTS, Backlog, Progress, Resources, Tracker, run_points
 from netplan.studies.store import Store
 from netplan.version import __version__
 from tests.studies.toys import Toy, check_innocent, done_points, errors, found, undisturbed
@@ -37,22 +37,22 @@ def path(tmp_path: Path) -> Path:
 def test_all_points_and_once_more(path: Path) -> None:
     toy = Toy(1000)
     with Store.begin(path, toy, __version__) as store:
-        ended = run(toy, store)
+        ended = run_points(toy, store)
         assert ended == Progress(1000, 0, 1000, 1000, ended.elapsed_s, ended.left_s)
         assert found(list(store.outcomes())) == undisturbed(toy)
-        again = run(toy, store)
+        again = run_points(toy, store)
         assert (again.done, again.evaluated) == (1000, 0)
 
 
 def test_no_points_at_all(path: Path) -> None:
     with Store.begin(path, Toy(0), __version__) as store:
-        assert run(Toy(0), store).total == 0
+        assert run_points(Toy(0), store).total == 0
 
 
 def test_bad_points_are_outcomes_too(path: Path) -> None:
     toy = Toy(100, harm=((7, "fail"), (8, "ask"), (99, "leave")))
     with Store.begin(path, toy, __version__) as store:
-        assert run(toy, store).failed == 3
+        assert run_points(toy, store).failed == 3
         guilty = errors(store)
         check_innocent(store, 100)
     assert list(guilty) == [7, 8, 99]
@@ -66,7 +66,7 @@ def test_bad_points_are_outcomes_too(path: Path) -> None:
 def test_a_memory_limit_in_this_process(path: Path) -> None:
     toy = Toy(20, harm=((5, "fill"),))
     with Store.begin(path, toy, __version__) as store:
-        run(toy, store, Resources(memory_limit_bytes=2**28))  # the point wants 2 GiB
+        run_points(toy, store, Resources(memory_limit_bytes=2**28))  # the point wants 2 GiB
         assert errors(store)[5].startswith("MemoryError")
         check_innocent(store, 20)
     assert np.empty(2**28).nbytes == 2**31  # the limit went with the run
@@ -78,7 +78,7 @@ def test_a_point_that_kills_driver_after_driver_is_given_up(path: Path) -> None:
         for _ in range(2):
             store.mark([3, 4, 5])  # died twice in a chunk
         store.mark([4])  # and once at this point alone
-        run(Toy(10), store)
+        run_points(Toy(10), store)
         assert errors(store) == {4: KILLED}
         check_innocent(store, 10)
 
@@ -87,7 +87,7 @@ def test_suspects_are_innocent_until_they_kill(path: Path) -> None:
     with Store.begin(path, Toy(50), __version__) as store:
         for _ in range(2):
             store.mark(range(10, 20))
-        run(Toy(50), store)
+        run_points(Toy(50), store)
         assert errors(store) == {}
         check_innocent(store, 50)
 
@@ -103,10 +103,10 @@ def test_ctrl_c_keeps_what_is_done(path: Path) -> None:
     toy = Interrupted(100)
     with Store.begin(path, toy, __version__) as store:
         with pytest.raises(KeyboardInterrupt):
-            run(toy, store)
+            run_points(toy, store)
         assert done_points(store) == list(range(30))
         assert store.suspects() == {}  # nobody died
-        run(Toy(100), store)
+        run_points(Toy(100), store)
         assert found(list(store.outcomes())) == undisturbed(Toy(100))
 
 
@@ -126,11 +126,11 @@ def test_ctrl_c_between_two_steps(
     with Store.begin(path, Toy(100), __version__) as store:
         monkeypatch.setattr(Store, step, interrupted)
         with pytest.raises(KeyboardInterrupt):
-            run(Toy(100), store, Resources(workers))
+            run_points(Toy(100), store, Resources(workers))
         monkeypatch.undo()
         assert 15 <= len(done_points(store)) < 100
         assert store.suspects() == {}
-        assert run(Toy(100), store).done == 100
+        assert run_points(Toy(100), store).done == 100
         check_innocent(store, 100)
 
 
@@ -146,7 +146,7 @@ def test_sigterm_is_no_failure_of_its_point(path: Path) -> None:
     try:
         with Store.begin(path, Terminated(100), __version__) as store:
             with pytest.raises(SystemExit, match="143"):
-                run(Terminated(100), store)
+                run_points(Terminated(100), store)
             assert done_points(store) == list(range(30))
             assert store.suspects() == {}
     finally:
@@ -158,12 +158,12 @@ def test_full_disk_in_the_midst_of_a_run(path: Path) -> None:
     with Store.begin(path, toy, __version__) as store:
         store._connection.execute("PRAGMA max_page_count = 30")
         with pytest.raises(InputError, match=r"the disk is full: make room; .* resume` goes on"):
-            run(toy, store)
+            run_points(toy, store)
         done = store.counts().done
         assert 0 < done < 5000
         assert found(list(store.outcomes())) == undisturbed(Toy(done))
     with Store.begin(path, toy, __version__) as store:
-        assert run(toy, store).done == 5000
+        assert run_points(toy, store).done == 5000
 
 
 @pytest.mark.parametrize(
@@ -183,12 +183,12 @@ def test_a_store_of_another_version(path: Path) -> None:
     with Store.begin(path, Toy(3), "0.0.9") as store:
         store.record([PointResult(0, {"x": 1.0}, None, 1.0)])
         with pytest.raises(InputError, match=r"made by netplan 0.0.9, this is"):
-            run(Toy(3), store)
+            run_points(Toy(3), store)
 
 
 def test_a_store_of_another_version_without_an_answer_begins_anew(path: Path) -> None:
     with Store.begin(path, Toy(3), "0.0.9") as store:
-        run(Toy(3), store)
+        run_points(Toy(3), store)
         assert store.answered
 
 
@@ -295,5 +295,5 @@ def test_progress(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
 def test_progress_comes_at_the_end(path: Path) -> None:
     seen: list[Progress] = []
     with Store.begin(path, Toy(10), __version__) as store:
-        run(Toy(10), store, report=seen.append)
+        run_points(Toy(10), store, report=seen.append)
     assert (seen[-1].done, seen[-1].left_s) == (10, 0.0)

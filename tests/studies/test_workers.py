@@ -13,7 +13,7 @@ import pytest
 from netplan.errors import InputError
 from netplan.reports.quantities import Scalar
 from netplan.studies.points import Point
-from netplan.studies.run import Resources, run
+from netplan.studies.run import Resources, run_points
 from netplan.studies.store import Store
 from netplan.version import __version__
 from tests.studies.toys import (
@@ -42,7 +42,7 @@ def test_bad_points(path: Path) -> None:
     harm = ((7, "fail"), (50, "kill"), (60, "ask"), (61, "leave"), (62, "fill"), (300, "end"))
     toy = Toy(400, 0.0, harm)
     with Store.begin(path, toy, __version__) as store:
-        ended = run(toy, store, Resources(2, memory_limit_bytes=500_000_000))
+        ended = run_points(toy, store, Resources(2, memory_limit_bytes=500_000_000))
         assert (ended.done, ended.failed) == (400, 6)
         guilty = errors(store)
         assert (guilty[50], guilty[300]) == (KILLED, ENDED)
@@ -78,7 +78,7 @@ def test_processes_that_do_not_start(path: Path, monkeypatch: pytest.MonkeyPatch
     message = r"--workers: 2 processes in turn ended before their first point \(the process was "
     with Store.begin(path, Toy(9), __version__) as store:
         with pytest.raises(InputError, match=message):
-            run(Toy(9), store, Resources(1))
+            run_points(Toy(9), store, Resources(1))
         assert store.suspects() == {}  # nobody is accused
 
 
@@ -89,7 +89,7 @@ def test_a_machine_without_room_for_a_process(path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("netplan.studies.workers._Process", full)
     message = r"^--workers: no process can be started \(Resource temporarily unavailable\): end "
     with Store.begin(path, Toy(9), __version__) as store, pytest.raises(InputError, match=message):
-        run(Toy(9), store, Resources(1))
+        run_points(Toy(9), store, Resources(1))
 
 
 def test_half_an_answer_is_a_death(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ def test_half_an_answer_is_a_death(path: Path, monkeypatch: pytest.MonkeyPatch) 
         Store.begin(path, Toy(9), __version__) as store,
         pytest.raises(InputError, match=r"10 processes in turn .* \(the process ended itself with"),
     ):
-        run(Toy(9), store, Resources(1))
+        run_points(Toy(9), store, Resources(1))
 
 
 class Wordy(Toy):
@@ -109,7 +109,7 @@ class Wordy(Toy):
 
 def test_answers_longer_than_a_pipe_holds(path: Path) -> None:
     with Store.begin(path, Wordy(5), __version__) as store:
-        run(Wordy(5), store, Resources(1))
+        run_points(Wordy(5), store, Resources(1))
         assert found(list(store.outcomes())) == undisturbed(Wordy(5))
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from netplan.errors import InputError
 from netplan.reports.quantities import Scalar
 from netplan.studies.points import Point, PointResult
-from netplan.studies.run import Progress, Resources, run
+from netplan.studies.run import Progress, Resources, run_points
 from netplan.studies.store import Store
 from netplan.version import __version__
 
@@ -102,7 +102,7 @@ def found(outcomes: list[PointResult]) -> list[tuple[int, dict[str, Scalar] | No
 def run_or_resume(path: Path, toy: Toy, workers: int = 0) -> Progress:
     """Go on with the store of a toy, or make it."""
     with Store.begin(path, toy, __version__) as store:
-        return run(toy, store, Resources(workers))
+        return run_points(toy, store, Resources(workers))
 
 
 def done_points(store: Store) -> list[int]:

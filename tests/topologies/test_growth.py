@@ -10,7 +10,7 @@ import pytest
 from netplan.errors import InputError
 from netplan.questions.cable_comparison import compare_cables, rehearse_files
 from netplan.topologies.build import build_fabric
-from netplan.topologies.cabling.as_built import cables_of, differences, ports_twice
+from netplan.topologies.cabling.as_built import cables_of, cabling_differences, ports_twice
 from netplan.topologies.cabling.rehearsal import find_tools
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.families.clos import fat_tree, leaf_ports
@@ -72,7 +72,7 @@ def test_a_phase_is_a_part_of_the_next_one_and_its_ports_close(
     assert [group.links for group in last.links] == [group.links for group in final.links]
     plans = [list(cables_of(growth.graph_of(at))) for at in range(len(phases))]
     for before, after in pairwise(plans):
-        found = differences(before, after)
+        found = cabling_differences(before, after)
         assert {one.kind for one in found} == {"extra"}  # laid beside those that stay
         assert len(found) == len(after) - len(before)
     for at, (plan, phase) in enumerate(zip(plans, growth.phases, strict=True)):

@@ -6,7 +6,7 @@ from math import prod
 import pytest
 
 from netplan.errors import InputError
-from netplan.traffic.published_topology import Dimension, collective_s, exchange_s
+from netplan.traffic.published_topology import Dimension, chips_exchange_s, dimension_s
 
 RATE = 25e9
 
@@ -25,17 +25,17 @@ RATE = 25e9
 def test_collectives_of_eight_chips(kind: str, ring: float, mesh: float, switch: float) -> None:
     for joined, factor in (("ring", ring), ("mesh", mesh), ("switch", switch)):
         one = Dimension(joined, 8, RATE)  # type: ignore[arg-type]
-        found = collective_s(kind, 1e9, one)  # type: ignore[arg-type]
+        found = dimension_s(kind, 1e9, one)  # type: ignore[arg-type]
         assert found == pytest.approx(factor * 1e9 / RATE)
         alone = Dimension(joined, 1, RATE)  # type: ignore[arg-type]
-        assert collective_s(kind, 1e9, alone) == 0.0  # type: ignore[arg-type]
+        assert dimension_s(kind, 1e9, alone) == 0.0  # type: ignore[arg-type]
 
 
 def test_what_versions_and_physics_charge_otherwise() -> None:
     switch, mesh = Dimension("switch", 16, RATE), Dimension("mesh", 16, RATE)
-    physical = collective_s("all_reduce", 1e9, switch, switch_factor=2.0)
+    physical = dimension_s("all_reduce", 1e9, switch, switch_factor=2.0)
     assert physical == pytest.approx(2 * 15 / 16 * 1e9 / RATE)
-    later = collective_s("all_reduce", 1e9, mesh, mesh_factor=0.5)
+    later = dimension_s("all_reduce", 1e9, mesh, mesh_factor=0.5)
     assert later == pytest.approx(1e9 / 16 / RATE)
 
 
@@ -76,18 +76,20 @@ def test_an_exchange_waits_for_the_narrowest_middle(
         (chips / 2) ** 2 * pair / (links_over_the_middle(kinds, sizes, axis) * rates[axis])
         for axis in range(len(sizes))
     )
-    assert exchange_s(pair, network) == pytest.approx(slowest)
+    assert chips_exchange_s(pair, network) == pytest.approx(slowest)
 
 
 @pytest.mark.parametrize(("kind", "links"), [("mesh", 64), ("switch", 16)])
 def test_groups_share_one_outermost_mesh_or_switch(kind: str, links: int) -> None:
     # 16 groups of 8: 16^2 / 4 links between halves, or 16 ports; each 1 GB/s.
     network = [Dimension("ring", 8, 1e15), Dimension(kind, 16, 1e9)]  # type: ignore[arg-type]
-    assert exchange_s(1e6, network) == pytest.approx(64**2 * 1e6 / (links * 1e9))
+    assert chips_exchange_s(1e6, network) == pytest.approx(64**2 * 1e6 / (links * 1e9))
     # A dimension of one chip outside changes nothing.
-    assert exchange_s(1e6, [*network, Dimension("ring", 1, 1.0)]) == exchange_s(1e6, network)
+    assert chips_exchange_s(1e6, [*network, Dimension("ring", 1, 1.0)]) == chips_exchange_s(
+        1e6, network
+    )
 
 
 def test_no_chips_exchange_nothing() -> None:
     with pytest.raises(InputError, match="without chips"):
-        exchange_s(1.0, [Dimension("ring", 0, 1e9)])
+        chips_exchange_s(1.0, [Dimension("ring", 0, 1e9)])

@@ -142,12 +142,12 @@ class RiskGroups(Struct, frozen=True, eq=False):
         return damage
 
 
-def listed(members: Sequence[Sequence[int] | Ints]) -> tuple[Ints, Ints]:
+def group_pairs(members: Sequence[Sequence[int] | Ints]) -> tuple[Ints, Ints]:
     """Pairs of a group and a member, from the members of each group.
 
     Examples
     --------
-    >>> [column.tolist() for column in listed([[5, 7], [], [7]])]
+    >>> [column.tolist() for column in group_pairs([[5, 7], [], [7]])]
     [[0, 0, 2], [5, 7, 7]]
     """
     group = np.repeat(np.arange(len(members)), [len(numbers) for numbers in members])
@@ -328,7 +328,9 @@ def switch_groups(graph: FabricGraph) -> dict[str, RiskGroups]:
             if length <= depth.setdefault(kind, length):
                 members.setdefault(kind, {}).setdefault(name, []).append(node)
     return {
-        kind: RiskGroups(kind, tuple(groups), *listed([*groups.values()]), NO_NUMBERS, NO_NUMBERS)
+        kind: RiskGroups(
+            kind, tuple(groups), *group_pairs([*groups.values()]), NO_NUMBERS, NO_NUMBERS
+        )
         for kind, groups in members.items()
     }
 

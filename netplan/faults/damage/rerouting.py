@@ -168,7 +168,7 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
         inner, outer = _ways(graph, *ends, forwarding=forwards)
         usual = ~lost & (self._inside[inner[0]] == self._inside[inner[1]])
         usual &= self._joined_outside(*outer)
-        detour = ~lost & ~usual & (self._whole[ends[0]] == self._whole[ends[1]])
+        detour = ~lost & ~usual & (self._component[ends[0]] == self._component[ends[1]])
         amount = flows.flow_bytes
         return _LiveLegs(
             direct=_leg(usual, outer, amount),
@@ -254,11 +254,11 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
         if mix is None:
             kinds += [("network", legs.direct), ("all", legs.rest)]
         else:
-            yield from self._mixed(legs, mix)
+            yield from self._partly_direct(legs, mix)
         for kind, leg in kinds:
             yield from split_entries(self.graph, self._arcs_of(kind), leg)
 
-    def _mixed(self, legs: "_LiveLegs", mix: float) -> Iterator[Entries]:
+    def _partly_direct(self, legs: "_LiveLegs", mix: float) -> Iterator[Entries]:
         """Links and shares of flows of which so much goes direct, flow by flow."""
         nothing = legs.rest.some(np.zeros(len(legs.rest.source), bool))
         check_pairs(self.graph, len(legs.direct.source) + len(legs.rest.source))
@@ -293,7 +293,7 @@ class LiveRouter(Struct, frozen=True, eq=False, dict=True):
         return find_components(self.graph, self.damage, self._live & ~self._outer).component
 
     @cached_property
-    def _whole(self) -> Ints:
+    def _component(self) -> Ints:
         """Component of each node over all live links, shape (nodes,)."""
         return find_components(self.graph, self.damage, self._live).component
 

@@ -50,7 +50,7 @@ from netplan.arrays import Floats, Ints
 from netplan.documents import Document, read_yaml
 from netplan.errors import CatalogError, InputError, NetplanError
 from netplan.faults.damage.damage import Damage
-from netplan.faults.damage.groups import RiskGroups, listed
+from netplan.faults.damage.groups import RiskGroups, group_pairs
 from netplan.faults.damage.inventory import Inventory, PartKind, PartNames, Parts, plain_link
 from netplan.files import csv_rows, read_lines
 from netplan.inputs.readers import number_or_nan
@@ -475,7 +475,7 @@ def _groups(path: Path, kind: str, lines: list[Membership], inventory: Inventory
         members.append((np.flatnonzero(damage.node_down), np.flatnonzero(damage.link_down)))
     nodes, links = zip(*members, strict=True)
     weight = np.array([weights.get(name, 1.0) for name in parts]) if weights else None
-    return RiskGroups(kind, tuple(parts), *listed(nodes), *listed(links), weight)
+    return RiskGroups(kind, tuple(parts), *group_pairs(nodes), *group_pairs(links), weight)
 
 
 def _yaml_lines(path: Path) -> tuple[str, list[Membership]]:

@@ -128,23 +128,23 @@ def _without_links(graph: FabricGraph, groups: RiskGroups, links: Ints) -> csr_a
     at_gpu = tail < graph.gpus
     gpu, other, link = tail[at_gpu], head[at_gpu], np.tile(links, 2)[at_gpu]
     port = np.arange(len(gpu))
-    nodes = members(groups.node_group, groups.node, (len(groups), graph.node_count))
-    cables = members(groups.link_group, groups.link, (len(groups), graph.link_count))
-    out = nodes @ members(other, port, (graph.node_count, len(gpu)))
-    out = out + cables @ members(link, port, (graph.link_count, len(gpu)))
+    nodes = ones_at(groups.node_group, groups.node, (len(groups), graph.node_count))
+    cables = ones_at(groups.link_group, groups.link, (len(groups), graph.link_count))
+    out = nodes @ ones_at(other, port, (graph.node_count, len(gpu)))
+    out = out + cables @ ones_at(link, port, (graph.link_count, len(gpu)))
     out.data[:] = 1.0  # a port whose switch and cable both fail is one port
-    lost = out @ members(port, gpu, (len(gpu), graph.gpus))
+    lost = out @ ones_at(port, gpu, (len(gpu), graph.gpus))
     lost.data = np.where(lost.data == np.bincount(gpu)[lost.indices], 1.0, 0.0)
     lost.eliminate_zeros()
     return lost
 
 
-def members(row: Ints, column: Ints, shape: tuple[int, int]) -> csr_array:
+def ones_at(row: Ints, column: Ints, shape: tuple[int, int]) -> csr_array:
     """Sparse matrix with ones at some places.
 
     Examples
     --------
-    >>> members(np.array([0, 1]), np.array([2, 0]), (2, 3)).toarray().tolist()
+    >>> ones_at(np.array([0, 1]), np.array([2, 0]), (2, 3)).toarray().tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
     return csr_array((np.ones(len(row)), (row, column)), shape=shape)
@@ -343,7 +343,7 @@ def group_hits(graph: FabricGraph, groups: RiskGroups) -> GroupHits:
     gpu, of_gpu = np.arange(graph.gpus), np.arange(graph.gpus) // graph.hb_size
     at_gpu = groups.node < graph.gpus
     shape = len(groups), graph.gpus
-    down = members(groups.node_group[at_gpu], groups.node[at_gpu], shape)
+    down = ones_at(groups.node_group[at_gpu], groups.node[at_gpu], shape)
     intact = intact_components(graph)
     every = np.ones(graph.link_count, bool)
     network_lost, network_known = port_losses(graph, groups, network_links(graph), intact[0])
@@ -351,7 +351,7 @@ def group_hits(graph: FabricGraph, groups: RiskGroups) -> GroupHits:
     known = network_known & all_known
     cut = network_lost - network_lost.multiply(down)
     cut.eliminate_zeros()
-    inside = members(gpu, of_gpu, (graph.gpus, graph.domains))
+    inside = ones_at(gpu, of_gpu, (graph.gpus, graph.domains))
     gone = (cut @ inside).tocsr()
     gone.data = np.where(gone.data == np.bincount(of_gpu)[gone.indices], 1.0, 0.0)
     group, domain = (down @ inside + gone).nonzero()

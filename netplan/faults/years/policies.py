@@ -348,7 +348,7 @@ def _replaced(case: PolicyCase, asked: SparesPolicy, plan: CircuitPlan, policy: 
     if books.cards:
         cards = extra * fabric.cards // sizing.gpus
         bought.append((cards, prices.price("nic_port", sizing.card_gbps)))
-    more, all_known = recoveries.priced(books, bought)
+    more, all_known = recoveries.base_prices(books, bought)
     effects = _behind(case, plan, modules=modules, idle=0, inside=inside / plan.fibres)
     years = _years(case, effects)
     intact = subject.intact

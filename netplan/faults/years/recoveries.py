@@ -275,7 +275,7 @@ def added_by_circuits(
     return _step_price(bill, more), _complete(more)
 
 
-def priced(
+def base_prices(
     books: BillBooks, bought: Sequence[tuple[int, Price | None]]
 ) -> tuple[list[float], bool]:
     """Base prices of some numbers of parts [1], and whether all have one.

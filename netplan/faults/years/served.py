@@ -255,13 +255,13 @@ def _together(cluster: ServedCluster, left: Sequence[Floats]) -> list[ServingRes
             for plans, shares in zip(cluster.planned.plans, left, strict=True)
         )
         # A cache may come from any server and go to any other: the slowest links count for all.
-        slow = slowed(cluster.planned.case, np.concatenate(left).min(axis=0))
+        slow = slowed_case(cluster.planned.case, np.concatenate(left).min(axis=0))
         return [disaggregated(slow, Pools(prefill, decode), requests)]
     (plans,), (shares,) = cluster.planned.plans, left
     rows, counts = np.unique(shares, axis=0, return_counts=True)
     return [
         aggregated(
-            slowed(cluster.planned.case, row),
+            slowed_case(cluster.planned.case, row),
             replace(plans, replicas=np.array([count])),
             requests * count / len(shares),
         )
@@ -269,7 +269,7 @@ def _together(cluster: ServedCluster, left: Sequence[Floats]) -> list[ServingRes
     ]
 
 
-def slowed(case: ServingCase, shares: Floats) -> ServingCase:
+def slowed_case(case: ServingCase, shares: Floats) -> ServingCase:
     """What is served, on levels that have shares of their bandwidth left: HB, network [1]."""
     inside, outside = shares.tolist()
     if inside == outside == 1:

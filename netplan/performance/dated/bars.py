@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from netplan.levels import Level
 from netplan.performance.calibrated_run import CalibratedRun, DatedDomain, Factors
-from netplan.performance.dated.run import DatedRun, kind_of
+from netplan.performance.dated.run import DatedRun, model_kind
 from netplan.performance.error_bars import Basis, ErrorBar
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
@@ -78,7 +78,7 @@ def transferred_bar(setting: Setting) -> ErrorBar | None:
     errors, model = setting.assumptions.errors, setting.training.model
     if errors is None or model.family != "transformer":
         return None
-    kind = kind_of(setting.transformer)
+    kind = model_kind(setting.transformer)
     if kind == "dense" and setting.experts is not None:
         kind = "moe"
     wide: float = getattr(errors, kind)

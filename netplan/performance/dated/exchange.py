@@ -77,7 +77,7 @@ class ExchangeShares(Columns, frozen=True, eq=False):
     ep_start_s: Amount
 
 
-def exchange_s(part: Part, group: ExpertGroups, shares: ExchangeShares) -> Amount:
+def dispatch_s(part: Part, group: ExpertGroups, shares: ExchangeShares) -> Amount:
     """Time of one dispatch or combine, as far as it shows [s].
 
     Parameters

@@ -36,11 +36,11 @@ TORCH = ("torch", "compiled")
 """What memory of stacks of torch keeps, whose products below bf16 have a factor of their own."""
 
 
-def kind_of(model: Model) -> Kind:
+def model_kind(model: Model) -> Kind:
     """Kind of a model.
 
     >>> from netplan.workloads.models import MODELS
-    >>> kind_of(MODELS.load("deepseek-v3")), kind_of(MODELS.load("llama-3-8b"))
+    >>> model_kind(MODELS.load("deepseek-v3")), model_kind(MODELS.load("llama-3-8b"))
     ('moe', 'dense')
     """
     if model.mamba is not None:
@@ -147,7 +147,7 @@ class DatedRun(Struct, frozen=True):
             flops_per_s *= numbers.torch_fp8
         fused, tpu = bool(recipe.fused_experts), dated.generation == "tpu"
         grouped = format_name if format_name != "fp8" else "fused" if fused else "low"
-        kind, host, passes = kind_of(model), numbers.host, numbers.passes
+        kind, host, passes = model_kind(model), numbers.host, numbers.passes
         grace = {"grace": host.grace, "tpu": 0.0}.get(dated.host, 1.0)
         graphs = {"full": 0.0, "attn": host.graphs, "router": host.graphs}
         launched = graphs.get(recipe.graphs or "", 1.0)

@@ -11,7 +11,7 @@ from netplan.arrays import Floats, Ints, real
 from netplan.errors import InputError
 from netplan.performance.calibrated_run import CalibratedRun
 from netplan.performance.dated.blocks import BlockCollectives
-from netplan.performance.dated.exchange import ExpertGroups, exchange_s
+from netplan.performance.dated.exchange import ExpertGroups, dispatch_s
 from netplan.performance.dated.layer import DatedLayer
 from netplan.performance.dated.part import Part
 from netplan.performance.dated.run import DatedRun
@@ -157,7 +157,7 @@ def _exchanged(
     merged = dated.recipe.merges(group, domain).astype(np.float64)
     asked = setting.training.overlap_share
     return np.asarray(
-        exchange_s(
+        dispatch_s(
             part,
             ExpertGroups(
                 over=over,

@@ -25,10 +25,10 @@ from netplan.performance.mapping.partitions import (
     ROUNDING,
     FusionProblem,
     PartitionTimes,
+    few_cycles,
     memory_passes,
     of_both_passes,
     partition_times,
-    thinned,
 )
 from netplan.workloads.kernel_graph import UPDATE, KernelGraph
 
@@ -345,7 +345,7 @@ class _Cycles(Struct, frozen=True, eq=False):
         choices = problem.choices
         if choices is None:
             return cls(problem, whole @ problem.compute_s, np.zeros(0, np.int64))
-        kept = thinned(choices.cycles, MAX_CELLS // len(whole))
+        kept = few_cycles(choices.cycles, MAX_CELLS // len(whole))
         enough = np.minimum(choices.fewest[:, kept], problem.chip.tiles + 1)
         return cls(problem, whole @ enough.astype(np.float64), choices.cycles[kept])
 

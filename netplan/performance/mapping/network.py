@@ -31,7 +31,12 @@ from netplan.inputs.choices import Mode
 from netplan.levels import Level
 from netplan.records import replace
 from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
-from netplan.traffic.published_topology import Dimension, DimensionKind, collective_s, exchange_s
+from netplan.traffic.published_topology import (
+    Dimension,
+    DimensionKind,
+    chips_exchange_s,
+    dimension_s,
+)
 from netplan.workloads.operations import CollectiveKind
 
 GroupCollective = Literal["all_reduce", "all_gather", "broadcast"]
@@ -62,8 +67,8 @@ class ChipGrid(NamedTuple):
         >>> ChipGrid.published(Dimension("ring", 1, 25e9), Dimension("ring", 8, 25e9))
         ChipGrid(rows=1, columns=8, message_s_per_byte=0.0, broadcast_s_per_byte=1.4e-10)
         """
-        message_s = collective_s("point_to_point", 1.0, first)
-        return cls(first.size, second.size, message_s, collective_s("broadcast", 1.0, second))
+        message_s = dimension_s("point_to_point", 1.0, first)
+        return cls(first.size, second.size, message_s, dimension_s("broadcast", 1.0, second))
 
 
 class ChipNetwork(Struct, frozen=True):
@@ -115,7 +120,7 @@ class ChipNetwork(Struct, frozen=True):
         if not size_bytes or chips == 1:
             return 0.0
         if not self.levels:
-            return collective_s(kind, size_bytes, self._ring(chips))
+            return dimension_s(kind, size_bytes, self._ring(chips))
         if self.mode == "published-code":
             level = next((level for level in self.levels if level.size == chips), None)
             if level is None:
@@ -123,7 +128,7 @@ class ChipNetwork(Struct, frozen=True):
                     f"--mode published-code puts a group of {chips} on one dimension of"
                     f" {self.fabric}, which has {self._sizes}: give --tensor one of them"
                 )
-            return collective_s(kind, size_bytes, Dimension.of(level))
+            return dimension_s(kind, size_bytes, Dimension.of(level))
         return _levels_s(self.levels, kind, size_bytes, self._members(chips))
 
     def exchange_s(self, pair_bytes: float, chips: int) -> float:
@@ -141,9 +146,9 @@ class ChipNetwork(Struct, frozen=True):
         if not pair_bytes or chips == 1:
             return 0.0
         if not self.levels:
-            return exchange_s(pair_bytes, [self._ring(chips)])
+            return chips_exchange_s(pair_bytes, [self._ring(chips)])
         if self.mode == "published-code":
-            return exchange_s(pair_bytes, [Dimension.of(level) for level in self.levels])
+            return chips_exchange_s(pair_bytes, [Dimension.of(level) for level in self.levels])
         sizes = [level.size for level in self.levels]
         return _levels_s(self.levels, "all_to_all", pair_bytes * prod(sizes), sizes)
 

@@ -196,7 +196,7 @@ def _quotients(number: int, most: int) -> tuple[Ints, Ints]:
     parts, ceilings = parts[first], ceilings[first]
     if most <= MAX_WHOLE:
         return parts, ceilings
-    kept = len(parts) - 1 - thinned(ceilings[::-1], MAX_QUOTIENTS)[::-1]
+    kept = len(parts) - 1 - few_cycles(ceilings[::-1], MAX_QUOTIENTS)[::-1]
     return parts[kept], ceilings[kept]
 
 
@@ -235,7 +235,7 @@ def tile_choices(graph: KernelGraph, chip: ComputeTiles, tile_tokens: int) -> Ti
     pairs = zip(graph.kernels, seen, strict=True)
     choices = [kernel_choices(kernel, chip, tokens) for kernel, tokens in pairs]
     cycles = np.unique(np.concatenate([cycles for _, cycles in choices]))
-    cycles = cycles[thinned(cycles, MAX_CHOICES // len(choices))]
+    cycles = cycles[few_cycles(cycles, MAX_CHOICES // len(choices))]
     fewest = np.full((len(choices), len(cycles)), NEVER)
     for row, (tiles, kernel_cycles) in zip(fewest, choices, strict=True):
         # The choice with the most cycles that still are no more than these.
@@ -244,12 +244,12 @@ def tile_choices(graph: KernelGraph, chip: ComputeTiles, tile_tokens: int) -> Ti
     return TileChoices(cycles, fewest, pieces / chip.clock_hz)
 
 
-def thinned(cycles: Ints, most: int) -> Ints:
+def few_cycles(cycles: Ints, most: int) -> Ints:
     """Places of at most so many numbers of cycles, by equal ratios, both ends kept.
 
     Examples
     --------
-    >>> thinned(np.array([1, 2, 3, 4, 90, 100]), 3)
+    >>> few_cycles(np.array([1, 2, 3, 4, 90, 100]), 3)
     array([0, 3, 5])
     """
     if len(cycles) <= most:
@@ -292,7 +292,7 @@ def sequence_pieces(graph: KernelGraph, tile_tokens: int) -> int:
 ROUNDING = 1e-9
 """SRAM that partitions may need beyond what there is, as sums of it are rounded [1]."""
 
-BINDS = ("compute", "memory", "network")
+BOTTLENECKS = ("compute", "memory", "network")
 """What a partition may wait for, by its code."""
 
 
@@ -444,7 +444,7 @@ class OverlappedTimes(Struct, frozen=True, eq=False):
     Examples
     --------
     >>> found = OverlappedTimes(np.array([3.0, 1.0]), np.array([2.0, 1.0]), np.array([0.0, 4.0]))
-    >>> found.time_s, [BINDS[one] for one in found.bottleneck]
+    >>> found.time_s, [BOTTLENECKS[one] for one in found.bottleneck]
     (array([3., 4.]), ['compute', 'network'])
     """
 
@@ -459,7 +459,7 @@ class OverlappedTimes(Struct, frozen=True, eq=False):
 
     @property
     def bottleneck(self) -> Codes:
-        """What each waits for, a place in ``BINDS``, same shape."""
+        """What each waits for, a place in ``BOTTLENECKS``, same shape."""
         parts = np.stack([self.compute_s, self.memory_s, self.network_s])
         return np.asarray(parts.argmax(axis=0).astype(np.int8))
 

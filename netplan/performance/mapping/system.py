@@ -60,7 +60,7 @@ from netplan.performance.mapping.chip import (
 from netplan.performance.mapping.fusion import Fusion, lower_bound_s
 from netplan.performance.mapping.network import ChipGrid, ChipNetwork, ParallelLayout
 from netplan.records import replace
-from netplan.traffic.published_topology import Dimension, collective_s
+from netplan.traffic.published_topology import Dimension, dimension_s
 from netplan.units import counted, si
 from netplan.workloads.accelerators import Accelerator
 from netplan.workloads.families import FourierModel, LinpackModel, OtherModel, RecommendationModel
@@ -258,7 +258,7 @@ class ChipSystem(Struct, frozen=True):
         gradient_bytes = ELEMENT_BYTES * kernel.m * kernel.n
         share = self.data / self.microbatches
         over = Dimension.of(self.data_level)
-        return group_s + share * collective_s("all_reduce", gradient_bytes, over)
+        return group_s + share * dimension_s("all_reduce", gradient_bytes, over)
 
     def throughput(self, layers: int, interval_s: float, flops: float = 0.0) -> Throughput:
         """What the pipeline of so many layers makes of the interval, and work, of one.

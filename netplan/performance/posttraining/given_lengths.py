@@ -110,14 +110,14 @@ def read_lengths(path: Path) -> Lengths:
             raise InputError(f"{place}: more than {MAX_ROWS:,} rows: give counts of lengths")
         if len(cells) != len(header):
             raise InputError(f"{place}: {len(cells)} cells: give {','.join(header)}")
-        lengths.append(_whole(place, "length", cells[0].strip(), 1))
-        counts.append(_whole(place, "count", cells[1].strip(), 0) if len(cells) > 1 else 1)
+        lengths.append(_read_integer(place, "length", cells[0].strip(), 1))
+        counts.append(_read_integer(place, "count", cells[1].strip(), 0) if len(cells) > 1 else 1)
     if not lengths or not any(counts):
         raise InputError(f"{path}: no length in it: give a line for each")
     return Lengths.measured(lengths, counts)
 
 
-def _whole(place: str, name: str, text: str, least: int) -> int:
+def _read_integer(place: str, name: str, text: str, least: int) -> int:
     """A whole number of a row."""
     short = len(text) <= len(str(LONGEST_CAP))
     value = int(text) if short and text.isascii() and text.isdecimal() else -1

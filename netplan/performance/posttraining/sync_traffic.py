@@ -429,7 +429,7 @@ class _Plan:
         if not self.spread:
             yield self._firsts(takers)[0]
             return
-        for size, alike in self._alike(takers):
+        for size, alike in self._equal_ranges(takers):
             gpu, replica, stage, part, parts = takers.some(alike.ravel())
             piece = np.tile(np.arange(size), len(alike))
             yield _Takers(gpu, replica, stage, part * size + piece, parts * size)
@@ -441,7 +441,7 @@ class _Plan:
             later = (first != takers.gpu) & (amount > 0)
             yield _KindFlows(first[later], takers.gpu[later], amount[later])
             return
-        for size, alike in self._alike(takers):
+        for size, alike in self._equal_ranges(takers):
             here, there = np.nonzero(~np.eye(size, dtype=bool))
             senders, others = alike[:, here].ravel(), alike[:, there].ravel()
             amount = source.bytes_of(takers)[senders] / size
@@ -453,7 +453,7 @@ class _Plan:
         place = self.domains.of(takers.gpu)
         return (place * (self._all_layers + 1) + takers.stage) * takers.parts + takers.part
 
-    def _alike(self, takers: _Takers) -> Iterator[tuple[int, Ints]]:
+    def _equal_ranges(self, takers: _Takers) -> Iterator[tuple[int, Ints]]:
         """Places of all of a domain that need the same range, a row each, by how many they are."""
         key = self._key(takers)
         order = np.argsort(key, kind="stable")

@@ -123,7 +123,7 @@ def class_of(case: ServingCase, *, offline: bool = False) -> str:
     return "gpt-oss" if model.name.startswith("gpt-oss") else "other experts"
 
 
-def bar_of(case: ServingCase, quantity: Quantity, batch: float = 1.0) -> ServingBar | None:
+def served_bar(case: ServingCase, quantity: Quantity, batch: float = 1.0) -> ServingBar | None:
     """The bar of a served model, as wide as its model and its software make it.
 
     Parameters

@@ -75,7 +75,7 @@ class Sizes(NamedTuple):
         InputError
             If it decodes no tokens, or not all of its layers have full attention.
         """
-        _refuse(model)
+        _reject_unknown(model)
         count, experts = parameter_count(model), model.experts
         share, routed = 1.0, 0
         if experts is not None and experts.per_token < experts.count:
@@ -102,7 +102,7 @@ class Sizes(NamedTuple):
         )
 
 
-def _refuse(model: Model) -> None:
+def _reject_unknown(model: Model) -> None:
     """Refuse what this form does not know."""
     others = {
         "windows": model.window_attention,

@@ -420,7 +420,7 @@ def aggregated(case: ServingCase, plans: ServingPlans, concurrency: Amount) -> S
     )
 
 
-def finite(
+def finite_waves(
     case: ServingCase, plans: ServingPlans, requests: Amount, concurrency: Amount = np.inf
 ) -> ServingResult:
     """What plans give of a finite number of requests that come all at once, in waves.

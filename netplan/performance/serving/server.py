@@ -143,7 +143,7 @@ class ServingTimes(Struct, frozen=True, eq=False):
         return np.where(alone | (message <= 0), 0.0, seconds)
 
 
-def _alike(plans: ServingPlans, step: inference.ServingStep) -> tuple[Ints, Ints]:
+def _distinct_plans(plans: ServingPlans, step: inference.ServingStep) -> tuple[Ints, Ints]:
     """The first of all plans whose layers take the same, and which of those each plan has."""
     amounts = (np.asarray(amount) for amount in (step.sequences, step.tokens, step.context))
     ranks = [np.unique(amount, return_inverse=True)[1] + 1 for amount in amounts if amount.ndim]
@@ -175,7 +175,7 @@ def model_pass(
     """
     model, stages = served.model, plans.pipeline
     # First of all that the time of a layer depends on, and which of them each plan has.
-    first, place = _alike(plans, step)
+    first, place = _distinct_plans(plans, step)
     cut, step = plans.take(first).cut, step.take(first)
     layer, head = (part.take(place) for part in served.step(cut, step, routed=routed))
     hop_s = np.where(stages > 1, served.hop_s(cut, step.rows)[place], 0.0)
@@ -305,7 +305,7 @@ class Speculated(Struct, frozen=True, eq=False):
         if not self.own:
             return model_pass(self.draft, self._plans(plans), step).parts
         # One layer and the head, whatever the stages of the model.
-        first, place = _alike(plans, step)
+        first, place = _distinct_plans(plans, step)
         layer, head = self.draft.step(plans.take(first).cut, step.take(first))
         return (layer + head).take(place)
 

@@ -23,7 +23,7 @@ from netplan.performance.serving.outcomes import (
     ServingCase,
     ServingResult,
     aggregated,
-    finite,
+    finite_waves,
 )
 from netplan.performance.serving.plans import Runnable, ServingPlans, serving_plans
 from netplan.performance.serving.rounds import PlannedServers
@@ -139,7 +139,7 @@ def best_servers(
         most: Amount = float(goal.concurrency or np.inf)
         if goal.batch is not None:
             most = goal.batch * plans.replicas.astype(np.float64)
-        result = finite(case, plans, goal.requests, most)
+        result = finite_waves(case, plans, goal.requests, most)
         enumerated = plans.count
     else:
         every = serving_plans(case.served.model, gpus, sizes, fixed, runnable)

@@ -218,12 +218,12 @@ def _sizing(choice: Choice, gpus: int, ports: Ports, books: BillBooks) -> Sizing
     return replace(sizing, as_published=books.hall is None)
 
 
-def ratio(oversubscription: float | None) -> str:
+def ratio_text(oversubscription: float | None) -> str:
     """Oversubscription as people write it; a dash for none.
 
     Examples
     --------
-    >>> ratio(3.0), ratio(1.5), ratio(None)
+    >>> ratio_text(3.0), ratio_text(1.5), ratio_text(None)
     ('3:1', '1.5:1', '-')
     """
     return "-" if oversubscription is None else f"{oversubscription:g}:1"
@@ -243,7 +243,7 @@ def label(design: Design) -> str:
         parts.append(design.switch.name if design.switch else f"radix {design.radix}")
     thin = design.oversubscription
     if thin is not None and thin > 1:
-        parts.append(ratio(thin))
+        parts.append(ratio_text(thin))
     if design.memory not in ("", NONE):
         parts.append(design.memory)
     return ", ".join(parts)

@@ -27,7 +27,7 @@ from netplan.questions.optimizing.designs import (
     book_name,
     label,
     ports,
-    ratio,
+    ratio_text,
     short_labels,
     unpriced_parts,
 )
@@ -349,7 +349,7 @@ class Optimization(Answer):
         yield report.column("ports", lambda row: ports(row.design), title=title, shown="people")
         yield from report.columns("radix", "switch=switch.name", of="design", shown="data")
         yield report.column(
-            "oversub", lambda row: ratio(row.design.oversubscription), shown="people"
+            "oversub", lambda row: ratio_text(row.design.oversubscription), shown="people"
         )
         yield report.column("oversubscription", "design.oversubscription", shown="data")
         yield report.column("switches", "row.fabric.switches")

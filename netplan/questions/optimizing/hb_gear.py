@@ -262,7 +262,7 @@ class HbSizes:
         best = self.best
         if best is None:
             return ""
-        others = [self._told(row) for row in self.rows if row is not best and not row.open]
+        others = [self._pays_words(row) for row in self.rows if row is not best and not row.open]
         return " ".join([self.in_short, *others])
 
     @property
@@ -288,7 +288,7 @@ class HbSizes:
     def _price(self, price: float) -> str:
         return f"{price:,.0f} {self.currency}"
 
-    def _told(self, row: HbSize) -> str:
+    def _pays_words(self, row: HbSize) -> str:
         """When another size would pay off."""
         if row.pays_below is None:
             return f"{row.name} costs more."

@@ -144,7 +144,7 @@ def contention_of(
     return Contention(
         time_s=outcome.iteration_time_s,
         alone_s=alone_s,
-        carried_bytes=fluid.busy_s * rates_of(graph, conditions.rates),
+        carried_bytes=fluid.busy_s * direction_rates(graph, conditions.rates),
         sharing=fluid.sharing,
         flows=fluid.flows,
         solves=fluid.solves,
@@ -229,7 +229,7 @@ def design_of(
     RoutedDesign
         Without its price.
     """
-    links = _DrawnLinks(rates_of(graph, rates), asked.busiest)
+    links = _DrawnLinks(direction_rates(graph, rates), asked.busiest)
     drawn = [links.add(contention) for contention in draws]
     slowdowns = [contention.slowdown for contention in drawn]
     times = [contention.time_s for contention in drawn]
@@ -311,7 +311,7 @@ def _largest(values: Floats, most: int) -> Ints:
     return np.concatenate([above, equal])
 
 
-def rates_of(graph: FabricGraph, rates: Floats | None) -> Floats:
+def direction_rates(graph: FabricGraph, rates: Floats | None) -> Floats:
     """Rate of every direction of a link, flattened (2, links) [B/s].
 
     Parameters

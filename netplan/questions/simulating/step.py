@@ -29,7 +29,7 @@ from netplan.performance.posttraining.synchronisation import anchored_bytes
 from netplan.performance.serving.outcomes import aggregated
 from netplan.performance.serving.rounds import PlannedServers
 from netplan.questions.congestion import port_rate
-from netplan.questions.simulating.contention import rates_of, schedule_of
+from netplan.questions.simulating.contention import direction_rates, schedule_of
 from netplan.questions.simulating.inputs import SimulationQuestion
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader, sized
@@ -189,7 +189,7 @@ def _sent(
     sizing = post_training_links.network_sizing(run)[1]
     fabric = congestion.FabricLinks(
         PathRouter(graph, "ecmp" if asked.routing == "hashed" else asked.routing),
-        rates_of(graph, rates),
+        direction_rates(graph, rates),
         way,
         asked.connections if way == "hashed" else 1,
         (sizing.hb_latency_s, sizing.network_latency_s),

@@ -186,13 +186,13 @@ def _units(bill: FabricBill) -> dict[str, int]:
     return counts
 
 
-RUNNING = frozenset(
+OPEX_INPUTS = frozenset(
     {"economics", "years", "pue", "tariff", "interest", "cooling", "maintenance", "support"}
 ) | {"yearly_spares", "grid"}
 """Books and values of what a network costs while it is used."""
 MONEY = (
     PRICES
-    | RUNNING
+    | OPEX_INPUTS
     | frozenset({"fabrics", "cards", "ocs", "networks", "hall", "spares", "currency", "discount"})
 )
 """Inputs of a scenario that bills are made from."""

@@ -147,7 +147,7 @@ def run_cost(bill: Bill, time_s: float, terms: RunTerms) -> RunCost:
     )
 
 
-def terms_of(
+def run_terms(
     asked: AnyQuestion,
     rule: Rule,
     reader: CatalogReader,
@@ -186,7 +186,7 @@ def rates_of(
     prices: PriceBook,
     currency: str,
 ) -> RunTerms | None:
-    """So many iterations at the price of a GPU hour; None or errors as of :func:`terms_of`."""
+    """So many iterations at the price of a GPU hour; None or errors as of :func:`run_terms`."""
     book: EconomicsBook = reader.load(ECONOMICS_BOOKS, asked.books.economics)
     needed = rule == "run-cost"
     try:

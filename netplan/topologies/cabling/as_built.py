@@ -124,7 +124,7 @@ def require_free_ports(path: str, cables: Iterable[Cable]) -> None:
         )
 
 
-def differences(
+def cabling_differences(
     plan: Iterable[Cable], built: Iterable[Cable], host_of: Mapping[str, str] | None = None
 ) -> list[Difference]:
     """What to do so that the cables as built become the planned ones.
@@ -141,7 +141,7 @@ def differences(
     >>> gpu, other = End("gpu-0", "1"), Cable(End("gpu-1", "1"), End("sw01", "7"))
     >>> plan = [Cable(gpu, End("sw01", "6")), other]
     >>> built = [Cable(gpu, End("sw01", "5")), Cable(other.z, other.a)]
-    >>> [difference.instruction for difference in differences(plan, built)]
+    >>> [difference.instruction for difference in cabling_differences(plan, built)]
     ['move the cable from sw01/5 to sw01/6 (its other end is gpu-0/1)']
     """
     wanted, present = _by_ends(plan), _by_ends(built)

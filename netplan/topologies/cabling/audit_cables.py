@@ -279,7 +279,7 @@ def _unequal(path: str, cables: Sequence[Cable], tier: Mapping[str, int]) -> Ite
                 " switches are listed"
             )
             what = "switches of a tier that are joined unequally"
-            yield AuditFinding(what, f"{path} {name}", _told(odd), _told(most), why)
+            yield AuditFinding(what, f"{path} {name}", _shape_words(odd), _shape_words(most), why)
 
 
 def _without_hosts(
@@ -299,7 +299,7 @@ def _without_hosts(
         yield AuditFinding("leaves without hosts", f"{path} {dark[0]}", got, "a host", why)
 
 
-def _told(shape: tuple[int, ...]) -> str:
+def _shape_words(shape: tuple[int, ...]) -> str:
     """Neighbours of a switch, and cables to each."""
     count, *sizes = shape
     cables = " or ".join(str(size) for size in sizes)

@@ -112,13 +112,13 @@ def is_makers(description: str) -> bool:
     )
 
 
-def plain_name(name: str) -> str:
+def compared_name(name: str) -> str:
     """A name as it is compared: no case, no domain, one mark for those that tools replace.
 
     Examples
     --------
-    >>> plain_name("Rail-0/Leaf_3"), plain_name("leaf-3.hall.example.com"), plain_name("10.0.0.3")
-    ('rail-0-leaf-3', 'leaf-3', '10-0-0-3')
+    >>> [compared_name(text) for text in ("Rail-0/Leaf_3", "leaf-3.hall.example.com", "10.0.0.3")]
+    ['rail-0-leaf-3', 'leaf-3', '10-0-0-3']
     """
     host, _, domain = name.strip().partition(".")
     if not domain or not domain.split(".")[-1].isalpha():

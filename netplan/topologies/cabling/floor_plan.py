@@ -200,7 +200,7 @@ class FloorPlan(Record, frozen=True, kw_only=True):
         if server.units >= self.rack_units:
             # A rack of its own has domains whole, or an even share of one.
             share = ceil_div(hb_size, ceil_div(hb_size, server.gpus))
-            return self._whole(share * max(1, server.gpus // hb_size), server)
+            return self._full_rack(share * max(1, server.gpus // hb_size), server)
         whole, gpu_w = max(hb_size, server.gpus), (server.max_w or 0.0) / server.gpus
         feed = next((feed for feed in self.feeds if _held(feed, whole, gpu_w)), self.feeds[-1])
         system_w, systems = whole * gpu_w, _held(feed, whole, gpu_w)
@@ -210,9 +210,9 @@ class FloorPlan(Record, frozen=True, kw_only=True):
             left_w = max(0.0, feed.rack_w - systems * system_w)
             return Racked(systems * server.gpus, server, left_w, left)
         racks = max(ceil_div(whole, feed.gpus), ceil(system_w / (feed.rack_w - feed.leaf_w)))
-        return self._whole(systems * whole if systems else ceil_div(whole, racks), server)
+        return self._full_rack(systems * whole if systems else ceil_div(whole, racks), server)
 
-    def _whole(self, gpus: int, server: Server) -> Racked:
+    def _full_rack(self, gpus: int, server: Server) -> Racked:
         """A rack that is full of GPUs, and no place for leaves."""
         max_w = server.max_w and gpus / server.gpus * server.max_w
         return Racked(gpus, server.changed(gpus=gpus, units=self.rack_units, max_w=max_w), 0.0, 0)

@@ -82,7 +82,7 @@ def read_node_names(path: Path) -> Mapping[str, str]:
     return names
 
 
-def hall_of(subnet: Subnet, names: Mapping[str, str] | None = None) -> Hall:
+def subnet_cables(subnet: Subnet, names: Mapping[str, str] | None = None) -> Hall:
     """Cables of a subnet, by names of devices.
 
     Parameters

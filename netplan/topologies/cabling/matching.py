@@ -319,7 +319,7 @@ class _Matcher:
         """Match what has names, then switches, then what is left of hosts."""
         planned = _unique(self.places.hosts())
         for host in self.found.by_host():
-            if (name := planned.get(device_names.plain_name(host))) is not None:
+            if (name := planned.get(device_names.compared_name(host))) is not None:
                 self.host[host] = name
         self._place()
         # Places on hosts, planned and as built, are colours to switches.
@@ -358,7 +358,7 @@ class _Matcher:
             in_plan = [
                 planned[plain]
                 for text in texts
-                if (plain := device_names.plain_name(text)) in planned
+                if (plain := device_names.compared_name(text)) in planned
             ]
             if device and not in_plan and self.guids.get(device.guid) in self.plan.known:
                 in_plan = [self.guids[device.guid]]
@@ -538,7 +538,7 @@ class _Matcher:
 
 def _unique(names: Sequence[str]) -> dict[str, str]:
     """Names by their plain form, those that share one left out."""
-    plain = [device_names.plain_name(name) for name in names]
+    plain = [device_names.compared_name(name) for name in names]
     counts = Counter(plain)
     return {key: name for key, name in zip(plain, names, strict=True) if counts[key] == 1}
 

@@ -115,7 +115,7 @@ def find_tools() -> Tools | None:
     return Tools(opensm, ibsim, finder, str(library))
 
 
-def parts_of(text: str) -> list[SubnetPart]:
+def subnets_of(text: str) -> list[SubnetPart]:
     r"""Subnets of a network as ``ibnetdiscover`` prints it, in the order of their first nodes.
 
     An adapter passes nothing on: each of its ports is in the subnet of what it is joined to.
@@ -123,7 +123,7 @@ def parts_of(text: str) -> list[SubnetPart]:
     Examples
     --------
     >>> text = 'Switch 4 "S-1" # "leaf"\n[1] "H-2"[1](3)\nCa 2 "H-2"\n[1](3) "S-1"[1]\n'
-    >>> parts_of(text)
+    >>> subnets_of(text)
     [SubnetPart(node='S-1', name='leaf', switches=1, adapters=1, cables=1)]
     """
     subnet = subnet_of_text(text)
@@ -255,7 +255,7 @@ def rehearse(
         network = folder / "network"
         network.write_text(low, encoding="utf-8")
         with _simulator(network, tools) as around:
-            parts = parts_of(low)
+            parts = subnets_of(low)
             for part in with_progress(parts, lambda part: f"subnet of {part.node}"):
                 turn = with_progress(("OpenSM routes it", "it is found again"), str)
                 wanted = routing(part)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from netplan.levels import Level
 from netplan.reports.escape import TIMES, short
-from netplan.reports.svg import arc, box, drawing, line, shifted, text
+from netplan.reports.svg import arc, box, drawing, line, shifted, text_line
 from netplan.topologies.fabric import Fabric, LinkGroup, SwitchTier
 from netplan.topologies.graph import SWITCH, FabricGraph
 
@@ -118,7 +118,7 @@ def fabric_drawing(
         shapes += _joined(fabric, group, rows, tops, _kind(group, kinds))
     for number, group in enumerate(loops):
         y = top - LOOP_LINE * (len(loops) - number) + 8
-        shapes.append(text(MARGIN, y, f"{group.title}: {_link_words(fabric, group)}", "sub"))
+        shapes.append(text_line(MARGIN, y, f"{group.title}: {_link_words(fabric, group)}", "sub"))
     if loops:
         drawn = [_kind(group, kinds) for group in loops]
         shapes += _loops(loops, drawn, rows[0].centres, top)
@@ -253,15 +253,15 @@ def _joined(
     # Beside the upper row's own gap, so that labels of several groups stand apart.
     middle = end + GAP / 2
     if lower.networks > 1:
-        yield text(
+        yield text_line(
             between, middle + 4, f"{lower.networks:,} networks apart", "sub", anchor="middle"
         )
-    yield text(MARGIN, middle - 4, _link_words(fabric, group), "sub")
+    yield text_line(MARGIN, middle - 4, _link_words(fabric, group), "sub")
     counts = {tier.name: tier.switches for tier in fabric.tiers}
     words = f"{_each(group.links, counts[upper.name])} to each {upper.singular}"
     if lower.name:
         words = f"{_each(group.links, counts[lower.name])} from each {lower.singular}, {words}"
-    yield text(MARGIN, middle + 12, words, "sub")
+    yield text_line(MARGIN, middle + 12, words, "sub")
 
 
 def _loops(
@@ -283,15 +283,15 @@ def _link_words(fabric: Fabric, group: LinkGroup) -> str:
 
 def _boxes(row: _Row, y: float) -> Iterator[Markup]:
     """Boxes of a row, its label, and dots where devices are left out."""
-    yield text(MARGIN, y + 17, row.label, "label")
-    yield text(MARGIN, y + 34, row.detail, "sub")
+    yield text_line(MARGIN, y + 17, row.label, "label")
+    yield text_line(MARGIN, y + 34, row.detail, "sub")
     kind = "node switch" if row.name else "node gpus"
     names = row.names or [f"{short(row.singular, 8)} {number:,}" for number in row.numbers]
     for name, centre in zip(names, row.centres, strict=True):
         yield box(centre - BOX_WIDTH / 2, y, BOX_WIDTH, BOX_HEIGHT, kind)
         shown = short(name, NAME_LENGTH)
-        yield text(centre, y + BOX_HEIGHT / 2 + 4.5, shown, "name", anchor="middle")
+        yield text_line(centre, y + BOX_HEIGHT / 2 + 4.5, shown, "name", anchor="middle")
     if row.count > len(row.centres):
         places = row.centres if row.networks == 1 else row.centres[: 1 + len(row.centres) // 2]
         middle = (places[-2] + places[-1]) / 2
-        yield text(middle, y + BOX_HEIGHT / 2 + 5, "…", "label", anchor="middle")
+        yield text_line(middle, y + BOX_HEIGHT / 2 + 5, "…", "label", anchor="middle")

@@ -10,7 +10,17 @@ from netplan.arrays import Floats
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.reports.escape import short
-from netplan.reports.svg import box, disc, drawing, shifted, short_number, square, steps, text, way
+from netplan.reports.svg import (
+    box,
+    disc,
+    drawing,
+    path_steps,
+    shifted,
+    short_number,
+    square,
+    text_line,
+    way,
+)
 from netplan.topologies.colours import Coloured
 from netplan.topologies.drawings.layers import fabric_drawing
 from netplan.topologies.drawings.places import MAX_SPOTS, NetworkMap, arc_of
@@ -56,21 +66,21 @@ def drawing_of(
         # Single links have no place here: how many of each kind have failed is said.
         counts = (
             way([(MARGIN, 12.0), (MARGIN + 26, 12.0)], "wire failed", width=3.0),
-            text(MARGIN + 34, 16.0, "a kind of links of which some have failed", "sub"),
-            text(MARGIN, 36.0, _failed_words(graph, coloured), "sub"),
+            text_line(MARGIN + 34, 16.0, "a kind of links of which some have failed", "sub"),
+            text_line(MARGIN, 36.0, _failed_words(graph, coloured), "sub"),
         )
         return fabric_drawing(fabric, graph, kinds, counts)
     kinds = {}
     if coloured.share is not None:  # the colour of a group is that of its busiest link
         for code, name in enumerate(graph.group_names):
             busiest = float(coloured.share[graph.group == code].max(initial=0.0))
-            kinds[name] = f"heat-{shade(busiest)}"
+            kinds[name] = f"heat-{colour_step(busiest)}"
     if out is not None:  # a kind of links has one colour: loads have it, failures are counted
         down = 0 if coloured.nodes_out is None else int(coloured.nodes_out.sum())
         nodes = f"{counted(down, 'device')} and " if down else ""
         words = f"failed: {nodes}{int(out.sum()):,} of {counted(graph.link_count, 'link')}"
         legend = [*_legend(replace(coloured, links_out=None))]
-        legend.append(text(MARGIN + LOADS_PX, 36.0, words, "sub"))
+        legend.append(text_line(MARGIN + LOADS_PX, 36.0, words, "sub"))
         return fabric_drawing(fabric, graph, kinds, legend)
     return fabric_drawing(fabric, graph, kinds, [*_legend(coloured)])
 
@@ -117,7 +127,9 @@ def _domains(graph: FabricGraph, spots: NetworkMap, x: Floats, y: Floats) -> Ite
         if graph.domains <= NAMED_SPOTS:
             words = f"domain {number}"
             words = words if len(words) * SIGN_PX <= high - low else f"{number}"
-            yield text((low + high) / 2, float(y[here[0]]) + 27, words, "name", anchor="middle")
+            yield text_line(
+                (low + high) / 2, float(y[here[0]]) + 27, words, "name", anchor="middle"
+            )
 
 
 def _wires(
@@ -142,7 +154,7 @@ def _wires(
         kind, words = "wire", counted(int(count[wire]), "link")
         if share is not None:
             kind, words = (
-                f"wire heat-{shade(float(share[wire]))}",
+                f"wire heat-{colour_step(float(share[wire]))}",
                 f"{words}, busiest {share[wire]:.0%}",
             )
         if out is not None and out[wire]:
@@ -153,7 +165,7 @@ def _wires(
         bow = [arc_of(*ends[0], *ends[1], BOW)] if spots.bent[wire] else []
         points = [ends[0], *bow, ends[1]]
         if len(count) > MOST_POINTED and kind != "wire failed":
-            alike.setdefault((kind, short_number(thick)), []).append(steps(points))
+            alike.setdefault((kind, short_number(thick)), []).append(path_steps(points))
         else:
             failed.append(way(points, kind, width=thick, title=f"{names}: {words}"))
     shape = Markup('<path d="{}" class="{}" style="fill:none;stroke-width:{}"></path>')
@@ -176,7 +188,7 @@ def _spots(
         elif cut[spot]:
             kind, words = f"{kind} cut", f"{words}: {int(cut[spot])} cut off"
         elif inside is not None and gpus:
-            kind = f"{kind} heat-{shade(float(inside[spot]))}"
+            kind = f"{kind} heat-{colour_step(float(inside[spot]))}"
             words = f"{words}, busiest inside {inside[spot]:.0%}"
         px, py = float(x[spot]), float(y[spot])
         if gpus:
@@ -203,7 +215,7 @@ def _labels(graph: FabricGraph, spots: NetworkMap, x: Floats, y: Floats) -> Iter
         top = 24.0 if spots.gpus[index] else -13.0 - LINE_PX * (len(lines) - 1)
         for number, line in enumerate(lines):
             height = float(y[index]) + top + LINE_PX * number
-            yield text(float(x[index]), height, line, "name", anchor="middle")
+            yield text_line(float(x[index]), height, line, "name", anchor="middle")
 
 
 def _lines(name: str, room: float, *, alone: bool) -> list[str]:
@@ -258,14 +270,14 @@ def _row_words(graph: FabricGraph, spots: NetworkMap, y: Floats) -> Iterator[Mar
         name = graph.node_name(int(spots.first[here[0]])).rpartition("/")[2].rpartition("-")[0]
         word = name if name == "switch" else f"{short(name, 12)} switch".lstrip()
         words = counted(gpus, "GPU") if gpus else counted(len(here), word, f"{word}es")
-        yield text(MARGIN, high + 4, words, "label")
+        yield text_line(MARGIN, high + 4, words, "label")
         if gpus and graph.hb_size > 1:
-            yield text(MARGIN, high + 20, f"in {counted(graph.domains, 'HB domain')}", "sub")
+            yield text_line(MARGIN, high + 20, f"in {counted(graph.domains, 'HB domain')}", "sub")
         ends = spots.ends[:, (spots.tier[spots.ends] == tier).any(axis=0)]
         below = (spots.tier[ends] < tier).any(axis=0)
         lower = spots.links[(spots.tier[spots.ends] == tier).any(axis=0)][below].sum()
         if lower:
-            yield text(MARGIN, high + 62, counted(int(lower), "link"), "sub")
+            yield text_line(MARGIN, high + 62, counted(int(lower), "link"), "sub")
 
 
 def _legend(coloured: Coloured) -> Iterator[Markup]:
@@ -276,8 +288,8 @@ def _legend(coloured: Coloured) -> Iterator[Markup]:
             x = MARGIN + 92 * step
             words = "idle" if step == 0 else f"to {100 * step // SHADES} %"
             yield way([(x, y), (x + 26, y)], f"wire heat-{step}", width=4.0)
-            yield text(x + 32, y + 4, words, "sub")
-        yield text(MARGIN, y + 24, f"of the busiest link, {coloured.words}", "sub")
+            yield text_line(x + 32, y + 4, words, "sub")
+        yield text_line(MARGIN, y + 24, f"of the busiest link, {coloured.words}", "sub")
     if coloured.links_out is not None:
         items: Sequence[tuple[str, str]] = (("wire failed", "failed"), ("cut", "cut off"))
         left = MARGIN if coloured.share is None else MARGIN + LOADS_PX
@@ -288,7 +300,7 @@ def _legend(coloured: Coloured) -> Iterator[Markup]:
                 yield disc(x + 13, y, SWITCH_PX, "node gpus cut")
             else:
                 yield way([(x, y), (x + 26, y)], kind, width=3.0)
-            yield text(x + 34, y + 4, words, "sub")
+            yield text_line(x + 34, y + 4, words, "sub")
 
 
 def _failed_words(graph: FabricGraph, coloured: Coloured) -> str:
@@ -306,12 +318,12 @@ def _failed_words(graph: FabricGraph, coloured: Coloured) -> str:
     return "; ".join(words) or "no link has failed"
 
 
-def shade(share: float) -> int:
+def colour_step(share: float) -> int:
     """Step of colour of a share of the busiest link: 0 for idle, 5 for the busiest.
 
     Examples
     --------
-    >>> shade(0.0), shade(0.01), shade(0.2), shade(0.21), shade(1.0)
+    >>> colour_step(0.0), colour_step(0.01), colour_step(0.2), colour_step(0.21), colour_step(1.0)
     (0, 1, 1, 2, 5)
     """
     return int(np.ceil(min(1.0, share) * SHADES - 1e-9)) if share > 0 else 0

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from netplan.arrays import Ints
 from netplan.reports.escape import short
-from netplan.reports.svg import box, boxes, drawing, short_number, text
+from netplan.reports.svg import box, boxes, drawing, short_number, text_line
 from netplan.topologies.cabling.floor_plan import Layout
 from netplan.topologies.graph import GPU, FabricGraph
 
@@ -65,9 +65,9 @@ def elevation_drawing(racks: Sequence[Elevation]) -> Markup:
 
 
 def _rack(rack: Elevation, x: float, top: float) -> Iterator[Markup]:
-    yield text(x, top + 14, short(rack.title, TITLE_LENGTH), "name")
+    yield text_line(x, top + 14, short(rack.title, TITLE_LENGTH), "name")
     for number, words in enumerate(rack.lines[:2]):
-        yield text(x, top + 30 + 14 * number, words, "sub")
+        yield text_line(x, top + 30 + 14 * number, words, "sub")
     bottom = top + RACK_TOP + rack.units * UNIT
     yield box(x, top + RACK_TOP, RACK_WIDTH, rack.units * UNIT, "frame")
     for slot in rack.slots:
@@ -75,9 +75,9 @@ def _rack(rack: Elevation, x: float, top: float) -> Iterator[Markup]:
         kind = "node switch" if slot.switch else "node gpus"
         yield box(x + 4, y + 0.6, RACK_WIDTH - 8, height - 1.2, kind)
         name = short(slot.name, NAME_LENGTH)
-        yield text(x + RACK_WIDTH / 2, y + height / 2 + 3, name, "device", anchor="middle")
+        yield text_line(x + RACK_WIDTH / 2, y + height / 2 + 3, name, "device", anchor="middle")
     for unit in (1, *range(6, rack.units + 1, 6)):
-        yield text(x - 4, bottom - (unit - 1) * UNIT - 2, str(unit), "tick", anchor="end")
+        yield text_line(x - 4, bottom - (unit - 1) * UNIT - 2, str(unit), "tick", anchor="end")
 
 
 class Trays(Struct, frozen=True, eq=False):
@@ -165,7 +165,7 @@ def hall_drawing(layout: Layout, network: FabricGraph, extra_racks: int = 0) -> 
     words = f"{network.link_count:,} cables; the fullest stretch of tray holds {trays.most:,}"
     if extra_racks:
         words += f"; the last {extra_racks:,} racks are of networks beside"
-    shapes.append(text(HALL_LEFT, height - 10, words, "sub"))
+    shapes.append(text_line(HALL_LEFT, height - 10, words, "sub"))
     return drawing(width, height, f"Hall {plan.name} from above: {words}", shapes)
 
 
@@ -175,7 +175,7 @@ def _hall_racks(held: Ints) -> Iterator[Markup]:
     step = CELL + ROW_GAP
     for row in range(len(held)):
         y = HALL_TOP + row * step + ROW_GAP + CELL - 4
-        yield text(HALL_LEFT - 8, y, f"row {row + 1}", "tick", anchor="end")
+        yield text_line(HALL_LEFT - 8, y, f"row {row + 1}", "tick", anchor="end")
     for number, kind in enumerate(kinds):
         places = np.argwhere(held == number).tolist()
         corners = [
@@ -186,7 +186,7 @@ def _hall_racks(held: Ints) -> Iterator[Markup]:
             yield boxes(corners, CELL - 2, kind)
     for column in (0, *range(4, held.shape[1], 5)):
         x = HALL_LEFT + (column + 0.5) * CELL
-        yield text(x, HALL_TOP - 6, str(column + 1), "tick", anchor="middle")
+        yield text_line(x, HALL_TOP - 6, str(column + 1), "tick", anchor="middle")
 
 
 def _hall_trays(trays: Trays, rows: int, columns: int) -> Iterator[Markup]:

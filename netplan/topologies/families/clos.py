@@ -43,7 +43,7 @@ without a cable's being moved.
 """
 
 
-def spread_over(member: Ints, members: int, groups: int) -> Ints:
+def even_groups(member: Ints, members: int, groups: int) -> Ints:
     """Group of each member where they are spread evenly in order, from floor(g N / G) on at g.
 
     Parameters
@@ -60,7 +60,7 @@ def spread_over(member: Ints, members: int, groups: int) -> Ints:
 
     Examples
     --------
-    >>> spread_over(np.arange(9), 9, 4).tolist()
+    >>> even_groups(np.arange(9), 9, 4).tolist()
     [0, 0, 1, 1, 2, 2, 3, 3, 3]
     """
     return ((member + 1) * groups - 1) // members

@@ -19,7 +19,7 @@ send to all over minimal paths and every switch has p:
 * p + (a - 1) + h is at most the radix, with h = c (g - 1) / a, rounded up.
 
 Where N < p S, two switches of p GPUs send p^2 / N of a port's rate to each other, more than p / S.
-What the busiest link leaves to uniform traffic is counted (:func:`busiest_share`), and noted where
+What the busiest link leaves to uniform traffic is counted (:func:`minimal_share`), and noted where
 that is less than 99 % of a port's rate.
 
 With many groups that is the balanced shape, with one a full mesh. Of a lone group no ports lead
@@ -53,7 +53,7 @@ from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier
 from netplan.topologies.families import joined_switches
-from netplan.topologies.families.clos import spread_over
+from netplan.topologies.families.clos import even_groups
 from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType, Medium
 from netplan.topologies.specs import FabricSpec
 from netplan.units import counted
@@ -122,7 +122,7 @@ class DragonflyShape(Struct, frozen=True):
         Ints
             Numbers of their groups, of the same shape [1].
         """
-        return spread_over(switch, self.switches, self.groups)
+        return even_groups(switch, self.switches, self.groups)
 
     def switch_of(self, gpu: Ints, gpus: int) -> Ints:
         """Switch of each GPU.
@@ -141,7 +141,7 @@ class DragonflyShape(Struct, frozen=True):
         """
         if self.spread is None:
             return gpu // self.hosts_per_switch
-        return spread_over(gpu, gpus, self.spread)
+        return even_groups(gpu, gpus, self.spread)
 
     @property
     def radix_needed(self) -> int:
@@ -453,7 +453,7 @@ class Dragonfly(FabricSpec, frozen=True, kw_only=True):
         counts = (sizing.gpus, shape.local_links, shape.global_links)
         groups = tuple(map(LinkGroup.of, self._kinds(sizing), counts))
         network, any_share = _network_level(shape, sizing)
-        shares = busiest_share(shape, sizing.gpus, self.global_arrangement), any_share
+        shares = minimal_share(shape, sizing.gpus, self.global_arrangement), any_share
         return Fabric(
             name=self.name,
             title=self.title,
@@ -596,7 +596,7 @@ def pair_loads(shape: DragonflyShape) -> tuple[float, float]:
     return inside, switches * other / links
 
 
-def busiest_share(shape: DragonflyShape, gpus: int, arrangement: Arrangement) -> float:
+def minimal_share(shape: DragonflyShape, gpus: int, arrangement: Arrangement) -> float:
     """Share of a port's rate that uniform traffic gets on the busiest link, over minimal paths [1].
 
     Each GPU sends 1 to each other one. Of N_i x N_j between two groups a global link carries 1 / c.
@@ -620,7 +620,7 @@ def busiest_share(shape: DragonflyShape, gpus: int, arrangement: Arrangement) ->
     Three groups of four switches hold 24 GPUs, two links a pair: a global link carries 8 x 8 / 2, a
     local one 2 x 2 + 2 x 4 + 4 x 2, and a GPU sends 23.
 
-    >>> round(busiest_share(DragonflyShape(2, 4, 1, 3), 24, "absolute"), 4)
+    >>> round(minimal_share(DragonflyShape(2, 4, 1, 3), 24, "absolute"), 4)
     0.7188
     """
     links = max(1, shape.links_per_pair)

@@ -37,7 +37,7 @@ from netplan.levels import Level, Tier
 from netplan.records import PositiveInt, replace
 from netplan.topologies.assembly import Links, NameBlock, Nodes, Wired
 from netplan.topologies.fabric import Fabric, LinkGroup, Sizing, SwitchTier, network_level
-from netplan.topologies.families.clos import spread_over
+from netplan.topologies.families.clos import even_groups
 from netplan.topologies.families.spreading import AmongAll, Pairs, SwitchMesh
 from netplan.topologies.families.switched import plane_sizing, planes_note
 from netplan.topologies.graph import HALL, HOST_LINKS, RACK, ROW, SWITCH, LinkType
@@ -315,7 +315,7 @@ class JoinedSwitches(FabricSpec, frozen=True, kw_only=True):
         """Under which switch GPUs lie."""
         graph = switch_graph(self, sizing)
         if graph.spread:
-            return spread_over(gpu, sizing.gpus, graph.host_switches)
+            return even_groups(gpu, sizing.gpus, graph.host_switches)
         return gpu // graph.hosts
 
     def build(self, sizing: Sizing) -> Fabric:

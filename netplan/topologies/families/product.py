@@ -141,7 +141,7 @@ def _axes(spec: Product, sizing: Sizing) -> list[tuple[int, int, Level]]:
             f"{spec.name}: it holds {' x '.join(map(str, sizes))} GPUs, got {sizing.gpus:,}: take"
             f" {held:,}, or change the sizes in the fabric file"
         )
-    free = iter(_shared(ceil_div(sizing.domains, fixed), len(kinds)))
+    free = iter(_axis_sizes(ceil_div(sizing.domains, fixed), len(kinds)))
     rate, latency_s = sizing.network_bytes_per_s, sizing.network_latency_s
     axes, stride = [], sizing.hb_size
     for number, axis in enumerate(spec.axes, 1):
@@ -152,7 +152,7 @@ def _axes(spec: Product, sizing: Sizing) -> list[tuple[int, int, Level]]:
 
 
 @cache
-def _shared(members: int, axes: int) -> tuple[int, ...]:
+def _axis_sizes(members: int, axes: int) -> tuple[int, ...]:
     """Sizes of axes of one kind that hold so many members.
 
     Fewest links a GPU come first, then the fewest places, then sides that are alike. The largest
@@ -162,7 +162,7 @@ def _shared(members: int, axes: int) -> tuple[int, ...]:
     --------
     128 domains: 8 x 4 x 4 has 7 + 3 + 3 links, and 6 x 5 x 5 as many, but idle places.
 
-    >>> _shared(128, 3), _shared(13, 3), _shared(100, 2)
+    >>> _axis_sizes(128, 3), _axis_sizes(13, 3), _axis_sizes(100, 2)
     ((8, 4, 4), (2, 2, 4), (10, 10))
     """
     if axes == 0:

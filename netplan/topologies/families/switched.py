@@ -105,7 +105,7 @@ class SwitchTrees(FabricSpec, frozen=True, kw_only=True):
         """Under which leaf GPUs lie, in one of several planes."""
         tree = self.tree(sizing)
         # Leaf l takes the endpoints from floor(l n / leaves) on.
-        return clos.spread_over(self.endpoints(sizing, gpu), tree.endpoints, tree.leaves)
+        return clos.even_groups(self.endpoints(sizing, gpu), tree.endpoints, tree.leaves)
 
     def leaf_names(self, sizing: Sizing, leaves: int) -> NameBlock | None:
         """Names that say which rail a leaf serves, where it serves one only."""
@@ -464,7 +464,7 @@ class ScalableUnits(SwitchTrees, frozen=True, kw_only=True):
         units = self.tree(sizing).endpoints // (sizing.hb_size * half)
         if units > ceil_div(nodes, half):
             # A unit without nodes has leaves without hosts, which fat-tree routing refuses.
-            unit = clos.spread_over(domain, nodes, units)
+            unit = clos.even_groups(domain, nodes, units)
             place = domain - unit * nodes // units
         else:
             unit, place = np.divmod(domain, half)

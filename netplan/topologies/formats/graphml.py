@@ -115,7 +115,7 @@ class _GraphmlReader:
         """The graph of what was read, in HB domains of a size, or of the file's own, or 1."""
         stated = self.graph_data.get("hb_size")
         if hb_size is None and stated is not None:
-            hb_size = _whole(self.draft, 1, "hb_size", stated)
+            hb_size = _read_integer(self.draft, 1, "hb_size", stated)
         name = self.name or self.draft.path.stem
         return number_draft(self.draft, name, hb_size, otherwise=otherwise)
 
@@ -162,13 +162,13 @@ class _GraphmlReader:
             raise self.draft.error(line, f"node {name[:40]!r} has no attribute kind: give {kinds}")
         kind = node_kind(self.draft, line, self._data["kind"])
         tier = self._data.get("tier")
-        height = None if tier is None else _whole(self.draft, line, "tier", tier, lowest=-1)
+        height = None if tier is None else _read_integer(self.draft, line, "tier", tier, lowest=-1)
         self.draft.add_node(name, kind, line, height)
 
     def _add_edge(self, attributes: dict[str, str], line: int) -> None:
         data = self._data
         port, peer_port = (
-            _whole(self.draft, line, key, data[key], highest=65_535) if key in data else None
+            _read_integer(self.draft, line, key, data[key], highest=65_535) if key in data else None
             for key in ("source_port", "target_port")
         )
         rate = 0.0
@@ -184,7 +184,7 @@ class _GraphmlReader:
         self.draft.add_link(DraftLink(*ends, rate, line, port, peer_port, length, group))
 
 
-def _whole(
+def _read_integer(
     draft: Draft, line: int, key: str, text: str, *, lowest: int = 0, highest: int = 100
 ) -> int:
     """Whole number of an attribute within its limits."""

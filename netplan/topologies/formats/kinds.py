@@ -46,10 +46,10 @@ def kind_of(path: Path) -> str:
     ending = path.suffix.lower() if path.suffix.lower() in KINDS else ""
     if content.startswith(ZIP):
         return XLSX
-    return _told(content.decode("utf-8-sig", "replace").split("\n")) or ending
+    return _kind_of_text(content.decode("utf-8-sig", "replace").split("\n")) or ending
 
 
-def _told(lines: Sequence[str]) -> str:
+def _kind_of_text(lines: Sequence[str]) -> str:
     """Kind of a text by its lines."""
     first = next((line for line in lines if line.strip()), "")
     if first.lstrip().startswith("<"):

@@ -60,7 +60,7 @@ class HostGroups(Struct, frozen=True, eq=False):
 def host_groups(network: FabricGraph) -> HostGroups:
     """Group the GPUs of a network, which is without links inside HB domains."""
     gpus, relays = network.gpus, not switches_suffice(network, np.arange(network.link_count))
-    of_gpu = np.arange(gpus) if relays else _alike(network)
+    of_gpu = np.arange(gpus) if relays else _switch_groups(network)
     groups = int(of_gpu.max()) + 1
     number = np.concatenate([of_gpu, groups + np.arange(network.node_count - gpus)])
     nodes = groups + network.node_count - gpus
@@ -84,7 +84,7 @@ def host_groups(network: FabricGraph) -> HostGroups:
     )
 
 
-def _alike(network: FabricGraph) -> Ints:
+def _switch_groups(network: FabricGraph) -> Ints:
     """Group of every GPU by the switches that it is joined to, and at which rates."""
     signature = np.zeros(network.node_count, np.uint64)
     for end, other in ((network.source, network.target), (network.target, network.source)):

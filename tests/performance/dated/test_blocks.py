@@ -11,7 +11,7 @@ from netplan.performance.dated.blocks import (
     expert_block,
     mamba_block,
 )
-from netplan.performance.dated.exchange import ExchangeShares, ExpertGroups, exchange_s
+from netplan.performance.dated.exchange import ExchangeShares, ExpertGroups, dispatch_s
 from netplan.performance.dated.layer import DatedLayer
 from netplan.performance.dated.part import Part
 from netplan.records import replace
@@ -158,21 +158,21 @@ def test_an_exchange_by_hand() -> None:
     out, inside = 8 * 7 / 8, 8 * 63 / 64
     slow_s, fast_s = out / (0.5 * 50e9), inside / (0.25 * 450e9)
     plain_s = 50e-6 + bytes_of_rows * max(slow_s, fast_s)
-    assert number(exchange_s(cut, group(), SHARES)) == pytest.approx(plain_s)
+    assert number(dispatch_s(cut, group(), SHARES)) == pytest.approx(plain_s)
     once = 8 * (1 - (7 / 8) ** 8) * 7 / 8 / (0.8 * 50e9)
-    merged_s = number(exchange_s(cut, group(merged=1.0), SHARES))
+    merged_s = number(dispatch_s(cut, group(merged=1.0), SHARES))
     assert merged_s == pytest.approx(36e-6 + bytes_of_rows * once)
     # Copies for other rails pass the domain, too, before they leave it.
     forwarded_s = (inside + out * 7 / 8) / (0.25 * 450e9)
     rails_s = 50e-6 + bytes_of_rows * (slow_s + forwarded_s)
-    assert number(exchange_s(cut, group(forwards=1.0), SHARES)) == pytest.approx(rails_s)
-    assert number(exchange_s(cut, group(merged=1.0, forwards=1.0), SHARES)) == merged_s
+    assert number(dispatch_s(cut, group(forwards=1.0), SHARES)) == pytest.approx(rails_s)
+    assert number(dispatch_s(cut, group(merged=1.0, forwards=1.0), SHARES)) == merged_s
     # Half of the shorter of both hides: max + min / 2; without rails the share means nothing.
     half = group(forwards=1.0, overlap_share=0.5)
     half_s = max(slow_s, forwarded_s) + min(slow_s, forwarded_s) / 2
-    assert number(exchange_s(cut, half, SHARES)) == pytest.approx(50e-6 + bytes_of_rows * half_s)
-    assert number(exchange_s(cut, group(overlap_share=0.0), SHARES)) == pytest.approx(plain_s)
-    assert number(exchange_s(cut, group(exchanges=0.0), SHARES)) == 0
+    assert number(dispatch_s(cut, half, SHARES)) == pytest.approx(50e-6 + bytes_of_rows * half_s)
+    assert number(dispatch_s(cut, group(overlap_share=0.0), SHARES)) == pytest.approx(plain_s)
+    assert number(dispatch_s(cut, group(exchanges=0.0), SHARES)) == 0
 
 
 @pytest.mark.parametrize("merged", [0.0, 1.0])
@@ -183,7 +183,7 @@ def test_an_exchange_grows_with_domains_and_copies(merged: float) -> None:
     for copies in (2, 4, 8):
         cut = part(model.changed(experts=model.experts.changed(per_token=copies)))
         row = [
-            number(exchange_s(cut, group(over=8.0 * n, domains=n, merged=merged), SHARES))
+            number(dispatch_s(cut, group(over=8.0 * n, domains=n, merged=merged), SHARES))
             for n in (1.0, 2.0, 4.0, 8.0)
         ]
         assert row == sorted(row)

@@ -11,7 +11,7 @@ from netplan.performance.posttraining.placed_weights import (
     PlacedCopies,
     stages_of_layers,
 )
-from netplan.performance.stage_layers import stages_of
+from netplan.performance.stage_layers import heaviest_stages
 from netplan.workloads.models import MODELS
 from netplan.workloads.parameters import parameter_count
 
@@ -69,7 +69,7 @@ def test_stages_are_those_of_the_memory_model(stages: int, more: int) -> None:
     model = MODELS.load("llama-3-8b").changed(layers=stages + more)
     stage = stages_of_layers(model.layers, stages)
     for number in range(stages):
-        cut = stages_of(model, np.array([float(stages)]), (), float(number))
+        cut = heaviest_stages(model, np.array([float(stages)]), (), float(number))
         first, layers = int(cut.first[0, 0]), int(cut.layers[0, 0])
         assert np.flatnonzero(stage == number).tolist() == list(range(first, first + layers))
 

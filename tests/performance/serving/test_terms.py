@@ -18,7 +18,7 @@ from netplan.performance.serving.outcomes import (
     aggregated,
     busiest_start,
     decode_steps,
-    finite,
+    finite_waves,
     lockstep_s,
 )
 from netplan.performance.serving.plans import ServingPlans
@@ -136,14 +136,14 @@ def test_a_finite_number_of_requests_comes_in_waves_by_hand() -> None:
     """250 requests, 100 in flight: 2 T(100) + T(50)."""
     served = case(BARE)
     times = [aggregated(served, COPIES, count).request_s[0] for count in (100.0, 50.0)]
-    found = finite(served, COPIES, 250, 100)
+    found = finite_waves(served, COPIES, 250, 100)
     assert found.concurrency[0] == 100
     assert found.tokens_per_s[0] == pytest.approx(250 * 512 / (2 * times[0] + times[1]))
-    few = finite(served, COPIES, 7)
+    few = finite_waves(served, COPIES, 7)
     assert few.tokens_per_s[0] == pytest.approx(7 * 512 / aggregated(served, COPIES, 7).request_s)
     # The room is exact, and of all servers.
     room = served.held(COPIES).room(served.room_bytes)[0]
-    two = finite(served, one_plan(1, 8, 8, servers=2), 1_000_000)
+    two = finite_waves(served, one_plan(1, 8, 8, servers=2), 1_000_000)
     assert two.concurrency[0] == 2 * 8 * room
     assert np.log2(room) % 1
 

@@ -10,7 +10,7 @@ from netplan.topologies.cabling.as_built import (
     Cable,
     End,
     cables_of,
-    differences,
+    cabling_differences,
     require_free_ports,
 )
 from netplan.topologies.expand import expand
@@ -24,7 +24,7 @@ PLAN = [Cable(GPU0, SW5, 400.0), Cable(GPU1, SW6, 400.0)]
 
 
 def found(built: list[Cable]) -> list[tuple[str, str]]:
-    return [(d.kind, d.instruction) for d in differences(PLAN, built)]
+    return [(d.kind, d.instruction) for d in cabling_differences(PLAN, built)]
 
 
 def test_the_same_cables_in_any_order_and_direction() -> None:
@@ -33,8 +33,10 @@ def test_the_same_cables_in_any_order_and_direction() -> None:
 
 def test_rates_that_a_table_rounds_are_the_same() -> None:
     third = [Cable(GPU0, SW5, 400 / 3)]
-    assert differences(third, [Cable(GPU0, SW5, 133.333)]) == []
-    assert [one.kind for one in differences(third, [Cable(GPU0, SW5, 133.0)])] == ["wrong speed"]
+    assert cabling_differences(third, [Cable(GPU0, SW5, 133.333)]) == []
+    assert [one.kind for one in cabling_differences(third, [Cable(GPU0, SW5, 133.0)])] == [
+        "wrong speed"
+    ]
 
 
 def test_swapped() -> None:
@@ -80,7 +82,7 @@ def test_three_cables_in_a_ring_are_three_moves() -> None:
     ends = [(End(f"gpu-{i}", "1"), End("sw01", str(i + 1))) for i in range(3)]
     plan = [Cable(*pair) for pair in ends]
     built = [Cable(ends[i][0], ends[(i + 1) % 3][1]) for i in range(3)]
-    assert [d.instruction for d in differences(plan, built)] == [
+    assert [d.instruction for d in cabling_differences(plan, built)] == [
         "move the cable from sw01/2 to sw01/1 (its other end is gpu-0/1)",
         "move the cable from sw01/3 to sw01/2 (its other end is gpu-1/1)",
         "move the cable from sw01/1 to sw01/3 (its other end is gpu-2/1)",
@@ -99,9 +101,11 @@ def test_twenty_random_faults_are_found_exactly(name: str, seed: int) -> None:
     sizing = Sizing(512, 16, 8, 450e9, 50e9)
     plan = list(cables_of(expand(FABRICS.load(name), sizing)))
     built, faults = inject(plan, 20, np.random.default_rng(seed))
-    assert sorted((d.kind, d.planned, d.built) for d in differences(plan, built)) == sorted(faults)
+    assert sorted((d.kind, d.planned, d.built) for d in cabling_differences(plan, built)) == sorted(
+        faults
+    )
 
 
 def test_no_fault_no_difference() -> None:
     plan = list(cables_of(expand(FABRICS.load("rail-only"), Sizing(512, 16, 8, 450e9, 50e9))))
-    assert differences(plan, plan[::-1]) == []
+    assert cabling_differences(plan, plan[::-1]) == []

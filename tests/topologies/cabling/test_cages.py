@@ -15,8 +15,8 @@ from netplan.topologies.cabling.as_built import (
     End,
     Hall,
     cables_of,
+    cabling_differences,
     cage_port,
-    differences,
     named_alike,
 )
 from netplan.topologies.cabling.cable_plan import PlanSheet
@@ -140,7 +140,7 @@ def test_ibnetdiscover_numbers_what_the_plan_names_by_cage(plan: Path, tmp_path:
 @pytest.mark.parametrize("seed", range(3))
 def test_faults_are_found_and_told_in_the_names_of_the_plan(seed: int) -> None:
     built, _ = inject(NUMBERED, 20, np.random.default_rng(seed))
-    plain = differences(NUMBERED, built)
+    plain = cabling_differences(NUMBERED, built)
     assert len(plain) == 20
 
     def named(text: str) -> str:
@@ -150,9 +150,9 @@ def test_faults_are_found_and_told_in_the_names_of_the_plan(seed: int) -> None:
     wanted, found = named_alike(
         Hall("plan", [in_cages(cable) for cable in NUMBERED]), Hall("hall", built), 2
     )
-    assert sorted((d.kind, d.planned, d.built) for d in differences(wanted, found)) == sorted(
-        (d.kind, named(d.planned), named(d.built)) for d in plain
-    )
+    assert sorted(
+        (d.kind, d.planned, d.built) for d in cabling_differences(wanted, found)
+    ) == sorted((d.kind, named(d.planned), named(d.built)) for d in plain)
 
 
 def test_an_instruction_by_hand(plan: Path, tmp_path: Path) -> None:

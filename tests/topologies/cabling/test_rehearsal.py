@@ -18,7 +18,7 @@ from netplan.questions.cables import sheet_csv
 from netplan.records import replace
 from netplan.topologies.cabling import rehearsal
 from netplan.topologies.cabling.cable_plan import cable_plan, plan_sheet, with_hosts
-from netplan.topologies.cabling.rehearsal import find_tools, lowered, parts_of, torus_config
+from netplan.topologies.cabling.rehearsal import find_tools, lowered, subnets_of, torus_config
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.formats.subnet_files import ibnetdiscover_lines
@@ -190,10 +190,10 @@ def test_subnets_end_at_adapters() -> None:
     # Twin-plane cards have a port in either plane, which no switch joins.
     spec = FABRICS.load("bcube")
     graph = expand(spec, Sizing(64, 8, 1, 450e9, 50e9))
-    parts = parts_of("".join(ibnetdiscover_lines(graph)))
+    parts = subnets_of("".join(ibnetdiscover_lines(graph)))
     assert len(parts) == 16  # two levels of 8 switches of 8 ports
     assert {(one.switches, one.adapters, one.cables) for one in parts} == {(1, 8, 8)}
-    assert parts_of("") == []
+    assert subnets_of("") == []
 
 
 def test_speeds_keep_their_order_where_the_simulator_lacks_them() -> None:

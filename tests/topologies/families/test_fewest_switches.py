@@ -13,8 +13,8 @@ from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.families.dragonfly import (
     Arrangement,
-    busiest_share,
     dragonfly_shape,
+    minimal_share,
     sized_shape,
 )
 from netplan.topologies.families.joined_switches import switch_graph
@@ -203,7 +203,7 @@ def test_what_a_dragonfly_of_a_file_leaves_to_uniform_traffic(arrangement: Arran
     source, destination = np.nonzero(~np.eye(gpus, dtype=bool))
     every = flows_matrix(gpus, source=source, destination=destination, flow_bytes=1.0)
     busiest = link_loads(graph, every, routing="minimal").link_bytes.max()
-    share = busiest_share(dragonfly_shape(spec, sizing(gpus, 12)), gpus, arrangement)
+    share = minimal_share(dragonfly_shape(spec, sizing(gpus, 12)), gpus, arrangement)
     assert share == pytest.approx(min(1.0, (gpus - 1) / busiest))
 
 

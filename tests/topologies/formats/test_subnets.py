@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from netplan.questions.audit import audit
-from netplan.questions.cable_comparison import compare_cables, read_cables, read_hall
+from netplan.questions.cable_comparison import compare_cables, read_cable_hall, read_cables
 from netplan.topologies.cabling.halls import read_node_names
 from netplan.topologies.formats.graph_files import read_graph
 from netplan.topologies.graph import GPU, SWITCH
@@ -52,7 +52,7 @@ def test_a_pasted_session_is_read_under_any_name(tmp_path: Path) -> None:
         ("leaf-0/1", "node1 mlx5_0/1", 400.0),
         ("leaf-0/2", "Quantum Mellanox Technologies/7", 200.0),
     ]
-    hall = read_hall(path)
+    hall = read_cable_hall(path)
     assert hall.inside == 1
     assert hall.devices["leaf-0"].guid == "0000000000000a0a"
     assert audit(path).kind == "subnet"
@@ -110,7 +110,7 @@ def test_adapters_with_blocks_of_their_own_are_no_switches(tmp_path: Path) -> No
     path = saved(
         tmp_path, "MT23108 H-1\n P1 -> MT23108 H-2 P1\n\nMT23108 H-2\n P1 -> MT23108 H-1 P1\n"
     )
-    hall = read_hall(path)
+    hall = read_cable_hall(path)
     assert [device.switch for device in hall.devices.values()] == [False, False]
     assert len(hall.cables) == 1
 
@@ -160,5 +160,7 @@ def test_names_by_guid_and_by_description(tmp_path: Path) -> None:
     names = (
         '# rack 3\n0xa0a "leaf-9"\n"Quantum Mellanox Technologies" spine-4\nnode1 "host-7"  # x\n'
     )
-    hall = read_hall(saved(tmp_path, SESSION), read_node_names(saved(tmp_path, names, "names")))
+    hall = read_cable_hall(
+        saved(tmp_path, SESSION), read_node_names(saved(tmp_path, names, "names"))
+    )
     assert set(hall.devices) == {"leaf-9", "spine-4", "host-7 mlx5_0"}
