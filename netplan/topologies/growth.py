@@ -60,7 +60,7 @@ class Fill(Struct, frozen=True):
     @classmethod
     def of_all_leaves(cls, tree: clos.FatTree) -> "Fill":
         """All leaves."""
-        return cls(tree.leaves, ceil_div(tree.leaves, pods_of(tree)))
+        return cls(tree.leaves, ceil_div(tree.leaves, pod_count(tree)))
 
 
 class PhasePrices(Struct, frozen=True):
