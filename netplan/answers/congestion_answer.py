@@ -296,7 +296,9 @@ class CongestionAnswer(Answer):
 
     def _busiest(self, design: RoutedDesign) -> show.Table[SharedLink]:
         """The fullest links of a design."""
-        columns_of_seeds = SHARED_LINKS if design.seeds > 1 else [*SHARED_LINKS[:2], *SHARED_LINKS[3:]]
+        columns_of_seeds = (
+            SHARED_LINKS if design.seeds > 1 else [*SHARED_LINKS[:2], *SHARED_LINKS[3:]]
+        )
         title = f"Hottest links: {design.name}"
         return show.Table("hot_links", columns_of_seeds, design.hot_links, title=title)
 

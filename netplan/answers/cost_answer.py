@@ -31,7 +31,7 @@ from netplan.answers.screen_titles import (
 )
 from netplan.answers.sites_bill import SitesBill
 from netplan.costing.fabric_bill import Bill, FabricBill, RefusedFabric
-from netplan.costing.materials import left_out
+from netplan.costing.materials import not_held
 from netplan.costing.pricing import Driver, PricedItem, Quote, evidence_shares, evidence_words
 from netplan.costing.ranges import Range
 from netplan.decide.candidates import Basis, Candidate

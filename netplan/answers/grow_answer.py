@@ -19,7 +19,7 @@ from netplan.answers.bill_columns import (
 from netplan.answers.budget_answer import Budget
 from netplan.answers.screen_titles import bought_lines, network_title, refused_notes, screen_heading
 from netplan.costing.fabric_bill import Bill, RefusedFabric
-from netplan.costing.materials import left_out
+from netplan.costing.materials import not_held
 from netplan.costing.phases import PhaseOrder, line_of
 from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range

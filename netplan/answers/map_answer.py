@@ -170,7 +170,8 @@ class MapAnswer(Answer):
         """The interval by what its partitions wait for, and set-up [s]."""
         rows = self.found.partitions
         waits = {
-            cause: sum(row.time_s for row in rows if row.bottleneck == cause) for cause in BOTTLENECKS
+            cause: sum(row.time_s for row in rows if row.bottleneck == cause)
+            for cause in BOTTLENECKS
         }
         waits["network"] += self.between_stages_s
         return waits | {"setup": self.found.totals.setup_s}

@@ -237,7 +237,10 @@ class Verification(Answer):
             Heading(self.title),
             words,
             Table("papers", PAPERS, rows),
-            tuple(f"Differs: {_first_and_count(named)}: {reason}." for reason, named in reasons[:NAMED]),
+            tuple(
+                f"Differs: {_first_and_count(named)}: {reason}."
+                for reason, named in reasons[:NAMED]
+            ),
             more,
             most_rows=SCREEN_ROWS,
         ).sections()

@@ -36,7 +36,7 @@ from netplan.performance.forwarding import Forwarding, forwarding_of
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import SearchResult
 from netplan.performance.search import PlanSearch
-from netplan.questions.beyond_the_bill import beyond_the_bill, hall_words
+from netplan.questions.beyond_the_bill import beyond_the_bill, other_hall
 from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.scenarios.bill_books import books_of_sites, gear_counted, read_books

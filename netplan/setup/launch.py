@@ -225,7 +225,7 @@ class Launch(Struct, frozen=True):
         case, plan = self.case, self.plan
         version = next(iter(vllm_options().values()))["version"]
         what = {"serve": "a server", "prefill": "a server for prompts", "decode": "a decode server"}
-        yield f"Starts {what[role]} of vLLM for {_printable(case.served.model.name)}; made by netplan."
+        yield f"Starts {what[role]} of vLLM for {_line(case.served.model.name)}; made by netplan."
         yield f"Options as the documentation of vLLM {version} has them; nothing of it was run."
         yield f"Servers of this kind: {pool.replicas}, each {pool.shape} on {hosts} host(s)."
         yield f"A host has {self.host} GPUs; give --host-gpus where it has fewer."
@@ -238,10 +238,10 @@ class Launch(Struct, frozen=True):
         )
         yield (
             f"with prompts of {case.requests.prompt} and answers of {case.requests.output} tokens,"
-            f" stack {_printable(case.stack.name)}."
+            f" stack {_line(case.stack.name)}."
         )
         if case.stack.engine != ENGINE or case.stack.name != ENGINE:
-            yield f"The plan was timed for stack {_printable(case.stack.name)}; the command is vLLM's."
+            yield f"The plan was timed for stack {_line(case.stack.name)}; the command is vLLM's."
         weights = case.served.formats.feed_forward.stored
         yield f"Timed with weights of {weights}; a server has those of its checkpoint: MODEL"
         yield "names one with such weights, or a folder. PORT is another port."
@@ -256,7 +256,7 @@ class Launch(Struct, frozen=True):
             yield "Drafts of speculation, which the plan has, are not in the command."
 
 
-def _printable(text: str) -> str:
+def _line(text: str) -> str:
     """A text of a file on one line of printable characters."""
     return "".join(sign if sign.isprintable() else " " for sign in text)
 

@@ -62,7 +62,7 @@ CHECKPOINTS = frozenset(
 """Inputs of a workload that mean something where parts fail."""
 FAILING = CHECKPOINTS | {"failures", "rates", "bad_servers", "optics"}
 """Inputs that say how often parts fail, and how a job comes back."""
-WORKLOAD_VERBS: Mapping[str, str] = {
+VERBS: Mapping[str, str] = {
     "training": "trains",
     "serving": "serves",
     "post-training": "does post-training of",
@@ -260,7 +260,7 @@ class Question(Generic[AnswerT_co]):
         )
         if named and not cls.takes(scenario.kind) and "model" not in given:
             raise InputError(
-                f"{scenario.name} {WORKLOAD_VERBS[scenario.kind]} {scenario.workload.model}, and netplan"
+                f"{scenario.name} {VERBS[scenario.kind]} {scenario.workload.model}, and netplan"
                 f" {cls.command} asks about {cls.workload}: give --model to ask it about the same"
                 " cluster, or name another scenario (netplan catalog list scenario)"
             )

@@ -817,7 +817,9 @@ def read_messages(
     """
     table = list(messages)
     numbers = [
-        place if _is_missing(row.get("message")) else _read_integer(row, "message", f"message {place}")
+        place
+        if _is_missing(row.get("message"))
+        else _read_integer(row, "message", f"message {place}")
         for place, row in enumerate(table)
     ]
     order = sorted(range(len(table)), key=numbers.__getitem__)

@@ -475,7 +475,9 @@ def latent_generation_time_s(  # noqa: PLR0913 - a size each
     sizes = {"batch": batch, "context": context, "heads": heads, "rank": kv_rank, "rotary": rotary}
     measured_rates.check_sizes("latent attention", **sizes)
     rates = attention_rates(accelerator, "generation")
-    return _as_amount(latent_form_s(rates, batch, context, heads, kv_rank, rotary, kv_bytes=kv_bytes))
+    return _as_amount(
+        latent_form_s(rates, batch, context, heads, kv_rank, rotary, kv_bytes=kv_bytes)
+    )
 
 
 def latent_form_s(  # noqa: PLR0913 - a size each
