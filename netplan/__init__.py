@@ -27,7 +27,7 @@ QUESTIONS = {
     "diff": "questions.diff:Diff",
     "cost": "questions.cost:Cost",
     "search": "questions.search:Search",
-    "serving": "questions.serving:Serving",
+    "serving": "questions.serving:ServingQuestion",
     "optimize": "questions.optimize:Optimize",
     "map": "questions.map:Map",
     "traffic": "questions.traffic:Traffic",

@@ -28,7 +28,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.published_runs import published_rows
 from netplan.performance.search import evaluate_plan
-from netplan.performance.setting import Options, Training
+from netplan.performance.setting import Options, TrainedModel
 from netplan.performance.stack_memory import Held, PlanSizes, StackMemory
 from netplan.performance.stacks import STACKS, MemoryOfStack, MemoryRow, Stack
 from netplan.records import replace
@@ -204,7 +204,7 @@ def time_as_made(run: MeasuredRun) -> PlanTime:
     if part is None:
         raise InputError(f"iteration model {CALIBRATED} has no calibration: give its file one")
     calibrated = run.calibrated(part)
-    training = Training.make(run.accelerator, run.model, assumptions, calibrated=calibrated)
+    training = TrainedModel.make(run.accelerator, run.model, assumptions, calibrated=calibrated)
     variant = Variant(
         recompute=run.recompute if run.recipe is None else "none",
         embedding=True,

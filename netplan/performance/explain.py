@@ -153,12 +153,12 @@ def explain_modes(
     Examples
     --------
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
-    >>> from netplan.performance.setting import Training
+    >>> from netplan.performance.setting import TrainedModel
     >>> from netplan.traffic.placement import Degrees, Placement
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> b200, fourd = ACCELERATORS.load("b200"), ITERATION_MODELS.load("4d")
-    >>> training = Training.make(b200, MODELS.load("gpt-1t"), fourd)
+    >>> training = TrainedModel.make(b200, MODELS.load("gpt-1t"), fourd)
     >>> levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 2048, 100e9, 0, 5e-6))
     >>> plan = Plan(Placement((Degrees(tensor=8), Degrees(data=32, pipeline=64))), 1, 128)
     >>> rows = explain_modes(Setting(training), levels, plan)
@@ -199,12 +199,12 @@ def layer_operations(
     Examples
     --------
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
-    >>> from netplan.performance.setting import Training
+    >>> from netplan.performance.setting import TrainedModel
     >>> from netplan.traffic.placement import Degrees, Placement
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> b200, fourd = ACCELERATORS.load("b200"), ITERATION_MODELS.load("4d")
-    >>> training = Training.make(b200, MODELS.load("gpt-1t"), fourd)
+    >>> training = TrainedModel.make(b200, MODELS.load("gpt-1t"), fourd)
     >>> levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 2048, 100e9, 0, 5e-6))
     >>> plan = Plan(Placement((Degrees(tensor=8), Degrees(data=32, pipeline=64))), 1, 128)
     >>> rows = layer_operations(Setting(training), levels, evaluate_plan(training, levels, plan))
@@ -388,7 +388,7 @@ def memory_costs(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> 
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
     >>> from netplan.performance.plan import Plan
     >>> from netplan.performance.search import evaluate_plan
-    >>> from netplan.performance.setting import Training
+    >>> from netplan.performance.setting import TrainedModel
     >>> from netplan.records import replace
     >>> from netplan.traffic.placement import Degrees, Placement
     >>> from netplan.workloads.accelerators import ACCELERATORS
@@ -400,7 +400,7 @@ def memory_costs(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> 
     ...     expanded_bytes=480e9,
     ...     expanded_bytes_per_s=64e9,
     ... )
-    >>> training = Training.make(chip, MODELS.load("gpt-1t"), ITERATION_MODELS.load("4d"))
+    >>> training = TrainedModel.make(chip, MODELS.load("gpt-1t"), ITERATION_MODELS.load("4d"))
     >>> levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 128, 100e9, 0, 5e-6))
     >>> plan = Plan(Placement((Degrees(tensor=8), Degrees(data=2, pipeline=64))), 1, 2048)
     >>> found = memory_costs(Setting(training), levels, evaluate_plan(training, levels, plan))

@@ -492,13 +492,13 @@ def stage_numbers(setting: Setting, inside: int = 1) -> Ints:
     Examples
     --------
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
-    >>> from netplan.performance.setting import Training
+    >>> from netplan.performance.setting import TrainedModel
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> on, model = ACCELERATORS.load("h200"), MODELS.load("llama-3-8b")
-    >>> stage_numbers(Setting(Training.make(on, model, ITERATION_MODELS.load("4d"))))
+    >>> stage_numbers(Setting(TrainedModel.make(on, model, ITERATION_MODELS.load("4d"))))
     array([ 1,  2,  3,  4,  5,  6,  7,  8, 11, 16, 32])
-    >>> stage_numbers(Setting(Training.make(on, model, ITERATION_MODELS.load("4d"))), inside=4)
+    >>> stage_numbers(Setting(TrainedModel.make(on, model, ITERATION_MODELS.load("4d"))), inside=4)
     array([ 1,  2,  3,  4,  5,  6,  7,  8,  9, 11, 12, 16, 18, 32])
     """
     layers, given = setting.layers, setting.options.fixed.pipeline

@@ -51,7 +51,7 @@ from netplan.performance.setting import (
     Fixed,
     Options,
     Setting,
-    Training,
+    TrainedModel,
     check_setting,
 )
 from netplan.performance.shortlist import Bound
@@ -75,7 +75,7 @@ LISTED_PLANS = 32
 
 
 def search_plans(  # noqa: PLR0913 - what a search may be asked
-    training: Training,
+    training: TrainedModel,
     levels: Sequence[Level],
     *,
     strategy: AnyStrategy = "1d",
@@ -124,7 +124,7 @@ def search_plans(  # noqa: PLR0913 - what a search may be asked
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> b200, fourd = ACCELERATORS.load("b200"), ITERATION_MODELS.load("4d")
-    >>> training = Training.make(b200, MODELS.load("gpt-1t"), fourd)
+    >>> training = TrainedModel.make(b200, MODELS.load("gpt-1t"), fourd)
     >>> levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 2048, 100e9, 0, 5e-6))
     >>> found = search_plans(training, levels, mode="published-code")
     >>> found.enumerated, found.feasible, round(found.time_s, 4)
@@ -162,7 +162,7 @@ def search_plans(  # noqa: PLR0913 - what a search may be asked
 
 
 def search_largest(  # noqa: PLR0913 - as above
-    training: Training,
+    training: TrainedModel,
     levels: Sequence[Level],
     *,
     strategy: AnyStrategy = "1d",
@@ -212,7 +212,7 @@ class PlanSearch(Struct, frozen=True):
         As in :func:`search_plans`.
     """
 
-    training: Training
+    training: TrainedModel
     strategy: AnyStrategy = "1d"
     mode: Mode = "corrected"
     options: Options = DEFAULT_OPTIONS
@@ -689,7 +689,7 @@ def _no_plan(settings: Sequence[Setting], levels: Sequence[Level]) -> str:
 
 
 def evaluate_plan(
-    training: Training,
+    training: TrainedModel,
     levels: Sequence[Level],
     plan: Plan,
     *,
@@ -733,14 +733,14 @@ def spread_plans(setting: Setting, levels: Sequence[Level]) -> list[Plan]:
     A recommendation model in HB domains of 4, two of them: on 1, 2, 4 and 8 GPUs.
 
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
-    >>> from netplan.performance.setting import Training
+    >>> from netplan.performance.setting import TrainedModel
     >>> from netplan.records import replace
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import WORKLOADS
     >>> fourd = ITERATION_MODELS.load("4d")
     >>> free = replace(fourd, space=replace(fourd.space, divisibility="free"))
     >>> dlrm, b200 = WORKLOADS.load("dlrm-793b"), ACCELERATORS.load("b200")
-    >>> setting = Setting(Training.make(b200, dlrm, free, batch=4096))
+    >>> setting = Setting(TrainedModel.make(b200, dlrm, free, batch=4096))
     >>> levels = Level("switch", 4, 900e9), Level("switch", 2, 50e9)
     >>> [(plan.expert, plan.microbatch) for plan in spread_plans(setting, levels)]
     [(1, 4096), (2, 2048), (4, 1024), (8, 512)]
@@ -792,11 +792,11 @@ def power_plans(setting: Setting, levels: Sequence[Level]) -> list[Plan]:
     Examples
     --------
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
-    >>> from netplan.performance.setting import Training
+    >>> from netplan.performance.setting import TrainedModel
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> a100, comet = ACCELERATORS.load("a100-comet"), ITERATION_MODELS.load("comet")
-    >>> setting = Setting(Training.make(a100, MODELS.load("transformer-1t"), comet, batch=2))
+    >>> setting = Setting(TrainedModel.make(a100, MODELS.load("transformer-1t"), comet, batch=2))
     >>> levels = Level("switch", 2, 300e9), Level("switch", 2, 31.25e9)
     >>> [(plan.shape, plan.microbatches, plan.microbatch) for plan in power_plans(setting, levels)]
     [('1x1x4', 1, 0.5), ('2x1x2', 1, 1), ('4x1x1', 1, 2), ('4x1x1', 2, 1)]

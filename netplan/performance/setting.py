@@ -246,7 +246,7 @@ MOST_SEQUENCES = 32
 """Sequences of the largest microbatch that is searched where stacks say what memory holds [1]."""
 
 
-class Training(Struct, frozen=True):
+class TrainedModel(Struct, frozen=True):
     """What is trained, with what batch, under which assumptions.
 
     Parameters
@@ -323,7 +323,7 @@ class Training(Struct, frozen=True):
         if any((rates is not None) != (name == kernels) for name, rates in given.items()):
             raise InputError(
                 f"iteration model {self.assumptions.name} takes {kernels} kernels: use "
-                "Training.make"
+                "TrainedModel.make"
             )
         if self.batch < 1:
             raise InputError(f"the global batch is at least 1 sequence, got {self.batch:,}")
@@ -401,7 +401,7 @@ class Training(Struct, frozen=True):
         gpus: int = 1,
         calibrated: CalibratedRun | None = None,
         links: MeasuredLinks | None = None,
-    ) -> "Training":
+    ) -> "TrainedModel":
         """Training on an accelerator; the batch is the model's own, on so many GPUs, if absent.
 
         Iteration model ``calibrated`` takes the default stack in bf16 unless told otherwise, one
@@ -453,7 +453,7 @@ class Setting(Struct, frozen=True):
     iteration alone (`netplan.performance.posttraining.forward_pass`).
     """
 
-    training: Training
+    training: TrainedModel
     strategy: Strategy = "1d"
     mode: Mode = "corrected"
     options: Options = DEFAULT_OPTIONS

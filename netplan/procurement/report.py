@@ -458,10 +458,10 @@ class Report(Question[Procurement]):
             on = self.scenario.replace(fabric=fabric)
             step = answer_step(self.also(Search, scenario=on, overrides=overrides))
         elif not (self.trains or self.reinforces):
-            from netplan.questions.serving import Serving
+            from netplan.questions.serving import ServingQuestion
 
             on = self.scenario.replace(fabric=fabric)
-            serving = self.also(Serving, scenario=on, overrides=overrides).ask()
+            serving = self.also(ServingQuestion, scenario=on, overrides=overrides).ask()
         if simulation is None and serving is None and step is None:
             return report
         return replace(report, simulation=simulation, serving=serving, step=step)

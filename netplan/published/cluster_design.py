@@ -25,7 +25,7 @@ from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import PlanTime, instances_of
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Fixed, Options, Training
+from netplan.performance.setting import Fixed, Options, TrainedModel
 from netplan.performance.tiers import hybrid_bytes_per_s
 from netplan.published.checks import Check, Measured, published, suite
 from netplan.records import replace
@@ -271,7 +271,7 @@ def timed(
     how = ITERATION_MODELS.load(model)
     how = replace(how, space=replace(how.space, microbatches="one"))  # the paper speaks of none
     training = replace(
-        Training.make(rates.gpu, MODELS.load("transformer-1t"), how), ignore_memory=True
+        TrainedModel.make(rates.gpu, MODELS.load("transformer-1t"), how), ignore_memory=True
     )
     options = Options(zero_stage=zero_stage, fixed=Fixed(tensor=tensor))
     return search_plans(training, rates.levels, options=options).best
@@ -394,7 +394,7 @@ def instance(gpus: int, expanded_bytes_per_s: float, batch: int = 32_768) -> Pla
     8.951
     """
     case = WORKLOADS.load("dlrm-1.2t"), ITERATION_MODELS.load("comet")
-    training = Training.make(
+    training = TrainedModel.make(
         Rates(expanded_bytes_per_s=expanded_bytes_per_s).gpu, *case, batch=batch
     )
     inside, between = BASELINE.levels
@@ -509,7 +509,7 @@ def _work_s(cluster: str, model: str, batch: int | None) -> float:
     whole = model == CLUSTER_MODELS["Transformer-1T"]
     gpus = 8 * PODS if whole else FEWER_GPUS if held else max(INSTANCE_GPUS)
     case = WORKLOADS.load(model), ITERATION_MODELS.load("comet")
-    training = Training.make(on, *case, batch=batch if whole or batch else 32_768)
+    training = TrainedModel.make(on, *case, batch=batch if whole or batch else 32_768)
     levels = (
         Level("switch", on.hb_size, on.hb_bytes_per_s),
         Level("switch", gpus // on.hb_size, on.network_bytes_per_s),

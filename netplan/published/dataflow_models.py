@@ -19,7 +19,7 @@ from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan
-from netplan.performance.setting import Training
+from netplan.performance.setting import TrainedModel
 from netplan.published.checks import Measured, suite
 from netplan.published.tiled import measured_per_s
 from netplan.questions.map import map as ask_map
@@ -79,4 +79,4 @@ def _closed_form_s(accelerator: str, chips: int, tensor: int) -> float:
     placement = Placement((Degrees(tensor), Degrees(data=data, pipeline=STAGES)))
     case = MODELS.load(MODEL), BATCH, on.tensor_flops_per_s, inf, ITERATION_MODELS.load("ptd-p")
     plan = Plan(placement, 1, BATCH // data, 1)
-    return evaluate_plan(Training(*case), levels, plan).iteration_time_s
+    return evaluate_plan(TrainedModel(*case), levels, plan).iteration_time_s

@@ -32,7 +32,7 @@ from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Fixed, Options, Training
+from netplan.performance.setting import Fixed, Options, TrainedModel
 from netplan.published.checks import Check, Measured, check, published, suite
 from netplan.questions.search import search
 from netplan.records import replace
@@ -228,7 +228,7 @@ def _with(name: str, *, compute: float = 1, held: float = 1, read: float = 1) ->
         memory_bytes_per_s=read * on.memory_bytes_per_s,
     )
     usual = paper_training(name)
-    training = Training.make(chip, usual.model, usual.assumptions, batch=usual.batch)
+    training = TrainedModel.make(chip, usual.model, usual.assumptions, batch=usual.batch)
     training = replace(training, memory_bytes=held * usual.memory_bytes)
     return best_plan(training, 8192, 8, strategy="1d" if name == GPT else "2d").iteration_time_s
 
@@ -322,10 +322,10 @@ def foundation_checks() -> Iterator[Measured | Check]:
         yield from figure()
 
 
-def paper_training(model: str = "gpt-1t", accelerator: str = "b200") -> Training:
+def paper_training(model: str = "gpt-1t", accelerator: str = "b200") -> TrainedModel:
     """Training with the paper's batch of 4,096 on one of its accelerators."""
     assumptions = ITERATION_MODELS.load("4d")
-    return Training.make(
+    return TrainedModel.make(
         paper_accelerator(accelerator), MODELS.load(model), assumptions, batch=4096
     )
 
@@ -336,7 +336,7 @@ def paper_accelerator(name: str) -> Accelerator:
 
 
 def best_plan(
-    training: Training,
+    training: TrainedModel,
     gpus: int,
     domain: int,
     *,

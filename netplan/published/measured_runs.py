@@ -53,7 +53,7 @@ from netplan.performance.memory_verdict import Verdict, memory_verdict
 from netplan.performance.plan import PlanTime
 from netplan.performance.published_runs import published_rows
 from netplan.performance.search import evaluate_plan
-from netplan.performance.setting import Options, Training
+from netplan.performance.setting import Options, TrainedModel
 from netplan.performance.stack_memory import PlanSizes, StackMemory
 from netplan.performance.stacks import MemoryOfStack, MemoryRow
 from netplan.published.checks import Check, check, published
@@ -268,7 +268,7 @@ def plan_time(run: MeasuredRun, model: str) -> PlanTime:
         return time_as_made(run)
     # As near as models of papers come to it.
     assumptions = ITERATION_MODELS.load(model)
-    training = Training.make(run.accelerator, run.model, assumptions)
+    training = TrainedModel.make(run.accelerator, run.model, assumptions)
     peak = run.accelerator.narrow_flops_per_s.get(run.precision, training.flops_per_s)
     ends = assumptions.compute.operations == "detailed"
     recompute = "selective" if run.recompute == "half" else run.recompute

@@ -26,7 +26,7 @@ from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
-from netplan.performance.setting import Training
+from netplan.performance.setting import TrainedModel
 from netplan.published.checks import Check, Measured, check, published, suite
 from netplan.records import replace
 from netplan.topologies.fabric import Sizing
@@ -148,7 +148,7 @@ def rail_only_figure_checks() -> Iterator[Measured | Check]:
 def _time_s(case: FigureCase) -> float:
     """Iteration time of the best plan [s]."""
     model, iteration_model = MODELS.load(case.model), ITERATION_MODELS.load("ptd-p")
-    training = Training(model, case.batch, FLOPS_PER_S, MEMORY_BYTES, iteration_model)
+    training = TrainedModel(model, case.batch, FLOPS_PER_S, MEMORY_BYTES, iteration_model)
     return search_plans(training, levels_of(case)).time_s
 
 
@@ -276,7 +276,7 @@ def _table_4_time(row: dict[str, str]) -> PlanTime:
     plan = Plan(placement, microbatch, batch // (data * microbatch), interleave)
     case = replace(A100, domain=tensor, gpus=tensor * data * pipeline)
     levels, model = levels_of(case), MODELS.load(row["model"])
-    training = Training(model, batch, A100_FLOPS_PER_S, inf, ITERATION_MODELS.load("ptd-p"))
+    training = TrainedModel(model, batch, A100_FLOPS_PER_S, inf, ITERATION_MODELS.load("ptd-p"))
     return evaluate_plan(training, levels, plan)
 
 

@@ -26,7 +26,7 @@ from netplan.arrays import Floats
 from netplan.errors import InfeasibleError, InputError
 from netplan.performance.evaluation import CHUNK_PLANS, Evaluation
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
-from netplan.performance.setting import Options, Setting, Training
+from netplan.performance.setting import Options, Setting, TrainedModel
 from netplan.performance.space import enumerate_plans
 from netplan.published.rail_only import (
     PAPER,
@@ -137,7 +137,7 @@ def _times(
     """Times [s] and memory [B] of all plans, always in the same order."""
     compute = replace(assumptions.compute, attention_slowdown=slowdown)
     assumptions = replace(assumptions, compute=compute)
-    training = Training(MODELS.load(case.model), case.batch, flops_per_s, inf, assumptions)
+    training = TrainedModel(MODELS.load(case.model), case.batch, flops_per_s, inf, assumptions)
     setting = Setting(training, options=Options(variant=Variant(compute.recompute)))
     levels = levels_of(case, hb_latency_s, network_latency_s)
     space = enumerate_plans(setting, [level.size for level in levels])

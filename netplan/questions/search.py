@@ -17,7 +17,7 @@ from netplan.performance.forwarding import Forwarding, forwarding_of
 from netplan.performance.plan import PlanTime, RankedPlan, SearchResult, by_turnaround
 from netplan.performance.published_runs import AskedRun, nearest_row
 from netplan.performance.search import best_usual, search_plans, unusual_of
-from netplan.performance.setting import Options, Training
+from netplan.performance.setting import Options, TrainedModel
 from netplan.performance.usual_plan import usual_dict, usual_sentence
 from netplan.performance.utilisation import Utilisation, utilisation_of
 from netplan.records import replace
@@ -620,7 +620,7 @@ class Search(Question[SearchAnswer]):
         except InfeasibleError as error:
             raise with_fitting(error, self, case.fabric.levels) from None
 
-    def _wanted(self, training: Training) -> int:
+    def _wanted(self, training: TrainedModel) -> int:
         """Plans to find: those to show or to explain, or all that there are few of."""
         if self.instances is not None:
             plan_words.check_instances(self.instances, training.model)

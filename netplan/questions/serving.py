@@ -24,7 +24,7 @@ from netplan.workloads.published_skew import EXPERT_SKEWS, skew_family
 
 
 @dataclass(frozen=True, kw_only=True)
-class Serving(Question[ServingAnswer]):
+class ServingQuestion(Question[ServingAnswer]):
     """Find how a cluster serves a model best, and how fast it answers.
 
     A server is one copy of the model on tensor x attention-data x pipeline GPUs. Every plan is
@@ -149,4 +149,4 @@ class Serving(Question[ServingAnswer]):
         return published_words(case, servers_found, reader.load(EXPERT_SKEWS, skew_family(model)))
 
 
-serving = function_of(Serving)
+serving = function_of(ServingQuestion)

@@ -32,7 +32,7 @@ from netplan.performance.plan import Plan
 from netplan.performance.serving.cases import domain_levels
 from netplan.performance.setting import Setting
 from netplan.questions.search import Search
-from netplan.questions.serving import Serving
+from netplan.questions.serving import ServingQuestion
 from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.reports.screen import Screen, more_of
@@ -173,7 +173,7 @@ class _Training(Struct, frozen=True):
 class _Serving(Struct, frozen=True):
     """Servers in one format of weights, asked as a question."""
 
-    asked: Serving
+    asked: ServingQuestion
     reader: CatalogReader
     unknown: dict[str, str]
 
@@ -440,7 +440,7 @@ class Support(Question[SupportAnswer]):
         """Servers, which no iteration model times."""
         unknown: dict[str, str] = {}
         for precision in self._served_in():
-            asked = Serving.make(
+            asked = ServingQuestion.make(
                 CLUSTER, model=next(iter(models)), precision=precision, catalog=self.catalog
             )
             cases = _Serving(asked, reader, unknown)

@@ -30,7 +30,7 @@ from netplan.inputs.choices import AfterFailure
 from netplan.inputs.readers import digits
 from netplan.performance.iteration_model import OPTIMIZER_BYTES
 from netplan.performance.search import PlanSearch
-from netplan.performance.setting import Training
+from netplan.performance.setting import TrainedModel
 from netplan.progress import with_progress
 from netplan.records import replace
 from netplan.scenarios.bill_books import read_books, site_networks
@@ -282,7 +282,7 @@ def usual_years(gpus: int) -> int:
 
 
 def _storage_s(
-    asked: FaultsQuestion[Any], reader: CatalogReader, training: Training | None
+    asked: FaultsQuestion[Any], reader: CatalogReader, training: TrainedModel | None
 ) -> Range | None:
     """Time to write a checkpoint to the scenario's storage [s]; None without any, or a size.
 

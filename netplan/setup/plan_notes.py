@@ -27,7 +27,7 @@ from netplan.performance.error_bars import bar_note, own_times
 from netplan.performance.memory_verdict import NEVER_COMPARED
 from netplan.performance.plan import Plan
 from netplan.performance.search import PlanSearch, evaluate_plan
-from netplan.performance.setting import Setting, Training
+from netplan.performance.setting import Setting, TrainedModel
 from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.traffic.gpu_group import beyond_note
@@ -178,7 +178,7 @@ def not_searched(result: SearchResult) -> str:
     return f"Not searched: {tensor}ZeRO 3 under pipelines (--zero 3)."
 
 
-def room_notes(result: SearchResult, training: Training) -> Iterator[str]:
+def room_notes(result: SearchResult, training: TrainedModel) -> Iterator[str]:
     """That the best plan does not fit, where that is ignored; that nothing is refused for it.
 
     Parameters
@@ -221,7 +221,7 @@ LARGE_MESSAGE_BYTES = np.array(512e6)
 """A message of weights or activations, whose error stands for those of collectives [B]."""
 
 
-def rates_note(training: Training) -> Iterator[str]:
+def rates_note(training: TrainedModel) -> Iterator[str]:
     """What rates that were measured are worth, in one line if any are used.
 
     Scans of Mamba are worth less than rates of products make of them: of the three hybrids of the

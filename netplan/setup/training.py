@@ -18,7 +18,7 @@ from netplan.performance.setting import (
     Fixed,
     Options,
     Setting,
-    Training,
+    TrainedModel,
     check_setting,
     fixed_values,
 )
@@ -63,7 +63,7 @@ OPTIMIZER_STATES = ".overlap.optimizer_bytes"
 
 
 def plan_options(
-    asked: AnyQuestion, fixed: Fixed | None = None, *, run: Training | None = None
+    asked: AnyQuestion, fixed: Fixed | None = None, *, run: TrainedModel | None = None
 ) -> Options:
     """What the search leaves open or not; refuses choices that do not fit each other.
 
@@ -103,7 +103,7 @@ def plan_options(
     )
 
 
-def _fixed(asked: AnyQuestion, run: Training | None = None) -> Fixed:
+def _fixed(asked: AnyQuestion, run: TrainedModel | None = None) -> Fixed:
     """Values that are given, and those that they imply.
 
     Experts are whole, or cut as the rest of a layer; whole ones alone only where a ``run`` folds
@@ -139,7 +139,7 @@ def _fixed(asked: AnyQuestion, run: Training | None = None) -> Fixed:
     return fixed
 
 
-def _stages_of_hybrid(asked: AnyQuestion, fixed: Fixed, run: Training) -> Fixed:
+def _stages_of_hybrid(asked: AnyQuestion, fixed: Fixed, run: TrainedModel) -> Fixed:
     """One stage of a hybrid, where calibrated: no run of one in a pipeline was scored.
 
     Raises
@@ -159,7 +159,7 @@ def _stages_of_hybrid(asked: AnyQuestion, fixed: Fixed, run: Training) -> Fixed:
     return replace(fixed, pipeline=1)
 
 
-def _check_gathered(degree: int | None, run: Training) -> None:
+def _check_gathered(degree: int | None, run: TrainedModel) -> None:
     """Refuse to spread experts over GPUs where every GPU gathers all of them."""
     dated = run.calibrated.dated if run.calibrated else None
     if degree not in (None, 1) and dated is not None and not dated.recipe.exchanges:
@@ -440,7 +440,7 @@ Workload = tuple["Model | OtherModel", IterationModel]
 
 def read_training(
     asked: AnyQuestion, reader: CatalogReader, on: Accelerator, gpus: int
-) -> Training:
+) -> TrainedModel:
     """What is trained on so many such GPUs."""
     check_training(asked)
     return training_on(asked, reader, on, gpus, workload=read_workload(asked, reader))
@@ -448,7 +448,7 @@ def read_training(
 
 def training_on(
     asked: AnyQuestion, reader: CatalogReader, on: Accelerator, gpus: int, *, workload: Workload
-) -> Training:
+) -> TrainedModel:
     """What is trained on so many such GPUs, of files that were read.
 
     Raises
@@ -458,7 +458,7 @@ def training_on(
     """
     model, assumptions = _loaded(asked, workload[0]), workload[1]
     measured = assumptions.communication.collectives == "measured"
-    training = Training.make(
+    training = TrainedModel.make(
         on,
         model,
         assumptions,
@@ -620,7 +620,7 @@ def check_tiers(asked: AnyQuestion, *chips: Accelerator) -> None:
             )
 
 
-def plan_search(asked: AnyQuestion, training: Training) -> PlanSearch:
+def plan_search(asked: AnyQuestion, training: TrainedModel) -> PlanSearch:
     """The search for the best plan of a training run."""
     options = plan_options(asked, run=training)
     return PlanSearch(
@@ -776,6 +776,6 @@ class TrainingCase(Struct, frozen=True):
 
     spec: FabricSpec
     fabric: Fabric
-    training: Training
+    training: TrainedModel
     replaced: dict[str, object]
     on: Accelerator

@@ -286,12 +286,12 @@ def plan_work(  # noqa: PLR0913 - a plan, and what of it is done and sent
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
     >>> from netplan.performance.plan import Plan
     >>> from netplan.performance.search import evaluate_plan
-    >>> from netplan.performance.setting import Training
+    >>> from netplan.performance.setting import TrainedModel
     >>> from netplan.traffic.placement import Degrees
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> gpu, model = ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-146b")
-    >>> setting = Setting(Training.make(gpu, model, ITERATION_MODELS.load("4d"), batch=8))
+    >>> setting = Setting(TrainedModel.make(gpu, model, ITERATION_MODELS.load("4d"), batch=8))
     >>> plan = Plan(Placement((Degrees(tensor=4), Degrees(pipeline=2))), 1, 8)
     >>> levels = Level("switch", 4, 450e9), Level("switch", 2, 50e9)
     >>> work = plan_work(setting, evaluate_plan(setting.training, levels, plan), levels)

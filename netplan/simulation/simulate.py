@@ -292,14 +292,14 @@ def simulate_training(
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
     >>> from netplan.performance.search import PlanSearch
     >>> from netplan.performance.setting import Fixed, Options
-    >>> from netplan.performance.setting import Training
+    >>> from netplan.performance.setting import TrainedModel
     >>> from netplan.topologies.build import build_fabric
     >>> from netplan.topologies.expand import expand
     >>> from netplan.topologies.specs import FABRICS
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> gpu, model = ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-146b")
-    >>> trained = Training.make(gpu, model, ITERATION_MODELS.load("4d"), batch=64)
+    >>> trained = TrainedModel.make(gpu, model, ITERATION_MODELS.load("4d"), batch=64)
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=64, radix=16)
     >>> sizing, spec = scenario.sizing, FABRICS.load("rail-only")
     >>> fabric, graph = build_fabric(spec, sizing), expand(spec, sizing)
@@ -436,14 +436,14 @@ def simulate_jobs(
     >>> from netplan import Scenario
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
     >>> from netplan.performance.search import PlanSearch
-    >>> from netplan.performance.setting import Training
+    >>> from netplan.performance.setting import TrainedModel
     >>> from netplan.topologies.build import build_fabric
     >>> from netplan.topologies.expand import expand
     >>> from netplan.topologies.specs import FABRICS
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> gpu, model = ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-22b")
-    >>> trained = Training.make(gpu, model, ITERATION_MODELS.load("4d"), batch=32)
+    >>> trained = TrainedModel.make(gpu, model, ITERATION_MODELS.load("4d"), batch=32)
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=32, radix=16)
     >>> spec, half = FABRICS.load("rail-only"), scenario.sizing
     >>> fabric, graph = build_fabric(spec, half), expand(spec, replace(half, gpus=64))

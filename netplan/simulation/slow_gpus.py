@@ -111,12 +111,12 @@ def meeting_replicas(setting: Setting, plan: Plan) -> int:
     Examples
     --------
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
-    >>> from netplan.performance.setting import Options, Training
+    >>> from netplan.performance.setting import Options, TrainedModel
     >>> from netplan.traffic.placement import Degrees
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> gpu, model = ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-22b")
-    >>> trained = Training.make(gpu, model, ITERATION_MODELS.load("4d"), batch=8)
+    >>> trained = TrainedModel.make(gpu, model, ITERATION_MODELS.load("4d"), batch=8)
     >>> plan = Plan(Placement((Degrees(tensor=2, data=8),)), 1, 1)
     >>> [meeting_replicas(Setting(trained, options=Options(zero_stage=z)), plan) for z in (1, 3)]
     [1, 8]

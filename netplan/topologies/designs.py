@@ -406,7 +406,7 @@ class RackRails(CountedDesign, frozen=True, kw_only=True):
         }
 
 
-class DragonflyPlus(CountedDesign, frozen=True, kw_only=True):
+class DragonflyPlusDesign(CountedDesign, frozen=True, kw_only=True):
     """Groups of leaves and spines, every leaf joined to every spine of its group alike.
 
     Leaves have ``leaf_down`` ports for hosts, at their own rate, and ``leaf_up`` links to spines,
@@ -499,7 +499,7 @@ class SlimFlyDesign(CountedDesign, frozen=True, kw_only=True):
 Design = FabricSpec | CountedDesign
 COUNTED = (
     *(SegmentedPod, RackPods, RackRails, WideUplinkPlanes, ZCube),
-    *(SlimFlyDesign, DragonflyPlus, UnevenDragonfly),
+    *(SlimFlyDesign, DragonflyPlusDesign, UnevenDragonfly),
 )
 
 

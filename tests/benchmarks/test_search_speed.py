@@ -14,7 +14,7 @@ from netplan.levels import Level, LevelKind
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import SearchResult
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Fixed, Options, Training
+from netplan.performance.setting import Fixed, Options, TrainedModel
 from netplan.performance.shortlist import shortlist
 from netplan.performance.stack_memory import StackMemory
 from netplan.performance.stacks import STACKS
@@ -48,7 +48,7 @@ def measure(benchmark: BenchmarkFixture, search: Callable[[], SearchResult]) -> 
 @pytest.mark.parametrize("gpus", [1_024, 4_096, 16_384, 65_536])
 @pytest.mark.parametrize("strategy", ["1d", "2d", "summa"])
 def test_4d(benchmark: BenchmarkFixture, strategy: Strategy, gpus: int) -> None:
-    case = Training.make(
+    case = TrainedModel.make(
         ACCELERATORS.load("b200"), MODELS.load("gpt-1t"), ITERATION_MODELS.load("4d")
     )
     measure(benchmark, partial(search_plans, case, levels(gpus, 8), strategy=strategy))
@@ -56,7 +56,7 @@ def test_4d(benchmark: BenchmarkFixture, strategy: Strategy, gpus: int) -> None:
 
 @pytest.mark.parametrize("strategy", ["1d", "2d", "summa"])
 def test_4d_interleaved_in_large_domains(benchmark: BenchmarkFixture, strategy: Strategy) -> None:
-    case = Training.make(
+    case = TrainedModel.make(
         ACCELERATORS.load("b200"), MODELS.load("gpt-1t"), ITERATION_MODELS.load("4d")
     )
     options = Options(interleave="any")
@@ -66,7 +66,7 @@ def test_4d_interleaved_in_large_domains(benchmark: BenchmarkFixture, strategy: 
 
 @pytest.mark.parametrize("gpus", [4_096, 32_768])
 def test_ptdp(benchmark: BenchmarkFixture, gpus: int) -> None:
-    case = Training.make(
+    case = TrainedModel.make(
         ACCELERATORS.load("gh200-96gb"), MODELS.load("gpt-1t"), ITERATION_MODELS.load("ptd-p")
     )
     measure(benchmark, partial(search_plans, case, levels(gpus, 256)))
@@ -76,7 +76,7 @@ def test_ptdp(benchmark: BenchmarkFixture, gpus: int) -> None:
 def test_calibrated(benchmark: BenchmarkFixture, strategy: Strategy) -> None:
     """Wanted are a million plans a second on one core."""
     on, model = ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-1t")
-    case = Training.make(on, model, ITERATION_MODELS.load("calibrated"))
+    case = TrainedModel.make(on, model, ITERATION_MODELS.load("calibrated"))
     options = Options(interleave="any")
     fabric = levels(16_384, 8)
     search = partial(search_plans, replace(case, ignore_memory=True), fabric)
@@ -101,7 +101,7 @@ def test_4d_in_the_free_space(
 ) -> None:
     paper = ITERATION_MODELS.load("4d")
     whole = replace(paper, space=replace(paper.space, divisibility="free"))
-    case = Training.make(ACCELERATORS.load("b200"), MODELS.load("gpt-1t"), whole)
+    case = TrainedModel.make(ACCELERATORS.load("b200"), MODELS.load("gpt-1t"), whole)
     fabric = (
         Level("switch", sizes[0], 900e9, step_latency_s=2.5e-6),
         *(Level(kind, size, 100e9, step_latency_s=5e-6) for size in sizes[1:]),
@@ -140,7 +140,7 @@ def test_what_plans_keep(
     space, stack = replace(rules.space, divisibility="free"), STACKS.load("megatron-2025").memory
     assert stack is not None
     case = replace(
-        Training.make(on, trained, replace(rules, space=space), batch=4 * sizes[1]),
+        TrainedModel.make(on, trained, replace(rules, space=space), batch=4 * sizes[1]),
         stack_memory=StackMemory(trained, stack, fills_first_group=True),
         usable_bytes=on.usable_bytes,
         host_bytes_per_s=on.host_bytes_per_s,
@@ -179,7 +179,7 @@ def test_tiers(
     )
     rules = ITERATION_MODELS.load("4d")
     rules = replace(rules, space=replace(rules.space, divisibility="free"))
-    case, options = (Training.make(chip, MODELS.load("gpt-1t"), rules), Options(fixed=fixed))
+    case, options = (TrainedModel.make(chip, MODELS.load("gpt-1t"), rules), Options(fixed=fixed))
 
     def search() -> SearchResult:
         shortlist.cache_clear()

@@ -24,7 +24,7 @@ from netplan.faults.damage.rerouting import training_loads
 from netplan.faults.damage.scenario import parse_faults
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import PlanSearch
-from netplan.performance.setting import Training
+from netplan.performance.setting import TrainedModel
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.designs import DESIGNS
@@ -251,7 +251,7 @@ def subject_of(name: str, gpus: int, radix: int, hb_size: int, spare_domains: in
     preset = ITERATION_MODELS.load("4d")
     free = replace(preset, space=replace(preset.space, divisibility="free"))
     accelerator, model = ACCELERATORS.load("gh200-96gb"), MODELS.load("gpt-22b")
-    search = PlanSearch(Training.make(accelerator, model, free, batch=256))
+    search = PlanSearch(TrainedModel.make(accelerator, model, free, batch=256))
     return Subject(spec, sizing, build_fabric(spec, sizing), search, spare_domains)
 
 

@@ -13,7 +13,7 @@ from netplan.faults.damage.scenario import parse_faults
 from netplan.faults.years.served import ServedCluster, ServedImpact, answering
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import Goal
-from netplan.questions.serving import Serving
+from netplan.questions.serving import ServingQuestion
 from netplan.records import replace
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.serving_run import search_servers
@@ -47,7 +47,7 @@ def failed(*parts: str, **question: object) -> ServedImpact:
 
 def cluster(question: dict[str, object], spare_domains: int = 0) -> ServedCluster:
     """A rail-only cluster that serves."""
-    serving = Serving.make("serving-70b-h200", **question)
+    serving = ServingQuestion.make("serving-70b-h200", **question)
     searched = search_servers(serving, CatalogReader(None, None), serving.cluster.fabric)
     spec, gpus = FABRICS.load("rail-only"), int(str(question["gpus"]))
     sizing = Sizing(gpus, 64, 8, 450e9, 50e9)

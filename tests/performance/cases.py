@@ -6,7 +6,7 @@ from pathlib import Path
 from netplan.inputs.choices import Strategy
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
-from netplan.performance.setting import Training
+from netplan.performance.setting import TrainedModel
 from netplan.workloads.models import MODELS, Model
 
 PUBLISHED = Path(__file__).parents[1] / "published"
@@ -51,10 +51,10 @@ def small_model(**changes: object) -> Model:
     return Model.read(values | changes)
 
 
-def training(model: Model, system: str = "B200", batch: int | None = None) -> Training:
+def training(model: Model, system: str = "B200", batch: int | None = None) -> TrainedModel:
     """Training under the 4D model on a system of Table A3."""
     tensor, vector, capacity, memory, _, _ = SYSTEMS[system]
-    return Training(model, batch or model.batch, tensor, capacity, FOURD, vector, memory)
+    return TrainedModel(model, batch or model.batch, tensor, capacity, FOURD, vector, memory)
 
 
 def two_tiers(system: str, domain: int, gpus: int) -> tuple[Level, Level]:
@@ -67,7 +67,7 @@ def two_tiers(system: str, domain: int, gpus: int) -> tuple[Level, Level]:
     )
 
 
-def published_case(row: Row) -> tuple[Training, tuple[Level, ...]]:
+def published_case(row: Row) -> tuple[TrainedModel, tuple[Level, ...]]:
     """Training and levels of one row of the published tables of the 4D model."""
     model = MODELS.load(MODEL_NAMES[row["model"]])
     levels = two_tiers(row["system"], int(row["nvs"]), int(row.get("n") or row["nvs"]))

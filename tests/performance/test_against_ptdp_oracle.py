@@ -6,7 +6,7 @@ import pytest
 
 from netplan.levels import Level
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Training
+from netplan.performance.setting import TrainedModel
 from tests.oracles.ptdp import Candidate, Job, Tier, candidates, iteration_s, memory_bytes
 from tests.performance.cases import PTDP, small_model
 
@@ -43,7 +43,7 @@ def test_every_plan(name: str, memory: float) -> None:
         Level(tier.kind, tier.size, tier.rate, step_latency_s=tier.step_s)  # type: ignore[arg-type]
         for tier in tiers
     )
-    found = search_plans(Training(model, 12, 100e12, memory, PTDP), levels, top=EVERY_PLAN)
+    found = search_plans(TrainedModel(model, 12, 100e12, memory, PTDP), levels, top=EVERY_PLAN)
     assert found.enumerated == len(every)
     assert found.feasible == len(fitting) > 0
     got = {

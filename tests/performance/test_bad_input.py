@@ -8,7 +8,7 @@ from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.levels import Level
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_largest, search_plans
-from netplan.performance.setting import Training
+from netplan.performance.setting import TrainedModel
 from netplan.records import RecordError
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.models import MODELS
@@ -35,7 +35,7 @@ def test_a_model_that_fits_nowhere_says_by_how_much() -> None:
         search_plans(training(MODELS.load("gpt-1t")), LEVELS)
     assert "gpt-1t fits on no plan: the nearest needs 286 GB a GPU, 94.2 GB more" in message(error)
     rich = training(MODELS.load("gpt-1t"))
-    enough = Training(
+    enough = TrainedModel(
         rich.model, rich.batch, rich.flops_per_s, 287e9, FOURD,
         rich.vector_flops_per_s, rich.memory_bytes_per_s,
     )  # fmt: skip
@@ -76,9 +76,9 @@ def test_unknown_names_offer_the_nearest(options: dict[str, object], expected: s
 
 def test_a_batch_below_one_and_missing_rates() -> None:
     with pytest.raises(InputError, match="at least 1 sequence, got 0"):
-        Training(small_model(), 0, 1e15, inf, PTDP)
+        TrainedModel(small_model(), 0, 1e15, inf, PTDP)
     with pytest.raises(InputError, match="needs the accelerator's vector rate"):
-        Training(small_model(), 16, 1e15, inf, FOURD)
+        TrainedModel(small_model(), 16, 1e15, inf, FOURD)
 
 
 def test_a_plan_for_other_levels() -> None:

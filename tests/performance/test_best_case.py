@@ -10,7 +10,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
 from netplan.performance.plan import SearchResult
 from netplan.performance.proof import best_case, is_never_slower, search_best_case, time_designs
 from netplan.performance.search import PlanSearch, search_plans
-from netplan.performance.setting import Options, Training
+from netplan.performance.setting import Options, TrainedModel
 from netplan.records import replace
 from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric
@@ -75,7 +75,7 @@ def test_no_fabric_beats_the_best_case(
     # Wide layers and slow or fast GPUs: now communication counts, now computing.
     kv_heads = data.draw(st.sampled_from((None, 4)))
     model = small_model(batch=batch, layers=layers, kv_heads=kv_heads)
-    training = Training(model, batch, flops_per_s, 1e12, assumptions, 1e14, 8e12)
+    training = TrainedModel(model, batch, flops_per_s, 1e12, assumptions, 1e14, 8e12)
     bound = search_best_case(PlanSearch(training), group)
     if bound is None:  # nothing divides
         assert assumptions.space.divisibility == "exact"
@@ -107,7 +107,7 @@ def test_no_switched_fabric_beats_the_best_case_on_measured_links(
     links = MeasuredLinks.of(
         ACCELERATORS.load(data.draw(st.sampled_from(("h200", "b200", "tpu-v4"))))
     )
-    training = Training(
+    training = TrainedModel(
         small_model(batch=64), 64, flops_per_s, 1e12, assumptions, 1e14, 8e12, links=links
     )
     bound = search_best_case(PlanSearch(training), group)
@@ -119,7 +119,7 @@ def test_no_switched_fabric_beats_the_best_case_on_measured_links(
 
 def test_rings_beside_measured_switches_are_all_searched() -> None:
     assumptions = FOURD.changed(communication=FOURD.communication.changed(collectives="measured"))
-    training = Training.make(ACCELERATORS.load("h200"), small_model(batch=64), assumptions)
+    training = TrainedModel.make(ACCELERATORS.load("h200"), small_model(batch=64), assumptions)
     domain, network = Level("switch", 8, 450e9), Level("switch", 4, 1e9)
     designs = [(1.0, (domain, replace(network, link_bytes_per_s=50e9)))]
     designs += [(2.0, (domain, network)), (3.0, (domain, replace(network, kind="ring")))]
@@ -131,7 +131,9 @@ def test_rings_beside_measured_switches_are_all_searched() -> None:
 @pytest.mark.parametrize("rules", ["measured", "calibrated", "4d"])
 def test_networks_of_unlike_kinds_are_all_searched(rules: str) -> None:
     model = MODELS.load("llama-3-8b")
-    training = Training.make(ACCELERATORS.load("h100-80gb"), model, ITERATION_MODELS.load(rules))
+    training = TrainedModel.make(
+        ACCELERATORS.load("h100-80gb"), model, ITERATION_MODELS.load(rules)
+    )
     domain, network = Level("switch", 8, 450e9), Level("switch", 2, 50e9)
     slow = replace(network, link_bytes_per_s=10e9)
     alike = [(1.0, (domain, network)), (2.0, (domain, slow))]
@@ -153,14 +155,14 @@ def test_a_network_that_is_nowhere_slower_bounds_the_other(
     one = (other[0], Level("switch", POSITIONS, rate, step_latency_s=latency))
     if not is_never_slower(one, other):
         return
-    training = Training(small_model(batch=64), 64, flops_per_s, 1e12, assumptions, 1e14, 8e12)
+    training = TrainedModel(small_model(batch=64), 64, flops_per_s, 1e12, assumptions, 1e14, 8e12)
     fast, slow = (search_plans(training, levels).plans[0] for levels in (one, other))
     assert fast.iteration_time_s <= slow.iteration_time_s * (1 + ROUNDING)
 
 
 def test_bounds_do_not_hold_for_experts() -> None:
     """Tokens pay for the slowest level alone: 3/4 of them cross one of 4, 7/8 of 8, 15/16 of 16."""
-    training = Training(small_model(batch=64), 64, 1e15, 1e12, FOURD, 1e14, 8e12)
+    training = TrainedModel(small_model(batch=64), 64, 1e15, 1e12, FOURD, 1e14, 8e12)
     options = Options(Variant(experts=16, top_k=2), expert_degree=16)
     search = PlanSearch(training, options=options)
     four, eight = (Level("switch", size, 1e9) for size in (4, 8))
@@ -196,7 +198,7 @@ def test_what_is_nowhere_slower() -> None:
 @pytest.mark.parametrize("gpus", one_in(2, (1024, 4096)))
 def test_shipped_fabrics_do_not_beat_the_best_case(name: str, gpus: int) -> None:
     on, assumptions = ACCELERATORS.load("h100-80gb"), ITERATION_MODELS.load(name)
-    training = Training.make(on, MODELS.load("gpt-175b"), assumptions, batch=2048)
+    training = TrainedModel.make(on, MODELS.load("gpt-175b"), assumptions, batch=2048)
     for hb_size in (1, 8, 64):
         sizing = sizing_on(on, gpus=gpus, radix=64, hb_size=hb_size)
         thin = sizing_on(on, gpus=gpus, radix=64, hb_size=hb_size, oversubscription=3.0)
@@ -233,7 +235,7 @@ def test_rates_count_all_links_of_a_gpu() -> None:
 
 
 def test_nothing_is_bounded_where_no_plan_uses_all_gpus() -> None:
-    training = Training.make(ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-22b"), PTDP)
+    training = TrainedModel.make(ACCELERATORS.load("h100-80gb"), MODELS.load("gpt-22b"), PTDP)
     levels = Level("switch", 7, 450e9), Level("switch", 11, 50e9)
     with pytest.raises(InfeasibleError):
         search_plans(training, levels)

@@ -29,7 +29,7 @@ from netplan.performance.calibrated_run import CalibratedRun
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan
-from netplan.performance.setting import Options, Training
+from netplan.performance.setting import Options, TrainedModel
 from netplan.performance.stacks import STACKS
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement
@@ -219,7 +219,7 @@ def test_the_update_of_sharded_weights() -> None:
     assert times == [46 * 28, (38 / 4 + 8) * 28, 46 / 4 * 28]
 
 
-def bare_training(**rates: float) -> Training:
+def bare_training(**rates: float) -> TrainedModel:
     """All shares are 1, and nothing has a start: the pure roofline."""
     part = CALIBRATED.calibration
     assert part is not None
@@ -234,7 +234,7 @@ def bare_training(**rates: float) -> Training:
     on = replace(on, training=replace(on.training, **shares), **rates)
     stack = replace(STACKS.load("fsdp-compiled"), vector=1e-9)
     run = CalibratedRun.of(on, stack, part)
-    return Training.make(on, small_model(), CALIBRATED, batch=4, calibrated=run)
+    return TrainedModel.make(on, small_model(), CALIBRATED, batch=4, calibrated=run)
 
 
 def test_all_shares_of_one_are_the_pure_roofline() -> None:
@@ -272,7 +272,7 @@ def test_nothing_is_slower_for_a_better_rate(
         better = {rate: getattr(on, rate) * factor} if rate in on.__struct_fields__ else {}
         chip = replace(on, **better)
         run = CalibratedRun.of(chip, STACKS.load(name), part)
-        trained = Training.make(chip, small_model(), CALIBRATED, calibrated=run)
+        trained = TrainedModel.make(chip, small_model(), CALIBRATED, calibrated=run)
         hb, network = (factor if rate == one else 1.0 for one in ("hb", "network"))
         levels = Level("switch", 8, 450e9 * hb), Level("switch", 4, 50e9 * network)
         placed = replace(plan, microbatch=microbatch)

@@ -12,7 +12,7 @@ from netplan.levels import Level, LevelKind, Tier
 from netplan.performance.calibrated_run import CalibratedRun
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Options, Setting, Training
+from netplan.performance.setting import Options, Setting, TrainedModel
 from netplan.performance.stacks import STACKS
 from netplan.performance.tiers import Expanded
 from netplan.records import replace
@@ -62,7 +62,7 @@ def random_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
         draw.choice(["none", "any"]) if schedule is None else None,
         schedule=schedule,
     )
-    training = Training.make(
+    training = TrainedModel.make(
         on,
         random_model(draw),
         free(CALIBRATED),

@@ -18,7 +18,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
 from netplan.performance.mapping.layers import LayerExecution
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import PlanSearch, search_largest, search_plans
-from netplan.performance.setting import Fixed, Options, Training
+from netplan.performance.setting import Fixed, Options, TrainedModel
 from netplan.performance.tiers import Expanded
 from netplan.records import replace
 from netplan.simulation.program_work import plan_work
@@ -34,8 +34,8 @@ DEGREES = [1 << bit for bit in range(11)]
 PARAMETERS = 12 * 128 * 25600**2
 
 
-def training(model: str = "comet-fit", **changes: object) -> Training:
-    found = Training.make(
+def training(model: str = "comet-fit", **changes: object) -> TrainedModel:
+    found = TrainedModel.make(
         ACCELERATORS.load("a100-comet"), MODELS.load("transformer-1t"), ITERATION_MODELS.load(model)
     )
     return replace(found, **({"memory_bytes": inf} | changes))
@@ -317,7 +317,7 @@ def test_traffic_is_between_one_pass_and_a_piece_at_a_time(
     assert gemm_traffic_bytes(rows, inner, columns, sram_bytes=fits) == pytest.approx(once)
 
 
-def _refused(setting: Training, options: Options, words: dict[str, Any]) -> str:
+def _refused(setting: TrainedModel, options: Options, words: dict[str, Any]) -> str:
     with pytest.raises((InputError, NoPlanError)) as error:
         search_largest(setting, options=options, **{"levels": PODS} | words)
     return str(error.value)

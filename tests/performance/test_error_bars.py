@@ -14,7 +14,7 @@ from netplan.performance.error_bars import ErrorBar, error_bar, own_times
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Fixed, Options, Training
+from netplan.performance.setting import Fixed, Options, TrainedModel
 from netplan.performance.stacks import STACKS
 from netplan.published.measured_runs import plan_time
 from netplan.records import replace
@@ -151,7 +151,7 @@ def test_plans_of_a_search_carry_their_bars() -> None:
     on, model = ACCELERATORS.load("a100-80gb"), MODELS.load("gpt-175b")
     run = run_of("a100-80gb", "megatron-2022")
     levels = (Level("switch", 8, 300e9, 0, 2.5e-6), Level("switch", 64, 25e9, 0, 5e-6))
-    training = Training.make(on, model, MODEL, calibrated=run)
+    training = TrainedModel.make(on, model, MODEL, calibrated=run)
     inside = Options(fixed=Fixed(tensor=8))
     best, second, *_ = search_plans(training, levels, options=inside, top=2).plans
     said = plain_data(best)
@@ -160,7 +160,7 @@ def test_plans_of_a_search_carry_their_bars() -> None:
     assert said["iteration_time_high_s"] == pytest.approx(1.08 * best.iteration_time_s)
     assert best.equals(best)
     assert best.equals(second) == second.equals(best)
-    fourd = Training.make(on, model, ITERATION_MODELS.load("4d"))
+    fourd = TrainedModel.make(on, model, ITERATION_MODELS.load("4d"))
     plain = search_plans(fourd, levels).best
     assert plain_data(plain)["error_basis"] is None
     assert not plain.equals(plain)

@@ -10,7 +10,7 @@ from netplan.performance.evaluation import Evaluator, evaluator_of
 from netplan.performance.iteration import IterationTerms
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Setting, Training
+from netplan.performance.setting import Setting, TrainedModel
 from netplan.performance.space import PlanSpace
 from netplan.records import replace
 from netplan.traffic.hierarchy import CollectiveNetwork
@@ -22,7 +22,7 @@ ALONE = (Level("switch", 1, 450e9),)
 
 def iteration_s(evaluator: str) -> float:
     model = replace(ITERATION_MODELS.load("4d"), evaluator=evaluator)
-    training = Training.make(
+    training = TrainedModel.make(
         ACCELERATORS.load("h100-80gb"), MODELS.load("llama-3-8b"), model, batch=4
     )
     return search_plans(replace(training, memory_bytes=inf), ALONE).time_s

@@ -11,7 +11,7 @@ from netplan.inputs.choices import Strategy
 from netplan.levels import Level, Tier
 from netplan.performance.plan import PlanTime, SearchResult
 from netplan.performance.search import PlanSearch, search_plans
-from netplan.performance.setting import Fixed, Options, Setting, Training
+from netplan.performance.setting import Fixed, Options, Setting, TrainedModel
 from netplan.records import replace
 from netplan.topologies.build import build_fabric
 from netplan.topologies.fabric import MIN_GPUS, Sizing
@@ -36,7 +36,7 @@ def test_an_odd_batch_is_never_slower_than_the_next_power_of_two(seed: int, batc
     assert times[0] <= times[1] * (1 + 1e-11)
 
 
-def best(training: Training, setting: Setting, levels: tuple[Level, ...]) -> PlanTime | None:
+def best(training: TrainedModel, setting: Setting, levels: tuple[Level, ...]) -> PlanTime | None:
     search = PlanSearch(training, setting.strategy, options=setting.options)
     found = search.best_on_subset(levels)
     return found.plans[0] if isinstance(found, SearchResult) else None
@@ -132,7 +132,7 @@ def test_larger_domains_never_train_slower(  # noqa: PLR0913 - a case
 
 def test_as_few_replicas_in_a_domain_as_the_rounds_need() -> None:
     """A ring of 36 takes fewer steps than one of 54: not all that have room lie in a domain."""
-    training = Training(small_model(batch=64), 64, 1e13, inf, free(FOURD), 1e12, 8e12)
+    training = TrainedModel(small_model(batch=64), 64, 1e13, inf, free(FOURD), 1e12, 8e12)
     domain = Level("switch", 27, 900e9, step_latency_s=2.5e-6)
     levels = domain, Level("switch", 2, 100e9, step_latency_s=5e-6)
     fixed = Options(fixed=Fixed(tensor=1, pipeline=1, microbatch=2))

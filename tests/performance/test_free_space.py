@@ -16,7 +16,7 @@ from netplan.performance.free_search import best_free_plans
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_plans
-from netplan.performance.setting import Fixed, Options, Setting, Training
+from netplan.performance.setting import Fixed, Options, Setting, TrainedModel
 from netplan.performance.space import listed_plans
 from netplan.records import replace
 from netplan.traffic.measured_links import MEASURED_LINKS, MeasuredLinks
@@ -85,7 +85,7 @@ def random_case(seed: int) -> tuple[Setting, tuple[Level, ...]]:
         levels = (*levels[:-1], replace(levels[-1], tiers=(leaf,)))
     memory = draw.choice([inf, inf, 1e6, 2e6, 4e6])
     rate = draw.choice([1e11, 1e15])
-    training = Training(random_model(draw), batch, rate, memory, assumptions, rate / 8, 8e12)
+    training = TrainedModel(random_model(draw), batch, rate, memory, assumptions, rate / 8, 8e12)
     return Setting(training, strategy, options=options), levels  # type: ignore[arg-type]
 
 
@@ -225,7 +225,7 @@ def test_bounds_of_small_batches_rule_no_best_plan_out(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("rules", ["calibrated", "4d"])
 def test_plans_that_are_found_take_as_long_alone(rules: str) -> None:
     chip, model = ACCELERATORS.load("b200-1000w"), MODELS.load("llama-3-70b")
-    training = Training.make(chip, model, free(ITERATION_MODELS.load(rules)), batch=1024)
+    training = TrainedModel.make(chip, model, free(ITERATION_MODELS.load(rules)), batch=1024)
     levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 128, 100e9, 0, 5e-6))
     found = search_plans(training, levels, top=5)
     assert len(found.plans) == 5
@@ -334,7 +334,7 @@ def test_the_search_finds_the_best_of_interleaved_plans(seeds: range) -> None:
         model = small_model(hidden_size=96, layers=stages * interleave)
         batch, rate = draw.choice([5, 8, 12]), draw.choice([1e12, 1e14])
         assumptions = free(FOURD, data=draw.choice(["overlapped", "exposed"]))
-        training = Training(model, batch, rate, inf, assumptions, rate / 8, 8e12)
+        training = TrainedModel(model, batch, rate, inf, assumptions, rate / 8, 8e12)
         slow = 10 ** draw.uniform(5, 9)
         levels = Level("switch", stages, 9e11), Level("switch", draw.choice([3, 4, 8]), slow)
         fixed = Fixed(pipeline=stages, interleave=interleave)
@@ -354,7 +354,7 @@ def test_the_search_finds_the_best_of_interleaved_plans(seeds: range) -> None:
 
 
 def test_more_replicas_than_fit_and_more_stages_than_layers_are_none() -> None:
-    training = Training(small_model(), 16, 1e15, inf, free(FOURD), 1e14, 8e12)
+    training = TrainedModel(small_model(), 16, 1e15, inf, free(FOURD), 1e14, 8e12)
     levels = Level("switch", 4, 900e9), Level("switch", 4, 100e9)
     for fixed in (Fixed(data=17), Fixed(pipeline=5), Fixed(tensor=3), Fixed(microbatch=17)):
         with pytest.raises(InfeasibleError, match="free one of them"):
@@ -363,14 +363,14 @@ def test_more_replicas_than_fit_and_more_stages_than_layers_are_none() -> None:
 
 def test_degrees_that_fit_on_no_level_are_no_plan() -> None:
     """Eight GPUs of nine: a level of three has room for two of each, four together."""
-    training = Training(small_model(), 16, 1e15, inf, free(FOURD), 1e14, 8e12)
+    training = TrainedModel(small_model(), 16, 1e15, inf, free(FOURD), 1e14, 8e12)
     levels = Level("switch", 3, 9e11), Level("switch", 3, 1e11), Level("switch", 1, 1e11)
     with pytest.raises(InfeasibleError, match="has tensor 8: free one of them"):
         search_plans(training, levels, options=Options(fixed=Fixed(tensor=8)))
 
 
 def test_degrees_that_fit_on_no_level_are_no_plan_for_given_replicas_either() -> None:
-    training = Training(small_model(), 16, 1e15, inf, free(FOURD), 1e14, 8e12)
+    training = TrainedModel(small_model(), 16, 1e15, inf, free(FOURD), 1e14, 8e12)
     levels = tuple(Level("switch", size, 1e11) for size in (2, 4, 4))
     for fixed in (Fixed(data=7), Fixed(data=2, pipeline=3, tensor=6)):
         with pytest.raises(NoPlanError, match=r"data .*: free one of them"):
@@ -379,7 +379,7 @@ def test_degrees_that_fit_on_no_level_are_no_plan_for_given_replicas_either() ->
 
 def test_whole_groups_that_no_replicas_make_are_no_plan() -> None:
     """Three replicas of 13 sequences have five microbatches, no whole groups of four stages."""
-    training = Training(small_model(layers=8), 13, 1e15, 1e12, free(FOURD), 1e14, 8e12)
+    training = TrainedModel(small_model(layers=8), 13, 1e15, 1e12, free(FOURD), 1e14, 8e12)
     levels = Level("switch", 8, 900e9), Level("switch", 8, 100e9)
     fixed = Fixed(data=3, pipeline=4, interleave=2, microbatch=1)
     with pytest.raises(NoPlanError, match=r"interleave 2: free one of them"):
@@ -388,7 +388,7 @@ def test_whole_groups_that_no_replicas_make_are_no_plan() -> None:
 
 @pytest.mark.parametrize("fixed", [Fixed(data=3), Fixed(data=6, tensor=2), Fixed(pipeline=3)])
 def test_given_degrees_are_those_of_the_best_plan_that_has_them(fixed: Fixed) -> None:
-    training = Training(small_model(batch=24), 24, 1e13, inf, free(FOURD), 1e12, 8e12)
+    training = TrainedModel(small_model(batch=24), 24, 1e13, inf, free(FOURD), 1e12, 8e12)
     levels = (
         Level("switch", 4, 900e9, step_latency_s=2e-6),
         Level("switch", 5, 100e9, step_latency_s=5e-6),
@@ -416,7 +416,7 @@ def test_a_given_microbatch_leaves_replicas_of_a_domain_out_that_have_no_round(
     domains: int,
 ) -> None:
     """Twelve sequences are six rounds of two: six replicas in a domain of eight, not eight."""
-    training = Training(small_model(batch=12), 12, 1e13, inf, free(FOURD), 1e12, 8e12)
+    training = TrainedModel(small_model(batch=12), 12, 1e13, inf, free(FOURD), 1e12, 8e12)
     levels = Level("switch", 8, 900e9), Level("switch", domains, 1e6)
     fixed = Fixed(tensor=1, pipeline=1, microbatch=2)
     plan = search_plans(training, levels, options=Options(fixed=fixed)).plans[0].plan
@@ -425,7 +425,7 @@ def test_a_given_microbatch_leaves_replicas_of_a_domain_out_that_have_no_round(
 
 def test_a_microbatch_that_does_not_divide_leaves_the_last_one_partly_empty() -> None:
     """Sixteen sequences are six microbatches of three, on two replicas three each."""
-    training = Training(small_model(batch=16), 16, 1e13, inf, free(FOURD), 1e12, 8e12)
+    training = TrainedModel(small_model(batch=16), 16, 1e13, inf, free(FOURD), 1e12, 8e12)
     levels = Level("switch", 1, 900e9), Level("switch", 2, 1e9)
     fixed = Fixed(tensor=1, pipeline=1, data=2, microbatch=3)
     found = search_plans(training, levels, options=Options(fixed=fixed))

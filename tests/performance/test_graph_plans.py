@@ -18,7 +18,7 @@ from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan
-from netplan.performance.setting import Options, Training
+from netplan.performance.setting import Options, TrainedModel
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.graph_model import GraphModel
@@ -43,10 +43,10 @@ TRAINED: dict[str, Any] = MLP | {
 }
 
 
-def training(batch: int, **graph: object) -> Training:
+def training(batch: int, **graph: object) -> TrainedModel:
     """Runs of the graph on SN30."""
     sn30, fourd = ACCELERATORS.load("sn30"), ITERATION_MODELS.load("4d")
-    return Training.make(sn30, GraphModel.read(MLP | graph), fourd, batch=batch)
+    return TrainedModel.make(sn30, GraphModel.read(MLP | graph), fourd, batch=batch)
 
 
 def placed(*degrees: Degrees, microbatch: int = 1, microbatches: int = 1) -> Plan:

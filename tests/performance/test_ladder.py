@@ -24,7 +24,7 @@ from netplan.performance.ladder import NEAR
 from netplan.performance.memory_verdict import memory_verdict
 from netplan.performance.plan import Plan, PlanTime, SearchResult
 from netplan.performance.search import evaluate_alone, evaluate_plan, search_plans
-from netplan.performance.setting import Fixed, Options, Setting, Training
+from netplan.performance.setting import Fixed, Options, Setting, TrainedModel
 from netplan.performance.space import listed_plans
 from netplan.performance.stack_memory import StackMemory
 from netplan.performance.stacks import STACKS
@@ -42,7 +42,7 @@ SIZES = [(4, 3), (2, 5), (6, 2), (8,), (2, 2, 3), (1, 6), (8, 2)]
 class Case(NamedTuple):
     """A search on a small cluster whose memory is tight."""
 
-    training: Training
+    training: TrainedModel
     levels: tuple[Level, ...]
     options: Options
 
@@ -300,7 +300,7 @@ def random_case(seed: int, rules: str = "calibrated", **model: object) -> Case:
     assumptions = ITERATION_MODELS.load(rules)
     free = draw.random() < 0.7
     space = replace(assumptions.space, divisibility="free" if free else "exact", smallest_block=16)
-    training = Training.make(
+    training = TrainedModel.make(
         on, transformer, replace(assumptions, space=space), batch=draw.choice([3, 6, 8, 12])
     )
     assert stack.memory is not None
@@ -553,7 +553,7 @@ def test_llama_has_as_many_tuples_where_all_divides_as_were_counted(
     on, model = ACCELERATORS.load("h100-80gb"), MODELS.load("llama-3-405b")
     assumptions = ITERATION_MODELS.load("calibrated")
     space = replace(assumptions.space, divisibility="exact")
-    training = Training.make(on, model, replace(assumptions, space=space), batch=batch)
+    training = TrainedModel.make(on, model, replace(assumptions, space=space), batch=batch)
     stack = STACKS.load("megatron-2025").memory
     assert stack is not None
     training = replace(training, stack_memory=StackMemory(model, stack), usable_bytes=8e10)
@@ -599,7 +599,7 @@ def test_rungs_of_names_rise_in_time_and_fall_in_memory(name: str, chip: str, st
     on, model = ACCELERATORS.load(chip), MODELS.load(name)
     stack = STACKS.load("megatron-2025").memory
     assert stack is not None
-    training = Training.make(on, model, MEASURED, batch=512)
+    training = TrainedModel.make(on, model, MEASURED, batch=512)
     training = replace(training, stack_memory=StackMemory(model, stack), usable_bytes=8e10)
     levels = Level("switch", 8, 450e9), Level("switch", 8 * stages, 50e9)
     setting = Setting(training)
@@ -681,7 +681,7 @@ def test_the_host_takes_what_a_layer_keeps(name: str) -> None:
     on, model = ACCELERATORS.load("gb300"), MODELS.load(name)
     stack = STACKS.load("megatron-2025").memory
     assert stack is not None
-    training = Training.make(on, model, MEASURED, batch=16)
+    training = TrainedModel.make(on, model, MEASURED, batch=16)
     training = replace(training, stack_memory=StackMemory(model, stack), usable_bytes=1e12)
     levels = (Level("switch", 4, 900e9),)
     plan = Plan(Placement((Degrees(tensor=4),), (4,)), 1, 16, recompute=NOTHING, zero=3)

@@ -9,7 +9,7 @@ from netplan.performance.compute import roofline
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
 from netplan.performance.proof import search_best_case, time_designs
 from netplan.performance.search import PlanSearch, search_plans
-from netplan.performance.setting import Options, Setting, Training
+from netplan.performance.setting import Options, Setting, TrainedModel
 from netplan.records import RecordError, replace
 from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric
@@ -26,7 +26,7 @@ LLAMA = MODELS.load("llama-3-8b")
 
 
 def setting_of(model: str = "llama-3-8b", **variant: object) -> Setting:
-    training = Training.make(H100, MODELS.load(model), MEASURED)
+    training = TrainedModel.make(H100, MODELS.load(model), MEASURED)
     return Setting(training, options=Options(Variant(**variant)))  # type: ignore[arg-type]
 
 
@@ -89,7 +89,7 @@ def test_attention_of_other_kinds() -> None:
 
 def test_windows_take_what_lies_in_them() -> None:
     model = LLAMA.changed(window_attention=WindowAttention(layers=16, tokens=512))
-    setting = Setting(Training.make(H100, model, MEASURED))
+    setting = Setting(TrainedModel.make(H100, model, MEASURED))
     found = operations(setting, Sharding.of(1, tensor=1))
     some, every = (
         np.ravel(roofline(found[name], found[name].forward, setting)[0]) - 12.8676e-6
@@ -104,7 +104,7 @@ def test_no_fabric_beats_the_best_case(name: str) -> None:
     """Rings on measured kernels; measured collectives have no bound, and none is taken."""
     on, model = ACCELERATORS.load(name), MODELS.load("gpt-22b")
     rings = MEASURED.changed(communication=FOURD.communication)
-    training = Training.make(on, model, rings, batch=1024)
+    training = TrainedModel.make(on, model, rings, batch=1024)
     for hb_size in (1, 8, 64):
         sizing = sizing_on(on, gpus=1024, radix=64, hb_size=hb_size)
         specs = [FABRICS.load(name) for name in FABRICS.paths()]
@@ -112,7 +112,7 @@ def test_no_fabric_beats_the_best_case(name: str) -> None:
         specs = [one for one in specs if one.hb_size is None and one.family not in DIRECT]
         built = [build_fabric(spec, sizing) for spec in specs]
         group = list({fabric.levels: None for fabric in built if fabric.levels})
-        bent = PlanSearch(Training.make(on, model, MEASURED, batch=1024))
+        bent = PlanSearch(TrainedModel.make(on, model, MEASURED, batch=1024))
         assert time_designs(bent, [(1.0, levels) for levels in group])[1].run == len(group)
         bound = search_best_case(PlanSearch(training), group)
         assert bound is not None
@@ -133,13 +133,13 @@ def test_higher_rates_make_iterations_shorter() -> None:
     for share in ("0.4", "0.802", "0.95"):
         override = {"accelerator.measured.products.bf16.efficiency": share}
         on = ACCELERATORS.load("h100-80gb", overrides=override)
-        times_s.append(search_plans(Training.make(on, LLAMA, MEASURED), levels).time_s)
+        times_s.append(search_plans(TrainedModel.make(on, LLAMA, MEASURED), levels).time_s)
     assert times_s == sorted(times_s, reverse=True)
     assert times_s[0] > 1.4 * times_s[2]
 
 
 def test_measured_kernels_and_their_model_belong_together() -> None:
-    plain = Training.make(H100, LLAMA, FOURD)
+    plain = TrainedModel.make(H100, LLAMA, FOURD)
     with pytest.raises(InputError, match="takes measured kernels: use"):
         replace(plain, assumptions=MEASURED)
     wrong = MEASURED.to_dict()

@@ -13,7 +13,7 @@ from netplan.levels import Level
 from netplan.performance.iteration_model import IterationModel
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
-from netplan.performance.setting import Options, Training
+from netplan.performance.setting import Options, TrainedModel
 from netplan.performance.stacks import STACKS, Stack
 from netplan.records import RecordError, replace
 from netplan.traffic.placement import Degrees, Placement
@@ -66,7 +66,7 @@ def test_zero_collectives_when_nothing_hides_them() -> None:
     # layers x 2 bytes = 6,291,456 B. Data group 2 x 2 over both tiers: gathering takes
     # 1/2 D / 900e9 + 1/2 D / 2 / 100e9 = D x 3.0556e-12 s = 19.22 us.
     tensor, _, capacity, _, _, _ = SYSTEMS["B200"]
-    case = Training(small_model(), 16, tensor, capacity, PTDP)
+    case = TrainedModel(small_model(), 16, tensor, capacity, PTDP)
     levels = (Level("switch", 4, 900e9), Level("switch", 4, 100e9))
     one = 6_291_456 * (0.5 / 900e9 + 0.25 / 100e9)
     # Stage 0: all_reduce; 1: both once; 2: scatter in each of 4 microbatches; 3: all in each.
@@ -142,7 +142,7 @@ def test_full_recomputation_runs_every_layer_forward_twice() -> None:
 
 def test_ptdp_recomputation_counts_flops_and_bytes() -> None:
     # One GPU, B = b = 1; l = 4, h = 512, s = 256, V = 1000, a = 8, at 1e12 FLOP/s, gamma = 2.5.
-    case = Training(small_model(), 1, 1e12, inf, PTDP)
+    case = TrainedModel(small_model(), 1, 1e12, inf, PTDP)
     plan = Plan(Placement((Degrees(),)), 1, 1)
     times, stored = {}, {}
     for name in ("none", "selective", "full"):
@@ -281,7 +281,7 @@ def test_options_that_a_model_cannot_have_are_refused() -> None:
     silent = training(small_model(vocabulary=0))
     with pytest.raises(InputError, match="has no vocabulary"):
         search_plans(silent, LEVELS, options=Options(Variant(lm_head=True)))
-    closed = Training(small_model(), 16, 1e15, 1e12, PTDP)
+    closed = TrainedModel(small_model(), 16, 1e15, 1e12, PTDP)
     with pytest.raises(InputError, match="use the iteration model 4d"):
         search_plans(closed, LEVELS, strategy="2d")
     # "all" takes what is covered.

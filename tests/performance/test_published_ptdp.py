@@ -7,7 +7,7 @@ import pytest
 from netplan.levels import Level
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_plans
-from netplan.performance.setting import Training
+from netplan.performance.setting import TrainedModel
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.models import MODELS
 from tests.performance.cases import PTDP, REL, Row, read
@@ -21,7 +21,7 @@ def test_search_counts_and_best_time(row: Row) -> None:
     model = MODELS.load(f"gpt-{row['model'].lower()}")
     gpus, domain = int(row["N"]), int(row["K"])
     limit = float(row["memory_limit_bytes"])
-    case = Training(model, int(row["B"]), float(row["F_flops"]), limit, PTDP)
+    case = TrainedModel(model, int(row["B"]), float(row["F_flops"]), limit, PTDP)
     latency = float(row["latency_s"])
     levels = (
         Level("switch", domain, float(row["C_F_Bps"]), step_latency_s=latency),
@@ -54,7 +54,7 @@ def test_table_4_part_by_part(row: Row) -> None:
         v,
     )
     assert (plan.tensor, plan.pipeline) == (t, p)
-    case = Training(model, batch, float(row["F_flops"]), inf, PTDP)
+    case = TrainedModel(model, batch, float(row["F_flops"]), inf, PTDP)
     timed = evaluate_plan(case, levels, plan)
     parts = timed.breakdown_s
     assert plan.microbatches == int(row["m"])

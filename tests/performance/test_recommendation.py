@@ -14,7 +14,7 @@ from netplan.performance.explain import plan_terms
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.plan import PlanTime
 from netplan.performance.search import search_plans
-from netplan.performance.setting import Fixed, Options, Setting, Training
+from netplan.performance.setting import Fixed, Options, Setting, TrainedModel
 from netplan.performance.tiers import Expanded
 from netplan.records import replace
 from netplan.workloads.accelerators import ACCELERATORS
@@ -49,12 +49,12 @@ SMALL = RecommendationModel(
 
 def training(
     model: RecommendationModel = SMALL, batch: int = 16_384, **changes: object
-) -> Training:
-    found = Training.make(A100, model, COMET, batch=batch)
+) -> TrainedModel:
+    found = TrainedModel.make(A100, model, COMET, batch=batch)
     return replace(found, **({"memory_bytes": inf} | changes))
 
 
-def timed(run: Training, gpus: int, levels: tuple[Level, ...] = PODS) -> PlanTime:
+def timed(run: TrainedModel, gpus: int, levels: tuple[Level, ...] = PODS) -> PlanTime:
     return search_plans(run, levels, options=Options(fixed=Fixed(expert=gpus))).best
 
 
@@ -255,4 +255,4 @@ def test_files_that_describe_no_layers(keys: str, says: str, tmp_path: Path) -> 
 
 def test_models_that_no_products_are_tiled_of() -> None:
     with pytest.raises(InputError, match="transformers and recommendation models, and fft-1t is"):
-        Training.make(A100, WORKLOADS.load("fft-1t"), COMET)
+        TrainedModel.make(A100, WORKLOADS.load("fft-1t"), COMET)

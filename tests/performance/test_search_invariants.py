@@ -16,7 +16,7 @@ from netplan.performance.evaluation import Evaluation
 from netplan.performance.iteration_model import IterationModel
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_largest, search_plans
-from netplan.performance.setting import Fixed, Options, Setting, Training
+from netplan.performance.setting import Fixed, Options, Setting, TrainedModel
 from netplan.performance.space import enumerate_plans
 from netplan.reports.schema import plain_data
 from netplan.traffic.placement import Degrees, Placement, Placements, all_placements, distinct
@@ -37,9 +37,9 @@ EVERY_PART = [
 ]  # fmt: skip
 
 
-def with_model(assumptions: IterationModel) -> Training:
+def with_model(assumptions: IterationModel) -> TrainedModel:
     tensor, vector, capacity, memory, _, _ = SYSTEMS["B200"]
-    return Training(small_model(), 16, tensor, capacity, assumptions, vector, memory)
+    return TrainedModel(small_model(), 16, tensor, capacity, assumptions, vector, memory)
 
 
 def sums_of(setting: Setting, levels: tuple[Level, ...]) -> tuple[list[float], list[float]]:
@@ -100,12 +100,12 @@ def test_nothing_gets_slower_on_faster_hardware(
     strategy: Strategy, faster: tuple[float, float, float, float], batch: int
 ) -> None:
     plain = with_model(FOURD)
-    case = Training(
+    case = TrainedModel(
         plain.model, batch, plain.flops_per_s, plain.memory_bytes, FOURD,
         plain.vector_flops_per_s, plain.memory_bytes_per_s,
     )  # fmt: skip
     flops, memory, inside, outside = faster
-    quick = Training(
+    quick = TrainedModel(
         case.model, batch, flops * case.flops_per_s, case.memory_bytes, FOURD,
         flops * (case.vector_flops_per_s or 0), memory * (case.memory_bytes_per_s or 0),
     )  # fmt: skip
@@ -152,7 +152,7 @@ def test_more_memory_never_hurts() -> None:
     seconds = []
     for capacity in (0.012e9, 0.02e9, 0.04e9, 1e9):
         plain = with_model(FOURD)
-        case = Training(
+        case = TrainedModel(
             plain.model, 16, plain.flops_per_s, capacity, FOURD,
             plain.vector_flops_per_s, plain.memory_bytes_per_s,
         )  # fmt: skip

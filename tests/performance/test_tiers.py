@@ -19,7 +19,7 @@ from netplan.performance.explain import plan_terms
 from netplan.performance.memory import in_flight, with_spill
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan, search_plans
-from netplan.performance.setting import Options, Setting, Training
+from netplan.performance.setting import Options, Setting, TrainedModel
 from netplan.performance.space import enumerate_plans
 from netplan.performance.tiers import ORDER, Expanded, expanded_parts, hybrid_bytes_per_s
 from netplan.records import replace
@@ -35,15 +35,15 @@ PLAN = Plan(Placement((Degrees(tensor=2, data=2), Degrees(data=2, pipeline=2))),
 LOCAL_RATE = 2e9
 
 
-def training(local: float, expanded: Expanded | None, **memory: object) -> Training:
+def training(local: float, expanded: Expanded | None, **memory: object) -> TrainedModel:
     """A run that waits for its memory: two bytes/s a thousand FLOP/s."""
     rules = replace(FOURD, memory=replace(FOURD.memory, **memory))
-    return Training(
+    return TrainedModel(
         small_model(batch=16), 16, 1e15, local, rules, 1e14, LOCAL_RATE, expanded=expanded
     )
 
 
-def timed(run: Training, plan: Plan = PLAN, **options: object) -> PlanTime:
+def timed(run: TrainedModel, plan: Plan = PLAN, **options: object) -> PlanTime:
     return evaluate_plan(run, LEVELS, plan, options=Options(**options))  # type: ignore[arg-type]
 
 
@@ -130,7 +130,7 @@ class Slow:
     everything: float = 0.0
 
 
-def layers_by_hand(run: Training, slow: Slow, latency_s: float = 0.0) -> float:
+def layers_by_hand(run: TrainedModel, slow: Slow, latency_s: float = 0.0) -> float:
     """Compute and memory of the plan's passes, operation by operation."""
     setting = Setting(run)
     program, rules = setting.program(PLAN.sharding), run.assumptions.compute
@@ -316,7 +316,7 @@ def with_tiers(
     return replace(setting, training=run)
 
 
-def best_s(run: Training, setting: Setting, levels: tuple[Level, ...]) -> float:
+def best_s(run: TrainedModel, setting: Setting, levels: tuple[Level, ...]) -> float:
     try:
         found = search_plans(run, levels, strategy=setting.strategy, options=setting.options)
     except InfeasibleError:

@@ -11,7 +11,7 @@ from netplan.performance.explain import plan_terms
 from netplan.performance.iteration_model import IterationModel
 from netplan.performance.plan import Plan, SearchResult
 from netplan.performance.search import PlanSearch, evaluate_plan
-from netplan.performance.setting import Fixed, Options, Setting, Training
+from netplan.performance.setting import Fixed, Options, Setting, TrainedModel
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.closed_forms import iteration_flops
@@ -28,7 +28,7 @@ SLOW = (Level("switch", 4, 1e9), Level("switch", 7, 1e9))
 def test_the_slowest_stage_of_the_slowest_replica_paces() -> None:
     """Closed forms at 1 FLOP/s: m n L + (l - n) L, with m = 3, n = 3, l = 5."""
     model = small_model(layers=5, vocabulary=0)
-    training = Training(model, 7, 1.0, inf, free(PTDP))
+    training = TrainedModel(model, 7, 1.0, inf, free(PTDP))
     found = evaluate_plan(training, SLOW, UNEVEN)
     # A layer, one sequence on 2 GPUs: 48 s h^2 + 2.5 (24 s h^2 + 16 s^2 h), gamma = 2.5.
     s, h = 256, 512
@@ -56,7 +56,7 @@ def test_the_ends_hold_a_layer_less_where_stages_are_uneven() -> None:
     seconds = {}
     for words in (1, 1000, 500_000):
         model = small_model(layers=7, vocabulary=words)
-        training = Training(model, 4, 1e12, inf, free(FOURD), 1e12, 1e15)
+        training = TrainedModel(model, 4, 1e12, inf, free(FOURD), 1e12, 1e15)
         both = {}
         for ends in (False, True):
             options = Options(Variant(embedding=ends, lm_head=ends))
@@ -79,7 +79,7 @@ def test_the_ends_hold_a_layer_less_where_stages_are_uneven() -> None:
 def test_terms_of_an_uneven_plan_add_up_to_its_time(zero: Zero, ends: bool) -> None:  # noqa: FBT001
     for layers, words in ((5, 40), (7, 50_000), (4, 100)):
         model = small_model(layers=layers, vocabulary=words)
-        training = Training(model, 7, 1e13, inf, free(FOURD), 1e12, 8e12)
+        training = TrainedModel(model, 7, 1e13, inf, free(FOURD), 1e12, 8e12)
         options = Options(Variant(embedding=ends, lm_head=ends), zero_stage=zero)
         for stages in (1, 2, 3, 4):
             placement = Placement((Degrees(tensor=2), Degrees(data=3, pipeline=stages)), (2, 12))
@@ -112,7 +112,7 @@ def run_search(row: Row, assumptions: IterationModel) -> SearchResult | str | No
         microbatch=number["micro_batch"],
         interleave=max(number["vp"], 1),
     )
-    training = Training(model, number["global_batch"], 1e15, inf, assumptions, 1e14, 3e12)
+    training = TrainedModel(model, number["global_batch"], 1e15, inf, assumptions, 1e14, 3e12)
     strategy: Strategy = "2d" if number["cp"] > 1 else "1d"
     options = Options(interleave="any", fixed=fixed)
     return PlanSearch(training, strategy, options=options).best_on_subset(levels)

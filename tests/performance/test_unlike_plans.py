@@ -11,7 +11,7 @@ from netplan.levels import Level
 from netplan.performance.explain import plan_terms
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_plans
-from netplan.performance.setting import Options, Setting, Training
+from netplan.performance.setting import Options, Setting, TrainedModel
 from netplan.records import replace
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.operations import ELEMENT_BYTES, PLAIN, Variant
@@ -67,9 +67,9 @@ def test_the_search_finds_the_best_of_all_plans(seeds: range) -> None:
     assert spread
 
 
-def case(**blocks: object) -> tuple[Training, tuple[Level, ...]]:
+def case(**blocks: object) -> tuple[TrainedModel, tuple[Level, ...]]:
     model = small_model(layers=6, **blocks)
-    training = Training(model, 16, 1e15, inf, free(FOURD), 1e14, 8e12)
+    training = TrainedModel(model, 16, 1e15, inf, free(FOURD), 1e14, 8e12)
     return training, (Level("switch", 8, 450e9), Level("switch", 4, 50e9, 0, 5e-6))
 
 

@@ -14,7 +14,7 @@ from netplan.catalog import shipped_root
 from netplan.inputs.choices import Recompute
 from netplan.performance.calibrated_run import peak_of
 from netplan.performance.plan import Plan, PlanTime
-from netplan.performance.setting import Options, Setting, Training
+from netplan.performance.setting import Options, Setting, TrainedModel
 from netplan.performance.utilisation import (
     PeakLoss,
     UsualUtilisation,
@@ -35,7 +35,7 @@ PIPELINE = Plan(Placement((Degrees(pipeline=4),)), 1, 4)
 def setting_of(model: Model, batch: int, gpus: int, useful_s: float, **options: object) -> Setting:
     """GPUs of which so many take so long for the model's FLOPs at their peak."""
     peak = iteration_flops(model, batch).model / (gpus * useful_s)
-    training = Training(model, batch, peak, 80e9, FOURD, 1e12, 1e12)
+    training = TrainedModel(model, batch, peak, 80e9, FOURD, 1e12, 1e12)
     return Setting(training, options=Options(**options))  # type: ignore[arg-type]
 
 

@@ -12,7 +12,7 @@ from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS, IterationModel
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan, search_plans
-from netplan.performance.setting import Training
+from netplan.performance.setting import TrainedModel
 from netplan.published.rail_only import FigureCase, figure_9, figure_10, figure_11, levels_of
 from netplan.published.rail_only_figures import (
     OpenInputs,
@@ -56,7 +56,7 @@ def test_sums_of_parts_are_what_searches_find(
 
     def searched(case: FigureCase) -> float:
         model = MODELS.load(case.model)
-        training = Training(model, case.batch, flops_per_s, memory_bytes, assumptions)
+        training = TrainedModel(model, case.batch, flops_per_s, memory_bytes, assumptions)
         return search_plans(training, levels_of(case, hb_s, network_s)).time_s
 
     figures = [*figure_9(searched), *figure_10(searched), *figure_11(searched)]
@@ -75,7 +75,7 @@ def test_gamma_slows_projections_or_scores_alone(of: str, of_projections: float)
     projections, scores = 24 * s * h**2 * layers, 16 * s**2 * h * layers
     other = 48 * s * h**2 * layers + 6 * s * h * words
     expected = other + of_projections * projections + slowdown * scores
-    training = Training(model, 1, flops_per_s, inf, changed("any", "plain", of, slowdown))
+    training = TrainedModel(model, 1, flops_per_s, inf, changed("any", "plain", of, slowdown))
     plan = Plan(Placement((Degrees(), Degrees())), 1, 1, 1)
     levels = (Level("switch", 1, 1e9), Level("switch", 1, 1e9))
     timed = evaluate_plan(training, levels, plan)

@@ -12,7 +12,7 @@ from docs.generators.rooms import MODULES
 from netplan.levels import Level
 from netplan.performance import search
 from netplan.performance.plan import SearchResult
-from netplan.performance.setting import Training as TrainingRun
+from netplan.performance.setting import TrainedModel as TrainingRun
 from netplan.questions.cost import cost
 from netplan.records import replace
 from netplan.scenarios.parts import Books, Cluster, Serving, Training

@@ -18,7 +18,7 @@ from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.pareto import comparable
 from netplan.performance.search import search_largest
-from netplan.performance.setting import Training
+from netplan.performance.setting import TrainedModel
 from netplan.questions.optimizing.designs import Objective
 from netplan.questions.optimizing.front import Optimization
 from netplan.records import replace
@@ -136,7 +136,7 @@ def fastest_s(
     space = replace(assumptions.space, divisibility="free")
     assumptions = replace(assumptions, space=space)
     on = ACCELERATORS.load("gh200-96gb")
-    training = Training.make(on, MODELS.load(model), assumptions, batch=batch)
+    training = TrainedModel.make(on, MODELS.load(model), assumptions, batch=batch)
     try:
         return search_largest(training, levels).plans[0].iteration_time_s
     except InfeasibleError:

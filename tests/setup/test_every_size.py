@@ -9,7 +9,7 @@ from netplan.answers.faults_rows import ScenarioImpact
 from netplan.levels import Level
 from netplan.performance.iteration_model import ITERATION_MODELS
 from netplan.performance.search import search_largest
-from netplan.performance.setting import Training
+from netplan.performance.setting import TrainedModel
 from netplan.questions.compare import compare
 from netplan.questions.faults import faults
 from netplan.questions.loads import loads
@@ -122,7 +122,7 @@ def test_search_and_compare_find_the_same_plan() -> None:
 
 def test_the_largest_part_has_schedules_too() -> None:
     """Of 24,576 GPUs degrees that divide fill 20,480, but 5 divides no batch of 4,096."""
-    training = Training.make(
+    training = TrainedModel.make(
         ACCELERATORS.load("b200"), MODELS.load("gpt-1t"), ITERATION_MODELS.load("4d")
     )
     levels = Level("switch", 8, 900e9), Level("switch", 3072, 100e9)

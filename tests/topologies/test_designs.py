@@ -10,7 +10,7 @@ from netplan.topologies.designs import (
     COUNTED,
     DESIGNS,
     DesignSize,
-    DragonflyPlus,
+    DragonflyPlusDesign,
     GroupKind,
     RackRails,
     SegmentedPod,
@@ -68,7 +68,7 @@ def test_leaves_of_one_rack_and_rail() -> None:
 
 def test_groups_of_leaves_and_spines() -> None:
     jupiter = DESIGNS.load("jupiter")
-    assert isinstance(jupiter, DragonflyPlus)
+    assert isinstance(jupiter, DragonflyPlusDesign)
     # 10 groups of 100 ports: 4 leaves of 30, 12 / 3 spines
     small = jupiter.changed(groups=10, group_gpus=100, leaf_down=30, leaf_up=12, links_each=3)
     counts = small.counts()

@@ -15,7 +15,7 @@ from netplan.inputs.choices import Recompute, Strategy
 from netplan.levels import Level
 from netplan.performance.plan import Plan
 from netplan.performance.search import evaluate_plan
-from netplan.performance.setting import Options, Setting, Training
+from netplan.performance.setting import Options, Setting, TrainedModel
 from netplan.records import replace
 from netplan.traffic.matrix import KINDS, TrafficMatrix
 from netplan.traffic.patterns import Pattern
@@ -294,7 +294,7 @@ def test_time_and_traffic_count_the_same_bytes(
 def test_exposed_synchronisation_takes_the_time_of_its_bytes(zero: Zero) -> None:
     placement = Placement((Degrees(tensor=2, data=4),))
     plan, options = Plan(placement, 1, 4), Options(zero_stage=zero)
-    case = Training(small_model(), 16, 1e12, inf, PTDP_MODEL)
+    case = TrainedModel(small_model(), 16, 1e12, inf, PTDP_MODEL)
     timed = evaluate_plan(case, (Level("switch", 8, 1e9),), plan, options=options)
     program = Setting(case, options=options).program(plan.sharding)
     matrix = training_traffic(program, placement, gpus=8, microbatches=4)

@@ -11,7 +11,7 @@ from netplan.performance.compute import roofline
 from netplan.performance.explain import layer_operations
 from netplan.performance.plan import Plan, PlanTime
 from netplan.performance.search import evaluate_plan
-from netplan.performance.setting import Setting, Training
+from netplan.performance.setting import Setting, TrainedModel
 from netplan.traffic.placement import Degrees, Placement
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.models import MODELS, WORKLOADS, Model
@@ -100,7 +100,7 @@ def test_one_layer_by_hand() -> None:
     saved_s = sum(2 * (2e-6 + one / (0.845 * 3.35e12)) for one in moved)
 
     def layer_s(model: Model) -> float:
-        setting = Setting(Training.make(H100, model, MEASURED))
+        setting = Setting(TrainedModel.make(H100, model, MEASURED))
         return sum(
             float(np.ravel(time_s)[0])
             for one in setting.program(HALVES).layer.operations
@@ -125,7 +125,7 @@ def test_a_whole_iteration_by_hand(gated: bool) -> None:  # noqa: FBT001 - a par
 
     def timed(*, biases: bool) -> tuple[PlanTime, int]:
         model = small_model(gated_ffn=gated, biases=biases, batch=4, sequence_length=32768)
-        training = Training.make(H100, model, FOURD)
+        training = TrainedModel.make(H100, model, FOURD)
         time = evaluate_plan(training, levels, plan)
         return time, len(layer_operations(Setting(training), levels, time))
 

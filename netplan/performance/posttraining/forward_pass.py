@@ -77,12 +77,12 @@ def forward_pass(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> 
 
     >>> from netplan.performance.iteration_model import ITERATION_MODELS
     >>> from netplan.performance.search import evaluate_plan
-    >>> from netplan.performance.setting import Training
+    >>> from netplan.performance.setting import TrainedModel
     >>> from netplan.traffic.placement import Degrees, Placement
     >>> from netplan.workloads.accelerators import ACCELERATORS
     >>> from netplan.workloads.models import MODELS
     >>> b200, fourd = ACCELERATORS.load("b200"), ITERATION_MODELS.load("4d")
-    >>> training = Training.make(b200, MODELS.load("gpt-1t"), fourd)
+    >>> training = TrainedModel.make(b200, MODELS.load("gpt-1t"), fourd)
     >>> levels = (Level("switch", 8, 900e9, 0, 2.5e-6), Level("switch", 2048, 100e9, 0, 5e-6))
     >>> plan = Plan(Placement((Degrees(tensor=8), Degrees(data=32, pipeline=64))), 1, 128)
     >>> timed = evaluate_plan(training, levels, plan)

@@ -20,7 +20,7 @@ from netplan.performance.posttraining.forward_pass import (
     scoring_setting,
 )
 from netplan.performance.search import evaluate_alone, evaluate_plan
-from netplan.performance.setting import Options, Setting, Training
+from netplan.performance.setting import Options, Setting, TrainedModel
 from netplan.records import replace
 from netplan.setup.placed_run import PlacedRun
 from netplan.simulation.simulate import Conditions, simulate_training
@@ -361,7 +361,7 @@ def test_gathers_of_sharded_weights_by_hand() -> None:
     """4D: x + (m n - 1) max(x - t, 0) of a layer of 32, gathered by 16 replicas over rails."""
     model = replace(MODELS.load("llama-3-8b"), vocabulary=0)
     fourd = ITERATION_MODELS.load("4d")
-    training = Training.make(ACCELERATORS.load("h100-80gb"), model, fourd, batch=64)
+    training = TrainedModel.make(ACCELERATORS.load("h100-80gb"), model, fourd, batch=64)
     setting = Setting(training, options=Options(zero_stage=3))
     slow = Level("switch", 16, 1e9, step_latency_s=0.0)
     plan = Plan(Placement((Degrees(), Degrees(data=16))), 1, 4)
@@ -470,7 +470,7 @@ def test_weights_in_an_expanded_memory_are_read_there() -> None:
     plan = Plan(Placement((Degrees(tensor=8), Degrees(data=2))), 1, 4)
     model, times = MODELS.load("llama-3-405b"), []
     for accelerator in (replace(chip, expanded_bytes_per_s=8e12), chip):
-        training = Training.make(accelerator, model, fourd, batch=8)
+        training = TrainedModel.make(accelerator, model, fourd, batch=8)
         timed = evaluate_plan(training, levels, plan)
         assert timed.spilled_bytes > 0
         times.append((passes_of(Setting(training), levels, timed), timed))
@@ -516,7 +516,7 @@ def test_what_cannot_be_scored_is_refused() -> None:
 def test_a_small_model_of_no_words_has_no_ends() -> None:
     model = small_model()
     chip, fourd = ACCELERATORS.load("h100-80gb"), ITERATION_MODELS.load("4d")
-    training = Training.make(chip, model, fourd, batch=4)
+    training = TrainedModel.make(chip, model, fourd, batch=4)
     plan, levels = Plan(Placement((Degrees(data=4),)), 1, 1), (Level("switch", 4, 450e9),)
 
     def seconds(variant: Variant) -> float:

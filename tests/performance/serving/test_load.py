@@ -12,7 +12,7 @@ from netplan.performance.serving.load import plan_steps
 from netplan.performance.serving.outcomes import decode_steps, prefills
 from netplan.performance.serving.plans import serving_plans
 from netplan.performance.serving.tiers import KvTier, read_tiers
-from netplan.questions.serving import Serving
+from netplan.questions.serving import ServingQuestion
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.serving_run import search_servers
 
@@ -92,7 +92,7 @@ def test_the_fewest_gpus_carry_it() -> None:
 def test_a_prefix_leaves_the_rest_of_the_prompt() -> None:
     whole, half = asked(concurrency=8), asked(concurrency=8, prefix_share=0.5)
     assert half.best.ttft_s < whole.best.ttft_s
-    question = Serving.make(HERE, prefix_share=0.5)
+    question = ServingQuestion.make(HERE, prefix_share=0.5)
     case = search_servers(question, CatalogReader(), question.cluster.fabric).case
     step = case.prompts()
     assert step.tokens == 1024
@@ -101,7 +101,7 @@ def test_a_prefix_leaves_the_rest_of_the_prompt() -> None:
 
 
 def test_steps_are_those_of_decode_and_of_whole_chunks() -> None:
-    question = Serving.make(HERE)
+    question = ServingQuestion.make(HERE)
     case = search_servers(question, CatalogReader(), question.cluster.fabric).case
     plans = serving_plans(case.served.model, 8, case.served.sizes, TP8)
     steps = plan_steps(case, plans)

@@ -14,7 +14,7 @@ from netplan.performance.pareto import Point, comparable, knee, pareto_front
 from netplan.performance.plan import SearchResult
 from netplan.performance.proof import Levels, ProofResult, time_designs
 from netplan.performance.search import PlanSearch
-from netplan.performance.setting import Training
+from netplan.performance.setting import TrainedModel
 from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
@@ -71,7 +71,7 @@ def test_a_front_that_bends_outward_has_no_knee() -> None:
 
 
 TRAINED = {
-    name: Training.make(
+    name: TrainedModel.make(
         ACCELERATORS.load("h100-80gb"),
         MODELS.load("gpt-22b"),
         ITERATION_MODELS.load(name),
