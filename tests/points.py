@@ -18,7 +18,7 @@ import pytest
 import netplan
 from netplan.reports.quantities import Scalar
 from netplan.studies.answer import StudyAnswer
-from netplan.studies.points import Point, _plain
+from netplan.studies.points import Point, _plain_outputs
 from netplan.studies.questions import files_sha256, question_inputs, questions_of
 from netplan.studies.store import computed_part
 from netplan.studies.study import Study
@@ -53,7 +53,7 @@ def evaluate(study: Study, point: Point) -> dict[str, Scalar]:
         return computed(study, point)
     path = Path(folder, f"{key}.json")
     if not path.exists():
-        outputs = _plain(computed(study, point))
+        outputs = _plain_outputs(computed(study, point))
         if any(isinstance(value, float) and not isfinite(value) for value in outputs.values()):
             return outputs  # JSON has no such number
         written = path.with_suffix(f".{os.getpid()}")

@@ -73,7 +73,7 @@ class ServedFaultsAnswer(FaultsAnswer):
         yield from Screen(
             self._short_heading,
             tuple(self._lines()),
-            next(self._together(), None) or self._short_years(),
+            next(self._failed_together(), None) or self._short_years(),
             tuple(self._remarks()),
             more_of("parts, spares", "--rates high", "--spare-domains 1"),
             lines=True,
@@ -163,7 +163,7 @@ class ServedFaultsAnswer(FaultsAnswer):
         """Heading, plans, the scenario, years, single failures, causes, spares, notes."""
         yield self._heading()
         yield show.Table("plans", PLANS, self.fabrics, "Without failures", PLANS_LEGEND)
-        yield from self._together()
+        yield from self._failed_together()
         yield from self._years()
         singles = [(fabric.name, single) for fabric in self.fabrics for single in fabric.singles]
         measured = _impact_columns([single.impact for _, single in singles])
@@ -225,7 +225,7 @@ class ServedFaultsAnswer(FaultsAnswer):
         levels = (("TTFT", self.inputs["ttft_ms"]), ("TPOT", self.inputs["tpot_ms"]))
         return ", ".join(f"{name} at most {most:g} ms" for name, most in levels if most is not None)
 
-    def _together(self) -> Iterator[show.Table[Any]]:
+    def _failed_together(self) -> Iterator[show.Table[Any]]:
         """What the failures that were asked for do."""
         scenarios = together_of(self.fabrics)
         if not scenarios:

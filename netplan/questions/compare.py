@@ -187,8 +187,8 @@ class Compare(Question[Comparison | ComparisonCases]):
             self.before, **given, **values, overrides=overrides, catalog=self.catalog
         )
         varied = {MEMORY: self.varied[MEMORY]} if MEMORY in self.varied else {}
-        own = [entry.name for entry, option in own_options(Compare) if option.role == "input"]
-        return replace(asked, varied=varied, **{name: getattr(self, name) for name in own})
+        inputs = [entry.name for entry, option in own_options(Compare) if option.role == "input"]
+        return replace(asked, varied=varied, **{name: getattr(self, name) for name in inputs})
 
     def one(self) -> Comparison:
         """Size, price and time every fabric, at the size that a power budget holds if there is one.

@@ -17,8 +17,8 @@ from netplan.topologies.graph.flow import max_flow
 from netplan.topologies.graph.symmetry import CapacityGraph, automorphism, representatives
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.optimum import (
-    _asked,
     _Cut,
+    _cut_without,
     _scheme,
     all_gather_optimum,
     collective_optimum,
@@ -260,7 +260,7 @@ def test_proofs_that_grow_agree_with_asking_everybody() -> None:
             # A GPU is fed enough at a ratio if asking it finds no worse cut.
             enough = np.array(
                 [
-                    _asked(network, network.quotient(gpu), gpu, worst) is worst
+                    _cut_without(network, network.quotient(gpu), gpu, worst) is worst
                     for gpu in range(network.gpus)
                 ]
             )
