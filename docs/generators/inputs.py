@@ -10,7 +10,7 @@ from typing import Any
 from docs.generators.commands import questions
 from docs.generators.tables import code, markdown, table
 from netplan.cli.main import COMMANDS
-from netplan.scenarios.scenario import Part, input_places
+from netplan.scenarios.scenario import Part, all_places
 from netplan.setup.asking import facts_of, summary_of
 from netplan.setup.own_inputs import Input
 from netplan.setup.question import Question
@@ -57,9 +57,7 @@ def inputs_page() -> str:
 def _page() -> Iterator[str]:
     yield INTRODUCTION
     for title, workload, part in PARTS:
-        known = {
-            name: place for name, place in input_places(workload).items() if place.part == part
-        }
+        known = {name: place for name, place in all_places(workload).items() if place.part == part}
         yield f"## {title}\n"
         yield table(
             HEADS,

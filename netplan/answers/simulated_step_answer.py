@@ -43,7 +43,7 @@ LEAST_DIFFERENCE = 5e-4
 MEDIAN, LATE = 50.0, 95.0
 
 
-class SentLink(NamedTuple):
+class LinkUse(NamedTuple):
     """A link while weights are sent: its name, how long it carries them, and the share of that."""
 
     busiest: str
@@ -73,7 +73,7 @@ class SentWeights(Struct, frozen=True, kw_only=True, rename={"busiest": "hot"}):
     total_bytes: float
     network_bytes: float
     flows: int
-    busiest: tuple[SentLink, ...] = ()
+    busiest: tuple[LinkUse, ...] = ()
 
     @property
     def busiest_values(self) -> list[list[str | float]]:
@@ -230,7 +230,7 @@ POOLS: tuple[Column[PoolRow], ...] = (
     column("pool_wait_s", "wait_s"),
     *columns("waits_for"),
 )
-BUSIEST: tuple[Column[SentLink], ...] = (column("busiest"), column("busy_s"), column("utilisation"))
+BUSIEST: tuple[Column[LinkUse], ...] = (column("busiest"), column("busy_s"), column("utilisation"))
 BARS: tuple[Column[Bar], ...] = (
     column("step_phase", "name"),
     column("pool_role", "pool"),

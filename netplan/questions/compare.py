@@ -50,7 +50,7 @@ from netplan.scenarios.reading import (
     variants,
     with_memory,
 )
-from netplan.scenarios.scenario import Scenario, input_places
+from netplan.scenarios.scenario import Scenario, all_places
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import asked_by_name, fabrics_asked, only_hb_gear, span_of
 from netplan.setup.money import run_cost
@@ -160,14 +160,14 @@ class Compare(Question[Comparison | ComparisonCases]):
             name for name, values in self.varied.items() if len(values) > 1 and name != MEMORY
         ]
         if len(several) > 1 and set(several) != TOGETHER:
-            flags = " and ".join(input_places()[name].option.flag_of(name) for name in several)
+            flags = " and ".join(all_places()[name].option.flag_of(name) for name in several)
             raise InputError(
                 f"{flags} are repeated: repeat one of them at a time, or accelerators and --nic"
             )
         if not several:
             return self.one()
         names = tuple(several)
-        flags = " ".join(input_places()[name].option.flag_of(name) for name in names)
+        flags = " ".join(all_places()[name].option.flag_of(name) for name in names)
         cases = tuple(
             (values, self.case(dict(zip(names, values, strict=True))).one())
             for values in product(*(self.varied[name] for name in names))

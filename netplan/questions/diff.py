@@ -16,7 +16,7 @@ from netplan.performance.iteration_model import ITERATION_MODELS, SIMULATED
 from netplan.records import replace
 from netplan.scenarios.bill_books import spares_of, whole_books
 from netplan.scenarios.reading import CatalogReader, sized, variants
-from netplan.scenarios.scenario import PARTS, Scenario, input_places, plain_name
+from netplan.scenarios.scenario import PARTS, Scenario, all_places, plain_name
 from netplan.setup.asking import function_of
 from netplan.setup.money.pricing import MONEY
 from netplan.setup.money.run_cost import TokenCost, rates_of
@@ -216,7 +216,7 @@ class Diff(Question[DiffAnswer]):
         str
             Their values here.
         """
-        sizing, known = side.bill.fabric.sizing, input_places(self.scenario.kind)
+        sizing, known = side.bill.fabric.sizing, all_places(self.scenario.kind)
         words = {
             "workload": self.scenario.kind,
             "nic_gbps": f"{gbps(sizing.network_bytes_per_s):g}G",

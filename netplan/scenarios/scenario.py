@@ -444,7 +444,7 @@ class InputPlace(NamedTuple):
 
 
 @cache
-def input_places(workload: str = "training") -> dict[str, InputPlace]:
+def all_places(workload: str = "training") -> dict[str, InputPlace]:
     """Every input of a scenario with such a workload, by name.
 
     Parameters
@@ -459,7 +459,7 @@ def input_places(workload: str = "training") -> dict[str, InputPlace]:
 
     Examples
     --------
-    >>> input_places()["tariff"].path, input_places("serving")["prompt"].part
+    >>> all_places()["tariff"].path, all_places("serving")["prompt"].part
     (('terms', 'tariff'), 'workload')
     """
     kinds: dict[Part, type[Struct]] = {
@@ -476,7 +476,7 @@ def input_places(workload: str = "training") -> dict[str, InputPlace]:
 
 def every_place() -> dict[str, InputPlace]:
     """Every input of a scenario, of any workload, by name; of two of a name that of training."""
-    return input_places("post-training") | input_places("serving") | input_places("training")
+    return all_places("post-training") | all_places("serving") | all_places("training")
 
 
 def _fields(kind: type[Struct]) -> Iterator[tuple[tuple[str, ...], Option, Any]]:
@@ -682,7 +682,7 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
         """
         if name == "workload":
             return self.kind
-        known = input_places(self.kind)
+        known = all_places(self.kind)
         place = known.get(name) or known.get(plain_name(name, self.kind))
         if place is None:
             raise unknown_name("input", name, list(known))
@@ -735,7 +735,7 @@ class Scenario(Record, frozen=True, kw_only=True, repr_omit_defaults=True, metac
         """
         values = dict(values)
         scenario = self.with_workload(values.pop("workload")) if "workload" in values else self
-        known = input_places(scenario.kind)
+        known = all_places(scenario.kind)
         parts: dict[str, Any] = {part: getattr(scenario, part) for part in PARTS}
         given = set()
         for name, value in values.items():
@@ -881,7 +881,7 @@ def plain_name(name: str, workload: str = "") -> str:
         names = (plain_name(name, kind) for kind in WORKLOADS)
         return next((plain for plain in names if plain != name), name)
     part, dot, rest = name.partition(".")
-    known = input_places(workload)
+    known = all_places(workload)
     if not dot or part not in PARTS:
         spelt = name.replace("-", "_")
         return spelt if spelt in known else _fields_by_flag(workload).get(spelt, name)
@@ -896,7 +896,7 @@ def plain_name(name: str, workload: str = "") -> str:
 @cache
 def _fields_by_flag(workload: str) -> dict[str, str]:
     """Inputs by the words of their flags, as Python would spell them, and by names of before."""
-    known = input_places(workload)
+    known = all_places(workload)
     flags = {alias: field for field, place in known.items() for alias in place.option.aliases}
     flags |= {
         place.option.flag_of(field).strip("-").replace("-", "_"): field
@@ -926,17 +926,15 @@ def _from_texts(data: object) -> object:
     for part in PARTS:
         if isinstance(data.get(part), Mapping):
             # A group of inputs may be called as the flag of one of them: memory.
-            groups = {place.path[0] for place in input_places(kind).values() if place.path[1:]}
+            groups = {place.path[0] for place in all_places(kind).values() if place.path[1:]}
             fields = {
                 key: key if key in groups else plain_name(f"{part}.{key}", kind)
                 for key in data[part]
             }
-            known = {
-                key: name if name in input_places(kind) else key for key, name in fields.items()
-            }
+            known = {key: name if name in all_places(kind) else key for key, name in fields.items()}
             twice = len({*known.values()}) < len(known)
             parts[part] = {key if twice else known[key]: data[part][key] for key in known}
-    for name, place in input_places(kind).items():
+    for name, place in all_places(kind).items():
         value = parts.get(place.part)
         for step in place.path:
             value = value.get(step) if isinstance(value, Mapping) else None

@@ -25,8 +25,8 @@ from netplan.scenarios.scenario import (
     WORKLOADS,
     InputPlace,
     Scenario,
+    all_places,
     every_place,
-    input_places,
     plain_name,
     timed_as_known,
 )
@@ -85,7 +85,7 @@ FROM = Option(
 @cache
 def of_workload(kind: str) -> frozenset[str]:
     """Inputs of a workload, but for what means something only where parts fail."""
-    known = input_places(kind).items()
+    known = all_places(kind).items()
     return frozenset(name for name, place in known if place.part == "workload") - CHECKPOINTS
 
 
@@ -289,7 +289,7 @@ class Question(Generic[AnswerT_co]):
         named = {"workload"} & given.keys()
         usual_kind = scenario.kind if cls.takes(scenario.kind) else cls.workload
         scenario = scenario.with_workload(given.pop("workload", usual_kind))
-        known = input_places(scenario.kind)
+        known = all_places(scenario.kind)
         scenario = scenario.replace(
             **own_inputs.usual_values(cls.command, [*known], given.get("catalog"))
         )
@@ -381,7 +381,7 @@ class Question(Generic[AnswerT_co]):
         """
         if "workload" in self.given:
             yield "workload", WORKLOAD, self.scenario.kind
-        for name, place in input_places(self.scenario.kind).items():
+        for name, place in all_places(self.scenario.kind).items():
             value = self.scenario.value(name)
             usual = place.default if place.option.kind == "flag" else None
             if name in self.given and value not in (usual, (), {}):
@@ -402,7 +402,7 @@ class Question(Generic[AnswerT_co]):
             If one is.
         """
         means = read_of(self.reads, self.scenario.kind, self.untimed)
-        for name, place in input_places(self.scenario.kind).items():
+        for name, place in all_places(self.scenario.kind).items():
             if name in means:
                 check_range(name, place.option, self.scenario.value(name))
         own_inputs.check_ranges(self)
@@ -411,7 +411,7 @@ class Question(Generic[AnswerT_co]):
         """The inputs as the answer shows them, with what was filled in or made whole, by name."""
         shown: dict[str, object] = {"scenario": self.scenario.name} if self.reads else {}
         means = read_of(self.reads, self.scenario.kind, self.untimed)
-        for name, place in input_places(self.scenario.kind).items():
+        for name, place in all_places(self.scenario.kind).items():
             value = self.scenario.value(name)
             if name in means and not (place.option.quiet and value == place.default):
                 shown[name] = list(value) if isinstance(value, tuple) else value
@@ -583,11 +583,7 @@ def _known(
             kept[name] = value
             continue
         place = next(
-            (
-                input_places(workload)[name]
-                for workload in WORKLOADS
-                if name in input_places(workload)
-            ),
+            (all_places(workload)[name] for workload in WORKLOADS if name in all_places(workload)),
             None,
         )
         if place is None:
@@ -601,7 +597,7 @@ def _known(
             raise InputError(f"{text} means nothing for netplan {question.command}: leave it out")
         who = "training" if kind == "training" else f"--workload {kind}"
         timed = (other for other in WORKLOADS if other not in question.untimed)
-        other = next(other for other in timed if name in input_places(other))
+        other = next(other for other in timed if name in all_places(other))
         raise InputError(
             f"{text} means nothing for {who}: leave it out, or take --workload {other}"
         )
@@ -617,7 +613,7 @@ def read_of(
     To one that reads nothing of training alone, no workload means anything where it trains: a bill
     says what tokens cost that are served, or a step of post-training.
     """
-    known = input_places(kind)
+    known = all_places(kind)
     if kind in untimed or (kind == "training" and not reads & (TRAINED - SERVED)):
         known = {name: place for name, place in known.items() if place.part != "workload"}
     return reads & known.keys()
@@ -626,14 +622,14 @@ def read_of(
 @cache
 def _inputs_known(question: type[AnyQuestion]) -> tuple[own_inputs.Input, ...]:
     """Inputs of the scenario that a question reads, then its own, then sources."""
-    trained, served, reinforced = (input_places(kind) for kind in WORKLOADS)
+    trained, served, reinforced = (all_places(kind) for kind in WORKLOADS)
     scenario_inputs: dict[str, own_inputs.Input] = {}
     for name, place in {**reinforced, **trained, **served}.items():
         if name not in question.reads:
             continue
         if question.workload != "serving":  # help says it as training has it
             place = _read_later(trained.get(name, place), place)  # noqa: PLW2901
-        kinds = tuple(kind for kind in WORKLOADS if name in input_places(kind))
+        kinds = tuple(kind for kind in WORKLOADS if name in all_places(kind))
         scenario_inputs[name] = own_inputs.Input(
             name, _as_asked(question, name, place), place.default, place.part, kinds
         )

@@ -21,7 +21,7 @@ from netplan.performance.iteration_model import IterationModel
 from netplan.performance.setting import BUBBLE_SHARE
 from netplan.performance.stacks import DEFAULT_STACK, STACKS, Stack, default_stack
 from netplan.scenarios.reading import sized
-from netplan.scenarios.scenario import input_places
+from netplan.scenarios.scenario import all_places
 from netplan.setup.inputs import found_words
 from netplan.setup.question import AnyQuestion
 from netplan.workloads.accelerators import ACCELERATORS, Accelerator
@@ -46,7 +46,7 @@ CALIBRATED = (
 
 def switches_asked(asked: AnyQuestion) -> Iterator[tuple[str, str]]:
     """What of :data:`SWITCHES` is asked for, by name, as a command line has it."""
-    options = {name: place.option for name, place in input_places("training").items()}
+    options = {name: place.option for name, place in all_places("training").items()}
     for name in SWITCHES:
         if (value := getattr(asked.training.software, name)) is not None:
             yield name, flag_text(options[name].flag_of(name), value)

@@ -34,14 +34,7 @@ from netplan.inputs.readers import NUMBERS, per_gpu, split_names
 from netplan.performance.setting import Fixed
 from netplan.reports.quantities import Scalar
 from netplan.reports.schema import plain_data
-from netplan.scenarios.scenario import (
-    DEFAULT,
-    PARTS,
-    WORKLOADS,
-    Scenario,
-    every_place,
-    input_places,
-)
+from netplan.scenarios.scenario import DEFAULT, PARTS, WORKLOADS, Scenario, all_places, every_place
 from netplan.setup.asking import question_class
 from netplan.setup.own_inputs import Input, default_of, usual_values
 from netplan.simulation.stage_map import map_files
@@ -117,7 +110,7 @@ def value_in(scenario: Scenario, name: str, catalog: str | None = None) -> Any: 
     """
     role, dot, path = name.partition(".")
     field = role.replace("-", "_")
-    value: Any = scenario.value(field) if field in input_places(scenario.kind) else None
+    value: Any = scenario.value(field) if field in all_places(scenario.kind) else None
     if not dot or value is None or role not in ROLES:
         return None if dot else value
     overrides = {key: str(value) for key, value in scenario.set.items()}
@@ -310,7 +303,7 @@ def question_inputs(
     base, command = usual_scenario(ask, scenario, catalog), question_class(ask).command
     values: dict[str, Any] = {}
     for name, known in known_inputs(ask).items():
-        if known.group != "question" and name in input_places(base.kind):
+        if known.group != "question" and name in all_places(base.kind):
             values[name] = base.value(name)
         else:
             shared = known.option.shared
@@ -322,7 +315,7 @@ def usual_scenario(ask: str, scenario: str | Scenario, catalog: str | None = Non
     """The scenario that a question is about: of its kind of workload, with a user's defaults."""
     question, base = question_class(ask), Scenario.load(scenario, catalog)
     base = base.with_workload(base.kind if question.takes(base.kind) else question.workload)
-    usual = usual_values(question.command, [*input_places(base.kind)], catalog)
+    usual = usual_values(question.command, [*all_places(base.kind)], catalog)
     replaced = {key: value for key, value in base.set.items() if key.partition(".")[0] in PARTS}
     return base.replace(**usual).replace(**replaced)
 

@@ -23,7 +23,7 @@ from netplan.inputs.readers import NUMBERS, read_value
 from netplan.records import RecordError
 from netplan.reports.expressions import key_of, parse_expression
 from netplan.reports.quantities import Scalar
-from netplan.scenarios.scenario import Scenario, input_places, plain_name
+from netplan.scenarios.scenario import Scenario, all_places, plain_name
 from netplan.setup.asking import question_class
 from netplan.studies import questions
 from netplan.studies.charts import OK, STATUS
@@ -70,7 +70,7 @@ def on_scenario(
     given = Scenario.load(scenario, catalog)
     question = question_class(spec.ask)
     about = questions.usual_scenario(spec.ask, questions.base_of(spec, catalog), catalog).kind
-    foreign = input_places(about).keys() - input_places(given.kind).keys()
+    foreign = all_places(about).keys() - all_places(given.kind).keys()
     sets_other = not foreign.isdisjoint((*spec.inputs, *spec.axis_names))
     of_one = bool(question.workload) and about != given.kind
     if not question.takes(given.kind) or sets_other or of_one:
@@ -79,7 +79,7 @@ def on_scenario(
             f" {about}"
         )
     mine = questions.usual_scenario(spec.ask, given, catalog)
-    fields = input_places(mine.kind)
+    fields = all_places(mine.kind)
     varied = {name for axis in spec.axes if spec.stays(axis) for name in axis.names}
     # What the scenario has a word for: a field of that name, or a file of that role.
     settled = {

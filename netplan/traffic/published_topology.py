@@ -104,7 +104,7 @@ def dimension_s(
     return alone * factors[kind][axis.kind]
 
 
-def chips_exchange_s(pair_bytes: float, dimensions: Sequence[Dimension]) -> float:
+def exchanged_s(pair_bytes: float, dimensions: Sequence[Dimension]) -> float:
     """Time of an all-to-all of all chips, m bytes from each to each other one [s].
 
     Parameters
@@ -119,7 +119,7 @@ def chips_exchange_s(pair_bytes: float, dimensions: Sequence[Dimension]) -> floa
     DLRM-F of the paper: 4,096,000 bytes a pair on a ring of 8 by a mesh of 16.
 
     >>> network = [Dimension("ring", 8, 600e9), Dimension("mesh", 16, 25e9)]
-    >>> chips_exchange_s(4_096_000, network)
+    >>> exchanged_s(4_096_000, network)
     0.01048576
     """
     chips = prod(axis.size for axis in dimensions)

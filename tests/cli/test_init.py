@@ -8,7 +8,7 @@ import yaml
 
 from netplan.cli.main import GROUPS, run
 from netplan.documents import read_yaml
-from netplan.scenarios.scenario import PARTS, SCENARIOS, Scenario, input_places
+from netplan.scenarios.scenario import PARTS, SCENARIOS, Scenario, all_places
 from netplan.scenarios.template import WIDTH, commented, written
 from tests.cli.command import netplan, refused
 
@@ -54,7 +54,7 @@ def test_every_field_stands_with_its_meaning(kind: str) -> None:
     text = commented(scenario)
     assert max(map(len, text.splitlines())) <= WIDTH
     lines = text.splitlines()
-    for name, place in input_places(kind).items():
+    for name, place in all_places(kind).items():
         found = [line for line in lines if re.match(rf"[ #]*{name}: ", line)]
         assert len(found) == 1, name
         number = lines.index(found[0])

@@ -7,7 +7,7 @@ import pytest
 from netplan.catalog import check_file
 from netplan.inputs.choices import FOLDERS
 from netplan.questions.shelves import all_shelves
-from netplan.scenarios.scenario import SCENARIOS, STACKS, WORKLOADS, Scenario, input_places
+from netplan.scenarios.scenario import SCENARIOS, STACKS, WORKLOADS, Scenario, all_places
 from tests.cli.command import netplan, refused
 
 WHOLE = """\
@@ -187,7 +187,7 @@ def test_names_are_looked_up_on_the_shelves_that_questions_read() -> None:
     assert named | {*STACKS.values()} <= folders
     for part, fields in FOLDERS.items():
         for field in fields:
-            places_of = [input_places(kind).get(field) for kind in WORKLOADS]
+            places_of = [all_places(kind).get(field) for kind in WORKLOADS]
             assert part in {place.part for place in places_of if place is not None}
 
 

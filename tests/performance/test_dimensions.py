@@ -20,7 +20,7 @@ from netplan.scenarios.reading import sizing_on
 from netplan.topologies.build import build_fabric
 from netplan.topologies.specs import FABRICS
 from netplan.traffic.hierarchy import collective_s as time_on_levels
-from netplan.traffic.published_topology import Dimension, chips_exchange_s, dimension_s
+from netplan.traffic.published_topology import Dimension, dimension_s, exchanged_s
 from netplan.workloads.accelerators import ACCELERATORS
 
 TORUS, CUBE = ("ring", "ring"), ("ring", "ring", "ring")
@@ -114,7 +114,7 @@ def test_all_to_all_families_take_equal_sizes() -> None:
     found = ask(model="fft-1t", dimensions="mesh-mesh", direction="forward", gpus=1024, batch=None)
     network = [Dimension("mesh", 32, 25e9)] * 2
     # 8 bytes x 2^40 points / 1,024^2 a pair, twice.
-    exchange = 2 * chips_exchange_s(8 * 2**20, network)
+    exchange = 2 * exchanged_s(8 * 2**20, network)
     assert exchange == pytest.approx(2 * 512**2 * 8 * 2**20 / (256 * 25e9))
     assert found.breakdown_s["network"] == pytest.approx(exchange)
     assert found.found.totals.interval_s == pytest.approx(sum(found.breakdown_s.values()))

@@ -40,7 +40,7 @@ from netplan.performance.mapping.partitions import (
 )
 from netplan.performance.mapping.system import ChipSystem, fastest_system, linpack_steps
 from netplan.records import replace
-from netplan.traffic.published_topology import Dimension, chips_exchange_s
+from netplan.traffic.published_topology import Dimension, exchanged_s
 from netplan.workloads.accelerators import ACCELERATORS
 from netplan.workloads.graph_sharding import STATES, best_sharding
 from netplan.workloads.kernel_graph import Kernel, KernelGraph
@@ -254,18 +254,18 @@ def test_recommendation_models_take_what_the_published_log_says(
     network = [Dimension("ring", 8, 600e9), Dimension("mesh", 16, 25e9)]
     pair = model.exchange_bytes(128)
     # 64 x 64 pairs cross the middle, on 64 links of 25 GB/s.
-    assert chips_exchange_s(pair, network) == pytest.approx(64 * 64 * pair / (64 * 25e9))
+    assert exchanged_s(pair, network) == pytest.approx(64 * 64 * pair / (64 * 25e9))
     found = map_graph(
         recommendation_graph(model, 128),
         chip,
-        lambda kernel: chips_exchange_s(kernel.all_to_all_bytes, network),
+        lambda kernel: exchanged_s(kernel.all_to_all_bytes, network),
         MappingOptions(execution="kernel-by-kernel"),
     ).interval_s
     if interval_ns:
         assert found * 1e9 == pytest.approx(interval_ns, rel=1e-9)
         assert 128 / found == pytest.approx(5409.4141, rel=1e-7)
     # Twice the exchange, the rows read for it, and what 3 x layers kernels of the width take.
-    exchanged = 2 * (chips_exchange_s(pair, network) + 128 * pair / rate)
+    exchanged = 2 * (exchanged_s(pair, network) + 128 * pair / rate)
     layer = model.width**2 * 2 / rate
     assert exchanged < found < exchanged + 3 * model.layers * (layer + 1e-3)
 

@@ -16,7 +16,7 @@ from netplan.performance.setting import TrainedModel as TrainingRun
 from netplan.questions.cost import cost
 from netplan.records import replace
 from netplan.scenarios.parts import Books, Cluster, Serving, Training
-from netplan.scenarios.scenario import SCENARIOS, WORKLOADS, Scenario, input_places
+from netplan.scenarios.scenario import SCENARIOS, WORKLOADS, Scenario, all_places
 from netplan.setup.own_inputs import own_options
 from netplan.setup.question import Question
 
@@ -55,7 +55,7 @@ def test_parts_are_no_larger_than_the_questions_were() -> None:
 
 
 def test_every_input_that_a_question_reads_is_one_of_a_scenario() -> None:
-    known = {name for workload in WORKLOADS for name in input_places(workload)}
+    known = {name for workload in WORKLOADS for name in all_places(workload)}
     for kind in questions():
         assert kind.reads <= known, f"{kind.__name__}: {kind.reads - known}"
         assert {*kind.varies} <= kind.reads

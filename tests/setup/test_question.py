@@ -21,7 +21,7 @@ from netplan.questions.collective import Collective
 from netplan.questions.compare import Compare, compare
 from netplan.questions.export import Export
 from netplan.questions.search import Search
-from netplan.scenarios.scenario import input_places
+from netplan.scenarios.scenario import all_places
 from netplan.setup.asking import question_class
 from netplan.setup.inputs import replaced_lines
 from netplan.setup.own_inputs import SCENARIO, own_options
@@ -167,7 +167,7 @@ def test_python_reads_what_the_command_line_reads(
     given: dict[str, Any], meant: dict[str, Any]
 ) -> None:
     question = Compare.make("rail-only-paper", **({"gpus": 64, "radix": 32} | given))
-    known = input_places()
+    known = all_places()
     values = {
         name: question.scenario.value(name) if name in known else getattr(question, name)
         for name in meant

@@ -6,7 +6,7 @@ from math import prod
 import pytest
 
 from netplan.errors import InputError
-from netplan.traffic.published_topology import Dimension, chips_exchange_s, dimension_s
+from netplan.traffic.published_topology import Dimension, dimension_s, exchanged_s
 
 RATE = 25e9
 
@@ -76,20 +76,18 @@ def test_an_exchange_waits_for_the_narrowest_middle(
         (chips / 2) ** 2 * pair / (links_over_the_middle(kinds, sizes, axis) * rates[axis])
         for axis in range(len(sizes))
     )
-    assert chips_exchange_s(pair, network) == pytest.approx(slowest)
+    assert exchanged_s(pair, network) == pytest.approx(slowest)
 
 
 @pytest.mark.parametrize(("kind", "links"), [("mesh", 64), ("switch", 16)])
 def test_groups_share_one_outermost_mesh_or_switch(kind: str, links: int) -> None:
     # 16 groups of 8: 16^2 / 4 links between halves, or 16 ports; each 1 GB/s.
     network = [Dimension("ring", 8, 1e15), Dimension(kind, 16, 1e9)]  # type: ignore[arg-type]
-    assert chips_exchange_s(1e6, network) == pytest.approx(64**2 * 1e6 / (links * 1e9))
+    assert exchanged_s(1e6, network) == pytest.approx(64**2 * 1e6 / (links * 1e9))
     # A dimension of one chip outside changes nothing.
-    assert chips_exchange_s(1e6, [*network, Dimension("ring", 1, 1.0)]) == chips_exchange_s(
-        1e6, network
-    )
+    assert exchanged_s(1e6, [*network, Dimension("ring", 1, 1.0)]) == exchanged_s(1e6, network)
 
 
 def test_no_chips_exchange_nothing() -> None:
     with pytest.raises(InputError, match="without chips"):
-        chips_exchange_s(1.0, [Dimension("ring", 0, 1e9)])
+        exchanged_s(1.0, [Dimension("ring", 0, 1e9)])

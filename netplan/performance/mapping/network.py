@@ -31,12 +31,7 @@ from netplan.inputs.choices import Mode
 from netplan.levels import Level
 from netplan.records import replace
 from netplan.traffic.hierarchy import CollectiveNetwork, Communication, Group
-from netplan.traffic.published_topology import (
-    Dimension,
-    DimensionKind,
-    chips_exchange_s,
-    dimension_s,
-)
+from netplan.traffic.published_topology import Dimension, DimensionKind, dimension_s, exchanged_s
 from netplan.workloads.operations import CollectiveKind
 
 GroupCollective = Literal["all_reduce", "all_gather", "broadcast"]
@@ -146,9 +141,9 @@ class ChipNetwork(Struct, frozen=True):
         if not pair_bytes or chips == 1:
             return 0.0
         if not self.levels:
-            return chips_exchange_s(pair_bytes, [self._ring(chips)])
+            return exchanged_s(pair_bytes, [self._ring(chips)])
         if self.mode == "published-code":
-            return chips_exchange_s(pair_bytes, [Dimension.of(level) for level in self.levels])
+            return exchanged_s(pair_bytes, [Dimension.of(level) for level in self.levels])
         sizes = [level.size for level in self.levels]
         return _levels_s(self.levels, "all_to_all", pair_bytes * prod(sizes), sizes)
 
