@@ -104,7 +104,9 @@ def questions() -> dict[str, type[Question[Any]]]:
     for one in _below(Question):
         if "command" not in vars(one) or one.ask is Question.ask:  # of a part of another one
             continue
-        if one.command in COMMANDS or not one.__module__.startswith("netplan.published."):
+        package, _, room = one.__module__.partition(".")  # others' are not of this manual
+        shipped = package == "netplan" and not room.startswith("published.")
+        if shipped or one.command in COMMANDS:
             found.setdefault(SUBJECTS.get(one.command, one.command), one)
     return found
 
