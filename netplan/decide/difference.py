@@ -58,7 +58,7 @@ class PartDifference(Struct, frozen=True):
     (-1600.0, -2, '2 modules -1.6 k')
     """
 
-    json_parts = (*("part", "network", "count=more", "money=difference", "unpriced=unpriced_more"),)
+    json_parts = ("part", "network", "count=more", "money=difference", "unpriced=unpriced_more")
 
     part: str
     item: str

@@ -64,7 +64,7 @@ class Verdict(Struct, frozen=True):
     as data.
     """
 
-    json_parts = (*("fabric", "rule", "sentence", "tied", "changes", "caveats"),)
+    json_parts = ("fabric", "rule", "sentence", "tied", "changes", "caveats")
 
     fabric: str | None
     rule: str
