@@ -35,6 +35,11 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 ErrorShare = Annotated[float, Meta(gt=0, lt=1)]
 """Error of a time t, which lies from t / (1 + error) to t / (1 - error) [1]."""
 
+EVERY = "*"
+"""A step of a path to every entry; in JSON parts, before one: all parts of what stands there."""
+COUNT = "#"
+"""A step of a path to how many entries there are."""
+
 Location = tuple[str | int, ...]
 ValueT = TypeVar("ValueT")
 
@@ -155,6 +160,35 @@ def own_values(record: object) -> dict[str, Any] | None:
     if dataclasses.is_dataclass(record):
         return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
     return None
+
+
+def value_at(value: Any, path: str) -> Any:  # noqa: ANN401 - whatever stands there
+    """What stands at a dotted path of attributes, keys and places; None where the path ends early.
+
+    A step ``*`` goes on from every entry and gives a list, of none where the path ends early; ``#``
+    is how many there are.
+
+    Examples
+    --------
+    >>> value_at({"plan": (8, 1j)}, "plan.1.imag"), value_at({"plan": None}, "plan.tensor")
+    (1.0, None)
+    >>> value_at({"plans": (8, 1j)}, "plans.*.imag"), value_at({}, "plans.*.imag")
+    ([0, 1.0], [])
+    >>> value_at({"plans": (8, 1j)}, "plans.#"), value_at({}, "plans.#")
+    (2, None)
+    """
+    step, _, rest = path.partition(".")
+    if step == EVERY:
+        return [value_at(entry, rest) if rest else entry for entry in value or ()]
+    if value is None:
+        return [] if EVERY in rest.split(".") else None
+    if step == COUNT:
+        value = len(value)
+    elif isinstance(value, Mapping):
+        value = value.get(step)
+    else:
+        value = value[int(step)] if step.isdecimal() else getattr(value, step)
+    return value_at(value, rest) if rest else value
 
 
 def _in_range(data: object) -> bool:

@@ -7,8 +7,9 @@ from netplan.costing.fabric_bill import Bill
 from netplan.costing.prices import Part
 from netplan.costing.pricing import PricedItem, Quote
 from netplan.costing.ranges import Range
+from netplan.records import value_at
 from netplan.reports.quantities import Cell, Scale
-from netplan.reports.schema import plain_at, value_at
+from netplan.reports.schema import plain_at
 from netplan.reports.sections import Column, Shown, column
 
 NO_HIGH = "+: or more, since the book has no high, or no price, for some parts."

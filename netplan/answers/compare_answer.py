@@ -13,11 +13,10 @@ from netplan.costing.prices import US_DOLLAR
 from netplan.costing.pricing import UNSURE
 from netplan.performance.barred import barred_columns
 from netplan.performance.plan import SearchResult
-from netplan.records import replace
+from netplan.records import replace, value_at
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import Scale, listed, short_money
-from netplan.reports.schema import value_at
 from netplan.setup.inputs import hall_words, replaced_lines
 from netplan.setup.money.pricing import CASES
 from netplan.setup.training import training_words

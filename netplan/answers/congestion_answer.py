@@ -191,15 +191,17 @@ DESIGNS: tuple[show.Column[RoutedDesign], ...] = (
     show.column("total_usd", shown="wide"),
     show.column("pays", "mark"),
 )
-SHARED_LINKS: tuple[show.Column[SharedLink], ...] = (
-    show.column("hottest", "link"),
-    *show.columns("utilisation", "seeds_share", "sharing_flows=flows"),
+OF_DESIGN = (*show.columns("routing", "oversubscription", of="0", shown="data"),)
+"""Which design a row is of, of rows that are a design and what it has."""
+SHARED_LINKS: tuple[show.Column[tuple[RoutedDesign, SharedLink]], ...] = (
+    show.column("hottest", "1.link"),
+    *show.columns("utilisation", "seeds_share", "sharing_flows=flows", of="1"),
 )
 
 
-JOBS: tuple[show.Column[JobShare], ...] = (
-    show.column("job", "name"),
-    *show.columns("time_s", "uncontended_time_s", "slowdown_p50", "slowdown_bad"),
+JOBS: tuple[show.Column[tuple[RoutedDesign, JobShare]], ...] = (
+    show.column("job", "1.name"),
+    *show.columns("time_s", "uncontended_time_s", "slowdown_p50", "slowdown_bad", of="1"),
 )
 
 
@@ -248,7 +250,13 @@ class CongestionAnswer(Answer):
         for design in self.designs:
             yield self._busiest(design)
             if design.jobs:
-                yield show.Table("jobs", JOBS, design.jobs, title=f"Jobs: {design.name}")
+                jobs = [(design, job) for job in design.jobs]
+                title = f"Jobs: {design.name}"
+                yield show.Table("jobs", JOBS, jobs, title=title, shown="people")
+        links = [(design, link) for design in self.designs for link in design.hot_links]
+        yield show.Table("hot_links", [*OF_DESIGN, *SHARED_LINKS], links, shown="data")
+        if shares := [(design, job) for design in self.designs for job in design.jobs]:
+            yield show.Table("jobs", [*OF_DESIGN, *JOBS], shares, shown="data")
         yield show.Notes.of([("", self._notes)])
 
     def _verdict(self) -> str:
@@ -294,13 +302,14 @@ class CongestionAnswer(Answer):
         )
         return show.Table("designs", DESIGNS, self.designs, legend=(legend,))
 
-    def _busiest(self, design: RoutedDesign) -> show.Table[SharedLink]:
+    def _busiest(self, design: RoutedDesign) -> show.Table[tuple[RoutedDesign, SharedLink]]:
         """The fullest links of a design."""
         columns_of_seeds = (
             SHARED_LINKS if design.seeds > 1 else [*SHARED_LINKS[:2], *SHARED_LINKS[3:]]
         )
+        links = [(design, link) for link in design.hot_links]
         title = f"Hottest links: {design.name}"
-        return show.Table("hot_links", columns_of_seeds, design.hot_links, title=title)
+        return show.Table("hot_links", columns_of_seeds, links, title=title, shown="people")
 
     @property
     def _notes(self) -> tuple[str, ...]:

@@ -37,11 +37,11 @@ from netplan.costing.ranges import Range
 from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.verdict import Verdict, decide
 from netplan.inputs.choices import Evidence
-from netplan.records import replace
+from netplan.records import replace, value_at
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import DASH, Cell, Quantity, Scale, listed, money, part_words
-from netplan.reports.schema import plain_at, plain_data, value_at
+from netplan.reports.schema import plain_at, plain_data
 from netplan.reports.screen import Screen, more_of, shares_of
 from netplan.setup.inputs import hall_words, sites_words
 from netplan.setup.money.pricing import (

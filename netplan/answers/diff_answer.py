@@ -22,12 +22,12 @@ from netplan.decide.difference import (
     telling,
     unpriced_words,
 )
-from netplan.records import replace
+from netplan.records import replace, value_at
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer
 from netplan.reports.escape import short
 from netplan.reports.quantities import DASH, Quantity, Scale
-from netplan.reports.schema import plain_at, value_at
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import WIDTH, Screen, fitting_screen
 from netplan.reports.terminal import part_count
 from netplan.units import MILLI, power_scale, si

@@ -17,11 +17,11 @@ from netplan.faults.years.recoveries import Recovery
 from netplan.faults.years.recovery_presets import RecoveryPreset
 from netplan.performance.barred import barred_column, end_columns
 from netplan.performance.error_bars import bar_note
-from netplan.records import replace
+from netplan.records import replace, value_at
 from netplan.reports import sections as show
 from netplan.reports.answer import Answer
 from netplan.reports.quantities import quantity
-from netplan.reports.schema import plain_at, value_at
+from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.inputs import replaced_lines
 from netplan.setup.training import training_words

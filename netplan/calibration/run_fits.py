@@ -27,8 +27,7 @@ from netplan.errors import CatalogError
 from netplan.performance.calibrated_run import CalibrationPart
 from netplan.performance.dated.run import model_kind
 from netplan.progress import with_progress
-from netplan.records import replace
-from netplan.reports.schema import value_at
+from netplan.records import replace, value_at
 
 Runs = MeasuredRuns | DatedRuns
 

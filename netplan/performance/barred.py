@@ -6,7 +6,7 @@ from typing import Any
 
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.plan import PlanTime
-from netplan.reports.schema import value_at
+from netplan.records import value_at
 from netplan.reports.sections import Column, column
 
 ENDS = ("iteration_time_low_s", "iteration_time_high_s", "error_basis")

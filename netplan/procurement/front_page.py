@@ -15,8 +15,8 @@ from netplan.decide.candidates import AS_FAST
 from netplan.decide.difference import difference_words, differences
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings, told_column
+from netplan.records import value_at
 from netplan.reports.quantities import DASH, Scale, listed
-from netplan.reports.schema import value_at
 from netplan.reports.sections import Heading, Notes, Paragraph, Section, Table
 from netplan.setup.money.pricing import carbon_text
 from netplan.setup.money.run_cost import TokenCost

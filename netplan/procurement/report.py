@@ -56,7 +56,7 @@ from netplan.scenarios.reading import NONE, CatalogReader, variants
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import fabrics_bought, short_inputs
 from netplan.setup.money.pricing import MONEY
-from netplan.setup.money.run_cost import RULE, WITHIN, RunTerms, check_weights, run_terms
+from netplan.setup.money.run_cost import RULE, WITHIN, RunTerms, check_within, run_terms
 from netplan.setup.own_inputs import default_field, list_field, option_field
 from netplan.setup.question import FAILING, FOUND, NETWORK, RUNS, Question
 from netplan.setup.served_plan import serving_words
@@ -318,7 +318,7 @@ class Report(Question[Procurement]):
     def ask(self) -> Procurement:
         """Price, compare and, if wanted, break every fabric; recommend one."""
         _require_date(self.date)
-        check_weights(self, self.within)
+        check_within(self.within)
         if any(len(values) > 1 for values in self.varied.values()):
             return self._of_cases()
         if ACCELERATORS_TOO in self.cluster.networks and "networks" not in self.given:

@@ -23,11 +23,10 @@ from netplan.performance.barred import barred_columns, behind
 from netplan.performance.error_bars import bar_note
 from netplan.performance.plan import PlanTime
 from netplan.procurement.findings import Findings, range_column, told_column
-from netplan.records import replace
+from netplan.records import replace, value_at
 from netplan.reports import charts
 from netplan.reports.escape import chart_label
 from netplan.reports.quantities import Scale, listed, part_words, quantity
-from netplan.reports.schema import value_at
 from netplan.reports.sections import Column, Heading, Paragraph, Section, Table, column, columns
 from netplan.setup.inputs import short_inputs
 from netplan.setup.money.pricing import carbon_ends

@@ -22,9 +22,8 @@ from msgspec import Struct, convert
 from numpy.typing import ArrayLike
 
 from netplan.catalog import shipped_root
-from netplan.records import replace
+from netplan.records import replace, value_at
 from netplan.reports.expressions import parse_expression
-from netplan.reports.schema import value_at
 from netplan.units import PERCENT
 
 Grade = Literal["exact", "close", "trend", "off", "source"]

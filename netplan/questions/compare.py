@@ -151,7 +151,7 @@ class Compare(Question[Comparison | ComparisonCases]):
     def __post_init__(self) -> None:
         """Refuse what no network could be recommended by."""
         super().__post_init__()
-        run_cost.check_weights(self, self.within)
+        run_cost.check_within(self.within)
 
     def ask(self) -> Comparison | ComparisonCases:
         """Size, price and time every fabric; once for each value of a flag that is repeated."""

@@ -152,6 +152,8 @@ class Diff(Question[DiffAnswer]):
         asked = [self._side(*pair) for pair in zip(scenarios, changes, strict=True)]
         first = asked[0].laid()
         second = asked[1].laid(first.currency)
+        for question in asked:
+            question.check_finite()
         priced = zip((first, second), scenarios, changes, strict=True)
         named = []
         for side, scenario, changed in priced:  # called as its scenario with what is changed of it

@@ -1,12 +1,13 @@
 """What JSON has of a record: the parts that it declares, or else all its fields.
 
 A record declares its JSON as a tuple ``json_parts`` and has no code for it. A part is a path
-(:func:`value_at`), whose last step is its name, or ``name=path``. With ``?`` before it, it is left
-out where there is nothing: None, False, an empty text, no entries; with ``?`` behind it, it is None
-there. ``*path`` puts all parts of what stands there in its place, and ``*`` alone all fields of the
-record; ``-name`` takes one of all these out, where it is among them. A name that comes again stays
-in its place and has the later value: to put another value there, as ``plan=whole_plan`` behind
-``*`` does. What stands in a record is plain data by the same rules, and a tuple is a list.
+(:func:`~netplan.records.value_at`), whose last step is its name, or ``name=path``. With ``?``
+before it, it is left out where there is nothing: None, False, an empty text, no entries; with ``?``
+behind it, it is None there. ``*path`` puts all parts of what stands there in its place, and ``*``
+alone all fields of the record; ``-name`` takes one of all these out, where it is among them. A name
+that comes again stays in its place and has the later value: to put another value there, as
+``plan=whole_plan`` behind ``*`` does. What stands in a record is plain data by the same rules, and
+a tuple is a list.
 
 Examples
 --------
@@ -24,51 +25,18 @@ Examples
 {'fabric': 'rail-only', 'switches': 256, 'bought': [], 'medium': None}
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from functools import cache
 from typing import Any
 
-from netplan.records import own_values
+from netplan.records import EVERY, own_values, value_at
 
-EVERY = "*"
-"""A step of a path to every entry; before a part, all parts of what stands there."""
-COUNT = "#"
-"""A step of a path to how many entries there are."""
 IF_ANY = "?"
 """Before a part: only where there is something. Behind it: None there. False is nothing, too."""
 NOT = "-"
 """Before a name: not that one of all parts of something."""
 SIMPLE = frozenset({str, int, float, bool, type(None)})
 """Types of values that are plain data already."""
-
-
-def value_at(value: Any, path: str) -> Any:  # noqa: ANN401 - whatever stands there
-    """What stands at a dotted path of attributes, keys and places; None where the path ends early.
-
-    A step ``*`` goes on from every entry and gives a list, of none where the path ends early; ``#``
-    is how many there are.
-
-    Examples
-    --------
-    >>> value_at({"plan": (8, 1j)}, "plan.1.imag"), value_at({"plan": None}, "plan.tensor")
-    (1.0, None)
-    >>> value_at({"plans": (8, 1j)}, "plans.*.imag"), value_at({}, "plans.*.imag")
-    ([0, 1.0], [])
-    >>> value_at({"plans": (8, 1j)}, "plans.#"), value_at({}, "plans.#")
-    (2, None)
-    """
-    step, _, rest = path.partition(".")
-    if step == EVERY:
-        return [value_at(entry, rest) if rest else entry for entry in value or ()]
-    if value is None:
-        return [] if EVERY in rest.split(".") else None
-    if step == COUNT:
-        value = len(value)
-    elif isinstance(value, Mapping):
-        value = value.get(step)
-    else:
-        value = value[int(step)] if step.isdecimal() else getattr(value, step)
-    return value_at(value, rest) if rest else value
 
 
 def plain_data(value: Any) -> Any:  # noqa: ANN401 - plain data of any depth

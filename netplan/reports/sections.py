@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from netplan.records import value_at
 from netplan.reports.charts import Chart
 from netplan.reports.quantities import Cell, Quantity, quantity
-from netplan.reports.schema import value_at
 
 if TYPE_CHECKING:
     from markupsafe import Markup

@@ -1,5 +1,6 @@
 """Parts that lie inside others: routing, software and load of a workload, sites, terms of money."""
 
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -321,3 +322,8 @@ class Terms(Described, frozen=True, kw_only=True):
         float | None,
         Typed("Price of a GPU hour, for the cost of a run.", low=0, otherwise="economics book's"),
     ] = None
+
+    def __post_init__(self) -> None:
+        """Refuse a GPU hour that costs less than nothing, or no number."""
+        if self.gpu_hour is not None and not 0 <= self.gpu_hour < inf:
+            raise InputError(f"--gpu-hour {self.gpu_hour:g}: give a price of at least 0")

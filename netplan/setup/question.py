@@ -7,6 +7,7 @@ Flags and keywords replace single values of the scenario.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
 from functools import cache, cached_property
+from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
@@ -393,6 +394,18 @@ class Question(Generic[AnswerT_co]):
             if (value := getattr(self, own_field.name)) not in (usual, {}) or named:
                 yield own_field.name, option, value
 
+    def check_finite(self) -> None:
+        """Refuse what is no finite number and nothing counted with: that refuses in its own words.
+
+        Raises
+        ------
+        InputError
+            If one is.
+        """
+        for name, option, value in self.asked_for():
+            if isinstance(value, float) and not isfinite(value):
+                raise InputError(f"{option.flag_of(name)} {value:g}: give a finite number")
+
     def check_parts(self) -> None:
         """Refuse numbers outside of their ranges, of the scenario and of its own.
 
@@ -409,6 +422,7 @@ class Question(Generic[AnswerT_co]):
 
     def inputs(self, **resolved: object) -> dict[str, object]:
         """The inputs as the answer shows them, with what was filled in or made whole, by name."""
+        self.check_finite()
         shown: dict[str, object] = {"scenario": self.scenario.name} if self.reads else {}
         means = read_of(self.reads, self.scenario.kind, self.untimed)
         for name, place in all_places(self.scenario.kind).items():

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from inspect import get_annotations
 
 import netplan
-from netplan.reports.schema import EVERY, IF_ANY, NOT
+from netplan.records import EVERY
+from netplan.reports.schema import IF_ANY, NOT
 
 LEFT_OUT = ("netplan.explore.app", "netplan.__main__")
 """Modules that do something when they are read: a notebook, and the command itself."""

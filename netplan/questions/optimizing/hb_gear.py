@@ -36,7 +36,7 @@ from netplan.records import replace
 from netplan.reports.quantities import Scale, listed
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
 from netplan.scenarios.reading import CatalogReader
-from netplan.setup.money.run_cost import RunTerms, check_gpu_hour, rates_of
+from netplan.setup.money.run_cost import RunTerms
 from netplan.setup.question import AnyQuestion
 from netplan.units import HOURS_PER_YEAR, YEAR_S
 
@@ -300,12 +300,4 @@ class HbSizes:
 
 
 def gear_rates(asked: AnyQuestion, reader: CatalogReader, books: BillBooks) -> RunTerms | None:
-    """What training is weighed by; None where a GPU hour or an exchange rate is not known.
-
-    Raises
-    ------
-    InputError
-        If the price of a GPU hour is below 0, or no number.
-    """
-    check_gpu_hour(asked)
-    return rates_of(asked, "price", reader, 1, books.prices, books.prices.currency)
+    """What training is weighed by; None where a GPU hour or an exchange rate is not known."""

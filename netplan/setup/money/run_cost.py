@@ -24,9 +24,8 @@ from netplan.costing.switches import SWITCHES, require_switch
 from netplan.decide.candidates import Basis, Candidate, Rule, RunBudget
 from netplan.decide.verdict import Verdict, decide
 from netplan.errors import CatalogError, InputError, NetplanError, not_built
-from netplan.records import replace
+from netplan.records import replace, value_at
 from netplan.reports.quantities import Scale
-from netplan.reports.schema import value_at
 from netplan.reports.sections import Column, column, columns
 from netplan.scenarios.bill_books import read_books
 from netplan.scenarios.reading import CatalogReader, sized
@@ -215,25 +214,6 @@ def gpu_hour(
     if given is not None:
         return given
     return book.hour_of(reader.load(ACCELERATORS, asked.cluster.accelerator))
-
-
-def check_weights(asked: AnyQuestion, within: float) -> None:
-    """Refuse what no network could be recommended by.
-
-    Raises
-    ------
-    InputError
-        If the tolerance of times is none, or the price of a GPU hour is below 0 or no number.
-    """
-    check_within(within)
-    check_gpu_hour(asked)
-
-
-def check_gpu_hour(asked: AnyQuestion) -> None:
-    """Refuse a price of a GPU hour that is below 0, or no number; InputError."""
-    hour = asked.books.terms.gpu_hour
-    if hour is not None and not 0 <= hour < inf:
-        raise InputError(f"--gpu-hour {hour:g}: give a price of at least 0")
 
 
 def check_within(share: float) -> None:

@@ -21,9 +21,9 @@ from netplan.decide.candidates import Basis, Candidate
 from netplan.decide.record import price_difference
 from netplan.decide.verdict import Verdict, decide
 from netplan.errors import CatalogError
-from netplan.records import replace
+from netplan.records import replace, value_at
 from netplan.reports.quantities import Scale, listed, short_money
-from netplan.reports.schema import plain_at, value_at
+from netplan.reports.schema import plain_at
 from netplan.reports.sections import Column, column, columns
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.money.pricing import book_opex
