@@ -329,45 +329,6 @@ def all_gather_optimum(
     )
 
 
-def all_gather_optimum_s(graph: FabricGraph, data_bytes: float) -> tuple[float, float]:
-    """What an all_gather over all GPUs of a graph takes at least, and what it need not exceed [s].
-
-    Both are the same where the optimum is proven.
-
-    Parameters
-    ----------
-    graph
-        The fabric.
-    data_bytes
-        Gathered result D [B].
-
-    Returns
-    -------
-    tuple[float, float]
-        Both times, the second infinite where no scheme is known [s].
-
-    Raises
-    ------
-    InputError
-        If there is one GPU alone, or not all can be reached.
-
-    Examples
-    --------
-    Four GPUs a domain at 120 GB/s, two domains, 20 GB/s a GPU into one switch.
-
-    >>> from netplan.topologies.expand import expand
-    >>> from netplan.topologies.fabric import Sizing
-    >>> from netplan.topologies.specs import FABRICS
-    >>> sizing = Sizing(gpus=8, radix=8, hb_size=4,
-    ...                 hb_bytes_per_s=120e9, network_bytes_per_s=20e9)
-    >>> graph = expand(FABRICS.load("fat-tree"), sizing)
-    >>> all_gather_optimum_s(graph, 1e9)
-    (0.00625, 0.00625)
-    """
-    optimum = all_gather_optimum(CapacityGraph.of(graph))
-    return optimum.least_s(data_bytes), optimum.most_s(data_bytes)
-
-
 class CollectiveOptimum(Struct, frozen=True, eq=False):
     """Optimum of a collective over all GPUs, in seconds a byte of the full message.
 
@@ -683,7 +644,7 @@ def collective_bound_s(collective: Collective, graph: FabricGraph, data_bytes: f
         return _all_reduce_s(graph, data_bytes)
     if collective == "all_to_all":
         return _all_to_all_flow_s(graph, data_bytes)
-    return all_gather_optimum_s(graph, data_bytes)[0]
+    return all_gather_optimum(CapacityGraph.of(graph)).least_s(data_bytes)
 
 
 def _all_to_all_flow_s(graph: FabricGraph, data_bytes: float) -> float:

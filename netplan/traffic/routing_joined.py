@@ -34,7 +34,7 @@ them.
 """
 
 from collections.abc import Callable, Iterator
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 import numpy as np
 from msgspec import Struct
@@ -333,10 +333,7 @@ def ways_left(graph: FabricGraph) -> Ways:
     if not routing_dragonfly.is_dragonfly(graph):
         return switch_ways
 
-    @cache
-    def left(plane: Plane) -> _DragonflyLeft:
-        return _DragonflyLeft.of(graph, plane)
-
+    left = cache(partial(_DragonflyLeft.of, graph))
     return lambda _, plane, demand: left(plane).ways(demand)
 
 

@@ -95,6 +95,12 @@ def grade(run: CableRun) -> str:
     return module.grade
 
 
+def between_m(plan: FloorPlan, near: tuple[int, ...], far: tuple[int, ...]) -> float:
+    """Length of a cable between two places, each a row, a rack of it and a unit."""
+    rows, racks, _ = np.abs(np.subtract(near, far))
+    return float(plan.lengths_m(rows, racks, np.float64(near[2]), np.float64(far[2])))
+
+
 def taken(length_m: float, lane: float, *, straight: bool, known: bool = False) -> CableRun:
     """What bills take between two cages whose plugs nobody has chosen, or of boxes on sale."""
     place = int(places_sold(np.array([length_m]), np.array(BOOK.stock_lengths_m))[0])
@@ -119,9 +125,9 @@ def test_length_and_medium_of_two_places(  # noqa: PLR0913, PLR0917 - a row of t
     kind: str,
     stock: float,
 ) -> None:
-    length = HALL.length_m(near, far)
+    length = between_m(HALL, near, far)
     assert length == pytest.approx(length_m, abs=6e-4)
-    assert HALL.length_m(far, near) == length
+    assert between_m(HALL, far, near) == length
     for known in (False, True):
         run = taken(length, lane, straight=straight, known=known)
         assert (grade(run), run.length_m) == (kind, stock)
@@ -570,7 +576,7 @@ def test_fibres_to_circuit_switches_by_a_slow_count(switch: str | None) -> None:
         far = (*divmod(rack, layout.per_row), unit)
         for end in ends:
             near = (*divmod(int(layout.rack[end]), layout.per_row), int(layout.unit[end]))
-            metres = layout.plan.length_m(near, far)
+            metres = between_m(layout.plan, near, far)
             lengths[next(length for length in sold if length >= metres)] += 1
     runs = [run for run in install(fabric, site, hardware).wiring.runs if CIRCUITS in run.ends]
     counted: Counter[float] = Counter()

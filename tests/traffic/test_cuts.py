@@ -19,7 +19,12 @@ from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import lower_bound
 from netplan.traffic.collectives import all_gather_bound_s
-from netplan.traffic.optimum import _all_to_all_flow_s, all_gather_optimum_s, collective_bound_s
+from netplan.traffic.optimum import (
+    CapacityGraph,
+    _all_to_all_flow_s,
+    all_gather_optimum,
+    collective_bound_s,
+)
 
 COLLECTIVES = get_args(Collective)
 PUBLISHED = Path(__file__).parents[1] / "published" / "allgather_bound.csv"
@@ -27,9 +32,9 @@ PUBLISHED = Path(__file__).parents[1] / "published" / "allgather_bound.csv"
 
 def all_gather_s(graph: FabricGraph, data_bytes: float) -> float:
     """The optimum, which is proven."""
-    least_s, most_s = all_gather_optimum_s(graph, data_bytes)
-    assert least_s == most_s
-    return least_s
+    optimum = all_gather_optimum(CapacityGraph.of(graph))
+    assert optimum.least_s(data_bytes) == optimum.most_s(data_bytes)
+    return optimum.least_s(data_bytes)
 
 
 def grid(name: str, x: int, y: int, rates: tuple[float, float], **changes: object) -> FabricGraph:

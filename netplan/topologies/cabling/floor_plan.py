@@ -138,33 +138,11 @@ class FloorPlan(Record, frozen=True, kw_only=True):
             server if self.gpus_per_rack // server.gpus * server.units <= self.rack_units else None
         )
 
-    def length_m(self, near: tuple[int, int, float], far: tuple[int, int, float]) -> float:
-        """Length of a cable between two places, before it is rounded up.
-
-        Parameters
-        ----------
-        near, far
-            Row, rack in the row, and rack unit of either end [1].
-
-        Returns
-        -------
-        float
-            In a rack straight along it; else up to the tray, along, across and down. Both with
-            slack [m].
-
-        Examples
-        --------
-        >>> hall = FLOOR_PLANS.load("leaves-in-rack")
-        >>> round(hall.length_m((0, 0, 20), (0, 1, 30)), 3)  # 0.6 + 5.4 - 50 x 0.04445 + 1
-        4.777
-        """
-        ends = np.array([near, far], float)
-        (row, end_row), (column, end_column) = ends[:, 0], ends[:, 1]
-        rows, racks = np.abs(row - end_row), np.abs(column - end_column)
-        return float(self.lengths_m(rows, racks, ends[0, 2], ends[1, 2]))
-
     def lengths_m(self, rows: Floats, racks: Floats, near_unit: Floats, far_unit: Floats) -> Floats:
-        """Lengths over so many rows and racks, between rack units [m]."""
+        """Lengths over so many rows and racks, between rack units, with slack, not rounded up [m].
+
+        In a rack straight along it; else up to the tray, along, across and down.
+        """
         near, far = self.unit_height_m * near_unit, self.unit_height_m * far_unit
         across = rows * self.row_pitch_m + racks * self.rack_width_m
         over = 2 * self.tray_height_m - near - far + across + self.slack_m

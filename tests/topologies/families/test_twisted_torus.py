@@ -20,7 +20,7 @@ from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.bounds import Operation, group_bound
 from netplan.traffic.matrix import TrafficMatrix, flows_matrix
-from netplan.traffic.optimum import all_gather_optimum_s
+from netplan.traffic.optimum import collective_bound_s
 from netplan.traffic.routing import link_loads
 from tests.topologies.test_graph import check
 
@@ -113,7 +113,7 @@ def test_bounds_grant_the_links_around(sizes: tuple[int, ...]) -> None:
         return group_bound(operation, levels, (1, *sizes), **asked).bound_s  # type: ignore[arg-type]
 
     assert bound_s("all_gather") == pytest.approx((gpus - 1) / 6 / 50e9)
-    assert bound_s("all_gather") == pytest.approx(all_gather_optimum_s(graph, gpus)[0])
+    assert bound_s("all_gather") == pytest.approx(collective_bound_s("all_gather", graph, gpus))
     assert bound_s("all_to_all") <= link_loads(graph, everyone(gpus)).busiest_s
 
 
