@@ -145,10 +145,6 @@ class RecommendationModel(SpreadModel, frozen=True, kw_only=True):
         states = self.row_state_bytes * self.tables * self.rows
         return WORD_BYTES * self.tables * self.rows * self.embedding + states
 
-    def exchange_bytes(self, chips: int) -> float:
-        """What each chip sends to each other one for its lookups, one way [B]."""
-        return self.sent_bytes / chips * self.batch
-
     @property
     def sample_bytes(self) -> float:
         """All rows that one sample looks up [B]."""

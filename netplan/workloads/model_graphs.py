@@ -315,7 +315,8 @@ def _pairs(model: RecommendationModel, mark: str) -> Kernel:
 def _products(model: RecommendationModel, chips: int, mark: str) -> list[Kernel]:
     """Products of all layers in one direction, the exchange at the last of the bottom stack."""
     batch, bottom = model.batch, len(model.bottom_products)
-    sent, read = model.exchange_bytes(chips), chips * (model.sample_bytes / chips * batch)
+    sent = model.sent_bytes / chips * batch  # to each other chip for its lookups, one way
+    read = chips * (model.sample_bytes / chips * batch)
     products = []
     for index, (width, columns) in enumerate((*model.bottom_products, *model.top_products)):
         # Gradients of the inputs have their size, and are products of the results' gradients.

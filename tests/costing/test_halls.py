@@ -97,8 +97,9 @@ def grade(run: CableRun) -> str:
 
 def between_m(plan: FloorPlan, near: tuple[int, ...], far: tuple[int, ...]) -> float:
     """Length of a cable between two places, each a row, a rack of it and a unit."""
-    rows, racks, _ = np.abs(np.subtract(near, far))
-    return float(plan.lengths_m(rows, racks, np.float64(near[2]), np.float64(far[2])))
+    ends = np.array([near, far], float).T
+    rows, racks, _ = np.abs(ends[:, :1] - ends[:, 1:])
+    return float(plan.lengths_m(rows, racks, ends[2, :1], ends[2, 1:])[0])
 
 
 def taken(length_m: float, lane: float, *, straight: bool, known: bool = False) -> CableRun:

@@ -252,7 +252,7 @@ def test_recommendation_models_take_what_the_published_log_says(
     model, chip = WORKLOADS.load(name), ACCELERATORS.load("a100-80gb")
     chip = replace(chip, memory_bytes_per_s=rate, memory_bytes=192 * 2**30)
     network = [Dimension("ring", 8, 600e9), Dimension("mesh", 16, 25e9)]
-    pair = model.exchange_bytes(128)
+    pair = model.sent_bytes / 128 * model.batch
     # 64 x 64 pairs cross the middle, on 64 links of 25 GB/s.
     assert exchanged_s(pair, network) == pytest.approx(64 * 64 * pair / (64 * 25e9))
     found = map_graph(

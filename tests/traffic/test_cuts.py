@@ -15,16 +15,12 @@ from netplan.records import replace
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
 from netplan.topologies.graph import FabricGraph
+from netplan.topologies.graph.symmetry import CapacityGraph
 from netplan.topologies.specs import FABRICS, FabricSpec
 from netplan.traffic.algorithms import Collective
 from netplan.traffic.bounds import lower_bound
 from netplan.traffic.collectives import all_gather_bound_s
-from netplan.traffic.optimum import (
-    CapacityGraph,
-    _all_to_all_flow_s,
-    all_gather_optimum,
-    collective_bound_s,
-)
+from netplan.traffic.optimum import _all_to_all_flow_s, all_gather_optimum, collective_bound_s
 
 COLLECTIVES = get_args(Collective)
 PUBLISHED = Path(__file__).parents[1] / "published" / "allgather_bound.csv"

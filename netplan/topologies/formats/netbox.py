@@ -18,6 +18,7 @@ takes an empty one as unknown. Device names are unique, so that no cable needs a
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 from msgspec import Struct
@@ -97,36 +98,33 @@ class NetBoxHall(Struct, frozen=True):
         return self.switch if role == "switch" and self.switch else f"generic-{role}"
 
 
-def _sites(_: CablePlan, hall: NetBoxHall) -> PlanSheet:
-    rows = iter([(hall.site, _slug(hall.site), "planned")])
-    return PlanSheet("NetBox sites", ("name", "slug", "status"), rows)
-
-
-def _manufacturers(_plan: CablePlan, _hall: NetBoxHall) -> PlanSheet:
-    return PlanSheet(
-        "NetBox manufacturers", ("name", "slug"), iter([(MANUFACTURER, _slug(MANUFACTURER))])
-    )
-
-
-def _roles(plan: CablePlan, _: NetBoxHall) -> PlanSheet:
-    rows = ((role, _slug(role), ROLE_COLORS.get(role, "9e9e9e")) for role in _all_roles(plan))
-    return PlanSheet("NetBox roles", ("name", "slug", "color"), rows)
-
-
-def _device_types(plan: CablePlan, hall: NetBoxHall) -> PlanSheet:
-    header = ("manufacturer", "model", "slug", "u_height", "is_full_depth")
-    rows = (
-        (MANUFACTURER, name, _slug(f"{MANUFACTURER}-{name}"), str(hall.heights.get(role, 1)), "yes")
-        for role in _all_roles(plan)
-        for name in (hall.type_of(role),)
-    )
-    return PlanSheet("NetBox device types", header, rows)
-
-
-def _racks(_: CablePlan, hall: NetBoxHall) -> PlanSheet:
-    header = ("site", "name", "status", "width", "u_height")
-    rows = ((hall.site, rack, "planned", RACK_WIDTH, str(hall.rack_units)) for rack in hall.racks)
-    return PlanSheet("NetBox racks", header, rows)
+def _referred(table: str, plan: CablePlan, hall: NetBoxHall) -> PlanSheet:
+    """What devices refer to by name: a table of a few columns."""
+    roles = dict.fromkeys(device.role for device in plan.devices)
+    types = [(hall.type_of(role), str(hall.heights.get(role, 1))) for role in roles]
+    colors = {role: ROLE_COLORS.get(role, "9e9e9e") for role in roles}
+    units = str(hall.rack_units)
+    tables: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]] = {
+        "sites": (("name", "slug", "status"), [(hall.site, _slug(hall.site), "planned")]),
+        "manufacturers": (("name", "slug"), [(MANUFACTURER, _slug(MANUFACTURER))]),
+        "roles": (
+            ("name", "slug", "color"),
+            [(role, _slug(role), color) for role, color in colors.items()],
+        ),
+        "device types": (
+            ("manufacturer", "model", "slug", "u_height", "is_full_depth"),
+            [
+                (MANUFACTURER, name, _slug(f"{MANUFACTURER}-{name}"), height, "yes")
+                for name, height in types
+            ],
+        ),
+        "racks": (
+            ("site", "name", "status", "width", "u_height"),
+            [(hall.site, rack, "planned", RACK_WIDTH, units) for rack in hall.racks],
+        ),
+    }
+    header, rows = tables[table]
+    return PlanSheet(f"NetBox {table}", header, iter(rows))
 
 
 def netbox_devices(plan: CablePlan, hall: NetBoxHall) -> PlanSheet:
@@ -183,21 +181,16 @@ def netbox_cables(plan: CablePlan, _: NetBoxHall = NetBoxHall()) -> PlanSheet:  
 
 
 NETBOX: Mapping[str, Callable[[CablePlan, NetBoxHall], PlanSheet]] = {
-    "netbox-sites": _sites,
-    "netbox-manufacturers": _manufacturers,
-    "netbox-roles": _roles,
-    "netbox-device-types": _device_types,
-    "netbox-racks": _racks,
+    "netbox-sites": partial(_referred, "sites"),
+    "netbox-manufacturers": partial(_referred, "manufacturers"),
+    "netbox-roles": partial(_referred, "roles"),
+    "netbox-device-types": partial(_referred, "device types"),
+    "netbox-racks": partial(_referred, "racks"),
     "netbox-devices": netbox_devices,
     "netbox-interfaces": netbox_interfaces,
     "netbox-cables": netbox_cables,
 }
 """Tables in the order of their import."""
-
-
-def _all_roles(plan: CablePlan) -> list[str]:
-    """Roles of devices, in the order of the plan."""
-    return list(dict.fromkeys(device.role for device in plan.devices))
 
 
 def _slug(name: str) -> str:
