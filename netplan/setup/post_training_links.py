@@ -6,8 +6,6 @@ of servers in one HB domain share what enters it.
 
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.inputs.choices import SyncKind
@@ -59,11 +57,8 @@ class PoolPlaces(NamedTuple):
     score: Ints
 
 
-class SyncOnLinks(NamedTuple):
-    """A synchronisation on links: time of the busiest one, bytes between HB domains [s, B]."""
-
-    busiest_s: float
-    network_bytes: float
+SyncOnLinks = tuple[float, float]
+"""A synchronisation on links: time of the busiest one, bytes between HB domains [s, B]."""
 
 
 def network_sizing(run: PostRun) -> tuple[FabricSpec, Sizing]:
@@ -141,13 +136,6 @@ def trainer_copies(
     return grouped_owners(copies, group_count(copies.copies, takers) if takers else copies.copies)
 
 
-def server_copies(run: PostRun, servers: ServerPool, gpus: Ints) -> PlacedCopies:
-    """Copies of the model that servers on such GPUs have."""
-    stage = stages_of_layers(run.model.layers, int(servers.rolled.plans.pipeline[0]))
-    copies = placed_copies(server_placement(servers), stage)
-    return replace(copies, gpus=gpus[copies.gpus])
-
-
 def sync_scheme(run: PostRun, servers: ServerPool, kind: SyncKind, changed: float) -> SyncScheme:
     """How weights are sent, as traffic has it: over as many cards of a domain as there are."""
     rate = run.job.sync_rate
@@ -162,26 +150,14 @@ def sync_scheme(run: PostRun, servers: ServerPool, kind: SyncKind, changed: floa
     )
 
 
-class SyncWay(Struct, frozen=True, kw_only=True):
-    """How new weights go from one pool to the other.
-
-    Parameters
-    ----------
-    scheme
-        How they are sent.
-    domain
-        GPUs of an HB domain [1].
-    width_bytes
-        Of a parameter on the wire [B].
-    """
-
-    scheme: SyncScheme
-    domain: int
-    width_bytes: float
-
-
 def sync_matrix(
-    run: PostRun, pools: tuple[Trainer, ServerPool], places: PoolPlaces, way: SyncWay
+    run: PostRun,
+    pools: tuple[Trainer, ServerPool],
+    places: PoolPlaces,
+    scheme: SyncScheme,
+    *,
+    domain: int,
+    width_bytes: float,
 ) -> TrafficMatrix:
     """Traffic of one synchronisation between pools that lie apart.
 
@@ -189,19 +165,21 @@ def sync_matrix(
     ----------
     run, pools, places
         The job, its trainer and servers, and where these lie.
-    way
-        How weights go.
+    scheme
+        How weights are sent.
+    domain
+        GPUs of an HB domain [1].
+    width_bytes
+        Of a parameter on the wire [B].
     """
     trainer, servers = pools
-    laid = SyncPools(
-        trainer_copies(
-            run, trainer, places.trainer, takers=_takers(servers, way.scheme), domain=way.domain
-        ),
-        server_copies(run, servers, places.rollout),
-        run.gpus,
-        way.domain,
-    )
-    return sync_traffic(LayerWeights.of(run.model, way.width_bytes), laid, way.scheme)
+    takers = _takers(servers, scheme)
+    senders = trainer_copies(run, trainer, places.trainer, takers=takers, domain=domain)
+    stage = stages_of_layers(run.model.layers, int(servers.rolled.plans.pipeline[0]))
+    served = placed_copies(server_placement(servers), stage)
+    served = replace(served, gpus=places.rollout[served.gpus])
+    laid = SyncPools(senders, served, run.gpus, domain)
+    return sync_traffic(LayerWeights.of(run.model, width_bytes), laid, scheme)
 
 
 def resharded_matrix(
@@ -278,8 +256,9 @@ def sync_on_links(
     try:
         graph = expand(*network_sizing(run))
         places = pool_places(run, trainer, servers, graph.hb_size)
-        way = SyncWay(scheme=scheme, domain=graph.hb_size, width_bytes=width_bytes)
-        return _sent_over(graph, sync_matrix(run, (trainer, servers), places, way).of_kind("sync"))
+        where = run, (trainer, servers), places
+        matrix = sync_matrix(*where, scheme, domain=graph.hb_size, width_bytes=width_bytes)
+        return _sent_over(graph, matrix.of_kind("sync"))
     except InputError:
         return None
 
@@ -316,8 +295,7 @@ def _has_links(run: PostRun) -> bool:
 
 def _sent_over(graph: FabricGraph, matrix: TrafficMatrix) -> SyncOnLinks:
     """New weights on the links of a graph, by the routing that it is built for."""
-    busiest_s = Router(graph).loads(matrix).busiest_s
-    return SyncOnLinks(busiest_s, crossing_bytes(matrix, graph.hb_size))
+    return Router(graph).loads(matrix).busiest_s, crossing_bytes(matrix, graph.hb_size)
 
 
 def _takers(servers: ServerPool, scheme: SyncScheme) -> int:

@@ -473,8 +473,9 @@ def synchronised(
             from netplan.setup.post_training_links import reshard_on_links
 
             if laid := reshard_on_links(run, trainer, servers, sync.sent, weights.width_bytes):
-                sent = sync.sent._replace(network=laid.network_bytes)
-                sync = replace(sync, sent=sent, bound_s=laid.busiest_s, bound_by="links")
+                bound_s, network_bytes = laid
+                sent = sync.sent._replace(network=network_bytes)
+                sync = replace(sync, sent=sent, bound_s=bound_s, bound_by="links")
         return _timed(run, sync)
     sent = sync_bytes(weights, receivers, kind, changed)
     senders = _senders(run, kind, trainer)
@@ -494,9 +495,9 @@ def synchronised(
 
         scheme = sync_scheme(run, servers, kind, changed)
         laid = sync_on_links(run, trainer, servers, scheme, weights.width_bytes)
-    entering_s = laid.busiest_s if laid else None
-    if laid and abs(laid.network_bytes - sent.network) > SAME * sent.network:
-        sent = sent._replace(network=laid.network_bytes)  # pools that share a domain
+    entering_s, network_bytes = laid or (None, sent.network)
+    if abs(network_bytes - sent.network) > SAME * sent.network:
+        sent = sent._replace(network=network_bytes)  # pools that share a domain
     bound_s = _bound_s(run, sync, sent, links, entering_s)
     if kind == "delta":  # between whole copies
         whole = sync_bytes(weights, receivers, "sharded")
