@@ -577,18 +577,17 @@ def _timed(run: PostRun, sync: Sync) -> Sync:
         )
         for name, ends in software.items()
     }
-    if given is None:
-        return replace(sync, seconds=sync.bound_s, reaches_s=reaches)
+    rate: float | None = None
+    seconds = sync.bound_s
     if given in SYNC_RATES:
         rate = software[cast("Sending", given)].base
-        return replace(
-            sync, seconds=max(sync.bound_s, copy_bytes / rate), rate=rate, reaches_s=reaches
-        )
-    rate = read_copy_rate(str(given))
-    try:
-        seconds = sync_s(sync.bound_s, copy_bytes, rate)
-    except InputError as error:
-        raise InputError(f"--sync-rate {given}: {error}") from None
+        seconds = max(seconds, copy_bytes / rate)
+    elif given is not None:
+        rate = read_copy_rate(str(given))
+        try:
+            seconds = sync_s(seconds, copy_bytes, rate)
+        except InputError as error:
+            raise InputError(f"--sync-rate {given}: {error}") from None
     return replace(sync, seconds=seconds, rate=rate, reaches_s=reaches)
 
 
