@@ -96,10 +96,10 @@ class RoundTime(Struct, frozen=True):
         each_s = (last_s - first_s) / (many - few)
         return cls(first_s - few * each_s, each_s, cache_s)
 
-    def at(self, slowdown: float) -> "RoundTime":
+    def slowed(self, slowdown: float) -> "RoundTime":
         """Rounds that take so many times as long.
 
-        >>> RoundTime(0.01, 0.001).at(2.0)
+        >>> RoundTime(0.01, 0.001).slowed(2.0)
         RoundTime(fixed_s=0.02, each_s=0.002, cache_s=0.0)
         """
         return RoundTime(slowdown * self.fixed_s, slowdown * self.each_s, slowdown * self.cache_s)
@@ -431,7 +431,9 @@ def simulate_rollouts(
         )
     drawn = lengths.draw(np.random.default_rng(seed), batch.answers)
     replicas = [
-        _Replica(drawn[first :: batch.replicas].tolist(), batch.slots, rounds.at(slowdown), turns)
+        _Replica(
+            drawn[first :: batch.replicas].tolist(), batch.slots, rounds.slowed(slowdown), turns
+        )
         for first, slowdown in enumerate(slowness or [1.0] * batch.replicas)
     ]
     ends_s = tuple(replica.end_s() for replica in replicas)
