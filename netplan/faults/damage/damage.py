@@ -171,7 +171,7 @@ def _cut_off(
     return np.flatnonzero(up & ~_in_main_component(graph, intact, left)), left
 
 
-def cut_off_gpus(graph: FabricGraph, damage: Damage, intact: Components) -> Ints:
+def cut_off_gpus(graph: FabricGraph, damage: Damage, intact: Components | None = None) -> Ints:
     """Live GPUs whose own ports lead nowhere, as `find_effects` has them and nothing else.
 
     Parameters
@@ -179,14 +179,16 @@ def cut_off_gpus(graph: FabricGraph, damage: Damage, intact: Components) -> Ints
     graph, damage
         The fabric, and what has failed.
     intact
-        Components of the intact network.
+        Components of the intact network, where many damages of one fabric are asked for.
 
     Raises
     ------
     InputError
         If the damage is that of another graph.
     """
-    return _cut_off(graph, damage, intact, network_links(graph))[0]
+    links = network_links(graph)
+    was = intact or find_components(graph, no_damage(graph), links)
+    return _cut_off(graph, damage, was, links)[0]
 
 
 def network_links(graph: FabricGraph) -> Bools:
