@@ -33,7 +33,6 @@ from netplan.scenarios.reading import sized
 from netplan.setup.post_training import SAME, PostRun, ServerPool, Trainer
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, no_traffic
 from netplan.traffic.placement import Placement
@@ -232,70 +231,47 @@ def _laid_ranges(
 
 
 def sync_on_links(
-    run: PostRun, trainer: Trainer, servers: ServerPool, scheme: SyncScheme, width_bytes: float
+    run: PostRun,
+    trainer: Trainer,
+    servers: ServerPool,
+    how: SyncScheme | SyncBytes,
+    *,
+    width_bytes: float,
 ) -> SyncOnLinks | None:
-    """The busiest link of the fabric in one synchronisation.
+    """The busiest link of the fabric in one synchronisation, by the routing it is built for.
 
     Parameters
     ----------
     run, trainer, servers
-        The job, and its pools, which lie apart.
-    scheme
-        How weights are sent.
+        The job, and its pools.
+    how
+        How weights are sent between pools that lie apart; bytes of one synchronisation where GPUs
+        train and serve in turn [B].
     width_bytes
         Of a parameter on the wire [B].
 
     Returns
     -------
     SyncOnLinks or None
-        None where links say nothing: over storage, of two kinds of GPU, or of a graph that is too
-        large or joins not all.
+        None where links say nothing: of two kinds of GPU, of a graph that is too large or joins not
+        all, or where ranges of plans in turn are no parts of each other.
     """
-    if scheme.storage or not _has_links(run):
+    if run.gpus > MOST_LINKED or not one_kind(run):
         return None
     try:
         graph = expand(*network_sizing(run))
-        places = pool_places(run, trainer, servers, graph.hb_size)
-        where = run, (trainer, servers), places
-        matrix = sync_matrix(*where, scheme, domain=graph.hb_size, width_bytes=width_bytes)
-        return _sent_over(graph, matrix.of_kind("sync"))
+        domain = graph.hb_size
+        where = run, (trainer, servers), pool_places(run, trainer, servers, domain)
+        if isinstance(how, SyncBytes):
+            matrix = _laid_ranges(*where, how, width_bytes)
+        else:
+            every = sync_matrix(*where, how, domain=domain, width_bytes=width_bytes)
+            matrix = every.of_kind("sync")
+        if matrix is None:
+            return None
+        return Router(graph).loads(matrix).busiest_s, crossing_bytes(matrix, domain)
     except InputError:
         return None
-
-
-def reshard_on_links(
-    run: PostRun, trainer: Trainer, servers: ServerPool, sent: SyncBytes, width_bytes: float
-) -> SyncOnLinks | None:
-    """The same of GPUs that train and serve in turn; None, too, where ranges are no parts.
-
-    Parameters
-    ----------
-    run, trainer, servers
-        The job, and both of its roles.
-    sent
-        Bytes of one synchronisation [B].
-    width_bytes
-        Of a parameter on the wire [B].
-    """
-    if not sent.total or not _has_links(run):
-        return None
-    try:
-        graph = expand(*network_sizing(run))
-        places = pool_places(run, trainer, servers, graph.hb_size)
-        matrix = _laid_ranges(run, (trainer, servers), places, sent, width_bytes)
-        return None if matrix is None else _sent_over(graph, matrix)
-    except InputError:
-        return None
-
-
-def _has_links(run: PostRun) -> bool:
-    """Whether links of the fabric say how long new weights take at least."""
-    return run.gpus <= MOST_LINKED and one_kind(run)
-
-
-def _sent_over(graph: FabricGraph, matrix: TrafficMatrix) -> SyncOnLinks:
-    """New weights on the links of a graph, by the routing that it is built for."""
-    return Router(graph).loads(matrix).busiest_s, crossing_bytes(matrix, graph.hb_size)
 
 
 def _takers(servers: ServerPool, scheme: SyncScheme) -> int:

@@ -457,7 +457,7 @@ def synchronised(
     named, changed = read_sync(job.sync)
     kind = "full" if named == "experts" and run.model.experts is None else named
     weights = wire_weights(run)
-    over = job.sync_over
+    over, width_bytes = job.sync_over, weights.width_bytes
     receivers = Receivers(
         copies=servers.copies,
         copy_gpus=servers.copy_gpus,
@@ -469,10 +469,11 @@ def synchronised(
     )
     if job.colocated:
         sync = _resharded(run, sync, trainer)
-        if on_links:
-            from netplan.setup.post_training_links import reshard_on_links
+        if on_links and sync.sent.total:
+            from netplan.setup.post_training_links import sync_on_links
 
-            if laid := reshard_on_links(run, trainer, servers, sync.sent, weights.width_bytes):
+            laid = sync_on_links(run, trainer, servers, sync.sent, width_bytes=width_bytes)
+            if laid is not None:
                 bound_s, network_bytes = laid
                 sent = sync.sent._replace(network=network_bytes)
                 sync = replace(sync, sent=sent, bound_s=bound_s, bound_by="links")
@@ -490,11 +491,11 @@ def synchronised(
         hb_bytes_per_s=run.server_chip.hb_bytes_per_s,
     )
     laid = None
-    if on_links:  # graphs and routing take a while to load
+    if on_links and over != "storage":  # graphs and routing take a while to load
         from netplan.setup.post_training_links import sync_on_links, sync_scheme
 
         scheme = sync_scheme(run, servers, kind, changed)
-        laid = sync_on_links(run, trainer, servers, scheme, weights.width_bytes)
+        laid = sync_on_links(run, trainer, servers, scheme, width_bytes=width_bytes)
     entering_s, network_bytes = laid or (None, sent.network)
     if abs(network_bytes - sent.network) > SAME * sent.network:
         sent = sent._replace(network=network_bytes)  # pools that share a domain
