@@ -81,16 +81,10 @@ class FreePlans(Struct, frozen=True):
     cuts: int
     feasible: int
     least_bytes: float = inf
-    layers: "KnownLayers | None" = None
+    layers: tuple[Sharding, LayerTable, Ints] | None = None
+    """Layers that were timed, with their times, and which of them each plan has."""
+
     seconds: tuple[float, ...] = ()
-
-
-class KnownLayers(Struct, frozen=True, eq=False):
-    """Layers that were timed, and which of them each plan has."""
-
-    sharding: Sharding
-    table: LayerTable
-    row: Ints
 
 
 def best_free_plans(
@@ -139,7 +133,7 @@ def best_free_plans(
     layers = None
     if alone:
         rows = np.array([entry[5] for entry in ranked])
-        layers = KnownLayers(placed.rows.sharding, placed.table, rows)
+        layers = placed.rows.sharding, placed.table, rows
     seconds = tuple(entry[0] for entry in ranked)
     return FreePlans(plans, known.count, known.feasible, layers=layers, seconds=seconds)
 
