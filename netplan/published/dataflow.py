@@ -657,11 +657,9 @@ WINDOWS, ACCEPTANCES = np.arange(1, 9), np.array([0.5, 0.6, 0.7, 0.8, 0.9])
 @suite("serving")
 def serving_form_checks() -> Iterator[Measured | Check]:
     """The throughput that was measured, sentences about figures, and what cannot be computed."""
-    sizes, chip, stages = (
-        Sizes.of(MODELS.load(SERVED)),
-        ACCELERATORS.load(SERVING_CHIP),
-        SERVING_CHIPS // TENSOR,
-    )
+    sizes = Sizes.of(MODELS.load(SERVED))
+    chip = ACCELERATORS.load(SERVING_CHIP)
+    stages = SERVING_CHIPS // TENSOR
     # Long messages go both ways round a ring, short ones one way.
     yield from fig_20_statements(
         decode(sizes, TensorGroup.of(chip, TENSOR), stages=stages),
@@ -707,10 +705,8 @@ def _least_share(parts: PassTime, some_s: Amount) -> float:
 
 def _seconds(model: str) -> PassSeconds:
     """Time of a pass of a model over tokens at once, on all chips."""
-    sizes, group = (
-        Sizes.of(MODELS.load(model)),
-        TensorGroup.of(ACCELERATORS.load(SERVING_CHIP), SERVING_CHIPS),
-    )
+    sizes = Sizes.of(MODELS.load(model))
+    group = TensorGroup.of(ACCELERATORS.load(SERVING_CHIP), SERVING_CHIPS)
     return lambda tokens: pass_time(sizes, group, work=TokenPass(tokens=tokens)).total_s
 
 

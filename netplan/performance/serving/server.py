@@ -229,10 +229,8 @@ def held_bytes(
     for operation in layer.operations:
         layer_bytes = layer_bytes + operation.share * operation.weight_bytes
     stages = plans.pipeline
-    first, last = (
-        inference.embedding_bytes(model, cut),
-        inference.inference_head(model, cut, step).weight_bytes,
-    )
+    first = inference.embedding_bytes(model, cut)
+    last = inference.inference_head(model, cut, step).weight_bytes
     shared = model.tied_embeddings
     ends = np.where(stages > 1, np.maximum(first, last), first if shared else first + last)
     layers = -(-model.layers // stages)
