@@ -378,7 +378,7 @@ def _line_facts(item: pricing.PricedItem) -> dict[str, object]:
     line, price = item.line, item.price
     amounts = {"unit_price": item.unit_price, "total": item.total} if price else {}
     ends = {
-        f"{name}_{end}": amounts[name].at(end) if price else None
+        f"{name}_{end}": amounts[name].at_end(end) if price else None
         for name in ("unit_price", "total")
         for end in get_args(End)
     }

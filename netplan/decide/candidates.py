@@ -217,7 +217,7 @@ class Basis(Struct, frozen=True):
 
     def amount(self, value: float) -> str:
         """An amount with its unit."""
-        return f"{self.money.one(value)} {self.money.title}"
+        return f"{self.money.number(value)} {self.money.title}"
 
     def amount_on(self, candidate: Candidate, value: float) -> str:
         """An amount that grows with the time on a fabric, with its unit."""

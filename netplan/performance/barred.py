@@ -37,12 +37,12 @@ def barred_columns(
         low, high = error_bar.whole.of_rate(100 * share)
         return "", f" ({low:.0f}-{high:.0f})"
 
-    def at(path: str) -> Callable[[Any], Any]:
+    def value_of(path: str) -> Callable[[Any], Any]:
         return lambda row: value_at(best(row), path)
 
-    yield from barred_column("iteration_time_s", at("iteration_time_s"), bar)
+    yield from barred_column("iteration_time_s", value_of("iteration_time_s"), bar)
     for name in ENDS:
-        yield column(name, at(f"bar.{name}"), shown="data")
+        yield column(name, value_of(f"bar.{name}"), shown="data")
     yield column("mfu", mfu, mark=behind_share)
 
 

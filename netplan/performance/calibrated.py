@@ -444,7 +444,9 @@ class Kernels(Columns, frozen=True, eq=False):
             "mlp": feed_forward_s(part, on),
         }
 
-    def beside(self, tensor_s: Amount, ring_s: Amount, again: Redone, sharing: Sharing) -> Passes:
+    def with_exposed(
+        self, tensor_s: Amount, ring_s: Amount, again: Redone, sharing: Sharing
+    ) -> Passes:
         """The same with what is computed again, and what shows of collectives beside it.
 
         These are a tensor collective and a round of the context ring, each alone [s].

@@ -344,7 +344,7 @@ def calibrated_layer(
         # One tensor GPU has nothing to cut over others.
         sequence_parallel=np.less(part.scattered, part.tokens),
     )
-    layer_passes = kernels.beside(tensor_s, ring_s, again, setting.sharing)
+    layer_passes = kernels.with_exposed(tensor_s, ring_s, again, setting.sharing)
     if not setting.trains:
         layer_passes = layer_passes.forward_alone
     none = np.zeros(np.shape(part.query))

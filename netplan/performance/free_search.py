@@ -467,7 +467,7 @@ class Placed(Struct, frozen=True, eq=False):
             best = best[np.argsort(seconds[best], kind="stable")]
             best = best[seconds[best] < inf][:top]
             new = [
-                _found(float(seconds[index]), plans, int(made[index]), index)
+                _timed_plan(float(seconds[index]), plans, int(made[index]), index)
                 for index in best.tolist()
             ]
             best_of: dict[object, TimedFreePlan] = {}  # of each cell and number of microbatches
@@ -571,8 +571,10 @@ class Placed(Struct, frozen=True, eq=False):
         return seconds
 
 
-def _found(seconds: float, plans: free_space.Cells, microbatches: int, index: int) -> TimedFreePlan:
-    levels = plans.placements.at(index).levels
+def _timed_plan(
+    seconds: float, plans: free_space.Cells, microbatches: int, index: int
+) -> TimedFreePlan:
+    levels = plans.placements.placement(index).levels
     cell = tuple(level._replace(data=1) for level in levels)
     cut, row = int(plans.cut[index]), int(plans.row[index])
     rung = plans.rung if isinstance(plans.rung, int) else int(plans.rung[index])
@@ -607,7 +609,7 @@ def _distinct(
         if time_s > NEAR * fastest_s and new >= top:
             break
         if key not in best or time_s < best[key][0]:
-            best[key] = _found(time_s, plans, int(microbatches[index]), index)
+            best[key] = _timed_plan(time_s, plans, int(microbatches[index]), index)
             new += 1
     return sorted(best.values())
 

@@ -338,7 +338,7 @@ class Verify(Question[Verification]):
         """Run the checks of all published tables, or the suites that have those asked for."""
         chosen = bool(self.only) or self.grade is not None
         if self.paper is not None:
-            return self._own(Path(self.paper))
+            return self._user_paper(Path(self.paper))
         if chosen + self.bars + self.runs > 1:
             raise InputError(
                 "--only, --bars and --runs are lists of their own: give one of them, or --only with"
@@ -368,7 +368,7 @@ class Verify(Question[Verification]):
         checks = (check for check in ran if not chosen or (check.name, check.source) in asked)
         return Verification(tuple(checks), grade=self.grade)
 
-    def _own(self, path: Path) -> Verification:
+    def _user_paper(self, path: Path) -> Verification:
         """Rows of a paper of the user's own."""
         if self.bars or self.runs:
             raise InputError("--bars and --runs are about netplan's own rows: leave out the file")

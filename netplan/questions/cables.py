@@ -374,7 +374,7 @@ class Cables(Question[Answer]):
         hardware = hardware_of(replace(known, switch=model), build_fabric(spec, sizing).sizing)
         as_named = spec.hall == AS_PUBLISHED or spec.media_named or spec.circuit_switch
         hall = None if as_named else known.hall
-        books = self._beside(reader, hardware.cabling)
+        books = self._other_networks(reader, hardware.cabling)
         reader.replaced()
         _check_floor(self.to, hall, self.cluster.host_gpus)
         built = build_fabric(spec, sizing)
@@ -418,7 +418,7 @@ class Cables(Question[Answer]):
         hosts = self.cluster.host_gpus
         return plan if hosts is None else plans.with_hosts(plan, hosts)
 
-    def _beside(self, reader: CatalogReader, cabling: CablingBook) -> SiteBooks:
+    def _other_networks(self, reader: CatalogReader, cabling: CablingBook) -> SiteBooks:
         """Networks beside that the plan holds, too."""
         if "networks" in self.given and self.to != "plan":
             raise InputError(f"--to {self.to} is of one network: leave --with out, or write a plan")
@@ -429,7 +429,7 @@ class Cables(Question[Answer]):
         named = {net.name: reader.named(SWITCHES, net.switch or None) for net in nets}
         return SiteBooks(
             tuple(
-                (net, reader.beside(FABRICS, net.fabric), fitting(net, named[net.name]))
+                (net, reader.load_other(FABRICS, net.fabric), fitting(net, named[net.name]))
                 for net in nets
             ),
             cabling,

@@ -165,11 +165,11 @@ class Compare(Question[Comparison | ComparisonCases]):
                 f"{flags} are repeated: repeat one of them at a time, or accelerators and --nic"
             )
         if not several:
-            return self.one()
+            return self.comparison()
         names = tuple(several)
         flags = " ".join(all_places()[name].option.flag_of(name) for name in names)
         cases = tuple(
-            (values, self.case(dict(zip(names, values, strict=True))).one())
+            (values, self.case(dict(zip(names, values, strict=True))).comparison())
             for values in product(*(self.varied[name] for name in names))
         )
         return ComparisonCases(names, flags, cases)
@@ -190,7 +190,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         inputs = [entry.name for entry, option in own_options(Compare) if option.role == "input"]
         return replace(asked, varied=varied, **{name: getattr(self, name) for name in inputs})
 
-    def one(self) -> Comparison:
+    def comparison(self) -> Comparison:
         """Size, price and time every fabric, at the size that a power budget holds if there is one.
 
         Times are those of one search at the end.
@@ -289,7 +289,7 @@ class Compare(Question[Comparison | ComparisonCases]):
             for value in values:
                 given = {name.replace("-", "_"): value, "fabrics": (self._asked_by_name[row.name],)}
                 try:
-                    cases.append((f"{value:g}", self.case(given).one()))
+                    cases.append((f"{value:g}", self.case(given).comparison()))
                 except (InputError, InfeasibleError):
                     continue  # no such network
             weighed.append(step_pays(name, cases))

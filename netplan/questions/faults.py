@@ -549,7 +549,7 @@ def _cut_off_per_year(
     cut_off = _gpus_cut_off(built[0], singles)
     links = rates.host_links_each(*built)
     alone = sum(
-        row.rate_per_year.at(shared.options.end)
+        row.rate_per_year.at_end(shared.options.end)
         * row.count_in(units)
         * links.get(row.unit, 1.0)
         * cut_off.get(row.unit, 0)

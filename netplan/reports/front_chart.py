@@ -131,7 +131,13 @@ def _front(points: Sequence[FrontPoint], drawn: Sequence[FrontPoint]) -> Json:
         "mode": "lines+markers+text",
         "text": labels,
         "textposition": [
-            (_beside(place) if text.isdecimal() else "top left" if price > middle else "top right")
+            (
+                _place_of_number(place)
+                if text.isdecimal()
+                else "top left"
+                if price > middle
+                else "top right"
+            )
             for place, (text, price) in enumerate(zip(labels, prices, strict=True))
         ],
         "textfont": {"size": 12},
@@ -147,6 +153,6 @@ def _front(points: Sequence[FrontPoint], drawn: Sequence[FrontPoint]) -> Json:
     return _designs(points, **facts)
 
 
-def _beside(place: int) -> str:
+def _place_of_number(place: int) -> str:
     """Where a number stands: above and below in turn."""
     return "bottom center" if place % 2 else "top center"

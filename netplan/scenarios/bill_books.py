@@ -178,7 +178,9 @@ def bill_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
         prices=_discounted(made.prices, books.discount),
         switch=reader.named(SWITCHES, cluster.switch),
         ocs=reader.circuit_switch(cluster.ocs) if cluster.ocs else None,
-        networks=tuple((network, reader.beside(FABRICS, network.fabric)) for network in networks),
+        networks=tuple(
+            (network, reader.load_other(FABRICS, network.fabric)) for network in networks
+        ),
         site_switches=tuple(reader.load(SWITCHES, name) for name in models),
         compute=Compute(accelerator=chip),
     )

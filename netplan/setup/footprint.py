@@ -164,7 +164,7 @@ class MeasuredFootprint(Struct, frozen=True):
     date: str
     machine: str
 
-    def at(self, links: int) -> tuple[float, float, float]:
+    def of_links(self, links: int) -> tuple[float, float, float]:
         """The same question at another size: as much a link, beyond what an idle process takes.
 
         Parameters
@@ -180,7 +180,7 @@ class MeasuredFootprint(Struct, frozen=True):
         Examples
         --------
         >>> row = MeasuredFootprint("loads", "", "rail-only", 1000, 10.3, 2.04e9, 0, "", "")
-        >>> row.at(500)
+        >>> row.of_links(500)
         (5.3, 1040000000.0, 0.0)
         """
         share = links / self.links
@@ -239,9 +239,9 @@ def footprint_of(question: Weighed, fabrics: Sequence[str], command: str = "") -
     taken = []
     for name in fabrics:
         links = fabric_links(question, name)
-        alike = [row.at(links) for row in rows if row.fabric == name]
+        alike = [row.of_links(links) for row in rows if row.fabric == name]
         # A fabric that was not measured takes what the worst of the others does.
-        taken.append(max(alike or [row.at(links) for row in rows]))
+        taken.append(max(alike or [row.of_links(links) for row in rows]))
     times, peaks, files = zip(*taken, strict=True)
     subject = f"{question.command} of {cluster.gpus:,} GPUs"
     subject += f" on {len(taken)} fabrics" if len(taken) > 1 else ""

@@ -476,7 +476,7 @@ class Question(Generic[AnswerT_co]):
         if chip.power_caps is None or not chip.power_cap_w:
             return None
         facts = {name: getattr(chip.power_caps, name) for name in ("evidence", "of", "source")}
-        return {**chip.power_caps.at(chip.power_cap_w, chip.name).to_dict(), **facts}
+        return {**chip.power_caps.point_at(chip.power_cap_w, chip.name).to_dict(), **facts}
 
     def _with_ports(self) -> Self:
         """The question with cards of the rate that is asked for, and the ports of its model."""

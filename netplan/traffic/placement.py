@@ -156,7 +156,7 @@ class Placements(Columns, frozen=True, eq=False):
         totals: Ints = self.degrees.prod(axis=0)
         return totals
 
-    def at(self, index: int) -> "Placement":
+    def placement(self, index: int) -> "Placement":
         """One of the placements."""
         degrees = self.degrees[:, :, index].tolist()
         return Placement(tuple(Degrees(*level) for level in degrees), self.sizes)

@@ -265,7 +265,7 @@ class _CutPart(PairGraph, frozen=True, eq=False):
     @cached_property
     def egress(self) -> Floats:
         """What can leave each domain, switch by switch, in units, shape (domains,)."""
-        at_domain, size = self._own, len(self.tier)
+        at_domain, size = self._to_domain, len(self.tier)
         total = sum_by(self.ends.ravel(), np.tile(self.units, 2), size + self.domains)
         switch, domain = self.ends[:, at_domain]
         leaving = np.minimum(self.units[at_domain], total[switch] - self.units[at_domain])
@@ -277,7 +277,7 @@ class _CutPart(PairGraph, frozen=True, eq=False):
         return float(self.egress.max())
 
     @property
-    def _own(self) -> Bools:
+    def _to_domain(self) -> Bools:
         """Links of domains."""
         of_domains: Bools = self.ends[1] >= len(self.tier)
         return of_domains
@@ -285,7 +285,7 @@ class _CutPart(PairGraph, frozen=True, eq=False):
     @cached_property
     def _degree(self) -> Floats:
         """Capacity of the links between each switch and others, or of all if there are none."""
-        there = ~self._own if np.any(~self._own) else self._own
+        there = ~self._to_domain if np.any(~self._to_domain) else self._to_domain
         size = len(self.tier) + self.domains
         degree = sum_by(self.ends[:, there].ravel(), np.tile(self.units[there], 2), size)
         return degree[: len(self.tier)]
@@ -299,7 +299,7 @@ class _CutPart(PairGraph, frozen=True, eq=False):
         if self._degree[hub] < self.most_egress:
             return np.zeros(self.domains)
         # Who hangs on the hub alone needs no flow, nor who sends all that leaves straight up to it.
-        switch, domain = self.ends[:, self._own]
+        switch, domain = self.ends[:, self._to_domain]
         asking = distinct_values(domain[switch != hub]) - len(self.tier)
         straight = self._straight_up(hub)
         straight[domain[switch == hub] - len(self.tier)] = 0.0
@@ -315,14 +315,14 @@ class _CutPart(PairGraph, frozen=True, eq=False):
         A flow, and so no more than the largest; nothing of a domain that comes to another top.
         """
         size, tier = len(self.tier), self.tier
-        low, high = self.ends[:, ~self._own]
+        low, high = self.ends[:, ~self._to_domain]
         low, high = np.where(tier[low] < tier[high], (low, high), (high, low))
-        rises, units = tier[low] < tier[high], self.units[~self._own]
+        rises, units = tier[low] < tier[high], self.units[~self._to_domain]
         order = np.flatnonzero(rises)[np.argsort(units[rises], kind="stable")]
         above, room = np.arange(size), np.zeros(size)
         above[low[order]], room[low[order]] = high[order], units[order]  # the widest come last
-        switch, domain = self.ends[:, self._own]
-        amount, key = self.units[self._own], (domain - size) * size + switch
+        switch, domain = self.ends[:, self._to_domain]
+        amount, key = self.units[self._to_domain], (domain - size) * size + switch
         for _ in range(int(tier.max(initial=0))):
             here = key % size
             amount = np.where(here == hub, amount, np.minimum(amount, room[here]))
@@ -387,7 +387,7 @@ class _CutPart(PairGraph, frozen=True, eq=False):
     @cached_property
     def _ways(self) -> Ints:
         """Links between switches, in both directions, shape (2, ways)."""
-        between = self.ends[:, ~self._own]
+        between = self.ends[:, ~self._to_domain]
         return np.concatenate([between, between[::-1]], axis=1)
 
     @property
@@ -403,9 +403,9 @@ class _CutPart(PairGraph, frozen=True, eq=False):
         """
         size, last = len(self.tier), len(self.tier) + self.domains
         to_last = np.stack((np.arange(size), np.full(size, last)))
-        ends = np.concatenate([self._ways, self.ends[::-1, self._own], to_last], axis=1)
+        ends = np.concatenate([self._ways, self.ends[::-1, self._to_domain], to_last], axis=1)
         units = np.concatenate(
-            [np.tile(self.units[~self._own], 2) * share, self.units[self._own], taken]
+            [np.tile(self.units[~self._to_domain], 2) * share, self.units[self._to_domain], taken]
         )
         units = np.floor(units.clip(max=self.most_egress) * self._steps).astype(np.int32)
         some = units > 0

@@ -89,10 +89,10 @@ def causes_of(
             continue
         cause = Cause(
             name=row.cause,
-            rate_per_year=row.rate_per_year.at(end),
+            rate_per_year=row.rate_per_year.at_end(end),
             count=row.count_in(units),
             interrupts=(interrupts or {}).get(row.cause, row.interrupts),
-            repair_h=book.repair_h(row.kind).at(end),
+            repair_h=book.repair_h(row.kind).at_end(end),
         )
         parts: tuple[Cause, ...] = (cause,)
         if effects:
@@ -113,7 +113,7 @@ def causes_of(
         if effects and effects.idle:
             parts = effects.idle.split(row, parts)
         pool = (pools or {}).get(row.kind, "")
-        lead_h = book.lead_h(row.kind).at(end)
+        lead_h = book.lead_h(row.kind).at_end(end)
         # What is only reset or cleaned takes no spare.
         pools_of = ((row.replaced, pool), (1 - row.replaced, "")) if pool else ((1.0, ""),)
         causes += [
@@ -176,7 +176,7 @@ class CheckpointPolicy(Struct, frozen=True):
             return self
         return replace(self, interval_h=iteration_time_s / SECONDS_PER_HOUR)
 
-    def at(self, between_h: float) -> checkpoints.CheckpointTimes:
+    def times_at(self, between_h: float) -> checkpoints.CheckpointTimes:
         """Checkpoints at the interval asked for, else at the best one.
 
         Raises
@@ -483,7 +483,7 @@ def reliability_forecast(
     exposure = _exposure(book, options, kept=kept, effects=effects, groups=groups)
     per_year = sum(cause.interruptions_per_year for cause in exposure.causes)
     between_h = reliability.mtbf_h(per_year)
-    job, write_h = options.checkpoints.at(between_h), options.checkpoints.write_h
+    job, write_h = options.checkpoints.times_at(between_h), options.checkpoints.write_h
     rng = np.random.default_rng(options.seed)
     outages = simulate_outages(exposure, job, years=options.years, rng=rng)
     yearly, (low, high) = outages.interruptions_a_year, outages.interruptions_interval()
@@ -496,9 +496,9 @@ def reliability_forecast(
     finite_h = min(between_h, HOURS_PER_YEAR * options.years)
     switches_down = sum(
         reliability.outstanding(
-            row.rate_per_year.at(options.end),
+            row.rate_per_year.at_end(options.end),
             row.count_in(effects.units),
-            book.repair_h(row.kind).at(options.end),
+            book.repair_h(row.kind).at_end(options.end),
         )
         for row in book.rates
         if row.kind == "switch"
@@ -580,7 +580,7 @@ def _in_closed_form(
     ]
     per_year = sum(cause.interruptions_per_year for cause in causes)
     between_h = reliability.mtbf_h(per_year)
-    job = policy.at(between_h)
+    job = policy.times_at(between_h)
     _, throughput = expected_throughput(causes, exposure.throughput)
     goodput = checkpoints.exact_time_ratio(job, between_h) * throughput
     return _ClosedForm(per_year, job.interval_h, goodput)
@@ -595,7 +595,7 @@ def _spread(book: FailureBook, units: Mapping[Unit, int], end: End) -> tuple[flo
         return 1 / book.spread.times, book.spread.times
     low, base, high = (
         sum(
-            row.rate_per_year.at(side) * row.count_in(units) * row.interrupts
+            row.rate_per_year.at_end(side) * row.count_in(units) * row.interrupts
             for row in book.rates
             if row.unit not in LAYOUT
         )
@@ -704,10 +704,10 @@ def part_spares(
     spare_rows = []
     for kind, parts in rows.items():
         counts = [row.count_in(units) for row in parts]
-        lead_h = book.lead_h(parts[0].kind).at(options.end)
+        lead_h = book.lead_h(parts[0].kind).at_end(options.end)
         if not sum(counts) or not lead_h:
             continue
-        failures = [row.rate_per_year.at(options.end) * row.count_in(units) for row in parts]
+        failures = [row.rate_per_year.at_end(options.end) * row.count_in(units) for row in parts]
         pairs = zip(parts, failures, strict=True)
         replaced = sum(row.replaced * per_year for row, per_year in pairs)
         waiting = reliability.outstanding(replaced, 1, lead_h)

@@ -308,7 +308,7 @@ def _idle_domain(subject: Subject, bill: Bill | None) -> Recovery | None:
         idle_gpus=size,
         price=_share(bill, size),
         price_complete=_complete(bill),
-        iteration_time_s=_time_s(subject.at(CutOption(1, size, 1.0, 1.0))),
+        iteration_time_s=_time_s(subject.best_at(CutOption(1, size, 1.0, 1.0))),
     )
 
 

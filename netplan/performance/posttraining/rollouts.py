@@ -97,10 +97,10 @@ class RoundTime(Struct, frozen=True):
         each_s = (last_s - first_s) / (many - few)
         return cls(first_s - few * each_s, each_s, cache_s)
 
-    def at(self, slowdown: float) -> "RoundTime":
+    def slowed(self, slowdown: float) -> "RoundTime":
         """Rounds that take so many times as long.
 
-        >>> RoundTime(0.01, 0.001).at(2.0)
+        >>> RoundTime(0.01, 0.001).slowed(2.0)
         RoundTime(fixed_s=0.02, each_s=0.002, cache_s=0.0)
         """
         return RoundTime(slowdown * self.fixed_s, slowdown * self.each_s, slowdown * self.cache_s)
@@ -424,13 +424,11 @@ def simulate_rollouts(
             " 0 s or more"
         )
     drawn = lengths.draw(np.random.default_rng(seed), batch.answers)
-    ends_s, done_s = zip(
-        *(
-            _replica_ends_s(drawn[first :: batch.replicas], batch.slots, rounds.at(slowdown), turns)
-            for first, slowdown in enumerate(slowness or [1.0] * batch.replicas)
-        ),
-        strict=True,
-    )
+    ends = [
+        _replica_ends_s(drawn[first :: batch.replicas], batch.slots, rounds.slowed(slowdown), turns)
+        for first, slowdown in enumerate(slowness or [1.0] * batch.replicas)
+    ]
+    ends_s, done_s = zip(*ends, strict=True)
     return Simulated(ends_s, int(drawn.sum()), int(drawn.max()), tuple(sorted(chain(*done_s))))
 
 

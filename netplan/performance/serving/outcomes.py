@@ -130,7 +130,7 @@ class ServingCase(Struct, frozen=True, eq=False):
                 "Kernels take the longer of FLOPs at the peak and bytes at the memory's bandwidth,"
                 " and collectives rings at the links' rates: nothing of it was measured."
             )
-        elif not served.kernels.own:
+        elif not served.kernels.is_measured:
             reasons.append(
                 f"No kernels of {served.kernels.accelerator.name} were measured: medians of other"
                 " GPUs stand in, and error bars are wider."

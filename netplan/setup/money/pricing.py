@@ -280,7 +280,7 @@ def facility_pue(asked: AnyQuestion, reader: CatalogReader, book: EconomicsBook)
     if share is None or isinstance(share, str) or book.cooling is None:
         return pue
     cooling = cooling_of(book, pue)
-    return Range(*(pue.at(end) - cooling.at(end) + share for end in get_args(End)))
+    return Range(*(pue.at_end(end) - cooling.at_end(end) + share for end in get_args(End)))
 
 
 def prices_in_use(bills: Iterable[FabricBill]) -> dict[tuple[str, Range], tuple[Price, list[str]]]:

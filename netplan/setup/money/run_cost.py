@@ -131,7 +131,9 @@ def run_cost(bill: Bill, time_s: float, terms: RunTerms) -> RunCost:
     memory = bill.memory
     capital = bill.capital
     if memory.base:
-        capital = Range(*(capital.at(end) - memory.at(end) for end in ("low", "base", "high")))
+        capital = Range(
+            *(capital.at_end(end) - memory.at_end(end) for end in ("low", "base", "high"))
+        )
     share = run_s / YEAR_S
     days = run_s / DAY_S
     return RunCost(
