@@ -54,7 +54,7 @@ from netplan.scenarios.reading import NONE, CatalogReader, sizing_on, variants
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import only_hb_gear
 from netplan.setup.money.memory_or_gpus import MemoryTradeoff, TradeoffSolver
-from netplan.setup.money.run_cost import WITHIN, RunTerms, check_within
+from netplan.setup.money.run_cost import WITHIN, RunTerms, check_within, rates_of
 from netplan.setup.own_inputs import check_ranges, default_field, option_field
 from netplan.setup.power_budget import POWER_BUDGET, Holding, holding
 from netplan.setup.question import FOUND, NETWORK, PRICES, TRAINED, Question, Shorthand
@@ -230,7 +230,7 @@ class Optimize(Question[Optimization]):
         batch = searches[chips[0].name].training.batch
         inputs = self._resolved(axes, batch, on, books, reader)
         space = build_space(axes, size, books)
-        rates = hb_gear.gear_rates(self, reader, books)
+        rates = rates_of(self, "price", reader, 1, books.prices, books.prices.currency)
         wanted = Wanted(limits, self.objective, books, rates)
         if wish is None:
             answer = _front_of(space, inputs, searches, wanted)
