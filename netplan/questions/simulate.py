@@ -469,11 +469,9 @@ class Simulate(SimulationQuestion):
         yield from model_notes(run.setting.training.model)
         yield from bubble_note(run.setting, run.fabric.levels, run.timed)
         yield from rates_note(run.setting.training)
-        who, held, there = (
-            "The plan needs",
-            run.timed.memory_bytes,
-            run.setting.training.tiers_bytes,
-        )
+        who = "The plan needs"
+        held = run.timed.memory_bytes
+        there = run.setting.training.tiers_bytes
         if self.inference:
             who, held = "The weights alone take", run.timed.memory_parts_bytes["weights"]
         elif run.timed.memory is not None:  # what programs see of it is more than its name

@@ -16,12 +16,7 @@ from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.performance.plan import PlanTime
 from netplan.performance.posttraining.forward_pass import forward_pass
 from netplan.performance.posttraining.given_lengths import lengths_of
-from netplan.performance.posttraining.lengths import (
-    EquivalentBatch,
-    equivalent_batch,
-    packed_bins,
-    padded_use,
-)
+from netplan.performance.posttraining.lengths import equivalent_batch, packed_bins, padded_use
 from netplan.performance.posttraining.rollouts import Turns
 from netplan.performance.posttraining.servers import RolledOut, roll_out
 from netplan.performance.posttraining.step import StepWork
@@ -234,8 +229,8 @@ class PostRun(Struct, frozen=True, dict=True):
         )
 
     @cached_property
-    def equivalent(self) -> EquivalentBatch:
-        """Equal sequences that cost as much as prompts and answers of a step."""
+    def equivalent(self) -> tuple[float, float]:
+        """Equal sequences that cost as much as a step's: tokens of each, how many [tokens, 1]."""
         work = self.work
         return equivalent_batch(work.kept, work.answers, work.prompt_tokens)
 

@@ -409,7 +409,7 @@ def served_plans(
     levels = _service_levels(searched.goal, outcome)
     count = outcome.plans.count if most is None else min(most, outcome.plans.count)
     bottlenecks, first = binding(outcome), binding(outcome, first=True)
-    sent_bytes = cache_sent(case, pools).gpu_bytes if pools is not None else None
+    sent_bytes = cache_sent(case, pools)[0] if pools is not None else None
     origins = case.served.origins(case.decodes(np.ones(1)))
     rows = []
     for index in range(count):

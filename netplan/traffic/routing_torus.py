@@ -24,7 +24,7 @@ from netplan.arrays import AnyInts, Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.demand import Leg, Products, no_leg
+from netplan.traffic.demand import Leg, Products
 from netplan.traffic.matrix import sum_by
 
 PLUS, MINUS = range(2)
@@ -310,7 +310,7 @@ def torus_loads(graph: FabricGraph, leg: Leg, laid: LaidTorus) -> Floats:
         placed = replace(products, gpu=laid.positions(products.gpu))
         whole = _group_dimension_order(rail, placed, graph.hb_size)
         if whole is None:
-            leg = leg.plus(no_leg(products).listed())
+            leg = leg.plus(Leg(*products.listed()))
         else:
             passed[1:] += whole
     passed += _dimension_order(
