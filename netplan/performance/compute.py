@@ -627,7 +627,8 @@ def layer_times(
         )
         none = np.zeros(len(groups.index))
         ahead, back = (
-            Timing(times.compute_s, times.memory_s, times.network_s, none) for times in passes
+            Timing(compute_s, memory_s, network_s, none)
+            for compute_s, memory_s, network_s in passes
         )
         back = back if setting.trains else back * 0.0
         return _with_spilled(ahead, back, setting, program)

@@ -544,7 +544,8 @@ class Search(Question[SearchAnswer]):
 
             return cast("SearchAnswer", answer_step(self))
         case = trained.training_case(self)
-        execution = self.execution or case.training.mapped_as
+        mapped = case.training.execution
+        execution = self.execution or (mapped.execution if mapped else None)
         calibrated = case.training.calibrated is not None
         self._check_explained(execution, calibrated=calibrated)
         training, result = case.training, self._plans(case)

@@ -43,10 +43,8 @@ def read_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
     CatalogError
         If there is no such book, or it is malformed.
     """
-    power, chip = (
-        reader.load(POWER_BOOKS, books.power),
-        reader.load(ACCELERATORS, cluster.accelerator),
-    )
+    power = reader.load(POWER_BOOKS, books.power)
+    chip = reader.load(ACCELERATORS, cluster.accelerator)
     return BillBooks(
         reader.load(PRICE_BOOKS, books.prices),
         power,

@@ -332,8 +332,8 @@ def scaled_levels(levels: Sequence[Level], option: CutOption) -> tuple[Level, ..
     )
 
 
-class Impact(Struct, frozen=True):
-    """What one failure, or several together, does.
+class Impact(Struct, frozen=True, kw_only=True):
+    """What one failure, or several together, does; nothing where nothing is said.
 
     Parameters
     ----------
@@ -368,22 +368,22 @@ class Impact(Struct, frozen=True):
         How the bandwidth was measured.
     """
 
-    gpus_down: int
-    gpus_cut_off: int
-    gpus_partitioned: int
-    gpus_unreachable: int
-    domains_hit: int
-    domains_out: int
-    gpus_out: int
-    bandwidth_share: float | None
-    mean_bandwidth_share: float | None
-    bandwidth_share_low: float | None
+    gpus_down: int = 0
+    gpus_cut_off: int = 0
+    gpus_partitioned: int = 0
+    gpus_unreachable: int = 0
+    domains_hit: int = 0
+    domains_out: int = 0
+    gpus_out: int = 0
+    bandwidth_share: float | None = None
+    mean_bandwidth_share: float | None = None
+    bandwidth_share_low: float | None = None
     network_share: float
-    pod_share: float | None
-    iteration_time_s: float | None
+    pod_share: float | None = None
+    iteration_time_s: float | None = None
     way: FaultHandling
-    slowdown: float | None
-    plan: dict[str, Any] | None
+    slowdown: float | None = None
+    plan: dict[str, Any] | None = None
     note: str
 
 
