@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 from msgspec import Struct
@@ -335,14 +335,11 @@ TYPES: dict[str, Any] = {
 Show = Callable[[Any, str, Path | None], None]
 
 
-class Beside(NamedTuple):
-    """What a command writes beside its answer: the option that names the file, and what it holds.
+Beside = tuple[click.Option, Callable[[Any, Path], bytes | Iterable[bytes] | None]]
+"""What a command writes beside its answer: the option that names the file, and what it holds.
 
-    ``make`` gives the content for a path, or None if it has written what there is itself.
-    """
-
-    option: click.Option
-    make: Callable[[Any, Path], bytes | Iterable[bytes] | None]
+The latter gives the content for a path, or None if it has written what there is itself.
+"""
 
 
 def command_of(  # noqa: PLR0913 - what a command may have beyond its question
@@ -378,12 +375,12 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
     scenario_first
         Whether the scenario stands before the arguments of the question.
     """
-    others = [*(file.option for file in outputs), *extra]
+    others = [*(option for option, _ in outputs), *extra]
     names = {option.name for option in others}
     files = [
-        file.option.name
-        for file in outputs
-        if isinstance(file.option.type, click.Path) and file.option.type.file_okay
+        option.name
+        for option, _ in outputs
+        if isinstance(option.type, click.Path) and option.type.file_okay
     ]
 
     def run(**given: Any) -> None:  # noqa: ANN401 - values of all options
@@ -412,9 +409,7 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
         shown = cautions if not path and format_ == "table" else ()
         for caution in (words for words in warnings if words not in shown):
             click.echo(f"netplan: {caution}", err=True)
-        wanted = [
-            (given[file.option.name], file.make) for file in outputs if given[file.option.name]
-        ]
+        wanted = [(given[option.name], make) for option, make in outputs if given[option.name]]
         for place, content in [(place, make(answer, place)) for place, make in wanted]:
             if content is not None:
                 write_atomically(place, content)

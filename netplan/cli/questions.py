@@ -126,14 +126,14 @@ def _folder(text: str, files_of: Callable[[Any], Any], name: str = "into") -> Be
 def _place(name: str, text: str, write: Callable[[Any, Path], None]) -> Beside:
     """A folder to write into beside the answer."""
     folder = PathName(path_type=Path, file_okay=False)
-    return Beside(click.Option([f"--{name}"], type=folder, metavar="DIR", help=text), write)
+    return click.Option([f"--{name}"], type=folder, metavar="DIR", help=text), write
 
 
 def _file(
     name: str, text: str, make: Callable[[Any, Path], Any], metavar: str | None = None
 ) -> Beside:
     """A file to write beside the answer, its option and what is in it."""
-    return Beside(click.Option([f"--{name}"], type=PATH, metavar=metavar or None, help=text), make)
+    return click.Option([f"--{name}"], type=PATH, metavar=metavar or None, help=text), make
 
 
 FACTS: Mapping[str, Mapping[str, Any]] = {

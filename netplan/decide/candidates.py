@@ -7,7 +7,7 @@ as good as each other within a tolerance, the same for all.
 
 from collections.abc import Iterable, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -26,18 +26,12 @@ Rule = Literal["near-fastest", "run-cost", "price", "fastest"]
 """Rules that a planner may name."""
 
 
-class Unit(NamedTuple):
-    """What a cluster gives that has a price: in a rule, and before that price."""
-
-    words: str
-    costs: str
-
-
 UNITS = {
-    "tokens": Unit("a million tokens", "A million tokens cost"),
-    "step": Unit("a step", "A step costs"),
+    "tokens": ("a million tokens", "A million tokens cost"),
+    "step": ("a step", "A step costs"),
 }
-"""Rules that follow from what runs: the lowest price of what it gives."""
+"""Rules that follow from what runs, the lowest price of what a cluster gives: what that is called
+in a rule, and before its price."""
 
 
 class Candidate(Struct, frozen=True):
