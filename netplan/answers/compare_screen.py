@@ -20,7 +20,7 @@ from netplan.answers.compare_rows import (
 from netplan.answers.compare_steps import step_remarks, step_verdict
 from netplan.costing.pricing import evidence_words
 from netplan.costing.ranges import Range
-from netplan.costing.switches import NO_BOX, NOT_AN_ORDER
+from netplan.costing.switches import NOT_AN_ORDER
 from netplan.decide.candidates import AS_FAST
 from netplan.decide.difference import difference_words
 from netplan.decide.record import Change, Decision
@@ -278,10 +278,9 @@ def _verdict(answer: Compared) -> Iterator[str]:
 
 def _verb(answer: Compared, chosen: FabricRow) -> str:
     """What to do with the fabric: order it, unless it, or its switches, cannot be bought."""
-    cautions = answer.inputs.get("cautions", ())
-    if any(caution.startswith(NO_BOX) for caution in cautions):
+    if answer.no_box:
         return f"{NOT_AN_ORDER} For study"
-    if any(caution.endswith(NOT_YET) for caution in cautions):
+    if any(caution.endswith(NOT_YET) for caution in answer.inputs.get("cautions", ())):
         return "Cannot be ordered yet: not an order. For study"
     if not chosen.sold:
         return f"Not sold for {answer.about.accelerator}: not an order. For study"
@@ -314,8 +313,6 @@ def _apart(start: str, chosen: FabricRow, second: FabricRow, record: Decision) -
 
 def _flip(change: Change) -> str:
     """What would let another fabric win, in a sentence as short as it can be."""
-    if change.lever == "price":
-        return change.sentence
     if change.lever == "bandwidth" and change.value is not None:
         now, needed = (8 * rate / GIGA for rate in (change.now, change.value))
         return f"Flips to {change.fabric} from {needed:,.0f} Gb/s a GPU on (now {now:,.0f})."

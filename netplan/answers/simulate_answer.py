@@ -375,9 +375,7 @@ GROUPS: list[show.Column[outcome.GroupOutcome]] = [
     show.column("utilisation", title="mean", digits=1),
 ]
 HANDOVERS: list[show.Column[outcome.HandoverOutcome]] = [
-    *show.columns("stage"),
-    show.column("adapter_tiles", "adapters"),
-    *show.columns("sent_bytes"),
+    *show.columns("stage", "adapter_tiles=adapters", "sent_bytes"),
     show.column("hop_bytes", shown="wide"),
     *(
         show.column(f"handover_{name}", name)

@@ -221,20 +221,16 @@ class PoolRow(NamedTuple):
 
 
 PARTS: tuple[Column[PartRow], ...] = (
-    column("step_part", "part"),
-    *columns("closed_s", "simulated_s", "simulated_by=basis"),
+    *columns("step_part=part", "closed_s", "simulated_s", "simulated_by=basis"),
 )
 POOLS: tuple[Column[PoolRow], ...] = (
     *columns("pool_role=role", "pool_gpus=gpus", "pool_plan=plan", "busy_share"),
     column("idle_s", meaning="Time of a step without work"),
-    column("pool_wait_s", "wait_s"),
-    *columns("waits_for"),
+    *columns("pool_wait_s=wait_s", "waits_for"),
 )
 BUSIEST: tuple[Column[LinkUse], ...] = (column("busiest"), column("busy_s"), column("utilisation"))
 BARS: tuple[Column[Bar], ...] = (
-    column("step_phase", "name"),
-    column("pool_role", "pool"),
-    column("step_number", "step"),
+    *columns("step_phase=name", "pool_role=pool", "step_number=step"),
     column("starts_s", meaning="When it begins, from the begin of the timeline on"),
     column("phase_s", "seconds"),
     column("waits_for", lambda bar: bar.waits_for or None),
