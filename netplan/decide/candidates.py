@@ -213,11 +213,6 @@ class Basis(Struct, frozen=True):
         """An amount with its unit."""
         return f"{self.money.one(value)} {self.money.title}"
 
-    def amount_on(self, candidate: Candidate, value: float) -> str:
-        """An amount that grows with the time on a fabric, with its unit."""
-        scaled = candidate.barred_text(value / self.money.factor, self.money.digits)
-        return f"{scaled} {self.money.title}"
-
     def unscaled(self, value: float) -> str:
         """An amount that has nothing to do with prices of networks: in millions or thousands."""
         return money(value, self.money.title.rpartition(" ")[2])

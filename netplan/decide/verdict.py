@@ -395,11 +395,12 @@ def _sentence(even: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
                 f"The training run costs as much on {names}, within the model's {basis.near} of"
                 f" time: {costs}"
             )
-        cost = basis.amount_on(best, run.cost(best))
+        money = basis.money
+        cost = best.barred_text(run.cost(best) / money.factor, money.digits)
         days, share = best.barred_text(run.days(best), 1), basis.amount(run.network(best))
         return (
-            f"{names} has the cheapest training run: {cost} in {days} days, {share} of it for the"
-            f" {basis.bought}"
+            f"{names} has the cheapest training run: {cost} {money.title} in {days} days,"
+            f" {share} of it for the {basis.bought}"
         )
     start = f"Within {near} of the fastest, " if basis.rule == "near-fastest" else ""
     verb = "costs least" if alone else "tie for the least cost"
