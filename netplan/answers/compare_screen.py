@@ -414,7 +414,9 @@ def _texts(case: ScreenCase, scale: Scale, factor: float, *, several: bool) -> d
     texts["gear"] = "in server" if row.gear_in_server else priced
     if row.power_w is not None:
         least = "" if row.power_whole else "≥"
-        texts["power"] = least + _power(row.power_w / factor, factor)
+        # Kilowatts whole from ten on, megawatts to a tenth.
+        digits = 0 if factor == KILO and row.power_w / factor >= WHOLE_FROM / 10 else 1
+        texts["power"] = f"{least}{row.power_w / factor:,.{digits}f}"
     if row.served:
         texts["tokens_per_s"] = f"{row.served.plan.tokens_per_s:,.0f}"
         texts["tokens_cost"] = f"{row.served.cost.total.base:,.3g}" if row.served.cost else DASH
@@ -446,12 +448,6 @@ def _stepped(stepped: "Stepped") -> dict[str, str]:
     share = price.network_share
     texts["share"] = DASH if share is None else f"{100 * share:.2g}%"
     return texts
-
-
-def _power(amount: float, factor: float) -> str:
-    """Kilowatts whole from ten on, megawatts to a tenth."""
-    whole = factor == KILO and amount >= WHOLE_FROM / 10
-    return f"{amount:,.0f}" if whole else f"{amount:,.1f}"
 
 
 def _price(row: FabricRow, *, several: bool) -> Range | None:

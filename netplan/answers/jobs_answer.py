@@ -545,7 +545,8 @@ class JobsAnswer(Answer):
         inputs = short_inputs(self.inputs)
         count = self.rows[0].jobs
         fabrics = ", ".join(dict.fromkeys(row.fabric for row in self.rows))
-        load = "" if inputs.get("load") is None or self._of_file else f", load {inputs['load']:g}"
+        of_file = str(self.inputs["stream"]).lower().endswith(".csv")
+        load = "" if inputs.get("load") is None or of_file else f", load {inputs['load']:g}"
         network = dict(self.inputs)
         if len({row.hb_size for row in self.rows}) > 1:
             network["hb_size"] = None  # a column has them
@@ -553,11 +554,6 @@ class JobsAnswer(Answer):
             f"{counted(count, 'job')} of {inputs['stream']} on {fabrics}",
             (f"{network_words(network)}{load}, queue {inputs['queue']}",),
         )
-
-    @property
-    def _of_file(self) -> bool:
-        """Whether the jobs stand in a file."""
-        return str(self.inputs["stream"]).lower().endswith(".csv")
 
     @property
     def _notes(self) -> tuple[str, ...]:

@@ -258,13 +258,6 @@ def _workload_of(question: type[Question[Any]], args: Sequence[str]) -> str:
     return question.workload or "training"
 
 
-def help_of(question: type[Question[Any]]) -> str:
-    """The summary of a question, and its examples on lines of their own."""
-    text = summary_of(question).replace("``", "`")
-    lines = [f"  {example}" for example in question.examples]
-    return "\n".join([text, "", "\b", "Examples:", *lines]) if lines else text
-
-
 def text(given: str) -> str:
     """Read a name or a text, which is not empty."""
     if not given.strip():
@@ -427,11 +420,13 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
     options = [option for entry, option in made if not entry.option.argument]
     parameters = [*scenario[:1], *arguments, *scenario[1:]] if scenario_first else []
     parameters = parameters or [*arguments, *scenario]
+    lines = [f"  {example}" for example in question.examples]
+    examples = ["", "\b", "Examples:", *lines] if lines else []
     return AskingCommand(
         question.command.rpartition(" ")[2],
         callback=run,
         params=[*parameters, *options, *others, *answer_options(formats, unsaid)],
-        help=help_of(question),
+        help="\n".join([summary_of(question).replace("``", "`"), *examples]),
         short_help=sentence_of(question.__doc__),
         question=question,
         groups={entry.name: entry for entry in known},

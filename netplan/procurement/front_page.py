@@ -49,13 +49,14 @@ def _in_use(findings: Findings) -> Iterator[str]:
         return
     days = f" of {order.run.days:,.1f} days" if order.run and order.run.days else ""
     years = f"Over {order.bill.life.years} years, with energy and upkeep, present value"
+    of_steps = f" of {order.stepped.price.steps:,} steps" if order.stepped else ""
     amounts = (
         (years, findings.cost.scale, OVER_LIFE),
         (f"a training run{days}", findings.of_runs, OF_A_RUN),
         ("a useful PFLOP/s", findings.whole_units, USEFUL),
         ("a million tokens", findings.cents, OF_TOKENS),
         (f"a step{order.bound}", findings.cents, OF_A_STEP),
-        (f"{order.steps_words}{order.bound}", findings.whole_units, OF_STEPS),
+        (f"a run{of_steps}{order.bound}", findings.whole_units, OF_STEPS),
     )
     parts = []
     for what, scale, path in amounts:
@@ -106,11 +107,6 @@ class SupplierColumn(NamedTuple):
     stepped: Stepped | None = None
 
     @property
-    def steps_words(self) -> str:
-        """A run of steps, in words."""
-        return f"a run of {self.stepped.price.steps:,} steps" if self.stepped else "a run"
-
-    @property
     def bound(self) -> str:
         """That a step is a bound from below, in words; empty of an estimate."""
         return ", at least" if self.stepped and self.stepped.bound else ""
@@ -131,11 +127,6 @@ class SupplierColumn(NamedTuple):
     def over_life(self) -> float | None:
         """Present value of the price, and of the energy and upkeep of all years."""
         return self.bill.life.present_value.base if self.bill.cost else None
-
-    @property
-    def tokens_per_s(self) -> float | None:
-        """Tokens of answers in a second [1/s]."""
-        return self.served.plan.tokens_per_s if self.served else None
 
     def shown(self, amount: float | None, scale: Scale) -> str:
         """An amount that grows with the price."""
@@ -162,7 +153,7 @@ class SupplierColumn(NamedTuple):
     @property
     def rate_text(self) -> str:
         """Tokens of answers in a second."""
-        return DASH if self.tokens_per_s is None else f"{self.tokens_per_s:,.0f}"
+        return f"{self.served.plan.tokens_per_s:,.0f}" if self.served else DASH
 
     @property
     def days_text(self) -> str:
@@ -201,11 +192,9 @@ def _sides(findings: Findings) -> tuple[SupplierColumn, SupplierColumn | None]:
     served = {row.fabric: row.served for row in findings.cost.served}
 
     def side(bill: FabricBill) -> SupplierColumn:
-        name = bill.name
+        name, times = bill.name, findings.timed
         steps = findings.stepped.get(name)
-        return SupplierColumn(
-            bill, runs.get(name), findings.timed.get(name), served.get(name), steps
-        )
+        return SupplierColumn(bill, runs.get(name), times.get(name), served.get(name), steps)
 
     return side(findings.chosen), side(findings.runner_up) if findings.runner_up else None
 
@@ -296,7 +285,7 @@ def _lines(
         ("Carbon, t CO2e a year", "carbon_text", "carbon_kg"),
         ("One iteration", "time_text", "timed.iteration_time_s"),
         ("One step", "step_text", "stepped.step_s"),
-        ("Tokens a second", "rate_text", "tokens_per_s"),
+        ("Tokens a second", "rate_text", "served.plan.tokens_per_s"),
         ("Days of a training run", "days_text", ""),
         ("Switches / modules / cables, ordered", "counts_text", ""),
     )

@@ -188,12 +188,6 @@ class OffersAnswer(Answer):
         return sorted(rows, key=lambda row: (len(row.missing), row.bought.total))
 
     @property
-    def best_whole(self) -> OfferRow | None:
-        """The cheapest offer that lacks nothing that anybody offers; None if each lacks some."""
-        rows = [row for row in self.wholes if self.market.is_whole(row.number)]
-        return min(rows, key=lambda row: row.bought.total, default=None)
-
-    @property
     def unoffered(self) -> tuple[str, ...]:
         """Lines that nobody offers."""
         needed = set(self.market.needed)
@@ -281,7 +275,9 @@ class OffersAnswer(Answer):
     @property
     def verdict(self) -> list[str]:
         """What to do, in sentences: the cheapest mix, the cheapest whole offer, time, discounts."""
-        best, whole = self.best, self.best_whole
+        best = self.best
+        # The first of those that lack nothing that anybody offers: the cheapest.
+        whole = next((row for row in self.wholes if self.market.is_whole(row.number)), None)
         sentences = [
             f"Cheapest mix: {self._money(best.total)} from {self.names(best)}{self._lead(best)}."
         ]
