@@ -131,7 +131,7 @@ class Catalog(Struct, Generic[RecordT], frozen=True):
         CatalogError
             If the file is malformed: all its errors at once, each with file and line.
         """
-        file = self._found(name, roots)
+        file = self._file_and_version(name, roots)
         if not overrides:
             return cast("RecordT", _complete(self, *file, tuple(roots)))
         document = _read(self, *file)
@@ -170,9 +170,9 @@ class Catalog(Struct, Generic[RecordT], frozen=True):
 
     def find(self, name: str, roots: Sequence[Path] = ()) -> Path:
         """File of a record by name or by path."""
-        return self._found(name, roots)[0]
+        return self._file_and_version(name, roots)[0]
 
-    def _found(self, name: str, roots: Sequence[Path]) -> "tuple[Path, Version]":
+    def _file_and_version(self, name: str, roots: Sequence[Path]) -> "tuple[Path, Version]":
         """File of a record, and its version: one look at the disk, which studies take often."""
         if name.endswith((SUFFIX, ".yml", *self.other_suffixes)) or os.sep in name:
             path = reachable(Path(name))

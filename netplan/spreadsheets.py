@@ -87,7 +87,7 @@ class Sheet(Struct, frozen=True):
     name: str
     cells: Mapping[tuple[int, int], Cell]
 
-    def at(self, row: int, column: int) -> Cell | None:
+    def cell(self, row: int, column: int) -> Cell | None:
         """The cell there, or None where nothing stands."""
         return self.cells.get((row, column))
 

@@ -304,7 +304,7 @@ def _apart(start: str, chosen: FabricRow, second: FabricRow, record: Decision) -
     yield f"{start}, {more} {'less' if less > 0 else 'more'} than {name}{compared}: {parts}."
     if margin.low > 0:
         scale = Scale.short(margin.high, "")
-        ends = f"{scale.one(margin.low)} to {scale.one(margin.high)} {scale.title}".rstrip()
+        ends = f"{scale.number(margin.low)} to {scale.number(margin.high)} {scale.title}".rstrip()
         if not round(margin.low / scale.factor, scale.digits):
             ends = f"{short_money(margin.low)} to {short_money(margin.high)}"
         span = f" (by {ends})" if margin.spread else ""
@@ -407,10 +407,10 @@ def _texts(case: ScreenCase, scale: Scale, factor: float, *, several: bool) -> d
     texts["modules"] = f"{row.bill.ordered('transceiver'):,}"
     cost = _price(row, several=several)
     if cost is not None:
-        texts["money"] = f"{'' if row.cost_whole else '≥'}{scale.one(cost.base)}"
+        texts["money"] = f"{'' if row.cost_whole else '≥'}{scale.number(cost.base)}"
         partial_sum = None if row.cost_whole else cost.base
         texts["range"] = scale.span(cost.low, cost.high, least=partial_sum) if cost.spread else ""
-    priced = "no price" if row.gear is None else scale.one(row.gear)
+    priced = "no price" if row.gear is None else scale.number(row.gear)
     texts["gear"] = "in server" if row.gear_in_server else priced
     if row.power_w is not None:
         least = "" if row.power_whole else "≥"

@@ -324,7 +324,7 @@ def _gear(cases: Sequence[StepCase]) -> Iterator[str]:
             continue
         saved = theirs.step.total.base - ours.step.total.base
         most = saved / case.gear_share / case.stepped.trained.run.gpus
-        known = "" if case.gear is None else f" (it costs {_each(case)})"
+        known = "" if case.gear is None else f" (it costs {_gear_price_a_gpu(case)})"
         if saved <= 0:
             yield f"Domains of {case.hb_size:,} save nothing that would pay for gear{known}."
             continue
@@ -335,7 +335,7 @@ def _gear(cases: Sequence[StepCase]) -> Iterator[str]:
         )
 
 
-def _each(case: StepCase) -> str:
+def _gear_price_a_gpu(case: StepCase) -> str:
     """Price of gear inside HB domains for one GPU."""
     if case.gear is None or case.row.fabric is None:
         return ""

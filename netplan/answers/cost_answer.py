@@ -377,7 +377,7 @@ class CostAnswer(Answer):
             yield f"Of the price of {best.name}: {shares}{made_of and f'; {made_of}'}."
         if best.drivers and best.drivers[0].swing:
             first = best.drivers[0]
-            ends = " to ".join(map(scale.one, (first.at_low, first.at_high)))
+            ends = " to ".join(map(scale.number, (first.at_low, first.at_high)))
             yield f"What moves it most: {part_words(first.part)}, {ends} {scale.title}."
         if len(self.rows) > 1 and (carbon := carbon_words(best, self.inputs)):
             yield f"{carbon}, by {best.name}."
@@ -653,7 +653,7 @@ def bill_table(
         [BillRow.of(bill, item) for item in quote.items],
         title=title,
         closing=(BillRow(bill.name, quote.currency, "Total", total),),
-        part=_beside,
+        part=_network_of,
         shown="people",
     )
 
@@ -665,7 +665,7 @@ def _line_unbound(bill: FabricBill, row: "BillRow") -> bool:
     return row.priced.price is not None and row.priced.price.high is None
 
 
-def _beside(row: BillRow) -> str:
+def _network_of(row: BillRow) -> str:
     """The network beside that a line is for."""
     network = row.priced.line.network if row.priced else ""
     return f"{network} network" if network else ""

@@ -317,7 +317,9 @@ class DiffAnswer(Answer):
     def _money_rows(self) -> Iterator[Shown]:
         scale, bills = self.scale, (self.a.bill, self.b.bill)
         bases = [
-            f"{_least(side.bill)}{scale.one(side.bill.capital.base)}" if side.priced else NO_PRICE
+            f"{_least(side.bill)}{scale.number(side.bill.capital.base)}"
+            if side.priced
+            else NO_PRICE
             for side in (self.a, self.b)
         ]
         first_base = bills[0].capital.base
@@ -344,7 +346,7 @@ class DiffAnswer(Answer):
         texts = [
             "in server"
             if not bill.inside.bought
-            else self.scale.one(bill.gear)
+            else self.scale.number(bill.gear)
             if bill.inside.known
             else NO_PRICE
             for bill in bills
@@ -439,7 +441,7 @@ class DiffAnswer(Answer):
                 sums = [fsum(line.money_a for line in rest), fsum(line.money_b for line in rest)]
                 more = "" if rest is equal else _signed(scale, sums[1] - sums[0])
                 title = words.format(len(rest), "s" * (len(rest) > 1))
-                rows.append((sign, title, "", "", *map(scale.one, sums), more))
+                rows.append((sign, title, "", "", *map(scale.number, sums), more))
         sides = [f"{what} {side}" for what in ("count", scale.title) for side in "AB"]
         titles = ("", "Line", *sides, "B - A")
         shown: list[show.Column[tuple[str, ...]]] = [
@@ -454,7 +456,7 @@ class DiffAnswer(Answer):
         sign = "~" if line.count_a and line.count_b else "+" if line.count_b else "-"
         counts = [f"{count:,}" if count else "" for count in (line.count_a, line.count_b)]
         money = [
-            NO_PRICE if bare else scale.one(amount) if count else ""
+            NO_PRICE if bare else scale.number(amount) if count else ""
             for count, bare, amount in (
                 (line.count_a, line.unpriced_a, line.money_a),
                 (line.count_b, line.unpriced_b, line.money_b),

@@ -451,14 +451,14 @@ def _verdict(fabric: Grown, scale: Scale, currency: str) -> str:
     if fabric.final.cost is None:
         return f"{fabric.name}: no price for what sets it apart; {grown.moved:,} cables move."
     others = ", ".join(
-        f"{name} {scale.one(way.present_value.base)} ({_more(way, grown, scale)})"
+        f"{name} {scale.number(way.present_value.base)} ({_more(way, grown, scale)})"
         for name, way in (("all at once", once), ("not planned", unplanned))
     )
     moved = "no cable moves" if not grown.moved else f"{grown.moved:,} cables move"
     least = "at least " if fabric.final.quote.unpriced else ""
     text = (
-        f"{fabric.name}: growing costs {least}{scale.one(grown.present_value.base)} {scale.title}"
-        f" in present value, {moved}; {others}."
+        f"{fabric.name}: growing costs {least}{scale.number(grown.present_value.base)}"
+        f" {scale.title} in present value, {moved}; {others}."
     )
     if grown.moved == unplanned.moved:
         return text

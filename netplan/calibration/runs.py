@@ -291,7 +291,7 @@ class MeasuredRuns(RunArrays, frozen=True, eq=False):
         tensor, context, data = self.degrees[:3]
         ring_s = keys_bytes * (context - 1) * self.links.hop(tensor * context, network)
         kernels = calibrated.Kernels.of(part, on)
-        passes = kernels.beside(self.tensor_s(network), ring_s, self.again, sharing)
+        passes = kernels.with_exposed(self.tensor_s(network), ring_s, self.again, sharing)
         members = context * data
         s_per_byte = self.links.ring_share(members, tensor, network)
         weights = part.layer_weights, part.end_weights

@@ -297,11 +297,6 @@ class Bill(Struct, frozen=True):
         return self.cost is not None and not self.unpriced_apart
 
     @property
-    def geared(self) -> bool:
-        """Whether the gear inside HB domains has a price, or comes inside the servers."""
-        return self.inside.known
-
-    @property
     def gear(self) -> float:
         """Base price of the gear inside HB domains, of what has one, counted or not."""
         return self.inside.quote.total.base
@@ -378,7 +373,7 @@ def _line_facts(item: pricing.PricedItem) -> dict[str, object]:
     line, price = item.line, item.price
     amounts = {"unit_price": item.unit_price, "total": item.total} if price else {}
     ends = {
-        f"{name}_{end}": amounts[name].at(end) if price else None
+        f"{name}_{end}": amounts[name].at_end(end) if price else None
         for name in ("unit_price", "total")
         for end in get_args(End)
     }
@@ -522,7 +517,8 @@ def make_bill(
     ordered = spares(lines) if spares else lines
     quote = pricing.price_bill(ordered, books.prices, currency)
     if haul is not None:
-        quote = quote.with_items_of(haul.quote)
+        items, total = (*quote.items, *haul.quote.items), quote.total + haul.quote.total
+        quote = replace(quote, items=items, total=total)
         lines = (*lines, *(item.line for item in haul.quote.items))
     draw = pricing.power_of(lines, books.power, books.models)
     models = (books.switch, books.ocs)

@@ -215,12 +215,12 @@ def _links_of(network: FabricGraph, group: LinkGroup, *, servers: bool) -> Ints:
     return chosen
 
 
-class _Batches(Struct, frozen=True, eq=False):
-    """Links of one group, told apart by what their cables depend on, shape (links,)."""
+_Batches = tuple[Floats, Floats, Ints]
+"""Links of one group, told apart by what their cables depend on, shape (links,).
 
-    length_m: Floats  # that a cable for all links of the cage needs
-    own_m: Floats  # that the link needs by itself
-    parallel: Ints  # links of the cage that a cable with fixed plugs would carry; 0 where none can
+Length that a cable for all links of the cage needs [m], length that the link needs by itself [m],
+and links of the cage that a cable with fixed plugs would carry; 0 where none can [1].
+"""
 
 
 def _group_runs(
@@ -232,25 +232,24 @@ def _group_runs(
     """Runs of one link group with their links, as positions within the group."""
     group, ends = named
     near, far = (banks[end].cage for end in ends)
-    left = np.ones(len(batches.own_m), bool)
+    together_m, own_m, parallel = batches
+    left = np.ones(len(own_m), bool)
     runs: list[tuple[wiring.CableRun, Bools]] = []
-    lengths, place_ = np.unique(batches.length_m, return_inverse=True)
-    code = place_ * (1 + int(batches.parallel.max(initial=0))) + batches.parallel
+    lengths, place_ = np.unique(together_m, return_inverse=True)
+    code = place_ * (1 + int(parallel.max(initial=0))) + parallel
     _, first = np.unique(code, return_index=True)
     for kind in first.tolist():
-        parallel = int(batches.parallel[kind])
-        link = wiring.Link.of(
-            group, hardware.cabling, float(lengths[place_[kind]]), parallel=parallel
-        )
-        run = wiring.first_that_closes(near, far, link, optics=False) if parallel else None
+        carried, length_m = int(parallel[kind]), float(lengths[place_[kind]])
+        link = wiring.Link.of(group, hardware.cabling, length_m, parallel=carried)
+        run = wiring.first_that_closes(near, far, link, optics=False) if carried else None
         if run is not None:
             members = code == code[kind]
             left &= ~members
             runs.append((run, members))
-    longest = batches.own_m[left].max(initial=0.0)
-    for length_m in distinct_values(batches.own_m[left]).tolist():
+    longest = own_m[left].max(initial=0.0)
+    for length_m in distinct_values(own_m[left]).tolist():
         needed = wiring.Link.of(group, hardware.cabling, longest, ())
-        members = left & (batches.own_m == length_m)
+        members = left & (own_m == length_m)
         run = wiring.connect(group, ends, banks, needed)
         runs.append((replace(run, length_m=length_m), members))
     runs.sort(key=lambda run_links: run_links[0].length_m)
@@ -317,7 +316,7 @@ class _Cages(Struct, frozen=True, eq=False):
             whole = (parallel == held).all(axis=0)
         longest = np.zeros(len(cages))
         np.maximum.at(longest, cage, own_m)
-        return _Batches(longest[cage], own_m, np.where(whole, parallel, 0))
+        return longest[cage], own_m, np.where(whole, parallel, 0)
 
     def counted(
         self, runs: list[wiring.CableRun], of_link: Indices, halves: Mapping[int, tuple[Ints, int]]

@@ -120,7 +120,7 @@ def _same_number(part_number: str) -> str:
     return "".join(part_number.split()).casefold()
 
 
-def _said(text: str) -> str:
+def _cell_text(text: str) -> str:
     """A text as one cell holds it: in one line, without control signs, cut to a length."""
     return strip_control(" ".join(text.split()))[:MAX_TEXT].strip()
 
@@ -171,21 +171,21 @@ def request_of(title: str, lines: Sequence[BillItem], lots: Collection[Category]
             lot_lines = numbers.setdefault(line.category, [])
             lot = list(numbers).index(line.category) + 1
             words = BETWEEN.join(text for text in (line.title, line.specification) if text)
-            equals = (_said(text) for text in line.accepted)
+            equals = (_cell_text(text) for text in line.accepted)
             lot_lines.append(
                 RequestLine(
                     id=f"L{lot}-{len(lot_lines) + 1:02d}",
                     lot=LOTS[line.category],
-                    part_number=_said(line.part_number),
+                    part_number=_cell_text(line.part_number),
                     accepted=tuple(text for text in equals if text),
-                    description=_said(words),
-                    unit=_said(line.unit),
+                    description=_cell_text(words),
+                    unit=_cell_text(line.unit),
                     quantity=line.quantity,
                     spares=line.spares,
                 )
             )
     return Request(
-        _said(title), tuple(line for lot_lines in numbers.values() for line in lot_lines)
+        _cell_text(title), tuple(line for lot_lines in numbers.values() for line in lot_lines)
     )
 
 

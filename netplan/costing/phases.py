@@ -143,8 +143,8 @@ def present_value(course: Course, years: Sequence[float], opex: Opex) -> Range:
     interest = Range(opex.interest.high, opex.interest.base, opex.interest.low)
     ends = [
         sum(
-            spent.at(end) * discount_factor(interest.at(end), begin)
-            + cost.at(end) * yearly_factor(interest.at(end), begin, until)
+            spent.at_end(end) * discount_factor(interest.at_end(end), begin)
+            + cost.at_end(end) * yearly_factor(interest.at_end(end), begin, until)
             for spent, cost, (begin, until) in zip(
                 course.spent, yearly, pairwise(years), strict=True
             )

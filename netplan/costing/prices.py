@@ -444,7 +444,7 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         Price or None
             The row.
         """
-        rows, by_key = self._found
+        rows, by_key = self._price_rows
         if rows is not self.prices:  # a copy with other rows
             by_key = _by_key(self.prices)
         speed = None if part in SPEEDLESS else speed_gbps
@@ -457,7 +457,7 @@ class PriceBook(Record, frozen=True, kw_only=True, dict=True):
         return tuple(sorted(row.hb_size for row in self.prices if row.hb_size is not None))
 
     @cached_property
-    def _found(self) -> tuple[tuple[Price, ...], dict[_PriceKey, Price]]:
+    def _price_rows(self) -> tuple[tuple[Price, ...], dict[_PriceKey, Price]]:
         """The rows, and where each is: a study prices hundreds of thousands of bills."""
         return self.prices, _by_key(self.prices)
 

@@ -25,7 +25,6 @@ from netplan.costing.materials import BillItem
 from netplan.costing.ranges import NOTHING, Range
 from netplan.costing.switches import SwitchModel
 from netplan.inputs.choices import Evidence
-from netplan.records import replace
 
 
 class PricedItem(Struct, frozen=True):
@@ -104,21 +103,6 @@ class Quote(Struct, frozen=True):
     def unpriced(self) -> tuple[BillItem, ...]:
         """Lines that the book has no price for."""
         return tuple(item.line for item in self.items if item.price is None)
-
-    def with_items_of(self, other: "Quote") -> "Quote":
-        """The same with the lines of another quote in the same currency.
-
-        Parameters
-        ----------
-        other
-            Lines that were priced by themselves.
-
-        Returns
-        -------
-        Quote
-            With the total of both.
-        """
-        return replace(self, items=(*self.items, *other.items), total=self.total + other.total)
 
     @property
     def priced_parts(self) -> dict[str, tuple[int, Range]]:

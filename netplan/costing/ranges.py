@@ -82,7 +82,7 @@ class Range(Struct, frozen=True):
         """
         return Range(self.low * other.low, self.base * other.base, self.high * other.high)
 
-    def at(self, end: End) -> float:
+    def at_end(self, end: End) -> float:
         """One of the three.
 
         Parameters
@@ -97,7 +97,7 @@ class Range(Struct, frozen=True):
 
         Examples
         --------
-        >>> Range(1.0, 2.0, 4.0).at("high")
+        >>> Range(1.0, 2.0, 4.0).at_end("high")
         4.0
         """
         return {"low": self.low, "base": self.base, "high": self.high}[end]

@@ -211,7 +211,7 @@ class Basis(Struct, frozen=True):
 
     def amount(self, value: float) -> str:
         """An amount with its unit."""
-        return f"{self.money.one(value)} {self.money.title}"
+        return f"{self.money.number(value)} {self.money.title}"
 
     def unscaled(self, value: float) -> str:
         """An amount that has nothing to do with prices of networks: in millions or thousands."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from netplan.performance.calibrated_run import Factors
 from netplan.performance.error_bars import ErrorBar, bar_dict, time_text
 from netplan.performance.plan import PlanTime
 from netplan.records import value_at
@@ -30,32 +31,32 @@ def barred_columns(
         timed = best(row)
         return timed.error if timed else None
 
-    def behind_share(row: object) -> tuple[str, str]:
-        share, error_bar = mfu(row), bar(row)
-        if error_bar is None or share is None:
-            return "", ""
-        low, high = error_bar.whole.of_rate(100 * share)
-        return "", f" ({low:.0f}-{high:.0f})"
+    def percent(row: object) -> float | None:
+        share = mfu(row)
+        return None if share is None else 100 * share
 
-    def at(path: str) -> Callable[[Any], Any]:
+    def value_of(path: str) -> Callable[[Any], Any]:
         return lambda row: value_at(best(row), path)
 
-    yield from barred_column("iteration_time_s", at("iteration_time_s"), bar)
+    yield from barred_column("iteration_time_s", value_of("iteration_time_s"), bar)
     for name in ENDS:
-        yield column(name, at(f"bar.{name}"), shown="data")
-    yield column("mfu", mfu, mark=behind_share)
+        yield column(name, value_of(f"bar.{name}"), shown="data")
+    yield column("mfu", mfu, mark=behind(percent, bar, 0, Factors.of_rate))
 
 
 def behind(
-    amount: Callable[[Any], float | None], bar: BarOf, digits: int
+    amount: Callable[[Any], float | None],
+    bar: BarOf,
+    digits: int,
+    ends: Callable[[Factors, float], tuple[float, float]] = Factors.of,
 ) -> Callable[[Any], tuple[str, str]]:
-    """The sign behind what grows with the time, such as days: its ends."""
+    """The sign behind what grows with the time, such as days, or falls: its ends."""
 
     def mark(row: object) -> tuple[str, str]:
         value, error_bar = amount(row), bar(row)
         if error_bar is None or value is None:
             return "", ""
-        low, high = error_bar.whole.of(value)
+        low, high = ends(error_bar.whole, value)
         return "", f" ({low:,.{digits}f}-{high:,.{digits}f})"
 
     return mark

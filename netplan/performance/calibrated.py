@@ -421,11 +421,9 @@ class Kernels(Columns, frozen=True, eq=False):
     @classmethod
     def of(cls, part: Slice, on: Reached, *, trains: bool = True) -> "Kernels":
         """That of a slice of a layer, there and back or there alone."""
-        products, attention, vectors = (
-            dense_products(part.tokens, part.products, on),
-            attention_s(part, on),
-            vectors_s(part, on),
-        )
+        products = dense_products(part.tokens, part.products, on)
+        attention = attention_s(part, on)
+        vectors = vectors_s(part, on)
         ends_s = head_s(part, on, trains=trains), embedding_s(part, on, trains=trains)
         if trains:
             return cls(products, attention, vectors, *ends_s)
@@ -446,7 +444,9 @@ class Kernels(Columns, frozen=True, eq=False):
             "mlp": feed_forward_s(part, on),
         }
 
-    def beside(self, tensor_s: Amount, ring_s: Amount, again: Redone, sharing: Sharing) -> Passes:
+    def with_exposed(
+        self, tensor_s: Amount, ring_s: Amount, again: Redone, sharing: Sharing
+    ) -> Passes:
         """The same with what is computed again, and what shows of collectives beside it.
 
         These are a tensor collective and a round of the context ring, each alone [s].

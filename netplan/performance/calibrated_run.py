@@ -1,7 +1,6 @@
 """What a training run of iteration model ``calibrated`` reaches: accelerator, stack, network."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -261,7 +260,8 @@ class CalibratedRun(Struct, frozen=True):
         """
         rates = accelerator.training
         if rates is None:
-            kin = _kin(accelerator.name)
+            like = f"{accelerator.name}-"  # another one that is called so, with more behind
+            kin = next((known for known in ACCELERATORS.paths() if known.startswith(like)), "")
             near = f"--accelerator {kin}, " if kin else ""
             alone = "" if precision == "bf16" else " without --precision"
             raise InputError(
@@ -387,12 +387,6 @@ class CalibratedRun(Struct, frozen=True):
             changes |= {"link_bytes_per_s": rate, "link_latency_s": 0.0, "step_latency_s": step_s}
             reached.append(records.replace(level, **changes))
         return tuple(reached)
-
-
-@cache
-def _kin(name: str) -> str:
-    """Another accelerator that is called so, with more behind; empty if none is."""
-    return next((known for known in ACCELERATORS.paths() if known.startswith(f"{name}-")), "")
 
 
 def peak_of(accelerator: Accelerator, precision: Precision) -> float:

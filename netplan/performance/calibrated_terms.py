@@ -240,10 +240,8 @@ class CalibratedTerms(Struct, frozen=True, eq=False):
     def _exchange(
         self, place: Ints, row: Ints, layer: CalibratedLayer | DatedLayer
     ) -> Exchange | DatedExchange:
-        s_per_byte, members = (
-            self.placement.exchange_s_per_byte[place],
-            self.placement.members[place],
-        )
+        s_per_byte = self.placement.exchange_s_per_byte[place]
+        members = self.placement.members[place]
         zero = float(self.setting.zero_stage)
         if isinstance(layer, DatedLayer):
             expert_s_per_byte, copies = self._of_experts(place, row)

@@ -344,7 +344,7 @@ def calibrated_layer(
         # One tensor GPU has nothing to cut over others.
         sequence_parallel=np.less(part.scattered, part.tokens),
     )
-    layer_passes = kernels.beside(tensor_s, ring_s, again, setting.sharing)
+    layer_passes = kernels.with_exposed(tensor_s, ring_s, again, setting.sharing)
     if not setting.trains:
         layer_passes = layer_passes.forward_alone
     none = np.zeros(np.shape(part.query))
@@ -627,7 +627,8 @@ def layer_times(
         )
         none = np.zeros(len(groups.index))
         ahead, back = (
-            Timing(times.compute_s, times.memory_s, times.network_s, none) for times in passes
+            Timing(compute_s, memory_s, network_s, none)
+            for compute_s, memory_s, network_s in passes
         )
         back = back if setting.trains else back * 0.0
         return _with_spilled(ahead, back, setting, program)

@@ -188,11 +188,8 @@ def _untried(
     """What of model and plan lies outside of the scored runs."""
     tried, degrees = run.part.errors.domain, placement.totals
     length = model.sequence_length
-    if not tried.least_sequence <= length <= tried.most_sequence:
-        yield (
-            f"sequences of {length:,} tokens, tried were {tried.least_sequence:,} to"
-            f" {tried.most_sequence:,}"
-        )
+    sequences = f"sequences of {length:,} tokens"
+    yield from beyond_tried(sequences, length, tried.least_sequence, tried.most_sequence)
     tokens = microbatch * length / degrees.context
     if tokens < tried.least_tokens:
         yield f"microbatches of {int(tokens):,} tokens a GPU, tried were {tried.least_tokens:,} on"
@@ -202,6 +199,12 @@ def _untried(
         yield f"tensor degree {degrees.tensor} over several HB domains, tried were those inside one"
     if degrees.context > tried.most_context:
         yield f"context degree {degrees.context}, tried were up to {tried.most_context}"
+
+
+def beyond_tried(what: str, number: int, least: int, most: int) -> Iterator[str]:
+    """That a number is below or above all that scored runs had, if it is."""
+    if not least <= number <= most:
+        yield f"{what}, tried were {least:,} to {most:,}"
 
 
 def bar_dict(seconds: float | None, bar: ErrorBar | None) -> dict[str, Any]:

@@ -263,7 +263,7 @@ class Evaluation(Struct, frozen=True, eq=False):
         # The same number, a whole one as such.
         number = schedules.microbatch[schedule].item()
         plan = Plan(
-            placement=self.space.placements.at(place),
+            placement=self.space.placements.placement(place),
             microbatch=int(number) if number == int(number) else number,
             microbatches=int(schedules.microbatches[schedule]),
             interleave=int(schedules.interleave[schedule]),

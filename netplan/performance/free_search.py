@@ -81,16 +81,10 @@ class FreePlans(Struct, frozen=True):
     cuts: int
     feasible: int
     least_bytes: float = inf
-    layers: "KnownLayers | None" = None
+    layers: tuple[Sharding, LayerTable, Ints] | None = None
+    """Layers that were timed, with their times, and which of them each plan has."""
+
     seconds: tuple[float, ...] = ()
-
-
-class KnownLayers(Struct, frozen=True, eq=False):
-    """Layers that were timed, and which of them each plan has."""
-
-    sharding: Sharding
-    table: LayerTable
-    row: Ints
 
 
 def best_free_plans(
@@ -139,7 +133,7 @@ def best_free_plans(
     layers = None
     if alone:
         rows = np.array([entry[5] for entry in ranked])
-        layers = KnownLayers(placed.rows.sharding, placed.table, rows)
+        layers = placed.rows.sharding, placed.table, rows
     seconds = tuple(entry[0] for entry in ranked)
     return FreePlans(plans, known.count, known.feasible, layers=layers, seconds=seconds)
 
@@ -303,10 +297,8 @@ class FreeSearch(Struct, frozen=True, eq=False):
     def _usual(self, plans: free_space.Cells, kept: Kept) -> Bools:
         """Which plans keep, on each rung, the limits that their cuts do not say yet."""
         setting, cuts = self.setting, self.known.cuts
-        degrees, usual = (
-            plans.placements.totals,
-            UsualPlans.of(setting, self.network.levels[0].size),
-        )
+        degrees = plans.placements.totals
+        usual = UsualPlans.of(setting, self.network.levels[0].size)
         even = usual.is_even(real(degrees[DATA] * degrees[EXPERT]), cuts.microbatch(plans.cut))
         offloads = np.array([rung.offloads for rung in setting.rungs])[:, None]
         few: Bools = ~offloads | (kept.layers <= usual.most_offloaded)
@@ -475,7 +467,7 @@ class Placed(Struct, frozen=True, eq=False):
             best = best[np.argsort(seconds[best], kind="stable")]
             best = best[seconds[best] < inf][:top]
             new = [
-                _found(float(seconds[index]), plans, int(made[index]), index)
+                _timed_plan(float(seconds[index]), plans, int(made[index]), index)
                 for index in best.tolist()
             ]
             best_of: dict[object, TimedFreePlan] = {}  # of each cell and number of microbatches
@@ -519,9 +511,8 @@ class Placed(Struct, frozen=True, eq=False):
                     spilled_s = least_s - beside_s + search.known.spill_s[least.cut]
                     least_s = np.maximum(least_s, spilled_s)
                     count = np.where(least_s <= limit, count, 0)
-                if (
-                    search.setting.by_stack
-                ):  # the ends: those between hold and take what lies between
+                # The ends: those between hold and take what lies between.
+                if search.setting.by_stack:
                     few, several = np.flatnonzero(count > 0), np.flatnonzero(count > 1)
                     some = np.concatenate([few, several])
                     outside = np.concatenate([fewest[few], most[several]])
@@ -580,8 +571,10 @@ class Placed(Struct, frozen=True, eq=False):
         return seconds
 
 
-def _found(seconds: float, plans: free_space.Cells, microbatches: int, index: int) -> TimedFreePlan:
-    levels = plans.placements.at(index).levels
+def _timed_plan(
+    seconds: float, plans: free_space.Cells, microbatches: int, index: int
+) -> TimedFreePlan:
+    levels = plans.placements.placement(index).levels
     cell = tuple(level._replace(data=1) for level in levels)
     cut, row = int(plans.cut[index]), int(plans.row[index])
     rung = plans.rung if isinstance(plans.rung, int) else int(plans.rung[index])
@@ -604,9 +597,8 @@ def _distinct(
     replicas = plans.placements.degrees[:, DATA].prod(axis=0)
     kept = (np.asarray(plans.rung), np.asarray(plans.again))
     keys = np.stack([plans.cut, microbatches, replicas, *kept])
-    best: dict[
-        tuple[int, ...], TimedFreePlan
-    ] = {}  # by all that plans have but their place on the levels
+    # By all that plans have but their place on the levels.
+    best: dict[tuple[int, ...], TimedFreePlan] = {}
     for entry in ranked:
         many = prod(level.data for level in entry[4])
         best[entry[1], entry[3], many, entry[6], entry[7]] = entry
@@ -617,7 +609,7 @@ def _distinct(
         if time_s > NEAR * fastest_s and new >= top:
             break
         if key not in best or time_s < best[key][0]:
-            best[key] = _found(time_s, plans, int(microbatches[index]), index)
+            best[key] = _timed_plan(time_s, plans, int(microbatches[index]), index)
             new += 1
     return sorted(best.values())
 

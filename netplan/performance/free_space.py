@@ -318,9 +318,8 @@ def _with_chunks(
         lighter = setting.by_stack and setting.training.calibrated is not None
         numbers = range(1, stages.max(initial=0) + 1)
         ways = [_chunks(setting.layers, number, lighter=lighter) for number in numbers]
-        if (
-            lighter and given is not None
-        ):  # what is asked for need not divide: some stages hold less
+        # What is asked for need not divide: some stages hold less.
+        if lighter and given is not None:
             most = [-(-setting.layers // number) for number in numbers]
             ways = [np.array([given])[: given <= layers] for layers in most]
         count = np.array([0, *map(len, ways)])

@@ -345,12 +345,11 @@ def _search_free(setting: Setting, levels: tuple[Level, ...], top: int) -> _Stra
     free_plans = best_free_plans(setting, levels, top)
     plans: list[PlanTime] = []
     if free_plans.plans:
-        space, layers = listed_plans(free_plans.plans), free_plans.layers
-        if layers is not None:
-            space = replace(
-                space, sharding=layers.sharding, first_sharding=layers.row, single=False
-            )
-        evaluation = Evaluation.of(setting, levels, space, layers.table if layers else None)
+        space, table = listed_plans(free_plans.plans), None
+        if free_plans.layers is not None:
+            sharding, table, row = free_plans.layers
+            space = replace(space, sharding=sharding, first_sharding=row, single=False)
+        evaluation = Evaluation.of(setting, levels, space, table)
         plans = [evaluation.plan_time(number, number) for number in range(len(free_plans.plans))]
     return plans, free_plans.cuts, free_plans.feasible, free_plans.least_bytes
 

@@ -15,14 +15,7 @@ from msgspec import Struct, field
 
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
-from netplan.inputs.choices import (
-    LARGEST_BATCH,
-    AnyStrategy,
-    Execution,
-    Mode,
-    ScheduleName,
-    Strategy,
-)
+from netplan.inputs.choices import LARGEST_BATCH, AnyStrategy, Mode, ScheduleName, Strategy
 from netplan.levels import Level
 from netplan.performance.calibrated import Reached, Sharing
 from netplan.performance.calibrated_run import CalibratedRun, CalibrationPart
@@ -385,11 +378,6 @@ class TrainedModel(Struct, frozen=True):
         peaks = peaks_of(self.usable_bytes)
         return peaks if self.stack_memory.checked_kind else (*peaks, inf)
 
-    @property
-    def mapped_as(self) -> Execution | None:
-        """How the kernels of a graph run on the chip; None of models without kernels."""
-        return self.execution.execution if self.execution else None
-
     @classmethod
     def make(  # noqa: PLR0913 - one keyword each for what a question has resolved
         cls,
@@ -558,9 +546,8 @@ class Setting(Struct, frozen=True):
         run, given = self.training.calibrated, self.options.variant
         if run is not None:
             return replace(given, embedding=True, lm_head=True, fused=run.stack.fused)
-        if (
-            not self.by_stack
-        ):  # beside which attention is fused, with both ends where there are words
+        # Beside a stack attention is fused, with both ends where there are words.
+        if not self.by_stack:
             return given
         words = bool(self.transformer.vocabulary)
         return replace(given, recompute="selective", embedding=words, lm_head=words)

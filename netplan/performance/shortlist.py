@@ -65,22 +65,19 @@ class SizedLayers(Struct, frozen=True, eq=False):
     fastest: Ints  # the fastest row of each
 
 
-class Possible(Struct, frozen=True, eq=False):
-    """All cuts on so many GPUs, in the fewest microbatches that each may have, and least times."""
-
-    cuts: free_space.ReplicaCuts
-    alone: LayerTable
-    smallest: StageRuns
-    bound_s: Floats
-
-
 # The same cuts are searched with more and with less memory.
 @lru_cache(maxsize=4)
-def _possible(setting: Setting, gpus: int, domain: int) -> Possible:
+def _possible(
+    setting: Setting, gpus: int, domain: int
+) -> tuple[free_space.ReplicaCuts, LayerTable, StageRuns, Floats]:
+    """All cuts on so many GPUs, layers as if each GPU were alone, and the least times of the cuts.
+
+    Those are of runs in the fewest microbatches that each may have.
+    """
     cuts = free_space.enumerate_cuts(setting, gpus, domain)
     alone = _without_communication(fastest(setting), cuts.sizes)
     smallest = cuts.runs(slice(None), cuts.replicas, cuts.schedules.microbatches)
-    return Possible(cuts, alone, smallest, computing_s(setting, smallest, alone))
+    return cuts, alone, smallest, computing_s(setting, smallest, alone)
 
 
 # Fabrics of equally many GPUs are compared, and searched one after the other.
@@ -89,13 +86,12 @@ def shortlist(setting: Setting, gpus: int, domain: int, bound: Bound) -> Shortli
     """Which cuts may fit, by the least time that they take."""
     if setting.by_stack:
         return held_shortlist(setting, gpus, domain, bound)
-    possible = _possible(setting, gpus, domain)
-    cuts, alone, smallest = possible.cuts, possible.alone, possible.smallest
+    cuts, alone, smallest, least_s = _possible(setting, gpus, domain)
     memory = memory_of(setting, smallest, alone)
     least_bytes, spilled = memory.total, Spilled.of(setting, memory)
     spill_s = _least_spill_s(setting, smallest, alone, spilled, cuts)
     fitting = np.flatnonzero(least_bytes <= bound.peak_bytes)
-    bound_s = (possible.bound_s + spill_s)[fitting]
+    bound_s = (least_s + spill_s)[fitting]
     order = np.argsort(bound_s, kind="stable")
     feasible = int((least_bytes <= setting.training.tiers_bytes).sum())
     listed = fitting[order], bound_s[order]
@@ -118,10 +114,9 @@ def held_shortlist(
     sized
         Layers on a fabric, whose plans alone are meant: those that are fast enough there.
     """
-    possible = _possible(setting, gpus, domain)
-    cuts, smallest, alone = possible.cuts, possible.smallest, possible.alone
+    cuts, alone, smallest, bound_s = _possible(setting, gpus, domain)
     least_bytes, again_s = np.full(cuts.count, inf), np.zeros(cuts.count)
-    some, bound_s = np.arange(cuts.count), possible.bound_s
+    some = np.arange(cuts.count)
     if sized is not None:
         bound_s = _on_fabric_s(setting, smallest, sized)
         some = np.flatnonzero(bound_s <= bound.seconds)
@@ -257,7 +252,7 @@ def used_sizes(setting: Setting, network: CollectiveNetwork) -> list[int]:
 @lru_cache(maxsize=4)
 def sized_layers(setting: Setting, levels: tuple[Level, ...]) -> SizedLayers:
     """Layers of every size that any cut has, wherever they may lie on a fabric."""
-    cuts = _possible(setting, gpu_count(levels), levels[0].size).cuts
+    cuts, *_ = _possible(setting, gpu_count(levels), levels[0].size)
     network = setting.network(levels)
     # One of the cuts of every size.
     sizes, some = np.unique(cuts.schedules.offset, return_index=True)

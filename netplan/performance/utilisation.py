@@ -23,7 +23,7 @@ What is usual are the scored published runs of the same accelerator and precisio
 10th to 90th percentile of the MFU. Left out: what of a collective's time is forwarded by others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from math import prod
 
@@ -135,11 +135,16 @@ class Utilisation(Struct, frozen=True):
         'MFU 49 %. Lost: bubble 30 % (4 microbatches on 4 stages), waiting for the host 21 %.'
         """
         named = [loss for loss in self.causes[:most] if loss.share >= WORTH_WORDS]
-        percents = _whole_percents([loss.share for loss in named], PERCENT - _percent(self.mfu))
-        rest = PERCENT - _percent(self.mfu) - sum(percents)
+        most_percent = PERCENT - _percent(self.mfu)
+        # Where whole percents add up to too much, those rounded up most have less.
+        exact = np.array([loss.share for loss in named]) * PERCENT
+        percents = np.rint(exact).astype(np.int64)
+        over = max(0, int(percents.sum()) - most_percent)
+        percents[np.argsort(exact - percents, kind="stable")[:over]] -= 1
+        rest = most_percent - int(percents.sum())
         parts = [
             f"{loss.title} {percent} %" + (f" ({loss.words})" if loss.words else "")
-            for loss, percent in zip(named, percents, strict=True)
+            for loss, percent in zip(named, percents.tolist(), strict=True)
         ]
         parts += [f"all else {rest} %"] if rest else []
         return f"{self._judged or f'MFU {_percent(self.mfu)} %'}. Lost: {', '.join(parts)}."
@@ -165,7 +170,7 @@ class Utilisation(Struct, frozen=True):
 
 
 def utilisation_of(
-    setting: Setting, timed: PlanTime, gpus: int, *, accelerator: str | None = None, title: str = ""
+    setting: Setting, timed: PlanTime, gpus: int, *, accelerator: str | None = None
 ) -> Utilisation:
     """MFU of a plan, what it loses and why, and what published runs reach.
 
@@ -179,8 +184,6 @@ def utilisation_of(
         GPUs that are bought [1].
     accelerator
         Name of the accelerator; that of iteration model ``calibrated`` if absent.
-    title
-        What people call it; its name if empty.
 
     Returns
     -------
@@ -228,7 +231,7 @@ def utilisation_of(
         at_work * peak_s / seconds,
         tuple(sorted(causes, key=lambda loss: -loss.share)),
         usual_utilisation(name, precision) if dense else None,
-        f"{title or name} in {precision}",
+        f"{name} in {precision}",
     )
 
 
@@ -293,15 +296,6 @@ TITLES = {
 
 def _percent(share: float) -> int:
     return round(PERCENT * share)
-
-
-def _whole_percents(shares: Sequence[float], most: int) -> list[int]:
-    """Whole percents of shares; where they add up to too much, those rounded up most have less."""
-    exact = np.array(shares) * PERCENT
-    percents = np.rint(exact).astype(np.int64)
-    over = max(0, int(percents.sum()) - most)
-    percents[np.argsort(exact - percents, kind="stable")[:over]] -= 1
-    return [int(percent) for percent in percents]
 
 
 def _joined(loss: PeakLoss, mark: str = ": ") -> str:

@@ -221,7 +221,7 @@ def _sentence(
 ) -> str:
     """What to order, how much cheaper it is, and how fast it trains."""
     price, least = chosen.capital, "at least " if chosen.quote.unpriced else ""
-    amount = f"costs {least}{money.one(price.base)} {money.title}{_spread(money, chosen)}"
+    amount = f"costs {least}{money.number(price.base)} {money.title}{_spread(money, chosen)}"
     if not price.base:
         amount = "has no part with a price"
     text = f"Order {chosen.name}: its network for {chosen.gpus:,} GPUs {amount}"
@@ -246,8 +246,8 @@ def _spread(money: Scale, bill: FabricBill) -> str:
     price = bill.capital
     if not price.spread:
         return ""
-    low, high = money.one(price.low), money.one(price.high)
-    if high == money.one(price.base):
+    low, high = money.number(price.low), money.number(price.high)
+    if high == money.number(price.base):
         return f" ({low} at low prices; the book has no high)"
     return f" ({low} to {high}{' or more' if open_above(bill) else ''})"
 
@@ -365,7 +365,7 @@ class Findings:
             return ()
         iterations = None
         if self.run_tokens is not None:
-            a_step = self.comparison.inputs["batch"] * self.library.one(Model).sequence_length
+            a_step = self.comparison.inputs["batch"] * self.library.first(Model).sequence_length
             iterations = ceil(self.run_tokens[0] / a_step)
         return training_runs(self.cost, self.comparison, iterations)
 

@@ -63,9 +63,9 @@ def _in_use(findings: Findings) -> Iterator[str]:
         amount, rival_amount = value_at(order, path), value_at(other, path)
         if amount is None:
             continue
-        text = f"{what[0].upper()}{what[1:]}: {order.least}{scale.one(amount)} {scale.title}"
+        text = f"{what[0].upper()}{what[1:]}: {order.least}{scale.number(amount)} {scale.title}"
         if other is not None and rival_amount is not None:
-            text += f" ({other.bill.name} {other.least}{scale.one(rival_amount)})"
+            text += f" ({other.bill.name} {other.least}{scale.number(rival_amount)})"
         parts.append(text)
     yield f"{'. '.join(parts)}."
 
@@ -130,7 +130,7 @@ class SupplierColumn(NamedTuple):
 
     def shown(self, amount: float | None, scale: Scale) -> str:
         """An amount that grows with the price."""
-        return DASH if amount is None else f"{self.least}{scale.one(amount)}"
+        return DASH if amount is None else f"{self.least}{scale.number(amount)}"
 
     def ends(self, scale: Scale) -> str:
         """Low to high of the price, in words where the book has no spread."""

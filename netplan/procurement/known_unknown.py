@@ -49,9 +49,9 @@ def assumptions_chapter(answer: Findings) -> Iterator[Section]:
     notes = Notes.of(((bill.name, bill.notes) for bill in answer.cost.bills), "All fabrics")
     books = answer.library
     known = (
-        ("Prices", books.one(PriceBook)),
-        ("Cabling", books.one(CablingBook)),
-        ("Economics", books.one(EconomicsBook)),
+        ("Prices", books.first(PriceBook)),
+        ("Cabling", books.first(CablingBook)),
+        ("Economics", books.first(EconomicsBook)),
     )
     book_notes = [(f"{title} {book.name}", note) for title, book in known for note in book.notes]
     ends = "All prices at their low and all at their high together; real offers vary less."
@@ -79,7 +79,7 @@ def sources_chapter(answer: Findings) -> Iterator[Section]:
     yield Heading("Sources", (), "sources")
     yield _prices(answer)
     yield from _rates(answer)
-    book, inputs = answer.library.one(EconomicsBook), answer.cost.inputs
+    book, inputs = answer.library.first(EconomicsBook), answer.cost.inputs
     opex, by_kind = inputs["running"], {str(k): pue for k, pue in book.pue_by_cooling.items()}
     pue = by_kind.get(inputs["cooled_by"] or "", book.pue)  # by what cools, where that is said
     values = [("Years of use", *[str(inputs["years"])] * 3, book.date, book.years_source)]
@@ -140,7 +140,7 @@ def _prices(answer: Findings) -> Table[Any]:
 
 def _rates(answer: Findings) -> Iterator[Section]:
     """Exchange rates of the price book, where the report needs any."""
-    book, money = answer.library.one(PriceBook), answer.cost.currency
+    book, money = answer.library.first(PriceBook), answer.cost.currency
     named = {price.currency for price in book.prices} | {book.currency, money}
     rates = book.rates.items() if len(named) > 1 else ()
     rows = [(currency, rate) for currency, rate in rates if currency in named]

@@ -290,14 +290,14 @@ class _OfferReader:
         self, sheet: Sheet, place: tuple[int, int], what: str, most: float, *, below: bool = False
     ) -> float | None:
         """A number of at least 0 in a cell; None where nothing stands or a fault is kept."""
-        cell = sheet.at(*place)
+        cell = sheet.cell(*place)
         if cell is None or (cell.kind == "text" and not cell.text.strip()):
             return None
         if cell.kind == "none":
             advice = "open the file in a spreadsheet program and save it, or type the number"
             self.fault(sheet.name, place, f"{what}: a formula saved without its value: {advice}")
         elif cell.kind != "number":
-            self.fault(sheet.name, place, f"{what}: {_said(cell)}: type the number alone")
+            self.fault(sheet.name, place, f"{what}: {_cell_words(cell)}: type the number alone")
         elif cell.number < 0:
             self.fault(sheet.name, place, f"{what} {cell.number:,g} is negative: give 0 or more")
         elif cell.number > most or (below and cell.number == most):
@@ -310,7 +310,7 @@ class _OfferReader:
 
     def words(self, sheet: Sheet, place: tuple[int, int]) -> str:
         """What stands in a cell as text, dates and numbers too, cut to a length."""
-        cell = sheet.at(*place)
+        cell = sheet.cell(*place)
         if cell is None or cell.kind in ("none", "error"):
             return ""
         if cell.kind == "number":
@@ -332,7 +332,7 @@ class _OfferReader:
         return self.rates[currency]
 
 
-def _said(cell: Cell) -> str:
+def _cell_words(cell: Cell) -> str:
     """What a cell holds that is no number."""
     if cell.kind == "error":
         return f"the formula says {cell.text:.12}"
@@ -356,7 +356,7 @@ def _request(reader: _OfferReader) -> Request:
     if sheet.text(0, 1) != FORM:
         raise CatalogError(f"{path}: {HIDDEN}!B1: expected {FORM!r}: take the file as it was sent")
     lines: list[RequestLine] = []
-    while sheet.at(HEAD_ROW + 2 + len(lines), 0) is not None and len(lines) < MAX_LINES:
+    while sheet.cell(HEAD_ROW + 2 + len(lines), 0) is not None and len(lines) < MAX_LINES:
         lines.append(_request_line(reader, sheet, HEAD_ROW + 2 + len(lines)))
     request = Request(sheet.text(2, 1), tuple(lines))
     if reader.faults:
@@ -560,7 +560,7 @@ def _check_asked(
         ("Spares", line.spares),
         ("Order", line.order),
     ):
-        cell = sheet.at(row, heads[head])
+        cell = sheet.cell(row, heads[head])
         if cell is None or cell.kind != "number" or cell.number != asked:
             got = "nothing" if cell is None else reader.words(sheet, (row, heads[head])) or "a sign"
             fault = f"{head.lower()} of {line.id} was {asked:,}, got {got[:20]}: keep it as sent"

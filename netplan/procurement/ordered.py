@@ -115,7 +115,7 @@ def memory_chapter(findings: Findings) -> Iterator[Section]:
     priced = findings.chosen.memory
     if priced.base:
         yield Paragraph(
-            f"The expanded memory costs {findings.cost.scale.one(priced.base)}"
+            f"The expanded memory costs {findings.cost.scale.number(priced.base)}"
             f" {findings.cost.scale.title} of the order."
         )
 
@@ -191,7 +191,10 @@ def racks_chapter(answer: Findings) -> Iterator[Section]:
         told_column("m", "length_m", form="general", digits=4),
         SOURCE,
     ]
-    book, legend = answer.library.one(CablingBook), (f"{subject} have the length of their class.",)
+    book, legend = (
+        answer.library.first(CablingBook),
+        (f"{subject} have the length of their class.",),
+    )
     yield Table("length classes", columns, book.lengths, title="Length classes", legend=legend)
 
 

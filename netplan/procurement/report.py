@@ -392,13 +392,13 @@ class Report(Question[Procurement]):
             tokens=self.training.tokens if self.trains else None,
             faults=self._broken(library, texts),
             terms=self._terms(library, texts, compared, priced.currency),
-            failures=library.one(FailureBook),
+            failures=library.first(FailureBook),
             books=bill_books(self.cluster, self.books, CatalogReader(self.catalog, of_cost)),
             chip=variants(of_runs, named, (self.cluster.expanded_memory,))[0].chip,
             halls=partial(
                 other_hall, self, specs={spec.name: spec for spec in library.all(FabricSpec)}
             ),
-            beyond=beyond_the_bill(self, library.one(PriceBook), self.cluster.fabrics),
+            beyond=beyond_the_bill(self, library.first(PriceBook), self.cluster.fabrics),
         )
         names = (spec.name for spec in library.all(FabricSpec))
         fabric = dict(zip(names, self.cluster.fabrics, strict=True))[report.chosen.name]
@@ -415,7 +415,7 @@ class Report(Question[Procurement]):
             timing=self.timing,
             varied=varied,
             overrides=overrides,
-        ).one()
+        ).comparison()
 
     def _broken(self, library: Library, texts: Mapping[str, str]) -> "FaultsAnswer | None":
         """Failures, where they are asked for."""
@@ -439,7 +439,7 @@ class Report(Question[Procurement]):
             return None
         run = (library.of_role(WORKLOADS.role), compared.inputs["batch"])
         reader = CatalogReader(self.catalog, library.only(texts, ECONOMICS_ROLES))
-        return run_terms(self, self.rule, reader, run, library.one(PriceBook), currency)
+        return run_terms(self, self.rule, reader, run, library.first(PriceBook), currency)
 
     def _with_runs(
         self, report: Procurement, fabric: str, overrides: Mapping[str, str]

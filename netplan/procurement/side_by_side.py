@@ -101,14 +101,14 @@ def driver_chart(answer: CostAnswer, bill: FabricBill, shown: int) -> charts.Cha
     ):
         ends = {part_words(driver.part): getattr(driver, case) for driver in drivers}
         texts = (
-            charts.hover(part, f"{name}: {money.one(end)} {money.title}")
+            charts.hover(part, f"{name}: {money.number(end)} {money.title}")
             for part, end in ends.items()
         )
         reach_out = [(end - base) / money.factor for end in ends.values()]
         bar = charts.marks("bar", reach_out, range(len(drivers)), texts, name=name, orientation="h")
         data.append({**bar, "base": base / money.factor, "marker": {"color": colour}})
     ticks = [_part_tick(driver, base) for driver in drivers]
-    title = f"{money.title} (base {money.one(base)})"
+    title = f"{money.title} (base {money.number(base)})"
     # From end to end of the swings: from zero they would be specks on a large total.
     reach = max(abs(getattr(d, end) - base) for d in drivers for end in ("at_low", "at_high"))
     span = [(base + side * reach) / money.factor for side in (-1.15, 1.15)]
@@ -222,7 +222,7 @@ def _stack(
 ) -> charts.Json:
     """One layer of stacked bars over all fabrics."""
     boxes = (
-        charts.hover(bill.name, f"{title}: {money.one(value)} {money.title}")
+        charts.hover(bill.name, f"{title}: {money.number(value)} {money.title}")
         for bill, value in zip(bills, values, strict=True)
     )
     ends = [value / money.factor for value in values]
@@ -282,8 +282,10 @@ def _part_tick(driver: Driver, total: float) -> str:
 
 
 def _amounts(amount: Range, money: Scale) -> str:
-    spread = f" ({money.one(amount.low)} to {money.one(amount.high)})" if amount.spread else ""
-    return f"{money.one(amount.base)} {money.title}{spread}"
+    spread = (
+        f" ({money.number(amount.low)} to {money.number(amount.high)})" if amount.spread else ""
+    )
+    return f"{money.number(amount.base)} {money.title}{spread}"
 
 
 def comparison_chapter(answer: Findings) -> Iterator[Section]:

@@ -377,11 +377,9 @@ def _changes() -> Iterator[Measured]:
 
 def _trends() -> Iterator[Measured]:
     """What Fig. 8 to 12 show, and the preset as well."""
-    yield from fastest_degree(_time_s)
-    yield from changes_by_flops(_time_s)
-    yield from changes_by_bandwidth(_time_s)
-    yield from gain_by_split(_time_s)
-    yield from expanded_needed(_time_s)
+    figures = fastest_degree, changes_by_flops, changes_by_bandwidth, gain_by_split, expanded_needed
+    for statements in figures:
+        yield from statements(_time_s)
 
 
 @cache

@@ -657,17 +657,19 @@ WINDOWS, ACCEPTANCES = np.arange(1, 9), np.array([0.5, 0.6, 0.7, 0.8, 0.9])
 @suite("serving")
 def serving_form_checks() -> Iterator[Measured | Check]:
     """The throughput that was measured, sentences about figures, and what cannot be computed."""
-    sizes, chip, stages = (
-        Sizes.of(MODELS.load(SERVED)),
-        ACCELERATORS.load(SERVING_CHIP),
-        SERVING_CHIPS // TENSOR,
-    )
+    sizes = Sizes.of(MODELS.load(SERVED))
+    chip = ACCELERATORS.load(SERVING_CHIP)
+    stages = SERVING_CHIPS // TENSOR
     # Long messages go both ways round a ring, short ones one way.
     yield from fig_20_statements(
         decode(sizes, TensorGroup.of(chip, TENSOR), stages=stages),
         prefill(sizes, TensorGroup.of(chip, TENSOR, ways=2), prompt=PROMPT, stages=stages),
     )
-    yield from fig_21_statements(_fig_21())
+    yield from fig_21_statements(
+        {draft: _tokens_per_s(draft, "sequence") for draft in DRAFTS},
+        {draft: _tokens_per_s(draft, "tree") for draft in DRAFTS},
+        float(_tokens_per_s(SMALL, "sequence", np.zeros(1, np.int64))[0, 0]),
+    )
     rates = _tokens_per_s(MEDIUM, "sequence")
     spread = f"{rates.min():.0f} to {rates.max():.0f} tokens/s"
     row = {row["name"]: row for row in published("serving")}[UNPRINTED]
@@ -701,38 +703,10 @@ def _least_share(parts: PassTime, some_s: Amount) -> float:
     return float(np.min(some_s / (parts.compute_s + parts.memory_s + parts.sent_s + parts.hops_s)))
 
 
-class Fig21(NamedTuple):
-    """Tokens/s of the target with drafts, and alone.
-
-    Parameters
-    ----------
-    sequence, tree
-        By draft, shape (acceptances, windows) [1/s].
-    alone
-        Without one [1/s].
-    """
-
-    sequence: dict[str, Floats]
-    tree: dict[str, Floats]
-    alone: float
-
-
-@cache
-def _fig_21() -> Fig21:
-    """All drafts on the chips of the target."""
-    return Fig21(
-        {draft: _tokens_per_s(draft, "sequence") for draft in DRAFTS},
-        {draft: _tokens_per_s(draft, "tree") for draft in DRAFTS},
-        float(_tokens_per_s(SMALL, "sequence", np.zeros(1, np.int64))[0, 0]),
-    )
-
-
 def _seconds(model: str) -> PassSeconds:
     """Time of a pass of a model over tokens at once, on all chips."""
-    sizes, group = (
-        Sizes.of(MODELS.load(model)),
-        TensorGroup.of(ACCELERATORS.load(SERVING_CHIP), SERVING_CHIPS),
-    )
+    sizes = Sizes.of(MODELS.load(model))
+    group = TensorGroup.of(ACCELERATORS.load(SERVING_CHIP), SERVING_CHIPS)
     return lambda tokens: pass_time(sizes, group, work=TokenPass(tokens=tokens)).total_s
 
 
@@ -748,19 +722,28 @@ def _tokens_per_s(draft: str, scheme: Scheme, windows: Ints = WINDOWS) -> Floats
     return np.asarray(1 / speculated.tpot_s)
 
 
-def fig_21_statements(figure: Fig21) -> Iterator[Measured]:
-    """Which draft and which window are good."""
-    sequence, tree = figure.sequence, figure.tree
+def fig_21_statements(
+    sequence: dict[str, Floats], tree: dict[str, Floats], alone: float
+) -> Iterator[Measured]:
+    """Which draft and which window are good.
+
+    Parameters
+    ----------
+    sequence, tree
+        Tokens/s of the target by draft, shape (acceptances, windows) [1/s].
+    alone
+        Those without one [1/s].
+    """
     fastest = {DRAFTS[index] for index in np.argmax([tree[draft] for draft in DRAFTS], axis=0).flat}
     yield "Fig. 21, tree: fastest draft at every point", " and ".join(sorted(fastest))
     shorter = _best_windows(tree[SMALL]) < _best_windows(sequence[SMALL])
     yield "Fig. 21: a tree wants a shorter window than a sequence", str(bool(shorter.all()))
     longest = max(float(rates[:, -1].max()) for rates in tree.values())
-    yield "Fig. 21, tree of 8 levels: over no draft, at most", longest / figure.alone
-    good = [sequence[draft] / figure.alone for draft in (SMALL, MEDIUM)]
+    yield "Fig. 21, tree of 8 levels: over no draft, at most", longest / alone
+    good = [sequence[draft] / alone for draft in (SMALL, MEDIUM)]
     yield "Fig. 21, sequence: draft of 68M or 8B over none, at least", float(np.min(good))
     large = sequence[LARGE]
-    yield "Fig. 21, sequence: draft of 70B over none, at least", float(large.min() / figure.alone)
+    yield "Fig. 21, sequence: draft of 70B over none, at least", float(large.min() / alone)
     yield (
         "Fig. 21, sequence: draft of 70B over that of 8B, at most",
         float((large / sequence[MEDIUM]).max()),

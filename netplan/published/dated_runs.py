@@ -263,11 +263,6 @@ def dated_sections(errors: DatedScores) -> Iterator[Section]:
     yield Table("dated-left", LEFT, left, f"{TITLE} that are not scored", shown="people")
 
 
-def every_run() -> tuple[RunTime, ...]:
-    """All published runs, those without a date of software first."""
-    return tuple(run for table in with_progress(TABLES, str) for run in run_times(table))
-
-
 def list_screen(runs: Sequence[RunTime]) -> Screen:
     """What a terminal shows of the list: how many runs there are, and how far off their times.
 

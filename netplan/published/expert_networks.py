@@ -114,11 +114,6 @@ class Costs(NamedTuple):
     gear: float
 
     @classmethod
-    def with_share(cls, share: float) -> "Costs":
-        """Gear of a share of an accelerator [1]."""
-        return cls(1.0, share)
-
-    @classmethod
     def of_book(cls) -> "Costs":
         """Of the price book.
 
@@ -211,7 +206,7 @@ def _at_the_asked_price(rate: Rate, requests: Iterable[int], most: float) -> Ite
     )
     share = (1 + float(printed[LARGEST]) / PERCENT) / reached - 1
     yield "gear that the largest gain asks for, % of a GPU", PERCENT * share
-    costs = Costs.with_share(share)
+    costs = Costs(1.0, share)
     cheaper = costs.of(Case(SCALE_UP, most, 0)) / costs.of(Case(SCALE_UP, LEAST_BYTES_PER_S, 0))
     gains = [
         rate(Case(SCALE_UP, LEAST_BYTES_PER_S, count)) / full * cheaper - 1

@@ -147,11 +147,6 @@ class FamousChoice(Struct, frozen=True):
         return self.best.iteration_time_s / self.run.seconds if self.best else None
 
     @property
-    def within_limits(self) -> bool:
-        """Whether the ratio is within its limits."""
-        return self.ratio is not None and LEAST <= self.ratio <= MOST
-
-    @property
     def plan(self) -> str:
         """The chosen plan in words."""
         return plan_words(self.best.plan) if self.best else "-"
@@ -224,7 +219,7 @@ def choice_checks(choices: tuple[FamousChoice, ...]) -> Iterator[Check]:
         # The plan of the run is among those searched, so that the best takes no longer.
         yield check(*named, choice.reason, met=gap is not None and gap <= CLOSE, gap=gap)
     counted = [choice for choice in choices if choice.run.counts]
-    met = sum(choice.within_limits for choice in counted)
+    met = sum(LEAST <= choice.ratio <= MOST for choice in counted if choice.ratio is not None)
     rule = (
         f"chosen plans that take {LEAST:g} to {MOST:g} times as long as {len(counted)} dense runs",
         TITLE,

@@ -227,10 +227,8 @@ def _coverage(
                 for share in ((1 - stated) / 2, (1 + stated) / 2)
             )
             inside = (low <= ratios[inside_source]) & (ratios[inside_source] <= high)
-            held, counted = (
-                held + float(inside @ weights[inside_source]),
-                counted + weights[inside_source].sum(),
-            )
+            held = held + float(inside @ weights[inside_source])
+            counted = counted + weights[inside_source].sum()
         if counted:
             yield Coverage(kind, int(chosen.sum()), stated, float(held / counted))
 

@@ -216,7 +216,7 @@ def default_time(gpus: int, *, failures: str | None = None, recovery: str | None
     book = rates.FAILURE_BOOKS.load(failures or usual.books.failures)
     preset = RECOVERY_PRESETS.load(recovery or usual.training.checkpoints.recovery)
     between_h = reliability.mtbf_h(sum(_interruptions(book, gpus).values()))
-    return exact_time_ratio(preset.policy(gpus).at(between_h), between_h)
+    return exact_time_ratio(preset.policy(gpus).times_at(between_h), between_h)
 
 
 def _by_default() -> Iterator[Check]:
@@ -237,7 +237,7 @@ def _llama_simulated() -> Iterator[Measured | Check]:
     """The record among simulated ones."""
     # A job as Llama 3's could have been; the paper states neither time.
     recovery = RECOVERY_PRESETS.load("llama3").policy(LLAMA_GPUS)
-    policy = recovery.at(LLAMA_DAYS * HOURS_PER_DAY / 419)
+    policy = recovery.times_at(LLAMA_DAYS * HOURS_PER_DAY / 419)
     outages = simulate_outages(
         Exposure(causes_of(_llama(), {"gpu": LLAMA_GPUS})),
         policy,

@@ -12,7 +12,7 @@ from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import xlsxwriter
@@ -374,7 +374,7 @@ class Cables(Question[Answer]):
         hardware = hardware_of(replace(known, switch=model), build_fabric(spec, sizing).sizing)
         as_named = spec.hall == AS_PUBLISHED or spec.media_named or spec.circuit_switch
         hall = None if as_named else known.hall
-        books = self._beside(reader, hardware.cabling)
+        books = self._other_networks(reader, hardware.cabling)
         reader.replaced()
         _check_floor(self.to, hall, self.cluster.host_gpus)
         built = build_fabric(spec, sizing)
@@ -389,16 +389,16 @@ class Cables(Question[Answer]):
             hall = site.layout.plan
             if self.to == UFM_RACKS:
                 return partial(ufm_racks, site.layout)
-            ordered = _ordered(built, site, hardware)
+            ordered = length_m, fibres = _ordered(built, site, hardware)
             if self.to in (LENGTHS, RACKS):
                 return partial(racks_sheet if self.to == RACKS else lengths_sheet, site, ordered)
             plan = plans.cable_plan(
                 site.network,
-                media=[MEDIA.get(kind, "") for kind in ordered.kinds],
+                media=[MEDIA.get(kind, "") for kind in fibres],
                 places=site.layout.places(site.network),
-                length_m=ordered.length_m,
+                length_m=length_m,
                 cage_links=cage,
-                kinds=ordered.kinds,
+                kinds=fibres,
             )
             racks = tuple(rack.name for rack in site.layout.racks())
         if self.to in NETBOX:
@@ -418,7 +418,7 @@ class Cables(Question[Answer]):
         hosts = self.cluster.host_gpus
         return plan if hosts is None else plans.with_hosts(plan, hosts)
 
-    def _beside(self, reader: CatalogReader, cabling: CablingBook) -> SiteBooks:
+    def _other_networks(self, reader: CatalogReader, cabling: CablingBook) -> SiteBooks:
         """Networks beside that the plan holds, too."""
         if "networks" in self.given and self.to != "plan":
             raise InputError(f"--to {self.to} is of one network: leave --with out, or write a plan")
@@ -429,7 +429,7 @@ class Cables(Question[Answer]):
         named = {net.name: reader.named(SWITCHES, net.switch or None) for net in nets}
         return SiteBooks(
             tuple(
-                (net, reader.beside(FABRICS, net.fabric), fitting(net, named[net.name]))
+                (net, reader.load_other(FABRICS, net.fabric), fitting(net, named[net.name]))
                 for net in nets
             ),
             cabling,
@@ -507,11 +507,8 @@ def _kinds(fabric: Fabric, hardware: Hardware) -> dict[str, str]:
     }
 
 
-class OrderedCables(NamedTuple):
-    """Cables of a fabric in a hall: their lengths as sold [m], and their kinds, where known."""
-
-    length_m: Floats
-    kinds: Sequence[str]
+OrderedCables = tuple[Floats, Sequence[str]]
+"""Cables of a fabric in a hall: their lengths as sold [m], and their kinds, where known."""
 
 
 def _ordered(fabric: Fabric, site: HallFabric, hardware: Hardware) -> OrderedCables:
@@ -519,8 +516,8 @@ def _ordered(fabric: Fabric, site: HallFabric, hardware: Hardware) -> OrderedCab
     try:
         installed = install(fabric, site, hardware)
     except (InfeasibleError, CatalogError):
-        return OrderedCables(site.length_m, [""] * site.network.link_count)
-    return OrderedCables(installed.length_m, installed.kinds)
+        return site.length_m, [""] * site.network.link_count
+    return installed.length_m, installed.kinds
 
 
 def racks_sheet(site: HallFabric, cables: OrderedCables) -> plans.PlanSheet:
@@ -530,7 +527,7 @@ def racks_sheet(site: HallFabric, cables: OrderedCables) -> plans.PlanSheet:
     kinds = [plans.ROLES[kind] for kind in network.node_kind.tolist()]
     devices = Counter(zip(racks, kinds, strict=True))
     begins = np.array(racks, object)[network.source].tolist()
-    counts = Counter(zip(begins, cables.length_m.tolist(), strict=True))
+    counts = Counter(zip(begins, cables[0].tolist(), strict=True))
     lines = [(rack, 0, kind, "", count) for (rack, kind), count in devices.items()]
     lines += [(rack, 1, "cable", f"{length:g}", count) for (rack, length), count in counts.items()]
     lines.sort(key=lambda line: (line[0], line[1], line[2], float(line[3] or 0)))
@@ -541,7 +538,7 @@ def racks_sheet(site: HallFabric, cables: OrderedCables) -> plans.PlanSheet:
 def lengths_sheet(site: HallFabric, cables: OrderedCables) -> plans.PlanSheet:
     """Cables by link group, length and kind, as on the bill."""
     groups = np.array(site.network.group_names, object)[site.network.group].tolist()
-    counts = Counter(zip(groups, cables.length_m.tolist(), cables.kinds, strict=True))
+    counts = Counter(zip(groups, cables[0].tolist(), cables[1], strict=True))
     order = site.network.group_names.index
     lines = sorted(counts.items(), key=lambda line: (order(line[0][0]), *line[0][1:]))
     rows = (

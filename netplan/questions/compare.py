@@ -70,7 +70,7 @@ from netplan.workloads.accelerators import ACCELERATORS, Accelerator
 from netplan.workloads.models import MODELS, Model
 
 if TYPE_CHECKING:
-    from netplan.setup.money.memory_or_gpus import MemoryTradeoff, TradeoffSolver
+    from netplan.setup.money.memory_or_gpus import MemoryTradeoff
     from netplan.setup.serving_run import ServingCache
     from netplan.workloads.families import OtherModel
 
@@ -165,11 +165,11 @@ class Compare(Question[Comparison | ComparisonCases]):
                 f"{flags} are repeated: repeat one of them at a time, or accelerators and --nic"
             )
         if not several:
-            return self.one()
+            return self.comparison()
         names = tuple(several)
         flags = " ".join(all_places()[name].option.flag_of(name) for name in names)
         cases = tuple(
-            (values, self.case(dict(zip(names, values, strict=True))).one())
+            (values, self.case(dict(zip(names, values, strict=True))).comparison())
             for values in product(*(self.varied[name] for name in names))
         )
         return ComparisonCases(names, flags, cases)
@@ -190,7 +190,7 @@ class Compare(Question[Comparison | ComparisonCases]):
         inputs = [entry.name for entry, option in own_options(Compare) if option.role == "input"]
         return replace(asked, varied=varied, **{name: getattr(self, name) for name in inputs})
 
-    def one(self) -> Comparison:
+    def comparison(self) -> Comparison:
         """Size, price and time every fabric, at the size that a power budget holds if there is one.
 
         Times are those of one search at the end.
@@ -289,7 +289,7 @@ class Compare(Question[Comparison | ComparisonCases]):
             for value in values:
                 given = {name.replace("-", "_"): value, "fabrics": (self._asked_by_name[row.name],)}
                 try:
-                    cases.append((f"{value:g}", self.case(given).one()))
+                    cases.append((f"{value:g}", self.case(given).comparison()))
                 except (InputError, InfeasibleError):
                     continue  # no such network
             weighed.append(step_pays(name, cases))
@@ -426,8 +426,8 @@ class Compare(Question[Comparison | ComparisonCases]):
             return Comparison(inputs, rows, currency, terms, **shown)
         probe = _probe(specs, sizing, designs)
         comparison = Comparison(inputs, rows, currency, terms, probe, **shown)
-        weigh = partial(_weighing, chip=chip, books=books, within=self.within, terms=terms)
-        trades = _trades(comparison, designs, (specs, sizing), weigh)
+        weighed = {"chip": chip, "books": books, "within": self.within, "terms": terms}
+        trades = _trades(comparison, designs, (specs, sizing), **weighed)
         return replace(comparison, trades=tuple(trades))
 
     def _times(self, spec: FabricSpec, variant: ChipVariant) -> bool:
@@ -538,16 +538,17 @@ def _row(
         bill = make_bill(spec, sizing, counted, fabric=fabric)
     except (InputError, InfeasibleError) as error:
         notes = (not_built(spec.name, error),)
-        bare = FabricRow(spec.name, spec.title, notes, memory=variant.name)
-        return _with_others_told(bare, others)
-    row = replace(priced_row(spec, bill, books), memory=variant.name)
-    alone = partial(make_bill, spec, sizing, replace(counted, haul=None))
-    row = replace(row, in_sites=SitesBill.of(bill, alone))
-    network = row.cost.base - bill.cost_of("memory", "accelerators").base if row.cost else 0.0
-    saved = 1 - network / baseline if row.cost and baseline else None
-    unsold = spec.support_for(variant.chip).unsold
-    row = replace(complete(row), cost_reduction=saved, unsold=unsold)
-    return _with_others_told(row, others)
+        row = FabricRow(spec.name, spec.title, notes, memory=variant.name)
+    else:
+        row = replace(priced_row(spec, bill, books), memory=variant.name)
+        alone = partial(make_bill, spec, sizing, replace(counted, haul=None))
+        row = replace(row, in_sites=SitesBill.of(bill, alone))
+        network = row.cost.base - bill.cost_of("memory", "accelerators").base if row.cost else 0.0
+        saved = 1 - network / baseline if row.cost and baseline else None
+        unsold = spec.support_for(variant.chip).unsold
+        row = replace(complete(row), cost_reduction=saved, unsold=unsold)
+    note = f"Built with {listed(others, 'or')}, so not recommended here."
+    return replace(row, built_with=others, notes=(*row.notes, note)) if others else row
 
 
 def _forwarding(rows: Sequence[FabricRow], search: PlanSearch) -> Forwarding | None:
@@ -560,18 +561,11 @@ def _forwarding(rows: Sequence[FabricRow], search: PlanSearch) -> Forwarding | N
     return forwarding_of(search, rails.levels, baseline.levels) if rails and baseline else None
 
 
-def _weighing(plain: PlanSearch, **terms: Any) -> "TradeoffSolver":  # noqa: ANN401 - of any type
-    """What weighs expanded memories against more GPUs without."""
-    from netplan.setup.money.memory_or_gpus import TradeoffSolver
-
-    return TradeoffSolver(plain, **terms)
-
-
 def _trades(
     answer: Comparison,
     designs: Sequence[Timed],
     asked: tuple[Sequence[FabricSpec], Sizing],
-    weigh: "Callable[[PlanSearch], TradeoffSolver]",
+    **weighed: Any,  # noqa: ANN401 - of any type
 ) -> "Iterator[MemoryTradeoff]":
     """Each expanded memory against more GPUs without, on the fabric that is recommended with it.
 
@@ -581,7 +575,9 @@ def _trades(
     plain = next((search for variant, search in designs if variant.name == NONE), None)
     if plain is None:
         return
-    weighing = weigh(plain)
+    from netplan.setup.money.memory_or_gpus import TradeoffSolver
+
+    weighing = TradeoffSolver(plain, **weighed)
     known = {spec.name: spec for spec in specs}
     for variant, _ in designs:
         if variant.memory is None:
@@ -661,12 +657,6 @@ def _paper(asked: Compare) -> Paper | None:
     command = " ".join([PAPER, *(f"--{name} {sizes[name]}" for name in changed)])
     known = (Paper(words, row.cost, row.saved, command) for row in rows if row.cost and row.saved)
     return next(known, None)
-
-
-def _with_others_told(row: FabricRow, others: tuple[str, ...]) -> FabricRow:
-    """The row, of a product that may be built with other accelerators."""
-    note = f"Built with {listed(others, 'or')}, so not recommended here."
-    return replace(row, built_with=others, notes=(*row.notes, note)) if others else row
 
 
 def _probe(

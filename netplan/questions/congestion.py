@@ -333,10 +333,8 @@ class Congestion(Question[CongestionAnswer]):
         how: Collectives = self.collectives or ("coupled" if rows is None else "steps")
         check = self.check_classes
         if rows is not None:
-            parts, tick = (
-                link_sharing.with_connections(rows, split),
-                share_done("messages have arrived"),
-            )
+            parts = link_sharing.with_connections(rows, split)
+            tick = share_done("messages have arrived")
             return lambda seed: link_sharing.share_messages(
                 fabric, parts, collectives=how, seed=seed, check=check, tick=tick
             )

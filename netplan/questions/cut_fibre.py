@@ -1,7 +1,6 @@
 """Failures of the fibre between sites: a run over what is left of it."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct
 
@@ -111,11 +110,18 @@ class FibreFailures(Struct, frozen=True, kw_only=True):
         try:
             run = self.plans.run(cuts=cuts)
         except InfeasibleError:
-            return _impact(0.0, None, None, None)
+            return Impact(network_share=0.0, way="stopped", note=NOTE)
         over = run.over
         left = min(over.sites.egress_bytes_per_s) / whole if over else 0.0
         time_s = run.timed_there.iteration_time_s
-        return _impact(left, time_s, time_s / self.time_s - 1, plain_data(run.timed.plan))
+        return Impact(
+            network_share=left,
+            iteration_time_s=time_s,
+            way="all GPUs",
+            slowdown=time_s / self.time_s - 1,
+            plan=plain_data(run.timed.plan),
+            note=NOTE,
+        )
 
     def singles(self) -> tuple[Single[Impact], ...]:
         """The worst cut of a fibre pair, and of all fibre of two sites."""
@@ -182,28 +188,3 @@ def fibre_failures(asked: AnyQuestion, fabric: str, roles: frozenset[str]) -> Fi
 def _badness(cut: tuple[str, Impact]) -> tuple[bool, float]:
     """Order of cuts: those that stop the job, then the slowest."""
     return cut[1].way == "stopped", cut[1].slowdown or 0.0
-
-
-def _impact(
-    share: float, time_s: float | None, slowdown: float | None, plan: dict[str, Any] | None
-) -> Impact:
-    """What is left of the rate between sites, and how the job goes on."""
-    return Impact(
-        gpus_down=0,
-        gpus_cut_off=0,
-        gpus_partitioned=0,
-        gpus_unreachable=0,
-        domains_hit=0,
-        domains_out=0,
-        gpus_out=0,
-        bandwidth_share=None,
-        mean_bandwidth_share=None,
-        bandwidth_share_low=None,
-        network_share=share,
-        pod_share=None,
-        iteration_time_s=time_s,
-        way="stopped" if time_s is None else "all GPUs",
-        slowdown=slowdown,
-        plan=plan,
-        note=NOTE,
-    )

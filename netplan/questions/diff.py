@@ -132,7 +132,7 @@ class Diff(Question[DiffAnswer]):
     @classmethod
     def about(cls, scenario: Scenario, **given: Any) -> Self:  # noqa: ANN401 - inputs of any type
         """The question about a scenario that was read; errors as of :meth:`on`."""
-        own_inputs = {name for name, role in _own(cls).items() if role == "input"}
+        own_inputs = {name for name, role in _roles_of(cls).items() if role == "input"}
         shared = {name: value for name, value in given.items() if name not in own_inputs}
         other, catalog = given.pop(OTHER, None), given.get("catalog")
         named = scenario if other is None else Scenario.load(other, catalog)
@@ -193,7 +193,7 @@ class Diff(Question[DiffAnswer]):
                 settings |= read_settings({name: value})
                 continue
             plain = plain_name(name)
-            if plain in (SCENARIO, *_own(type(self))):
+            if plain in (SCENARIO, *_roles_of(type(self))):
                 raise InputError(
                     f"{name} is an input of netplan diff, not of one of its sides: give it once,"
                     f" beside --a and --b"
@@ -385,7 +385,7 @@ class Diff(Question[DiffAnswer]):
 diff = function_of(Diff)
 
 
-def _own(kind: type[Diff]) -> dict[str, str]:
+def _roles_of(kind: type[Diff]) -> dict[str, str]:
     """Roles of the question's own inputs, by name."""
     return {known.name: option.role for known, option in own_options(kind)}
 

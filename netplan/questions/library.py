@@ -38,7 +38,7 @@ class Library(Struct, frozen=True):
         """All records of a type, in the order of reading."""
         return tuple(record for _, record in self.records if isinstance(record, schema))
 
-    def one(self, schema: type[RecordT]) -> RecordT:
+    def first(self, schema: type[RecordT]) -> RecordT:
         """The first record of a type."""
         return self.all(schema)[0]
 

@@ -50,11 +50,11 @@ from netplan.questions.optimizing.front import (
 from netplan.records import replace
 from netplan.reports.quantities import listed
 from netplan.scenarios.bill_books import read_books
-from netplan.scenarios.reading import NONE, CatalogReader, ChipVariant, sizing_on, variants
+from netplan.scenarios.reading import NONE, CatalogReader, sizing_on, variants
 from netplan.setup.asking import function_of
 from netplan.setup.inputs import only_hb_gear
 from netplan.setup.money.memory_or_gpus import MemoryTradeoff, TradeoffSolver
-from netplan.setup.money.run_cost import WITHIN, RunTerms, check_within
+from netplan.setup.money.run_cost import WITHIN, RunTerms, check_within, rates_of
 from netplan.setup.own_inputs import check_ranges, default_field, option_field
 from netplan.setup.power_budget import POWER_BUDGET, Holding, holding
 from netplan.setup.question import FOUND, NETWORK, PRICES, TRAINED, Question, Shorthand
@@ -221,22 +221,23 @@ class Optimize(Question[Optimization]):
             ports=self.cluster.ports,
             variants=chips,
         )
-        _check(axes, on, self.cluster.gpus)
-        searches = {variant.name: self._search_on(reader, variant) for variant in chips}
+        size = self.cluster.gpus
+        _check(axes, on, size)
+        searches = {
+            variant.name: plan_search(self, read_training(self, reader, variant.chip, size))
+            for variant in chips
+        }
         batch = searches[chips[0].name].training.batch
         inputs = self._resolved(axes, batch, on, books, reader)
-        space = build_space(axes, self.cluster.gpus, books)
-        rates = hb_gear.gear_rates(self, reader, books)
+        space = build_space(axes, size, books)
+        rates = rates_of(self, "price", reader, 1, books.prices, books.prices.currency)
         wanted = Wanted(limits, self.objective, books, rates)
         if wish is None:
             answer = _front_of(space, inputs, searches, wanted)
         else:
-            field = found_graphs.Field.of(
-                constraints_of(limits, self.objective, books), space.designs
-            )
-            graphs = found_graphs.find_graphs(
-                axes, self.cluster.gpus, books, self.objective, wish, field
-            )
+            demands = constraints_of(limits, self.objective, books)
+            known = demands, space.designs
+            graphs = found_graphs.find_graphs(axes, size, books, self.objective, wish, known)
             answer = _with_graphs((space, graphs), inputs, searches, wanted, wish)
         weigh = partial(TradeoffSolver, chip=on, books=books, within=self.within)
         if budget:
@@ -310,7 +311,7 @@ class Optimize(Question[Optimization]):
             self.survives_switch,
             self.delivery,
             limits.get("lead_time_weeks"),
-            _count_limit(limits.get("cables")),
+            None if (cables := limits.get("cables")) is None else int(cables),
         )
 
     @property
@@ -330,10 +331,6 @@ class Optimize(Question[Optimization]):
         return self.varied.get(name) or (
             () if value is None or name in ("radix", "switch", "expanded_memory") else (value,)
         )
-
-    def _search_on(self, reader: CatalogReader, variant: ChipVariant) -> PlanSearch:
-        """The search for plans on an accelerator with an expanded memory."""
-        return plan_search(self, read_training(self, reader, variant.chip, self.cluster.gpus))
 
     def _switches(
         self, reader: CatalogReader, speed_gbps: float, limits: Limits
@@ -397,11 +394,6 @@ def _held(
         for row in rows
     )
     return tuple(filter(None, held))
-
-
-def _count_limit(limit: float | None) -> int | None:
-    """A limit that is a number of things [1]."""
-    return None if limit is None else int(limit)
 
 
 def _specs(

@@ -130,7 +130,7 @@ class SearchAnswer(Answer):
     @property
     def all_notes(self) -> list[str]:
         """What is to be known of the plans."""
-        return [*self.notes, *self._beside, *self.published_notes]
+        return [*self.notes, *self._alternatives, *self.published_notes]
 
     @property
     def usual_and_tight(self) -> dict[str, Any]:
@@ -189,7 +189,7 @@ class SearchAnswer(Answer):
         memory = self._memory(result.best)
         parts = sorted(memory.parts, key=lambda part: -part[1])
         held = [f"{name} {si(amount, 'B')}" for name, amount in parts if amount > 0]
-        firm = (*self._beside, *self._time_words, *self.published_notes)
+        firm = (*self._alternatives, *self._time_words, *self.published_notes)
         firm = getattr(self.detail, "remarks", firm)
         how = how.removesuffix(" (corrected)")
         if self.inputs.get("as_found", 1.0) < 1:  # Lines can give way to remarks, a title cannot.
@@ -204,7 +204,7 @@ class SearchAnswer(Answer):
                 dict.fromkeys(
                     (
                         *firm,
-                        *self._beside,
+                        *self._alternatives,
                         f"Its memory: {', '.join(held)}.",
                         *bar_note(result.best.error),
                         space,
@@ -252,7 +252,7 @@ class SearchAnswer(Answer):
         return f"{held} a GPU{colon}{verdict}"
 
     @property
-    def _beside(self) -> Iterator[str]:
+    def _alternatives(self) -> Iterator[str]:
         """A faster plan that may fit, and what teams would run."""
         result = self.found
         yield from (self.elsewhere.sentence,) if self.elsewhere else ()
@@ -312,7 +312,7 @@ class SearchAnswer(Answer):
         yield Table("plans", columns, list(enumerate(self.found.plans, start=1)))
         sentences = (
             *plan_words.equal_to_best(self.found.plans),
-            *self._beside,
+            *self._alternatives,
             *self.published_notes,
         )
         yield from (Paragraph(sentence) for sentence in sentences)
@@ -544,7 +544,8 @@ class Search(Question[SearchAnswer]):
 
             return cast("SearchAnswer", answer_step(self))
         case = trained.training_case(self)
-        execution = self.execution or case.training.mapped_as
+        mapped = case.training.execution
+        execution = self.execution or (mapped.execution if mapped else None)
         calibrated = case.training.calibrated is not None
         self._check_explained(execution, calibrated=calibrated)
         training, result = case.training, self._plans(case)

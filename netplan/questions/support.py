@@ -13,9 +13,10 @@ refused        why not, in one sentence
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, ClassVar, Literal, get_args
 
 from msgspec import Struct
@@ -146,14 +147,14 @@ class _Training(Struct, frozen=True):
         """
         run = setting.training.calibrated
         key = (setting.training.model.name, self.rules.name, run is not None and bool(run.dated))
+
+        def counted() -> None:
+            if run is not None:
+                check_formulas(setting)
+            setting.program(Sharding.of(1, tensor=setting.given.get("tensor", 1)))
+
         if key not in self.programs:
-            self.programs[key] = ""
-            try:
-                if run is not None:
-                    check_formulas(setting)
-                setting.program(Sharding.of(1, tensor=setting.given.get("tensor", 1)))
-            except NetplanError as error:
-                self.programs[key] = str(error)
+            self.programs[key] = _refusal(counted)
         return self.programs[key]
 
     def _known(self, setting: Setting, chip: Accelerator) -> SupportStatus:
@@ -170,45 +171,33 @@ class _Training(Struct, frozen=True):
         return SupportStatus("fitted" if bar.basis == "calibrated" else "transferred", reason)
 
 
-class _Serving(Struct, frozen=True):
-    """Servers in one format of weights, asked as a question."""
-
-    asked: ServingQuestion
-    reader: CatalogReader
-    unknown: dict[str, str]
-
-    def verdicts(self, name: str, chips: Sequence[Accelerator]) -> Iterator[SupportStatus]:
-        """Of one model, by its name, on every accelerator."""
+def _served_so(
+    asked: ServingQuestion, reader: CatalogReader, name: str, chips: Sequence[Accelerator]
+) -> Iterator[SupportStatus]:
+    """Servers of one model, by its name, on every accelerator, asked as a question."""
+    try:
+        model = reader.load(MODELS, name)
+    except NetplanError as error:
+        yield from [_refused(error)] * len(chips)
+        return
+    for chip in chips:
         try:
-            model = self.reader.load(MODELS, name)
+            case = serving_case_on(asked, reader, chip, model, domain_levels(chip, chip.hb_size))
         except NetplanError as error:
-            yield from [_refused(error)] * len(chips)
-            return
-        for chip in chips:
-            try:
-                levels = domain_levels(chip, chip.hb_size)
-                case = serving_case_on(self.asked, self.reader, chip, model, levels)
-            except NetplanError as error:
-                yield _refused(error)
-                continue
-            if unknown := self._unknown(model):
-                yield SupportStatus("refused", unknown)
-            elif case.served.kernels.source == "roofline":
-                yield SupportStatus("assumed", " ".join(case.untried))
-            else:
-                yield SupportStatus(
-                    "transferred" if case.untried else "fitted", " ".join(case.untried)
-                )
+            yield _refused(error)
+            continue
+        if unknown := _unserved(model):
+            yield SupportStatus("refused", unknown)
+        elif case.served.kernels.source == "roofline":
+            yield SupportStatus("assumed", " ".join(case.untried))
+        else:
+            yield SupportStatus("transferred" if case.untried else "fitted", " ".join(case.untried))
 
-    def _unknown(self, model: Model) -> str:
-        """Why the model's layers cannot be served; empty if they can, as on any accelerator."""
-        if model.name not in self.unknown:
-            self.unknown[model.name] = ""
-            try:
-                inference_layer(model, Cut.of(1), ServingStep("decode", 1.0, 1.0, 1.0))
-            except NetplanError as error:
-                self.unknown[model.name] = str(error)
-        return self.unknown[model.name]
+
+@cache
+def _unserved(model: Model) -> str:
+    """Why a model's layers cannot be served; empty if they can, as on any accelerator."""
+    return _refusal(lambda: inference_layer(model, Cut.of(1), ServingStep("decode", 1.0, 1.0, 1.0)))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -411,7 +400,7 @@ class Support(Question[SupportAnswer]):
         how = {"strategy": self.strategy, "software_date": self.software_date}
         how = {name: value for name, value in how.items() if value is not None}
         for name, rules in every_rules.items():
-            unsimulated = _unsimulated(rules)
+            unsimulated = _refusal(partial(check_simulated, rules))
             for precision in self._trained_in():
                 asked = Search.make(
                     *(CLUSTER,),
@@ -426,10 +415,10 @@ class Support(Question[SupportAnswer]):
                     for chip, verdict in zip(chips, cases.verdicts(model, chips), strict=True):
                         where = (model.name, chip.name, precision, rules.name)
                         yield SupportCell("search", *where, verdict.status, verdict.reason)
+                        here = verdict
                         if unsimulated and verdict.status != "refused":
-                            yield SupportCell("simulate", *where, "refused", unsimulated)
-                        else:
-                            yield SupportCell("simulate", *where, verdict.status, verdict.reason)
+                            here = SupportStatus("refused", unsimulated)
+                        yield SupportCell("simulate", *where, here.status, here.reason)
 
     def _served(
         self,
@@ -438,14 +427,13 @@ class Support(Question[SupportAnswer]):
         chips: Sequence[Accelerator],
     ) -> Iterator[SupportCell]:
         """Servers, which no iteration model times."""
-        unknown: dict[str, str] = {}
         for precision in self._served_in():
             asked = ServingQuestion.make(
                 CLUSTER, model=next(iter(models)), precision=precision, catalog=self.catalog
             )
-            cases = _Serving(asked, reader, unknown)
             for name, model in models.items():
-                for chip, verdict in zip(chips, cases.verdicts(name, chips), strict=True):
+                verdicts = _served_so(asked, reader, name, chips)
+                for chip, verdict in zip(chips, verdicts, strict=True):
                     where = (model.name, chip.name, precision, "")
                     yield SupportCell("serving", *where, verdict.status, verdict.reason)
 
@@ -476,11 +464,11 @@ def _records(reader: CatalogReader, shelf: Catalog[Any], name: str | None) -> di
     return known
 
 
-def _unsimulated(rules: IterationModel) -> str:
-    """Why an iteration model cannot be simulated; empty if it can."""
+def _refusal(asked: Callable[[], object]) -> str:
+    """Why something is refused; empty if it is not."""
     try:
-        check_simulated(rules)
-    except InputError as error:
+        asked()
+    except NetplanError as error:
         return str(error)
     return ""
 

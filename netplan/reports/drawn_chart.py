@@ -234,8 +234,10 @@ def _traces(chart: Chart) -> list[Trace]:
             traces.append(Trace(number, facts))
             continue
         values, rows = _amounts(facts)
-        starts = [float(start) for start in _each(facts.get("base", 0.0), len(values))]
-        thickness = [float(width) for width in _each(facts.get("width", share), len(values))]
+        starts = [float(start) for start in _values_of_marks(facts.get("base", 0.0), len(values))]
+        thickness = [
+            float(width) for width in _values_of_marks(facts.get("width", share), len(values))
+        ]
         if mode == "stack":
             starts = [heights.get(row, 0.0) for row in rows]
             for row, value in zip(rows, values, strict=True):
@@ -256,7 +258,7 @@ def _amounts(facts: Json) -> tuple[list[float], list[float]]:
     return [float(value or 0.0) for value in values], [float(row) for row in rows]
 
 
-def _each(value: Any, count: int) -> list[Any]:  # noqa: ANN401 - one for all, or one a mark
+def _values_of_marks(value: Any, count: int) -> list[Any]:  # noqa: ANN401 - one for all, or one a mark
     """One value a mark."""
     return list(value) if isinstance(value, (list, tuple)) else [value] * count
 
@@ -424,10 +426,10 @@ def _scatter(trace: Trace, x: Ruler, y: Ruler, titled: bool) -> Iterator[Markup]
     marker = facts.get("marker") or {}
     if "markers" in mode:
         sizes, colours = (
-            _each(marker.get("size", 8), count),
-            _each(marker.get("color", ACCENT), count),
+            _values_of_marks(marker.get("size", 8), count),
+            _values_of_marks(marker.get("color", ACCENT), count),
         )
-        symbols = _each(marker.get("symbol", "circle"), count)
+        symbols = _values_of_marks(marker.get("symbol", "circle"), count)
         for spot, size, colour, symbol, box in zip(
             spots, sizes, colours, symbols, boxes, strict=True
         ):
@@ -440,8 +442,8 @@ def _scatter(trace: Trace, x: Ruler, y: Ruler, titled: bool) -> Iterator[Markup]
             if spot is not None and box
         )
     if "text" in mode:
-        places = _each(facts.get("textposition", "middle right"), count)
-        texts = zip(spots, _each(facts.get("text"), count), places, strict=True)
+        places = _values_of_marks(facts.get("textposition", "middle right"), count)
+        texts = zip(spots, _values_of_marks(facts.get("text"), count), places, strict=True)
         known = [label for label in texts if label[0] is not None and label[1]]
         yield from _labels(known, (y.start + y.end) / 2)
 
@@ -506,7 +508,7 @@ def _bars(trace: Trace, x: Ruler, y: Ruler, titled: bool) -> Iterator[Markup]:  
     values, _ = _amounts(facts)
     flat = facts.get("orientation") == "h"
     along, across = (x, y) if flat else (y, x)
-    colours = _each((facts.get("marker") or {}).get("color", ACCENT), len(values))
+    colours = _values_of_marks((facts.get("marker") or {}).get("color", ACCENT), len(values))
     boxes = trace.boxes() if titled else []
     boxes += [""] * (len(values) - len(boxes))
     places = zip(trace.starts, values, trace.rows, trace.thickness, strict=True)
@@ -712,7 +714,7 @@ def _swatch(trace: Json) -> Markup:
     """What a series looks like, in its button."""
     line: Any = trace.get("line") or {}
     marker: Any = trace.get("marker") or {}
-    colours = _each(marker.get("color", line.get("color", ACCENT)), 1)
+    colours = _values_of_marks(marker.get("color", line.get("color", ACCENT)), 1)
     colour = colours[0] if colours else ACCENT
     if trace["type"] == "bar":
         return _rectangle((2.0, 1.0), (22.0, 10.0), colour, "")
@@ -720,7 +722,7 @@ def _swatch(trace: Json) -> Markup:
     if "lines" in str(trace.get("mode")):
         shapes += Markup("").join(_line({**trace, "line": line}, ((0.0, 6.0), (26.0, 6.0))))
     if "markers" in str(trace.get("mode")):
-        symbols = _each(marker.get("symbol", "circle"), 1)
+        symbols = _values_of_marks(marker.get("symbol", "circle"), 1)
         shapes += _sign((13.0, 6.0), 4.0, colour, str(symbols[0]), "")
     return shapes
 

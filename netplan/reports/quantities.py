@@ -198,7 +198,7 @@ class Scale(Struct, frozen=True):
         title = self.title if title is None else title
         return quantity(name, form="money", title=title, digits=self.digits, **facts)
 
-    def one(self, amount: float) -> str:
+    def number(self, amount: float) -> str:
         """One amount, without its unit."""
         return f"{amount / self.factor:,.{self.digits}f}"
 
@@ -214,7 +214,7 @@ class Scale(Struct, frozen=True):
         """
         if amount and not round(amount / self.factor, self.digits):
             return short_money(amount, self.title.rpartition(" ")[2])
-        return f"{self.one(amount)} {self.title}"
+        return f"{self.number(amount)} {self.title}"
 
     def apart(self, small: float, large: float) -> float:
         """The difference of two amounts as they are printed, so that a reader can add up.
@@ -230,7 +230,7 @@ class Scale(Struct, frozen=True):
 
     def less(self, small: float, large: float) -> str:
         """The same as a text, without its unit."""
-        return self.one(self.apart(small, large))
+        return self.number(self.apart(small, large))
 
     def span(
         self,

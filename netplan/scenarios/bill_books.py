@@ -43,10 +43,8 @@ def read_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
     CatalogError
         If there is no such book, or it is malformed.
     """
-    power, chip = (
-        reader.load(POWER_BOOKS, books.power),
-        reader.load(ACCELERATORS, cluster.accelerator),
-    )
+    power = reader.load(POWER_BOOKS, books.power)
+    chip = reader.load(ACCELERATORS, cluster.accelerator)
     return BillBooks(
         reader.load(PRICE_BOOKS, books.prices),
         power,
@@ -180,7 +178,9 @@ def bill_books(cluster: Cluster, books: Books, reader: CatalogReader) -> BillBoo
         prices=_discounted(made.prices, books.discount),
         switch=reader.named(SWITCHES, cluster.switch),
         ocs=reader.circuit_switch(cluster.ocs) if cluster.ocs else None,
-        networks=tuple((network, reader.beside(FABRICS, network.fabric)) for network in networks),
+        networks=tuple(
+            (network, reader.load_other(FABRICS, network.fabric)) for network in networks
+        ),
         site_switches=tuple(reader.load(SWITCHES, name) for name in models),
         compute=Compute(accelerator=chip),
     )

@@ -120,7 +120,7 @@ class CatalogReader:
         faults = faults_of(spec.family, common)
         return {common[str(place[0])]: text.partition(": leave")[0] for place, text in faults}
 
-    def beside(self, shelf: Catalog[RecordT], name: str) -> RecordT:
+    def load_other(self, shelf: Catalog[RecordT], name: str) -> RecordT:
         """Load a record that is none of the question's own: only its name replaces values in it."""
         mine = {key: text for key, text in self.overrides.items() if key.startswith(f"{name}.")}
         self._known.append(name)

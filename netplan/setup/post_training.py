@@ -16,12 +16,7 @@ from netplan.errors import InfeasibleError, InputError, NetplanError
 from netplan.performance.plan import PlanTime
 from netplan.performance.posttraining.forward_pass import forward_pass
 from netplan.performance.posttraining.given_lengths import lengths_of
-from netplan.performance.posttraining.lengths import (
-    EquivalentBatch,
-    equivalent_batch,
-    packed_bins,
-    padded_use,
-)
+from netplan.performance.posttraining.lengths import equivalent_batch, packed_bins, padded_use
 from netplan.performance.posttraining.rollouts import Turns
 from netplan.performance.posttraining.servers import RolledOut, roll_out
 from netplan.performance.posttraining.step import StepWork
@@ -201,14 +196,7 @@ class PostRun(Struct, frozen=True, dict=True):
     @cached_property
     def server_reader(self) -> CatalogReader:
         """Reads the servers' files: values of the trainer's accelerator are not theirs."""
-        return CatalogReader(self.asked.catalog, self._server_overrides)
-
-    @cached_property
-    def _server_overrides(self) -> dict[str, str]:
-        overrides = dict(self.asked.overrides or {})
-        if self.server_name == self.asked.cluster.accelerator:
-            return overrides
-        return {key: text for key, text in overrides.items() if not key.startswith("accelerator.")}
+        return self.asked.reader_of(self.server_name)
 
     @cached_property
     def work(self) -> StepWork:
@@ -234,8 +222,8 @@ class PostRun(Struct, frozen=True, dict=True):
         )
 
     @cached_property
-    def equivalent(self) -> EquivalentBatch:
-        """Equal sequences that cost as much as prompts and answers of a step."""
+    def equivalent(self) -> tuple[float, float]:
+        """Equal sequences that cost as much as a step's: tokens of each, how many [tokens, 1]."""
         work = self.work
         return equivalent_batch(work.kept, work.answers, work.prompt_tokens)
 
@@ -381,7 +369,7 @@ class PostRun(Struct, frozen=True, dict=True):
         )
         scenario = self._pool_scenario(gpus, serving, self.server_name)
         return self.asked.also(
-            ServersQuestion, scenario=scenario, overrides=self._server_overrides, varied={}
+            ServersQuestion, scenario=scenario, overrides=self.server_reader.overrides, varied={}
         )
 
     def judge(self, gpus: int, model: str, tokens: int) -> Searched:

@@ -98,7 +98,7 @@ class Engine:
         self._asked = 0
         self._heap: list[tuple[float, int, Actor]] = []
 
-    def at(self, time: float, actor: Actor) -> None:
+    def schedule(self, time: float, actor: Actor) -> None:
         """Let an actor go on at a time; who asked first comes first among equals."""
         self._asked += 1
         heappush(self._heap, (time, self._asked, actor))
@@ -124,7 +124,7 @@ class Engine:
 
     def send(self, burst: Burst, after: Actor) -> None:
         """Issue a burst now; ``after`` goes on when its last message has ended."""
-        self.at(self.book(burst), after)
+        self.schedule(self.book(burst), after)
 
     def book(self, burst: Burst) -> float:
         """Issue a burst now; the end of its last message [s]."""
@@ -377,7 +377,7 @@ class FluidEngine(Engine):
         issued.end_s = max(issued.end_s, self.now + latency_s)
         if issued.waits and self._followers_of(issued.burst)[sent.place]:
             # A message has arrived that others of its burst wait for.
-            self.at(
+            self.schedule(
                 self.now + latency_s,
                 Call(
                     lambda: self.follow(issued, sent.place),
@@ -385,7 +385,7 @@ class FluidEngine(Engine):
                 ),
             )
         if not issued.left:
-            self.at(issued.end_s, issued.after)
+            self.schedule(issued.end_s, issued.after)
 
 
 def _rates(messages: list[Message]) -> list[tuple[float, int]]:
@@ -467,7 +467,7 @@ class BranchSteps:
             return
         following = self if self.next < len(self.branch) else self.after
         if isinstance(phase, float):
-            engine.at(engine.now + phase, following)
+            engine.schedule(engine.now + phase, following)
         elif isinstance(phase, Burst):
             engine.send(phase, following)
         else:

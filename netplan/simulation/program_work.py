@@ -470,7 +470,7 @@ class _EventBuilder:
                     phases.append((tuple(ways),))
                 made = tasks.joined(phases)
             else:
-                made = self._beside(*whole_s, order, stage, ahead=ahead)
+                made = self._overlapped(*whole_s, order, stage, ahead=ahead)
             self._layers[stage, ahead] = made
         return self._layers[stage, ahead]
 
@@ -492,7 +492,7 @@ class _EventBuilder:
         times = both[0 if ahead else 1]
         return _total(times.compute_s) + _total(times.memory_s), _total(times.tensor_s)
 
-    def _beside(
+    def _overlapped(
         self,
         busy_s: float,
         shown_s: float,

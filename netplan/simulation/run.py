@@ -67,7 +67,9 @@ class Repeats:
         """An iteration has ended; what follows waits for all that end in this moment."""
         if len(self.iterations[run.number]) == 1:
             self._first_ones -= 1
-        self.engine.at(self.engine.now, Call(lambda: self.follow(run), mark=lambda: (run.number,)))
+        self.engine.schedule(
+            self.engine.now, Call(lambda: self.follow(run), mark=lambda: (run.number,))
+        )
 
     def follow(self, run: PipelineRun) -> None:
         """Begin the next iteration, beside those that still count."""

@@ -287,7 +287,7 @@ def study_answer(
         # Rows that compare with a reference of which one or both are partial sums.
         bounds = [
             row
-            for row, reference in _beside(relative, spec.axis_names, rows if marks else ())
+            for row, reference in _with_references(relative, spec.axis_names, rows if marks else ())
             if row[relative.name] is not None
             and relative.of in (*bounds_of(row), *bounds_of(reference))
         ]
@@ -298,7 +298,7 @@ def study_answer(
 
 def _relative(relative: Relative, names: Sequence[str], rows: Sequence[Row]) -> Iterator[Scalar]:
     """The reference point's value over each point's own; None where either is missing."""
-    for row, reference in _beside(relative, names, rows):
+    for row, reference in _with_references(relative, names, rows):
         mine, theirs = row[relative.of], reference.get(relative.of)
         if isinstance(mine, (int, float)) and isinstance(theirs, (int, float)) and mine:
             yield theirs / mine
@@ -306,7 +306,7 @@ def _relative(relative: Relative, names: Sequence[str], rows: Sequence[Row]) -> 
             yield None
 
 
-def _beside(
+def _with_references(
     relative: Relative, names: Sequence[str], rows: Sequence[RowT]
 ) -> Iterator[tuple[RowT, Row]]:
     """Every row with that of its reference point; an empty one where that is missing."""

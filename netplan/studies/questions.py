@@ -421,11 +421,11 @@ def questions_of(
     map ['dimensions', 'gpus', 'link']
     cost ['accelerator.network_bytes_per_s', 'fabric', 'gpus', 'hb_size']
     """
-    further = {ask: _own(ask, named) for ask in spec.beside}
-    billed = {} if spec.bill is None else _own(BILL, named, runs=kind == "serving")
+    further = {ask: _inputs_of(ask, named) for ask in spec.beside}
+    billed = {} if spec.bill is None else _inputs_of(BILL, named, runs=kind == "serving")
     elsewhere = {name for inputs in (billed, *further.values()) for name in inputs}
     unknown = {name: values for name, values in named.items() if name not in elsewhere}
-    yield spec.ask, unknown | _own(spec.ask, named)
+    yield spec.ask, unknown | _inputs_of(spec.ask, named)
     for ask, inputs in further.items():
         yield ask, inputs | {name: {value} for name, value in spec.beside[ask].items()}
     if spec.bill is None:
@@ -442,7 +442,7 @@ def questions_of(
     yield BILL, billed
 
 
-def _own(
+def _inputs_of(
     ask: str, named: Mapping[str, set[Scalar]], *, runs: bool = True
 ) -> dict[str, set[Scalar]]:
     """Inputs that a question has, with catalog values of its roles; of what runs if it asks."""

@@ -588,9 +588,9 @@ MOST_SAID = 3
 
 def verdict(rows: Sequence[Row], reader: Reader, *, complete: bool = True) -> str:
     """Say what the points of a study answer; empty where there is nothing to compare."""
-    sentences = _said(reader.spec.answers, rows, reader)
+    sentences = _sentences_of(reader.spec.answers, rows, reader)
     if not sentences:
-        sentences = _said(tuple(_of_charts(reader.spec, reader)), rows, reader)
+        sentences = _sentences_of(tuple(_of_charts(reader.spec, reader)), rows, reader)
     sentences = _joined(sentences)
     text = " ".join(f"{_capital(sentence)}." for sentence in sentences[:MOST_SAID])
     more = len(sentences) - MOST_SAID
@@ -598,7 +598,7 @@ def verdict(rows: Sequence[Row], reader: Reader, *, complete: bool = True) -> st
     return text if complete or not text else f"So far: {text[:1].lower()}{text[1:]}"
 
 
-def _said(findings: Sequence[Finding], rows: Sequence[Row], reader: Reader) -> list[str]:
+def _sentences_of(findings: Sequence[Finding], rows: Sequence[Row], reader: Reader) -> list[str]:
     """Sentences of some findings, each once."""
     sentences: dict[str, None] = {}
     for finding in findings:

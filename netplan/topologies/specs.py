@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from stat import S_ISREG
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 
 from msgspec import Meta, Struct, structs
 
@@ -28,6 +28,9 @@ from netplan.topologies.assembly import Wired
 from netplan.topologies.fabric import Fabric, Sizing
 from netplan.topologies.graph import FabricGraph, Medium
 from netplan.topologies.own.functions import FUNCTIONS, register_fabric
+
+if TYPE_CHECKING:
+    from netplan.workloads.accelerators import Accelerator
 
 FAMILIES: Mapping[str, str] = {
     "clos": "families.switched:Clos",
@@ -123,22 +126,6 @@ class Tile(records.Entry, frozen=True, kw_only=True):
             raise ValueError(f"channels: no core {list(outside[0])} in a tile of {wide} x {high}")
         if self.channels and self.channel_bytes_per_s is None:
             raise ValueError("channels need channel_bytes_per_s, the rate of one")
-
-
-class SoldChip(Protocol):
-    """What fabrics are sold for: an accelerator, as far as its own links do not join it."""
-
-    @property
-    def name(self) -> str:
-        """Name of its file."""
-
-    @property
-    def sold_in(self) -> str:
-        """Servers that it comes in; empty where its file does not say."""
-
-    @property
-    def torus_dimensions(self) -> int:
-        """Dimensions of the torus that its own ports make [1]."""
 
 
 class DesignSupport(records.Entry, frozen=True, kw_only=True):
@@ -413,7 +400,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         """Whether sets of all fabrics leave it out: it stands in only where it is named."""
         return not (self.in_sets and self.even_pods) or "in_sets" in self.unread
 
-    def support_for(self, chip: SoldChip) -> Backing:
+    def support_for(self, chip: "Accelerator") -> Backing:
         """Who publishes such a fabric for an accelerator, and whether that is anybody.
 
         Parameters
@@ -444,7 +431,7 @@ class FabricSpec(Record, frozen=True, kw_only=True):
         unsold = not_sold(chip.sold_in) if lacks else ""
         return Backing(entries=entries, unsold=unsold)
 
-    def barred_for(self, chip: SoldChip) -> str:
+    def barred_for(self, chip: "Accelerator") -> str:
         """Why nothing recommends it for an accelerator, in words; empty where something may.
 
         Parameters

@@ -58,7 +58,7 @@ contention between collectives, reduction inside switches, memory that sums are 
 """
 
 from collections.abc import Callable, Iterable
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -444,17 +444,9 @@ def _rounds(span: MemberRange) -> Floats:
     return np.frexp(span.members - 1)[1] * 1.0
 
 
-def _chain(kind: CollectiveKind, span: MemberRange) -> Charge:  # noqa: ARG001 - all alike
-    """All of D from member to member."""
-    return _passed_on(span.members - 1, span)
-
-
-def _both_chains(kind: CollectiveKind, span: MemberRange) -> Charge:  # noqa: ARG001 - all alike
-    """All of D from member to member, both ways: the longer side has ceil((m - 1) / 2)."""
-    return _passed_on(span.members // 2, span)
-
-
-def _passed_on(steps: Floats, span: MemberRange) -> Charge:
+def _chain(kind: CollectiveKind, span: MemberRange, sides: int = 1) -> Charge:  # noqa: ARG001
+    """All of D from member to member; both ways, the longer side has ceil((m - 1) / 2) steps."""
+    steps = np.ceil((span.members - 1) / sides)
     return Charge(steps, 1 / _sharing(span), steps, steps, stations=np.maximum(steps, 1))
 
 
@@ -494,7 +486,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     ),
     "chain": Algorithm((*CHAINED, "switch", "mesh"), _SPREADS, _chain),
     # The root needs two links.
-    "bidirectional_chain": Algorithm(("ring", "mesh"), _SPREADS, _both_chains),
+    "bidirectional_chain": Algorithm(("ring", "mesh"), _SPREADS, partial(_chain, sides=2)),
     "binomial_tree": Algorithm(("switch",), _SPREADS, _binomial_tree),
     "double_binary_tree": Algorithm(
         ("switch",), ("all_reduce", *_SPREADS), _double_binary_tree, _two_trees

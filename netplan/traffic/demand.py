@@ -157,10 +157,6 @@ class Leg(Struct, frozen=True, eq=False):
         return reduce(Leg.plus, (Leg(*products.listed()) for products in self.products), flows)
 
 
-NO_FLOWS = Leg(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0))
-"""A leg that nothing takes."""
-
-
 class Legs(Struct, frozen=True, eq=False):
     """A demand split in two: inside HB domains, and over the network."""
 

@@ -31,19 +31,11 @@ from netplan.errors import InputError
 from netplan.traffic.trees import Forest, Tree
 
 Gathering = Literal["all_gather", "reduce_scatter", "all_reduce"]
+Move = tuple[int, int, int, int, bool]
+"""Round and tree of a chunk, GPU that sends it, GPU that receives it, and whether this adds it."""
 COLL = {"all_gather": "allgather", "reduce_scatter": "reduce_scatter", "all_reduce": "allreduce"}
 MAX_CHUNKS = 65_536
 """Chunks of all GPUs of one program [1]."""
-
-
-class _Move(Struct, frozen=True, order=True):
-    """Chunks of one tree on their way from one GPU to the next, in some round."""
-
-    round: int
-    tree: int
-    sender: int
-    receiver: int
-    adds: bool
 
 
 class _BlockStep(Struct):
@@ -127,36 +119,36 @@ def _blocks(collective: Gathering, forest: Forest) -> list[dict[tuple[int, int],
         first.append(used[tree.root])
         used[tree.root] += tree.count
     last: dict[tuple[int, int], tuple[int, int]] = {}  # GPU and tree: block and step before
-    for move in sorted(_moves(collective, forest.trees)):
-        tree = forest.trees[move.tree]
-        for gpu, sends in ((move.sender, True), (move.receiver, False)):
-            peers = (move.receiver, -1) if sends else (-1, move.sender)
+    for _, number, sender, receiver, adds in sorted(_moves(collective, forest.trees)):
+        tree = forest.trees[number]
+        for gpu, sends in ((sender, True), (receiver, False)):
+            peers = (receiver, -1) if sends else (-1, sender)
             at_root = collective == "all_gather" and gpu == tree.root
-            offset = first[move.tree] + (0 if at_root else tree.root * forest.per_root)
+            offset = first[number] + (0 if at_root else tree.root * forest.per_root)
             inside = at_root or collective != "all_gather"
-            kind = "s" if sends else "rrc" if move.adds else "r"
+            kind = "s" if sends else "rrc" if adds else "r"
             step = _BlockStep(kind, "i" if inside else "o", offset, tree.count)
             known = blocks[gpu]
             known[peers].append(step)
-            before = last.get((gpu, move.tree))
+            before = last.get((gpu, number))
             if before is not None:
                 numbers = list(known)
                 if numbers[before[0]] != peers:
                     step.waits = before
                 known[numbers[before[0]]][before[1]].awaited |= step.waits == before
             if not sends:
-                last[gpu, move.tree] = (list(known).index(peers), len(known[peers]) - 1)
+                last[gpu, number] = (list(known).index(peers), len(known[peers]) - 1)
     return blocks
 
 
-def _moves(collective: Gathering, trees: tuple[Tree, ...]) -> Iterator[_Move]:
+def _moves(collective: Gathering, trees: tuple[Tree, ...]) -> Iterator[Move]:
     """What goes where in which round, all sums before what is gathered."""
     sums = 0
     for number, tree in enumerate(trees):
         height, deep = tree.heights, tree.depth
         if collective != "all_gather":
             for tail, head in tree.arcs:
-                yield _Move(deep - height[head], number, head, tail, True)
+                yield deep - height[head], number, head, tail, True
         sums = max(sums, deep)
     if collective == "reduce_scatter":
         return
@@ -164,4 +156,4 @@ def _moves(collective: Gathering, trees: tuple[Tree, ...]) -> Iterator[_Move]:
     for number, tree in enumerate(trees):
         height = tree.heights
         for tail, head in tree.arcs:
-            yield _Move(begin + height[tail], number, tail, head, False)
+            yield begin + height[tail], number, tail, head, False

@@ -310,18 +310,18 @@ def all_gather_optimum(
     least = int(into.argmin())
     if into[least] == 0:
         raise _apart(network)
-    worst = _Cut(Fraction(gpus - 1, int(into[least])), np.array([least]))
-    worst, proven, asked = _all_asked(network, candidates, worst, work, tell)
+    worst = Fraction(gpus - 1, int(into[least])), np.array([least])
+    (ratio, outside), proven, asked = _all_asked(network, candidates, worst, work, tell)
     left = int(np.count_nonzero(~proven[candidates]))
-    reached: Fraction | None = worst.ratio
+    reached: Fraction | None = ratio
     if left or not network.balanced:
         scheme = _scheme(network)
-        reached = None if scheme is None else max(worst.ratio, scheme)
+        reached = None if scheme is None else max(ratio, scheme)
     return Optimum(
         gpus=gpus,
-        ratio=worst.ratio,
+        ratio=ratio,
         unit=network.unit,
-        outside=worst.outside,
+        outside=outside,
         asked=asked,
         representatives=len(candidates),
         left=left,
@@ -524,20 +524,17 @@ def _separating(network: CapacityGraph, inside: Ints, outside: Ints) -> int:
     return max_flow(nodes + 2, (tail, head, value), source=nodes, sink=nodes + 1)[0]
 
 
-class _Cut(Struct, frozen=True, eq=False):
-    """A ratio, and the GPUs outside of the set that has it."""
-
-    ratio: Fraction
-    outside: Ints
+Cut = tuple[Fraction, Ints]
+"""A ratio, and the GPUs outside of the set that has it."""
 
 
 def _all_asked(
     network: CapacityGraph,
     candidates: Ints,
-    worst: _Cut,
+    worst: Cut,
     work: int,
     tell: Callable[[int, int], None] | None,
-) -> tuple[_Cut, Bools, int]:
+) -> tuple[Cut, Bools, int]:
     """The worst cut of all GPUs that stand for others, which nodes are proven, how many asked."""
     allowed = max(1, work // network.out.nnz)
     proven, asked = np.zeros(network.nodes, bool), 0
@@ -554,13 +551,13 @@ def _all_asked(
             flows, left = work // (2 * network.out.nnz), int(np.count_nonzero(~proven[candidates]))
             if left <= allowed - asked:  # all may be asked: a proof is to be less work than that
                 flows = min(flows, left)
-            proven = grown(network, worst.ratio, proven, flows)
+            proven = grown(network, worst[0], proven, flows)
     if tell:
         tell(len(candidates), len(candidates))
     return worst, proven, asked
 
 
-def _cut_without(network: CapacityGraph, quotient: Quotient, sink: int, worst: _Cut) -> _Cut:
+def _cut_without(network: CapacityGraph, quotient: Quotient, sink: int, worst: Cut) -> Cut:
     """The worst cut that keeps anything from one GPU, if it is worse than the one known."""
     gpus, classes = network.gpus, len(quotient.sizes)
     members = np.bincount(quotient.of[:gpus], minlength=classes)
@@ -570,7 +567,7 @@ def _cut_without(network: CapacityGraph, quotient: Quotient, sink: int, worst: _
     capacity = quotient.capacity[apart].tolist()
     ends = (np.concatenate((tail, np.full(len(feeds), classes))), np.concatenate((head, feeds)))
     while True:
-        rate, feed = worst.ratio.numerator, worst.ratio.denominator
+        rate, feed = worst[0].as_integer_ratio()
         value = [rate * amount for amount in capacity] + [
             feed * int(amount) for amount in members[feeds]
         ]
@@ -587,7 +584,7 @@ def _cut_without(network: CapacityGraph, quotient: Quotient, sink: int, worst: _
             raise _apart(network)
         inside = int(members[side[:-1]].sum())
         outside = np.flatnonzero(~side[quotient.of[:gpus]])
-        worst = _Cut(Fraction(inside, out), outside)
+        worst = Fraction(inside, out), outside
 
 
 def _apart(network: CapacityGraph) -> InputError:

@@ -77,14 +77,11 @@ class Folding(NamedTuple):
     merged_copies: int = 0
 
 
-class LevelMembers(NamedTuple):
-    """Members of a group at one level, and ranks from one to the next of them there [1]."""
-
-    members: int
-    stride: int
+OnLevels = tuple[tuple[int, int], ...]
+"""Members of a group at each level, and ranks from one to the next of them there [1]."""
 
 
-def spread_over(sizes: Sequence[int], members: int, apart: int) -> tuple[LevelMembers, ...]:
+def spread_over(sizes: Sequence[int], members: int, apart: int) -> OnLevels:
     """How a group lies on levels, of ranks that are so far apart and fill level after level.
 
     Where they would fill them unevenly, all members count at the outermost level.
@@ -101,9 +98,9 @@ def spread_over(sizes: Sequence[int], members: int, apart: int) -> tuple[LevelMe
     Sixteen ranks that are two apart, on domains of eight: four in each of four domains.
 
     >>> spread_over((8, 16), members=16, apart=2)
-    (LevelMembers(members=4, stride=2), LevelMembers(members=4, stride=1))
+    ((4, 2), (4, 1))
     >>> spread_over((6, 4), members=4, apart=1)
-    (LevelMembers(members=1, stride=1), LevelMembers(members=4, stride=1))
+    ((1, 1), (4, 1))
     """
     levels, rest = [], members
     for size in sizes:
@@ -111,11 +108,14 @@ def spread_over(sizes: Sequence[int], members: int, apart: int) -> tuple[LevelMe
         here = min(rest, room)
         fills = size % apart == 0 or apart % size == 0
         if rest > 1 and not (fills and room % here == 0 and rest % here == 0):
-            alone = [LevelMembers(1, 1)] * (len(sizes) - 1)
-            return (*alone, LevelMembers(members, 1))
-        levels.append(LevelMembers(here, min(apart, size)))
+            return _outermost_alone(sizes, members)
+        levels.append((here, min(apart, size)))
         rest, apart = rest // here, max(1, apart // size)
     return tuple(levels)
+
+
+def _outermost_alone(sizes: Sequence[int], members: int) -> OnLevels:
+    return (*[(1, 1)] * (len(sizes) - 1), (members, 1))
 
 
 @lru_cache(maxsize=4096)
@@ -156,7 +156,7 @@ class Placements(Columns, frozen=True, eq=False):
         totals: Ints = self.degrees.prod(axis=0)
         return totals
 
-    def at(self, index: int) -> "Placement":
+    def placement(self, index: int) -> "Placement":
         """One of the placements."""
         degrees = self.degrees[:, :, index].tolist()
         return Placement(tuple(Degrees(*level) for level in degrees), self.sizes)
@@ -273,7 +273,7 @@ class Placement(Struct, frozen=True):
     def splits(self, *dimensions: str) -> tuple[int, ...]:
         """Members of one group at each level, innermost first [1]."""
         if dimensions in (EXPERTS, COPIES):
-            return tuple(level.members for level in self.of_experts(dimensions))
+            return tuple(members for members, _ in self.of_experts(dimensions))
         return tuple(
             prod(n for n, name in zip(level, DIMENSIONS, strict=True) if name in dimensions)
             for level in self.levels
@@ -309,7 +309,7 @@ class Placement(Struct, frozen=True):
         members = cluster.transpose(axes).reshape(-1, self.degree(*dimensions))
         return turned(members, self.splits(*dimensions)) if snake else members
 
-    def of_experts(self, group: tuple[str, ...]) -> tuple[LevelMembers, ...]:
+    def of_experts(self, group: tuple[str, ...]) -> OnLevels:
         """How ranks that share tokens of folded experts lie on the levels, or that hold the same.
 
         Raises
@@ -333,11 +333,11 @@ class Placement(Struct, frozen=True):
         outer = outermost(tensor)
         if sizes[:outer] == tensor[:outer] or members == 1:
             return spread_over(sizes, members, apart)
-        return (*[LevelMembers(1, 1)] * (len(sizes) - 1), LevelMembers(members, 1))
+        return _outermost_alone(sizes, members)
 
     def _groups_of_experts(self, group: tuple[str, ...]) -> Indices:
         """Ranks of all groups of folded experts, in the order of their stages."""
-        members = prod(level.members for level in self.of_experts(group))
+        members = self.degree(*group)
         folded = self.folded or Folding(1, 1)
         tensor, stage_of = self.groups("tensor"), np.empty(self.gpus, np.int64)
         stage_of[self.groups("pipeline")] = np.arange(self.totals.pipeline)

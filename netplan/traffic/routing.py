@@ -47,12 +47,13 @@ from netplan.topologies.graph import (
     HB_SWITCH,
     SWITCH,
     FabricGraph,
+    Role,
     connected_parts,
     switches_suffice,
 )
 from netplan.traffic import routing_dragonfly, routing_joined
 from netplan.traffic.algorithms import check_choice
-from netplan.traffic.demand import NO_FLOWS, Leg, check_demand, split_demand
+from netplan.traffic.demand import Leg, check_demand, no_leg, split_demand
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix, sum_by
 from netplan.traffic.routing_ecmp import Arcs, ecmp_loads, make_arcs
@@ -362,20 +363,13 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         netplan.errors.InputError: fat-tree is no dragonfly, nor are its switches joined ...
         """
         if len(self._network):
-            self._network_loads(NO_FLOWS, None)
+            self._network_loads(no_leg(), None)
 
     def _domain_loads(self, leg: Leg, rng: np.random.Generator | None) -> Floats:
         """Load of the links inside HB domains [B], shape (2, links); all others are 0."""
-        graph = self.graph
         if rng is not None or not self._has_stars:
             return self._along(self._domain_arcs, leg, rng)
-        loads = np.zeros((2, graph.link_count))
-        links = graph.links_with("hb")
-        gpu = graph.source[links]
-        share = np.bincount(gpu, minlength=graph.gpus)
-        for row, amount in enumerate(leg.ends(graph.gpus)):
-            loads[row, links] = amount[gpu] / share[gpu]
-        return loads
+        return self._evenly_over("hb", leg)
 
     def _network_loads(self, leg: Leg, rng: np.random.Generator | None) -> Floats:
         """Load of the network links [B], shape (2, links)."""
@@ -394,7 +388,7 @@ class Router(Struct, frozen=True, eq=False, dict=True):
             loads = routing_dragonfly.dragonfly_loads(
                 routing_dragonfly.dragonfly_map(graph), leg, graph.link_count, routing
             )
-            return loads + self._dragonfly_hosts(leg)
+            return loads + self._evenly_over("host", leg)
         if rng is None and self._tree is not None and not leg.empty:
             return clos_loads(self._tree, leg, graph.link_count)
         nothing = np.zeros((2, graph.link_count))
@@ -407,12 +401,14 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         routed = ecmp_loads(arcs, flows.source, flows.destination, flows.flow_bytes, rng)
         return routed.reshape(2, -1)
 
-    def _dragonfly_hosts(self, leg: Leg) -> Floats:
-        """Load of the links of hosts of a dragonfly [B], shape (2, links)."""
+    def _evenly_over(self, role: Role, leg: Leg) -> Floats:
+        """Load of links from GPUs, each of which splits all evenly over its own [B], (2, links)."""
         graph = self.graph
-        loads, hosts = np.zeros((2, graph.link_count)), graph.links_with("host")
+        loads, links = np.zeros((2, graph.link_count)), graph.links_with(role)
+        gpu = graph.source[links]
+        share = np.bincount(gpu, minlength=graph.gpus)
         for row, amount in enumerate(leg.ends(graph.gpus)):
-            loads[row, hosts] = amount[graph.source[hosts]]
+            loads[row, links] = amount[gpu] / share[gpu]
         return loads
 
     def _joined_loads(self, leg: Leg, *, mixed: bool) -> Floats:
@@ -437,7 +433,7 @@ class Router(Struct, frozen=True, eq=False, dict=True):
         dragonfly = routing_dragonfly.dragonfly_map(graph)
         direct = routing_dragonfly.dragonfly_loads(dragonfly, leg, graph.link_count, "minimal")
         return (
-            self._dragonfly_hosts(leg),
+            self._evenly_over("host", leg),
             direct,
             routing_dragonfly.dragonfly_detours(dragonfly, leg, graph.link_count),
         )

@@ -24,7 +24,7 @@ from netplan.arrays import AnyInts, Bools, Floats, Ints, distinct_values
 from netplan.errors import InputError
 from netplan.records import replace
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.demand import Leg, Products, no_leg
+from netplan.traffic.demand import Leg, Products
 from netplan.traffic.matrix import sum_by
 
 PLUS, MINUS = range(2)
@@ -217,7 +217,7 @@ class LaidTorus(Struct, frozen=True, eq=False):
     axis_of_link: Ints
     position: Ints | None = None
 
-    def at(self, gpus: AnyInts) -> Ints:
+    def positions(self, gpus: AnyInts) -> Ints:
         """Positions of some GPUs."""
         return gpus.astype(np.int64) if self.position is None else self.position[gpus]
 
@@ -307,18 +307,20 @@ def torus_loads(graph: FabricGraph, leg: Leg, laid: LaidTorus) -> Floats:
     passed = np.zeros((len(torus.sizes), 2, graph.gpus))
     rail = TorusPositions(torus.sizes[1:], torus.closed)
     for products in leg.products:
-        placed = replace(products, gpu=laid.at(products.gpu))
+        placed = replace(products, gpu=laid.positions(products.gpu))
         whole = _group_dimension_order(rail, placed, graph.hb_size)
         if whole is None:
-            leg = leg.plus(no_leg(products).listed())
+            leg = leg.plus(Leg(*products.listed()))
         else:
             passed[1:] += whole
-    passed += _dimension_order(torus, laid.at(leg.source), laid.at(leg.destination), leg.flow_bytes)
+    passed += _dimension_order(
+        torus, laid.positions(leg.source), laid.positions(leg.destination), leg.flow_bytes
+    )
     if passed[0].any():
         raise InputError(f"{graph.name} joins equal ranks only: let HB domains forward the rest")
     loads = np.zeros((2, graph.link_count))
     for axis in range(1, len(torus.sizes)):
         links = np.flatnonzero(axis_of_link == axis)
-        loads[0, links] = passed[axis, PLUS, laid.at(graph.source[links])]
-        loads[1, links] = passed[axis, MINUS, laid.at(graph.target[links])]
+        loads[0, links] = passed[axis, PLUS, laid.positions(graph.source[links])]
+        loads[1, links] = passed[axis, MINUS, laid.positions(graph.target[links])]
     return loads

@@ -78,7 +78,7 @@ class PowerCaps(records.Entry, frozen=True, kw_only=True):
         if len(self.points) < 2 or not rising:  # noqa: PLR2004 - a curve has two ends
             raise ValueError("points: give two or more, rising in watts and in speed")
 
-    def at(self, watts: float, name: str) -> CapPoint:
+    def point_at(self, watts: float, name: str) -> CapPoint:
         """Speed under a limit, on the lines from point to point.
 
         Parameters
@@ -105,7 +105,7 @@ class PowerCaps(records.Entry, frozen=True, kw_only=True):
         >>> ends = [CapPoint(watts=400, speed=0.8, low=0.7, high=0.9),
         ...         CapPoint(watts=700, speed=1, low=1, high=1)]
         >>> caps = PowerCaps(points=tuple(ends), of="", evidence="shipping", date="", source="")
-        >>> caps.at(550, "h100-80gb")
+        >>> caps.point_at(550, "h100-80gb")
         CapPoint(watts=550, speed=0.9, low=0.85, high=0.95)
         """
         first, last = self.points[0].watts, self.points[-1].watts
@@ -393,7 +393,7 @@ class AcceleratorCatalog(Catalog[Accelerator], frozen=True):
             chips = (super(AcceleratorCatalog, self).load(name, roots) for name in names)
             known = [other.name for other in chips if other.power_caps]
             raise no_cap(chip.name, watts, chip.power_w, known)
-        speed = chip.power_caps.at(watts, chip.name).speed
+        speed = chip.power_caps.point_at(watts, chip.name).speed
         return chip.changed(
             power_w=watts,
             power_cap_w=watts,

@@ -98,7 +98,7 @@ def _qkv(local: ops.Local) -> ops.Operation:
 def _vproj(local: ops.Local) -> ops.Operation:
     """Projection of the local heads' results."""
     product = LocalProduct("vproj", "attention", local.rows, local.values_local, local.hidden)
-    return row_product(product, local.scattered_rows)
+    return row_product(product)
 
 
 def _gathering(
@@ -154,7 +154,6 @@ def attention(local: ops.Local, *, stores_scores: bool) -> ops.Operation:
             moved_bytes=ops.ELEMENT_BYTES * (both + (query + result)) + stored,
             collectives=(gather, scatter),
         ),
-        result=ops.Tensor(rows, v),
         shapes=(ops.ProductShape(rows, q, keys, maps), ops.ProductShape(rows, keys, v, maps)),
         scores=True,
         attention=local.attention,
@@ -169,8 +168,7 @@ def _latent_projections(local: ops.Local, latent: LatentAttention) -> Iterator[o
     yield down.operation()
     message = ops.ELEMENT_BYTES * local.rows * (queries + keys)
     gather = ops.CollectiveCall("all_gather", message, "tensor")
-    norm = norm_of("latent-norm", rows, float(queries + latent.kv_rank), (gather,), ())
-    yield replace(norm, result=ops.Tensor(local.rows, float(queries + keys)))
+    yield norm_of("latent-norm", rows, float(queries + latent.kv_rank), (gather,), ())
     width = float(queries) if queries else local.hidden
     up = column_product(LocalProduct("q-up", "attention", local.rows, width, local.queries_local))
     yield up if queries else _gathering(up, "forward", local)
@@ -226,9 +224,7 @@ def _with_states(
     kept, back = ops.ELEMENT_BYTES * tokens, work.twice(weights)
     net = ops.Operation(name, "attention", weights, kept, work, back)
     into = column_product(LocalProduct(first, "attention", rows, local.hidden, block.columns))
-    out = row_product(
-        LocalProduct(last, "attention", rows, values, local.hidden), local.scattered_rows
-    )
+    out = row_product(LocalProduct(last, "attention", rows, values, local.hidden))
     if model.latent_attention is not None:  # the norm does not gather for latent vectors
         into, out = _gathering(into, "forward", local), _gathering(out, "backward", local)
-    return into, replace(net, result=ops.Tensor(rows, values)), out
+    return into, net, out

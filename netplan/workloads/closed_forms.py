@@ -172,9 +172,7 @@ def counted_layer(
         forward=replace(parts[0].forward, weight_bytes=weights),
         backward=replace(parts[0].backward, weight_bytes=weights, gradient_bytes=weights),
     )
-    tensor = ops.Tensor(tokens / t, model.hidden_size)
-    operations = tuple(replace(operation, result=tensor) for operation in (whole, *parts[1:]))
-    return ops.Layer(operations, boundary)
+    return ops.Layer((whole, *parts[1:]), boundary)
 
 
 def _operation(

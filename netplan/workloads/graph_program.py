@@ -127,7 +127,6 @@ def graph_program(model: GraphModel, sharding: ops.Sharding, zero_stage: Zero = 
     for index, (kernel, work) in enumerate(
         zip(graph.kernels, _works(graph, runs, sizes, sent), strict=True)
     ):
-        before = graph.source[graph.target == index].tolist()
         operations.append(
             ops.Operation(
                 *(kernel.name, "mlp"),
@@ -135,8 +134,6 @@ def graph_program(model: GraphModel, sharding: ops.Sharding, zero_stage: Zero = 
                 activation_bytes=results[index] if kept[index] else 0.0,
                 forward=ops.NO_WORK if late[index] else work,
                 backward=work if late[index] else ops.NO_WORK,
-                result=ops.Tensor(results[index] / ops.ELEMENT_BYTES),
-                inputs=tuple(graph.names[source] for source in before) or (ops.INPUT,),
                 stored_bytes=0.0 if model.trains else weights[index],
             )
         )

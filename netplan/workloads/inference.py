@@ -315,7 +315,6 @@ def _product(  # noqa: PLR0913, PLR0917 - sizes of both factors
     work = ops.OperationCost(shape.flops, 0.0, moved, collectives, weight_bytes=weights)
     return ops.Operation(
         *(name, module, weights, 0.0, work, ops.NO_WORK),
-        result=ops.Tensor(rows, columns),
         shapes=(shape,),
         precision=number.precision,
     )
@@ -326,9 +325,7 @@ def _vector(name: str, module: ops.Module, rows: Amount, columns: Amount) -> ops
     work = ops.OperationCost(
         vector_flops=rows * columns, moved_bytes=2 * ops.ELEMENT_BYTES * rows * columns
     )
-    return ops.Operation(
-        name, module, 0.0, 0.0, work, ops.NO_WORK, result=ops.Tensor(rows, columns)
-    )
+    return ops.Operation(name, module, 0.0, 0.0, work, ops.NO_WORK)
 
 
 def _attention(
@@ -394,10 +391,7 @@ def _attend(shape: ops.AttentionShape, stored: Amount, cache_bytes: float) -> op
     moved = cache_bytes * shape.sequences * read * stored + ops.ELEMENT_BYTES * queries * inner
     work = ops.OperationCost(2 * queries * pairs * inner, 3 * queries * pairs, moved)
     return ops.Operation(
-        *("attention", "attention", 0.0, 0.0, work, ops.NO_WORK),
-        result=ops.Tensor(queries, shape.latent_rank or shape.head_size),
-        scores=True,
-        attention=shape,
+        *("attention", "attention", 0.0, 0.0, work, ops.NO_WORK), scores=True, attention=shape
     )
 
 
@@ -505,9 +499,7 @@ def _with_states(
     return [
         _product("in", "attention", rows, hidden, block.columns, number),
         _vector("convolution", "attention", rows, mixed),
-        ops.Operation(
-            name, "attention", 0.0, 0.0, work, ops.NO_WORK, result=ops.Tensor(rows, values)
-        ),
+        ops.Operation(name, "attention", 0.0, 0.0, work, ops.NO_WORK),
         _vector("gate", "attention", rows, values),
         _product(*("output", "attention", rows, values, hidden, number), _reduced(model, step)),
     ]
@@ -583,7 +575,6 @@ def _sparse(model: Model, cut: Cut, step: ServingStep, formats: Formats) -> list
         *("experts", "mlp", number.weight_bytes * experts.held / cut.expert * matrix, 0.0),
         *(work, ops.NO_WORK),
         expert_weights=True,
-        result=ops.Tensor(rows, width),
         experts=ops.RoutedTokens(tokens, shape, number.stored, number.weight_bytes, number.kernel),
         precision=number.precision,
     )

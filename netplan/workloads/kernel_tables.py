@@ -86,22 +86,12 @@ EXPERTS = KernelColumns(
 LATENT = KernelColumns(("cache",), ("batch", "context", "heads"))
 
 
-class Measured(NamedTuple):
-    """Rows of a table with the same key.
+Measured = tuple[Floats, Floats, Floats]
+"""Rows of a table with the same key.
 
-    Parameters
-    ----------
-    sizes
-        Of each row, shape (rows, sizes) [1].
-    steps
-        Rows of a product, or tokens, of each column; a single 1 where a row has one time [1].
-    seconds
-        Shape (rows, steps); where a cell is empty, not a number [s].
-    """
-
-    sizes: Floats
-    steps: Floats
-    seconds: Floats
+Sizes of each, shape (rows, sizes) [1]; rows of a product, or tokens, of each column, a single 1
+where a row has one time [1]; seconds, (rows, columns), not a number where a cell is empty [s].
+"""
 
 
 class File(NamedTuple):
@@ -240,7 +230,7 @@ def product_residuals(chip: Accelerator, precision: Precision) -> Residuals | No
     if tables is None or not tables.products:
         return None
     file = _file_of(tables.products)
-    if (precision,) not in _lines(file, PRODUCTS).by_key:
+    if (precision,) not in _lines(file, PRODUCTS)[1]:
         return None
     rates = kernels.product_rates(chip, precision)
     return _product_residuals(file, precision, _at_full_speed(rates, tables.speed))
@@ -318,7 +308,7 @@ def expert_table_s(
     if tables is None or not tables.experts:
         return None
     file = _file_of(tables.experts)
-    known = _lines(file, EXPERTS).by_key
+    known = _lines(file, EXPERTS)[1]
     stacks, distributions = ({key[place] for key in known} for place in (0, 2))
     _check_key(file, "stack", kernel.stack, {*stacks, *STACKS})
     _check_key(file, "distribution", kernel.distribution, distributions)
@@ -408,7 +398,7 @@ def latent_table_s(
     if tables is None or not tables.latent:
         return None
     file = _file_of(tables.latent)
-    if (cache,) not in _lines(file, LATENT).by_key:
+    if (cache,) not in _lines(file, LATENT)[1]:
         return None
     rates = latent_rates(chip)
     batch, context, heads = np.broadcast_arrays(batch, context, heads)
@@ -441,11 +431,11 @@ ROUTING: Routing = "random"
 @lru_cache(maxsize=64)
 def _product_residuals(file: File, precision: Precision, rates: MeasuredProduct) -> Residuals:
     """The r of all products of a precision."""
-    table = _rows(file, PRODUCTS, (precision,))
-    n, k = (table.sizes[:, place, None] for place in range(2))
-    form_s = np.asarray(kernels.product_form_s(rates, precision, table.steps, n, k))
-    points = np.log(table.sizes)
-    return Residuals(points, table.steps, _filled(table, form_s), np.zeros(len(points)))
+    sizes, steps, seconds = _rows(file, PRODUCTS, (precision,))
+    n, k = sizes.T[:, :, None]
+    form_s = np.asarray(kernels.product_form_s(rates, precision, steps, n, k))
+    values = _filled(steps, seconds / form_s)
+    return Residuals(np.log(sizes), steps, values, np.zeros(len(sizes)))
 
 
 @lru_cache(maxsize=64)
@@ -453,15 +443,14 @@ def _expert_residuals(
     file: File, kernel: ExpertKernel, rates: MeasuredExperts
 ) -> tuple[Floats, Residuals]:
     """Sizes of all rows of a key, and r of them; what moves a row is ln (top_k / experts)."""
-    table = _rows(file, EXPERTS, (kernel.stack, kernel.dtype, kernel.distribution))
-    hidden, inter, top_k, experts, tensor, expert = table.sizes.T[:, :, None]
+    key = kernel.stack, kernel.dtype, kernel.distribution
+    sizes, steps, seconds = _rows(file, EXPERTS, key)
+    hidden, inter, top_k, experts, tensor, expert = sizes.T[:, :, None]
     layers = ExpertShape(hidden, inter, top_k, experts, tensor, expert)
-    form_s = np.asarray(
-        kernels.experts_form_s(rates, kernel.weight_bytes, table.steps, layers, ROUTING)
-    )
+    form_s = np.asarray(kernels.experts_form_s(rates, kernel.weight_bytes, steps, layers, ROUTING))
     points = np.log(np.concatenate([inter / tensor, experts / expert], axis=1))
     moved = np.log(top_k / experts)[:, 0]
-    return table.sizes, Residuals(points, table.steps, _filled(table, form_s), moved)
+    return sizes, Residuals(points, steps, _filled(steps, seconds / form_s), moved)
 
 
 @lru_cache(maxsize=256)
@@ -474,8 +463,8 @@ def _latent_grid(
 ) -> Corrections:
     """Times of latent attention of so many heads at all batches and contexts of a table."""
     rates, speed = rated
-    table = _rows(file, LATENT, (cache,))
-    batches, contexts = (np.unique(table.sizes[:, axis]) for axis in range(2))
+    measured, *_ = _rows(file, LATENT, (cache,))
+    batches, contexts = (np.unique(measured[:, axis]) for axis in range(2))
     if min(len(batches), len(contexts)) < 2:  # noqa: PLR2004 - ends of an axis
         raise CatalogError(
             f"{file.path}: {cache} has one batch or context: a table has two of each"
@@ -483,7 +472,7 @@ def _latent_grid(
     shape = len(batches), len(contexts)
     sizes = np.repeat(batches, shape[1]), np.tile(contexts, shape[0])
     places = np.log(np.stack([*sizes, np.full(len(sizes[0]), heads)], axis=1))
-    near = nearest(np.log(table.sizes), places, LATENT_NEIGHBOURS, LATENT_FALLING)
+    near = nearest(np.log(measured), places, LATENT_NEIGHBOURS, LATENT_FALLING)
     values = _latent_residuals(file, cache, _at_full_speed(rates, speed), kept.number_bytes)
     factor = np.exp((near.weights * values[near.rows]).sum(axis=1))
     seconds = (kept.form_s(rates, *sizes, heads) * factor).reshape(shape)
@@ -497,15 +486,14 @@ def _latent_residuals(
     file: File, cache: str, rates: MeasuredAttention, number_bytes: float
 ) -> Floats:
     """The r of all latent attention by a format of the cache, shape (rows,)."""
-    table = _rows(file, LATENT, (cache,))
-    form_s = kernels.latent_form_s(rates, *table.sizes.T, kv_bytes=number_bytes)
-    return np.log(table.seconds[:, 0] / form_s)
+    sizes, _, seconds = _rows(file, LATENT, (cache,))
+    form_s = kernels.latent_form_s(rates, *sizes.T, kv_bytes=number_bytes)
+    return np.log(seconds[:, 0] / form_s)
 
 
-def _filled(table: Measured, form_s: Floats) -> Floats:
+def _filled(steps: Floats, ratios: Floats) -> Floats:
     """The r of a table; of empty cells as between those beside them, or as the last one."""
-    values = np.log(table.seconds / form_s)
-    steps = np.log(table.steps)
+    values, steps = np.log(ratios), np.log(steps)
     for row in np.flatnonzero(np.isnan(values).any(axis=1)):
         known = ~np.isnan(values[row])
         values[row] = np.interp(steps, steps[known], values[row, known])
@@ -543,11 +531,8 @@ def _file_of(path: str) -> File:
     return File(place, version)
 
 
-class Lines(NamedTuple):
-    """A table as text: its steps, and lines by their keys, each with its number."""
-
-    steps: Floats
-    by_key: Mapping[tuple[str, ...], list[tuple[int, str]]]
+Lines = tuple[Floats, Mapping[tuple[str, ...], list[tuple[int, str]]]]
+"""A table as text: its steps, and lines by their keys, each with its number."""
 
 
 @lru_cache(maxsize=32)
@@ -565,7 +550,7 @@ def _lines(file: File, columns: KernelColumns) -> Lines:
         if len(key) < count:
             raise CatalogError(f"{file.path}:{number}: got {line!r:.60}: a row has {header!r:.120}")
         by_key.setdefault(tuple(key), []).append((number, rest))
-    return Lines(steps, by_key)
+    return steps, by_key
 
 
 def _rows(file: File, columns: KernelColumns, key: tuple[str, ...]) -> Measured:
@@ -594,7 +579,7 @@ def _rows(file: File, columns: KernelColumns, key: tuple[str, ...]) -> Measured:
             )
         rows.append(row)
     numbers = np.array(rows)
-    return Measured(numbers[:, :count], steps, numbers[:, count:] / MICROSECONDS)
+    return numbers[:, :count], steps, numbers[:, count:] / MICROSECONDS
 
 
 def _unpacked(path: Path, content: bytes) -> bytes:

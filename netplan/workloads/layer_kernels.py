@@ -64,7 +64,6 @@ class LocalProduct(Struct, frozen=True, eq=False):
                 weight_bytes=weights,
                 gradient_bytes=weights,
             ),
-            result=ops.Tensor(rows, columns),
             shapes=(ops.ProductShape(rows, width, columns, self.copies),),
         )
 
@@ -90,15 +89,13 @@ def column_product(product: LocalProduct) -> ops.Operation:
     return product.operation(backward=(ops.CollectiveCall("reduce_scatter", message, "tensor"),))
 
 
-def row_product(product: LocalProduct, scattered_rows: Floats) -> ops.Operation:
+def row_product(product: LocalProduct) -> ops.Operation:
     """Weights cut by rows: the results are partial sums, scattered forward by rows.
 
     Parameters
     ----------
     product
         Local sizes of the product.
-    scattered_rows
-        Rows of the result that stay on a GPU, shape (shardings,) [1].
 
     Returns
     -------
@@ -110,8 +107,7 @@ def row_product(product: LocalProduct, scattered_rows: Floats) -> ops.Operation:
     arXiv:2410.00273, Tables I and II, and its published code.
     """
     message = ops.ELEMENT_BYTES * product.rows * product.columns
-    whole = product.operation(forward=(ops.CollectiveCall("reduce_scatter", message, "tensor"),))
-    return replace(whole, result=ops.Tensor(scattered_rows, product.columns))
+    return product.operation(forward=(ops.CollectiveCall("reduce_scatter", message, "tensor"),))
 
 
 def summa_product(
@@ -213,7 +209,7 @@ def bias(name: str, rows: Floats, width: Amount, copies: Amount = 1.0) -> ops.Op
     )
     module: ops.Module = "mlp" if name.startswith("fc") else "attention"
     weights = ops.ELEMENT_BYTES * width * copies
-    return ops.Operation(name, module, weights, 0.0, work, work, result=ops.Tensor(rows, width))
+    return ops.Operation(name, module, weights, 0.0, work, work)
 
 
 def activation(local: ops.Local, rows: Floats) -> ops.Operation:
@@ -262,7 +258,6 @@ def activation(local: ops.Local, rows: Floats) -> ops.Operation:
         ops.OperationCost(
             vector_flops=backward * count, moved_bytes=ops.ELEMENT_BYTES * backward_moves * count
         ),
-        result=ops.Tensor(rows, local.ffn_local),
     )
 
 
@@ -289,9 +284,7 @@ def dropout(name: str, count: Floats) -> ops.Operation:
         vector_flops=count, moved_bytes=(2 * ops.ELEMENT_BYTES + ops.MASK_BYTES) * count
     )
     module: ops.Module = "attention" if name == "drop_v" else "mlp"
-    return ops.Operation(
-        name, module, 0.0, ops.MASK_BYTES * count, work, work, result=ops.Tensor(count)
-    )
+    return ops.Operation(name, module, 0.0, ops.MASK_BYTES * count, work, work)
 
 
 def layer_norm(name: str, local: ops.Local, *, gathers: bool = True) -> ops.Operation:
@@ -322,8 +315,7 @@ def layer_norm(name: str, local: ops.Local, *, gathers: bool = True) -> ops.Oper
     if not gathers:
         return norm_of(name, rows, width, (), ())
     gather, scatter = local.all_tokens("all_gather"), local.all_tokens("reduce_scatter")
-    norm = norm_of(name, rows, width, (gather,), (scatter,))
-    return replace(norm, result=ops.Tensor(local.rows, width))
+    return norm_of(name, rows, width, (gather,), (scatter,))
 
 
 def block_norm(name: str, local: ops.Local, width: Floats, gradients: Floats) -> ops.Operation:
@@ -353,6 +345,4 @@ def norm_of(
     )
     module: ops.Module = "mlp" if name == "ln1" else "attention"
     weights, stored = ops.ELEMENT_BYTES * 2 * width, ops.ELEMENT_BYTES * count
-    return ops.Operation(
-        name, module, weights, stored, forward, backward, result=ops.Tensor(rows, width)
-    )
+    return ops.Operation(name, module, weights, stored, forward, backward)

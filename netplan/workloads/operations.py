@@ -408,13 +408,6 @@ class RoutedTokens(Struct, frozen=True, eq=False):
     kernel: str = ""
 
 
-class Tensor(Struct, frozen=True, eq=False):
-    """What one GPU holds of a result: ``rows`` of ``columns`` 16-bit numbers [1]."""
-
-    rows: Amount
-    columns: Amount = 1.0
-
-
 class Operation(Struct, frozen=True, eq=False):
     """One operation of a layer.
 
@@ -430,12 +423,8 @@ class Operation(Struct, frozen=True, eq=False):
         The work of both directions.
     expert_weights
         Whether the weights belong to experts, which ``expert`` GPUs do not share.
-    result
-        What it hands on, after its collectives.
     shapes
         The matrix products of the forward pass; none where it has none or they are not known.
-    inputs
-        Operations whose results it takes; empty for the one before it.
     recomputed
         Share of the layers in which the forward pass runs once more before the backward pass [1].
     weight_gradient
@@ -469,9 +458,7 @@ class Operation(Struct, frozen=True, eq=False):
     forward: OperationCost
     backward: OperationCost
     expert_weights: bool = False
-    result: Tensor = Tensor(0.0)
     shapes: tuple[ProductShape, ...] = ()
-    inputs: tuple[str, ...] = ()
     recomputed: float = 0.0
     stored_bytes: Amount = 0.0
     weight_gradient: OperationCost = NO_WORK
@@ -511,18 +498,6 @@ class Operation(Struct, frozen=True, eq=False):
         return (*last, self.backward, *again)
 
 
-INPUT = "input"
-"""Source of an edge: what the layer is given."""
-
-
-class Edge(Struct, frozen=True, eq=False):
-    """What one operation hands to another on one GPU, one microbatch."""
-
-    source: str
-    target: str
-    tensor: Tensor
-
-
 class Layer(Struct, frozen=True, eq=False):
     """The operations of one layer, and what passes between layers.
 
@@ -536,21 +511,6 @@ class Layer(Struct, frozen=True, eq=False):
 
     operations: tuple[Operation, ...]
     boundary_bytes: Amount
-
-    @property
-    def edges(self) -> tuple[Edge, ...]:
-        """Who hands what to whom; the residual sums, which no operation has, are left out."""
-        last = self.operations[-1]
-        results = {INPUT: last.result}  # what the layer before hands over
-        results |= {operation.name: operation.result for operation in self.operations}
-        before = INPUT
-        edges = []
-        for operation in self.operations:
-            edges += [
-                Edge(name, operation.name, results[name]) for name in operation.inputs or (before,)
-            ]
-            before = operation.name
-        return tuple(edges)
 
 
 class Local(Struct, frozen=True, eq=False):

@@ -1,6 +1,6 @@
 """The program of one training iteration: what runs, how often, and who communicates with whom.
 
-A program is the operations of one layer and of the ends of the network, with shapes, edges,
+A program is the operations of one layer and of the ends of the network, with shapes,
 weights, activations and collectives, and the rules by which an iteration repeats them. It is the
 only source of compute time, memory and traffic: no other room knows how a model is trained.
 
@@ -514,8 +514,8 @@ def training_program(
     --------
     >>> from netplan.workloads.models import MODELS
     >>> program = training_program(MODELS.load("gpt-1t"), ops.Sharding.of(1, tensor=8))
-    >>> [f"{edge.source} -> {edge.target}" for edge in program.layer.edges[:2]]
-    ['input -> fc1', 'fc1 -> fc1-bias']
+    >>> [operation.name for operation in program.layer.operations[:2]]
+    ['fc1', 'fc1-bias']
     """
     variant = method.variant
     if method.counting == "counted":

@@ -156,7 +156,6 @@ class TiledProduct(Struct, frozen=True, eq=False):
             forward=phase(inputs, matrix, result, has),
             backward=phase(result, matrix, inputs, has),
             weight_gradient=replace(weight_gradient, gradient_bytes=has * matrix),
-            result=ops.Tensor(self.times * self.rows, self.columns),
             shapes=(
                 ops.ProductShape(self.times * self.rows, self.inner, self.columns, self.times),
             ),
@@ -253,5 +252,4 @@ def _elementwise(tokens: Floats, hidden: float, activation: Floats) -> ops.Opera
         activation_bytes=0.0,
         forward=ops.OperationCost(moved_bytes=moved),
         backward=ops.OperationCost(moved_bytes=2 * moved),
-        result=ops.Tensor(tokens, hidden),
     )

@@ -101,11 +101,7 @@ def transformer_layer(
         layer = _ring_layer(model, sharding, strategy, mode, variant)
     if model.adds_biases:
         return layer
-    left = [  # each product hands on its result itself
-        replace(operation, inputs=tuple(name.removesuffix("-bias") for name in operation.inputs))
-        for operation in layer.operations
-        if not operation.name.endswith("-bias")
-    ]
+    left = (operation for operation in layer.operations if not operation.name.endswith("-bias"))
     return replace(layer, operations=tuple(left))
 
 
@@ -211,7 +207,7 @@ def _prediction(model: Model, local: ops.Local) -> Iterator[ops.Operation]:
     given = replace(local, hidden=2 * local.hidden).all_tokens("all_gather")
     back = ops.CollectiveCall("reduce_scatter", given.message_bytes, "tensor")
     made = product.operation(forward=(given,), backward=(back,))
-    yield replace(made, share=model.prediction_layers / model.depth, inputs=(ops.INPUT,))
+    yield replace(made, share=model.prediction_layers / model.depth)
 
 
 def _two_products(
@@ -227,7 +223,7 @@ def _two_products(
         kernels.bias("fc1-bias", rows, columns, copies),
         kernels.activation(local, rows),
         kernels.dropout("drop1", rows * local.ffn_local),
-        kernels.row_product(back, scattered),
+        kernels.row_product(back),
         kernels.bias("fc2-bias", scattered, local.hidden, copies),
     )
 
@@ -307,7 +303,6 @@ def embedding(model: Model, sharding: ops.Sharding) -> ops.Operation:
         0.0,
         ops.OperationCost(moved_bytes=2 * message, collectives=(scatter,), weight_bytes=message),
         ops.OperationCost(moved_bytes=2 * message, collectives=(gather,), gradient_bytes=message),
-        result=ops.Tensor(local.rows / local.tensor, local.hidden),
     )
 
 
@@ -422,9 +417,8 @@ def _dense(local: ops.Local, name: str) -> list[ops.Operation]:
     """A feed-forward part of all tokens, which gathers and scatters them itself."""
     gather = local.all_tokens("all_gather")
     first, *between, last, summed = _two_products(local, local.rows, local.scattered_rows)
-    first = replace(first.sending("forward", gather), inputs=(ops.INPUT,))
-    operations = (first, *between, last.sending("backward", gather), summed)
-    return [replace(operation, name=f"{name}{operation.name}") for operation in operations]
+    sent = first.sending("forward", gather), *between, last.sending("backward", gather), summed
+    return [replace(operation, name=f"{name}{operation.name}") for operation in sent]
 
 
 def _routed(local: ops.Local, experts: Experts, sharding: ops.Sharding) -> Sequence[ops.Operation]:
@@ -458,8 +452,7 @@ def _routed(local: ops.Local, experts: Experts, sharding: ops.Sharding) -> Seque
     rows, width = local.scattered_rows, local.hidden
     down = kernels.LocalProduct("expert-down", "mlp", rows, hidden, width).operation()
     up = kernels.LocalProduct("expert-up", "mlp", rows, width, hidden).operation()
-    send = replace(inside[0], inputs=(down.name, router.name))
-    return router, replace(down, inputs=(ops.INPUT,)), send, *inside[1:], up
+    return router, down, *inside, up
 
 
 def _unshared(work: ops.OperationCost, shared_by: Ints) -> ops.OperationCost:
@@ -482,7 +475,6 @@ def _router(local: ops.Local, experts: Experts) -> ops.Operation:
     softmax = ROUTER_FLOPS * choices
     return replace(
         whole,
-        inputs=(ops.INPUT,),
         activation_bytes=whole.activation_bytes + ops.ELEMENT_BYTES * choices,
         forward=replace(whole.forward, vector_flops=softmax),
         backward=replace(whole.backward, vector_flops=softmax),
@@ -510,8 +502,6 @@ def _exchange(
         *("dispatch", "mlp", 0.0, 0.0),
         ops.OperationCost(moved_bytes=2 * sent, collectives=(there, gather)),
         ops.OperationCost(moved_bytes=2 * sent, collectives=(back,)),
-        result=ops.Tensor(visits, local.hidden),
-        inputs=(ops.INPUT, "router"),
     )
     work = ops.OperationCost(
         vector_flops=2 * sent / ops.ELEMENT_BYTES,
@@ -519,9 +509,6 @@ def _exchange(
         collectives=(back,),
     )
     combine = ops.Operation(
-        *("combine", "mlp", 0.0, sent),
-        *(work, work.with_collectives((there, gather))),
-        result=ops.Tensor(local.scattered_rows, local.hidden),
-        inputs=("fc2-bias", "router"),
+        *("combine", "mlp", 0.0, sent), *(work, work.with_collectives((there, gather)))
     )
     return dispatch, combine

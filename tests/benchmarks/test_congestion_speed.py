@@ -115,7 +115,8 @@ def test_whole_process(
             env=ENVIRONMENT,
         )
         _, status, usage = os.wait4(process.pid, 0)
-        assert status == 0
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
         taken_s.append(usage.ru_utime + usage.ru_stime)
         peak = next(line for line in facts.read_text().splitlines() if "VmHWM" in line)
         memory_mib.append(int(peak.split()[1]) / 1024)

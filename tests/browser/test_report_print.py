@@ -57,8 +57,8 @@ def test_two_pages_answer_ten_questions(asked: dict[str, object], tmp_path: Path
     assert bill.power_w is not None
     for told in (
         bill.name,
-        scale.one(bill.capital.base),
-        f"{scale.one(bill.capital.low)} to {scale.one(bill.capital.high)}",
+        scale.number(bill.capital.base),
+        f"{scale.number(bill.capital.low)} to {scale.number(bill.capital.high)}",
         "Why: lowest cost within 5 % of the fastest iteration time",
         "Not priced, not known",
         "Lead time of the order",

@@ -71,7 +71,7 @@ def test_reference_rows(row: dict[str, str]) -> None:
     price = made.in_server if parts.step == "board" else made.quote.total
     assert made.bought is (parts.step != "board")
     for end in ("low", "base", "high"):
-        each = price.at(end) / (8 * size)
+        each = price.at_end(end) / (8 * size)
         assert each == pytest.approx(float(row[end]), abs=0.5 + 1e-9)  # printed to the dollar
 
 

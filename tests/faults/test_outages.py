@@ -367,7 +367,7 @@ def test_free_plans_that_do_not_fit_leave_no_room_on_fewer_gpus() -> None:
     def tried(missing: int, whole: bool) -> float:  # noqa: FBT001 - as Slowness says
         assert subject.intact is not None
         for out in range(missing, missing + 2 * EXACT):
-            plans = subject.at(CutOption(out, 3 if whole else 1, 1.0, 1.0))
+            plans = subject.best_at(CutOption(out, 3 if whole else 1, 1.0, 1.0))
             if plans is not None:
                 return plans.time_s / subject.intact.time_s
         return inf

@@ -175,7 +175,8 @@ def test_rates_of_2026_add_up_to_what_llama_3_saw() -> None:
     hours = {
         end: 8760
         / sum(
-            row.rate_per_year.at(end) * row.count_in(units) * row.interrupts for row in book.rates
+            row.rate_per_year.at_end(end) * row.count_in(units) * row.interrupts
+            for row in book.rates
         )
         for end in ("low", "base", "high")
     }

@@ -32,7 +32,7 @@ def daly(interval_s: float, write_s: float, restart_s: float, mtbf_h: float) -> 
     ("name", "share"), [("llama3", 0.908), ("cold-restart", 0.811), ("warm-standby", 0.873)]
 )
 def test_effective_time_on_16384_gpus(name: str, share: float) -> None:
-    job = RECOVERY_PRESETS.load(name).policy(16_384).at(LLAMA_H)
+    job = RECOVERY_PRESETS.load(name).policy(16_384).times_at(LLAMA_H)
     assert exact_time_ratio(job, LLAMA_H) == pytest.approx(share, abs=0.0006)
 
 
@@ -41,7 +41,7 @@ def test_without_its_remainder_warm_standby_is_an_upper_bound() -> None:
     assert preset.is_upper_bound
     assert not RECOVERY_PRESETS.load("warm-standby").is_upper_bound
     assert not RECOVERY_PRESETS.load("llama3").is_upper_bound
-    share = exact_time_ratio(preset.policy(16_384).at(LLAMA_H), LLAMA_H)
+    share = exact_time_ratio(preset.policy(16_384).times_at(LLAMA_H), LLAMA_H)
     assert share == pytest.approx(daly(10, 0.02, 60 + 768 / 10.87, LLAMA_H))
     assert share == pytest.approx(0.986, abs=0.0005)
 
@@ -50,7 +50,7 @@ def test_byterobust_comes_to_97_percent() -> None:
     book = FAILURE_BOOKS.load("byterobust")
     hours = 8760 / (book.rates[0].rate_per_year.base * 9600)
     assert hours == pytest.approx(91 * 24 / 175)
-    got = exact_time_ratio(RECOVERY_PRESETS.load("in-memory").policy(9600).at(hours), hours)
+    got = exact_time_ratio(RECOVERY_PRESETS.load("in-memory").policy(9600).times_at(hours), hours)
     assert book.effective_time is not None
     assert round(got, 2) == book.effective_time.ratio
 

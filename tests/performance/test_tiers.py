@@ -359,7 +359,7 @@ def ways_of(setting: Setting, levels: tuple[Level, ...]) -> list[Way]:
     schedules = space.schedules
     return [
         (
-            space.placements.at(place).levels,
+            space.placements.placement(place).levels,
             int(schedules.microbatch[at]),
             int(schedules.microbatches[at]),
             int(schedules.interleave[at]),

@@ -159,10 +159,10 @@ def test_what_is_used_and_lost_is_all_there_is(
 def test_plans_of_a_search_say_what_they_lose(model: str) -> None:
     answer = netplan.search("hgx-h100", gpus=1000, model=model, batch=1000, precision="fp8")
     best = answer.best
-    lost = utilisation_of(answer.found.setting_of(best), best, 1000, title="H100")
+    lost = utilisation_of(answer.found.setting_of(best), best, 1000)
     assert lost.mfu == pytest.approx(best.mfu)
     assert lost.mfu + sum(loss.share for loss in lost.causes) == pytest.approx(1)
-    assert lost.where == "H100 in fp8"
+    assert lost.where == "h100-80gb in fp8"
     assert lost.usual == usual_utilisation("h100-80gb", "fp8")
     assert plain_data(lost)["usual_runs"] == 22
 

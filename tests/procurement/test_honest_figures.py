@@ -35,7 +35,7 @@ def test_ranges_end_where_the_book_does(accelerator: str, gpus: int) -> None:
     answer = report(accelerator, gpus)
     lines = answer.text(400, details=True).splitlines()
     for bill in answer.cost.bills:
-        base = answer.cost.scale.one(bill.capital.base)
+        base = answer.cost.scale.number(bill.capital.base)
         row = next(line for line in lines if re.match(rf"{bill.name} (\* )? *[-≥\d]", line))
         if bill.cost is None:  # such as three links of 266.7 Gb/s
             assert re.match(rf"{bill.name} (\* )? *- +- +- ", row)

@@ -250,11 +250,11 @@ def test_the_page_answers_ten_questions_of_a_buyer(asked: dict[str, Any]) -> Non
     assert bill.power_w is not None
     assert second is not None
     missing = next(iter(unpriced_lines(bill.quote.unpriced)), "every line of the order has one")
-    ends = f"{scale.one(bill.capital.low)} to {scale.one(bill.capital.high)}"
+    ends = f"{scale.number(bill.capital.low)} to {scale.number(bill.capital.high)}"
     best = found.recommendation.fabric
     answers = {
         "which fabric": ("verdict", f"Order {best}:" if best else "Undecided: ask for offers"),
-        "how much": ("verdict", f"{scale.one(bill.capital.base)} {scale.title}"),
+        "how much": ("verdict", f"{scale.number(bill.capital.base)} {scale.title}"),
         "range": ("verdict", f"({ends})"),
         "why": ("verdict", "Why: lowest cost within 5 % of the fastest iteration time"),
         "what is not priced": ("unknown", f"No price : {missing}"),

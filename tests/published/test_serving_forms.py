@@ -11,7 +11,6 @@ from netplan.published.dataflow import (
     ACCEPTANCES,
     DRAFTS,
     WINDOWS,
-    Fig21,
     fig_20_statements,
     fig_21_statements,
 )
@@ -65,5 +64,5 @@ def test_fig_21_can_fail() -> None:
     sequence = {draft: (at + 1) * falling for at, draft in enumerate(DRAFTS)}
     tree = {draft: 1 / one for draft, one in sequence.items()}
     tree |= {DRAFTS[2]: np.full(shape, 9.0)}
-    found = verdicts(fig_21_statements(Fig21(sequence, tree, alone=2.0)))
+    found = verdicts(fig_21_statements(sequence, tree, alone=2.0))
     assert set(found.values()) == {"fail"}

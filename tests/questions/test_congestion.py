@@ -1,6 +1,8 @@
 """``netplan congestion``: closed forms, beside loads, seeds, costs, files, refusals."""
 
+import csv
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -397,6 +399,17 @@ def is_simulated(scenario: str, seeds: int, **given: Any) -> CongestionAnswer:  
     assert {name: simulated[name] for name in same} == {name: facts[name] for name in same}
     assert simulated["seconds"] > 0
     return answer
+
+
+def test_programs_read_the_links_of_every_design() -> None:
+    answer = ask(draws=2)
+    rows = [row for row in csv.DictReader(StringIO(answer.csv())) if row["table"] == "hot_links"]
+    assert [(row["routing"], row["hottest"], float(row["utilisation"])) for row in rows] == [
+        (design.routing, link.link, link.utilisation)
+        for design in answer.designs
+        for link in design.hot_links
+    ]
+    assert len({row["routing"] for row in rows}) == len(answer.designs) == 2
 
 
 def test_an_iteration_is_that_of_simulate_with_shared_links() -> None:

@@ -274,7 +274,7 @@ def test_inputs_that_mean_nothing(given: dict[str, Any], message: str) -> None:
 def test_exact_ratio_counts_the_remainder_as_a_restart() -> None:
     found = forecast(recovery="warm-standby", failures="llama-3-54-days")
     policy = RECOVERY_PRESETS.load("warm-standby").policy(512)
-    job = policy.at(found.mtbf_h)
+    job = policy.times_at(found.mtbf_h)
     assert job.restart_h == pytest.approx(policy.restart_h + 0.375)
     assert found.effective_closed_form == pytest.approx(exact_time_ratio(job, found.mtbf_h))
 

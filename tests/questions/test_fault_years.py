@@ -123,7 +123,7 @@ def test_the_scenario_weighted_by_its_rates_is_what_the_years_lose(one: Case) ->
     # No restart, which repairs would overlap; 2.5 % of the time two failures at once.
     job = CheckpointPolicy(1 / 60, 0.0)
     found = one.forecast(book, checkpoints=job, years=4000)
-    never = exact_time_ratio(job.at(found.mtbf_h), found.mtbf_h)
+    never = exact_time_ratio(job.times_at(found.mtbf_h), found.mtbf_h)
     assert lost > 0
     assert never - found.goodput_closed_form == pytest.approx(lost * never, rel=0.03)
     cost_h = found.slowed_h + found.lost_h["waiting"]
@@ -256,7 +256,7 @@ repairs:
     found = asked(failures=str(path), while_down="wait", years=2000).forecast
     # 256 failures a year of 24 h: 0.7014 under repair, none of them e^-0.7014 of the time.
     assert found.domains_down == pytest.approx(256 * 24 / 8760)
-    counts = exact_time_ratio(JOB.at(8760 / 256), 8760 / 256) * exp(-256 * 24 / 8760)
+    counts = exact_time_ratio(JOB.times_at(8760 / 256), 8760 / 256) * exp(-256 * 24 / 8760)
     assert found.effective_closed_form == pytest.approx(counts)
     assert found.effective_time_ratio == pytest.approx(counts, abs=2 * found.effective_half_width)
     assert found.idle_domains_needed == 3

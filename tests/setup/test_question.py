@@ -229,6 +229,15 @@ def test_values_that_are_no_finite_numbers_are_refused(given: dict[str, Any]) ->
         netplan.compare("rail-only-paper", gpus=64, model="gpt-22b", **given)
 
 
+@pytest.mark.parametrize(
+    "given", [{"pue": np.nan}, {"imbalance": np.inf}, {"gpu_hour": -1.0}, {"b": {"tariff": np.nan}}]
+)
+def test_numbers_that_nothing_counts_with_are_finite_too(given: dict[str, Any]) -> None:
+    asked = {"gpus": 16, "timing": False, "b": {"oversubscription": 2.0}} | given
+    with pytest.raises(InputError, match=r"give a (finite number|price of at least 0)"):
+        netplan.diff("hgx-h100", **asked)
+
+
 @pytest.mark.parametrize("given", [{"within": 5.0}, {"gpu_hour": np.inf}])
 def test_optimize_refuses_weights_that_are_none(given: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"give 0% up to below 100%|give a price"):

@@ -51,7 +51,7 @@ def ends(sent: list[tuple[float, Message]], links: int = 4) -> list[float]:
     engine = FluidEngine(links)
     actors = [Starts(engine, one) for _, one in sent]
     for (start_s, _), actor in zip(sent, actors, strict=True):
-        engine.at(start_s, actor)
+        engine.schedule(start_s, actor)
     while engine.step():
         pass
     return [actor.end.at_s for actor in actors]

@@ -161,4 +161,4 @@ def test_no_pool_waits_for_what_sums_are_off_by() -> None:
 
 
 def test_a_round_has_its_pace() -> None:
-    assert RoundTime(0.01, 0.001).at(3.0).seconds(10) == pytest.approx(0.06)
+    assert RoundTime(0.01, 0.001).slowed(3.0).seconds(10) == pytest.approx(0.06)

@@ -164,7 +164,7 @@ def placed(
     every = all_placements(used, (gpus, 1, gpus, gpus, gpus))
     every = every.take(keep(every.degrees))
     assume(every.count)
-    found = every.at(draw(st.integers(0, every.count - 1)))
+    found = every.placement(draw(st.integers(0, every.count - 1)))
     return fabric, graph, found if used == sizes else Placement(found.levels, sizes)
 
 

@@ -211,7 +211,7 @@ def placed(draw: st.DrawFn) -> tuple[Fabric, FabricGraph, Placement]:
     used = tuple(draw(st.integers(-(-size // 2), size)) for size in sizes)
     gpus = prod(used)
     every = all_placements(used, (gpus, 1, gpus, gpus, gpus))
-    found = every.at(draw(st.integers(0, every.count - 1)))
+    found = every.placement(draw(st.integers(0, every.count - 1)))
     return fabric, graph, Placement(found.levels, None if used == sizes else sizes)
 
 

@@ -81,7 +81,7 @@ def test_time_and_traffic_see_the_same_groups(dimensions: tuple[str, ...]) -> No
         assert len(inside) == timed.members[0, 0]
         if len(inside) > 1:
             assert set(np.diff(inside)) == {timed.stride[0, 0]}
-    assert Placements.of(placement).at(0) == placement
+    assert Placements.of(placement).placement(0) == placement
 
 
 def test_the_order_is_tensor_context_expert_data_pipeline() -> None:

@@ -37,7 +37,7 @@ def test_a_cap_slows_products_alone_and_says_so() -> None:
     reader = CatalogReader(overrides={"accelerator.power_cap_w": "400"})
     capped, plain = reader.load(ACCELERATORS, "h100-80gb"), ACCELERATORS.load("h100-80gb")
     assert plain.power_caps is not None
-    point = plain.power_caps.at(400, "h100-80gb")
+    point = plain.power_caps.point_at(400, "h100-80gb")
     assert capped.power_w == 400
     assert capped.full_power_w == 700
     assert capped.tensor_flops_per_s == pytest.approx(point.speed * plain.tensor_flops_per_s)

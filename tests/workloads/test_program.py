@@ -1,4 +1,4 @@
-"""A program: shapes that make its FLOPs, edges that join its operations, repetitions."""
+"""A program: shapes that make its FLOPs, and repetitions."""
 
 from typing import get_args
 
@@ -7,7 +7,7 @@ import pytest
 
 from netplan.inputs.choices import Strategy
 from netplan.workloads.models import MODELS
-from netplan.workloads.operations import INPUT, Layer, Sharding, Tensor, Variant
+from netplan.workloads.operations import Layer, Sharding, Variant
 from netplan.workloads.program import SYNCHRONISATION, TrainingMethod, Zero, training_program
 
 MODEL = MODELS.load("gpt-22b").changed(layers=8)
@@ -15,10 +15,6 @@ MODEL = MODELS.load("gpt-22b").changed(layers=8)
 
 def number(amount: object) -> float:
     return float(np.sum(np.asarray(amount)))
-
-
-def elements(tensor: Tensor) -> float:
-    return number(np.multiply(tensor.rows, tensor.columns))
 
 
 def layer(strategy: Strategy, variant: Variant) -> Layer:
@@ -62,34 +58,6 @@ def test_shapes_by_hand() -> None:
     assert sizes("qkv") == (4096, 6144, 3 * 1536, 1)
     assert sizes("attention") == (32 * 2048, 96, 2048, 32)
     assert sizes("attention", 1) == (32 * 2048, 2048, 96, 32)
-
-
-@pytest.mark.parametrize(("strategy", "variant"), PARTS)
-def test_edges_join_each_operation_to_an_earlier_one(strategy: Strategy, variant: Variant) -> None:
-    found = layer(strategy, variant)
-    names = [one.name for one in found.operations]
-    seen = {INPUT}
-    for name in names:
-        sources = {edge.source for edge in found.edges if edge.target == name}
-        assert sources
-        assert sources <= seen
-        seen.add(name)
-    assert all(elements(edge.tensor) > 0 for edge in found.edges)
-    # Only the last result leaves the layer: all others are used.
-    assert {edge.source for edge in found.edges} == {INPUT, *names[:-1]}
-
-
-def test_edges_carry_what_is_computed() -> None:
-    """The chain of a dense layer: 4,096 rows, scattered 1,024, of 6144 or 1536 columns, 2 B."""
-    edges = {(edge.source, edge.target): edge for edge in layer("1d", Variant()).edges}
-    carried = {key: elements(edge.tensor) for key, edge in edges.items()}
-    assert carried[INPUT, "fc1"] == carried["ln1", "qkv"] == 4096 * 6144
-    assert carried["fc1", "fc1-bias"] == carried["drop1", "fc2"] == 4096 * 6144
-    assert carried["fc2", "fc2-bias"] == carried["drop2", "ln1"] == 1024 * 6144
-    assert carried["qkv", "attention"] == 4096 * 3 * 1536
-    assert carried["attention", "vproj"] == 4096 * 1536
-    sparse = {(edge.source, edge.target) for edge in layer("1d", PARTS[3][1]).edges}
-    assert {(INPUT, "dispatch"), ("router", "dispatch"), ("router", "combine")} <= sparse
 
 
 @pytest.mark.parametrize("zero", get_args(Zero))

@@ -265,7 +265,7 @@ class _CutPart(PairGraph, frozen=True, eq=False):
     @cached_property
     def egress(self) -> Floats:
         """What can leave each domain, switch by switch, in units, shape (domains,)."""
-        at_domain, size = self._own, len(self.tier)
+        at_domain, size = self._to_domain, len(self.tier)
         total = sum_by(self.ends.ravel(), np.tile(self.units, 2), size + self.domains)
         switch, domain = self.ends[:, at_domain]
         leaving = np.minimum(self.units[at_domain], total[switch] - self.units[at_domain])
@@ -277,7 +277,7 @@ class _CutPart(PairGraph, frozen=True, eq=False):
         return float(self.egress.max())
 
     @property
-    def _own(self) -> Bools:
+    def _to_domain(self) -> Bools:
         """Links of domains."""
         of_domains: Bools = self.ends[1] >= len(self.tier)
         return of_domains
@@ -285,7 +285,7 @@ class _CutPart(PairGraph, frozen=True, eq=False):
     @cached_property
     def _degree(self) -> Floats:
         """Capacity of the links between each switch and others, or of all if there are none."""
-        there = ~self._own if np.any(~self._own) else self._own
+        there = ~self._to_domain if np.any(~self._to_domain) else self._to_domain
         size = len(self.tier) + self.domains
         degree = sum_by(self.ends[:, there].ravel(), np.tile(self.units[there], 2), size)
         return degree[: len(self.tier)]
@@ -299,7 +299,7 @@ class _CutPart(PairGraph, frozen=True, eq=False):
         if self._degree[hub] < self.most_egress:
             return np.zeros(self.domains)
         # Who hangs on the hub alone needs no flow, nor who sends all that leaves straight up to it.
-        switch, domain = self.ends[:, self._own]
+        switch, domain = self.ends[:, self._to_domain]
         asking = distinct_values(domain[switch != hub]) - len(self.tier)
         straight = self._straight_up(hub)
         straight[domain[switch == hub] - len(self.tier)] = 0.0
@@ -315,14 +315,14 @@ class _CutPart(PairGraph, frozen=True, eq=False):
         A flow, and so no more than the largest; nothing of a domain that comes to another top.
         """
         size, tier = len(self.tier), self.tier
-        low, high = self.ends[:, ~self._own]
+        low, high = self.ends[:, ~self._to_domain]
         low, high = np.where(tier[low] < tier[high], (low, high), (high, low))
-        rises, units = tier[low] < tier[high], self.units[~self._own]
+        rises, units = tier[low] < tier[high], self.units[~self._to_domain]
         order = np.flatnonzero(rises)[np.argsort(units[rises], kind="stable")]
         above, room = np.arange(size), np.zeros(size)
         above[low[order]], room[low[order]] = high[order], units[order]  # the widest come last
-        switch, domain = self.ends[:, self._own]
-        amount, key = self.units[self._own], (domain - size) * size + switch
+        switch, domain = self.ends[:, self._to_domain]
+        amount, key = self.units[self._to_domain], (domain - size) * size + switch
         for _ in range(int(tier.max(initial=0))):
             here = key % size
             amount = np.where(here == hub, amount, np.minimum(amount, room[here]))
@@ -387,7 +387,7 @@ class _CutPart(PairGraph, frozen=True, eq=False):
     @cached_property
     def _ways(self) -> Ints:
         """Links between switches, in both directions, shape (2, ways)."""
-        between = self.ends[:, ~self._own]
+        between = self.ends[:, ~self._to_domain]
         return np.concatenate([between, between[::-1]], axis=1)
 
     @property
@@ -403,9 +403,9 @@ class _CutPart(PairGraph, frozen=True, eq=False):
         """
         size, last = len(self.tier), len(self.tier) + self.domains
         to_last = np.stack((np.arange(size), np.full(size, last)))
-        ends = np.concatenate([self._ways, self.ends[::-1, self._own], to_last], axis=1)
+        ends = np.concatenate([self._ways, self.ends[::-1, self._to_domain], to_last], axis=1)
         units = np.concatenate(
-            [np.tile(self.units[~self._own], 2) * share, self.units[self._own], taken]
+            [np.tile(self.units[~self._to_domain], 2) * share, self.units[self._to_domain], taken]
         )
         units = np.floor(units.clip(max=self.most_egress) * self._steps).astype(np.int32)
         some = units > 0
@@ -471,29 +471,13 @@ class PairClasses(Struct, frozen=True, eq=False):
     pairs: Ints
 
 
-class PairFlows(Struct, frozen=True, eq=False):
-    """Largest flows of pairs of domains before and after a damage.
-
-    Parameters
-    ----------
-    classes
-        Pairs, each of which stands for some.
-    least, most
-        What flows at least and at most before and after, in units, shape (2, classes); the same
-        where the flow is known.
-    """
-
-    classes: PairClasses
-    least: Ints
-    most: Ints
-
-    def shares(self) -> tuple[Floats, Floats]:
-        """What is left at least and at most [1]; of nothing, all is left, shape (classes,)."""
-        return _share(self.least[1], self.most[0]), _share(self.most[1], self.least[0])
+PairFlows = tuple[PairClasses, Ints, Ints]
+"""Pairs of domains, each of which stands for some; what flows between them at least and at most
+before and after a damage, in units, shape (2, classes); the same where the flow is known."""
 
 
 def _share(after: Ints, before: Ints) -> Floats:
-    """What is left of flows [1], at most 1."""
+    """What is left of flows [1], at most 1; of nothing, all is left."""
     left = after / np.where(before > 0, before, 1)
     share: Floats = np.where(before > 0, np.minimum(left, 1.0), 1.0)
     return share
@@ -514,10 +498,10 @@ def class_flows(before: flows.FlowNetwork, after: flows.FlowNetwork) -> PairFlow
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=128, radix=16)
     >>> graph = scenario.fabric("rail-only").graph()
     >>> network = reduced_graph(graph)
-    >>> flows = class_flows(network.intact, network.left(parse_faults(["gpu-30"], graph)))
-    >>> fewer = flows.most[1] < flows.least[0]
-    >>> pairs = flows.classes.pairs
-    >>> int(pairs.sum()), int(pairs[fewer].sum()), flows.least.min(axis=1)
+    >>> damaged = network.left(parse_faults(["gpu-30"], graph))
+    >>> classes, least, most = class_flows(network.intact, damaged)
+    >>> fewer = most[1] < least[0]
+    >>> int(classes.pairs.sum()), int(classes.pairs[fewer].sum()), least.min(axis=1)
     (120, 15, array([8, 7]))
     """
     intact = _intact_flows(before)
@@ -526,7 +510,8 @@ def class_flows(before: flows.FlowNetwork, after: flows.FlowNetwork) -> PairFlow
         return None
     had = intact.between(left.classes)
     left.compute_open_flows(*had)
-    return PairFlows(left.classes, *np.stack((had, (left.least, left.most)), axis=1))
+    least, most = np.stack((had, (left.least, left.most)), axis=1)
+    return left.classes, least, most
 
 
 class ClassFlows(Struct, frozen=True, eq=False, dict=True):
@@ -884,18 +869,17 @@ def remaining_bandwidth(
     before = intact or flows.reduced_graph(graph).intact
     after = before.reduced.left(damage)
     all_classes = class_flows(before, after)
-    pair_flows = all_classes or _one_by_one(before, after, max_pairs)
+    pairs, least, most = all_classes or _one_by_one(before, after, max_pairs)
     alive = np.flatnonzero(~damage.node_down[: graph.gpus]) // graph.hb_size
-    intact_bytes_per_s, bytes_per_s = pair_flows.most * before.reduced.unit_bytes_per_s
-    least_share, share = pair_flows.shares()
+    intact_bytes_per_s, bytes_per_s = most * before.reduced.unit_bytes_per_s
     return Remaining(
-        first=pair_flows.classes.first,
-        second=pair_flows.classes.second,
+        first=pairs.first,
+        second=pairs.second,
         bytes_per_s=bytes_per_s,
         intact_bytes_per_s=intact_bytes_per_s,
-        least_share=least_share,
-        share=share,
-        pairs=pair_flows.classes.pairs,
+        least_share=_share(least[1], most[0]),
+        share=_share(most[1], least[0]),
+        pairs=pairs.pairs,
         all_pairs=graph.domains * (graph.domains - 1) // 2,
         domains_lost=graph.domains - len(distinct_values(alive)),
         low=0.0 if all_classes else _least_share(before, after),
@@ -908,7 +892,7 @@ def _least_share(before: flows.FlowNetwork, after: flows.FlowNetwork) -> float:
     Of what domains lost for themselves alone, a pair has its own two at most.
     """
     intact = class_flows(before, before)
-    least = int(intact.least[0].min()) if intact else 0
+    least = int(intact[1][0].min()) if intact else 0
     if not least:
         return 0.0
     shared, alone = after.lost
@@ -926,7 +910,7 @@ def _one_by_one(before: flows.FlowNetwork, after: flows.FlowNetwork, max_pairs: 
     # The intact flows come first: what damage spares of them is not computed again.
     units = [[network.flow(a, b).units for a, b in ends] for network in (before, after)]
     flow_units = np.array(units, np.int64)
-    return PairFlows(PairClasses(first, second, pairs), flow_units, flow_units)
+    return PairClasses(first, second, pairs), flow_units, flow_units
 
 
 def _choose(

@@ -673,7 +673,7 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
         return shared + alone[a] + alone[b]
 
     @cached_property
-    def found(self) -> dict[tuple[int, int], Flow]:
+    def max_flows(self) -> dict[tuple[int, int], Flow]:
         """Max-flows found so far."""
         return {}
 
@@ -689,19 +689,19 @@ class FlowNetwork(Struct, frozen=True, eq=False, dict=True):
             raise InputError(
                 f"no bandwidth between domains {a} and {b}: give two of 0 to {self.domains - 1}"
             )
-        if (a, b) not in self.found:
+        if (a, b) not in self.max_flows:
             domain, ends = self.reduced.domain, self.reduced.ends
             source, sink = len(domain), len(domain) + 1
             ends = np.where(domain[ends] == a, source, np.where(domain[ends] == b, sink, ends))
             ending = (ends >= source).any(axis=0)
             units = np.where(ending, self.ending, self.transit)
-            self.found[a, b] = self._spared(a, b) or largest_flow(ends, units, source, sink)
-        return self.found[a, b]
+            self.max_flows[a, b] = self._spared(a, b) or largest_flow(ends, units, source, sink)
+        return self.max_flows[a, b]
 
     def _spared(self, a: int, b: int) -> Flow | None:
         """The flow of the intact fabric, if all links that it takes are whole."""
         intact = self.reduced.intact
-        flow = intact.found.get((a, b))
+        flow = intact.max_flows.get((a, b))
         if flow is None:
             return None
         links = flow.links

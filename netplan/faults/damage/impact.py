@@ -157,7 +157,7 @@ class Subject(Struct, frozen=True, dict=True):
         if self.intact is None or self.search is None or self.search.setting.free:
             return None
         left = self.sizing.full_domains - 1
-        lost = self.at(CutOption(1, 0, 1.0, 1.0)) if left else None
+        lost = self.best_at(CutOption(1, 0, 1.0, 1.0)) if left else None
         if lost is None:
             return None
         return max(0.0, lost.time_s / self.intact.time_s - (left + 1) / left)
@@ -213,7 +213,7 @@ class Subject(Struct, frozen=True, dict=True):
             return None
         return self.best((replace(domain, size=domain.size - idle), *others))
 
-    def at(self, option: CutOption) -> SearchResult | None:
+    def best_at(self, option: CutOption) -> SearchResult | None:
         """Best plan at the shares of an option, without the domains or GPUs that it leaves out.
 
         In the free space of plans the fabric stays as it is: those members of one of its levels
@@ -317,7 +317,8 @@ class Subject(Struct, frozen=True, dict=True):
         timed = [
             (way, option, plans)
             for way, option in ways
-            if (plans := self.at(replace(option, domains=0, gpus=0) if way == "spare" else option))
+            for left in [replace(option, domains=0, gpus=0) if way == "spare" else option]
+            if (plans := self.best_at(left))
         ]
         return min(timed, key=lambda choice: choice[2].time_s, default=(*stopped, None))
 
@@ -331,8 +332,8 @@ def scaled_levels(levels: Sequence[Level], option: CutOption) -> tuple[Level, ..
     )
 
 
-class Impact(Struct, frozen=True):
-    """What one failure, or several together, does.
+class Impact(Struct, frozen=True, kw_only=True):
+    """What one failure, or several together, does; nothing where nothing is said.
 
     Parameters
     ----------
@@ -367,22 +368,22 @@ class Impact(Struct, frozen=True):
         How the bandwidth was measured.
     """
 
-    gpus_down: int
-    gpus_cut_off: int
-    gpus_partitioned: int
-    gpus_unreachable: int
-    domains_hit: int
-    domains_out: int
-    gpus_out: int
-    bandwidth_share: float | None
-    mean_bandwidth_share: float | None
-    bandwidth_share_low: float | None
+    gpus_down: int = 0
+    gpus_cut_off: int = 0
+    gpus_partitioned: int = 0
+    gpus_unreachable: int = 0
+    domains_hit: int = 0
+    domains_out: int = 0
+    gpus_out: int = 0
+    bandwidth_share: float | None = None
+    mean_bandwidth_share: float | None = None
+    bandwidth_share_low: float | None = None
     network_share: float
-    pod_share: float | None
-    iteration_time_s: float | None
+    pod_share: float | None = None
+    iteration_time_s: float | None = None
     way: FaultHandling
-    slowdown: float | None
-    plan: dict[str, Any] | None
+    slowdown: float | None = None
+    plan: dict[str, Any] | None = None
     note: str
 
 

@@ -196,7 +196,7 @@ def interruptions_by_record(
     for row in book.rates:
         name = RECORD_OF_KIND.get(row.kind)
         if name is not None:
-            per_unit = row.rate_per_year.at(end) * row.interrupts
+            per_unit = row.rate_per_year.at_end(end) * row.interrupts
             alone = per_unit * row.count_in(units) if row.cause not in whole else 0.0
             rates[name] = rates.get(name, 0.0) + whole.get(row.cause, alone)
     return rates

@@ -175,7 +175,7 @@ def idle_gpus(
     domain_gpus = ceil_div(units["gpu"], plan.domains)
     block_gpus, whole = domain_gpus // plan.blocks, plan.blocks == 1
     hours = sum(
-        row.rate_per_year.at(end) * row.count_in(units) * book.repair_h(row.kind).at(end)
+        row.rate_per_year.at_end(end) * row.count_in(units) * book.repair_h(row.kind).at_end(end)
         for row in book.rates
         if row.unit not in rates.LAYOUT and is_replaced(row, block_gpus, whole=whole)
     )
@@ -348,7 +348,7 @@ def searched(subject: Subject) -> Slowness:
         # idle, so that what fits on some fits on more.
         tried = 0 if missing >= none_from[whole] else 1 if free else 2 * EXACT
         for out in range(missing, missing + tried):
-            plans = subject.at(CutOption(out, gpus, 1.0, 1.0))
+            plans = subject.best_at(CutOption(out, gpus, 1.0, 1.0))
             if plans is not None:
                 return plans.time_s / intact.time_s
         if free:

@@ -20,7 +20,6 @@ those that the book guesses from the GPUs (:mod:`netplan.faults.years.group_fail
 
 from collections.abc import Mapping, Sequence
 from math import exp, expm1, inf
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct, field
@@ -89,10 +88,10 @@ def causes_of(
             continue
         cause = Cause(
             name=row.cause,
-            rate_per_year=row.rate_per_year.at(end),
+            rate_per_year=row.rate_per_year.at_end(end),
             count=row.count_in(units),
             interrupts=(interrupts or {}).get(row.cause, row.interrupts),
-            repair_h=book.repair_h(row.kind).at(end),
+            repair_h=book.repair_h(row.kind).at_end(end),
         )
         parts: tuple[Cause, ...] = (cause,)
         if effects:
@@ -113,7 +112,7 @@ def causes_of(
         if effects and effects.idle:
             parts = effects.idle.split(row, parts)
         pool = (pools or {}).get(row.kind, "")
-        lead_h = book.lead_h(row.kind).at(end)
+        lead_h = book.lead_h(row.kind).at_end(end)
         # What is only reset or cleaned takes no spare.
         pools_of = ((row.replaced, pool), (1 - row.replaced, "")) if pool else ((1.0, ""),)
         causes += [
@@ -176,7 +175,7 @@ class CheckpointPolicy(Struct, frozen=True):
             return self
         return replace(self, interval_h=iteration_time_s / SECONDS_PER_HOUR)
 
-    def at(self, between_h: float) -> checkpoints.CheckpointTimes:
+    def times_at(self, between_h: float) -> checkpoints.CheckpointTimes:
         """Checkpoints at the interval asked for, else at the best one.
 
         Raises
@@ -483,7 +482,7 @@ def reliability_forecast(
     exposure = _exposure(book, options, kept=kept, effects=effects, groups=groups)
     per_year = sum(cause.interruptions_per_year for cause in exposure.causes)
     between_h = reliability.mtbf_h(per_year)
-    job, write_h = options.checkpoints.at(between_h), options.checkpoints.write_h
+    job, write_h = options.checkpoints.times_at(between_h), options.checkpoints.write_h
     rng = np.random.default_rng(options.seed)
     outages = simulate_outages(exposure, job, years=options.years, rng=rng)
     yearly, (low, high) = outages.interruptions_a_year, outages.interruptions_interval()
@@ -496,23 +495,23 @@ def reliability_forecast(
     finite_h = min(between_h, HOURS_PER_YEAR * options.years)
     switches_down = sum(
         reliability.outstanding(
-            row.rate_per_year.at(options.end),
+            row.rate_per_year.at_end(options.end),
             row.count_in(effects.units),
-            book.repair_h(row.kind).at(options.end),
+            book.repair_h(row.kind).at_end(options.end),
         )
         for row in book.rates
         if row.kind == "switch"
     )
     policy = options.checkpoints
     few, many = _spread(book, effects.units, options.end)
-    best, worst = (
-        _in_closed_form(exposure, replace(policy, write_h=of_others_h), times)
+    (_, high_h, goodput_high), (_, low_h, goodput_low) = (
+        _in_closed_form(exposure, replace(policy, write_h=of_others_h), times, {})
         for of_others_h, times in zip(
             policy.write_ends_h or (write_h, write_h), (few, many), strict=True
         )
     )
     bad = {row.cause: row.times for row in book.rates if row.times > 1}
-    without_bad = _in_closed_form(exposure, policy, 1.0, bad) if bad else None
+    without_bad, _, without_bad_goodput = _in_closed_form(exposure, policy, 1.0, bad)
     hourly = None
     if cost_per_year is not None and goodput.value > 0:
         cost = cost_per_year * (1 + options.idle_domains / fabric.sizing.domains)
@@ -530,12 +529,12 @@ def reliability_forecast(
         interval_h=job.interval_h,
         spread_few=few,
         spread_many=many,
-        interval_low_h=worst.interval_h,
-        interval_high_h=best.interval_h,
-        goodput_low=worst.goodput,
-        goodput_high=best.goodput,
-        bad_servers_per_year=per_year - without_bad.per_year if without_bad else 0.0,
-        goodput_without_bad_servers=without_bad.goodput if without_bad else None,
+        interval_low_h=low_h,
+        interval_high_h=high_h,
+        goodput_low=goodput_low,
+        goodput_high=goodput_high,
+        bad_servers_per_year=per_year - without_bad,
+        goodput_without_bad_servers=without_bad_goodput if bad else None,
         young_h=checkpoints.young_interval_h(write_h, finite_h),
         daly_h=checkpoints.daly_interval_h(write_h, finite_h),
         effective_time_ratio=ratio.value,
@@ -559,31 +558,23 @@ def reliability_forecast(
     )
 
 
-class _ClosedForm(NamedTuple):
-    """Interruptions of a year [1], checkpoint interval [h] and goodput [1] in closed form."""
-
-    per_year: float
-    interval_h: float
-    goodput: float
-
-
 def _in_closed_form(
-    exposure: Exposure,
-    policy: CheckpointPolicy,
-    times: float,
-    over: Mapping[str, float] | None = None,
-) -> _ClosedForm:
-    """The same job with all failures so many times as frequent, those of causes over theirs."""
+    exposure: Exposure, policy: CheckpointPolicy, times: float, over: Mapping[str, float]
+) -> tuple[float, float, float]:
+    """Interruptions of a year [1], checkpoint interval [h] and goodput [1] in closed form.
+
+    Of the same job with all failures so many times as frequent, those of causes over theirs.
+    """
     causes = [
-        replace(cause, rate_per_year=cause.rate_per_year * times / (over or {}).get(cause.name, 1))
+        replace(cause, rate_per_year=cause.rate_per_year * times / over.get(cause.name, 1))
         for cause in exposure.causes
     ]
     per_year = sum(cause.interruptions_per_year for cause in causes)
     between_h = reliability.mtbf_h(per_year)
-    job = policy.at(between_h)
+    job = policy.times_at(between_h)
     _, throughput = expected_throughput(causes, exposure.throughput)
     goodput = checkpoints.exact_time_ratio(job, between_h) * throughput
-    return _ClosedForm(per_year, job.interval_h, goodput)
+    return per_year, job.interval_h, goodput
 
 
 def _spread(book: FailureBook, units: Mapping[Unit, int], end: End) -> tuple[float, float]:
@@ -595,7 +586,7 @@ def _spread(book: FailureBook, units: Mapping[Unit, int], end: End) -> tuple[flo
         return 1 / book.spread.times, book.spread.times
     low, base, high = (
         sum(
-            row.rate_per_year.at(side) * row.count_in(units) * row.interrupts
+            row.rate_per_year.at_end(side) * row.count_in(units) * row.interrupts
             for row in book.rates
             if row.unit not in LAYOUT
         )
@@ -704,10 +695,10 @@ def part_spares(
     spare_rows = []
     for kind, parts in rows.items():
         counts = [row.count_in(units) for row in parts]
-        lead_h = book.lead_h(parts[0].kind).at(options.end)
+        lead_h = book.lead_h(parts[0].kind).at_end(options.end)
         if not sum(counts) or not lead_h:
             continue
-        failures = [row.rate_per_year.at(options.end) * row.count_in(units) for row in parts]
+        failures = [row.rate_per_year.at_end(options.end) * row.count_in(units) for row in parts]
         pairs = zip(parts, failures, strict=True)
         replaced = sum(row.replaced * per_year for row, per_year in pairs)
         waiting = reliability.outstanding(replaced, 1, lead_h)

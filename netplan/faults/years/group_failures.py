@@ -249,13 +249,13 @@ def group_failures(
         held = kind.held()
         if row is None or not len(held) or kind.kind in PARTS_OF_ONE:
             continue
-        total, weight = row.rate_per_year.at(end) * len(held), np.zeros(len(kind))
+        total, weight = row.rate_per_year.at_end(end) * len(held), np.zeros(len(kind))
         weight[held] = 1.0 if kind.weight is None else kind.weight[held]
         rates = weighted_rates(total, weight)
         name = row.cause if kind.kind in GROUP_UNITS else f"{row.cause}: {kind.kind}"
         hits = group_hits(graph, kind)
         # A failure that the book says to stop no job takes no domain from it either.
-        plain = Cause(name, 0.0, 1, repair_h=book.repair_h(row.kind).at(end))
+        plain = Cause(name, 0.0, 1, repair_h=book.repair_h(row.kind).at_end(end))
         causes = _causes(graph, kind, hits, rates * row.interrupts, plain, effects_of)
         cut_off = float((rates * hits.cut_off).sum())
         failures.append(GroupFailures(row, name, len(held), total, causes, cut_off))

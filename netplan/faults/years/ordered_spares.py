@@ -79,7 +79,9 @@ def _kept(line: BillItem, book: FailureBook, level: float, end: End) -> int:
     units = UNITS[line.part]
     waiting = [
         outstanding(
-            row.rate_per_year.at(end) * row.replaced, line.quantity, book.lead_h(row.kind).at(end)
+            row.rate_per_year.at_end(end) * row.replaced,
+            line.quantity,
+            book.lead_h(row.kind).at_end(end),
         )
         for row in book.rates
         if row.unit in units

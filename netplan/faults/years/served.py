@@ -490,8 +490,8 @@ def _what_fails(
     for row in book.rates:
         if row.unit in LAYOUT or row.cause in whole:
             continue
-        per_year = row.rate_per_year.at(options.end) * row.count_in(units)
-        repair_h = book.repair_h(row.kind).at(options.end)
+        per_year = row.rate_per_year.at_end(options.end) * row.count_in(units)
+        repair_h = book.repair_h(row.kind).at_end(options.end)
         gpus = row.gpus_each or {"gpu": 1, "hb_domain": hb_size}.get(row.unit, 0)
         if row.gpus_each is None and row.kind == "hb-gear":
             gpus = hb_size
@@ -600,7 +600,7 @@ def _causes(
     """What stops servers, those of groups last."""
     named = {kind.name: kind.failures_per_year for kind in groups}
     rates = {
-        row.cause: row.rate_per_year.at(options.end) * row.count_in(units)
+        row.cause: row.rate_per_year.at_end(options.end) * row.count_in(units)
         for row in book.rates
         if row.unit not in LAYOUT
     } | named

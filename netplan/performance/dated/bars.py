@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from netplan.levels import Level
 from netplan.performance.calibrated_run import CalibratedRun, DatedDomain, Factors
 from netplan.performance.dated.run import DatedRun, model_kind
-from netplan.performance.error_bars import Basis, ErrorBar
+from netplan.performance.error_bars import Basis, ErrorBar, beyond_tried
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
 from netplan.workloads.program import SHARDED_WEIGHTS
@@ -115,11 +115,8 @@ def _untried(
     windows = model.window_attention
     if model.value_head_size or not model.causal or (windows and windows.own_heads):
         yield "no run with such attention was scored"
-    if not tried.least_sequence <= model.sequence_length <= tried.most_sequence:
-        yield (
-            f"sequences of {model.sequence_length:,} tokens, tried were"
-            f" {tried.least_sequence:,} to {tried.most_sequence:,}"
-        )
+    length, sequences = model.sequence_length, f"sequences of {model.sequence_length:,} tokens"
+    yield from beyond_tried(sequences, length, tried.least_sequence, tried.most_sequence)
     if plan.gpus > tried.most_gpus:
         yield f"{plan.gpus:,} GPUs, tried were up to {tried.most_gpus:,}"
     if dated.kind == "hybrid" and plan.pipeline > 1:
@@ -133,16 +130,10 @@ def _untried_experts(
     experts = setting.experts
     if experts is None:
         return
-    if not tried.least_experts <= experts.count <= tried.most_experts:
-        yield (
-            f"{experts.count:,} experts, tried were {tried.least_experts:,} to"
-            f" {tried.most_experts:,}"
-        )
-    if not tried.least_per_token <= experts.per_token <= tried.most_per_token:
-        yield (
-            f"{experts.per_token:,} experts a token, tried were {tried.least_per_token:,} to"
-            f" {tried.most_per_token:,}"
-        )
+    count, per_token = experts.count, experts.per_token
+    yield from beyond_tried(f"{count:,} experts", count, tried.least_experts, tried.most_experts)
+    limits = tried.least_per_token, tried.most_per_token
+    yield from beyond_tried(f"{per_token:,} experts a token", per_token, *limits)
     if setting.training.imbalance != 1 or experts.load is not None:
         yield "published runs balance their routers by force"
     if experts.capacity_factor is not None:

@@ -278,29 +278,14 @@ def attention_block(part: Part, on: DatedReach, sent: BlockCollectives) -> Dated
     )
 
 
-class FeedForward(Columns, frozen=True, eq=False):
-    """Two products and what lies between them [s], and their weights [1]."""
-
-    products: Both
-    vectors: Both
-    weights: Amount
-
-    @classmethod
-    def of(cls, part: Part, on: DatedReach, ffn: Amount) -> "FeedForward":
-        """That of all tokens, of this inner width on a GPU."""
-        shapes = ((part.hidden, part.gates * ffn), (ffn, part.hidden))
-        moved_s = on.vector * part.tokens * ffn / on.memory_bytes_per_s
-        wide = 2 * (part.gates - 1)
-        vectors = Both(
-            (4 + wide) * moved_s + 3 * on.kernel_s, (8 + wide) * moved_s + 4 * on.kernel_s
-        )
-        products = dense_products(part.tokens, shapes, on)
-        return cls(products, vectors, part.hidden * ffn * (part.gates + 1))
-
-    @property
-    def forward_s(self) -> Amount:
-        """Both forward [s]."""
-        return self.products.forward_s + self.vectors.forward_s
+def _feed_forward(part: Part, on: DatedReach, ffn: Amount) -> tuple[Both, Both, Amount]:
+    """Two products of this inner width, what lies between them [s], and their weights [1]."""
+    shapes = ((part.hidden, part.gates * ffn), (ffn, part.hidden))
+    moved_s = on.vector * part.tokens * ffn / on.memory_bytes_per_s
+    wide = 2 * (part.gates - 1)
+    vectors = Both((4 + wide) * moved_s + 3 * on.kernel_s, (8 + wide) * moved_s + 4 * on.kernel_s)
+    products = dense_products(part.tokens, shapes, on)
+    return products, vectors, part.hidden * ffn * (part.gates + 1)
 
 
 def dense_block(part: Part, on: DatedReach, sent: BlockCollectives) -> DatedBlock:
@@ -316,14 +301,15 @@ def dense_block(part: Part, on: DatedReach, sent: BlockCollectives) -> DatedBloc
     DatedBlock
         Of the shape of the part's arrays.
     """
-    whole = FeedForward.of(part, on, part.ffn)
+    products, vectors, weights = _feed_forward(part, on, part.ffn)
+    forward_s = products.forward_s + vectors.forward_s
     return DatedBlock(
-        products=whole.products,
-        vectors=whole.vectors + _norms(part, on),
+        products=products,
+        vectors=vectors + _norms(part, on),
         forward_comm_s=2 * sent.tensor_s,
         backward_comm_s=2 * sent.tensor_s,
-        again_s={"mlp": whole.forward_s, "sac-op": EVERY_OTHER * whole.products.forward_s},
-        weights=whole.weights,
+        again_s={"mlp": forward_s, "sac-op": EVERY_OTHER * products.forward_s},
+        weights=weights,
         count=part.dense_blocks,
         last=1.0 - np.asarray(part.predicts_by_experts),
     )
@@ -358,9 +344,10 @@ def expert_block(part: Part, on: DatedReach, sent: BlockCollectives) -> DatedBlo
         backward_s = backward_s + summed_s
     latent_shapes = ((part.hidden, inside), (inside, part.hidden))
     latent = dense_products(part.scattered, latent_shapes, on, part.latent_experts)
-    shared, has_shared = FeedForward.of(part, on, part.shared_ffn), np.greater(part.shared_ffn, 0)
-    shared_products = shared.products * np.where(has_shared, 1.0, 0.0)
-    shared_vectors = shared.vectors * np.where(has_shared, 1.0, 0.0)
+    shared, has_shared = _feed_forward(part, on, part.shared_ffn), np.greater(part.shared_ffn, 0)
+    shared_products, shared_vectors = (
+        times * np.where(has_shared, 1.0, 0.0) for times in shared[:2]
+    )
     activation_s = on.vector * (4 + 2 * (part.gates - 1)) * rows * part.expert_ffn / memory
     unfused = 1 - on.fused_experts
     cast_s = on.casts * on.cast * 4 * rows * (inside + part.expert_ffn) / memory
@@ -392,7 +379,7 @@ def expert_block(part: Part, on: DatedReach, sent: BlockCollectives) -> DatedBlo
         again_s=again_s,
         weights=part.hidden * part.experts
         + part.latent_experts * _weights(latent_shapes)
-        + np.where(has_shared, shared.weights, 0.0),
+        + np.where(has_shared, shared[2], 0.0),
         expert_weights=part.held_experts * _weights(shapes),
         host_s=on.experts_host_s + on.expert_host_s * part.held_experts,
         count=part.expert_blocks,

@@ -11,6 +11,7 @@ the mean of all of them: ``whole`` over the layers, as pipelines that are unlike
 """
 
 from collections.abc import Iterable, Mapping
+from operator import mul
 
 import numpy as np
 from msgspec import field
@@ -38,13 +39,6 @@ SUPERSEDED_BY = {"moe_act": "moe", "shared_experts": "moe"}
 """Words of recomputation that mean nothing beside another one."""
 
 
-class Again(Columns, frozen=True, eq=False):
-    """What computing again takes a microbatch: in all layers, and in one prediction layer [s]."""
-
-    layers_s: Amount
-    last_s: Amount
-
-
 class DatedLayer(Columns, frozen=True, eq=False):
     """A microbatch through all layers of a model; numbers, or arrays of one shape [s].
 
@@ -66,8 +60,8 @@ class DatedLayer(Columns, frozen=True, eq=False):
         Of a GPU in all layers, those of its experts, and those of one end [1].
     growth
         How many times as long iterations take at least as all of this says [1].
-    again
-        What computing again takes, by word.
+    again, again_last
+        What computing again takes, by word, in all layers and in one prediction layer.
     again_s, again_last_s
         What of it is computed again, in all layers and in one prediction layer.
     """
@@ -91,7 +85,8 @@ class DatedLayer(Columns, frozen=True, eq=False):
     expert_weights: Amount
     end_weights: Amount
     growth: Amount = 1.0
-    again: dict[str, Again] = field(default_factory=dict)
+    again: dict[str, Amount] = field(default_factory=dict)
+    again_last: dict[str, Amount] = field(default_factory=dict)
     again_s: Amount = 0.0
     again_last_s: Amount = 0.0
 
@@ -125,19 +120,8 @@ class DatedLayer(Columns, frozen=True, eq=False):
         gathered = np.where(np.less(part.scattered, part.tokens), GATHERED_AGAIN, 1.0)
         words = [block.again_with(half, gathered) for block in blocks]
         known = dict.fromkeys(word for again in words for word in again)
-        again = {
-            word: Again(
-                _sum(
-                    block.count * again.get(word, 0.0)
-                    for block, again in zip(blocks, words, strict=True)
-                ),
-                _sum(
-                    block.last * again.get(word, 0.0)
-                    for block, again in zip(blocks, words, strict=True)
-                ),
-            )
-            for word in known
-        }
+        again = {word: [taken.get(word, 0.0) for taken in words] for word in known}
+        counts, lasts = [block.count for block in blocks], [block.last for block in blocks]
 
         def all_of(name: str) -> Amount:
             """A field in all layers, those that predict too, there and back."""
@@ -146,8 +130,8 @@ class DatedLayer(Columns, frozen=True, eq=False):
                 value.forward_s + value.backward_s if isinstance(value, Both) else value
                 for value in values
             ]
-            numbers = [block.count + predicted * block.last for block in blocks]
-            return _sum(number * amount for number, amount in zip(numbers, amounts, strict=True))
+            numbers = (block.count + predicted * block.last for block in blocks)
+            return _sum(map(mul, numbers, amounts))
 
         exchange_s = all_of("exchange_s")
         comm_s = all_of("forward_comm_s") + all_of("backward_comm_s")
@@ -171,7 +155,8 @@ class DatedLayer(Columns, frozen=True, eq=False):
             weights=all_of("weights"),
             expert_weights=all_of("expert_weights"),
             end_weights=part.end_weights,
-            again=again,
+            again={word: _sum(map(mul, counts, amounts)) for word, amounts in again.items()},
+            again_last={word: _sum(map(mul, lasts, amounts)) for word, amounts in again.items()},
         )
 
     @property
@@ -183,11 +168,10 @@ class DatedLayer(Columns, frozen=True, eq=False):
         """The same with so large shares of the layers computed again, by word [1]."""
         again_s, again_last_s = self.again_s, self.again_last_s
         for word, share in shares.items():
-            known = self.again.get(word)
-            if known is not None:
+            if word in self.again:
                 counts = share * np.equal(shares.get(SUPERSEDED_BY.get(word, ""), 0.0), 0.0)
-                again_s = again_s + counts * known.layers_s
-                again_last_s = again_last_s + counts * known.last_s
+                again_s = again_s + counts * self.again[word]
+                again_last_s = again_last_s + counts * self.again_last[word]
         return replace(self, again_s=again_s, again_last_s=again_last_s)
 
     @property
@@ -212,12 +196,12 @@ class DatedLayer(Columns, frozen=True, eq=False):
         slope = (busy_s / whole_s) ** (TOGETHER - 1)
         predicted = self.prediction_layers * (self.last_s + self.again_last_s) / busy_s
         slope = self.growth * np.maximum(slope + predicted * (slope - whole_s / busy_s), 0.0)
-        return {word: slope * again.layers_s / self.depth for word, again in self.again.items()}
+        return {word: slope * again_s / self.depth for word, again_s in self.again.items()}
 
     def offloading(self, layer_s: Amount) -> "DatedLayer":
         """The same where the host's memory may hold activations: a word more, of each layer [s]."""
-        sent = Again(self.layers * layer_s, layer_s)
-        return replace(self, again=self.again | {"offload": sent})
+        again = self.again | {"offload": self.layers * layer_s}
+        return replace(self, again=again, again_last=self.again_last | {"offload": layer_s})
 
     def spilling(self, forward_s: Amount, backward_s: Amount) -> "DatedLayer":
         """The same with so much more memory traffic of each layer in an expanded memory [s]."""

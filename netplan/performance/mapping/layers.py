@@ -59,24 +59,6 @@ MAX_SETS = 256
 """Sets of finished kernels of a graph up to which its partitions are the best of all [1]."""
 
 
-class PassTimes(Struct, frozen=True, eq=False):
-    """Parts of the time of one pass through a layer, shape (shardings,) each [s].
-
-    Parameters
-    ----------
-    compute_s
-        Computing.
-    memory_s
-        Memory and set-up, as far as they take longer.
-    network_s
-        Collectives, as far as they take longer still.
-    """
-
-    compute_s: Floats
-    memory_s: Floats
-    network_s: Floats
-
-
 class LayerExecution(Struct, frozen=True, eq=False):
     """How the layers of a search run on its chips.
 
@@ -107,21 +89,28 @@ class LayerExecution(Struct, frozen=True, eq=False):
 
     def times(
         self, model: Layered, recompute: Recompute, sharding: Sharding, collective_s: CollectiveTime
-    ) -> tuple[PassTimes, PassTimes]:
-        """Forward and backward time of one microbatch, for many shardings at once."""
-        pass_times = np.zeros((2, len(PassTimes.__struct_fields__), len(sharding.tensor)))
+    ) -> Floats:
+        """Forward and backward time of one microbatch, for many shardings at once.
+
+        Returns
+        -------
+        Floats
+            Computing, memory and set-up as far as they take longer, and collectives as far as they
+            take longer still, shape (passes, parts, shardings) [s].
+        """
+        pass_times = np.zeros((2, 3, len(sharding.tensor)))
         for tensor in np.unique(sharding.tensor).tolist():
             layers = layer_partitions(self, model, recompute, tensor)
             rows = np.flatnonzero(sharding.tensor == tensor)
             network_s = layers.network_s(sharding.microbatch, collective_s)[:, rows]
             cases, case = np.unique(network_s, axis=1, return_inverse=True)
-            parts = layers.best(cases).parts[:, :, case.ravel()]
+            parts = layers.best(cases)[0][:, :, case.ravel()]
             sequences = sharding.microbatch[rows].astype(np.float64)
             pass_times[:, :, rows] = sequences * parts
             pass_times[:, 1, rows] += sequences * layers.read_s[:, None] + layers.setup_s[:, None]
         if recompute == "full":
             pass_times[1] += pass_times[0]
-        return PassTimes(*pass_times[0]), PassTimes(*pass_times[1])
+        return pass_times
 
     def exact_on(self, model: Layered, tensor: int) -> bool:
         """Whether no other partitions of a layer on so many chips are faster."""
@@ -133,11 +122,11 @@ class LayerExecution(Struct, frozen=True, eq=False):
         """The partitions of a single sharding, and the interval of the best convex ones [s]."""
         layers = layer_partitions(self, model, recompute, int(sharding.tensor[0]))
         network_s = layers.network_s(sharding.microbatch, collective_s)
-        best = layers.best(network_s)
+        _, tile, (path,) = layers.best(network_s)
         problem = layers.problem(
-            int(best.tile[0]), network_s=network_s[:, 0], micro_batch=int(sharding.microbatch[0])
+            int(tile[0]), network_s=network_s[:, 0], micro_batch=int(sharding.microbatch[0])
         )
-        members = partitions_between(layers.sets, best.paths[0])
+        members = partitions_between(layers.sets, path)
         fusion = Fusion(problem, members, exact=layers.exact, considered=len(layers.sets))
         every = fusion.interval_s
         if self.execution == "fused" and not layers.exact:
@@ -170,25 +159,6 @@ def layer_partitions(
         steps = tuple(step.take(np.flatnonzero(step.end == step.start + 1)) for step in steps)
     exact = every is not None or not fused
     return LayerPartitions(tensor, tiles, problems, steps, sets, exact)
-
-
-class FastestPartitions(Struct, frozen=True, eq=False):
-    """The fastest partitions for several networks.
-
-    Parameters
-    ----------
-    parts
-        Computing, memory and network of both passes, as far as they count, without set-up, shape
-        (passes, parts, networks) [s].
-    tile
-        Which sequence tile is the best, shape (networks,) [1].
-    paths
-        Sets of finished kernels from partition to partition, of each network, by place [1].
-    """
-
-    parts: Floats
-    tile: Ints
-    paths: tuple[Ints, ...]
 
 
 class LayerPartitions(Struct, frozen=True, eq=False):
@@ -249,8 +219,16 @@ class LayerPartitions(Struct, frozen=True, eq=False):
         """What a sequence tile makes of the graph, with collectives."""
         return replace(self.problems[tile], network_s=network_s, micro_batch=micro_batch)
 
-    def best(self, network_s: Floats) -> FastestPartitions:
-        """The best partitions for networks, given times of the kernels, (kernels, networks)."""
+    def best(self, network_s: Floats) -> tuple[Floats, Ints, list[Ints]]:
+        """The best partitions for networks, given times of the kernels, (kernels, networks).
+
+        Returns
+        -------
+        tuple[Floats, Ints, list[Ints]]
+            Computing, memory and network of both passes, as far as they count, without set-up,
+            shape (passes, parts, networks) [s]; which sequence tile is the best, shape (networks,)
+            [1]; sets of finished kernels from partition to partition, of each network, by place.
+        """
         sent = self.sets @ network_s
         shortest = [shortest_paths([steps], sent) for steps in self.steps]
         tile = np.stack([tile_paths.seconds[-1] for tile_paths in shortest]).argmin(axis=0)
@@ -268,4 +246,4 @@ class LayerPartitions(Struct, frozen=True, eq=False):
             for which in range(2):
                 parts[which, :, network] = parts_s[:, late[end] == bool(which)].sum(axis=1)
             paths.append(path)
-        return FastestPartitions(parts, tile, tuple(paths))
+        return parts, tile, paths

@@ -321,14 +321,7 @@ def _check(mean: float, p99: float, cap: int, most: float, law: str) -> None:
         )
 
 
-class EquivalentBatch(NamedTuple):
-    """Equal sequences that cost as much: tokens of each, and how many of them [tokens, 1]."""
-
-    sequence: float
-    batch: float
-
-
-def equivalent_batch(lengths: Lengths, answers: float, prompt_tokens: float) -> EquivalentBatch:
+def equivalent_batch(lengths: Lengths, answers: float, prompt_tokens: float) -> tuple[float, float]:
     """Equal sequences with the tokens and the sum of squares of prompts and answers.
 
     Parameters
@@ -340,8 +333,8 @@ def equivalent_batch(lengths: Lengths, answers: float, prompt_tokens: float) -> 
 
     Returns
     -------
-    EquivalentBatch
-        Their product is the tokens of all.
+    tuple of float
+        Tokens of each, and how many of them; their product is the tokens of all [tokens, 1].
 
     Raises
     ------
@@ -361,7 +354,7 @@ def equivalent_batch(lengths: Lengths, answers: float, prompt_tokens: float) -> 
         )
     mean = prompt_tokens + lengths.mean
     square = prompt_tokens**2 + 2 * prompt_tokens * lengths.mean + lengths.square
-    return EquivalentBatch(square / mean, answers * mean**2 / square)
+    return square / mean, answers * mean**2 / square
 
 
 class Packed(NamedTuple):

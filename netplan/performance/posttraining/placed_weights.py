@@ -131,10 +131,11 @@ class LayerWeights(Struct, frozen=True, eq=False):
         return Weights(float(self.dense.sum()), float(self.expert.sum()), self.width_bytes)
 
 
-def stages_of_layers(
-    layers: int, stages: int, *, interleave: int = 1, counts: Sequence[int] = ()
-) -> Ints:
+def stages_of_layers(layers: int, stages: int, *, interleave: int = 1) -> Ints:
     """Stage of every layer.
+
+    Parts have an even share, of which the ends get least: none where there are more parts than
+    layers, as embedding and head are parts, too.
 
     Parameters
     ----------
@@ -142,19 +143,11 @@ def stages_of_layers(
         Layers of the model, and pipeline stages [1].
     interleave
         Parts of the model that a stage has, which go round [1].
-    counts
-        Layers of every such part; an even share if empty, of which the ends get least: none where
-        there are more parts than layers, as embedding and head are parts, too [1].
 
     Returns
     -------
     Ints
         From 0 on, shape (layers,).
-
-    Raises
-    ------
-    InputError
-        If a part is given no layer, or the layers of all are others.
 
     Examples
     --------
@@ -170,14 +163,7 @@ def stages_of_layers(
     inner = min(rest, max(parts - 2, 0))
     even = [whole + (1 <= part <= inner) for part in range(parts)]
     even[0] += rest > inner
-    sizes = list(counts) or even
-    empty = bool(counts) and min(sizes) < 1
-    if len(sizes) != parts or empty or sum(sizes) != layers:
-        raise InputError(
-            f"{stages} stages of {interleave} parts with {layers} layers get {sizes}: give every"
-            " part at least one, and all layers to them"
-        )
-    return np.repeat(np.arange(parts, dtype=np.int64) % stages, sizes)
+    return np.repeat(np.arange(parts, dtype=np.int64) % stages, even)
 
 
 class PlacedCopies(Struct, frozen=True, eq=False):

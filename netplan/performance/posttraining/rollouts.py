@@ -24,6 +24,7 @@ Renewal theory (rest and equilibrium law): Cox, Renewal Theory, 1962, Ch. 5; ord
 
 from collections.abc import Sequence
 from heapq import heappop, heappush
+from itertools import chain
 from math import ceil
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import ArrayLike
 
-from netplan.arrays import Floats
+from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.performance.posttraining.lengths import Lengths
 
@@ -96,10 +97,10 @@ class RoundTime(Struct, frozen=True):
         each_s = (last_s - first_s) / (many - few)
         return cls(first_s - few * each_s, each_s, cache_s)
 
-    def at(self, slowdown: float) -> "RoundTime":
+    def slowed(self, slowdown: float) -> "RoundTime":
         """Rounds that take so many times as long.
 
-        >>> RoundTime(0.01, 0.001).at(2.0)
+        >>> RoundTime(0.01, 0.001).slowed(2.0)
         RoundTime(fixed_s=0.02, each_s=0.002, cache_s=0.0)
         """
         return RoundTime(slowdown * self.fixed_s, slowdown * self.each_s, slowdown * self.cache_s)
@@ -311,19 +312,7 @@ def stream_seconds(
     return batch.of_replica * lengths.mean * each_s
 
 
-class OverSampled(NamedTuple):
-    """What over-sampling makes of a step.
-
-    ``rounds`` until so many answers are there as are wanted, ``kept_mean`` of those and ``thrown``
-    of the others [tokens].
-    """
-
-    rounds: float
-    kept_mean: float
-    thrown: float
-
-
-def over_sampled(lengths: Lengths, wanted: int, started: int) -> OverSampled:
+def over_sampled(lengths: Lengths, wanted: int, started: int) -> tuple[float, float, float]:
     """Rounds until the first answers of those that were started together are there.
 
     The kept ones are the short ones.
@@ -335,6 +324,11 @@ def over_sampled(lengths: Lengths, wanted: int, started: int) -> OverSampled:
     wanted, started
         Answers that are kept, of so many [1].
 
+    Returns
+    -------
+    tuple of float
+        Those rounds [1], the mean of kept answers, and all of those thrown away [tokens].
+
     Raises
     ------
     InputError
@@ -343,8 +337,8 @@ def over_sampled(lengths: Lengths, wanted: int, started: int) -> OverSampled:
     Examples
     --------
     >>> over = over_sampled(Lengths.lognormal(2000, 8000, cap=16384), 256, 384)
-    >>> round(over.rounds, 3), round(over.kept_mean, 3), round(over.thrown, 1)
-    (2112.366, 1180.067, 270379.4)
+    >>> [round(number, 3) for number in over]
+    [2112.366, 1180.067, 270379.445]
     """
     if not 1 <= wanted <= started:
         raise InputError(f"{started:,} answers are started for {wanted:,}: start as many or more")
@@ -352,7 +346,7 @@ def over_sampled(lengths: Lengths, wanted: int, started: int) -> OverSampled:
     made = started * float(lengths.tokens_until(rounds))
     shares = (np.arange(QUANTILES) + 0.5) / QUANTILES * (wanted / started)
     kept_mean = float(np.searchsorted(lengths.below, shares, side="left").mean())
-    return OverSampled(rounds, kept_mean, max(0.0, made - wanted * kept_mean))
+    return rounds, kept_mean, max(0.0, made - wanted * kept_mean)
 
 
 class Turns(Struct, frozen=True):
@@ -430,66 +424,52 @@ def simulate_rollouts(
             " 0 s or more"
         )
     drawn = lengths.draw(np.random.default_rng(seed), batch.answers)
-    replicas = [
-        _Replica(drawn[first :: batch.replicas].tolist(), batch.slots, rounds.at(slowdown), turns)
+    ends = [
+        _replica_ends_s(drawn[first :: batch.replicas], batch.slots, rounds.slowed(slowdown), turns)
         for first, slowdown in enumerate(slowness or [1.0] * batch.replicas)
     ]
-    ends_s = tuple(replica.end_s() for replica in replicas)
-    done_s = tuple(sorted(end_s for replica in replicas for end_s in replica.done_s))
-    return Simulated(ends_s, int(drawn.sum()), int(drawn.max()), done_s)
+    ends_s, done_s = zip(*ends, strict=True)
+    return Simulated(ends_s, int(drawn.sum()), int(drawn.max()), tuple(sorted(chain(*done_s))))
 
 
-class _Replica:
-    """A replica on its way through its answers, from one event to the next.
+def _replica_ends_s(
+    lengths: Ints, slots: int, rounds: RoundTime, turns: Turns
+) -> tuple[float, list[float]]:
+    """End of a replica, and those of its answers in their order, from one event to the next [s].
 
     Who decodes stands in a heap by the round in which its turn ends, so that an event costs the
     logarithm of the slots.
     """
-
-    def __init__(self, lengths: list[int], slots: int, rounds: RoundTime, turns: Turns) -> None:
-        self.slots, self.rounds, self.turns = slots, rounds, turns
-        # Rounds left of an answer, and rounds of a turn; who comes last is taken first.
-        self.queue = [(left, -(-left // turns.count)) for left in reversed(lengths)]
-        self.in_flight: list[tuple[int, int, int, int]] = []
-        self.away: list[tuple[float, int, tuple[int, int]]] = []
-        self.now, self.round, self.order = 0.0, 0, 0
-        self.done_s: list[float] = []
-
-    def end_s(self) -> float:
-        """End of the last answer [s]."""
-        while self.queue or self.in_flight or self.away:
-            self._admit()
-            if not self.in_flight:
-                self.now = self.away[0][0]
-                continue
-            requests = len(self.in_flight)
-            round_s = self.rounds.fixed_s + self.rounds.each_s * requests
-            stride = self.in_flight[0][0] - self.round
-            if self.away and requests < self.slots:
-                until = ceil((self.away[0][0] - self.now) / round_s)
-                stride = max(1, min(stride, until))
-            self.now += stride * round_s
-            self.round += stride
-            self._end_turns()
-        return self.now
-
-    def _admit(self) -> None:
-        """Take those back whose environment is done, and let answers begin where slots are free."""
-        while self.away and self.away[0][0] <= self.now + SOON_S:
-            self.queue.append(heappop(self.away)[2])
-        while self.queue and len(self.in_flight) < self.slots:
-            left, turn = self.queue.pop()
-            self.order += 1
-            ends = self.round + min(left, turn)
-            heappush(self.in_flight, (ends, self.order, left, turn))
-
-    def _end_turns(self) -> None:
-        """Let those go whose turn ends in this round, the first that began before the others."""
-        while self.in_flight and self.in_flight[0][0] == self.round:
-            _, order, left, turn = heappop(self.in_flight)
+    # Rounds left of an answer, and rounds of a turn; who comes last is taken first.
+    queue = [(left, -(-left // turns.count)) for left in reversed(lengths.tolist())]
+    in_flight: list[tuple[int, int, int, int]] = []
+    away: list[tuple[float, int, tuple[int, int]]] = []
+    done_s: list[float] = []
+    now_s, rounds_done, order = 0.0, 0, 0
+    while queue or in_flight or away:
+        # Those come back whose environment is done, and answers begin where slots are free.
+        while away and away[0][0] <= now_s + SOON_S:
+            queue.append(heappop(away)[2])
+        while queue and len(in_flight) < slots:
+            left, turn = queue.pop()
+            order += 1
+            heappush(in_flight, (rounds_done + min(left, turn), order, left, turn))
+        if not in_flight:
+            now_s = away[0][0]
+            continue
+        requests = len(in_flight)
+        round_s = rounds.fixed_s + rounds.each_s * requests
+        stride = in_flight[0][0] - rounds_done
+        if away and requests < slots:
+            stride = max(1, min(stride, ceil((away[0][0] - now_s) / round_s)))
+        now_s += stride * round_s
+        rounds_done += stride
+        # Those go whose turn ends in this round, the first that began before the others.
+        while in_flight and in_flight[0][0] == rounds_done:
+            _, began, left, turn = heappop(in_flight)
             left -= min(left, turn)
             if left:
-                back_s = self.now + self.turns.environment_s
-                heappush(self.away, (back_s, order, (left, turn)))
+                heappush(away, (now_s + turns.environment_s, began, (left, turn)))
             else:
-                self.done_s.append(self.now)
+                done_s.append(now_s)
+    return now_s, done_s

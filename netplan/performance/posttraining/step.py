@@ -267,9 +267,9 @@ def _over_sampled(work: StepWork, servers: Servers, batch: Batch, rollouts: Roll
     if work.partial:  # slots stay full from one step to the next
         stream_s = stream_seconds(lengths, batch, rounds, servers.busy(work))
         return rollouts._replace(seconds=batch.prefill_s + stream_s)
-    kept = over_sampled(lengths, work.answers, work.started)
-    kept_tokens = work.answers * kept.kept_mean
-    last, made = kept.rounds, kept_tokens + kept.thrown
+    kept_rounds, kept_mean, thrown = over_sampled(lengths, work.answers, work.started)
+    kept_tokens = work.answers * kept_mean
+    last, made = kept_rounds, kept_tokens + thrown
     slots = servers.slots * servers.replicas
     if work.started > slots:
         renewed = lengths.mean * (work.answers / slots + 1) - 2 * lengths.rest
@@ -277,14 +277,14 @@ def _over_sampled(work: StepWork, servers: Servers, batch: Batch, rollouts: Roll
         made = max(kept_tokens, last * min(slots, work.started - work.answers))
     # Every answer that is kept has waited for its environment, too.
     waits_s = (work.turns.count - 1) * work.turns.environment_s
-    last_s = max(rounds.fixed_s * last, rounds.fixed_s * kept.rounds + waits_s)
+    last_s = max(rounds.fixed_s * last, rounds.fixed_s * kept_rounds + waits_s)
     token_work_s = token_s(lengths, batch, rounds) * made / servers.replicas
     return rollouts._replace(
         seconds=batch.prefill_s + last_s + token_work_s,
-        tail_s=rounds.fixed_s * kept.rounds,
+        tail_s=rounds.fixed_s * kept_rounds,
         environment_s=waits_s,
-        longest=kept.rounds,
-        kept_mean=kept.kept_mean,
+        longest=kept_rounds,
+        kept_mean=kept_mean,
         thrown_tokens=made - kept_tokens,
     )
 

@@ -427,7 +427,8 @@ class _Plan:
     def _outer(self, takers: _Takers) -> Iterator[_Takers]:
         """What of ranges enters domains: all on the first GPU that needs one, or a part on each."""
         if not self.spread:
-            yield self._firsts(takers)[0]
+            _, first = np.unique(self._key(takers), return_index=True)
+            yield takers.some(first)
             return
         for size, alike in self._equal_ranges(takers):
             gpu, replica, stage, part, parts = takers.some(alike.ravel())
@@ -437,9 +438,10 @@ class _Plan:
     def _inner(self, source: _Source, takers: _Takers) -> Iterator[_KindFlows]:
         """What goes on inside of domains, from those on which it entered."""
         if not self.spread:
-            first, amount = self._firsts(takers)[1], source.bytes_of(takers)
-            later = (first != takers.gpu) & (amount > 0)
-            yield _KindFlows(first[later], takers.gpu[later], amount[later])
+            _, first, which = np.unique(self._key(takers), return_index=True, return_inverse=True)
+            sender, amount = takers.gpu[first[which]], source.bytes_of(takers)
+            later = (sender != takers.gpu) & (amount > 0)
+            yield _KindFlows(sender[later], takers.gpu[later], amount[later])
             return
         for size, alike in self._equal_ranges(takers):
             here, there = np.nonzero(~np.eye(size, dtype=bool))
@@ -460,11 +462,6 @@ class _Plan:
         _, starts, sizes = np.unique(key[order], return_index=True, return_counts=True)
         for size in np.unique(sizes).tolist():
             yield size, order[starts[sizes == size][:, None] + np.arange(size)]
-
-    def _firsts(self, takers: _Takers) -> tuple[_Takers, AnyInts]:
-        """Those that are the first of their domain with their range, and the first of each."""
-        _, first, which = np.unique(self._key(takers), return_index=True, return_inverse=True)
-        return takers.some(first), takers.gpu[first[which]]
 
     def _ranges(self) -> Iterator[_Takers]:
         """All layers, in equal ranges over the GPUs of each domain."""

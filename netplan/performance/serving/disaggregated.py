@@ -53,16 +53,10 @@ class Pools(Columns, frozen=True, eq=False):
         return self.prefill.gpus_used + self.decode.gpus_used
 
 
-class SentCache(NamedTuple):
-    """The cache of one prompt on its way from a prefill server to a decode server, by pair."""
+def cache_sent(case: outcomes.ServingCase, pools: Pools) -> tuple[Floats, Floats]:
+    """What a GPU of a prefill server sends of a prompt's cache to a decode server, and how long.
 
-    gpu_bytes: Floats  # what one GPU sends [B]
-    sent_s: Floats  # the time that this takes [s]
-
-
-def cache_sent(case: outcomes.ServingCase, pools: Pools) -> SentCache:
-    """What GPUs of a prefill server send to a decode server, by the rate of a GPU's network.
-
+    By the rate of a GPU's network, of each pair of pools [B, s].
     As many GPUs take part as the smaller of both servers has that hold different parts.
     """
     model, prompt = case.served.model, case.requests.prompt
@@ -79,7 +73,7 @@ def cache_sent(case: outcomes.ServingCase, pools: Pools) -> SentCache:
     level = levels[-1] if levels[-1].size > 1 else levels[0]
     links = case.served.network.communication.links
     share = links.network(level.network_kind).all_to_all.large.efficiency if links else 1.0
-    return SentCache(most, level.step_s + most / (share * level.link_bytes_per_s))
+    return most, level.step_s + most / (share * level.link_bytes_per_s)
 
 
 def disaggregated(
@@ -91,7 +85,7 @@ def disaggregated(
     wanted = np.broadcast_to(np.asarray(concurrency, dtype=np.float64), prefill.tensor.shape)
     takers = prefill.replicas * prefill.attention_data
     prompt = outcomes.prefills(case, prefill, wanted / takers)
-    sent_s = cache_sent(case, pools).sent_s
+    _, sent_s = cache_sent(case, pools)
     busy_s = prompt.each_s + case.chunks * case.launch_s
     start_s = stack.prompt_s + stack.transfer_s + np.maximum(case.chunks, 1.0) * case.launch_s
     alone_s = start_s + prompt.latency_s + sent_s + outcomes.loading_s(case, prefill, prompt)

@@ -76,7 +76,7 @@ class ServingKernels(Struct, frozen=True):
         return cls(accelerator, chosen, stack)
 
     @property
-    def own(self) -> bool:
+    def is_measured(self) -> bool:
         """Whether the accelerator's own kernels were measured."""
         known = self.accelerator.measured
         return self.source != "roofline" and known is not None and bool(known.products)
@@ -91,7 +91,8 @@ class ServingKernels(Struct, frozen=True):
         """What times rest on, for people."""
         if self.source != "measured":
             return f"{self.source} kernels"
-        return "measured kernels" if self.own or self.tabled else "kernels as measured on others"
+        measured = self.is_measured or self.tabled
+        return "measured kernels" if measured else "kernels as measured on others"
 
     def time(self, operation: Operation, cache_bytes: float) -> KernelTime:
         """Time of the forward pass of an operation, without its collectives.

@@ -101,7 +101,7 @@ class PlanSteps(Columns, frozen=True, eq=False):
         """Requests of a copy that were timed [1]."""
         return LEVELS[: len(self.decode_s)]
 
-    def at(self, decoding: Floats) -> Floats:
+    def decode_times(self, decoding: Floats) -> Floats:
         """d(n) of each plan at its own n [s]."""
         upper = np.clip(np.searchsorted(self.levels, decoding), 1, len(self.levels) - 1)
         low, high = LEVELS[upper - 1], LEVELS[upper]
@@ -112,11 +112,15 @@ class PlanSteps(Columns, frozen=True, eq=False):
 
     def field(self, decoding: Floats, output: float) -> MeanField:
         """The mean field of one server of each plan with so many requests a copy."""
-        return mean_field(decoding, self.at(decoding), self.prompt.each_s, **self._of(output))
+        return mean_field(
+            decoding, self.decode_times(decoding), self.prompt.each_s, **self._of(output)
+        )
 
     def rate(self, decoding: Floats, output: float) -> Floats:
         """Requests a second that keep so many in a copy of one server [1/s]."""
-        return held_rate(decoding, self.at(decoding), self.prompt.each_s, **self._of(output))
+        return held_rate(
+            decoding, self.decode_times(decoding), self.prompt.each_s, **self._of(output)
+        )
 
     def _of(self, output: float) -> dict[str, Amount]:
         """Steps of an answer, and copies."""
@@ -243,7 +247,7 @@ def settled(case: ServingCase, steps: PlanSteps, decoding: Floats, rate: float) 
     plans, output = steps.plans, case.requests.output
     first_s, tpot_s = seen_s(case, steps, decoding)
     in_flight = np.maximum(decoding, 1.0)
-    decode_s = steps.at(in_flight)
+    decode_s = steps.decode_times(in_flight)
     held = case.held(plans)
     decode = decode_steps(case, plans, in_flight)
     parts = token_parts(decode, spill_s(case, plans, held, in_flight))
@@ -272,10 +276,10 @@ def settled(case: ServingCase, steps: PlanSteps, decoding: Floats, rate: float) 
 def seen_s(case: ServingCase, steps: PlanSteps, decoding: Floats) -> tuple[Floats, Floats]:
     """Times to a first token and of each further one, with so many requests a copy [s]."""
     field = steps.field(decoding, float(case.requests.output))
-    more_s = np.maximum(np.asarray(case.chunks) - 1, 0.0) * steps.at(decoding)
+    more_s = np.maximum(np.asarray(case.chunks) - 1, 0.0) * steps.decode_times(decoding)
     more_s = more_s + loading_s(case, steps.plans, steps.prompt) + added_s(case, steps)
     # Whoever waits for a token is in the step: it takes no less than a request alone.
-    step_s = np.maximum(field.step_s, steps.at(np.ones_like(decoding)))
+    step_s = np.maximum(field.step_s, steps.decode_times(np.ones_like(decoding)))
     return np.asarray(field.first_s) + more_s, step_s / steps.tokens
 
 

@@ -130,7 +130,7 @@ class ServingCase(Struct, frozen=True, eq=False):
                 "Kernels take the longer of FLOPs at the peak and bytes at the memory's bandwidth,"
                 " and collectives rings at the links' rates: nothing of it was measured."
             )
-        elif not served.kernels.own:
+        elif not served.kernels.is_measured:
             reasons.append(
                 f"No kernels of {served.kernels.accelerator.name} were measured: medians of other"
                 " GPUs stand in, and error bars are wider."
@@ -251,15 +251,11 @@ def prefills(case: ServingCase, plans: ServingPlans, waiting: Floats) -> Prefill
 
 def _prompt(case: ServingCase, plans: ServingPlans, sequences: Floats) -> Prefill:
     """So many prompts in one step of each copy."""
-    prompt_pass = server.model_pass(case.served, plans, case.prompts(sequences))
+    parts, stage_s = server.model_pass(case.served, plans, case.prompts(sequences))
     drafts = case.speculated
     more_s = drafts.prompt_s(plans, case.prompts(sequences)) if drafts else 0.0
-    parts = replace(
-        prompt_pass.parts,
-        seconds=prompt_pass.parts.seconds + more_s,
-        memory_s=prompt_pass.parts.memory_s + more_s,
-    )
-    return Prefill(parts.seconds, prompt_pass.stage_s + more_s, parts, parts.seconds)
+    parts = replace(parts, seconds=parts.seconds + more_s, memory_s=parts.memory_s + more_s)
+    return Prefill(parts.seconds, stage_s + more_s, parts, parts.seconds)
 
 
 def busiest_start(mean: Floats, most: Floats, copies: Floats) -> Floats:
@@ -323,8 +319,8 @@ def lockstep_s(case: ServingCase, plans: ServingPlans, in_flight: Floats) -> Flo
         return waits_s
     together = np.clip(busiest, 1.0, most)
     step = case.prompts(together)
-    plain = server.model_pass(case.served, plans.take(chosen), step.take(chosen), routed=False)
-    each_s = plain.stage_s / together[chosen]
+    here, now = plans.take(chosen), step.take(chosen)
+    each_s = server.model_pass(case.served, here, now, routed=False)[1] / together[chosen]
     beyond = busiest[chosen] - np.minimum(mean, most)[chosen]
     waits_s[chosen] = share * beyond * each_s / tokens
     return waits_s

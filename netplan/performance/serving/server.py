@@ -17,7 +17,6 @@ stages it runs on those of the first.
 
 from collections import Counter
 from collections.abc import Collection
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -150,17 +149,10 @@ def _distinct_plans(plans: ServingPlans, step: inference.ServingStep) -> tuple[I
     return distinct(np.stack([plans.tensor, plans.attention_data, plans.expert, *ranks]))
 
 
-class ModelPass(NamedTuple):
-    """A pass of many plans: its latency with its parts, and what the fullest stage takes [s]."""
-
-    parts: StepTime
-    stage_s: Floats
-
-
 def model_pass(
     served: ServingTimes, plans: ServingPlans, step: inference.ServingStep, *, routed: bool = True
-) -> ModelPass:
-    """One pass of a step from the first stage to the last.
+) -> tuple[StepTime, Floats]:
+    """One pass of a step from the first stage to the last, and what the fullest stage takes [s].
 
     Parameters
     ----------
@@ -184,7 +176,7 @@ def model_pass(
     parts = StepTime(whole.seconds + sent, whole.compute_s, whole.memory_s, whole.network_s + sent)
     # The fullest stage, or the last one where all are as full.
     last_s = np.where(model.layers % stages == 0, head.seconds, 0.0)
-    return ModelPass(parts, -(-model.layers // stages) * layer.seconds + last_s + hop_s)
+    return parts, -(-model.layers // stages) * layer.seconds + last_s + hop_s
 
 
 ROOMY = float(2**40)
@@ -237,10 +229,8 @@ def held_bytes(
     for operation in layer.operations:
         layer_bytes = layer_bytes + operation.share * operation.weight_bytes
     stages = plans.pipeline
-    first, last = (
-        inference.embedding_bytes(model, cut),
-        inference.inference_head(model, cut, step).weight_bytes,
-    )
+    first = inference.embedding_bytes(model, cut)
+    last = inference.inference_head(model, cut, step).weight_bytes
     shared = model.tied_embeddings
     ends = np.where(stages > 1, np.maximum(first, last), first if shared else first + last)
     layers = -(-model.layers // stages)
@@ -303,7 +293,7 @@ class Speculated(Struct, frozen=True, eq=False):
     def _pass(self, plans: ServingPlans, step: inference.ServingStep) -> StepTime:
         """Time of one pass of the draft."""
         if not self.own:
-            return model_pass(self.draft, self._plans(plans), step).parts
+            return model_pass(self.draft, self._plans(plans), step)[0]
         # One layer and the head, whatever the stages of the model.
         first, place = _distinct_plans(plans, step)
         layer, head = self.draft.step(plans.take(first).cut, step.take(first))

@@ -140,20 +140,19 @@ class Axes(Struct, frozen=True):
         for spec in self.specs:
             fixed_size = spec.hb_size
             sizes = self.hb_sizes if fixed_size is None else (min(fixed_size, gpus),)
+            ratios: Sequence[float | None] = (None,)
+            if spec.reads("oversubscription"):
+                usual = sorted({*DEFAULT_RATIOS, spec.oversubscription})
+                ratios = self.oversubscriptions or usual
             for size in sizes:
                 for switch in self.switches[:1] if spec.switchless else self.switches:
-                    for ratio, variant in product(self._ratios(spec), self.variants):
+                    for ratio, variant in product(ratios, self.variants):
                         yield Choice(spec, size, switch, ratio, variant)
 
     def switched(self, spec: FabricSpec) -> Iterator[Choice]:
         """Every HB domain, switch and memory with one fabric that has no uplinks to thin out."""
         for size, switch, variant in product(self.hb_sizes, self.switches, self.variants):
             yield Choice(spec, size, switch, None, variant)
-
-    def _ratios(self, spec: FabricSpec) -> Sequence[float | None]:
-        if not spec.reads("oversubscription"):
-            return (None,)
-        return self.oversubscriptions or sorted({*DEFAULT_RATIOS, spec.oversubscription})
 
 
 DEFAULT_RATIOS = (1.0, 2.0, 3.0, 4.0)

@@ -67,20 +67,6 @@ class GraphWish(Struct, frozen=True):
     slower: float
 
 
-class Field(Struct, frozen=True):
-    """Demands that counts alone decide, and designs of the catalog that meet all demands."""
-
-    demands: tuple[Constraint, ...]
-    rivals: tuple[Design, ...]
-
-    @classmethod
-    def of(cls, demands: Sequence[Constraint], designs: Sequence[Design]) -> "Field":
-        """From all demands and all designs."""
-        counted = tuple(demand for demand in demands if demand.name != "survives_switch")
-        met = (design for design in designs if all(demand.meets(design) for demand in demands))
-        return cls(counted, tuple(met))
-
-
 class GraphTally(Struct, frozen=True):
     """Counts that there are, that meet demands of price and power, and that no bound rules out [1].
 
@@ -144,7 +130,12 @@ ANY = Jellyfish(name="graph", title="", source="", date="", family="jellyfish")
 
 
 def find_graphs(
-    axes: Axes, gpus: int, books: BillBooks, objective: Objective, wish: GraphWish, field: Field
+    axes: Axes,
+    gpus: int,
+    books: BillBooks,
+    objective: Objective,
+    wish: GraphWish,
+    known: tuple[Sequence[Constraint], Sequence[Design]],
 ) -> GraphSpace:
     """Graphs that are faster than all cheaper ones, for every HB domain, switch and memory.
 
@@ -154,9 +145,12 @@ def find_graphs(
         HB domains, switches and memories; the fabrics are not looked at.
     gpus, books, objective, wish
         The cluster, prices and power, what is set against time, and which graphs.
-    field
-        Demands, and the designs of the catalog.
+    known
+        All demands, and all designs of the catalog.
     """
+    demands, known_designs = known
+    rivals = [design for design in known_designs if all(demand.meets(design) for demand in demands)]
+    counted = [demand for demand in demands if demand.name != "survives_switch"]  # alone decide
     designs: list[Design] = []
     best: dict[str, graph_search.BestGraph] = {}
     total = GraphTally()
@@ -166,8 +160,8 @@ def find_graphs(
         chip, radix = choice.variant.chip, choice.switch.radix
         sizing = sizing_on(chip, gpus=gpus, radix=radix, hb_size=choice.hb_size)
         counts = list(graph_search.counts_holding(gpus, radix, wish.most_degree))
-        priced = list(_priced(counts, choice, sizing, books, objective, field.demands))
-        as_fast = (rival.value(objective) for rival in field.rivals if _as_fast(rival, choice))
+        priced = list(_priced(counts, choice, sizing, books, objective, counted))
+        as_fast = (rival.value(objective) for rival in rivals if _as_fast(rival, choice))
         ceiling = min(as_fast, default=inf)
         kept, tally = _kept([entry for entry in priced if entry.value < ceiling], sizing, wish)
         total = GraphTally(

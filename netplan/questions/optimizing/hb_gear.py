@@ -26,7 +26,6 @@ from math import fsum
 
 from msgspec import Struct
 
-from netplan.costing.fabric_bill import BillBooks
 from netplan.costing.lifetime import annuity_factor, lifetime
 from netplan.costing.prices import PriceBook
 from netplan.costing.ranges import Range
@@ -35,9 +34,7 @@ from netplan.questions.optimizing.designs import Design
 from netplan.records import replace
 from netplan.reports.quantities import Scale, listed
 from netplan.reports.sections import Column, Notes, Paragraph, Section, Table, column
-from netplan.scenarios.reading import CatalogReader
 from netplan.setup.money.run_cost import RunTerms
-from netplan.setup.question import AnyQuestion
 from netplan.units import HOURS_PER_YEAR, YEAR_S
 
 NOT_COUNTED = (
@@ -297,7 +294,3 @@ class HbSizes:
         under = f"under {self._price(row.paying)} a GPU"
         has = f"the book has {row.gear.base:,.0f}, {row.trust}"
         return f"{row.name} pays off if its gear costs {under} ({has})."
-
-
-def gear_rates(asked: AnyQuestion, reader: CatalogReader, books: BillBooks) -> RunTerms | None:
-    """What training is weighed by; None where a GPU hour or an exchange rate is not known."""

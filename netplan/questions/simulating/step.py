@@ -245,8 +245,9 @@ def _matrix(
             run, (trainer, servers), places, sync.sent, width
         )
     scheme = post_training_links.sync_scheme(run, servers, sync.kind, sync.changed)
-    way = post_training_links.SyncWay(scheme=scheme, width_bytes=width, domain=domain)
-    matrix = post_training_links.sync_matrix(run, (trainer, servers), places, way)
+    matrix = post_training_links.sync_matrix(
+        run, (trainer, servers), places, scheme, domain=domain, width_bytes=width
+    )
     return combine([matrix.of_kind("sync"), matrix.of_kind("sync-gather")])
 
 

@@ -186,7 +186,7 @@ class MemoryTradeoff(Struct, frozen=True):
         ours, theirs, memory = self.expanded.bill, self.more.bill, self.expanded.bill.memory
         return Range(
             *(
-                theirs.capital.at(end) - (ours.capital.at(end) - memory.at(end))
+                theirs.capital.at_end(end) - (ours.capital.at_end(end) - memory.at_end(end))
                 for end in ("low", "base", "high")
             )
         )
@@ -244,9 +244,9 @@ class MemoryTradeoff(Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """Which is cheaper for the same iteration time, with what is not counted."""
-        return " ".join(self._said())
+        return " ".join(self._sentences())
 
-    def _said(self) -> Iterator[str]:
+    def _sentences(self) -> Iterator[str]:
         ours, more = self.expanded, self.more
         who = with_memory(self.fabric, self.memory)
         alone = self._time(self.without_s) if self.without_s < inf else "no plan fits"

@@ -340,12 +340,19 @@ class Layout(Struct, frozen=True, eq=False):
         nodes = np.flatnonzero(graph.node_kind != HB_SWITCH).tolist()
         return {graph.node_name(node): self.place(node) for node in nodes}
 
-    def cable_m(self, first: NDArray[np.integer], second: NDArray[np.integer]) -> Floats:
+    def cable_m(
+        self,
+        first: NDArray[np.integer],
+        second: NDArray[np.integer],
+        places: tuple[Floats, Floats, Floats] | None = None,
+    ) -> Floats:
         """Length of a cable between two nodes, before rounding up [m].
 
-        Circuit switches are numbered after all nodes.
+        Circuit switches are numbered after all nodes. ``places`` are those of all, once worked out.
         """
-        return self._between(first, second, self._places)
+        row, column, unit = self._places if places is None else places
+        rows, racks = (np.abs(line[first] - line[second]) for line in (row, column))
+        return self.plan.lengths_m(rows, racks, unit[first], unit[second])
 
     @property
     def _places(self) -> tuple[Floats, Floats, Floats]:
@@ -357,16 +364,6 @@ class Layout(Struct, frozen=True, eq=False):
         row, column = np.divmod(rack, self.per_row)
         across, along, unit = (line.astype(np.float64) for line in (row, column, units))
         return across, along, unit
-
-    def _between(
-        self,
-        first: NDArray[np.integer],
-        second: NDArray[np.integer],
-        places: tuple[Floats, Floats, Floats],
-    ) -> Floats:
-        row, column, unit = places
-        rows, racks = (np.abs(line[first] - line[second]) for line in (row, column))
-        return self.plan.lengths_m(rows, racks, unit[first], unit[second])
 
     def stock_of(
         self, network: FabricGraph, stock_lengths_m: tuple[float, ...]
@@ -393,7 +390,7 @@ class Layout(Struct, frozen=True, eq=False):
         beyond: list[tuple[Ints, Floats]] = []
         for start in range(0, network.link_count, LINKS_AT_A_TIME):  # as fits into a cache
             part = slice(start, start + LINKS_AT_A_TIME)
-            length_m = self._between(network.source[part], network.target[part], places)
+            length_m = self.cable_m(network.source[part], network.target[part], places)
             of_link[part] = places_sold(length_m, stock)
             far = np.flatnonzero(of_link[part] == longest)
             if len(far):

@@ -184,11 +184,11 @@ def _port_words(fabric: Fabric, tier: SwitchTier) -> str:
             return ""
         down += group.links if ends[1] == tier.name else 0
         up += group.links if ends[0] == tier.name else 0
-    words = f"{_each(down, tier.switches)} down"
-    return f"{words}, {_each(up, tier.switches)} up ({down / up:.2g}:1)" if up else words
+    words = f"{_switch_ports(down, tier.switches)} down"
+    return f"{words}, {_switch_ports(up, tier.switches)} up ({down / up:.2g}:1)" if up else words
 
 
-def _each(ports: int, switches: int) -> str:
+def _switch_ports(ports: int, switches: int) -> str:
     """Ports of one of several switches: there is no half a port.
 
     Examples
@@ -258,9 +258,11 @@ def _joined(
         )
     yield text_line(MARGIN, middle - 4, _link_words(fabric, group), "sub")
     counts = {tier.name: tier.switches for tier in fabric.tiers}
-    words = f"{_each(group.links, counts[upper.name])} to each {upper.singular}"
+    words = f"{_switch_ports(group.links, counts[upper.name])} to each {upper.singular}"
     if lower.name:
-        words = f"{_each(group.links, counts[lower.name])} from each {lower.singular}, {words}"
+        words = (
+            f"{_switch_ports(group.links, counts[lower.name])} from each {lower.singular}, {words}"
+        )
     yield text_line(MARGIN, middle + 12, words, "sub")
 
 

@@ -89,13 +89,10 @@ class Trays(Struct, frozen=True, eq=False):
         On the stretch right of every rack, along its row [1], shape (rows, racks in a row).
     across
         On the stretch from every rack's place to that in the next row [1], the same shape.
-    inside
-        Cables that stay in their rack [1].
     """
 
     along: Ints
     across: Ints
-    inside: int
 
     @property
     def most(self) -> int:
@@ -117,8 +114,8 @@ def tray_cables(layout: Layout, network: FabricGraph) -> Trays:
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=32, radix=64)
     >>> graph = network_only(scenario.fabric("fat-tree").graph())
     >>> trays = tray_cables(lay_out(FLOOR_PLANS.load("example-hall"), graph), graph)
-    >>> trays.along[0, :2].tolist(), trays.most, trays.inside
-    ([32, 0], 32, 0)
+    >>> trays.along[0, :2].tolist(), trays.most
+    ([32, 0], 32)
     """
     shape = layout.shape
     gpu = network.node_kind == GPU
@@ -133,7 +130,7 @@ def tray_cables(layout: Layout, network: FabricGraph) -> Trays:
     low, high = np.minimum(row, end_row), np.maximum(row, end_row)
     np.add.at(across, (low, end_column), 1)
     np.subtract.at(across, (high, end_column), 1)
-    return Trays(along.cumsum(axis=1), across.cumsum(axis=0), int((near == far).sum()))
+    return Trays(along.cumsum(axis=1), across.cumsum(axis=0))
 
 
 CELL, ROW_GAP = 15.0, 13.0

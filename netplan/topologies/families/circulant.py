@@ -67,7 +67,7 @@ class Circulant(Regular, frozen=True, kw_only=True):
         >>> spec = FABRICS.load("circulant").changed(**keys)
         >>> scenario = Scenario.load("hgx-h100").replace(gpus=50, radix=16, hb_size=1)
         >>> graph = switch_graph(spec, scenario.sizing)
-        >>> graph.said
+        >>> graph.shape_words
         '13 switches of 4 hosts in a circle, each joined to others over strides of 1, 5 both ways.'
         """
         switches, hosts = shape.switches, counted(shape.hosts, "host")

@@ -593,7 +593,7 @@ class _Search(Struct, frozen=True):
             endpoints = leaves * hosts
         uplinks = ceil_div(self.ports.uplinks(hosts), self.width)
         trunks, free = self.radix // self.width, (self.radix - hosts) // self.width
-        upper, rules = _UpperTiers(trunks, self.tiers - 1), _Rules(self.even, self.alike)
+        upper, rules = (trunks, self.tiers - 1), (self.even, self.alike)
         above = _above(leaves, uplinks, free, upper, rules, fewest=min(2, uplinks))
         if above is None:
             return None
@@ -638,18 +638,10 @@ class _Search(Struct, frozen=True):
         return price, not tree.ftree_ready, tree.leaves, tree.tiers[1].links_each
 
 
-class _Rules(NamedTuple):
-    """Whether pods, and trunks, must be alike."""
-
-    even: bool
-    alike: bool
-
-
-class _UpperTiers(NamedTuple):
-    """Ports of a switch, and how many tiers of such switches are laid above some others [1]."""
-
-    radix: int
-    tiers: int
+_Rules = tuple[bool, bool]
+"""Whether pods, and trunks, must be alike."""
+_UpperTiers = tuple[int, int]
+"""Ports of a switch, and how many tiers of such switches are laid above some others [1]."""
 
 
 class _UpperPart(NamedTuple):
@@ -672,12 +664,12 @@ def _above(
 
     ``free`` are the ports for uplinks of a switch below [1].
     """
-    radix, tiers = upper
+    (radix, tiers), (_, alike) = upper, rules
     if tiers == 1:
         if ends > radix:
             return None
         planes, links = ceil_div(uplinks, radix // ends), uplinks
-        if rules.alike:
+        if alike:
             planes, links_each = equal_uplinks(ends, uplinks, radix, free)
             links = planes * links_each
         top = TreeTier(planes, 1, links)
@@ -686,7 +678,7 @@ def _above(
     parts = []
     for bundle in range(1, ceil_div(uplinks, fewest) + 1):
         planes = ceil_div(uplinks, bundle)
-        links = planes * bundle if rules.alike else uplinks
+        links = planes * bundle if alike else uplinks
         if ceil_div(uplinks, planes) < bundle or links > free:
             continue
         part = _plane(ends, bundle, upper, rules)
@@ -701,7 +693,7 @@ def _above(
 @lru_cache(maxsize=1 << 17)
 def _plane(ends: int, bundle: int, upper: _UpperTiers, rules: _Rules) -> _UpperPart | None:
     """The cheapest plane over switches of so many links: pods, and what is above these."""
-    radix, tiers = upper
+    (radix, tiers), (even, _) = upper, rules
     best: _UpperPart | None = None
     least = ends * bundle * (2 * tiers - 3 + LINK_PORTS * (tiers - 1))
     most = 2 * (radix // 2) ** (tiers - 1)
@@ -709,9 +701,9 @@ def _plane(ends: int, bundle: int, upper: _UpperTiers, rules: _Rules) -> _UpperP
         if best is not None and radix * pods + least > best.price:
             break
         down = ceil_div(ends, pods) * bundle
-        if (rules.even and ends % pods) or down > radix // 2:
+        if (even and ends % pods) or down > radix // 2:
             continue
-        above = _above(pods, down, radix - down, _UpperTiers(radix, tiers - 1), rules)
+        above = _above(pods, down, radix - down, (radix, tiers - 1), rules)
         if above is not None:
             uneven = above.uneven or bool(ends % pods)
             tier = TreeTier(1, pods, bundle)

@@ -65,7 +65,7 @@ class HyperX(JoinedSwitches, frozen=True, kw_only=True):
         >>> scenario = Scenario.load("hgx-h100").replace(gpus=1024, radix=32)
         >>> from netplan.topologies.families.joined_switches import switch_graph
         >>> graph = switch_graph(FABRICS.load("hyperx"), scenario.sizing)
-        >>> graph.switches, graph.hosts, graph.said
+        >>> graph.switches, graph.hosts, graph.shape_words
         (110, 10, '11 x 10 switches of 10 hosts, 1 link to each along a dimension.')
         """
         shape = _shape(self, sizing)
@@ -84,7 +84,7 @@ class HyperX(JoinedSwitches, frozen=True, kw_only=True):
             (("switch", NameBlock(pattern, sizes)),),
             hosts,
             tuple(links),
-            shape.said,
+            shape.shape_words,
             even=True,
             spread=self.hosts_per_switch is None,
         )
@@ -119,7 +119,7 @@ class _Shape(Struct, frozen=True):
         return prod(self.sizes) * sum(copies * (size - 1) for size, copies in pairs) // 2
 
     @property
-    def said(self) -> str:
+    def shape_words(self) -> str:
         """The shape in a sentence."""
         links = [counted(count, "link") for count in sorted(set(self.copies))]
         joined = f"{links[0]} to each along a dimension"

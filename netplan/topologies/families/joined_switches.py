@@ -107,7 +107,7 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
         Hosts that a switch of the first tier holds [1].
     links
         Links between switches, group by group.
-    said
+    shape_words
         What the design is, in a sentence.
     groups
         Groups of switches, where it has any.
@@ -120,7 +120,7 @@ class SwitchGraph(Struct, frozen=True, eq=False, dict=True):
     tiers: tuple[tuple[str, NameBlock], ...]
     hosts: int
     links: tuple[SwitchLinks, ...]
-    said: str
+    shape_words: str
     groups: Groups | None = None
     even: bool = False
     spread: bool = False
@@ -289,7 +289,7 @@ def one_switch(gpus: int) -> SwitchGraph:
 
     Examples
     --------
-    >>> one_switch(9).said, one_switch(9).switches, one_switch(9).pair_load
+    >>> one_switch(9).shape_words, one_switch(9).switches, one_switch(9).pair_load
     ('One switch holds all 9 GPUs.', 1, 0.0)
     """
     names = NameBlock("switch-{}", (1,))
@@ -333,7 +333,7 @@ class JoinedSwitches(FabricSpec, frozen=True, kw_only=True):
         counts = [(host, sizing.gpus)]
         counts += [(group.kind, len(group.source)) for group in graph.links]
         network, worth = joined_levels(graph, sizing, planes)
-        notes, idle = [graph.said], graph.capacity - sizing.gpus
+        notes, idle = [graph.shape_words], graph.capacity - sizing.gpus
         if idle:
             places = f"{counted(idle, 'place')} {'stays' if idle == 1 else 'stay'} idle"
             notes.append(f"It holds {graph.capacity:,} GPUs: {places}.")

@@ -11,7 +11,6 @@ WCMP, EuroSys 2014), or more of the shortest paths in Jellyfish.
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -26,13 +25,6 @@ DENSE = 1024
 ROUNDS, SHARPNESS, WEIGHED_LOADS = 4, 4, 1_500_000
 """How often weights follow loads, with which power, and up to how many switches times links."""
 EVEN_ENOUGH = 1.02
-
-
-class SwitchTraffic(Protocol):
-    """What switches with hosts send to each other."""
-
-    def to(self, targets: AnyInts) -> Floats:
-        """What every switch sends to some of them, shape (switches with hosts, targets) [B]."""
 
 
 class Pairs(Struct, frozen=True, eq=False):
@@ -69,6 +61,10 @@ class AmongAll(Struct, frozen=True, eq=False):
         part, others = self.part, self.part[targets]
         meet = part[:, None] == others if self.meets is None else self.meets[np.ix_(part, others)]
         return np.where(meet, self.sent[:, None] + self.received[None, targets], 0.0)
+
+
+SwitchTraffic = Pairs | AmongAll
+"""What switches with hosts send to each other."""
 
 
 class SwitchMesh(Struct, frozen=True, eq=False):

@@ -33,7 +33,9 @@ ADAPTER_GUID = 128
 """From the GUID of a GPU that passes traffic on to that of its own adapter."""
 
 
-Lines = list[tuple[int, "Address", str]]
+Address = tuple[str, str]
+"""A port as ``ibnetdiscover`` addresses it, and the description of the node that it is on."""
+Lines = list[tuple[int, Address, str]]
 """Ports of a node, rising, with what they lead to and the rate."""
 
 
@@ -66,13 +68,6 @@ def top_switches(network: FabricGraph) -> Ints:
     return np.flatnonzero(top)
 
 
-class Address(Struct, frozen=True):
-    """A port as ``ibnetdiscover`` addresses it, and the description of the node that it is on."""
-
-    port: str
-    description: str
-
-
 class PlannedSubnet(Struct, frozen=True, eq=False):
     """A network as a subnet manager sees it.
 
@@ -98,13 +93,13 @@ class PlannedSubnet(Struct, frozen=True, eq=False):
         """Address of a port, from 0."""
         guid, name = device_names.node_guid(node), self.names[node]
         if self.is_switch[node] or self.is_relay[node]:
-            return Address(f'"S-{guid:016x}"[{port + 1}]', name)
+            return f'"S-{guid:016x}"[{port + 1}]', name
         if self.hosts is None or node >= self.network.gpus:
-            return Address(f'"H-{guid:016x}"[{port + 1}]({guid + port + 1:x})', name)
+            return f'"H-{guid:016x}"[{port + 1}]({guid + port + 1:x})', name
         guid += 2 * port
         host, adapter = self.hosts.of(node), self.hosts.port(node, port)
         name = f"{device_names.host_name(host)} {device_names.port_adapter(adapter)}"
-        return Address(f'"H-{guid:016x}"[1]({guid + 1:x})', name)
+        return f'"H-{guid:016x}"[1]({guid + 1:x})', name
 
     def speeds(self) -> dict[float, str]:
         """Width and speed at every rate [B/s] of the network; empty where InfiniBand has it not."""
@@ -145,34 +140,32 @@ class PlannedSubnet(Struct, frozen=True, eq=False):
                 yield from self._adapter(device_names.node_guid(node), self.names[node], lines)
             else:
                 for port, peer, rate in lines:
-                    name = self.address(node, port).description
-                    yield from self._adapter(
-                        device_names.node_guid(node) + 2 * port, name, [(0, peer, rate)]
-                    )
+                    guid, (_, name) = device_names.node_guid(node), self.address(node, port)
+                    yield from self._adapter(guid + 2 * port, name, [(0, peer, rate)])
 
     def _switch(self, node: int, ports: int, lines: Lines) -> Iterator[str]:
         guid = device_names.node_guid(node)
         yield f"switchguid=0x{guid:x}({guid:x})\n"
         name = f'# "{self.names[node]}" base port 0 lid 0 lmc 0'
         yield f'Switch\t{ports} "S-{guid:016x}"\t\t{name}\n'
-        for port, peer, rate in lines:
-            comment = f'# "{peer.description}" lid 0 {rate}'.rstrip()
-            yield f"[{port + 1}]\t{peer.port}\t\t{comment}\n"
+        for port, (peer, description), rate in lines:
+            comment = f'# "{description}" lid 0 {rate}'.rstrip()
+            yield f"[{port + 1}]\t{peer}\t\t{comment}\n"
         yield "\n"
 
     def _adapter(self, guid: int, name: str, lines: Lines) -> Iterator[str]:
         yield f"caguid=0x{guid:x}\n"
         yield f'Ca\t{lines[-1][0] + 1} "H-{guid:016x}"\t\t# "{name}"\n'
-        for port, peer, rate in lines:
-            comment = f'# lid 0 lmc 0 "{peer.description}" lid 0 {rate}'.rstrip()
-            yield f"[{port + 1}]({guid + port + 1:x}) \t{peer.port}\t\t{comment}\n"
+        for port, (peer, description), rate in lines:
+            comment = f'# lid 0 lmc 0 "{description}" lid 0 {rate}'.rstrip()
+            yield f"[{port + 1}]({guid + port + 1:x}) \t{peer}\t\t{comment}\n"
         yield "\n"
 
     def _relay(self, node: int, lines: Lines) -> Iterator[str]:
         """A GPU that passes traffic on: a switch and, at its last port, its own adapter."""
         guid, name, last = device_names.node_guid(node), self.names[node], lines[-1][0] + 1
         adapter, inner, rate = guid + ADAPTER_GUID, f"{name} {device_names.ADAPTER}", lines[-1][2]
-        inside = Address(f'"H-{adapter:016x}"[1]({adapter + 1:x})', inner)
+        inside = f'"H-{adapter:016x}"[1]({adapter + 1:x})', inner
         image = f"sysimgguid=0x{guid:x}\n"
         yield image
         yield from self._switch(node, last + 1, [*lines, (last, inside, rate)])

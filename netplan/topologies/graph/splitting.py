@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 
 from netplan.arrays import AnyInts, Bools, Floats
 
@@ -25,20 +24,12 @@ Matrix = Any
 """A sparse matrix of scipy, which has no types."""
 
 
-class SplitLayer(Struct, frozen=True, eq=False):
-    """Nodes that are so many hops from each destination.
+SplitLayer = tuple[Bools, Floats]
+"""Nodes that are so many hops from each destination, shape (nodes, destinations).
 
-    Parameters
-    ----------
-    here
-        Whether a node is there, shape (nodes, destinations).
-    passing
-        What each node there that passes traffic on counts, over others: 1, or its shortest paths;
-        0 of all other nodes, shape (nodes, destinations) [1].
-    """
-
-    here: Bools
-    passing: Floats
+Whether a node is there, and what each node there that passes traffic on counts, over others: 1, or
+its shortest paths; 0 of all other nodes [1].
+"""
 
 
 def rounds_from(
@@ -64,14 +55,14 @@ def rounds_from(
     >>> from scipy.sparse import csr_array
     >>> square = csr_array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]])
     >>> found = rounds_from(square, np.array([0]), by_paths=True)
-    >>> [one.passing[:, 0].tolist() for one in found]
+    >>> [passing[:, 0].tolist() for _, passing in found]
     [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 2.0, 0.0]]
     """
     passing = np.zeros((arcs.shape[0], len(targets)))
     passing[targets, np.arange(len(targets))] = 1.0
     here = passing > 0
     seen = here.copy()
-    layers = [SplitLayer(here, passing)]
+    layers = [(here, passing)]
     while passing.any():
         ways = arcs @ passing
         here = (ways > 0) & ~seen
@@ -81,7 +72,7 @@ def rounds_from(
         passing = ways * here if by_paths else here.astype(float)
         if forwards is not None:
             passing *= forwards[:, None]
-        layers.append(SplitLayer(here, passing))
+        layers.append((here, passing))
     return layers
 
 
@@ -106,10 +97,10 @@ def propagate_demand(
     >>> [(each @ near.T).max(axis=1).tolist() for each, near in hops]
     [[0.0, 0.0, 0.5, 0.0], [0.0, 0.5, 0.0, 0.5]]
     """
-    nodes, destinations = rounds[0].here.shape
+    nodes, destinations = rounds[0][0].shape
     kinds = coming.reshape(nodes, coming.shape[1] // max(1, destinations), destinations)
     for hops in range(len(rounds) - 1, 0, -1):
-        near, here = rounds[hops - 1].passing, rounds[hops].here
+        (_, near), (here, _) = rounds[hops - 1 : hops + 1]
         leading = arcs @ near
         share = np.divide(here, leading, out=np.zeros_like(near), where=leading > 0)
         shares = (kinds * share[:, None]).reshape(coming.shape)

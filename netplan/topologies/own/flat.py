@@ -1,34 +1,18 @@
 """Graphs of switches that are joined directly, each with as many GPUs: told by their links."""
 
 import numpy as np
-from msgspec import Struct
 
-from netplan.arrays import Ints, distinct_values
+from netplan.arrays import distinct_values
 from netplan.records import replace
 from netplan.topologies.assembly import NameBlock
 from netplan.topologies.families.joined_switches import BETWEEN_SWITCHES, SwitchGraph, SwitchLinks
 from netplan.topologies.graph import GPU, SWITCH, FabricGraph, LinkType, network_only
 
 
-class Flat(Struct, frozen=True, eq=False):
-    """GPUs of a switch, and number of each node among the switches (-1 of others), in order."""
+def flat(network: FabricGraph) -> SwitchGraph | None:
+    """The switches of a network, as those of families are told, if all take GPUs; else None.
 
-    hosts: int
-    number: Ints
-
-    def switches(self, network: FabricGraph) -> SwitchGraph:
-        """The switches and their links, as those of families are told."""
-        ends = self.number[network.source], self.number[network.target]
-        between = (ends[0] >= 0) & (ends[1] >= 0)
-        links = SwitchLinks(BETWEEN_SWITCHES, ends[0][between], ends[1][between])
-        names = NameBlock("switch-{}", (int(self.number.max()) + 1,))
-        return SwitchGraph((("leaf", names),), self.hosts, (links,), "")
-
-
-def flat(network: FabricGraph) -> Flat | None:
-    """What a network is if all its switches take GPUs, as many each, in their order; else None.
-
-    Every GPU has one port, and all links have one rate.
+    They take as many each, in their order. Every GPU has one port, and all links have one rate.
 
     Examples
     --------
@@ -65,7 +49,9 @@ def flat(network: FabricGraph) -> Flat | None:
     number[seen] = np.arange(len(seen))
     empty = np.flatnonzero(switch & (number < 0))
     number[empty] = len(seen) + np.arange(len(empty))
-    return Flat(hosts, number)
+    links = SwitchLinks(BETWEEN_SWITCHES, number[first[between]], number[second[between]])
+    names = NameBlock("switch-{}", (len(seen) + len(empty),))
+    return SwitchGraph((("leaf", names),), hosts, (links,), "")
 
 
 def among_leaves(kind: LinkType) -> bool:

@@ -181,7 +181,7 @@ def _built(spec: FabricSpec, sizing: Sizing) -> Fabric:
     elif alike is None:
         levels, measured = _levels(network, sizing)
     else:
-        levels, measured = joined_levels(alike.switches(network), sizing, 1)
+        levels, measured = joined_levels(alike, sizing, 1)
     if reach == "rail-only":
         levels = [replace(level, same_rank=True) for level in levels]
     counts = np.bincount(network.group, minlength=len(network.groups)).tolist()

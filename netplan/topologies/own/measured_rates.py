@@ -223,7 +223,7 @@ class _Ways(Struct, frozen=True, eq=False):
         hosts, width = self.hosts, len(targets)
         amount = np.zeros((hosts.nodes, len(patterns) * width))
         amount[: hosts.groups] = np.hstack(patterns)
-        loads = self._own([sent[targets, np.arange(width)] for sent in patterns], targets)
+        loads = self._local_load([sent[targets, np.arange(width)] for sent in patterns], targets)
         rounds = rounds_from(self.joined, targets, forwards=hosts.forwards)
         for spread, near in propagate_demand(self.joined, rounds, amount):
             reached = [kind @ near for kind in self.kinds]
@@ -235,7 +235,7 @@ class _Ways(Struct, frozen=True, eq=False):
                     loads[place] += np.einsum("ab,ab->a", unit[hosts.tail], near[hosts.head])
         return loads
 
-    def _own(self, local: Sequence[Floats], targets: Ints) -> Floats:
+    def _local_load(self, local: Sequence[Floats], targets: Ints) -> Floats:
         """Load of what stays between the GPUs of a group: up to its switches, and down again."""
         hosts = self.hosts
         loads = np.zeros((len(local), self.places))

@@ -109,14 +109,15 @@ def of_streams(case: str, quantity: str) -> float:
 
 
 def of_aborts(case: str, quantity: str) -> float:
-    names = {"rounds": "rounds", "kept_mean": "kept_mean", "thrown_away": "thrown"}
+    names = "rounds", "kept_mean", "thrown_away"
     assert case == "over-sample 256 of 384"
-    return float(getattr(over_sampled(lengths(USUAL), 256, 384), names[quantity]))
+    return over_sampled(lengths(USUAL), 256, 384)[names.index(quantity)]
 
 
 def of_batches(case: str, quantity: str) -> float:
     prompt, answers = (int(number) for number in re.findall(r"\d+", case))
-    return float(getattr(equivalent_batch(lengths(USUAL), answers, prompt), quantity))
+    numbers = equivalent_batch(lengths(USUAL), answers, prompt)
+    return numbers[("sequence", "batch").index(quantity)]
 
 
 def of_packing(case: str, quantity: str) -> float:

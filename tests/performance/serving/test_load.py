@@ -107,7 +107,7 @@ def test_steps_are_those_of_decode_and_of_whole_chunks() -> None:
     steps = plan_steps(case, plans)
     for requests in (1.0, 5.0, 96.0):
         own = decode_steps(case, plans, np.full(1, requests)).step_s
-        assert steps.at(np.full(1, requests)) == pytest.approx(own, rel=0.01)
+        assert steps.decode_times(np.full(1, requests)) == pytest.approx(own, rel=0.01)
     chunk = prefills(case, plans, np.full(1, 8192 / 2048)).each_s
     assert steps.prompt.each_s == pytest.approx(chunk + case.chunks * case.launch_s)
 

@@ -183,11 +183,11 @@ def test_host_times_of_one_pool_add_up_by_hand() -> None:
 def test_one_request_in_a_pipeline_takes_one_pass_through_it(stages: int) -> None:
     """Stages that wait for nobody do not wait for the fullest of them, as full pipelines do."""
     plan, case = plans("llama-3.1-8b", 2, 1, stages=stages), served("llama-3.1-8b")
-    one = model_pass(case.served, plan, case.decodes(1.0))
+    parts, stage_s = model_pass(case.served, plan, case.decodes(1.0))
     alone = decode_steps(case, plan, np.ones(1))
-    assert alone.step_s[0] - alone.host_s[0] == pytest.approx(one.parts.seconds[0], rel=1e-12)
+    assert alone.step_s[0] - alone.host_s[0] == pytest.approx(parts.seconds[0], rel=1e-12)
     full = decode_steps(case, plan, np.array([float(stages)]))
-    assert full.step_s[0] - full.host_s[0] == pytest.approx(stages * one.stage_s[0], rel=1e-12)
+    assert full.step_s[0] - full.host_s[0] == pytest.approx(stages * stage_s[0], rel=1e-12)
 
 
 def test_the_first_stage_drafts_beside_its_own_work_and_reads_every_prompt() -> None:
@@ -209,7 +209,7 @@ def test_the_first_stage_drafts_beside_its_own_work_and_reads_every_prompt() -> 
         case.speculated,
     )
     assert drafted is not None
-    checked = model_pass(case.served, plan, case.decodes(16.0, 5.0)).stage_s[0]
+    checked = model_pass(case.served, plan, case.decodes(16.0, 5.0))[1][0]
     beside = drafted.drafted(plan, case.decodes(16.0)).seconds[0]
     step_s = decode_steps(case, plan, running).step_s[0]
     assert step_s * drafted.tokens == pytest.approx(4 * (checked + beside))

@@ -114,7 +114,7 @@ def test_copies_wait_for_the_busiest_by_hand() -> None:
         share *= mean / (k + 1)
     assert busiest == pytest.approx(0.632 + 0.056 + 0.002, abs=1e-3)
     # One prompt at least is computed together; attention and dense parts of it alone.
-    plain = model_pass(served.served, COPIES, served.prompts(1.0), routed=False).stage_s[0]
+    _, (plain, *_) = model_pass(served.served, COPIES, served.prompts(1.0), routed=False)
     expected = 0.25 * (busiest - mean) * plain
     assert lockstep_s(served, COPIES, running)[0] == pytest.approx(expected)
     still = [case(BARE), case(BARE.changed(lockstep=0.25, balance=True))]

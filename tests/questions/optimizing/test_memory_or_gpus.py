@@ -107,8 +107,8 @@ def test_both_sides_are_the_bills_of_cost() -> None:
     assert trade.more_cost is not None
     ends: tuple[End, ...] = ("low", "base", "high")
     for end in ends:
-        more = theirs.capital.at(end) - (ours.capital.at(end) - ours.memory.at(end))
-        assert trade.more_cost.at(end) == pytest.approx(more, rel=1e-12)
+        more = theirs.capital.at_end(end) - (ours.capital.at_end(end) - ours.memory.at_end(end))
+        assert trade.more_cost.at_end(end) == pytest.approx(more, rel=1e-12)
 
 
 def test_more_gpus_without_it_are_as_fast_and_fewer_are_not() -> None:

@@ -86,7 +86,6 @@ def test_tray_cables_are_as_long_as_the_cables() -> None:
     rows = np.abs(row[network.source] - row[network.target]).sum()
     columns = np.abs(column[network.source] - column[network.target]).sum()
     assert on_trays == pytest.approx(rows * HALL.row_pitch_m + columns * HALL.rack_width_m)
-    assert trays.inside == (layout.rack[network.source] == layout.rack[network.target]).sum()
     # 16 switches a rack: 48 of them fill 3.
     drawn = ET.fromstring(hall_drawing(layout, network))  # noqa: S314 - our own drawing
     squares = [one.get("d") or "" for one in drawn.iter() if one.get("class") == "node switch"]
