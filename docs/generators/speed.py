@@ -111,7 +111,8 @@ def measured(case: Case) -> MeasuredFootprint:
         written = file.stat().st_size if file else 0
     links = 0
     if case.fabric:
-        links = fabric_links(Loads.make(gpus=GPUS, fabric=case.fabric), case.fabric)
+        asked = Loads.make(gpus=GPUS, fabric=case.fabric)
+        links = fabric_links(asked.cluster, asked.reader(), case.fabric)
     return MeasuredFootprint(
         command=case.command,
         options=case.options,

@@ -68,11 +68,6 @@ class SteppedFabric(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
     @property
-    def scenario(self) -> tuple[PoolFailure, ...] | str | None:
-        """What was asked for does, or why it cannot happen."""
-        return self.asked or self.why_not or None
-
-    @property
     def step_s(self) -> float:
         """A step without failures [s]."""
         return self.trained.step.seconds

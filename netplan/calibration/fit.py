@@ -317,16 +317,6 @@ class Measurements(NamedTuple):
     places: tuple[str, ...]
     seconds: Floats
 
-    def refuse_nonsense(self, before_s: Floats) -> None:
-        """Refuse times that are far from what the files say, as those in another unit are."""
-        ratios = self.seconds / before_s
-        for place, label, ratio in zip(self.places, self.labels, ratios, strict=True):
-            if not 1 / NONSENSE < ratio < NONSENSE:
-                raise InputError(
-                    f"{place}: {label}: the time is {ratio:.2g} times what the files say: is it of"
-                    " this accelerator, and in seconds?"
-                )
-
 
 def fit_rows(
     measurements: Measurements,
@@ -347,7 +337,14 @@ def fit_rows(
         If a time is far from what the files say.
     """
     measured_s = measurements.seconds
-    measurements.refuse_nonsense(np.exp(predict(priors.logs)))
+    before_s = np.exp(predict(priors.logs))
+    ratios = zip(measurements.places, measurements.labels, measured_s / before_s, strict=True)
+    for place, label, ratio in ratios:  # far from what the files say, as times in another unit are
+        if not 1 / NONSENSE < ratio < NONSENSE:
+            raise InputError(
+                f"{place}: {label}: the time is {ratio:.2g} times what the files say: is it of"
+                " this accelerator, and in seconds?"
+            )
     fitted = fit(predict, rows, priors)
     group = np.array(alike or range(len(measured_s))) % FOLDS
     left_out = np.zeros(len(measured_s))
@@ -355,6 +352,6 @@ def fit_rows(
         kept = group != index
         without = fit(only(predict, kept), rows.take(kept), priors)
         left_out[~kept] = predict(without.logs)[~kept]
-    times = (np.exp(predict(priors.logs)), np.exp(predict(fitted.logs)), np.exp(left_out))
+    times = (before_s, np.exp(predict(fitted.logs)), np.exp(left_out))
     measured = measurements.title, measurements.labels, measured_s
     return Fitted(*measured, *times, tuple(names), priors.values(priors.logs), fitted)

@@ -224,17 +224,8 @@ def _degrees(line: Line, model: Model) -> RunDegrees:
     if values["tensor"] > model.heads:
         raise InputError(f"tensor {values['tensor']}: {model.name} has {model.heads} heads")
     _check_experts(line, model)
-    return RunDegrees(
-        values["tensor"],
-        values["context"],
-        data,
-        values["pipeline"],
-        values["interleave"],
-        values["microbatch"],
-        microbatches,
-        values["expert"],
-        values["expert_tensor"],
-    )
+    given = {name: values[name] for name in RunDegrees._fields if name in values}
+    return RunDegrees(**given, data=data, microbatches=microbatches)
 
 
 def _check_experts(line: Line, model: Model) -> None:

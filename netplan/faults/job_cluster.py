@@ -20,8 +20,7 @@ from msgspec import Struct
 from netplan.arrays import Bools, Floats, Ints
 from netplan.errors import InfeasibleError
 from netplan.faults.damage.damage import Damage, find_effects
-from netplan.faults.damage.inventory import Inventory
-from netplan.faults.damage.scenario import read_scenario
+from netplan.faults.damage.scenario import parse_faults
 from netplan.records import replace
 from netplan.simulation.job_clusters import LeafTrunks
 from netplan.topologies.build import own_cards, own_rates
@@ -109,10 +108,7 @@ def job_cluster(
         pairs = zip(counts.tolist(), sizes.tolist(), strict=True)
         words = ", ".join(f"{count:,} of {size:,} GPUs" for count, size in pairs)
         notes.append(f"HB domains: {words}. A job takes nodes of one size.")
-    damage = None
-    if fail:
-        scenario = read_scenario(fail, Inventory(graph))
-        damage = scenario.damage(np.random.default_rng(seed))
+    damage = parse_faults(fail, graph, rng=np.random.default_rng(seed)) if fail else None
     if isinstance(spec, Torus):
         trunks, members = _torus(spec, sizing, graph.gpus // graph.hb_size, graph.hb_size)
     else:

@@ -190,7 +190,8 @@ class Export(Question[GraphFile]):
     @cached_property
     def footprint(self) -> Footprint | None:
         """What it takes of the machine."""
-        return footprint_of(self, [self.cluster.fabric], f"export {self.to}")
+        where = self.cluster, self.reader(), self.weighed_fabrics
+        return footprint_of(f"export {self.to}", *where, limited=self.max_memory is not None)
 
     def ask(self) -> GraphFile:
         """Expand the fabric, or read the graph."""

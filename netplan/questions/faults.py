@@ -13,7 +13,7 @@ from netplan.answers.faults_answer import FaultsAnswer
 from netplan.answers.faults_rows import BesideRecord, FabricFaults, ScenarioImpact, seen
 from netplan.costing.fabric_bill import RefusedFabric, wiring_of
 from netplan.costing.wiring import Wiring
-from netplan.errors import NetplanError, not_built
+from netplan.errors import InputError, NetplanError, not_built
 from netplan.faults.damage.damage import Damage
 from netplan.faults.damage.impact import Impact, Single, Subject, single_failures, single_parts
 from netplan.faults.damage.inventory import Inventory
@@ -129,8 +129,10 @@ class Faults(faults_inputs.FaultsQuestion[FaultsAnswer]):
             faults_on = partial(_over_sites, cuts=cuts, question=self, shared=shared)
         named_specs = with_progress(shared.specs.items(), lambda item: item[1].name)
         rows, refused = faults_inputs.sorted_out(
-            [faults_on(spec, name) for name, spec in named_specs], asked=bool(self.fail)
+            [faults_on(spec, name) for name, spec in named_specs]
         )
+        if self.fail and all(isinstance(row.scenario, str) for row in rows):
+            raise InputError(f"--fail on {rows[0].name}: {rows[0].scenario}")
         sizing, prices, search = shared.sizing, shared.books.prices, shared.search
         resolved = {
             "hb_size": sizing.hb_size,

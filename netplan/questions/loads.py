@@ -25,9 +25,8 @@ from netplan.faults.damage.degraded_links import (
     round_note,
     routing_of_left,
 )
-from netplan.faults.damage.inventory import Inventory
 from netplan.faults.damage.rerouting import LiveRouter
-from netplan.faults.damage.scenario import read_scenario
+from netplan.faults.damage.scenario import parse_faults
 from netplan.progress import with_progress
 from netplan.questions.cut_fibre import refuse_cuts
 from netplan.records import replace
@@ -294,8 +293,7 @@ def what_failed(graph: FabricGraph, fail: Sequence[str], seed: int) -> Coloured:
     """What has failed, and who is cut off by it, for a drawing."""
     if not fail:
         return loads_answer.WHOLE_DRAWN
-    damage = read_scenario(fail, Inventory(graph)).damage(np.random.default_rng(seed))
-    return damage_colours(graph, damage)
+    return damage_colours(graph, parse_faults(fail, graph, rng=np.random.default_rng(seed)))
 
 
 class _AloneLoads(Struct, frozen=True, eq=False):

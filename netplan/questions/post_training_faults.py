@@ -49,7 +49,7 @@ def post_training_faults(asked: FaultsQuestion[Any]) -> PostTrainingFaultsAnswer
     known: PartCache = {}
     names = fabrics_asked(asked, DEFAULT_FABRICS)
     tried = [_fabric(name, asked, reader, known) for name in with_progress(names, str)]
-    rows, refused = sorted_out(tried, asked=False)
+    rows, refused = sorted_out(tried)
     if asked.fail and not any(row.asked for row in rows):
         why = rows[0].why_not
         raise InputError(why if why.startswith("--fail") else f"--fail on {rows[0].name}: {why}")

@@ -515,18 +515,18 @@ class Simulate(SimulationQuestion):
         written = read_map(asked, self.reader().roots)
         if written is None:
             return read_ranks(Path(asked), ranks, graph.gpus)
-        if any(stage.tensor or stage.layers for stage in written.stages):
+        if any(stage.tensor or stage.layers for stage, _ in written):
             raise InputError(
-                f"{written.places[0]}tensor and layers of single stages are for iteration model"
+                f"{written[0][1]}tensor and layers of single stages are for iteration model"
                 " palm: leave them out, or take --mode published-code"
             )
         members = by_stage(run.placement)
-        stages = stages_on_gpus(written, run.spec, graph.gpus, tensor=1, layers=len(written.stages))
+        stages = stages_on_gpus(written, run.spec, graph.gpus, tensor=1, layers=len(written))
         sizes = [len(stage.gpus) for stage in stages]
         if sizes != [members.shape[1]] * len(members):
             more = ", ..." if len(sizes) > MOST_SHAPES else ""
             raise InputError(
-                f"{written.places[0]}the plan has {counted(len(members), 'stage')} of"
+                f"{written[0][1]}the plan has {counted(len(members), 'stage')} of"
                 f" {counted(members.shape[1], 'GPU')}, the map stages of"
                 f" {', '.join(map(str, sizes[:MOST_SHAPES]))}{more}: fix degrees that fit, or"
                 " change the map"

@@ -216,7 +216,7 @@ class SeveralSites(Question[SitesAnswer]):
             ]
         wholes = [span.dealt(sizing) for span in spans]
         cuts = over_sites.read_cuts(self.fail, wholes[0], book)
-        if any(cut.share < 1 for cut in cuts) and len({span.ratio for span in spans}) > 1:
+        if any(share < 1 for _, _, share in cuts) and len({span.ratio for span in spans}) > 1:
             raise InputError(
                 f"--fail {' '.join(self.fail)}: so many fibre pairs are those of one ratio: give"
                 " one --ratio"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, TypeVar, get_args
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import numpy as np
 from msgspec import Struct
@@ -387,37 +387,23 @@ def names_cut_off(subject: Subject, damage: Damage) -> tuple[str, ...]:
     return tuple(subject.graph.node_name(gpu) for gpu in gone.tolist())
 
 
-class Failed(Protocol):
-    """A fabric under failures, and what those that were asked for do, or why they cannot happen."""
-
-    @property
-    def name(self) -> str:
-        """The fabric."""
-
-    @property
-    def scenario(self) -> object:
-        """The failures."""
-
-
-FailedT = TypeVar("FailedT", bound=Failed)
+RowT = TypeVar("RowT")
 
 
 def sorted_out(
-    rows: Sequence[FailedT | RefusedFabric], *, asked: bool
-) -> tuple[tuple[FailedT, ...], tuple[RefusedFabric, ...]]:
+    rows: Sequence[RowT | RefusedFabric],
+) -> tuple[tuple[RowT, ...], tuple[RefusedFabric, ...]]:
     """Fabrics, and those that are refused.
 
     Raises
     ------
     InputError
-        If none is left, or no fabric has the parts whose failure was asked for.
+        If none is left.
     """
     fabrics = tuple(row for row in rows if not isinstance(row, RefusedFabric))
     refused = tuple(row for row in rows if isinstance(row, RefusedFabric))
     if not fabrics:
         raise InputError(f"{refused[0].name}: {refused[0].reason}")
-    if asked and all(isinstance(row.scenario, str) for row in fabrics):
-        raise InputError(f"--fail on {fabrics[0].name}: {fabrics[0].scenario}")
     return fabrics, refused
 
 

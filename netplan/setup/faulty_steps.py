@@ -212,7 +212,9 @@ class TrainerFaults(PoolFaults[ReliabilityForecast, Impact], frozen=True):
         if impact.way == "stopped":
             step = None
         elif self.role == "all" and impact.way == "without":
-            step = without_copies(trained, _copies_in(trained, impact.domains_hit))
+            gpus, servers = impact.domains_hit * trained.domain, trained.servers
+            copies = -(-gpus // servers.copy_gpus) if servers is not None else 0
+            step = without_copies(trained, copies)  # all that have GPUs of these domains
         if step is not None and impact.slowdown:
             step = slowed_trainer(step, impact.slowdown)
         hit = impact.way != "all GPUs" or impact.gpus_down + impact.gpus_cut_off > 0
@@ -248,13 +250,6 @@ class TrainerFaults(PoolFaults[ReliabilityForecast, Impact], frozen=True):
             interval_h=forecast.interval_h,
             restart_h=forecast.lost_h.get("restart"),
         )
-
-
-def _copies_in(trained: PostTrained, domains: int) -> int:
-    """Copies of the model that so many HB domains have GPUs of, at most [1]."""
-    if trained.servers is None:
-        return 0
-    return -(-domains * trained.domain // trained.servers.copy_gpus)
 
 
 class ServerFaults(PoolFaults[ServedForecast, ServedImpact], frozen=True):

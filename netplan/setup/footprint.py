@@ -7,12 +7,12 @@ nothing.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from csv import DictReader
 from functools import cache
 from math import inf
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -20,6 +20,9 @@ from netplan.catalog import shipped_root
 from netplan.errors import InfeasibleError, NetplanError
 from netplan.scenarios.parts import Cluster
 from netplan.units import si
+
+if TYPE_CHECKING:
+    from netplan.scenarios.reading import CatalogReader
 
 FILE = "reports/footprints.csv"
 LARGE_GPUS = 65_536
@@ -115,28 +118,6 @@ class Footprint(Struct, frozen=True):
         )
 
 
-class Weighed(Protocol):
-    """A question that is weighed."""
-
-    command: ClassVar[str]
-
-    @property
-    def cluster(self) -> Cluster:
-        """What it is about."""
-
-    @property
-    def catalog(self) -> str | Path | None:
-        """The user's own catalogs."""
-
-    @property
-    def overrides(self) -> Mapping[str, str] | None:
-        """Values that are replaced."""
-
-    @property
-    def max_memory(self) -> float | None:
-        """What it may take [bytes]."""
-
-
 class MeasuredFootprint(Struct, frozen=True):
     """One row of the file: a whole process as it was measured.
 
@@ -214,47 +195,55 @@ def measured_footprints() -> tuple[MeasuredFootprint, ...]:
         )
 
 
-def footprint_of(question: Weighed, fabrics: Sequence[str], command: str = "") -> Footprint | None:
+def footprint_of(
+    command: str,
+    cluster: Cluster,
+    reader: "CatalogReader",
+    fabrics: Sequence[str],
+    *,
+    limited: bool,
+) -> Footprint | None:
     """What a question takes that makes the graphs of some fabrics, one after the other.
 
     Parameters
     ----------
-    question
-        The question.
+    command
+        The question as the file of footprints calls it: its command, what it writes behind it.
+    cluster, reader
+        What it is about, and what reads its files.
     fabrics
         Names of the fabrics.
-    command
-        What it is called in the file, if not as its command.
+    limited
+        Whether it says how much memory it may take.
 
     Returns
     -------
     Footprint or None
         None where it is small and no limit was given, or is about somebody's own graph.
     """
-    cluster, command = question.cluster, command or question.command
-    small = cluster.gpus < LARGE_GPUS and question.max_memory is None
+    small = cluster.gpus < LARGE_GPUS and not limited
     rows = [row for row in measured_footprints() if row.command == command and row.links]
     if small or cluster.graph is not None or not rows or not fabrics:
         return None
     taken = []
     for name in fabrics:
-        links = fabric_links(question, name)
+        links = fabric_links(cluster, reader, name)
         alike = [row.of_links(links) for row in rows if row.fabric == name]
         # A fabric that was not measured takes what the worst of the others does.
         taken.append(max(alike or [row.of_links(links) for row in rows]))
     times, peaks, files = zip(*taken, strict=True)
-    subject = f"{question.command} of {cluster.gpus:,} GPUs"
+    subject = f"{command.partition(' ')[0]} of {cluster.gpus:,} GPUs"
     subject += f" on {len(taken)} fabrics" if len(taken) > 1 else ""
     return Footprint(subject, sum(times), max(peaks), sum(files))
 
 
-def fabric_links(question: Weighed, name: str) -> int:
+def fabric_links(cluster: Cluster, reader: "CatalogReader", name: str) -> int:
     """Links of a fabric, those inside HB domains included.
 
     Parameters
     ----------
-    question
-        What is asked of which cluster.
+    cluster, reader
+        What is asked about, and what reads its files.
     name
         Name of the fabric, or its file.
 
@@ -266,17 +255,17 @@ def fabric_links(question: Weighed, name: str) -> int:
     Examples
     --------
     >>> from netplan.questions.loads import Loads
-    >>> fabric_links(Loads.make("hgx-h100", gpus=64, radix=64), "rail-optimized")
+    >>> asked = Loads.make("hgx-h100", gpus=64, radix=64)
+    >>> fabric_links(asked.cluster, asked.reader(), "rail-optimized")
     128
     """
-    from netplan.scenarios.reading import CatalogReader, sized
+    from netplan.scenarios.reading import sized
     from netplan.topologies.build import build_fabric
     from netplan.workloads.accelerators import ACCELERATORS
 
-    reader = CatalogReader(question.catalog, question.overrides)
     try:
-        spec = reader.fabric(name, question.cluster)
-        sizing = sized(question.cluster, reader.load(ACCELERATORS, question.cluster.accelerator))
+        spec = reader.fabric(name, cluster)
+        sizing = sized(cluster, reader.load(ACCELERATORS, cluster.accelerator))
         fabric = build_fabric(spec, sizing)
     except NetplanError:
         return 0  # which the question says better

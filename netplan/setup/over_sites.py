@@ -315,12 +315,8 @@ def replaced_of(asked: AnyQuestion, roles: Collection[str]) -> dict[str, object]
     return {key: read_yaml_value(text) for key, text in given if key.partition(".")[0] in roles}
 
 
-class FibreCut(NamedTuple):
-    """Fibre between two sites, by their numbers, of which a share is cut [1]."""
-
-    a: int
-    b: int
-    share: float
+FibreCut = tuple[int, int, float]
+"""Numbers of two sites, and the share of the fibre between them that is cut [1]."""
 
 
 def read_cuts(texts: Sequence[str], sites: Sites, book: LongHaulBook) -> tuple[FibreCut, ...]:
@@ -351,7 +347,7 @@ def read_cuts(texts: Sequence[str], sites: Sites, book: LongHaulBook) -> tuple[F
     >>> book = LONG_HAUL_BOOKS.load("2026")
     >>> sites = Sites.laid_out(deal_gpus(8192, 2, 8), "mesh", km=40.0, ratio=4.0, gpu_rate=50e9)
     >>> read_cuts(["site-1:site-2=2"], sites, book)
-    (FibreCut(a=0, b=1, share=0.25),)
+    ((0, 1, 0.25),)
     """
     numbers = {site.name: number for number, site in enumerate(sites.sites)}
     cuts = []
@@ -376,7 +372,7 @@ def read_cuts(texts: Sequence[str], sites: Sites, book: LongHaulBook) -> tuple[F
                 f"--fail {text:.60}: {named} has {counted(fibres, 'fibre pair')}: give 1 to"
                 f" {fibres:,}, or no number for all of it"
             )
-        cuts.append(FibreCut(a, b, count / fibres))
+        cuts.append((a, b, count / fibres))
     return tuple(cuts)
 
 

@@ -196,14 +196,7 @@ class PostRun(Struct, frozen=True, dict=True):
     @cached_property
     def server_reader(self) -> CatalogReader:
         """Reads the servers' files: values of the trainer's accelerator are not theirs."""
-        return CatalogReader(self.asked.catalog, self._server_overrides)
-
-    @cached_property
-    def _server_overrides(self) -> dict[str, str]:
-        overrides = dict(self.asked.overrides or {})
-        if self.server_name == self.asked.cluster.accelerator:
-            return overrides
-        return {key: text for key, text in overrides.items() if not key.startswith("accelerator.")}
+        return self.asked.reader_of(self.server_name)
 
     @cached_property
     def work(self) -> StepWork:
@@ -376,7 +369,7 @@ class PostRun(Struct, frozen=True, dict=True):
         )
         scenario = self._pool_scenario(gpus, serving, self.server_name)
         return self.asked.also(
-            ServersQuestion, scenario=scenario, overrides=self._server_overrides, varied={}
+            ServersQuestion, scenario=scenario, overrides=self.server_reader.overrides, varied={}
         )
 
     def judge(self, gpus: int, model: str, tokens: int) -> Searched:

@@ -6,8 +6,6 @@ of servers in one HB domain share what enters it.
 
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from netplan.arrays import Ints
 from netplan.errors import InputError
 from netplan.inputs.choices import SyncKind
@@ -35,7 +33,6 @@ from netplan.scenarios.reading import sized
 from netplan.setup.post_training import SAME, PostRun, ServerPool, Trainer
 from netplan.topologies.expand import expand
 from netplan.topologies.fabric import Sizing
-from netplan.topologies.graph import FabricGraph
 from netplan.topologies.specs import FabricSpec
 from netplan.traffic.matrix import KINDS, TrafficMatrix, UniformGroups, no_traffic
 from netplan.traffic.placement import Placement
@@ -59,11 +56,8 @@ class PoolPlaces(NamedTuple):
     score: Ints
 
 
-class SyncOnLinks(NamedTuple):
-    """A synchronisation on links: time of the busiest one, bytes between HB domains [s, B]."""
-
-    busiest_s: float
-    network_bytes: float
+SyncOnLinks = tuple[float, float]
+"""A synchronisation on links: time of the busiest one, bytes between HB domains [s, B]."""
 
 
 def network_sizing(run: PostRun) -> tuple[FabricSpec, Sizing]:
@@ -141,13 +135,6 @@ def trainer_copies(
     return grouped_owners(copies, group_count(copies.copies, takers) if takers else copies.copies)
 
 
-def server_copies(run: PostRun, servers: ServerPool, gpus: Ints) -> PlacedCopies:
-    """Copies of the model that servers on such GPUs have."""
-    stage = stages_of_layers(run.model.layers, int(servers.rolled.plans.pipeline[0]))
-    copies = placed_copies(server_placement(servers), stage)
-    return replace(copies, gpus=gpus[copies.gpus])
-
-
 def sync_scheme(run: PostRun, servers: ServerPool, kind: SyncKind, changed: float) -> SyncScheme:
     """How weights are sent, as traffic has it: over as many cards of a domain as there are."""
     rate = run.job.sync_rate
@@ -162,26 +149,14 @@ def sync_scheme(run: PostRun, servers: ServerPool, kind: SyncKind, changed: floa
     )
 
 
-class SyncWay(Struct, frozen=True, kw_only=True):
-    """How new weights go from one pool to the other.
-
-    Parameters
-    ----------
-    scheme
-        How they are sent.
-    domain
-        GPUs of an HB domain [1].
-    width_bytes
-        Of a parameter on the wire [B].
-    """
-
-    scheme: SyncScheme
-    domain: int
-    width_bytes: float
-
-
 def sync_matrix(
-    run: PostRun, pools: tuple[Trainer, ServerPool], places: PoolPlaces, way: SyncWay
+    run: PostRun,
+    pools: tuple[Trainer, ServerPool],
+    places: PoolPlaces,
+    scheme: SyncScheme,
+    *,
+    domain: int,
+    width_bytes: float,
 ) -> TrafficMatrix:
     """Traffic of one synchronisation between pools that lie apart.
 
@@ -189,19 +164,21 @@ def sync_matrix(
     ----------
     run, pools, places
         The job, its trainer and servers, and where these lie.
-    way
-        How weights go.
+    scheme
+        How weights are sent.
+    domain
+        GPUs of an HB domain [1].
+    width_bytes
+        Of a parameter on the wire [B].
     """
     trainer, servers = pools
-    laid = SyncPools(
-        trainer_copies(
-            run, trainer, places.trainer, takers=_takers(servers, way.scheme), domain=way.domain
-        ),
-        server_copies(run, servers, places.rollout),
-        run.gpus,
-        way.domain,
-    )
-    return sync_traffic(LayerWeights.of(run.model, way.width_bytes), laid, way.scheme)
+    takers = _takers(servers, scheme)
+    senders = trainer_copies(run, trainer, places.trainer, takers=takers, domain=domain)
+    stage = stages_of_layers(run.model.layers, int(servers.rolled.plans.pipeline[0]))
+    served = placed_copies(server_placement(servers), stage)
+    served = replace(served, gpus=places.rollout[served.gpus])
+    laid = SyncPools(senders, served, run.gpus, domain)
+    return sync_traffic(LayerWeights.of(run.model, width_bytes), laid, scheme)
 
 
 def resharded_matrix(
@@ -254,70 +231,47 @@ def _laid_ranges(
 
 
 def sync_on_links(
-    run: PostRun, trainer: Trainer, servers: ServerPool, scheme: SyncScheme, width_bytes: float
+    run: PostRun,
+    trainer: Trainer,
+    servers: ServerPool,
+    how: SyncScheme | SyncBytes,
+    *,
+    width_bytes: float,
 ) -> SyncOnLinks | None:
-    """The busiest link of the fabric in one synchronisation.
+    """The busiest link of the fabric in one synchronisation, by the routing it is built for.
 
     Parameters
     ----------
     run, trainer, servers
-        The job, and its pools, which lie apart.
-    scheme
-        How weights are sent.
+        The job, and its pools.
+    how
+        How weights are sent between pools that lie apart; bytes of one synchronisation where GPUs
+        train and serve in turn [B].
     width_bytes
         Of a parameter on the wire [B].
 
     Returns
     -------
     SyncOnLinks or None
-        None where links say nothing: over storage, of two kinds of GPU, or of a graph that is too
-        large or joins not all.
+        None where links say nothing: of two kinds of GPU, of a graph that is too large or joins not
+        all, or where ranges of plans in turn are no parts of each other.
     """
-    if scheme.storage or not _has_links(run):
+    if run.gpus > MOST_LINKED or not one_kind(run):
         return None
     try:
         graph = expand(*network_sizing(run))
-        places = pool_places(run, trainer, servers, graph.hb_size)
-        way = SyncWay(scheme=scheme, domain=graph.hb_size, width_bytes=width_bytes)
-        return _sent_over(graph, sync_matrix(run, (trainer, servers), places, way).of_kind("sync"))
+        domain = graph.hb_size
+        where = run, (trainer, servers), pool_places(run, trainer, servers, domain)
+        if isinstance(how, SyncBytes):
+            matrix = _laid_ranges(*where, how, width_bytes)
+        else:
+            every = sync_matrix(*where, how, domain=domain, width_bytes=width_bytes)
+            matrix = every.of_kind("sync")
+        if matrix is None:
+            return None
+        return Router(graph).loads(matrix).busiest_s, crossing_bytes(matrix, domain)
     except InputError:
         return None
-
-
-def reshard_on_links(
-    run: PostRun, trainer: Trainer, servers: ServerPool, sent: SyncBytes, width_bytes: float
-) -> SyncOnLinks | None:
-    """The same of GPUs that train and serve in turn; None, too, where ranges are no parts.
-
-    Parameters
-    ----------
-    run, trainer, servers
-        The job, and both of its roles.
-    sent
-        Bytes of one synchronisation [B].
-    width_bytes
-        Of a parameter on the wire [B].
-    """
-    if not sent.total or not _has_links(run):
-        return None
-    try:
-        graph = expand(*network_sizing(run))
-        places = pool_places(run, trainer, servers, graph.hb_size)
-        matrix = _laid_ranges(run, (trainer, servers), places, sent, width_bytes)
-        return None if matrix is None else _sent_over(graph, matrix)
-    except InputError:
-        return None
-
-
-def _has_links(run: PostRun) -> bool:
-    """Whether links of the fabric say how long new weights take at least."""
-    return run.gpus <= MOST_LINKED and one_kind(run)
-
-
-def _sent_over(graph: FabricGraph, matrix: TrafficMatrix) -> SyncOnLinks:
-    """New weights on the links of a graph, by the routing that it is built for."""
-    busiest_s = Router(graph).loads(matrix).busiest_s
-    return SyncOnLinks(busiest_s, crossing_bytes(matrix, graph.hb_size))
 
 
 def _takers(servers: ServerPool, scheme: SyncScheme) -> int:

@@ -220,12 +220,11 @@ class PostTrainedRun(Run, frozen=True, eq=False, dict=True):
                 run, pools, places, sync.sent, sync.weights.width_bytes
             )
             return
-        way = post_training_links.SyncWay(
-            scheme=post_training_links.sync_scheme(run, servers, sync.kind, sync.changed),
-            domain=self.fabric.sizing.hb_size,
-            width_bytes=sync.weights.width_bytes,
+        scheme = post_training_links.sync_scheme(run, servers, sync.kind, sync.changed)
+        domain, width_bytes = self.fabric.sizing.hb_size, sync.weights.width_bytes
+        yield post_training_links.sync_matrix(
+            run, pools, places, scheme, domain=domain, width_bytes=width_bytes
         )
-        yield post_training_links.sync_matrix(run, pools, places, way)
         # Both pools in one numbering, the servers first.
         behind = replace(post_training_links.trainer_placement(trainer), first=len(places.rollout))
         both = np.concatenate([places.rollout, places.trainer]).astype(np.int32)
@@ -254,7 +253,12 @@ class PostTrainedRun(Run, frozen=True, eq=False, dict=True):
         trained, sync, job = self.trained, self.trained.sync, self.trained.run.job
         yield from self.fabric.notes
         yield from trained.notes
-        yield from self._places_words()
+        if not job.colocated and trained.servers and trained.trainer:
+            rollout, trainer = self.places.rollout, self.places.trainer
+            yield (
+                f"Servers have GPUs {rollout.min():,} to {rollout.max():,}, the trainer"
+                f" {trainer.min():,} to {trainer.max():,}, each whole HB domains first."
+            )
         if sync is not None and sync.sent.total:
             yield sync_words(sync)
             if sync.bound_by == "links":
@@ -270,17 +274,6 @@ class PostTrainedRun(Run, frozen=True, eq=False, dict=True):
                 yield "What is written to storage and read from it takes no link of this network."
         if trained.servers and trained.trainer and job.scored_by:
             yield "Score: collectives of forward passes, and what judges send."
-
-    def _places_words(self) -> Iterator[str]:
-        """Which GPUs pools have."""
-        trained, places = self.trained, self.places
-        if trained.run.job.colocated or not (trained.servers and trained.trainer):
-            return
-        rollout, trainer = places.rollout, places.trainer
-        yield (
-            f"Servers have GPUs {rollout.min():,} to {rollout.max():,}, the trainer"
-            f" {trainer.min():,} to {trainer.max():,}, each whole HB domains first."
-        )
 
     def heading(self, what: str, *, timed: bool = True) -> Heading:
         """What an answer about the run says first; the time of its step if that is ``timed``."""

@@ -457,7 +457,7 @@ def synchronised(
     named, changed = read_sync(job.sync)
     kind = "full" if named == "experts" and run.model.experts is None else named
     weights = wire_weights(run)
-    over = job.sync_over
+    over, width_bytes = job.sync_over, weights.width_bytes
     receivers = Receivers(
         copies=servers.copies,
         copy_gpus=servers.copy_gpus,
@@ -469,12 +469,14 @@ def synchronised(
     )
     if job.colocated:
         sync = _resharded(run, sync, trainer)
-        if on_links:
-            from netplan.setup.post_training_links import reshard_on_links
+        if on_links and sync.sent.total:
+            from netplan.setup.post_training_links import sync_on_links
 
-            if laid := reshard_on_links(run, trainer, servers, sync.sent, weights.width_bytes):
-                sent = sync.sent._replace(network=laid.network_bytes)
-                sync = replace(sync, sent=sent, bound_s=laid.busiest_s, bound_by="links")
+            laid = sync_on_links(run, trainer, servers, sync.sent, width_bytes=width_bytes)
+            if laid is not None:
+                bound_s, network_bytes = laid
+                sent = sync.sent._replace(network=network_bytes)
+                sync = replace(sync, sent=sent, bound_s=bound_s, bound_by="links")
         return _timed(run, sync)
     sent = sync_bytes(weights, receivers, kind, changed)
     senders = _senders(run, kind, trainer)
@@ -489,14 +491,14 @@ def synchronised(
         hb_bytes_per_s=run.server_chip.hb_bytes_per_s,
     )
     laid = None
-    if on_links:  # graphs and routing take a while to load
+    if on_links and over != "storage":  # graphs and routing take a while to load
         from netplan.setup.post_training_links import sync_on_links, sync_scheme
 
         scheme = sync_scheme(run, servers, kind, changed)
-        laid = sync_on_links(run, trainer, servers, scheme, weights.width_bytes)
-    entering_s = laid.busiest_s if laid else None
-    if laid and abs(laid.network_bytes - sent.network) > SAME * sent.network:
-        sent = sent._replace(network=laid.network_bytes)  # pools that share a domain
+        laid = sync_on_links(run, trainer, servers, scheme, width_bytes=width_bytes)
+    entering_s, network_bytes = laid or (None, sent.network)
+    if abs(network_bytes - sent.network) > SAME * sent.network:
+        sent = sent._replace(network=network_bytes)  # pools that share a domain
     bound_s = _bound_s(run, sync, sent, links, entering_s)
     if kind == "delta":  # between whole copies
         whole = sync_bytes(weights, receivers, "sharded")
@@ -576,18 +578,17 @@ def _timed(run: PostRun, sync: Sync) -> Sync:
         )
         for name, ends in software.items()
     }
-    if given is None:
-        return replace(sync, seconds=sync.bound_s, reaches_s=reaches)
+    rate: float | None = None
+    seconds = sync.bound_s
     if given in SYNC_RATES:
         rate = software[cast("Sending", given)].base
-        return replace(
-            sync, seconds=max(sync.bound_s, copy_bytes / rate), rate=rate, reaches_s=reaches
-        )
-    rate = read_copy_rate(str(given))
-    try:
-        seconds = sync_s(sync.bound_s, copy_bytes, rate)
-    except InputError as error:
-        raise InputError(f"--sync-rate {given}: {error}") from None
+        seconds = max(seconds, copy_bytes / rate)
+    elif given is not None:
+        rate = read_copy_rate(str(given))
+        try:
+            seconds = sync_s(seconds, copy_bytes, rate)
+        except InputError as error:
+            raise InputError(f"--sync-rate {given}: {error}") from None
     return replace(sync, seconds=seconds, rate=rate, reaches_s=reaches)
 
 

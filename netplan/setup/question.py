@@ -183,7 +183,8 @@ class Question(Generic[AnswerT_co]):
         """What it takes of the machine; None where that is little."""
         if "max_memory" not in self.reads_from:
             return None
-        return footprint_of(self, self.weighed_fabrics)
+        where = self.cluster, self.reader(), self.weighed_fabrics
+        return footprint_of(self.command, *where, limited=self.max_memory is not None)
 
     @property
     def weighed_fabrics(self) -> Sequence[str]:
@@ -223,6 +224,14 @@ class Question(Generic[AnswerT_co]):
     def reader(self) -> CatalogReader:
         """What reads its files, with its values replaced."""
         return CatalogReader(self.catalog, self.overrides)
+
+    def reader_of(self, accelerator: str) -> CatalogReader:
+        """Reads files of some GPUs: values of the cluster's accelerator are of no other."""
+        overrides = dict(self.overrides or {})
+        if accelerator != self.cluster.accelerator:
+            role = "accelerator."
+            overrides = {key: text for key, text in overrides.items() if not key.startswith(role)}
+        return CatalogReader(self.catalog, overrides)
 
     def reader_and_chip(self) -> tuple[CatalogReader, Accelerator]:
         """What reads its files, and the accelerator of its cluster."""

@@ -3,7 +3,8 @@
 Where a model fits on no plan: the largest one of the catalogs that does.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from netplan.catalog import user_roots
@@ -133,9 +134,13 @@ def largest_fitting(asked: AnyQuestion, levels: Sequence[Level]) -> str | None:
         wanted = MODELS.load(asked.training.model, reader.roots)
     except NetplanError:
         return None
-    size = _size(wanted)
-    known = [model for model in _models(asked) if _size(model) < size]
-    for model in sorted(known, key=lambda model: -_size(model)):
+    size, roots = _size(wanted), user_roots(asked.catalog)
+    models: list[Model] = []
+    for name in MODELS.paths(roots):  # those of a user first
+        with suppress(NetplanError):
+            models.append(MODELS.load(name, roots))
+    fitting = (model for model in models if _size(model) < size)
+    for model in sorted(fitting, key=lambda model: -_size(model)):
         smaller = asked.with_values(model=model.name)
         try:
             training = read_training(
@@ -152,15 +157,3 @@ def _size(model: Model) -> float:
     """Parameters of the layers of a model, all experts included [1]."""
     stack = stack_of(model)
     return float(stack.attention + stack.feed_forward)
-
-
-def _models(asked: AnyQuestion) -> Iterator[Model]:
-    """Transformers of the catalogs, those of a user first."""
-    roots = user_roots(asked.catalog)
-    for name in MODELS.paths(roots):
-        try:
-            model = MODELS.load(name, roots)
-        except NetplanError:
-            continue
-        if isinstance(model, Model):
-            yield model

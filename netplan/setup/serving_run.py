@@ -179,7 +179,7 @@ def serving_case_on(
     InputError
         If a request is longer than the model's context, or inputs contradict each other.
     """
-    requests, most = requests_of(asked, load), longest_tokens(asked, load)
+    requests, most = _requests(asked, load)
     if model.context_length is not None and most > model.context_length:
         words = f"--prompt {requests.prompt:,} and --output {requests.output:,} are {most:,} tokens"
         if load is not None and load.trace is not None:
@@ -365,18 +365,13 @@ def load_of(asked: AnyQuestion) -> Arrivals | None:
     return Arrivals(rate, load.burstiness, trace, len(trace.arrival_s))
 
 
-def requests_of(asked: AnyQuestion, load: Arrivals | None) -> outcomes.Requests:
-    """Tokens of prompts and answers: those of a trace in the mean."""
-    if load is None or load.trace is None:
-        return outcomes.Requests(asked.serving.prompt, asked.serving.output)
-    return outcomes.Requests(round(load.trace.prompt.mean()), round(load.trace.output.mean()))
-
-
-def longest_tokens(asked: AnyQuestion, load: Arrivals | None) -> int:
-    """Tokens of the longest request [1]."""
-    if load is None or load.trace is None:
-        return asked.serving.prompt + asked.serving.output
-    return int((load.trace.prompt + load.trace.output).max())
+def _requests(asked: AnyQuestion, load: Arrivals | None) -> tuple[outcomes.Requests, int]:
+    """The mean request, and tokens of the longest one [1]."""
+    serving, trace = asked.serving, load.trace if load is not None else None
+    if trace is None:
+        return outcomes.Requests(serving.prompt, serving.output), serving.prompt + serving.output
+    mean = outcomes.Requests(round(trace.prompt.mean()), round(trace.output.mean()))
+    return mean, int((trace.prompt + trace.output).max())
 
 
 def tiers_of(asked: AnyQuestion) -> tuple[KvTier, ...]:
@@ -406,14 +401,16 @@ def served_plans(
 ) -> tuple[ServedPlan, ...]:
     """Rows of an answer, the first ``most`` of them."""
     outcome, pools = searched.ranked, searched.pools
-    levels = _service_levels(searched.goal, outcome)
+    goal, kept = searched.goal, searched.goal.meets(outcome).tolist()
+    aims = goal.ttft_s is not None or goal.tpot_s is not None
+    source: LevelSource = "default" if goal.usual else "given"
     count = outcome.plans.count if most is None else min(most, outcome.plans.count)
     bottlenecks, first = binding(outcome), binding(outcome, first=True)
     sent_bytes = cache_sent(case, pools)[0] if pools is not None else None
     origins = case.served.origins(case.decodes(np.ones(1)))
     rows = []
     for index in range(count):
-        barred = _barred(case, outcome, index, offered=searched.goal.rate is not None)
+        barred = _barred(case, outcome, index, offered=goal.rate is not None)
         rate, centre = barred["tokens_per_s"], barred.pop("centre")
         used = outcome.plans.gpus_used if pools is None else pools.gpus_used
         rows.append(
@@ -429,7 +426,9 @@ def served_plans(
                 bottleneck=bottlenecks[index],
                 ttft_bottleneck=first[index],
                 queue_s=float(outcome.queue_s[index]),
-                service_level=levels[index] if levels else None,
+                service_level=ServiceLevel(goal.ttft_s, goal.tpot_s, source, kept[index])
+                if aims
+                else None,
                 breakdown_s={
                     name: centre * float(part[index]) for name, part in outcome.parts.items()
                 },
@@ -444,15 +443,6 @@ def served_plans(
             )
         )
     return tuple(rows)
-
-
-def _service_levels(goal: outcomes.Goal, outcome: outcomes.ServingResult) -> list[ServiceLevel]:
-    """The level that is asked for, and whether outcomes keep it; nothing without one."""
-    if goal.ttft_s is None and goal.tpot_s is None:
-        return []
-    source: LevelSource = "default" if goal.usual else "given"
-    kept = goal.meets(outcome).tolist()
-    return [ServiceLevel(goal.ttft_s, goal.tpot_s, source, met) for met in kept]
 
 
 def _barred(

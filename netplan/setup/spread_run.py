@@ -52,7 +52,9 @@ def spread_run(run: PlacedRun) -> SpreadRun:
     """
     timed, setting = run.timed, run.setting
     plan = timed.plan
-    microbatch_s = microbatch_time_s(timed)
+    # What a microbatch takes on the slowest stage, forward and backward.
+    inside = (time for name, time in timed.breakdown_s.items() if name not in OUTSIDE)
+    microbatch_s = sum(inside) / plan.microbatches
     share = forward_share(setting, run.levels, timed)
     data = [used for used in run.collectives() if used.use.kind == "data"]
     program = setting.program(plan.sharding)
@@ -89,23 +91,6 @@ def spread_run(run: PlacedRun) -> SpreadRun:
         members=members,
         rings=plan.gpus / members,
     )
-
-
-def microbatch_time_s(timed: PlanTime) -> float:
-    """What a microbatch takes on the slowest stage, forward and backward [s].
-
-    Parameters
-    ----------
-    timed
-        A plan with its parts.
-
-    Returns
-    -------
-    float
-        Parts that passes have, over the microbatches [s].
-    """
-    inside = (time for name, time in timed.breakdown_s.items() if name not in OUTSIDE)
-    return sum(inside) / timed.plan.microbatches
 
 
 def forward_share(setting: Setting, levels: Sequence[Level], timed: PlanTime) -> float:

@@ -1,6 +1,7 @@
 """Training runs: what is asked of them becomes the search for their plans."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
@@ -62,15 +63,13 @@ OPTIMIZER_STATES = ".overlap.optimizer_bytes"
 """Override that says what the optimizer holds, of an iteration model."""
 
 
-def plan_options(
-    asked: AnyQuestion, fixed: Fixed | None = None, *, run: TrainedModel | None = None
-) -> Options:
+def plan_options(asked: AnyQuestion, *, run: TrainedModel | None = None) -> Options:
     """What the search leaves open or not; refuses choices that do not fit each other.
 
     More is known of a ``run`` whose files were read.
     """
     training, assumptions = asked.training, run.assumptions if run else None
-    fixed = fixed or _fixed(asked, run)
+    fixed = _fixed(asked, run)
     if run is not None:
         fixed = _stages_of_hybrid(asked, fixed, run)
         _check_gathered(training.expert_degree or fixed.expert, run)
@@ -267,12 +266,6 @@ def _batch(asked: AnyQuestion, model: "Model | OtherModel") -> int | None:
     return batch
 
 
-def check_training(asked: AnyQuestion) -> None:
-    """Refuse unknown names and values out of range, even where nothing is timed."""
-    check_setting(asked.training.strategy, asked.training.mode)
-    plan_options(asked)
-
-
 def check_stack(asked: AnyQuestion, assumptions: IterationModel) -> None:
     """Refuse what the iteration model does not know.
 
@@ -426,14 +419,6 @@ def stack_memory(
     )
 
 
-def stack_inputs(asked: AnyQuestion, assumptions: IterationModel) -> dict[str, object]:
-    """Values that were filled in, as the answer shows them."""
-    usual = "auto" if by_stack(asked, assumptions) else assumptions.compute.recompute
-    given = asked.training.recompute
-    filled: dict[str, object] = {"recompute": usual if given in (None, "auto") else given}
-    return filled | software.software_inputs(asked, assumptions)
-
-
 Workload = tuple["Model | OtherModel", IterationModel]
 """What is trained, and how it is timed."""
 
@@ -442,8 +427,12 @@ def read_training(
     asked: AnyQuestion, reader: CatalogReader, on: Accelerator, gpus: int
 ) -> TrainedModel:
     """What is trained on so many such GPUs."""
-    check_training(asked)
-    return training_on(asked, reader, on, gpus, workload=read_workload(asked, reader))
+    # Unknown names and values out of range are refused, even where nothing is timed.
+    check_setting(asked.training.strategy, asked.training.mode)
+    plan_options(asked)
+    model = reader.load(WORKLOADS, asked.training.model)
+    assumptions = reader.load(ITERATION_MODELS, asked.training.iteration_model)
+    return training_on(asked, reader, on, gpus, workload=workload_of(asked, model, assumptions))
 
 
 def training_on(
@@ -538,12 +527,6 @@ def _check_used(asked: AnyQuestion, on: Accelerator, assumptions: IterationModel
         )
 
 
-def read_workload(asked: AnyQuestion, reader: CatalogReader) -> Workload:
-    """Files of the model and of the iteration model; errors as of :func:`workload_of`."""
-    model = reader.load(WORKLOADS, asked.training.model)
-    return workload_of(asked, model, reader.load(ITERATION_MODELS, asked.training.iteration_model))
-
-
 def workload_of(
     asked: AnyQuestion, model: "Model | OtherModel", assumptions: IterationModel
 ) -> Workload:
@@ -630,12 +613,16 @@ def plan_search(asked: AnyQuestion, training: TrainedModel) -> PlanSearch:
 
 def training_inputs(asked: AnyQuestion, **resolved: object) -> dict[str, object]:
     """The inputs as the answer shows them, with what the iteration model fills in."""
-    shown = asked.inputs()
-    assumptions = _assumptions(asked)
+    shown, assumptions = asked.inputs(), None
+    with suppress(CatalogError):  # of those that are simulated only
+        assumptions = asked.reader().load(ITERATION_MODELS, asked.training.iteration_model)
     if why := _not_as_fitted(asked):
         shown["not_calibrated"] = why
     if assumptions is not None:
-        shown |= stack_inputs(asked, assumptions)
+        usual = "auto" if by_stack(asked, assumptions) else assumptions.compute.recompute
+        recompute = asked.training.recompute
+        shown["recompute"] = usual if recompute in (None, "auto") else recompute
+        shown |= software.software_inputs(asked, assumptions)
         shown["strategy"] = strategy_under(asked, assumptions)
     if assumptions is None or assumptions.calibration is None:
         for name in SHOWN_IF_GIVEN:
@@ -674,15 +661,6 @@ def _no_formulas(asked: AnyQuestion, before: str) -> str:
             why += f", and {asked.cluster.accelerator} or its stack has no numbers by date"
         return f"{before} has no formulas for {layers} {why}"
     return f"{before} has no formulas for {layers or asked.cluster.accelerator}"
-
-
-def _assumptions(asked: AnyQuestion) -> IterationModel | None:
-    """The iteration model as its file has it; None of those that are simulated only."""
-    try:
-        reader = asked.reader()
-        return reader.load(ITERATION_MODELS, asked.training.iteration_model)
-    except CatalogError:
-        return None
 
 
 def strategy_under(asked: AnyQuestion, assumptions: IterationModel) -> AnyStrategy:

@@ -547,13 +547,8 @@ Collectives = Literal["steps", "coupled"]
 """Whether messages that wait for each other are sent one by one, or as one flow."""
 
 
-class MessageRoute(Struct, frozen=True):
-    """Links that a message takes with their shares, and what its last byte takes to arrive [s]."""
-
-    links: Sequence[tuple[int, float]]
-    latency_s: float
-
-
+MessageRoute = tuple[Sequence[tuple[int, float]], float]
+"""Links of a message with the share of it that each carries, and its latency [s]."""
 RouteOf = Callable[[int, int, int | None], MessageRoute]
 """The route from host to host over the spine or connection that a row names, None for none."""
 
@@ -634,7 +629,7 @@ class ClosLinks(Struct, frozen=True):
             Nothing from a host to itself.
         """
         if source == target:
-            return MessageRoute((), 0.0)
+            return (), 0.0
         links = [(source, 1.0), (self.hosts + target, 1.0)]
         first, last = source // self.hosts_a_leaf, target // self.hosts_a_leaf
         hops = 2
@@ -646,7 +641,7 @@ class ClosLinks(Struct, frozen=True):
             links += [(self.uplinks(first, between)[0], share) for between in over]
             links += [(self.uplinks(last, between)[1], share) for between in over]
             hops = 4
-        return MessageRoute(links, hops_s(hops, self.host_bytes_per_s))
+        return links, hops_s(hops, self.host_bytes_per_s)
 
 
 def hops_s(hops: int, bytes_per_s: float) -> float:
@@ -963,10 +958,10 @@ def _steps(
     flow_of: dict[tuple[Any, ...], int] = {}
     flow = [flow_of.setdefault((*row.pair, row.weight, row.limit), len(flow_of)) for row in rows]
     routes = [route(*key[:3]) for key in flow_of]
-    latency_s = np.array([taken.latency_s for taken in routes], np.float64)
+    latency_s = np.array([last_s for _, last_s in routes], np.float64)
     shared = SharedLinks(
         capacity,
-        FlowLinks.of_paths([taken.links for taken in routes]),
+        FlowLinks.of_paths([taken for taken, _ in routes]),
         np.array([key[3] for key in flow_of], np.float64),
         np.array([key[4] for key in flow_of], np.float64),
     )
@@ -1011,9 +1006,9 @@ def _coupled(
         shares: dict[int, float] = {}
         slowest_s = 0.0
         for pair, amount in amounts.items():
-            taken = route(*pair)
-            slowest_s = max(slowest_s, taken.latency_s)
-            for link, share in taken.links:
+            taken, latency_s = route(*pair)
+            slowest_s = max(slowest_s, latency_s)
+            for link, share in taken:
                 part = share * amount / most if most else share
                 shares[link] = shares.get(link, 0.0) + part
         paths.append(sorted(shares.items()))

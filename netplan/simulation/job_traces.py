@@ -122,18 +122,14 @@ class JobTrace(Struct, frozen=True, eq=False):
             Theirs alone.
         """
         chosen = np.arange(len(self.gpus))[jobs].tolist()
-        return replace(
-            self,
-            ids=tuple(self.ids[job] for job in chosen),
-            arrival_s=self.arrival_s[jobs],
-            duration_s=self.duration_s[jobs],
-            gpus=self.gpus[jobs],
-            comm=self.comm[jobs],
-            all_to_all=self.all_to_all[jobs],
-            weight=self.weights[jobs],
-            model=tuple(self.model[job] for job in chosen) if self.model else (),
-            plan=tuple(self.plan[job] for job in chosen) if self.plan else (),
-        )
+        names = {
+            name: tuple(values[job] for job in chosen)
+            for name in ("ids", "model", "plan")
+            if (values := getattr(self, name))
+        }
+        columns = ("arrival_s", "duration_s", "gpus", "comm", "all_to_all")
+        numbers = {name: getattr(self, name)[jobs] for name in columns}
+        return replace(self, **names, **numbers, weight=self.weights[jobs])
 
     def later(self, factor: float) -> Self:
         """The same jobs with all arrivals at so many times their time.

@@ -166,7 +166,11 @@ class _Stream:
         while come < count or len(self.waiting) or len(self.placed):
             self._share(now_s)
             placed = self.placed
-            step_s = self._next_s(now_s)
+            # The next end of a job, or of a pause.
+            speed, still_s = self.speed[placed], self.still_until_s[placed] - now_s
+            moving = speed > 0
+            step_s = float((self.left_s[placed][moving] / speed[moving]).min(initial=inf))
+            step_s = min(step_s, float(still_s[~moving].min(initial=inf)))
             if come < count:
                 step_s = min(step_s, float(arrival_s[come]) - now_s)
             stretches.append((now_s, free.used, len(self.waiting)))
@@ -213,16 +217,6 @@ class _Stream:
             Occupied(np.array(times), np.array(used), np.array(waiting)),
             self.moves,
         )
-
-    def _next_s(self, now_s: float) -> float:
-        """Time to the next end of a job, or of a pause [s]."""
-        placed = self.placed
-        if not len(placed):
-            return inf
-        speed, still_s = self.speed[placed], self.still_until_s[placed] - now_s
-        moving = speed > 0
-        step_s = float((self.left_s[placed][moving] / speed[moving]).min(initial=inf))
-        return min(step_s, float(still_s[~moving].min(initial=inf)))
 
     def _end(self, now_s: float) -> None:
         """Let the jobs go that have no work left."""

@@ -68,19 +68,9 @@ class Issuer(Struct, frozen=True):
     seconds_per_byte: float
 
 
-class Reduced(Struct, frozen=True, eq=False):
-    """Links that may make messages wait.
-
-    Parameters
-    ----------
-    links
-        Codes of the links kept, each for all that are alike, shape (kept,).
-    times
-        Of each of the flows: links, counted among those kept, and their time for a byte [s/B].
-    """
-
-    links: Ints
-    times: tuple[tuple[tuple[int, ...], tuple[float, ...]], ...]
+Reduced = tuple[Ints, tuple[tuple[tuple[int, ...], tuple[float, ...]], ...]]
+"""Codes of the links that may make messages wait, each for all that are alike, shape (kept,); and
+of each of the flows: links, counted among those kept, and their time for a byte [s/B]."""
 
 
 def reduce_links(columns: Sequence[LinkTimes], issuers: Sequence[Issuer]) -> Reduced:
@@ -97,8 +87,7 @@ def reduce_links(columns: Sequence[LinkTimes], issuers: Sequence[Issuer]) -> Red
 
     >>> one = LinkTimes(np.array([2, 5]), np.array([1.0, 1.0]))
     >>> two = LinkTimes(np.array([5, 7]), np.array([1.0, 1.0]))
-    >>> found = reduce_links([one, two], [Issuer(NO_THREAD, 0, 1.0)] * 2)
-    >>> found.links, found.times
+    >>> reduce_links([one, two], [Issuer(NO_THREAD, 0, 1.0)] * 2)
     (array([5]), (((0,), (1.0,)), ((0,), (1.0,))))
     """
     rows = _Rows.of(columns)
@@ -109,25 +98,7 @@ def reduce_links(columns: Sequence[LinkTimes], issuers: Sequence[Issuer]) -> Red
         for flow, seconds in zip(*(part.tolist() for part in rows.row(number)), strict=True):
             times[flow][0].append(number)
             times[flow][1].append(seconds)
-    return Reduced(rows.link, tuple((tuple(links), tuple(busy)) for links, busy in times))
-
-
-def waited_links(columns: Sequence[LinkTimes], issuers: Sequence[Issuer]) -> Ints:
-    """Codes of the links that may make messages wait where pairs go by themselves, rising.
-
-    Parameters
-    ----------
-    columns, issuers
-        As of :func:`reduce_links`, of all pairs of each of the flows together.
-
-    Returns
-    -------
-    ndarray
-        All but those that are free in sequence: what is alike or dominated for all pairs together
-        is not so for each of them. Shape (links,).
-    """
-    rows = _Rows.of(columns)
-    return rows.link[~_in_sequence(rows, issuers)]
+    return rows.link, tuple((tuple(links), tuple(busy)) for links, busy in times)
 
 
 class _Rows(Struct, frozen=True, eq=False):
@@ -356,42 +327,37 @@ def _check_count(messages: int) -> None:
         )
 
 
-class LinkedWork(Struct, frozen=True, eq=False):
+def linked_work(jobs: Sequence[PlanWork], tick_s: float) -> tuple[tuple[tasks.Pipeline, ...], Ints]:
     """Pipelines whose messages name the links that may make them wait; codes of these links.
 
-    Pipelines of all jobs follow each other, and share their links. Times are whole ticks.
+    Pipelines of all jobs follow each other, and share their links. Times are whole ticks. Without
+    columns messages take as long as alone.
     """
-
-    pipelines: tuple[tasks.Pipeline, ...]
-    links: Ints
-
-    @classmethod
-    def of(cls, jobs: Sequence[PlanWork], tick_s: float) -> "LinkedWork":
-        """Put the messages on links; without columns they take as long as alone."""
-        columns = [column for job in jobs for column in job.columns]
-        issuers = list(_issuers(jobs)) if columns else []
-        links, first = np.empty(0, np.int64), 0
-        sends: list[Callable[[tasks.FlowMessage], tasks.Phase]] = []
-        if by_steps := any(column.levels for column in columns):
-            links = waited_links(columns, issuers)
-            sends += [_Stepped(links, job, tick_s, {}).phase for job in jobs]
-        else:
-            reduced = reduce_links(columns, issuers) if columns else Reduced(links, ())
-            links = reduced.links
-            for job in jobs:
-                times = reduced.times[first : first + len(job.columns)]
-                sends.append(partial(_all_work, job, times, tick_s))
-                first += len(job.columns)
-        pipelines = tuple(
-            tasks.mapped_pipeline(pipeline, partial(_linked, send, tick_s))
-            for job, send in zip(jobs, sends, strict=True)
-            for pipeline in job.pipelines
-        )
-        if by_steps:
-            parts = chain.from_iterable(map(tasks.parts_of_pipeline, pipelines))
-            bursts = ((part, often) for part, often in parts if isinstance(part, tasks.Burst))
-            _check_count(sum(often * len(part.messages) for part, often in bursts))
-        return cls(pipelines, links)
+    columns = [column for job in jobs for column in job.columns]
+    issuers = list(_issuers(jobs)) if columns else []
+    links, first = np.empty(0, np.int64), 0
+    sends: list[Callable[[tasks.FlowMessage], tasks.Phase]] = []
+    if by_steps := any(column.levels for column in columns):
+        # What is alike or dominated for all pairs together is not so for each of them.
+        rows = _Rows.of(columns)
+        links = rows.link[~_in_sequence(rows, issuers)]
+        sends += [_Stepped(links, job, tick_s, {}).phase for job in jobs]
+    else:
+        links, times = reduce_links(columns, issuers) if columns else (links, ())
+        for job in jobs:
+            of_job = times[first : first + len(job.columns)]
+            sends.append(partial(_all_work, job, of_job, tick_s))
+            first += len(job.columns)
+    pipelines = tuple(
+        tasks.mapped_pipeline(pipeline, partial(_linked, send, tick_s))
+        for job, send in zip(jobs, sends, strict=True)
+        for pipeline in job.pipelines
+    )
+    if by_steps:
+        parts = chain.from_iterable(map(tasks.parts_of_pipeline, pipelines))
+        bursts = ((part, often) for part, often in parts if isinstance(part, tasks.Burst))
+        _check_count(sum(often * len(part.messages) for part, often in bursts))
+    return pipelines, links
 
 
 def _linked(

@@ -24,7 +24,7 @@ from netplan.errors import InputError
 from netplan.records import replace
 from netplan.simulation.tasks import Flows
 from netplan.topologies.graph import FabricGraph
-from netplan.traffic.flow_paths import PathChoice, PathFinder, PathRouter, check_entries
+from netplan.traffic.flow_paths import PathFinder, PathRouter, check_entries
 from netplan.traffic.loads import LinkLoads
 from netplan.traffic.matrix import TrafficMatrix, combine, flows_matrix
 from netplan.traffic.patterns import Pattern, both_ways
@@ -229,12 +229,6 @@ class LinkTimes(Struct, frozen=True, eq=False):
             return sum(busiest) if self.in_phases else max(busiest)
         return float(self.seconds_per_byte.max(initial=0.0))
 
-    @property
-    def flows_on_links(self) -> list[tuple[int, Ints]]:
-        """Flows, and the links that each takes: all of it is one, or every pair by itself."""
-        pairs = [(len(level.pair), level.links) for level in self.levels]
-        return pairs or [(1, self.links)]
-
 
 class FlowRouter:
     """Looks up what flows ask of the links."""
@@ -343,7 +337,7 @@ class FlowRouter:
             source[pair],
             destination[pair],
             capacity,
-            way=way_of(transport.routing),
+            way=transport.routing if transport.routing in ("hashed", "static") else "split",
             seed=transport.seed,
             connection=np.tile(np.arange(count), len(source)),
         )
@@ -479,11 +473,6 @@ class FlowRouter:
         ranks = self.transport.placement.groups("data")
         replicas[self.transport.gpu_of_rank[ranks]] = np.arange(ranks.shape[1])
         return replicas
-
-
-def way_of(routing: RunRouting) -> PathChoice:
-    """Whether flows split by a routing, or take one link at every hop."""
-    return routing if routing in ("hashed", "static") else "split"
 
 
 def _rounded(times: Floats) -> Floats:

@@ -57,7 +57,7 @@ f is the stationary factor. The optimizer writes and reads some bytes of every w
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import ceil
 from time import perf_counter
 from typing import Literal
@@ -299,14 +299,11 @@ class TileNetwork:
     ) -> Sequence[TransferRound]:
         """The messages of an all_reduce in each of some groups."""
         closed = self.rules.communication.broken_rings == "closed"
-        if not closed and not all(map(self._is_ring, groups)):
+        around = (zip(group, [*group[1:], group[0]], strict=True) for group in groups)
+        pairs = chain.from_iterable(around)  # each core and the next one, the last and the first
+        if not closed and any(len(self._path(*pair)) != 1 for pair in pairs):
             return _along_lines(groups, size_bytes)
         return (ring_step(groups, size_bytes),) * (2 * (len(groups[0]) - 1))
-
-    def _is_ring(self, group: Members) -> bool:
-        """Whether each core and the next one are neighbours, and the last one and the first."""
-        pairs = zip(group, [*group[1:], group[0]], strict=True)
-        return all(len(self._path(*pair)) == 1 for pair in pairs)
 
     def steps(self, steps: Sequence[TransferRound]) -> tasks.Branch:
         """A burst a step."""

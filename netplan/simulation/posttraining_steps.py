@@ -155,7 +155,10 @@ def simulate_steps(
     versions = [zero]
     behind, busy = zero, zero
     for step, seconds in enumerate(rollout_s):
-        version = _version(versions, step - staleness)
+        # Of a version between two, its weights are there at that share of the time between.
+        number = max(0.0, step - staleness)
+        low, high, share = versions[floor(number)], versions[ceil(number)], number % 1
+        version = (1 - share) * low + share * high if share else low
         if stream_s is None:
             free[step] = behind
             begins[step] = np.maximum(behind, version)
@@ -172,13 +175,6 @@ def simulate_steps(
         busy = trained[step] + stop_s
         versions.append(sent[step])
     return SteppedRuns(free, begins, ends, idle, starts, trained, sent, warm)
-
-
-def _version(versions: list[Floats], number: float) -> Floats:
-    """When a version is there; of a number between two, at that share of the time between [s]."""
-    low, high = max(0, floor(number)), max(0, ceil(number))
-    share = max(0.0, number) - low
-    return versions[low] if low == high else (1 - share) * versions[low] + share * versions[high]
 
 
 def bars_of(

@@ -93,7 +93,7 @@ def _run(
     tick_s: float,
 ) -> tuple[simulate.Account, float]:
     """Simulate a server, and the time of its last round [s]."""
-    account = simulate.Account.of_run([work], graph, conditions, tick_s, full=True, spans=True)
+    account = simulate.Account([work], graph, conditions, tick_s, full=True, spans=True)
     result = account.result
     last, round_s = maker.stages * maker.rounds - 1, result.iteration_time_s
     if maker.rounds > 1:

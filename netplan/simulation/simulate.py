@@ -26,11 +26,11 @@ from netplan.simulation import tasks
 from netplan.simulation.congestion import ample_rates
 from netplan.simulation.distance import Distance, with_distance
 from netplan.simulation.fluid import Collectives
-from netplan.simulation.linked_work import LinkedWork
+from netplan.simulation.linked_work import linked_work
 from netplan.simulation.links import FlowRouter, LinkTimes, RunRouting, Transport
 from netplan.simulation.outcome import FluidRun, SimulationOutcome, outcome_of
 from netplan.simulation.program_work import PlanWork, plan_work
-from netplan.simulation.run import SimulationResult, simulate_pipelines
+from netplan.simulation.run import simulate_pipelines
 from netplan.simulation.schedule import FORWARD, BusyInterval
 from netplan.simulation.slow_gpus import Jitter, jittered, meeting_replicas, slowed, stage_slowness
 from netplan.topologies.fabric import Fabric
@@ -48,20 +48,24 @@ class Account:
     ----------
     jobs
         Work of each job, and what its flows do to links.
-    linked, result
-        All of it on links, and what became of it.
     graph
         The links.
+    conditions, tick_s
+        How all of it is simulated on them, in whole ticks [s].
     """
 
     def __init__(
         self,
         jobs: Sequence[PlanWork],
-        linked: LinkedWork,
-        result: SimulationResult,
         graph: FabricGraph,
+        conditions: "Conditions",
+        tick_s: float,
+        **how: Any,  # noqa: ANN401 - of :func:`simulate_pipelines`
     ) -> None:
-        self.jobs, self.linked, self.result, self.graph = jobs, linked, result, graph
+        self.pipelines, kept = linked_work(jobs, tick_s)
+        given = {"links": len(kept), "link_sharing": conditions.sharing, **how}
+        result = simulate_pipelines(self.pipelines, **given)
+        self.jobs, self.result, self.graph = jobs, result, graph
         self.busy_s = np.zeros(2 * graph.link_count)
         self.waited_s = np.zeros(2 * graph.link_count)
         self.sharing = np.zeros(2 * graph.link_count, np.int64)
@@ -73,27 +77,15 @@ class Account:
                     sent_bytes[part.flows] += often * part.sent_bytes
             for column, amount in zip(job.columns, sent_bytes.tolist(), strict=True):
                 self.busy_s[column.links] += times * amount * column.seconds_per_byte
-                for flows, links in column.flows_on_links if amount else ():
+                # All of it is one flow, or every pair is one by itself.
+                pairs = [(len(level.pair), level.links) for level in column.levels]
+                for flows, links in (pairs or [(1, column.links)]) if amount else ():
                     np.add.at(self.sharing, links, 1)
                     self.flows += flows
         # Mean paces of jobs that began and ended at other times may be more than a link carries.
         np.minimum(self.busy_s, result.iteration_time_s if len(jobs) > 1 else inf, out=self.busy_s)
         for link, waited_s in result.tally.waited_s.items():
-            self.waited_s[linked.links[link]] += waited_s
-
-    @classmethod
-    def of_run(
-        cls,
-        jobs: Sequence[PlanWork],
-        graph: FabricGraph,
-        conditions: "Conditions",
-        tick_s: float,
-        **how: Any,  # noqa: ANN401 - of :func:`simulate_pipelines`
-    ) -> "Account":
-        """Simulate work on its links."""
-        linked = LinkedWork.of(jobs, tick_s)
-        given = {"links": len(linked.links), "link_sharing": conditions.sharing, **how}
-        return cls(jobs, linked, simulate_pipelines(linked.pipelines, **given), graph)
+            self.waited_s[kept[link]] += waited_s
 
     def drawn(self, conditions: "Conditions", *, members: int, replicas: int) -> Jitter | None:
         """Times of the first pipeline's iterations with jitter; None where there is none.
@@ -108,7 +100,7 @@ class Account:
         if not conditions.jitter:
             return None
         return jittered(
-            self.linked.pipelines[0],
+            self.pipelines[0],
             self.result.spans,
             spread=conditions.jitter,
             members=members,
@@ -155,7 +147,7 @@ class Account:
         columns: list[tuple[Floats, Floats, Floats]] = []
         first = 0
         for job, iterations in zip(self.jobs, self._times(), strict=True):
-            linked, given = self.linked.pipelines[first], job.pipelines[0]
+            linked, given = self.pipelines[first], job.pipelines[0]
             alone, compute = np.zeros(linked.stages), np.zeros(linked.stages)
             for stage, work, times in tasks.work_of_stages(linked):
                 alone[stage] += times * tasks.alone_s(work)
@@ -494,7 +486,7 @@ def _simulated(
         job.timed.iteration_time_s * min(1.0, tasks.TICKED / job.timed.plan.microbatches)
         for job in jobs
     )
-    account = Account.of_run(
+    account = Account(
         works,
         graph,
         conditions,

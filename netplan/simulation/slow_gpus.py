@@ -40,7 +40,6 @@ from netplan.arrays import AnyInts, Floats, Ints
 from netplan.errors import InputError
 from netplan.performance.plan import Plan
 from netplan.performance.setting import Setting
-from netplan.records import replace
 from netplan.simulation import schedule, tasks
 from netplan.traffic.placement import Placement
 
@@ -235,23 +234,7 @@ def slowed(pipeline: tasks.Pipeline, factors: Floats) -> tasks.Pipeline:
     if (factors == 1).all():
         return pipeline
     times = [partial(_times, float(factor)) for factor in factors]
-
-    def works(given: tuple[tasks.Operations, ...]) -> tuple[tasks.Operations, ...]:
-        pairs = enumerate(given)
-        return tuple(tasks.mapped(work, times[k % len(times)]) for k, work in pairs)
-
-    def passes(given: tuple[tasks.Pass, ...]) -> tuple[tasks.Pass, ...]:
-        return tuple(stage.mapped(times[k % len(times)]) for k, stage in enumerate(given))
-
-    return replace(
-        pipeline,
-        forward=passes(pipeline.forward),
-        backward=passes(pipeline.backward),
-        begin=works(pipeline.begin),
-        prepare=works(pipeline.prepare),
-        settle=works(pipeline.settle),
-        finish=works(pipeline.finish),
-    )
+    return tasks.mapped_pipeline(pipeline, *times, sends=False)
 
 
 def _times(factor: float, part: tasks.Part) -> tasks.Phase:

@@ -77,11 +77,8 @@ class PlacedStage(Struct, frozen=True):
         return len(self.gpus) // self.tensor
 
 
-class ReadMap(Struct, frozen=True):
-    """Stages as they were written, and where each of them was: file and line, or its number."""
-
-    stages: tuple[MappedStage, ...]
-    places: tuple[str, ...]
+ReadMap = tuple[tuple[MappedStage, str], ...]
+"""Stages as they were written, and where each of them was: file and line, or its number."""
 
 
 def read_map(text: str, roots: Sequence[Path] = ()) -> ReadMap | None:
@@ -101,7 +98,7 @@ def read_map(text: str, roots: Sequence[Path] = ()) -> ReadMap | None:
 
     Examples
     --------
-    >>> [stage.gpus for stage in read_map("0-3 tensor=2; 4-7").stages]
+    >>> [stage.gpus for stage, _ in read_map("0-3 tensor=2; 4-7")]
     ['0-3', '4-7']
     >>> read_map("ranks.txt") is None
     True
@@ -110,8 +107,8 @@ def read_map(text: str, roots: Sequence[Path] = ()) -> ReadMap | None:
         written = [part.strip() for part in text.strip().removesuffix(";").split(";", MOST_STAGES)]
         if len(written) > MOST_STAGES:
             raise InputError(f"a map of stages has at most {MOST_STAGES:,} of them: give fewer")
-        places = tuple(f"stage {number} of the map: " for number in range(len(written)))
-        return ReadMap(tuple(map(_stage_of, written, places)), places)
+        places = [f"stage {number} of the map: " for number in range(len(written))]
+        return tuple(zip(map(_stage_of, written, places), places, strict=True))
     if not _names_map(text, roots):
         if "=" in text and not reachable(Path(text)).is_file():
             raise InputError(
@@ -121,7 +118,7 @@ def read_map(text: str, roots: Sequence[Path] = ()) -> ReadMap | None:
     stages = STAGE_MAPS.load(text, roots).stages
     document = STAGE_MAPS.read(STAGE_MAPS.find(text, roots))
     lines = (document.line(("stages", number)) for number in range(len(stages)))
-    return ReadMap(stages, tuple(f"{document.path}:{line}: " for line in lines))
+    return tuple(zip(stages, (f"{document.path}:{line}: " for line in lines), strict=True))
 
 
 def map_files(text: str, roots: Sequence[Path] = ()) -> list[Path]:
@@ -212,7 +209,7 @@ def stages_on_gpus(
     """
     stage_of: dict[int, int] = {}
     held: list[list[int]] = []
-    for number, (stage, place) in enumerate(zip(written.stages, written.places, strict=True)):
+    for number, (stage, place) in enumerate(written):
         held.append([])
         for gpu in _gpus(str(stage.gpus), spec, gpus, place):
             if gpu in stage_of:
@@ -230,17 +227,17 @@ def stages_on_gpus(
     shares = _layers(written, layers)
     return tuple(
         PlacedStage(tuple(members), stage.tensor or tensor, share)
-        for members, stage, share in zip(held, written.stages, shares, strict=True)
+        for members, (stage, _), share in zip(held, written, shares, strict=True)
     )
 
 
 def _layers(written: ReadMap, layers: int) -> Iterator[int]:
     """Layers of each stage: as written, else an equal share of those that are left."""
-    fixed = [stage.layers for stage in written.stages]
+    fixed = [stage.layers for stage, _ in written]
     open_stages, left = fixed.count(None), layers - sum(filter(None, fixed))
     if left < open_stages or (left and not open_stages):
         raise CatalogError(
-            f"{written.places[-1]}the model has {layers:,} layers, of which the map leaves"
+            f"{written[-1][1]}the model has {layers:,} layers, of which the map leaves"
             f" {left:,} for {counted(open_stages, 'stage')} without layers of their own: give each"
             " stage one or more, and no stage what there is not"
         )

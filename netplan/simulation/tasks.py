@@ -23,7 +23,7 @@ iteration that rounding to it changes no digit that anybody reads.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import chain, cycle
 from math import frexp
 from typing import Literal, TypeAlias
 
@@ -420,24 +420,40 @@ def parts_of_pipeline(pipeline: Pipeline) -> Iterator[tuple[Part, int]]:
         yield part, pipeline.microbatches
 
 
-def mapped_pipeline(pipeline: Pipeline, change: Callable[[Part], Phase]) -> Pipeline:
-    """The same pipeline with every delay and message changed.
+def mapped_pipeline(
+    pipeline: Pipeline, *changes: Callable[[Part], Phase], sends: bool = True
+) -> Pipeline:
+    """The same pipeline with every delay and message changed, of stages in turn by each change.
+
+    Transfers change by the first, or not at all.
 
     >>> stage = (Pass(delay(1.0)),) * 2
     >>> chain = Pipeline(2, 8, stage, stage, send_forward=((),), send_backward=((),))
     >>> mapped_pipeline(chain, lambda phase: 2 * phase).forward[0].middle
     (((2.0,),),)
     """
+
+    def works(given: tuple[Operations, ...]) -> tuple[Operations, ...]:
+        pairs = zip(given, cycle(changes), strict=False)
+        return tuple(mapped(work, change) for work, change in pairs)
+
+    def passes(given: tuple[Pass, ...]) -> tuple[Pass, ...]:
+        pairs = zip(given, cycle(changes), strict=False)
+        return tuple(stage_pass.mapped(change) for stage_pass, change in pairs)
+
+    def sent(given: tuple[Branch, ...]) -> tuple[Branch, ...]:
+        return tuple(mapped_branch(branch, changes[0]) for branch in given) if sends else given
+
     return replace(
         pipeline,
-        forward=tuple(stage_pass.mapped(change) for stage_pass in pipeline.forward),
-        backward=tuple(stage_pass.mapped(change) for stage_pass in pipeline.backward),
-        send_forward=tuple(mapped_branch(branch, change) for branch in pipeline.send_forward),
-        send_backward=tuple(mapped_branch(branch, change) for branch in pipeline.send_backward),
-        begin=tuple(mapped(work, change) for work in pipeline.begin),
-        prepare=tuple(mapped(work, change) for work in pipeline.prepare),
-        settle=tuple(mapped(work, change) for work in pipeline.settle),
-        finish=tuple(mapped(work, change) for work in pipeline.finish),
+        forward=passes(pipeline.forward),
+        backward=passes(pipeline.backward),
+        send_forward=sent(pipeline.send_forward),
+        send_backward=sent(pipeline.send_backward),
+        begin=works(pipeline.begin),
+        prepare=works(pipeline.prepare),
+        settle=works(pipeline.settle),
+        finish=works(pipeline.finish),
     )
 
 

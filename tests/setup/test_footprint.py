@@ -15,13 +15,7 @@ from netplan.questions.faults import Faults
 from netplan.questions.loads import Loads
 from netplan.setup import footprint
 from netplan.setup.faults_inputs import usual_years
-from netplan.setup.footprint import (
-    IDLE_BYTES,
-    fabric_links,
-    footprint_of,
-    free_bytes,
-    measured_footprints,
-)
+from netplan.setup.footprint import IDLE_BYTES, fabric_links, free_bytes, measured_footprints
 from netplan.setup.placed_run import as_wired
 from netplan.topologies.expand import expand
 from netplan.traffic.routing import Router
@@ -114,7 +108,7 @@ def test_what_is_long_is_said_before_it_begins(
 def test_several_fabrics_come_one_after_the_other() -> None:
     names = ("rail-optimized", "torus-3d")
     both, *alone = (
-        footprint_of(Faults.make(gpus=FULL, fabrics=some, max_memory=1e12), some)
+        Faults.make(gpus=FULL, fabrics=some, max_memory=1e12).footprint
         for some in (names, names[:1], names[1:])
     )
     assert both
@@ -128,7 +122,7 @@ def test_measured_sizes_are_given_back_as_measured() -> None:
     assert {row.fabric for row in rows} >= {"rail-optimized", "torus-3d", "dragonfly"}
     for row in rows:
         question = Loads.make(gpus=FULL, fabric=row.fabric, max_memory=1e12)
-        assert fabric_links(question, row.fabric) == row.links
+        assert fabric_links(question.cluster, question.reader(), row.fabric) == row.links
         assert question.footprint
         said = question.footprint.processor_s, question.footprint.peak_bytes
         assert said == pytest.approx((row.processor_s, row.peak_bytes))

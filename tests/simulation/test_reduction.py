@@ -38,9 +38,9 @@ def test_ends_of_messages_stay_what_they_are(seed: int) -> None:
     """Random flows issued at random moments, on all links and on those that are kept."""
     random = Random(seed)  # noqa: S311 - a test
     columns = random_columns(random, random.randint(1, 6))
-    found = reduce_links(columns, [Issuer(NO_THREAD, 0, 1.0)] * len(columns))
-    assert set(found.links.tolist()) <= set(range(LINKS))
-    whole, reduced = Engine(LINKS), Engine(len(found.links))
+    kept, times = reduce_links(columns, [Issuer(NO_THREAD, 0, 1.0)] * len(columns))
+    assert set(kept.tolist()) <= set(range(LINKS))
+    whole, reduced = Engine(LINKS), Engine(len(kept))
     for _ in range(40):
         number = random.randrange(len(columns))
         whole.now = reduced.now = whole.now + random.choice([0.0, 0.0, 0.5, 3.0])
@@ -48,7 +48,7 @@ def test_ends_of_messages_stay_what_they_are(seed: int) -> None:
         all_of_them = tuple(one.links.tolist()), tuple(one.seconds_per_byte.tolist())
         ends = [
             engine.book(Burst((Message(links, 1.0, busy_s),)))
-            for engine, (links, busy_s) in ((whole, all_of_them), (reduced, found.times[number]))
+            for engine, (links, busy_s) in ((whole, all_of_them), (reduced, times[number]))
         ]
         assert ends[0] == ends[1]
 
@@ -58,11 +58,11 @@ def test_messages_in_sequence_wait_only_if_links_take_longer(busy_s: float, kept
     """One thread of stage 3 with two kinds of messages, each of 1 s a byte alone."""
     columns = [LinkTimes(np.array([4, 9]), np.array([0.5, busy_s]))] * 2
     issuers = [Issuer(3, 0b01, 1.0), Issuer(3, 0b00, 1.0)]
-    assert len(reduce_links(columns, issuers).links) == kept
+    assert len(reduce_links(columns, issuers)[0]) == kept
     beside = [Issuer(3, 0b01, 1.0), Issuer(3, 0b10, 1.0)]
-    assert len(reduce_links(columns, beside).links) == 1
+    assert len(reduce_links(columns, beside)[0]) == 1
     others = [Issuer(3, 0b01, 1.0), Issuer(2, 0b01, 1.0)]
-    assert len(reduce_links(columns, others).links) == 1
+    assert len(reduce_links(columns, others)[0]) == 1
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=12), st.floats(0.1, 1.0), st.integers(0, 5))

@@ -361,7 +361,7 @@ def _all_links(columns: list[LinkTimes], issuers: object) -> Reduced:  # noqa: A
         (tuple(np.searchsorted(links, one.links).tolist()), tuple(one.seconds_per_byte.tolist()))
         for one in columns
     )
-    return Reduced(links, times)
+    return links, times
 
 
 @pytest.mark.parametrize(

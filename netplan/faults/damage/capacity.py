@@ -471,29 +471,13 @@ class PairClasses(Struct, frozen=True, eq=False):
     pairs: Ints
 
 
-class PairFlows(Struct, frozen=True, eq=False):
-    """Largest flows of pairs of domains before and after a damage.
-
-    Parameters
-    ----------
-    classes
-        Pairs, each of which stands for some.
-    least, most
-        What flows at least and at most before and after, in units, shape (2, classes); the same
-        where the flow is known.
-    """
-
-    classes: PairClasses
-    least: Ints
-    most: Ints
-
-    def shares(self) -> tuple[Floats, Floats]:
-        """What is left at least and at most [1]; of nothing, all is left, shape (classes,)."""
-        return _share(self.least[1], self.most[0]), _share(self.most[1], self.least[0])
+PairFlows = tuple[PairClasses, Ints, Ints]
+"""Pairs of domains, each of which stands for some; what flows between them at least and at most
+before and after a damage, in units, shape (2, classes); the same where the flow is known."""
 
 
 def _share(after: Ints, before: Ints) -> Floats:
-    """What is left of flows [1], at most 1."""
+    """What is left of flows [1], at most 1; of nothing, all is left."""
     left = after / np.where(before > 0, before, 1)
     share: Floats = np.where(before > 0, np.minimum(left, 1.0), 1.0)
     return share
@@ -514,10 +498,10 @@ def class_flows(before: flows.FlowNetwork, after: flows.FlowNetwork) -> PairFlow
     >>> scenario = Scenario.load("hgx-h100").replace(gpus=128, radix=16)
     >>> graph = scenario.fabric("rail-only").graph()
     >>> network = reduced_graph(graph)
-    >>> flows = class_flows(network.intact, network.left(parse_faults(["gpu-30"], graph)))
-    >>> fewer = flows.most[1] < flows.least[0]
-    >>> pairs = flows.classes.pairs
-    >>> int(pairs.sum()), int(pairs[fewer].sum()), flows.least.min(axis=1)
+    >>> damaged = network.left(parse_faults(["gpu-30"], graph))
+    >>> classes, least, most = class_flows(network.intact, damaged)
+    >>> fewer = most[1] < least[0]
+    >>> int(classes.pairs.sum()), int(classes.pairs[fewer].sum()), least.min(axis=1)
     (120, 15, array([8, 7]))
     """
     intact = _intact_flows(before)
@@ -526,7 +510,8 @@ def class_flows(before: flows.FlowNetwork, after: flows.FlowNetwork) -> PairFlow
         return None
     had = intact.between(left.classes)
     left.compute_open_flows(*had)
-    return PairFlows(left.classes, *np.stack((had, (left.least, left.most)), axis=1))
+    least, most = np.stack((had, (left.least, left.most)), axis=1)
+    return left.classes, least, most
 
 
 class ClassFlows(Struct, frozen=True, eq=False, dict=True):
@@ -884,18 +869,17 @@ def remaining_bandwidth(
     before = intact or flows.reduced_graph(graph).intact
     after = before.reduced.left(damage)
     all_classes = class_flows(before, after)
-    pair_flows = all_classes or _one_by_one(before, after, max_pairs)
+    pairs, least, most = all_classes or _one_by_one(before, after, max_pairs)
     alive = np.flatnonzero(~damage.node_down[: graph.gpus]) // graph.hb_size
-    intact_bytes_per_s, bytes_per_s = pair_flows.most * before.reduced.unit_bytes_per_s
-    least_share, share = pair_flows.shares()
+    intact_bytes_per_s, bytes_per_s = most * before.reduced.unit_bytes_per_s
     return Remaining(
-        first=pair_flows.classes.first,
-        second=pair_flows.classes.second,
+        first=pairs.first,
+        second=pairs.second,
         bytes_per_s=bytes_per_s,
         intact_bytes_per_s=intact_bytes_per_s,
-        least_share=least_share,
-        share=share,
-        pairs=pair_flows.classes.pairs,
+        least_share=_share(least[1], most[0]),
+        share=_share(most[1], least[0]),
+        pairs=pairs.pairs,
         all_pairs=graph.domains * (graph.domains - 1) // 2,
         domains_lost=graph.domains - len(distinct_values(alive)),
         low=0.0 if all_classes else _least_share(before, after),
@@ -908,7 +892,7 @@ def _least_share(before: flows.FlowNetwork, after: flows.FlowNetwork) -> float:
     Of what domains lost for themselves alone, a pair has its own two at most.
     """
     intact = class_flows(before, before)
-    least = int(intact.least[0].min()) if intact else 0
+    least = int(intact[1][0].min()) if intact else 0
     if not least:
         return 0.0
     shared, alone = after.lost
@@ -926,7 +910,7 @@ def _one_by_one(before: flows.FlowNetwork, after: flows.FlowNetwork, max_pairs: 
     # The intact flows come first: what damage spares of them is not computed again.
     units = [[network.flow(a, b).units for a, b in ends] for network in (before, after)]
     flow_units = np.array(units, np.int64)
-    return PairFlows(PairClasses(first, second, pairs), flow_units, flow_units)
+    return PairClasses(first, second, pairs), flow_units, flow_units
 
 
 def _choose(

@@ -15,7 +15,7 @@ from netplan.errors import InputError, UnknownNameError
 from netplan.faults.damage.damage import Damage, find_effects
 from netplan.faults.damage.inventory import Inventory, PartNames, Parts
 from netplan.faults.damage.rerouting import LiveRouter
-from netplan.faults.damage.scenario import read_scenario
+from netplan.faults.damage.scenario import parse_faults
 from netplan.inputs.readers import number_or_nan
 from netplan.simulation.links import RunRouting, channels_of
 from netplan.topologies.graph import FabricGraph
@@ -205,8 +205,7 @@ def live_router(
     """
     if not fail:
         return None
-    scenario = read_scenario(fail, Inventory(graph))
-    damage = scenario.damage(np.random.default_rng(seed))
+    damage = parse_faults(fail, graph, rng=np.random.default_rng(seed))
     effects = find_effects(graph, damage)
     for gpus, what in ((effects.gpus_down, "down"), (effects.cut_off_forwarding, "cut off")):
         gone = np.intersect1d(gpus, used)

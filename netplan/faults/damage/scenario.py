@@ -62,11 +62,8 @@ MAX_CHARACTERS = 400
 """Of one fault: two device names of a label, and a little."""
 
 
-class FaultText(Struct, frozen=True):
-    """A fault as written, and where: ``file:3: `` or nothing."""
-
-    text: str
-    where: str = ""
+FaultText = tuple[str, str]
+"""A fault as written, and where: ``file:3: `` or nothing."""
 
 
 def read_fault_file(path: Path) -> tuple[FaultText, ...]:
@@ -83,7 +80,7 @@ def read_fault_file(path: Path) -> tuple[FaultText, ...]:
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "faults.txt"
     >>> _ = path.write_text("links=10  # at random\n\nrail-0/leaf-3\n")
-    >>> [fault.text for fault in read_fault_file(path)]
+    >>> [text for text, _ in read_fault_file(path)]
     ['links=10', 'rail-0/leaf-3']
     """
     lines = read_lines(path)
@@ -107,7 +104,7 @@ def read_fault_file(path: Path) -> tuple[FaultText, ...]:
             )
     if not faults:
         raise CatalogError(f"{path}:1: the file names no faults")
-    return tuple(FaultText(text, f"{path}:{number}: ") for number, text in faults)
+    return tuple((text, f"{path}:{number}: ") for number, text in faults)
 
 
 def table_rows(
@@ -227,19 +224,19 @@ def read_scenario(faults: Iterable[str], inventory: Inventory) -> FaultScenario:
     draws: list[FaultDraw] = []
     texts = [fault.strip() for fault in faults]
     modes = tuple(_read_modes(Path(text[1:]), inventory) for text in texts if _is_modes(text))
-    for fault in _all_texts(text for text in texts if not _is_modes(text)):
-        left, equals, right = (part.strip() for part in plain_link(fault.text).partition("="))
+    for text, where in _all_texts(text for text in texts if not _is_modes(text)):
+        left, equals, right = (part.strip() for part in plain_link(text).partition("="))
         try:
             kind = inventory.kind(left) if equals else None
-            count = _count(fault.text, right, kind) if kind else None
+            count = _count(text, right, kind) if kind else None
             if kind and count is not None:
-                draws.append(FaultDraw(kind, count, fault))
+                draws.append(FaultDraw(kind, count, (text, where)))
             else:
                 named.append(names.find(right if kind else left, kind))
         except NetplanError as error:
-            if not fault.where:
+            if not where:
                 raise
-            raise CatalogError(f"{fault.where}{error}") from None
+            raise CatalogError(f"{where}{error}") from None
     return FaultScenario(inventory, tuple(named), tuple(draws), modes)
 
 
@@ -337,7 +334,7 @@ def _all_texts(faults: Iterable[str]) -> Iterable[FaultText]:
                 " such as links=10"
             )
         else:
-            yield FaultText(text)
+            yield text, ""
 
 
 def _count(text: str, what: str, kind: PartKind) -> int | None:
@@ -387,8 +384,9 @@ def _pick(draw: FaultDraw, failed: Sequence[Parts], rng: np.random.Generator) ->
         pool, weight = pool[weight > 0], weight[weight > 0]
         chance = weight / weight.sum() if len(pool) else None
     if draw.count > len(pool):
+        text, where = draw.text
         raise InputError(
-            f"{draw.text.where}{draw.text.text!r:.60}: only {len(pool):,} of {len(kind.numbers):,}"
+            f"{where}{text!r:.60}: only {len(pool):,} of {len(kind.numbers):,}"
             f" of kind {kind.name} are left to fail: give at most {len(pool):,}"
         )
     return np.sort(rng.choice(pool, draw.count, replace=False, p=chance))

@@ -20,7 +20,6 @@ those that the book guesses from the GPUs (:mod:`netplan.faults.years.group_fail
 
 from collections.abc import Mapping, Sequence
 from math import exp, expm1, inf
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct, field
@@ -505,14 +504,14 @@ def reliability_forecast(
     )
     policy = options.checkpoints
     few, many = _spread(book, effects.units, options.end)
-    best, worst = (
-        _in_closed_form(exposure, replace(policy, write_h=of_others_h), times)
+    (_, high_h, goodput_high), (_, low_h, goodput_low) = (
+        _in_closed_form(exposure, replace(policy, write_h=of_others_h), times, {})
         for of_others_h, times in zip(
             policy.write_ends_h or (write_h, write_h), (few, many), strict=True
         )
     )
     bad = {row.cause: row.times for row in book.rates if row.times > 1}
-    without_bad = _in_closed_form(exposure, policy, 1.0, bad) if bad else None
+    without_bad, _, without_bad_goodput = _in_closed_form(exposure, policy, 1.0, bad)
     hourly = None
     if cost_per_year is not None and goodput.value > 0:
         cost = cost_per_year * (1 + options.idle_domains / fabric.sizing.domains)
@@ -530,12 +529,12 @@ def reliability_forecast(
         interval_h=job.interval_h,
         spread_few=few,
         spread_many=many,
-        interval_low_h=worst.interval_h,
-        interval_high_h=best.interval_h,
-        goodput_low=worst.goodput,
-        goodput_high=best.goodput,
-        bad_servers_per_year=per_year - without_bad.per_year if without_bad else 0.0,
-        goodput_without_bad_servers=without_bad.goodput if without_bad else None,
+        interval_low_h=low_h,
+        interval_high_h=high_h,
+        goodput_low=goodput_low,
+        goodput_high=goodput_high,
+        bad_servers_per_year=per_year - without_bad,
+        goodput_without_bad_servers=without_bad_goodput if bad else None,
         young_h=checkpoints.young_interval_h(write_h, finite_h),
         daly_h=checkpoints.daly_interval_h(write_h, finite_h),
         effective_time_ratio=ratio.value,
@@ -559,23 +558,15 @@ def reliability_forecast(
     )
 
 
-class _ClosedForm(NamedTuple):
-    """Interruptions of a year [1], checkpoint interval [h] and goodput [1] in closed form."""
-
-    per_year: float
-    interval_h: float
-    goodput: float
-
-
 def _in_closed_form(
-    exposure: Exposure,
-    policy: CheckpointPolicy,
-    times: float,
-    over: Mapping[str, float] | None = None,
-) -> _ClosedForm:
-    """The same job with all failures so many times as frequent, those of causes over theirs."""
+    exposure: Exposure, policy: CheckpointPolicy, times: float, over: Mapping[str, float]
+) -> tuple[float, float, float]:
+    """Interruptions of a year [1], checkpoint interval [h] and goodput [1] in closed form.
+
+    Of the same job with all failures so many times as frequent, those of causes over theirs.
+    """
     causes = [
-        replace(cause, rate_per_year=cause.rate_per_year * times / (over or {}).get(cause.name, 1))
+        replace(cause, rate_per_year=cause.rate_per_year * times / over.get(cause.name, 1))
         for cause in exposure.causes
     ]
     per_year = sum(cause.interruptions_per_year for cause in causes)
@@ -583,7 +574,7 @@ def _in_closed_form(
     job = policy.times_at(between_h)
     _, throughput = expected_throughput(causes, exposure.throughput)
     goodput = checkpoints.exact_time_ratio(job, between_h) * throughput
-    return _ClosedForm(per_year, job.interval_h, goodput)
+    return per_year, job.interval_h, goodput
 
 
 def _spread(book: FailureBook, units: Mapping[Unit, int], end: End) -> tuple[float, float]:

@@ -281,6 +281,7 @@ def policies(case: PolicyCase, *, asked: SparesPolicy, gpu: Impact) -> tuple[Pol
     block_gpus = subject.sizing.hb_size // plan.blocks
     # The last domain may be filled in part.
     used = plan.ports_used if plan.spares else ENDS_OF_A_LINK * subject.fabric.nic_ports
+    added, known = recoveries.added_by_circuits(subject, case.books, asked.model, plan)
     after = Policy(
         policy=asked.policy,
         forecast=today,
@@ -291,6 +292,8 @@ def policies(case: PolicyCase, *, asked: SparesPolicy, gpu: Impact) -> tuple[Pol
         block_gpus=block_gpus,
         set_gpus=plan.largest * block_gpus,
         set_domains=plan.domains_each if plan.spares else 1,
+        price=added,
+        price_complete=known,
     )
     make = _replaced if plan.spares else _reconfigured
     return before, make(case, asked, plan, after)
@@ -303,25 +306,20 @@ def _reconfigured(
     subject, books = case.subject, case.books
     idle = asked.spare_gpus or min(plan.sets, subject.sizing.hb_size - 1)
     bought = recoveries.behind_rails(subject, None, books, asked.model, idle=idle)
-    added, known = recoveries.added_by_circuits(subject, books, asked.model, plan)
-    effects = _behind(case, plan, modules=bought.single_mode_modules, idle=idle)
-    years = _years(case, effects)
+    policy = _years(case, policy, _behind(case, plan, bought.single_mode_modules, idle=idle))
     # The job has as many GPUs of each domain left as rails.
     left = (subject.sizing.hb_size - idle) / subject.sizing.hb_size
-    work_share: float | None = years.goodput * left
+    goodput = policy.forecast.goodput
+    work_share: float | None = goodput * left
     if subject.search:
         intact, fewer = subject.intact, subject.on_fewer_gpus(idle)
-        work_share = years.goodput * intact.time_s / fewer.time_s if intact and fewer else None
+        work_share = goodput * intact.time_s / fewer.time_s if intact and fewer else None
     return replace(
         policy,
-        forecast=years,
         idle_gpus=bought.idle_gpus,
         single_mode_modules=bought.single_mode_modules,
-        price=added,
-        price_complete=known,
         bandwidth_share=left,
         iteration_time_s=bought.iteration_time_s,
-        replaced_share=1 - effects.idle.missed if effects.idle else None,
         work_share=work_share,
     )
 
@@ -337,7 +335,6 @@ def _replaced(case: PolicyCase, asked: SparesPolicy, plan: CircuitPlan, policy: 
     hosts = plan.domains * plan.blocks * block_gpus * fabric.ports_per_gpu
     through = plan.domains * plan.blocks * plan.fibres - hosts
     spare_fibres = plan.spare_blocks * plan.fibres
-    added, known = recoveries.added_by_circuits(subject, books, asked.model, plan)
     # A spare block has the card, the module at it, and its share of both for the core, too.
     prices = books.prices
     bought = [(spare_fibres, prices.price("transceiver", sizing.speed_gbps))] if lit else []
@@ -348,35 +345,36 @@ def _replaced(case: PolicyCase, asked: SparesPolicy, plan: CircuitPlan, policy: 
     if books.cards:
         cards = extra * fabric.cards // sizing.gpus
         bought.append((cards, prices.price("nic_port", sizing.card_gbps)))
-    more, all_known = recoveries.base_prices(books, bought)
-    effects = _behind(case, plan, modules=modules, idle=0, inside=inside / plan.fibres)
-    years = _years(case, effects)
+    length_m = books.cabling.length("host", "optical").length_m
+    more = [
+        prices.offer(row, count, length_m=length_m).base * count for count, row in bought if row
+    ]
+    policy = _years(case, policy, _behind(case, plan, modules, idle=0, inside=inside / plan.fibres))
     intact = subject.intact
     return replace(
         policy,
-        forecast=years,
         extra_gpus=extra,
         circuits_inside=plan.switches * inside // plan.fibres,
         single_mode_modules=modules + (spare_fibres if lit else 0),
-        price=None if added is None else sum(more, added),
-        price_complete=known and all_known,
+        price=None if policy.price is None else sum(more, policy.price),
+        price_complete=policy.price_complete and len(more) == len(bought),
         bandwidth_share=1.0,
         iteration_time_s=intact.time_s if intact else None,
-        replaced_share=1 - effects.idle.missed if effects.idle else None,
-        work_share=years.goodput,
+        work_share=policy.forecast.goodput,
     )
 
 
-def _years(case: PolicyCase, effects: FailureEffects) -> ReliabilityForecast:
-    """The years of the job with circuit switches."""
-    fabric = case.subject.fabric
-    return reliability_forecast(
-        fabric, case.book, case.options, effects=effects, groups=case.groups
+def _years(case: PolicyCase, policy: Policy, effects: FailureEffects) -> Policy:
+    """The policy with the years of its job, and how many failures find a spare."""
+    forecast = reliability_forecast(
+        case.subject.fabric, case.book, case.options, effects=effects, groups=case.groups
     )
+    replaced = 1 - effects.idle.missed if effects.idle else None
+    return replace(policy, forecast=forecast, replaced_share=replaced)
 
 
 def _behind(
-    case: PolicyCase, plan: CircuitPlan, *, modules: int, idle: int, inside: float = 0.0
+    case: PolicyCase, plan: CircuitPlan, modules: int, *, idle: int, inside: float = 0.0
 ) -> FailureEffects:
     """Effects of failures with circuit switches on the host links and spares behind them.
 

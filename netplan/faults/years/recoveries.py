@@ -10,12 +10,9 @@ Wang et al. (arXiv:2307.12169), section 4.1, gives three recoveries for a rail-o
 A Clos that joins all rails needs no circuit switches for the first.
 """
 
-from collections.abc import Sequence
-
 from msgspec import Struct
 
 from netplan.costing.fabric_bill import Bill, BillBooks, make_bill
-from netplan.costing.prices import Price
 from netplan.costing.switches import SwitchModel
 from netplan.errors import InputError, NetplanError
 from netplan.faults.damage.cuts import CutOption
@@ -273,27 +270,6 @@ def added_by_circuits(
     bill = bill_of(subject, books)
     more = bill_of(subject, replace(books, ocs=circuit, rail_circuits=plan))
     return _step_price(bill, more), _complete(more)
-
-
-def base_prices(
-    books: BillBooks, bought: Sequence[tuple[int, Price | None]]
-) -> tuple[list[float], bool]:
-    """Base prices of some numbers of parts [1], and whether all have one.
-
-    Parameters
-    ----------
-    books
-        Prices, and the length class of links to GPUs.
-    bought
-        How many of a part, and its row of the price book; None where it has none.
-    """
-    length_m = books.cabling.length("host", "optical").length_m
-    sums = [
-        books.prices.offer(row, count, length_m=length_m).base * count
-        for count, row in bought
-        if row is not None
-    ]
-    return sums, len(sums) == len(bought)
 
 
 def _idle_domain(subject: Subject, bill: Bill | None) -> Recovery | None:

@@ -203,21 +203,16 @@ CASES = ("low", "base", "high")
 def make_opex(asked: AnyQuestion, reader: CatalogReader, prices: PriceBook, currency: str) -> Opex:
     """PUE, tariff and interest as given, else the book's; its tariff in this currency."""
     book: EconomicsBook = reader.load(ECONOMICS_BOOKS, asked.books.economics)
+    terms = asked.books.terms
     try:
-        rate = prices.exchange(book.currency, currency) if asked.books.terms.tariff is None else 1.0
+        rate = prices.exchange(book.currency, currency) if terms.tariff is None else 1.0
     except CatalogError as error:
         raise CatalogError(f"{error}; or give --tariff in {currency}") from None
-    given = {
-        "pue": asked.books.terms.pue,
-        "tariff": asked.books.terms.tariff,
-        "interest": asked.books.terms.interest,
-    }
-    cooling = asked.books.terms.cooling
-    given |= {"spares": asked.books.terms.yearly_spares}
-    given |= {"cooling": None if isinstance(cooling, str) else cooling}
-    given |= {"maintenance": asked.books.terms.maintenance, "support": asked.books.terms.support}
+    names = ("pue", "tariff", "interest", "maintenance", "support")
+    given = {name: getattr(terms, name) for name in names} | {"spares": terms.yearly_spares}
+    given["cooling"] = None if isinstance(terms.cooling, str) else terms.cooling
     stated = {name: Range.point(value) for name, value in given.items() if value is not None}
-    years = book.years if asked.books.terms.years is None else asked.books.terms.years
+    years = book.years if terms.years is None else terms.years
     return replace(book_opex(asked, reader, book, rate), years=years, **stated)
 
 

@@ -9,7 +9,6 @@ GPUs bought cost their hours; accelerators on the bill cost no hours besides.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
@@ -312,10 +311,10 @@ COST_PARTS = {
 """Names of columns, and parts of a `RunCost`."""
 
 
-def token_columns(currency: str, row_path: str = "served") -> Iterator[Column[Any]]:
-    """Columns of how fabrics serve; ``row_path`` says where in a row that stands."""
-    yield column("servers", f"{row_path}.plan.shape", shown="people")
-    plan = f"{row_path}.plan"
+def token_columns(currency: str) -> Iterator[Column[Any]]:
+    """Columns of how fabrics serve, which stands as ``served`` in a row."""
+    yield column("servers", "served.plan.shape", shown="people")
+    plan = "served.plan"
     yield column("concurrency", f"{plan}.concurrency", title="requests")
     yield from columns("tensor", "pipeline", "expert", "attention_data", of=plan, shown="data")
     yield from columns("replicas", "batch", of=plan, shown="data")
@@ -325,24 +324,53 @@ def token_columns(currency: str, row_path: str = "served") -> Iterator[Column[An
     yield column("serving_binds", f"{plan}.bottleneck", shown="wide")
     yield column("gpus_used", f"{plan}.gpus_used", title="GPUs")
     for name, part in COST_PARTS.items():
-        path = f"{row_path}.cost.{part}.base"
+        path = f"served.cost.{part}.base"
         if part == "total":
-            title = f"{currency}/M tokens"
-            yield column(name, path, title=title, mark=partial(_at_least, row_path=row_path))
+            yield column(name, path, title=f"{currency}/M tokens", mark=_at_least)
         else:
-            yield column(name, path, shown="wide", mark=partial(_at_least, row_path=row_path))
-    yield column("tokens_cost_complete", f"{row_path}.cost.complete", shown="data")
+            yield column(name, path, shown="wide", mark=_at_least)
+    yield column("tokens_cost_complete", "served.cost.complete", shown="data")
 
 
-def _at_least(row: object, row_path: str) -> tuple[str, str]:
+def _at_least(row: object) -> tuple[str, str]:
     """The sign of a price of tokens on a fabric that lacks prices of its own."""
-    return ("≥ " if value_at(row, f"{row_path}.cost.complete") is False else ""), ""
+    return ("≥ " if value_at(row, "served.cost.complete") is False else ""), ""
 
 
 LEGEND = (
     "M tokens: a million tokens of answers, of which GPU hours and the bill's share of a year"
     " (annuity, energy) are the price."
 )
+
+
+def candidate_of(
+    name: str, cost: RunCost, bill: Bill | None, what: str, *, times: float = 1.0
+) -> Candidate:
+    """A fabric as a verdict on runs sees it, of which one costs so many times as much [1].
+
+    Parameters
+    ----------
+    name, bill
+        The fabric, and its bill.
+    cost, what
+        What a run costs, and what a part of that is for.
+    times
+        How many times as much that is [1].
+    """
+    network = times * cost.network.base
+    capital = bill.capital.base if bill else 0.0
+    return Candidate(
+        name,
+        times * cost.total.base,
+        cost.complete,
+        inf,
+        None,
+        0.0,
+        lacking=not cost.complete,
+        ends=f", {network:,.3g} of it for the {what}",
+        bill=bill if capital else None,
+        share=network / capital if capital else 1.0,
+    )
 
 
 def cheapest(
@@ -353,20 +381,7 @@ def cheapest(
     The bill's share of a million tokens has the range of its prices, each the same on all fabrics.
     """
     candidates = [
-        Candidate(
-            name,
-            served.cost.total.base,
-            served.cost.complete,
-            inf,
-            None,
-            0.0,
-            lacking=not served.cost.complete,
-            ends=f", {served.cost.network.base:,.3g} of it for the bill",
-            bill=bill if bill and bill.capital.base else None,
-            share=served.cost.network.base / bill.capital.base
-            if bill and bill.capital.base
-            else 1.0,
-        )
+        candidate_of(name, served.cost, bill, "bill")
         for name, served, bill in rows
         if served and served.cost
     ]

@@ -7,8 +7,8 @@ on the bill cost none besides. A step without measurements is a bound from below
 price.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import inf
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
@@ -27,7 +27,7 @@ from netplan.reports.schema import plain_at
 from netplan.reports.sections import Column, column, columns
 from netplan.scenarios.reading import CatalogReader
 from netplan.setup.money.pricing import book_opex
-from netplan.setup.money.run_cost import RunCost, RunTerms, network_bill, run_cost
+from netplan.setup.money.run_cost import RunCost, RunTerms, candidate_of, network_bill, run_cost
 from netplan.setup.question import AnyQuestion
 from netplan.units import si
 from netplan.workloads.accelerators import ACCELERATORS
@@ -107,22 +107,11 @@ def step_terms(
     hours: dict[str, float | None] = {}
     for name in filter(None, names):
         given = asked.books.terms.gpu_hour
-        known = None if given is not None else book.hour_of(_chip(asked, reader, name))
+        files = reader if name == asked.cluster.accelerator else asked.reader_of(name)
+        known = None if given is not None else book.hour_of(files.load(ACCELERATORS, name))
         hours[name] = rate * known.base if known else given
     opex = opex or book_opex(asked, reader, book, rate)
     return StepTerms(currency=currency, hours=hours, opex=opex, usd=usd)
-
-
-def _chip(asked: AnyQuestion, reader: CatalogReader, name: str) -> Any:  # noqa: ANN401
-    """An accelerator; values that are replaced in the trainer's are not those of another."""
-    if name == asked.cluster.accelerator:
-        return reader.load(ACCELERATORS, name)
-    others = {
-        key: text
-        for key, text in (asked.overrides or {}).items()
-        if not key.startswith("accelerator.")
-    }
-    return CatalogReader(asked.catalog, others).load(ACCELERATORS, name)
 
 
 class StepPrice(Struct, frozen=True, kw_only=True):
@@ -388,44 +377,38 @@ LEGEND = (
 )
 
 
-def step_columns(currency: str, row: str = "stepped") -> Iterator[Column[Any]]:
-    """Columns of how fabrics do a step; ``row`` says where in a row that stands."""
-    facts, price = f"{row}.facts", f"{row}.price"
+def step_columns(currency: str) -> Iterator[Column[Any]]:
+    """Columns of how fabrics do a step, which stands as ``stepped`` in a row."""
+    facts, price = "stepped.facts", "stepped.price"
 
     def least(name: str, path: str, **changes: Any) -> Column[Any]:  # noqa: ANN401
-        return column(name, path, mark=_bound_at(row, path, "\u2265"), **changes)
+        return column(name, path, mark=partial(_bound_at, path, "\u2265"), **changes)
 
     yield least("step_s", f"{facts}.step_s")
     yield from columns("step_low_s", "step_high_s", "step_basis=basis", of=facts, shown="data")
-    yield column("step_bottleneck", f"{facts}.bottleneck", shown="wide")
-    yield column("rollout_gpus", f"{facts}.rollout_gpus", shown="wide")
-    yield column("train_gpus", f"{facts}.train_gpus", shown="wide")
-    yield from columns("rollout_s", "score_s", "train_s", of=facts, shown="wide")
+    parts = "rollout_gpus", "train_gpus", "rollout_s", "score_s", "train_s"
+    yield from columns("step_bottleneck=bottleneck", *parts, of=facts, shown="wide")
     yield column("sync_s", f"{facts}.sync_s")
     yield from columns("sync_bound_s", "sync_network_bytes", of=facts, shown="data")
     yield column("tokens_per_s", f"{facts}.tokens_per_s", shown="data", meaning=TOKENS)
     a_gpu = f"{TOKENS}, over all GPUs that are held"
     path = f"{facts}.tokens_per_s_per_gpu"
-    most = _bound_at(row, path, "\u2264")
+    most = partial(_bound_at, path, "\u2264")
     yield column("tokens_per_s_per_gpu", path, meaning=a_gpu, mark=most)
     yield least("cost_per_step", f"{price}.step.total.base", title=f"{currency}/step")
     yield least("cost_per_run", f"{price}.run.total.base", title=f"{currency}/run")
     yield from columns("usd_per_step", "usd_per_run", of=price, shown="data")
-    yield column("bill_per_step", f"{price}.step.network.base", shown="wide")
-    yield column("gpus_per_step", f"{price}.step.gpus.base", shown="wide")
+    bill = "bill_per_step=step.network.base", "gpus_per_step=step.gpus.base"
+    yield from columns(*bill, of=price, shown="wide")
     yield column("step_network_share", f"{price}.network_share")
     yield column("gpu_hours_per_run", f"{price}.gpu_hours_per_run", shown="wide")
     yield column("step_cost_complete", f"{price}.step.complete", shown="data")
 
 
-def _bound_at(row_path: str, path: str, sign: str) -> Callable[[object], tuple[str, str]]:
+def _bound_at(path: str, sign: str, row: object) -> tuple[str, str]:
     """The mark of a number at a path that is a bound, where there is one."""
-
-    def mark(row: object) -> tuple[str, str]:
-        known = value_at(row, path) is not None
-        return (f"{sign} " if known and value_at(row, f"{row_path}.bound") else ""), ""
-
-    return mark
+    known = value_at(row, path) is not None
+    return (f"{sign} " if known and value_at(row, "stepped.bound") else ""), ""
 
 
 def cheapest_step(
@@ -493,20 +476,7 @@ class PricedStep(NamedTuple):
     def candidate(self, added_s: float) -> Candidate:
         """The fabric as the verdict sees it, whose step takes so much longer [s]."""
         longer = 1 + added_s / self.step_s
-        network = longer * self.step.network.base
-        capital = self.bill.capital.base if self.bill else 0.0
-        return Candidate(
-            self.name,
-            longer * self.step.total.base,
-            self.step.complete,
-            inf,
-            None,
-            0.0,
-            lacking=not self.step.complete,
-            ends=f", {network:,.3g} of it for the network",
-            bill=self.bill if capital else None,
-            share=network / capital if capital else 1.0,
-        )
+        return candidate_of(self.name, self.step, self.bill, "network", times=longer)
 
     def more(self, other: "PricedStep", added_s: float = 0.0) -> Range:
         """What another costs more a step, low to high by the prices of the book.
