@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
 from msgspec import Struct
@@ -22,6 +22,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from netplan.errors import CatalogError, piece
 from netplan.files import read_bounded, text_of
+from netplan.records import Entry, RecordError
 
 # The C parser of libyaml is ten times faster; every PyPI wheel of PyYAML has it.
 if TYPE_CHECKING:
@@ -66,6 +67,9 @@ PLAIN: dict[str, Callable[[str], object]] = {
 PLAIN_TAGS = {TAG + kind for kind in ("map", "seq", "str", "int", "float", "bool", "null")}
 
 
+EntryT = TypeVar("EntryT", bound=Entry)
+
+
 class Document(Struct, frozen=True):
     """One parsed YAML file.
 
@@ -94,6 +98,20 @@ class Document(Struct, frozen=True):
             key, node = child
             line = _line(key)
         return line
+
+    def entry(self, kind: type[EntryT]) -> EntryT:
+        """The content as an entry.
+
+        Raises
+        ------
+        CatalogError
+            If it is none: all its faults, each with file and line.
+        """
+        try:
+            return kind.read(self.data)
+        except RecordError as error:
+            lines = (f"{self.path}:{self.line(keys)}: {text}" for keys, text in error.faults)
+            raise CatalogError(*lines) from None
 
 
 def lineless(path: Path, data: dict[str, Any]) -> Document:

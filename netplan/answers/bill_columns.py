@@ -5,7 +5,7 @@ from typing import Any
 
 from netplan.costing.fabric_bill import Bill
 from netplan.costing.prices import Part
-from netplan.costing.pricing import PricedItem, Quote
+from netplan.costing.pricing import PricedItem
 from netplan.costing.ranges import Range
 from netplan.records import value_at
 from netplan.reports.quantities import Cell, Scale
@@ -17,12 +17,7 @@ NO_HIGH = "+: or more, since the book has no high, or no price, for some parts."
 
 def open_above(bill: Bill) -> bool:
     """Whether the high of a bill is too low: a part has no price, or its price no high."""
-    return open_quote(bill.quote)
-
-
-def open_quote(quote: Quote) -> bool:
-    """The same of a quote."""
-    items = quote.items
+    items = bill.quote.items
     return any(item.price is None or item.price.high is None for item in items if item.line.order)
 
 

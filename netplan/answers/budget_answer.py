@@ -10,7 +10,7 @@ from netplan.costing.fabric_bill import Bill
 from netplan.costing.facility import Facility, network_w
 from netplan.costing.ranges import Range
 from netplan.reports.quantities import DASH
-from netplan.reports.sections import Column, Table, column
+from netplan.reports.sections import Column, Table, column, columns
 from netplan.setup.power_budget import Holding
 from netplan.units import PERCENT, si
 
@@ -144,10 +144,7 @@ class Budget(Struct, frozen=True):
         shown: list[Column[Any]] = [
             column("fabric"),
             column("gpus_fit", "gpus", mark=lambda row: ("≤ " if row.partial else "", "")),
-            column("network_power_share"),
-            column("facility_w", "facility_w.base"),
-            column("left_w"),
-            column("tokens_per_s"),
+            *columns("network_power_share", "facility_w=facility_w.base", "left_w", "tokens_per_s"),
             column("limit", form="prose", shown="wide"),
         ]
         legend = (

@@ -258,14 +258,8 @@ class FabricRow(Struct, frozen=True):
     @property
     def of_memory(self) -> dict[str, object]:
         """What JSON has of a fabric only where its expanded memory is asked about."""
-        if not self.memory:
-            return {}
-        run = self.training_run
-        return {
-            "expanded_memory": self.memory,
-            "memory_cost": self.memory_cost,
-            "training_run": run,
-        }
+        parts = ("expanded_memory=memory", "memory_cost", "training_run") if self.memory else ()
+        return plain_at(self, *parts)
 
     @property
     def modules(self) -> int | None:
@@ -307,8 +301,13 @@ def priced_row(spec: FabricSpec, bill: Bill, books: BillBooks) -> FabricRow:
 
 def timed_row(row: FabricRow, result: SearchResult | str | None) -> FabricRow:
     """The row with its best plan, or with a note why there is none."""
-    timed = result if isinstance(result, SearchResult) else None
-    return replace(row, timed=timed, notes=(*row.notes, *_timing_notes(row, result)))
+    if isinstance(result, str):
+        first = result.split(maxsplit=1)[0]
+        # The name of a model stays as it is.
+        note = result[:1].upper() + result[1:] if first.isalpha() else result
+        return replace(row, timed=None, notes=(*row.notes, note))
+    notes = plan_notes(result, row.fabric.sizing.gpus) if result and row.fabric else ()
+    return replace(row, timed=result, notes=(*row.notes, *notes))
 
 
 def _priced_notes(bill: Bill, books: BillBooks) -> list[str]:
@@ -341,16 +340,6 @@ def _parts(lines: Sequence[BillItem]) -> str:
         units = line.quantity * line.price_units
         counts[line.priced_as] = counts.get(line.priced_as, 0) + units
     return ", ".join(f"{count:,} {part}" for part, count in counts.items())
-
-
-def _timing_notes(row: FabricRow, result: SearchResult | str | None) -> list[str]:
-    if isinstance(result, str):
-        first = result.split(maxsplit=1)[0]
-        # The name of a model stays as it is.
-        return [result[:1].upper() + result[1:] if first.isalpha() else result]
-    if result is None or row.fabric is None:
-        return []
-    return list(plan_notes(result, row.fabric.sizing.gpus))
 
 
 SAME_ON_ALL = {

@@ -20,7 +20,7 @@ from netplan.answers.compare_rows import (
 from netplan.answers.compare_steps import step_remarks, step_verdict
 from netplan.costing.pricing import evidence_words
 from netplan.costing.ranges import Range
-from netplan.costing.switches import NO_BOX, NOT_AN_ORDER
+from netplan.costing.switches import NOT_AN_ORDER
 from netplan.decide.candidates import AS_FAST
 from netplan.decide.difference import difference_words
 from netplan.decide.record import Change, Decision
@@ -278,10 +278,9 @@ def _verdict(answer: Compared) -> Iterator[str]:
 
 def _verb(answer: Compared, chosen: FabricRow) -> str:
     """What to do with the fabric: order it, unless it, or its switches, cannot be bought."""
-    cautions = answer.inputs.get("cautions", ())
-    if any(caution.startswith(NO_BOX) for caution in cautions):
+    if answer.no_box:
         return f"{NOT_AN_ORDER} For study"
-    if any(caution.endswith(NOT_YET) for caution in cautions):
+    if any(caution.endswith(NOT_YET) for caution in answer.inputs.get("cautions", ())):
         return "Cannot be ordered yet: not an order. For study"
     if not chosen.sold:
         return f"Not sold for {answer.about.accelerator}: not an order. For study"
@@ -314,8 +313,6 @@ def _apart(start: str, chosen: FabricRow, second: FabricRow, record: Decision) -
 
 def _flip(change: Change) -> str:
     """What would let another fabric win, in a sentence as short as it can be."""
-    if change.lever == "price":
-        return change.sentence
     if change.lever == "bandwidth" and change.value is not None:
         now, needed = (8 * rate / GIGA for rate in (change.now, change.value))
         return f"Flips to {change.fabric} from {needed:,.0f} Gb/s a GPU on (now {now:,.0f})."
@@ -417,7 +414,9 @@ def _texts(case: ScreenCase, scale: Scale, factor: float, *, several: bool) -> d
     texts["gear"] = "in server" if row.gear_in_server else priced
     if row.power_w is not None:
         least = "" if row.power_whole else "≥"
-        texts["power"] = least + _power(row.power_w / factor, factor)
+        # Kilowatts whole from ten on, megawatts to a tenth.
+        digits = 0 if factor == KILO and row.power_w / factor >= WHOLE_FROM / 10 else 1
+        texts["power"] = f"{least}{row.power_w / factor:,.{digits}f}"
     if row.served:
         texts["tokens_per_s"] = f"{row.served.plan.tokens_per_s:,.0f}"
         texts["tokens_cost"] = f"{row.served.cost.total.base:,.3g}" if row.served.cost else DASH
@@ -449,12 +448,6 @@ def _stepped(stepped: "Stepped") -> dict[str, str]:
     share = price.network_share
     texts["share"] = DASH if share is None else f"{100 * share:.2g}%"
     return texts
-
-
-def _power(amount: float, factor: float) -> str:
-    """Kilowatts whole from ten on, megawatts to a tenth."""
-    whole = factor == KILO and amount >= WHOLE_FROM / 10
-    return f"{amount:,.0f}" if whole else f"{amount:,.1f}"
 
 
 def _price(row: FabricRow, *, several: bool) -> Range | None:

@@ -201,8 +201,7 @@ class StepPays(Struct, frozen=True):
         """The cases as a table."""
         shown = (
             column(Quantity("case", self.name, form="code"), "label"),
-            column("fabric"),
-            column("step_s", "stepped.step_s"),
+            *columns("fabric", "step_s=stepped.step_s"),
             *columns("sync_s", "sync_bound_s", of="stepped.facts"),
             column("cost_per_step", "stepped.price.step.total.base", title=f"{currency}/step"),
             column("bill_per_step", "stepped.price.step.network.base"),

@@ -194,8 +194,7 @@ DESIGNS: tuple[show.Column[RoutedDesign], ...] = (
 OF_DESIGN = (*show.columns("routing", "oversubscription", of="0", shown="data"),)
 """Which design a row is of, of rows that are a design and what it has."""
 SHARED_LINKS: tuple[show.Column[tuple[RoutedDesign, SharedLink]], ...] = (
-    show.column("hottest", "1.link"),
-    *show.columns("utilisation", "seeds_share", "sharing_flows=flows", of="1"),
+    *show.columns("hottest=link", "utilisation", "seeds_share", "sharing_flows=flows", of="1"),
 )
 
 

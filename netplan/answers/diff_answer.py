@@ -403,7 +403,10 @@ class DiffAnswer(Answer):
         for name, title in (("ttft_s", "TTFT, ms"), ("tpot_s", "TPOT, ms")):
             times = [getattr(plan, name) / MILLI if plan else None for plan in plans]
             yield Shown(title, _number(times[0], ",.4g"), _number(times[1], ",.4g"))
-        costs = [_number(diff_sides.token_cost(side), ",.3g") for side in (self.a, self.b)]
+        costs = [
+            _number(value_at(side.row, "served.cost.total.base"), ",.3g")
+            for side in (self.a, self.b)
+        ]
         yield Shown(f"{self.currency}/M tokens", costs[0], costs[1])
 
     def _step_rows(self) -> Iterator[Shown]:
@@ -419,7 +422,7 @@ class DiffAnswer(Answer):
         yield Shown("New weights", syncs[0], syncs[1])
         rates = [step.facts["tokens_per_s_per_gpu"] if step else None for step in steps]
         yield Shown("Tokens/s/GPU", _number(rates[0], ",.0f"), _number(rates[1], ",.0f"))
-        costs = [diff_sides.side_step_price(side) for side in (self.a, self.b)]
+        costs = [value_at(side.row, "stepped.price.step.total.base") for side in (self.a, self.b)]
         share = f"{100 * (costs[1] / costs[0] - 1):+.1f} %" if costs[0] and costs[1] else ""
         texts = [_number(cost, ",.4g") for cost in costs]
         yield Shown(f"{self.currency}/step", texts[0], texts[1], share)

@@ -259,37 +259,3 @@ def step_words(first: ScenarioSide, second: ScenarioSide) -> str:
     network_alone = step_a.job == step_b.job
     untold = ", which bounds do not tell apart" if near and not network_alone else ""
     return f"{100 * more:+.1f} % step{untold}"
-
-
-def side_step_price(side: ScenarioSide) -> float | None:
-    """Price of a step of post-training; None without one [currency].
-
-    Parameters
-    ----------
-    side
-        One of the two.
-
-    Returns
-    -------
-    float or None
-        At base prices.
-    """
-    step = side.row.stepped.price.step if side.row.stepped else None
-    return step.total.base if step else None
-
-
-def token_cost(side: ScenarioSide) -> float | None:
-    """Price of a million tokens; None where it does not serve, or no price is known [currency].
-
-    Parameters
-    ----------
-    side
-        One of the two.
-
-    Returns
-    -------
-    float or None
-        At base prices.
-    """
-    served = side.row.served
-    return served.cost.total.base if served and served.cost else None

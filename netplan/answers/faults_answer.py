@@ -25,6 +25,7 @@ from netplan.reports.schema import plain_at
 from netplan.reports.screen import Screen, more_of
 from netplan.setup.inputs import replaced_lines
 from netplan.setup.training import training_words
+from netplan.units import PERCENT
 
 Failure = tuple[str, faults_rows.ScenarioImpact | Single[Impact]]
 """A fabric, and one of its failures, or all that were asked for together."""
@@ -80,7 +81,7 @@ class FaultsAnswer(Answer):
 
     def summary(self) -> Iterator[show.Section]:
         """Five lines, a table by fabric or of the failures asked for, causes, idle domains."""
-        asked = tuple(self._together())
+        asked = tuple(faults_screen.together_line(self.fabrics, self.inputs["fail"]))
         table = faults_screen.fabrics_table(self.inputs, self.currency, self.fabrics)
         kept = (
             text
@@ -100,10 +101,6 @@ class FaultsAnswer(Answer):
             lines=True,
         ).sections()
 
-    def _together(self) -> Iterator[str]:
-        """What the failures that were asked for do together."""
-        return faults_screen.together_line(self.fabrics, self.inputs["fail"])
-
     def in_a_line(self) -> str:
         """Goodput, and interruptions of a year."""
         forecasts = [fabric.forecast for fabric in self.fabrics]
@@ -116,7 +113,10 @@ class FaultsAnswer(Answer):
     def sections(self) -> Iterator[show.Section]:
         """Heading, verdict, the scenario, years, single failures, recoveries, spares, notes."""
         yield self._heading()
-        for line in (*self._together(), *faults_screen.five_lines(self.inputs, self.fabrics)):
+        for line in (
+            *faults_screen.together_line(self.fabrics, self.inputs["fail"]),
+            *faults_screen.five_lines(self.inputs, self.fabrics),
+        ):
             yield show.Paragraph(line, "strong")
         ends = end_columns(self.fabrics, itemgetter(0), "1.impact.iteration_time_s")
         yield show.Table("failures", [*FAILURE, *ends], self.failures, shown="data")
@@ -192,7 +192,8 @@ class FaultsAnswer(Answer):
         yield show.Table("flaps", FLAPS, flapping, title, FLAPS_LEGEND, shown="people")
 
     def _heading(self) -> show.Heading:
-        inputs, assumed = self.inputs, faults_screen.assumed_words(self.fabrics[0])
+        inputs, share = self.inputs, PERCENT * self.fabrics[0].assumed_share
+        assumed = f", {share:.0f} % assumed" if share >= 1 else ""
         trained = f"; {training_words(inputs)}" if inputs["model"] else ""
         books = f"rates {inputs['failures']} ({inputs['rates']}{assumed})"
         books += f", prices {inputs['prices']}"

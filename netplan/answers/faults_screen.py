@@ -505,12 +505,6 @@ def recovery_words(
     return f"{name}: checkpoints of {write} every {every}{apart}, restarts of {restart}{lost}"
 
 
-def assumed_words(fabric: FabricFaults) -> str:
-    """Which share of the interruptions rests on assumptions."""
-    share = PERCENT * fabric.assumed_share
-    return f", {share:.0f} % assumed" if share >= 1 else ""
-
-
 def _slower(slowdown: float) -> str:
     """How much slower, in words."""
     if slowdown < LEAST_SLOWDOWN:
@@ -622,8 +616,7 @@ def policies_tables(
     kept = (text for name, policies in fabrics for text in no_gain(name, policies))
     shown: list[Column[tuple[str, Policy]]] = [
         column("fabric", "0"),
-        *columns("policy", "idle_gpus", "circuit_switches", of="1"),
-        column("extra_gpus", "1.extra_gpus"),
+        *columns("policy", "idle_gpus", "circuit_switches", "extra_gpus", of="1"),
         *columns("block_gpus", "set_gpus", "set_domains", of="1", shown="wide"),
         *columns("circuits_inside", "circuit_ports", "circuit_ports_used", of="1", shown="data"),
         column("circuit_power_w", "1.circuit_power_w", shown="wide"),

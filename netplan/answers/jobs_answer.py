@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -264,26 +265,15 @@ ROWS: tuple[show.Column[JobsRow], ...] = (
 )
 
 
-class JobsFigure(NamedTuple):
-    """A figure of a design as it is read."""
-
-    design: str
-    figure: str
-    mean: str
-    low: str
-    high: str
-
-
-FIGURES: tuple[show.Column[JobsFigure], ...] = (
-    show.column("stream_figure", "figure"),
-    show.column("mean_difference", "mean", form="text", title="mean"),
-    show.column("low_difference", "low", form="text"),
-    show.column("high_difference", "high", form="text"),
+FIGURES: tuple[show.Column[tuple[str, ...]], ...] = (
+    show.column("stream_figure", "1"),
+    show.column("mean_difference", "2", form="text", title="mean"),
+    show.column("low_difference", "3", form="text"),
+    show.column("high_difference", "4", form="text"),
 )
 DIFFERENCES: tuple[show.Column[FigureDifference], ...] = (
     show.column("design", form="text", title="Design"),
-    show.column("compared_with", "against"),
-    show.column("stream_figure", "figure"),
+    *show.columns("compared_with=against", "stream_figure=figure"),
     *show.columns(
         "mean_difference=mean", "low_difference=low", "high_difference=high", of="difference"
     ),
@@ -414,7 +404,7 @@ class JobsAnswer(Answer):
             "rows", ordered, self.rows, legend=(legend,), chosen=lambda row: row is chosen
         )
 
-    def _spreads(self) -> show.Table[JobsFigure]:
+    def _spreads(self) -> show.Table[tuple[str, ...]]:
         """Every figure of every design, and how far draws spread."""
         known = []
         for row in self.rows:
@@ -424,16 +414,10 @@ class JobsAnswer(Answer):
                     values = (
                         words.shown(value) for value in (spread.mean, spread.low, spread.high)
                     )
-                    known.append(JobsFigure(row.name_among(self.rows), words.title, *values))
+                    known.append((row.name_among(self.rows), words.title, *values))
         legend = ("Mean, least and most of the draws.",)
         return show.Table(
-            "figures",
-            FIGURES,
-            known,
-            "Figures",
-            legend,
-            part=lambda figure: figure.design,
-            shown="texts",
+            "figures", FIGURES, known, "Figures", legend, part=itemgetter(0), shown="texts"
         )
 
     def _words(self, worth: float) -> str:
@@ -561,7 +545,8 @@ class JobsAnswer(Answer):
         inputs = short_inputs(self.inputs)
         count = self.rows[0].jobs
         fabrics = ", ".join(dict.fromkeys(row.fabric for row in self.rows))
-        load = "" if inputs.get("load") is None or self._of_file else f", load {inputs['load']:g}"
+        of_file = str(self.inputs["stream"]).lower().endswith(".csv")
+        load = "" if inputs.get("load") is None or of_file else f", load {inputs['load']:g}"
         network = dict(self.inputs)
         if len({row.hb_size for row in self.rows}) > 1:
             network["hb_size"] = None  # a column has them
@@ -569,11 +554,6 @@ class JobsAnswer(Answer):
             f"{counted(count, 'job')} of {inputs['stream']} on {fabrics}",
             (f"{network_words(network)}{load}, queue {inputs['queue']}",),
         )
-
-    @property
-    def _of_file(self) -> bool:
-        """Whether the jobs stand in a file."""
-        return str(self.inputs["stream"]).lower().endswith(".csv")
 
     @property
     def _notes(self) -> tuple[str, ...]:

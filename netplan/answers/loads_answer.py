@@ -141,20 +141,14 @@ class LoadsAnswer(Answer):
 
     def summary(self) -> Iterator[show.Section]:
         """The busiest link, loads by group, collectives against their bounds."""
+        by_group = show.Table("groups", GROUPS, self.groups, legend=GROUPS_LEGEND)
         yield from Screen(
             screen_heading(self.inputs, self._heading),
             (self._verdict,),
-            self._first_table,
+            self._kinds if self.kinds else by_group,
             (*self.in_site, *self._beside_bounds(), *self.notes[1:]),
             more_of("all links, collectives", "--fail leaf=1"),
         ).sections()
-
-    @property
-    def _first_table(self) -> show.Table[Any]:
-        """What a screen has room for: kinds of traffic where a step has phases, else links."""
-        if self.kinds:
-            return self._kinds
-        return show.Table("groups", GROUPS, self.groups, legend=GROUPS_LEGEND)
 
     @property
     def _kinds(self) -> show.Table[KindLoad]:

@@ -45,9 +45,7 @@ POOLS: tuple[Column[Any], ...] = (
 )
 SPLITS: tuple[Column[Split], ...] = tuple(columns("rollout_gpus", "train_gpus", "step_s"))
 SCHEDULES: tuple[Column[ScheduledStep], ...] = (
-    column("schedule_mode", "mode"),
-    *columns("staleness", "step_s"),
-    column("speed_up", "times"),
+    *columns("schedule_mode=mode", "staleness", "step_s", "speed_up=times"),
 )
 REACHED: list[Column[tuple[str, Any]]] = columns(
     "sync_way=0", "sync_low_s=1.0", "sync_base_s=1.1", "sync_high_s=1.2"

@@ -150,12 +150,8 @@ class SimulateAnswer(Answer):
     def all_gpus(self) -> int:
         """GPUs of the servers, of the plan, or of all jobs [1]."""
         used = self.served.gpus_used if self.served else self.gpus_used
-        return used or sum(plan.gpus for plan in self._plans)
-
-    @property
-    def _plans(self) -> list[Plan]:
-        """The plan, or those of all jobs."""
-        return [self.plan] if self.plan else [job.plan for job in self.jobs]
+        plans = [self.plan] if self.plan else [job.plan for job in self.jobs]
+        return used or sum(plan.gpus for plan in plans)
 
     @property
     def _names(self) -> list[str]:
@@ -375,14 +371,11 @@ GROUPS: list[show.Column[outcome.GroupOutcome]] = [
     show.column("utilisation", title="mean", digits=1),
 ]
 HANDOVERS: list[show.Column[outcome.HandoverOutcome]] = [
-    *show.columns("stage"),
-    show.column("adapter_tiles", "adapters"),
-    *show.columns("sent_bytes"),
+    *show.columns("stage", "adapter_tiles=adapters", "sent_bytes"),
     show.column("hop_bytes", shown="wide"),
-    *(
-        show.column(f"handover_{name}", name)
-        for name in ("time_s", "source_s", "between_s", "adapters_s", "broadcast_s")
-    ),
+    *show.columns("handover_time_s=time_s", "handover_source_s=source_s"),
+    *show.columns("handover_between_s=between_s", "handover_adapters_s=adapters_s"),
+    *show.columns("handover_broadcast_s=broadcast_s"),
 ]
 HANDOVERS_LEGEND = (
     "Forward, from each stage to the next one, where nothing else is on the links.",

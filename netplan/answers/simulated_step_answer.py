@@ -43,14 +43,6 @@ LEAST_DIFFERENCE = 5e-4
 MEDIAN, LATE = 50.0, 95.0
 
 
-class LinkUse(NamedTuple):
-    """A link while weights are sent: its name, how long it carries them, and the share of that."""
-
-    busiest: str
-    busy_s: float
-    utilisation: float
-
-
 class SentWeights(Struct, frozen=True, kw_only=True, rename={"busiest": "hot"}):
     """Weights on the links of the fabric.
 
@@ -63,22 +55,15 @@ class SentWeights(Struct, frozen=True, kw_only=True, rename={"busiest": "hot"}):
     flows
         Pairs of GPUs that send [1].
     busiest
-        The busiest links.
+        The busiest links: the name of each, how long it carries them [s], and the share of that.
     """
-
-    json_parts = ("*", "hot=busiest_values")
 
     wire_s: float
     alone_s: float
     total_bytes: float
     network_bytes: float
     flows: int
-    busiest: tuple[LinkUse, ...] = ()
-
-    @property
-    def busiest_values(self) -> list[list[str | float]]:
-        """The same without names, as JSON has always had them."""
-        return [[*link] for link in self.busiest]
+    busiest: tuple[tuple[str, float, float], ...] = ()
 
 
 class SimulatedStep(Struct, frozen=True, kw_only=True):
@@ -221,20 +206,16 @@ class PoolRow(NamedTuple):
 
 
 PARTS: tuple[Column[PartRow], ...] = (
-    column("step_part", "part"),
-    *columns("closed_s", "simulated_s", "simulated_by=basis"),
+    *columns("step_part=part", "closed_s", "simulated_s", "simulated_by=basis"),
 )
 POOLS: tuple[Column[PoolRow], ...] = (
     *columns("pool_role=role", "pool_gpus=gpus", "pool_plan=plan", "busy_share"),
     column("idle_s", meaning="Time of a step without work"),
-    column("pool_wait_s", "wait_s"),
-    *columns("waits_for"),
+    *columns("pool_wait_s=wait_s", "waits_for"),
 )
-BUSIEST: tuple[Column[LinkUse], ...] = (column("busiest"), column("busy_s"), column("utilisation"))
+BUSIEST = columns("busiest=0", "busy_s=1", "utilisation=2")
 BARS: tuple[Column[Bar], ...] = (
-    column("step_phase", "name"),
-    column("pool_role", "pool"),
-    column("step_number", "step"),
+    *columns("step_phase=name", "pool_role=pool", "step_number=step"),
     column("starts_s", meaning="When it begins, from the begin of the timeline on"),
     column("phase_s", "seconds"),
     column("waits_for", lambda bar: bar.waits_for or None),

@@ -115,13 +115,9 @@ LossRow = tuple[str, Sequence[SitesTime]]
 """A row of losses: its name, and a time for every length."""
 
 
-def _loss_at(number: int, row: LossRow) -> float:
-    return row[1][number].time.loss
-
-
 def _mark(target: float, number: int, row: LossRow) -> tuple[str, str]:
     """A star behind what loses more than the target."""
-    return "", "*" if _loss_at(number, row) > target else ""
+    return "", "*" if row[1][number].time.loss > target else ""
 
 
 ROWS: tuple[Column[SitesTime], ...] = (
@@ -347,7 +343,7 @@ class SitesAnswer(Answer):
         shown = [
             column(
                 "loss",
-                partial(_loss_at, number),
+                f"1.{number}.time.loss",
                 title="loss" if km is None else f"{km:,g} km",
                 digits=1,
                 mark=partial(_mark, self.target, number),

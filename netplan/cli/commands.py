@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 from msgspec import Struct
@@ -258,13 +258,6 @@ def _workload_of(question: type[Question[Any]], args: Sequence[str]) -> str:
     return question.workload or "training"
 
 
-def help_of(question: type[Question[Any]]) -> str:
-    """The summary of a question, and its examples on lines of their own."""
-    text = summary_of(question).replace("``", "`")
-    lines = [f"  {example}" for example in question.examples]
-    return "\n".join([text, "", "\b", "Examples:", *lines]) if lines else text
-
-
 def text(given: str) -> str:
     """Read a name or a text, which is not empty."""
     if not given.strip():
@@ -335,14 +328,11 @@ TYPES: dict[str, Any] = {
 Show = Callable[[Any, str, Path | None], None]
 
 
-class Beside(NamedTuple):
-    """What a command writes beside its answer: the option that names the file, and what it holds.
+Beside = tuple[click.Option, Callable[[Any, Path], bytes | Iterable[bytes] | None]]
+"""What a command writes beside its answer: the option that names the file, and what it holds.
 
-    ``make`` gives the content for a path, or None if it has written what there is itself.
-    """
-
-    option: click.Option
-    make: Callable[[Any, Path], bytes | Iterable[bytes] | None]
+The latter gives the content for a path, or None if it has written what there is itself.
+"""
 
 
 def command_of(  # noqa: PLR0913 - what a command may have beyond its question
@@ -378,12 +368,12 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
     scenario_first
         Whether the scenario stands before the arguments of the question.
     """
-    others = [*(file.option for file in outputs), *extra]
+    others = [*(option for option, _ in outputs), *extra]
     names = {option.name for option in others}
     files = [
-        file.option.name
-        for file in outputs
-        if isinstance(file.option.type, click.Path) and file.option.type.file_okay
+        option.name
+        for option, _ in outputs
+        if isinstance(option.type, click.Path) and option.type.file_okay
     ]
 
     def run(**given: Any) -> None:  # noqa: ANN401 - values of all options
@@ -412,9 +402,7 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
         shown = cautions if not path and format_ == "table" else ()
         for caution in (words for words in warnings if words not in shown):
             click.echo(f"netplan: {caution}", err=True)
-        wanted = [
-            (given[file.option.name], file.make) for file in outputs if given[file.option.name]
-        ]
+        wanted = [(given[option.name], make) for option, make in outputs if given[option.name]]
         for place, content in [(place, make(answer, place)) for place, make in wanted]:
             if content is not None:
                 write_atomically(place, content)
@@ -432,11 +420,13 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
     options = [option for entry, option in made if not entry.option.argument]
     parameters = [*scenario[:1], *arguments, *scenario[1:]] if scenario_first else []
     parameters = parameters or [*arguments, *scenario]
+    lines = [f"  {example}" for example in question.examples]
+    examples = ["", "\b", "Examples:", *lines] if lines else []
     return AskingCommand(
         question.command.rpartition(" ")[2],
         callback=run,
         params=[*parameters, *options, *others, *answer_options(formats, unsaid)],
-        help=help_of(question),
+        help="\n".join([summary_of(question).replace("``", "`"), *examples]),
         short_help=sentence_of(question.__doc__),
         question=question,
         groups={entry.name: entry for entry in known},

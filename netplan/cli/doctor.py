@@ -124,12 +124,7 @@ class Diagnosis(Answer):
         """What is there, and what is said of the catalogs."""
         yield self._heading
         yield Paragraph(f"In {Path(__file__).parent.parent}, catalogs in {self.catalog_folder}.")
-        shown = [
-            column("part_kind", "kind"),
-            *columns("name"),
-            column("version", "release"),
-            *columns("state", "purpose"),
-        ]
+        shown = [*columns("part_kind=kind", "name", "version=release", "state", "purpose")]
         yield Table("parts", shown, self.parts)
         yield from self.catalogs.sections()
         for fault in self.catalogs.faults:

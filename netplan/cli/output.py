@@ -122,19 +122,15 @@ def emit_answer(answer: "Answer", format_: str, path: Path | None) -> None:
         write_atomically(path, answer.xlsx())
     elif format_ == "table":
         width, colour = terminal_width(path)
-        text = answer.text(width, colour=colour, details=wants_details())
+        context = click.get_current_context(silent=True)
+        details = bool(context and context.params.get("details"))
+        text = answer.text(width, colour=colour, details=details)
         if path is None:
             click.echo(text, nl=False)  # for people: in the signs that their terminal has
         else:
             emit(text, path)
     else:
         emit(getattr(answer, format_)(), path)
-
-
-def wants_details() -> bool:
-    """Whether the command was given ``--details``."""
-    context = click.get_current_context(silent=True)
-    return bool(context and context.params.get("details"))
 
 
 def require_places(form: str, **files: Path | None) -> None:

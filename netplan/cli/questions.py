@@ -2,7 +2,8 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ QUESTION_COMMANDS = tuple(name for name in QUESTIONS if name not in NO_COMMANDS)
 
 def make_command(name: str) -> click.Command:
     """The command of a question, with what it writes beside its answer."""
-    return command_of(question_class(name), **FACTS.get(name, {}))
+    return command_of(question_class(name), outputs=OUTPUTS.get(name, ()), **FACTS.get(name, {}))
 
 
 def _trees(answer: Any, path: Path) -> list[bytes]:  # noqa: ANN401 - of a collective, or an optimum
@@ -126,20 +127,86 @@ def _folder(text: str, files_of: Callable[[Any], Any], name: str = "into") -> Be
 def _place(name: str, text: str, write: Callable[[Any, Path], None]) -> Beside:
     """A folder to write into beside the answer."""
     folder = PathName(path_type=Path, file_okay=False)
-    return Beside(click.Option([f"--{name}"], type=folder, metavar="DIR", help=text), write)
+    return click.Option([f"--{name}"], type=folder, metavar="DIR", help=text), write
 
 
 def _file(
     name: str, text: str, make: Callable[[Any, Path], Any], metavar: str | None = None
 ) -> Beside:
     """A file to write beside the answer, its option and what is in it."""
-    return Beside(click.Option([f"--{name}"], type=PATH, metavar=metavar or None, help=text), make)
+    return click.Option([f"--{name}"], type=PATH, metavar=metavar or None, help=text), make
 
+
+OUTPUTS: Mapping[str, Sequence[Beside]] = {
+    "calibrate": (_folder("Write the files into this catalog folder.", lambda answer: answer),),
+    "collective": (
+        _file(
+            "xml",
+            "With --graph: write the trees that take the optimum there, as an MSCCL program.",
+            _trees,
+            "FILE",
+        ),
+    ),
+    "grow": (
+        _place(
+            "plans",
+            "Write the cable plans of all phases there, and of what each lays: as netplan cables.",
+            _cable_plans,
+        ),
+    ),
+    "offers": (
+        _file(
+            "template",
+            "Write the request as a spreadsheet (.xlsx) for suppliers to fill in.",
+            _request,
+            "FILE",
+        ),
+    ),
+    "optimize": (
+        _folder("Write graphs of the front into this catalog folder.", attrgetter("graphs")),
+    ),
+    "procurement": (
+        _file("xlsx", "Write the spreadsheet here, too.", lambda answer, _: answer.xlsx()),
+    ),
+    "serving": (
+        _folder(
+            "Write launch commands of the best plan for vLLM into this folder.",
+            lambda answer: answer,
+            "write",
+        ),
+    ),
+    "simulate": (
+        _file(
+            "timeline",
+            "Write a page with the stages by time here, too.",
+            lambda answer, _: answer.html().encode(),
+            "FILE.html",
+        ),
+        _file(
+            "trace",
+            "Write a Chrome trace here, too, which Perfetto opens.",
+            lambda answer, _: answer.trace().encode(),
+            "FILE.json",
+        ),
+    ),
+    "traffic": (
+        _file(
+            "save",
+            "Save the matrix: .npz, or .csv of flows.",
+            lambda answer, path: answer.save(path),
+        ),
+        _file(
+            "heat-map",
+            "Write the heat map as an HTML page.",
+            lambda answer, _: answer.heat_page().encode(),
+        ),
+    ),
+}
+"""Files that commands write beside the answer."""
 
 FACTS: Mapping[str, Mapping[str, Any]] = {
     "cables": {"unsaid": "csv or, as FILE ends, xlsx; table with --compare", "show": _cables},
     "calibrate": {
-        "outputs": (_folder("Write the files into this catalog folder.", lambda answer: answer),),
         "extra": (
             FORCE,
             click.Option(
@@ -151,94 +218,14 @@ FACTS: Mapping[str, Mapping[str, Any]] = {
         "before": _table_to_fill,
         "show": _fitted,
     },
-    "collective": {
-        "outputs": (
-            _file(
-                "xml",
-                "With --graph: write the trees that take the optimum there, as an MSCCL program.",
-                _trees,
-                "FILE",
-            ),
-        )
-    },
     "diff": {"scenario_first": True},
     "draw": {"formats": ("svg", "html", "table", "json", "csv", "markdown")},
     "export": {"formats": (), "show": lambda answer, _, path: emit_lines(answer.lines(), path)},
-    "grow": {
-        "outputs": (
-            _place(
-                "plans",
-                "Write the cable plans of all phases there, and of what each lays: as netplan"
-                " cables.",
-                _cable_plans,
-            ),
-        )
-    },
-    "offers": {
-        "outputs": (
-            _file(
-                "template",
-                "Write the request as a spreadsheet (.xlsx) for suppliers to fill in.",
-                _request,
-                "FILE",
-            ),
-        )
-    },
-    "optimize": {
-        "outputs": (
-            _folder(
-                "Write graphs of the front into this catalog folder.", lambda answer: answer.graphs
-            ),
-        ),
-        "extra": (FORCE,),
-        "before": _with_a_search,
-    },
+    "optimize": {"extra": (FORCE,), "before": _with_a_search},
     "procurement": {
         "formats": ("html", "json", "table", "csv", "markdown", "xlsx"),
-        "outputs": (
-            _file("xlsx", "Write the spreadsheet here, too.", lambda answer, _: answer.xlsx()),
-        ),
         "show": page_in_a_file,
     },
-    "serving": {
-        "outputs": (
-            _folder(
-                "Write launch commands of the best plan for vLLM into this folder.",
-                lambda answer: answer,
-                "write",
-            ),
-        ),
-        "extra": (FORCE,),
-    },
-    "simulate": {
-        "outputs": (
-            _file(
-                "timeline",
-                "Write a page with the stages by time here, too.",
-                lambda answer, _: answer.html().encode(),
-                "FILE.html",
-            ),
-            _file(
-                "trace",
-                "Write a Chrome trace here, too, which Perfetto opens.",
-                lambda answer, _: answer.trace().encode(),
-                "FILE.json",
-            ),
-        )
-    },
-    "traffic": {
-        "outputs": (
-            _file(
-                "save",
-                "Save the matrix: .npz, or .csv of flows.",
-                lambda answer, path: answer.save(path),
-            ),
-            _file(
-                "heat-map",
-                "Write the heat map as an HTML page.",
-                lambda answer, _: answer.heat_page().encode(),
-            ),
-        )
-    },
+    "serving": {"extra": (FORCE,)},
 }
-"""What commands have beyond their questions: forms, files beside the answer, how it is shown."""
+"""What else commands have beyond their questions: forms, further options, how it is shown."""

@@ -7,7 +7,7 @@ as good as each other within a tolerance, the same for all.
 
 from collections.abc import Iterable, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -26,18 +26,12 @@ Rule = Literal["near-fastest", "run-cost", "price", "fastest"]
 """Rules that a planner may name."""
 
 
-class Unit(NamedTuple):
-    """What a cluster gives that has a price: in a rule, and before that price."""
-
-    words: str
-    costs: str
-
-
 UNITS = {
-    "tokens": Unit("a million tokens", "A million tokens cost"),
-    "step": Unit("a step", "A step costs"),
+    "tokens": ("a million tokens", "A million tokens cost"),
+    "step": ("a step", "A step costs"),
 }
-"""Rules that follow from what runs: the lowest price of what it gives."""
+"""Rules that follow from what runs, the lowest price of what a cluster gives: what that is called
+in a rule, and before its price."""
 
 
 class Candidate(Struct, frozen=True):
@@ -218,11 +212,6 @@ class Basis(Struct, frozen=True):
     def amount(self, value: float) -> str:
         """An amount with its unit."""
         return f"{self.money.number(value)} {self.money.title}"
-
-    def amount_on(self, candidate: Candidate, value: float) -> str:
-        """An amount that grows with the time on a fabric, with its unit."""
-        scaled = candidate.barred_text(value / self.money.factor, self.money.digits)
-        return f"{scaled} {self.money.title}"
 
     def unscaled(self, value: float) -> str:
         """An amount that has nothing to do with prices of networks: in millions or thousands."""

@@ -366,7 +366,7 @@ def _rule_words(basis: Basis) -> str:
     share = f"the {basis.bought}'s share"
     return {
         "price": "lowest cost",
-        **{rule: f"least cost of {unit.words}" for rule, unit in UNITS.items()},
+        **{rule: f"least cost of {unit}" for rule, (unit, _) in UNITS.items()},
         "near-fastest": f"lowest cost within {near} of the fastest iteration time{barred}",
         "run-cost": f"least cost of the training run: GPU hours{hour}, and {share}",
         "fastest": f"fastest iteration; times within {error} are not told apart",
@@ -377,9 +377,9 @@ def _sentence(even: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
     """Who wins, or ties, and with what."""
     names, alone = listed([fabric.name for fabric in even]), len(even) == 1
     near = f"{100 * basis.within:g} %"
-    if unit := UNITS.get(basis.rule):
+    if basis.rule in UNITS:
         price = f"{basis.least}{best.price:,.4g} {basis.money.title}"
-        return f"{unit.costs} least on {names}: {price}{best.ends}"
+        return f"{UNITS[basis.rule][1]} least on {names}: {price}{best.ends}"
     if basis.rule == "fastest":
         if alone:
             return f"{names} trains fastest: {best.time_text} an iteration"
@@ -395,11 +395,12 @@ def _sentence(even: Sequence[Candidate], best: Candidate, basis: Basis) -> str:
                 f"The training run costs as much on {names}, within the model's {basis.near} of"
                 f" time: {costs}"
             )
-        cost = basis.amount_on(best, run.cost(best))
+        money = basis.money
+        cost = best.barred_text(run.cost(best) / money.factor, money.digits)
         days, share = best.barred_text(run.days(best), 1), basis.amount(run.network(best))
         return (
-            f"{names} has the cheapest training run: {cost} in {days} days, {share} of it for the"
-            f" {basis.bought}"
+            f"{names} has the cheapest training run: {cost} {money.title} in {days} days,"
+            f" {share} of it for the {basis.bought}"
         )
     start = f"Within {near} of the fastest, " if basis.rule == "near-fastest" else ""
     verb = "costs least" if alone else "tie for the least cost"

@@ -49,13 +49,14 @@ def _in_use(findings: Findings) -> Iterator[str]:
         return
     days = f" of {order.run.days:,.1f} days" if order.run and order.run.days else ""
     years = f"Over {order.bill.life.years} years, with energy and upkeep, present value"
+    of_steps = f" of {order.stepped.price.steps:,} steps" if order.stepped else ""
     amounts = (
         (years, findings.cost.scale, OVER_LIFE),
         (f"a training run{days}", findings.of_runs, OF_A_RUN),
         ("a useful PFLOP/s", findings.whole_units, USEFUL),
         ("a million tokens", findings.cents, OF_TOKENS),
         (f"a step{order.bound}", findings.cents, OF_A_STEP),
-        (f"{order.steps_words}{order.bound}", findings.whole_units, OF_STEPS),
+        (f"a run{of_steps}{order.bound}", findings.whole_units, OF_STEPS),
     )
     parts = []
     for what, scale, path in amounts:
@@ -106,11 +107,6 @@ class SupplierColumn(NamedTuple):
     stepped: Stepped | None = None
 
     @property
-    def steps_words(self) -> str:
-        """A run of steps, in words."""
-        return f"a run of {self.stepped.price.steps:,} steps" if self.stepped else "a run"
-
-    @property
     def bound(self) -> str:
         """That a step is a bound from below, in words; empty of an estimate."""
         return ", at least" if self.stepped and self.stepped.bound else ""
@@ -131,11 +127,6 @@ class SupplierColumn(NamedTuple):
     def over_life(self) -> float | None:
         """Present value of the price, and of the energy and upkeep of all years."""
         return self.bill.life.present_value.base if self.bill.cost else None
-
-    @property
-    def tokens_per_s(self) -> float | None:
-        """Tokens of answers in a second [1/s]."""
-        return self.served.plan.tokens_per_s if self.served else None
 
     def shown(self, amount: float | None, scale: Scale) -> str:
         """An amount that grows with the price."""
@@ -162,7 +153,7 @@ class SupplierColumn(NamedTuple):
     @property
     def rate_text(self) -> str:
         """Tokens of answers in a second."""
-        return DASH if self.tokens_per_s is None else f"{self.tokens_per_s:,.0f}"
+        return f"{self.served.plan.tokens_per_s:,.0f}" if self.served else DASH
 
     @property
     def days_text(self) -> str:
@@ -201,22 +192,11 @@ def _sides(findings: Findings) -> tuple[SupplierColumn, SupplierColumn | None]:
     served = {row.fabric: row.served for row in findings.cost.served}
 
     def side(bill: FabricBill) -> SupplierColumn:
-        name = bill.name
+        name, times = bill.name, findings.timed
         steps = findings.stepped.get(name)
-        return SupplierColumn(
-            bill, runs.get(name), findings.timed.get(name), served.get(name), steps
-        )
+        return SupplierColumn(bill, runs.get(name), times.get(name), served.get(name), steps)
 
     return side(findings.chosen), side(findings.runner_up) if findings.runner_up else None
-
-
-class OrderFigure(NamedTuple):
-    """One figure of the order, of the runner-up, and by how much the order has less."""
-
-    what: str
-    chosen: str
-    second: str = DASH
-    difference: str = ""
 
 
 def answers_chapter(findings: Findings) -> Iterator[Section]:
@@ -239,15 +219,15 @@ def decision_chapter(findings: Findings) -> Iterator[Section]:
     words = "The order beside the runner-up" if alone else "The cheapest beside the next"
     yield Heading(words, (), "decision")
     columns = [
-        told_column("", "figure", "what"),
-        told_column(order.bill.name, "order", "chosen", form="code"),
+        told_column("", "figure", "0"),
+        told_column(order.bill.name, "order", "1", form="code"),
     ]
     if other is not None:
         columns += [
-            told_column(other.bill.name, "runner_up", "second", form="code"),
-            told_column("order against it", "difference", "difference", form="code"),
+            told_column(other.bill.name, "runner_up", "2", form="code"),
+            told_column("order against it", "difference", "3", form="code"),
         ]
-    lines = [line for line in _lines(findings, order, other) if line.chosen != DASH]
+    lines = [line for line in _lines(findings, order, other) if line[1] != DASH]
     yield Table("decision", columns, lines, shown="people")
     if other is not None:
         yield from _parts(findings, order.bill, other.bill)
@@ -279,8 +259,8 @@ def _parts(findings: Findings, chosen: FabricBill, runner_up: FabricBill) -> Ite
 
 def _lines(
     findings: Findings, order: SupplierColumn, other: SupplierColumn | None
-) -> Iterator[OrderFigure]:
-    """Figures of the order."""
+) -> Iterator[tuple[str, str, str, str]]:
+    """Figures of the order, of the runner-up, and by how much the order has less."""
     scale, whole, of_runs = findings.cost.scale, findings.whole_units, findings.of_runs
     ends = f"low to high, {scale.title}"
     amounts = (
@@ -297,22 +277,22 @@ def _lines(
         what = f"{words}, {used.title}"
         value, theirs = value_at(order, path), value_at(other, path)
         shown = other.shown(theirs, used) if other else DASH
-        yield OrderFigure(what, order.shown(value, used), shown, _more(value, theirs))
+        yield what, order.shown(value, used), shown, _more(value, theirs)
         if not number:
-            yield OrderFigure(ends, order.ends(scale), other.ends(scale) if other else DASH)
+            yield ends, order.ends(scale), other.ends(scale) if other else DASH, ""
     texts = (
         ("Power, kW", "power_text", "bill.power_w"),
         ("Carbon, t CO2e a year", "carbon_text", "carbon_kg"),
         ("One iteration", "time_text", "timed.iteration_time_s"),
         ("One step", "step_text", "stepped.step_s"),
-        ("Tokens a second", "rate_text", "tokens_per_s"),
+        ("Tokens a second", "rate_text", "served.plan.tokens_per_s"),
         ("Days of a training run", "days_text", ""),
         ("Switches / modules / cables, ordered", "counts_text", ""),
     )
     for what, text, path in texts:
         value, theirs = (value_at(side, path) if path else None for side in (order, other))
         shown = getattr(other, text) if other else DASH
-        yield OrderFigure(what, getattr(order, text), shown, _more(value, theirs))
+        yield what, getattr(order, text), shown, _more(value, theirs)
 
 
 def _more(value: float | None, other: float | None) -> str:

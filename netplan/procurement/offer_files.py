@@ -268,11 +268,12 @@ Exchange = Callable[[str], float]
 
 
 class _OfferReader:
-    """One file: its sheets, and what is wrong with them."""
+    """One file: its sheets, rates of the currencies it names, and what is wrong with it."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, exchange: Exchange) -> None:
+        self.path, self.exchange = path, exchange
         self.faults: list[str] = []
+        self.rates: dict[str, float | None] = {}
         try:
             size = reachable(path).stat().st_size
         except (OSError, ValueError):
@@ -315,6 +316,20 @@ class _OfferReader:
         if cell.kind == "number":
             return f"{cell.number:.15g}"
         return strip_control(" ".join(cell.text.split()))[:WORDS_LENGTH]
+
+    def rate(self, currency: str, sheet: str, place: tuple[int, int]) -> float | None:
+        """What one is in the currency of the answer; None where a fault is kept, at first."""
+        if currency not in self.rates:
+            self.rates[currency] = None
+            if not CODE.fullmatch(currency):
+                fault = f"{currency[:20]!r} is no currency: write its three letters, such as USD"
+                self.fault(sheet, place, fault)
+                return None
+            try:
+                self.rates[currency] = self.exchange(currency)
+            except CatalogError as error:
+                self.fault(sheet, place, f"currency {currency}: {error}")
+        return self.rates[currency]
 
 
 def _cell_words(cell: Cell) -> str:
@@ -390,11 +405,11 @@ def read_offers(
     offers: list[Offer] = []
     for path in paths:
         try:
-            reader = _OfferReader(path)
+            reader = _OfferReader(path, exchange)
             answered = _request(reader)
             request = request or answered
             if answered.fingerprint == request.fingerprint:
-                offers.append(_read_offer(reader, request, exchange, accept))
+                offers.append(_read_offer(reader, request, accept))
             else:
                 answers = f"{answered.fingerprint}, {paths[0]} answers {request.fingerprint}"
                 fault = f"answers request {answers}: compare offers on one request"
@@ -423,16 +438,13 @@ def _named_apart(offers: Sequence[Offer]) -> list[Offer]:
     return named
 
 
-def _read_offer(
-    reader: _OfferReader, request: Request, exchange: Exchange, accept: Sequence[str]
-) -> Offer:
+def _read_offer(reader: _OfferReader, request: Request, accept: Sequence[str]) -> Offer:
     cover = reader.sheets[OFFER]
     places = {cover.text(row, 0): (row, 1) for row, column in cover.cells if column == 0}
     words = {label: reader.words(cover, where) for label, where in places.items()}
     currency = words.get(CURRENCY, "").upper()
-    rates = _Rates(reader, exchange)
     currency_cell = places.get(CURRENCY, (0, 0))
-    rate = rates.of(currency, OFFER, currency_cell) if currency else None
+    rate = reader.rate(currency, OFFER, currency_cell) if currency else None
     if currency and rate is None:
         raise CatalogError(*reader.faults)
 
@@ -440,7 +452,7 @@ def _read_offer(
         place = places.get(label)
         return reader.number(cover, place, label, most, below=below) if place else None
 
-    lines = _offered(reader, request, rates, currency, accept)
+    lines = _offered(reader, request, currency, accept)
     offer_rate = rate or 1.0
     start, delivery = term(DISCOUNT_FROM, LARGEST), term(DELIVERY, LARGEST)
     if not currency and (start or delivery) and not reader.faults:
@@ -485,33 +497,11 @@ def _lot_discounts(reader: _OfferReader, request: Request, cover: Sheet) -> dict
     return discounts
 
 
-class _Rates:
-    """Rates of the currencies of one file, each asked for once."""
-
-    def __init__(self, reader: _OfferReader, exchange: Exchange) -> None:
-        self.reader, self.exchange = reader, exchange
-        self.known: dict[str, float | None] = {}
-
-    def of(self, currency: str, sheet: str, place: tuple[int, int]) -> float | None:
-        """What one is in the currency of the answer; None where a fault is kept, at first."""
-        if currency not in self.known:
-            self.known[currency] = None
-            if not CODE.fullmatch(currency):
-                fault = f"{currency[:20]!r} is no currency: write its three letters, such as USD"
-                self.reader.fault(sheet, place, fault)
-                return None
-            try:
-                self.known[currency] = self.exchange(currency)
-            except CatalogError as error:
-                self.reader.fault(sheet, place, f"currency {currency}: {error}")
-        return self.known[currency]
-
-
 Heads = dict[str, int]
 
 
 def _offered(
-    reader: _OfferReader, request: Request, rates: _Rates, currency: str, accept: Sequence[str]
+    reader: _OfferReader, request: Request, currency: str, accept: Sequence[str]
 ) -> dict[str, OfferedLine]:
     """All lines that have a price; faults for those that are gone, twice there or changed."""
     sheet = reader.sheets[LINES]
@@ -537,7 +527,7 @@ def _offered(
         else:
             seen[identity] = row
             _check_asked(reader, sheet, row, heads, known[identity])
-            offered = _offered_line(reader, row, heads, rates, currency)
+            offered = _offered_line(reader, row, heads, currency)
             if offered is not None:
                 fits = known[identity].takes(offered.part_number, accept)
                 offered_lines[identity] = replace(offered, accepted=fits)
@@ -584,7 +574,7 @@ def _check_asked(
 
 
 def _offered_line(
-    reader: _OfferReader, row: int, heads: Heads, rates: _Rates, currency: str
+    reader: _OfferReader, row: int, heads: Heads, currency: str
 ) -> OfferedLine | None:
     """What one row offers; None without a price, or where a fault is kept."""
     sheet, before = reader.sheets[LINES], len(reader.faults)
@@ -602,7 +592,7 @@ def _offered_line(
         fault = "a price without a currency: write it here, or for all lines on the sheet Offer"
         reader.fault(LINES, place, fault)
         return None
-    rate = rates.of(line_currency, LINES, place)
+    rate = reader.rate(line_currency, LINES, place)
     if rate is None:
         return None
     return OfferedLine(

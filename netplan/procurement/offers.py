@@ -16,7 +16,7 @@ from netplan.costing.prices import PRICE_BOOKS, PriceBook
 from netplan.costing.switches import require_switch
 from netplan.errors import CatalogError, InputError
 from netplan.procurement.offer_files import read_offers
-from netplan.procurement.offers_answer import Choices, OffersAnswer, Requested
+from netplan.procurement.offers_answer import OffersAnswer, Requested
 from netplan.records import replace
 from netplan.reports.answer import Answer
 from netplan.scenarios.bill_books import bill_books, spares_of
@@ -207,21 +207,18 @@ class Offers(Question[Answer]):
         limited = None
         if self.weeks is not None:
             limited = cheapest_mix(market, weeks=self.weeks, most_offers=most)
-        choices = Choices(
-            front=tuple(front(market, most_offers=most)),
-            undiscounted=cheapest_mix(bare, most_offers=most),
-            limited=limited,
-        )
+        mixes = tuple(front(market, most_offers=most))
+        undiscounted = cheapest_mix(bare, most_offers=most)
         if not market.needed:
             raise InputError(
                 "no offer has a part that was asked for: name parts that will do by --accept"
             )
-        if not choices.front:
+        if not mixes:
             raise InputError(f"--suppliers {most}: so few have no line each: allow more")
         inputs = self.inputs(
             files=[str(path) for path in paths], set=reader.replaced(), currency=money
         )
-        return OffersAnswer(inputs, money, market, choices, estimates)
+        return OffersAnswer(inputs, money, market, mixes, undiscounted, limited, estimates)
 
     def _estimates(self, reader: CatalogReader, request: Request, path: Path) -> dict[str, float]:
         """Base prices of the book by line, of a bill that is what the offers answer."""

@@ -6,8 +6,6 @@ from functools import partial
 from math import inf, isnan
 from typing import Any, NamedTuple
 
-from msgspec import Struct
-
 from netplan.answers.screen_titles import screen_heading
 from netplan.costing.offers import BETWEEN, Bought, Market, OfferedLine, Request, RequestLine
 from netplan.decide.candidates import Candidate
@@ -92,24 +90,6 @@ class Requested(Answer):
         return request_xlsx(self.request)
 
 
-class Choices(Struct, frozen=True):
-    """Ways to buy.
-
-    Parameters
-    ----------
-    front
-        Cheapest mixes, from the cheapest to the soonest.
-    undiscounted
-        The cheapest mix as if nobody gave a discount.
-    limited
-        The cheapest mix within the lead time that is asked for, if one is; None if none keeps it.
-    """
-
-    front: tuple[Bought, ...]
-    undiscounted: Bought | None = None
-    limited: Bought | None = None
-
-
 class OfferChoice(NamedTuple):
     """One row: a way to buy, and what it costs."""
 
@@ -167,7 +147,17 @@ class LineOffer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class OffersAnswer(Answer):
-    """The answer of :func:`netplan.offers` on filled-in requests."""
+    """The answer of :func:`netplan.offers` on filled-in requests.
+
+    Parameters
+    ----------
+    front
+        Cheapest mixes, from the cheapest to the soonest.
+    undiscounted
+        The cheapest mix as if nobody gave a discount.
+    limited
+        The cheapest mix within the lead time that is asked for, if one is; None if none keeps it.
+    """
 
     json_parts = (
         *("currency", "market.request", "offers=offer_facts", "choices=choice_facts"),
@@ -177,13 +167,15 @@ class OffersAnswer(Answer):
     inputs: dict[str, Any]
     currency: str
     market: Market
-    choices: Choices
+    front: tuple[Bought, ...]
+    undiscounted: Bought | None
+    limited: Bought | None
     estimates: dict[str, float]
 
     @property
     def best(self) -> Bought:
         """The cheapest mix."""
-        return self.choices.front[0]
+        return self.front[0]
 
     @property
     def wholes(self) -> list[OfferRow]:
@@ -194,12 +186,6 @@ class OffersAnswer(Answer):
             missing = [line.id for line, seller in self._bought(bought) if seller < 0]
             rows.append(OfferRow(number, offer.name, bought, tuple(missing)))
         return sorted(rows, key=lambda row: (len(row.missing), row.bought.total))
-
-    @property
-    def best_whole(self) -> OfferRow | None:
-        """The cheapest offer that lacks nothing that anybody offers; None if each lacks some."""
-        rows = [row for row in self.wholes if self.market.is_whole(row.number)]
-        return min(rows, key=lambda row: row.bought.total, default=None)
 
     @property
     def unoffered(self) -> tuple[str, ...]:
@@ -213,18 +199,17 @@ class OffersAnswer(Answer):
         """Ways to buy: mixes from cheapest to soonest, whole offers, the mix without discounts."""
         ways = [OfferChoice("cheapest mix", self.best, "mix")]
         ways += [
-            OfferChoice(f"mix, {_weeks(sooner)}", sooner, "sooner mix")
-            for sooner in self.choices.front[1:]
+            OfferChoice(f"mix, {_weeks(sooner)}", sooner, "sooner mix") for sooner in self.front[1:]
         ]
-        if self.choices.limited is not None:
+        if self.limited is not None:
             asked = f"{self.inputs['weeks']:g}"
-            limited = OfferChoice(f"mix within {asked} weeks", self.choices.limited, "limited mix")
-            ways += [limited] if limited.bought not in self.choices.front else []
+            limited = OfferChoice(f"mix within {asked} weeks", self.limited, "limited mix")
+            ways += [limited] if limited.bought not in self.front else []
         for row in self.wholes:
             if self.market.is_whole(row.number):
                 ways.append(OfferChoice(f"all from {row.name}", row.bought, "whole offer"))
-        if self.choices.undiscounted is not None and self._discounted:
-            bare = self.choices.undiscounted
+        if self.undiscounted is not None and self._discounted:
+            bare = self.undiscounted
             ways.append(OfferChoice("mix without discounts", bare, "undiscounted mix"))
         return ways
 
@@ -290,7 +275,9 @@ class OffersAnswer(Answer):
     @property
     def verdict(self) -> list[str]:
         """What to do, in sentences: the cheapest mix, the cheapest whole offer, time, discounts."""
-        best, whole = self.best, self.best_whole
+        best = self.best
+        # The first of those that lack nothing that anybody offers: the cheapest.
+        whole = next((row for row in self.wholes if self.market.is_whole(row.number)), None)
         sentences = [
             f"Cheapest mix: {self._money(best.total)} from {self.names(best)}{self._lead(best)}."
         ]
@@ -307,7 +294,7 @@ class OffersAnswer(Answer):
 
     def _time_said(self) -> Iterator[str]:
         """What sooner delivery costs, and whether the limit can be kept."""
-        front, limit = self.choices.front, self.inputs["weeks"]
+        front, limit = self.front, self.inputs["weeks"]
         if len(front) > 1:
             soonest = front[-1]
             yield (
@@ -316,7 +303,7 @@ class OffersAnswer(Answer):
             )
         if limit is None:
             return
-        kept = self.choices.limited
+        kept = self.limited
         if kept is not None:
             more = _against(kept.total, self.best.total)
             yield f"Within {limit:g} weeks: {self._money(kept.total)} ({more})."
@@ -342,7 +329,7 @@ class OffersAnswer(Answer):
         return f"{weeks:g} weeks from {name}"
 
     def _discounts_said(self) -> Iterator[str]:
-        best, bare = self.best, self.choices.undiscounted
+        best, bare = self.best, self.undiscounted
         taken = best.lot_discounts + best.order_discounts
         if not self._discounted or bare is None:
             return
@@ -426,8 +413,7 @@ class OffersAnswer(Answer):
     def _choices_table(self) -> show.Table[OfferChoice]:
         best = self.best.total
         shown: list[show.Column[OfferChoice]] = [
-            show.column("choice", "choice"),
-            show.column("offer_total", "bought.total"),
+            *show.columns("choice", "offer_total=bought.total"),
             show.column("against", lambda row: row.bought.total / best - 1 if best else None),
             show.column("lead_weeks", "bought.weeks"),
             show.column("bought_from", lambda row: self.names(row.bought)),
@@ -446,9 +432,7 @@ class OffersAnswer(Answer):
             show.column(
                 "discounts", lambda row: row.bought.lot_discounts + row.bought.order_discounts
             ),
-            show.column("delivery", "bought.delivery"),
-            show.column("offer_total", "bought.total"),
-            show.column("lead_weeks", "bought.weeks"),
+            *show.columns("delivery", "offer_total=total", "lead_weeks=weeks", of="bought"),
             show.column("missing", lambda row: ", ".join(row.missing)),
             show.column("file", lambda row: self.market.offers[row.number].file, shown="data"),
         ]
@@ -463,9 +447,7 @@ class OffersAnswer(Answer):
             rows.append(LineRow(line, offered, costs, seller))
         names = [offer.name for offer in self.market.offers]
         shown: list[show.Column[LineRow]] = [
-            show.column("line_id", "line.id"),
-            show.column("item", "line.title"),
-            show.column("order", "line.order"),
+            *show.columns("line_id=id", "item=title", "order", of="line"),
             *(
                 show.column(
                     quantity(f"total of {name}", form="money", title=name),
@@ -535,19 +517,11 @@ class OffersAnswer(Answer):
 
 OTHER = "other"
 LINE_DATA: tuple[show.Column[LineOffer], ...] = (
-    show.column("line_id", "line.id"),
-    *show.columns("lot", "part_number", "order", of="line"),
-    show.column("item", "line.description"),
-    show.column("offer", "offer"),
-    show.column("offered_part_number", "offered.part_number"),
-    show.column("fits", "offered.accepted"),
-    show.column("offered_price", "offered.unit_price"),
-    *show.columns("currency", "rate", of="offered"),
-    show.column("minimum_order", "offered.minimum"),
-    *show.columns("lead_weeks", "remarks", of="offered"),
-    show.column("line_total", "total"),
-    show.column("chosen", "chosen"),
-    show.column("estimate", "estimate"),
+    *show.columns("line_id=id", "lot", "part_number", "order", of="line"),
+    *show.columns("item=line.description", "offer", "offered_part_number=offered.part_number"),
+    *show.columns("fits=accepted", "offered_price=unit_price", of="offered"),
+    *show.columns("currency", "rate", "minimum_order=minimum", "lead_weeks", of="offered"),
+    *show.columns("remarks=offered.remarks", "line_total=total", "chosen", "estimate"),
 )
 
 

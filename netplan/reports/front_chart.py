@@ -131,13 +131,10 @@ def _front(points: Sequence[FrontPoint], drawn: Sequence[FrontPoint]) -> Json:
         "mode": "lines+markers+text",
         "text": labels,
         "textposition": [
-            (
-                _place_of_number(place)
-                if text.isdecimal()
-                else "top left"
-                if price > middle
-                else "top right"
-            )
+            # Numbers stand above and below in turn.
+            ("top center", "bottom center")[place % 2]
+            if text.isdecimal()
+            else ("top left" if price > middle else "top right")
             for place, (text, price) in enumerate(zip(labels, prices, strict=True))
         ],
         "textfont": {"size": 12},
@@ -151,8 +148,3 @@ def _front(points: Sequence[FrontPoint], drawn: Sequence[FrontPoint]) -> Json:
         below = [price - low for (low, _), price in zip(ends, prices, strict=True)]
         facts["error_x"] = error_bars(above, below)
     return _designs(points, **facts)
-
-
-def _place_of_number(place: int) -> str:
-    """Where a number stands: above and below in turn."""
-    return "bottom center" if place % 2 else "top center"

@@ -89,7 +89,7 @@ def html_page(
             for index, end in pairwise([*starts, len(known)])
             if isinstance(head := known[index], Heading)
         ],
-        "page_title": title_of(known),
+        "page_title": next((part.title for part in known if isinstance(part, Heading)), "netplan"),
     }
     tables = (block.shown for block in first if block.kind == "table")
     sorts = any(isinstance(table, tuple) and table[1].long for table in tables)
@@ -151,11 +151,6 @@ def html_fragment(sections: Iterable[Section]) -> str:
         drawings = page.drawing_style().replace(":root", ".netplan .drawing")
         style += f"<style>{drawings}\n.netplan .drawing {{ background: var(--card); }}</style>"
     return f'{style}<div class="netplan">{body}</div>'
-
-
-def title_of(sections: Iterable[Section]) -> str:
-    """Title of the first heading."""
-    return next((section.title for section in sections if isinstance(section, Heading)), "netplan")
 
 
 def blocks(sections: Iterable[Section]) -> list[Block]:

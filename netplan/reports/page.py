@@ -44,27 +44,35 @@ def framed(
     tables
         Whether it has tables to sort, though it may have no charts.
     """
-    folder = templates()
     script = _read(SCRIPT) if charts else ""
     if charts or tables:
         script += _read(TABLES)
-    return (
-        _environment(folder)
-        .get_template(template)
-        .render(
-            **values,
-            version=__version__,
-            charts={chart.key: chart for chart in charts},
-            style=Markup(_read(STYLE)),  # noqa: S704 - shipped
-            script=Markup(script),  # noqa: S704 - shipped
-            hashes=[content_hash(script)] if script else [],
-        )
-    )
+    page = {
+        "version": __version__,
+        "charts": {chart.key: chart for chart in charts},
+        "style": Markup(_read(STYLE)),  # noqa: S704 - shipped
+        "script": Markup(script),  # noqa: S704 - shipped
+        "hashes": [content_hash(script)] if script else [],
+    }
+    return rendered(template, {**values, **page})
 
 
 def rendered(template: str, values: Mapping[str, object]) -> str:
-    """A part of a page, without styles and scripts."""
-    return _environment(templates()).get_template(template).render(**values)
+    """A part of a page, without styles and scripts.
+
+    Templates escape every text, show control signs as such, and refuse unknown names.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(templates()),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        lstrip_blocks=True,
+        finalize=_visible,
+    )
+    environment.globals["drawn"] = draw
+    return environment.get_template(template).render(**values)
 
 
 def templates() -> Path:
@@ -93,21 +101,6 @@ def content_hash(text: str) -> str:
 
 def _read(name: str) -> str:
     return (templates() / name).read_text(encoding="utf-8")
-
-
-def _environment(folder: Path) -> Environment:
-    """Templates that escape every text, show control signs as such, and refuse unknown names."""
-    environment = Environment(
-        loader=FileSystemLoader(folder),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-        lstrip_blocks=True,
-        finalize=_visible,
-    )
-    environment.globals["drawn"] = draw
-    return environment
 
 
 def _visible(value: object) -> object:

@@ -72,14 +72,6 @@ LEVEL_BAR_PX, BAR_LABEL = 18, 60
 BAR_PX, FRAME_PX, ROW_PX, LEAST_PX, MOST_PX = 60, 130, 30, 320, 720
 
 
-class PrintedMark(Struct, frozen=True):
-    """A point of a paper: where it stands, and the series that it belongs to."""
-
-    x: Scalar
-    y: Scalar
-    series: Key
-
-
 class Points(Struct, frozen=True):
     """The points of one drawing.
 
@@ -100,7 +92,8 @@ class Points(Struct, frozen=True):
     ends
         Low and high end of the error bar of each value on the vertical axis; empty without any.
     printed
-        Points of a paper, which lines and clouds show as open marks in the colour of their series.
+        Points of a paper, which lines and clouds show as open marks in the colour of their series:
+        where each stands on both axes, and the key of its series.
     """
 
     key: str
@@ -113,7 +106,7 @@ class Points(Struct, frozen=True):
     name: Callable[[Key], str]
     box: Callable[[int], str]
     ends: Sequence[tuple[Scalar, Scalar]] = ()
-    printed: Sequence[PrintedMark] = ()
+    printed: Sequence[tuple[Scalar, Scalar, Key]] = ()
 
     @property
     def named(self) -> bool:
@@ -123,28 +116,28 @@ class Points(Struct, frozen=True):
     @property
     def every_x(self) -> list[Scalar]:
         """Values along the horizontal axis, those of the paper last."""
-        return [*self.xs, *(mark.x for mark in self.printed)]
+        return [*self.xs, *(x for x, *_ in self.printed)]
 
     @property
     def every_y(self) -> list[Scalar]:
         """Values along the vertical axis, those of the paper last."""
-        return [*self.ys, *(mark.y for mark in self.printed)]
+        return [*self.ys, *(y for _, y, _ in self.printed)]
 
     def published(
         self, scales: tuple["AxisScale", "AxisScale"], styles: Mapping[Key, tuple[str, int]]
     ) -> list[Json]:
         """The paper's points that can be drawn, in one trace; none where there are none."""
-        places = [(scales[0].place(mark.x), scales[1].place(mark.y), mark) for mark in self.printed]
-        drawn = [(x, y, mark) for x, y, mark in places if x is not None and y is not None]
+        places = [(scales[0].place(x), scales[1].place(y), y, key) for x, y, key in self.printed]
+        drawn = [place for place in places if place[0] is not None and place[1] is not None]
         if not drawn:
             return []
+        xs, ys, values, keys = zip(*drawn, strict=True)
         boxes = [
-            hover(PUBLISHED, self.name(mark.series), f"{shown(mark.y, self.y.words.unit)}")
-            for *_, mark in drawn
+            hover(PUBLISHED, self.name(key), f"{shown(value, self.y.words.unit)}")
+            for value, key in zip(values, keys, strict=True)
         ]
-        colours = [styles.get(mark.series, (GREY, 0))[0] for *_, mark in drawn]
+        colours = [styles.get(key, (GREY, 0))[0] for key in keys]
         look = {"color": colours, "size": 12, "symbol": "diamond-open", "line": {"width": 2}}
-        xs, ys = [x for x, *_ in drawn], [y for _, y, _ in drawn]
         return [drawn_marks("scatter", xs, ys, boxes, mode="markers", name=PUBLISHED, marker=look)]
 
     def drawn(self, marks: Sequence["Mark"], **facts: object) -> Json:

@@ -22,7 +22,7 @@ from netplan.arrays import Ints
 from netplan.documents import Document, read_yaml
 from netplan.errors import CatalogError, InfeasibleError, InputError, UnknownNameError
 from netplan.progress import with_progress
-from netplan.records import Entry, PositiveFloat, PositiveInt, RecordError
+from netplan.records import Entry, PositiveFloat, PositiveInt
 from netplan.scenarios.reading import sized
 from netplan.setup.question import AnyQuestion
 from netplan.setup.runs import place_training
@@ -95,11 +95,7 @@ def read_jobs(path: Path, gpus: int, hb_size: int) -> tuple[PlacedJob, ...]:
      ('gpt-1t 2', [0, 1, 2, 3, 4, 5, 6, 7])]
     """
     document = read_yaml(path)
-    try:
-        entries = JobsFile.read(document.data).jobs
-    except RecordError as error:
-        lines = [f"{path}:{document.line(keys)}: {text}" for keys, text in error.faults]
-        raise CatalogError(*lines) from None
+    entries = document.entry(JobsFile).jobs
     if not 1 <= len(entries) <= MAX_JOBS:
         raise CatalogError(f"{path}: {len(entries):,} jobs: give 1 to {MAX_JOBS:,}")
     names = [

@@ -109,13 +109,9 @@ def read_measured(path: Path) -> tuple[ReadRun, ...]:
     [(265.0, 60.0, 131.0, 9.4)]
     """
     document = read_yaml(path)
-    try:
-        if "runs" not in document.data:
-            return (ReadRun(MeasuredStep.read(document.data), str(path)),)
-        runs = MeasuredFile.read(document.data).runs
-    except records.RecordError as error:
-        lines = (f"{path}:{document.line(keys)}: {text}" for keys, text in error.faults)
-        raise CatalogError(*lines) from None
+    if "runs" not in document.data:
+        return (ReadRun(document.entry(MeasuredStep), str(path)),)
+    runs = document.entry(MeasuredFile).runs
     if not 1 <= len(runs) <= ONE_OR_TWO:
         line = document.line(["runs"])
         raise CatalogError(f"{path}:{line}: {len(runs):,} runs: give one, or two of two sizes")

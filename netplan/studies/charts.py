@@ -366,7 +366,7 @@ def _drawn(spec: ChartSpec, panel: Panel, key: str, room: int, scales: Scales) -
         box=lambda index: reader.box(rows[index], boxed),
         ends=bar_ends(rows, spec.y),
         printed=[
-            plots.PrintedMark(x, y, tuple(reader.value(row, name) for name in panel.series))
+            (x, y, tuple(reader.value(row, name) for name in panel.series))
             for x, y, row in zip(printed_xs, printed_ys, printed, strict=True)
         ],
     )

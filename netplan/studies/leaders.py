@@ -28,11 +28,8 @@ class AxisInterval(Struct, frozen=True):
     leads: tuple[float, ...]
 
 
-class Leaders(Struct, frozen=True):
-    """Who is best at one place, with equal values together, and how far the next is behind [1]."""
-
-    keys: frozenset[Key]
-    lead: float
+Leaders = tuple[frozenset[Key], float]
+"""Who is best at one place, with equal values together, and how far the next is behind [1]."""
 
 
 def leaders_of(values: Mapping[Key, float], *, lower: bool) -> Leaders:
@@ -40,8 +37,8 @@ def leaders_of(values: Mapping[Key, float], *, lower: bool) -> Leaders:
 
     Examples
     --------
-    >>> found = leaders_of({("a",): 1.0, ("b",): 4.0, ("c",): 1.0}, lower=True)
-    >>> sorted(found.keys), found.lead
+    >>> keys, lead = leaders_of({("a",): 1.0, ("b",): 4.0, ("c",): 1.0}, lower=True)
+    >>> sorted(keys), lead
     ([('a',), ('c',)], 0.75)
     """
     pick = min if lower else max
@@ -49,7 +46,7 @@ def leaders_of(values: Mapping[Key, float], *, lower: bool) -> Leaders:
     ahead = frozenset(key for key, value in values.items() if abs(value - best) <= SAME * abs(best))
     others = [value for key, value in values.items() if key not in ahead]
     following = pick(others) if others else best
-    return Leaders(ahead, abs(following - best) / abs(following) if following else 0.0)
+    return ahead, abs(following - best) / abs(following) if following else 0.0
 
 
 def intervals_of(lines: Mapping[Key, Line], *, lower: bool) -> list[AxisInterval]:
@@ -64,12 +61,12 @@ def intervals_of(lines: Mapping[Key, Line], *, lower: bool) -> list[AxisInterval
     spans: list[AxisInterval] = []
     for x in sorted({float(x) for line in lines.values() for x in line}):
         values = {key: line[x] for key, line in lines.items() if x in line}
-        here = leaders_of(values, lower=lower)
-        both = spans[-1].leaders & here.keys if spans else frozenset()
+        best, lead = leaders_of(values, lower=lower)
+        both = spans[-1].leaders & best if spans else frozenset()
         if both:
-            spans[-1] = AxisInterval(both, spans[-1].first, x, (*spans[-1].leads, here.lead))
+            spans[-1] = AxisInterval(both, spans[-1].first, x, (*spans[-1].leads, lead))
         else:
-            spans.append(AxisInterval(here.keys, x, x, (here.lead,)))
+            spans.append(AxisInterval(best, x, x, (lead,)))
     return spans
 
 

@@ -226,7 +226,7 @@ class SummaryWriter(Struct, frozen=True):
         before = f"at {self._title(self.finding.by[0])} " if self._numbers else "with "
         if self._numbers:
             start, before = f"{start}{before}", ""
-        common = frozenset.intersection(*(best.keys for best in bests))
+        common = frozenset.intersection(*(keys for keys, _ in bests))
         if common:
             where = f" at all {len(bests)} points" if len(bests) > 1 else ""
             text = f"{before}{self._winners(bests)}{where}"
@@ -280,7 +280,7 @@ class SummaryWriter(Struct, frozen=True):
 
     def _ahead(self, bests: Sequence[leaders.Leaders]) -> str:
         """How far the best is ahead; of numbers the next are its neighbours, and go unsaid."""
-        return "" if self._numbers else leaders.ahead_by([best.lead for best in bests])
+        return "" if self._numbers else leaders.ahead_by([lead for _, lead in bests])
 
     def _points(self, group: Sequence[Lines]) -> Iterator[leaders.Leaders]:
         """The best at every place of some cases, where there are several to choose from."""
@@ -307,13 +307,13 @@ class SummaryWriter(Struct, frozen=True):
 
     def _winners(self, bests: Sequence[leaders.Leaders]) -> str:
         """Which are best in some cases: one in all, a range of numbers, or each and how often."""
-        common = frozenset.intersection(*(best.keys for best in bests))
+        common = frozenset.intersection(*(keys for keys, _ in bests))
         if self._numbers:
-            keys = common or frozenset(key for best in bests for key in best.keys)
+            keys = common or frozenset(key for best, _ in bests for key in best)
             return self._range(self.finding.by[0], [float(key[0] or 0) for key in keys])
         if common:
             return self._names(common)
-        counts = Counter(self._names(best.keys) for best in bests).most_common()
+        counts = Counter(self._names(keys) for keys, _ in bests).most_common()
         named = MOST_NAMED + (len(counts) == MOST_NAMED + 1)  # not "1 others"
         counted = [f"{name} at {count}" for name, count in counts[:named]]
         more = len(counts) - named

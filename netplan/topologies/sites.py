@@ -392,11 +392,7 @@ def read_sites(path: Path, gpu_rate: float) -> Sites:
     (45511111111111.11, 45511111111111.11)
     """
     document = read_yaml(path)
-    try:
-        read = SitesFile.read(document.data)
-    except records.RecordError as error:
-        lines = [f"{path}:{document.line(keys)}: {text}" for keys, text in error.faults]
-        raise CatalogError(*lines) from None
+    read = document.entry(SitesFile)
     faults = [*_faults(document, read)]
     if faults:
         raise CatalogError(*faults)

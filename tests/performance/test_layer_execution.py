@@ -68,15 +68,14 @@ def test_a_layer_takes_what_its_partitions_take(recompute: Recompute) -> None:
     """Three sequences a microbatch: 3 sum T + set-up, which the partitions themselves say."""
     how = LayerExecution(ACCELERATORS.load("sn10"), "fused")
     model, sharding = MODELS.load("gpt-175b"), Sharding.of(3, 8)
-    forward, backward = how.times(model, recompute, sharding, summed)
+    times_s = how.times(model, recompute, sharding, summed)
     fusion, every = how.fusion(model, recompute, sharding, summed)
     times, graph = fusion.times, fusion.graph
     late = (fusion.members & graph.backward).any(axis=1)
     passes = [3 * float((times.time_s + times.setup_s)[late == one].sum()) for one in (0, 1)]
     passes[1] += passes[0] if recompute == "full" else 0.0
-    for pass_s, parts in zip(passes, (forward, backward), strict=True):
-        assert parts.compute_s + parts.memory_s + parts.network_s == pytest.approx(pass_s)
-        assert min(parts.compute_s[0], parts.memory_s[0], parts.network_s[0]) >= 0
+    assert times_s.sum(axis=1)[:, 0] == pytest.approx(passes)
+    assert (times_s >= 0).all()
     assert every <= fusion.interval_s * (1 + 1e-12)
     again = {"QK_r", "Softmax_r", "Drop1_r"} & set(graph.names)
     assert len(again) == (3 if recompute == "selective" else 0)

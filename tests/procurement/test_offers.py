@@ -76,17 +76,17 @@ def test_two_offers_by_hand(two: tuple[Path, Path]) -> None:
     assert answer.best.chosen == (0, 1, 1)
     assert (answer.best.weeks, answer.best.binding) == (20, ("L1-01",))
     # Without discounts: 10,000 + 4,800 + 100 = 14,900.
-    assert answer.choices.undiscounted is not None
-    assert answer.choices.undiscounted.total == pytest.approx(14_900)
-    assert [(one.total, one.weeks) for one in answer.choices.front[1:]] == [(wholes["b"], 12)]
+    assert answer.undiscounted is not None
+    assert answer.undiscounted.total == pytest.approx(14_900)
+    assert [(one.total, one.weeks) for one in answer.front[1:]] == [(wholes["b"], 12)]
     assert answer.market.offers[1].terms == (("Valid until", "2026-12-01"),)
     assert "Cheapest whole offer: b, 15,420 USD (+6.9 %), 12 weeks" in " ".join(answer.verdict)
 
 
 def test_a_limit_on_time_and_on_suppliers(two: tuple[Path, Path]) -> None:
-    assert compared(*two, weeks=12).choices.limited == compared(*two).choices.front[1]
+    assert compared(*two, weeks=12).limited == compared(*two).front[1]
     late = compared(*two, weeks=11)
-    assert late.choices.limited is None
+    assert late.limited is None
     said = "No mix is delivered within 11 weeks: L1-01 Switches of L1-01 (12 weeks from b)."
     assert said in late.verdict
     assert compared(*two, suppliers=1).best.total == pytest.approx(15_420)

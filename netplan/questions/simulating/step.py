@@ -13,7 +13,7 @@ far links change these.
 
 import numpy as np
 
-from netplan.answers.simulated_step_answer import LinkUse, SentWeights, SimulatedStep, rollout_scale
+from netplan.answers.simulated_step_answer import SentWeights, SimulatedStep, rollout_scale
 from netplan.arrays import Floats, Ints
 from netplan.errors import InputError
 from netplan.faults.damage.degraded_links import slow_parts
@@ -226,7 +226,7 @@ def _sent(
         network_bytes=crossing_bytes(only, domain),
         flows=matrix.flow_count,
         busiest=tuple(
-            LinkUse(name, float(busy_s[code]), float(busy_s[code]) / contention.time_s)
+            (name, float(busy_s[code]), float(busy_s[code]) / contention.time_s)
             for code, name in zip(order.tolist(), names, strict=True)
         ),
     ), notes
