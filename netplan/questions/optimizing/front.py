@@ -33,7 +33,7 @@ from netplan.questions.optimizing.designs import (
 )
 from netplan.questions.optimizing.found_graphs import FoundGraphs
 from netplan.questions.optimizing.hb_gear import HbSizes
-from netplan.records import replace
+from netplan.records import asdict, replace
 from netplan.reports import sections as report
 from netplan.reports.answer import Answer
 from netplan.reports.charts import Chart
@@ -86,6 +86,21 @@ class FrontRow(Struct, frozen=True):
     def time_s(self) -> float:
         """Iteration time [s]."""
         return self.best.iteration_time_s
+
+
+class FrontStep(Struct, frozen=True):
+    """From one point of the front to the next: what is paid for what speed."""
+
+    faster: float
+    """Gain in speed, which is one over the iteration time [1]."""
+
+    price: float
+    """What it costs more [currency or W]."""
+
+    @property
+    def per_percent(self) -> float:
+        """Price of one percent of speed [currency or W]."""
+        return self.price / (100 * self.faster)
 
 
 class DesignCounts(Struct, frozen=True):
@@ -147,14 +162,10 @@ class Optimization(Answer):
         """Row where the front bends most; None below three rows."""
         return knee(self.points)
 
-    def step(self, number: int) -> dict[str, float]:
-        """How much faster the next row is, what it costs more, and that by percent of speed.
-
-        Speed is one over the iteration time; prices are in the currency, or in W.
-        """
-        (paid, slow), (cost, fast) = self.points[number : number + 2]
-        faster, price = slow / fast - 1, cost - paid
-        return {"faster": faster, "price": price, "per_percent": price / (100 * faster)}
+    def step(self, number: int) -> FrontStep:
+        """What the next row gives for what price."""
+        (paid, slow), (price, fast) = self.points[number : number + 2]
+        return FrontStep(slow / fast - 1, price - paid)
 
     @property
     def decision(self) -> Decision:
@@ -174,7 +185,7 @@ class Optimization(Answer):
             for row in self.rows[bend : bend + 2]
         ]
         if len(bend_and_next) > 1:
-            step = self.step(bend)
+            step = asdict(self.step(bend)) | {"per_percent": self.step(bend).per_percent}
         rule = f"where {self.objective} against iteration time bends most"
         record = Decision("buy", rule, next_best_step=step)
         return beside_the_next(record, bend_and_next[0], bend_and_next[1:])
@@ -185,11 +196,11 @@ class Optimization(Answer):
         unit = "usd" if self.objective == "cost" else "w"
         facts = []
         for number, row in enumerate(self.rows[:-1]):
-            faster, price, per_percent = self.step(number).values()
+            step = self.step(number)
             fact: dict[str, float | bool] = {
-                "faster": faster,
-                f"price_{unit}": price,
-                f"price_per_percent_{unit}": per_percent,
+                "faster": step.faster,
+                f"price_{unit}": step.price,
+                f"price_per_percent_{unit}": step.per_percent,
             }
             if row.best.error is not None:
                 fact["within_error"] = self.equal(number)
@@ -381,19 +392,19 @@ class Optimization(Answer):
             return
         bend = self.knee or 0
         value, time_s = self.points[bend]
-        faster, price, per_percent = self.step(bend).values()
+        step = self.step(bend)
         bent = f"Where more {'money' if cost else 'power'} begins to buy little time"
         start = bent if self.knee else "Cheapest" if cost else "Least power"
         near, best = self.inputs["within"], self.rows[bend].best
-        doubt = f" (the model's error: {100 * near:g} %)" if faster <= near else ""
+        doubt = f" (the model's error: {100 * near:g} %)" if step.faster <= near else ""
         if best.error is not None:
             doubt = " (within the model's error)" if self.equal(bend) else ""
         shown = best.time_text if best.error else f"{time_s:.3f} s"
         design = f"{bend + 1} ({label(self.rows[bend].design)})"
         yield f"{start}: {design}, {self._amount(value)} and {shown}."
         yield (
-            f"The next step, to {bend + 2}, is {100 * faster:.2g} % faster{doubt} for"
-            f" {self._amount(price)} more: {self._amount(per_percent)} for each percent."
+            f"The next step, to {bend + 2}, is {100 * step.faster:.2g} % faster{doubt} for"
+            f" {self._amount(step.price)} more: {self._amount(step.per_percent)} for each percent."
         )
         last = self.rows[-1]
         row = next(row for row in self.rows if row is last or row.best.equals(last.best))
