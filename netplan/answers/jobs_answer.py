@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import product
-from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -265,11 +264,21 @@ ROWS: tuple[show.Column[JobsRow], ...] = (
 )
 
 
-FIGURES: tuple[show.Column[tuple[str, ...]], ...] = (
-    show.column("stream_figure", "1"),
-    show.column("mean_difference", "2", form="text", title="mean"),
-    show.column("low_difference", "3", form="text"),
-    show.column("high_difference", "4", form="text"),
+class JobsFigure(NamedTuple):
+    """A figure of a design as it is read: mean, least and most of the draws."""
+
+    design: str
+    figure: str
+    mean: str
+    low: str
+    high: str
+
+
+FIGURES: tuple[show.Column[JobsFigure], ...] = (
+    show.column("stream_figure", "figure"),
+    show.column("mean_difference", "mean", form="text", title="mean"),
+    show.column("low_difference", "low", form="text"),
+    show.column("high_difference", "high", form="text"),
 )
 DIFFERENCES: tuple[show.Column[FigureDifference], ...] = (
     show.column("design", form="text", title="Design"),
@@ -404,7 +413,7 @@ class JobsAnswer(Answer):
             "rows", ordered, self.rows, legend=(legend,), chosen=lambda row: row is chosen
         )
 
-    def _spreads(self) -> show.Table[tuple[str, ...]]:
+    def _spreads(self) -> show.Table[JobsFigure]:
         """Every figure of every design, and how far draws spread."""
         known = []
         for row in self.rows:
@@ -414,10 +423,16 @@ class JobsAnswer(Answer):
                     values = (
                         words.shown(value) for value in (spread.mean, spread.low, spread.high)
                     )
-                    known.append((row.name_among(self.rows), words.title, *values))
+                    known.append(JobsFigure(row.name_among(self.rows), words.title, *values))
         legend = ("Mean, least and most of the draws.",)
         return show.Table(
-            "figures", FIGURES, known, "Figures", legend, part=itemgetter(0), shown="texts"
+            "figures",
+            FIGURES,
+            known,
+            "Figures",
+            legend,
+            part=lambda figure: figure.design,
+            shown="texts",
         )
 
     def _words(self, worth: float) -> str:

@@ -199,6 +199,15 @@ def _sides(findings: Findings) -> tuple[SupplierColumn, SupplierColumn | None]:
     return side(findings.chosen), side(findings.runner_up) if findings.runner_up else None
 
 
+class OrderFigure(NamedTuple):
+    """One figure of the order, of the runner-up, and by how much the order has less."""
+
+    what: str
+    chosen: str
+    second: str = DASH
+    difference: str = ""
+
+
 def answers_chapter(findings: Findings) -> Iterator[Section]:
     """A buyer's ten questions, each with the answer of the verdict's record."""
     decision = findings.decision
@@ -219,15 +228,15 @@ def decision_chapter(findings: Findings) -> Iterator[Section]:
     words = "The order beside the runner-up" if alone else "The cheapest beside the next"
     yield Heading(words, (), "decision")
     columns = [
-        told_column("", "figure", "0"),
-        told_column(order.bill.name, "order", "1", form="code"),
+        told_column("", "figure", "what"),
+        told_column(order.bill.name, "order", "chosen", form="code"),
     ]
     if other is not None:
         columns += [
-            told_column(other.bill.name, "runner_up", "2", form="code"),
-            told_column("order against it", "difference", "3", form="code"),
+            told_column(other.bill.name, "runner_up", "second", form="code"),
+            told_column("order against it", "difference", "difference", form="code"),
         ]
-    lines = [line for line in _lines(findings, order, other) if line[1] != DASH]
+    lines = [line for line in _lines(findings, order, other) if line.chosen != DASH]
     yield Table("decision", columns, lines, shown="people")
     if other is not None:
         yield from _parts(findings, order.bill, other.bill)
@@ -259,8 +268,8 @@ def _parts(findings: Findings, chosen: FabricBill, runner_up: FabricBill) -> Ite
 
 def _lines(
     findings: Findings, order: SupplierColumn, other: SupplierColumn | None
-) -> Iterator[tuple[str, str, str, str]]:
-    """Figures of the order, of the runner-up, and by how much the order has less."""
+) -> Iterator[OrderFigure]:
+    """Figures of the order, beside those of the runner-up."""
     scale, whole, of_runs = findings.cost.scale, findings.whole_units, findings.of_runs
     ends = f"low to high, {scale.title}"
     amounts = (
@@ -277,9 +286,9 @@ def _lines(
         what = f"{words}, {used.title}"
         value, theirs = value_at(order, path), value_at(other, path)
         shown = other.shown(theirs, used) if other else DASH
-        yield what, order.shown(value, used), shown, _more(value, theirs)
+        yield OrderFigure(what, order.shown(value, used), shown, _more(value, theirs))
         if not number:
-            yield ends, order.ends(scale), other.ends(scale) if other else DASH, ""
+            yield OrderFigure(ends, order.ends(scale), other.ends(scale) if other else DASH)
     texts = (
         ("Power, kW", "power_text", "bill.power_w"),
         ("Carbon, t CO2e a year", "carbon_text", "carbon_kg"),
@@ -292,7 +301,7 @@ def _lines(
     for what, text, path in texts:
         value, theirs = (value_at(side, path) if path else None for side in (order, other))
         shown = getattr(other, text) if other else DASH
-        yield what, getattr(order, text), shown, _more(value, theirs)
+        yield OrderFigure(what, getattr(order, text), shown, _more(value, theirs))
 
 
 def _more(value: float | None, other: float | None) -> str:
