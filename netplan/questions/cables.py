@@ -12,7 +12,7 @@ from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import xlsxwriter
@@ -389,16 +389,16 @@ class Cables(Question[Answer]):
             hall = site.layout.plan
             if self.to == UFM_RACKS:
                 return partial(ufm_racks, site.layout)
-            ordered = length_m, fibres = _ordered(built, site, hardware)
+            ordered = _ordered(built, site, hardware)
             if self.to in (LENGTHS, RACKS):
                 return partial(racks_sheet if self.to == RACKS else lengths_sheet, site, ordered)
             plan = plans.cable_plan(
                 site.network,
-                media=[MEDIA.get(kind, "") for kind in fibres],
+                media=[MEDIA.get(kind, "") for kind in ordered.kinds],
                 places=site.layout.places(site.network),
-                length_m=length_m,
+                length_m=ordered.length_m,
                 cage_links=cage,
-                kinds=fibres,
+                kinds=ordered.kinds,
             )
             racks = tuple(rack.name for rack in site.layout.racks())
         if self.to in NETBOX:
@@ -507,8 +507,11 @@ def _kinds(fabric: Fabric, hardware: Hardware) -> dict[str, str]:
     }
 
 
-OrderedCables = tuple[Floats, Sequence[str]]
-"""Cables of a fabric in a hall: their lengths as sold [m], and their kinds, where known."""
+class OrderedCables(NamedTuple):
+    """Cables of a fabric in a hall: their lengths as sold [m], and their kinds, where known."""
+
+    length_m: Floats
+    kinds: Sequence[str]
 
 
 def _ordered(fabric: Fabric, site: HallFabric, hardware: Hardware) -> OrderedCables:
@@ -516,8 +519,8 @@ def _ordered(fabric: Fabric, site: HallFabric, hardware: Hardware) -> OrderedCab
     try:
         installed = install(fabric, site, hardware)
     except (InfeasibleError, CatalogError):
-        return site.length_m, [""] * site.network.link_count
-    return installed.length_m, installed.kinds
+        return OrderedCables(site.length_m, [""] * site.network.link_count)
+    return OrderedCables(installed.length_m, installed.kinds)
 
 
 def racks_sheet(site: HallFabric, cables: OrderedCables) -> plans.PlanSheet:
@@ -527,7 +530,7 @@ def racks_sheet(site: HallFabric, cables: OrderedCables) -> plans.PlanSheet:
     kinds = [plans.ROLES[kind] for kind in network.node_kind.tolist()]
     devices = Counter(zip(racks, kinds, strict=True))
     begins = np.array(racks, object)[network.source].tolist()
-    counts = Counter(zip(begins, cables[0].tolist(), strict=True))
+    counts = Counter(zip(begins, cables.length_m.tolist(), strict=True))
     lines = [(rack, 0, kind, "", count) for (rack, kind), count in devices.items()]
     lines += [(rack, 1, "cable", f"{length:g}", count) for (rack, length), count in counts.items()]
     lines.sort(key=lambda line: (line[0], line[1], line[2], float(line[3] or 0)))
@@ -538,7 +541,7 @@ def racks_sheet(site: HallFabric, cables: OrderedCables) -> plans.PlanSheet:
 def lengths_sheet(site: HallFabric, cables: OrderedCables) -> plans.PlanSheet:
     """Cables by link group, length and kind, as on the bill."""
     groups = np.array(site.network.group_names, object)[site.network.group].tolist()
-    counts = Counter(zip(groups, cables[0].tolist(), cables[1], strict=True))
+    counts = Counter(zip(groups, cables.length_m.tolist(), cables.kinds, strict=True))
     order = site.network.group_names.index
     lines = sorted(counts.items(), key=lambda line: (order(line[0][0]), *line[0][1:]))
     rows = (

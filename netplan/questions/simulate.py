@@ -515,9 +515,10 @@ class Simulate(SimulationQuestion):
         written = read_map(asked, self.reader().roots)
         if written is None:
             return read_ranks(Path(asked), ranks, graph.gpus)
+        (_, where), *_ = written
         if any(stage.tensor or stage.layers for stage, _ in written):
             raise InputError(
-                f"{written[0][1]}tensor and layers of single stages are for iteration model"
+                f"{where}tensor and layers of single stages are for iteration model"
                 " palm: leave them out, or take --mode published-code"
             )
         members = by_stage(run.placement)
@@ -526,7 +527,7 @@ class Simulate(SimulationQuestion):
         if sizes != [members.shape[1]] * len(members):
             more = ", ..." if len(sizes) > MOST_SHAPES else ""
             raise InputError(
-                f"{written[0][1]}the plan has {counted(len(members), 'stage')} of"
+                f"{where}the plan has {counted(len(members), 'stage')} of"
                 f" {counted(members.shape[1], 'GPU')}, the map stages of"
                 f" {', '.join(map(str, sizes[:MOST_SHAPES]))}{more}: fix degrees that fit, or"
                 " change the map"

@@ -512,7 +512,8 @@ def _all_asked(
             flows, left = work // (2 * network.out.nnz), int(np.count_nonzero(~proven[candidates]))
             if left <= allowed - asked:  # all may be asked: a proof is to be less work than that
                 flows = min(flows, left)
-            proven = grown(network, worst[0], proven, flows)
+            ratio, _ = worst
+            proven = grown(network, ratio, proven, flows)
     if tell:
         tell(len(candidates), len(candidates))
     return worst, proven, asked
@@ -528,7 +529,8 @@ def _cut_without(network: CapacityGraph, quotient: Quotient, sink: int, worst: C
     capacity = quotient.capacity[apart].tolist()
     ends = (np.concatenate((tail, np.full(len(feeds), classes))), np.concatenate((head, feeds)))
     while True:
-        rate, feed = worst[0].as_integer_ratio()
+        ratio, _ = worst
+        rate, feed = ratio.as_integer_ratio()
         value = [rate * amount for amount in capacity] + [
             feed * int(amount) for amount in members[feeds]
         ]

@@ -230,7 +230,8 @@ def product_residuals(chip: Accelerator, precision: Precision) -> Residuals | No
     if tables is None or not tables.products:
         return None
     file = _file_of(tables.products)
-    if (precision,) not in _lines(file, PRODUCTS)[1]:
+    _, by_precision = _lines(file, PRODUCTS)
+    if (precision,) not in by_precision:
         return None
     rates = kernels.product_rates(chip, precision)
     return _product_residuals(file, precision, _at_full_speed(rates, tables.speed))
@@ -308,7 +309,7 @@ def expert_table_s(
     if tables is None or not tables.experts:
         return None
     file = _file_of(tables.experts)
-    known = _lines(file, EXPERTS)[1]
+    _, known = _lines(file, EXPERTS)
     stacks, distributions = ({key[place] for key in known} for place in (0, 2))
     _check_key(file, "stack", kernel.stack, {*stacks, *STACKS})
     _check_key(file, "distribution", kernel.distribution, distributions)
@@ -398,7 +399,8 @@ def latent_table_s(
     if tables is None or not tables.latent:
         return None
     file = _file_of(tables.latent)
-    if (cache,) not in _lines(file, LATENT)[1]:
+    _, by_cache = _lines(file, LATENT)
+    if (cache,) not in by_cache:
         return None
     rates = latent_rates(chip)
     batch, context, heads = np.broadcast_arrays(batch, context, heads)

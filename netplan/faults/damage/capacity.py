@@ -869,16 +869,17 @@ def remaining_bandwidth(
     before = intact or flows.reduced_graph(graph).intact
     after = before.reduced.left(damage)
     all_classes = class_flows(before, after)
-    pairs, least, most = all_classes or _one_by_one(before, after, max_pairs)
+    flows_of_pairs = all_classes or _one_by_one(before, after, max_pairs)
+    pairs, (least_before, least_after), (most_before, most_after) = flows_of_pairs
     alive = np.flatnonzero(~damage.node_down[: graph.gpus]) // graph.hb_size
-    intact_bytes_per_s, bytes_per_s = most * before.reduced.unit_bytes_per_s
+    unit_bytes_per_s = before.reduced.unit_bytes_per_s
     return Remaining(
         first=pairs.first,
         second=pairs.second,
-        bytes_per_s=bytes_per_s,
-        intact_bytes_per_s=intact_bytes_per_s,
-        least_share=_share(least[1], most[0]),
-        share=_share(most[1], least[0]),
+        bytes_per_s=most_after * unit_bytes_per_s,
+        intact_bytes_per_s=most_before * unit_bytes_per_s,
+        least_share=_share(least_after, most_before),
+        share=_share(most_after, least_before),
         pairs=pairs.pairs,
         all_pairs=graph.domains * (graph.domains - 1) // 2,
         domains_lost=graph.domains - len(distinct_values(alive)),
@@ -892,7 +893,10 @@ def _least_share(before: flows.FlowNetwork, after: flows.FlowNetwork) -> float:
     Of what domains lost for themselves alone, a pair has its own two at most.
     """
     intact = class_flows(before, before)
-    least = int(intact[1][0].min()) if intact else 0
+    if intact is None:
+        return 0.0
+    _, (least_flows, _), _ = intact
+    least = int(least_flows.min())
     if not least:
         return 0.0
     shared, alone = after.lost

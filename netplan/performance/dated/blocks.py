@@ -344,10 +344,10 @@ def expert_block(part: Part, on: DatedReach, sent: BlockCollectives) -> DatedBlo
         backward_s = backward_s + summed_s
     latent_shapes = ((part.hidden, inside), (inside, part.hidden))
     latent = dense_products(part.scattered, latent_shapes, on, part.latent_experts)
-    shared, has_shared = _feed_forward(part, on, part.shared_ffn), np.greater(part.shared_ffn, 0)
-    shared_products, shared_vectors = (
-        times * np.where(has_shared, 1.0, 0.0) for times in shared[:2]
-    )
+    shared_products, shared_vectors, shared_weights = _feed_forward(part, on, part.shared_ffn)
+    has_shared = np.greater(part.shared_ffn, 0)
+    shared_products = shared_products * np.where(has_shared, 1.0, 0.0)
+    shared_vectors = shared_vectors * np.where(has_shared, 1.0, 0.0)
     activation_s = on.vector * (4 + 2 * (part.gates - 1)) * rows * part.expert_ffn / memory
     unfused = 1 - on.fused_experts
     cast_s = on.casts * on.cast * 4 * rows * (inside + part.expert_ffn) / memory
@@ -379,7 +379,7 @@ def expert_block(part: Part, on: DatedReach, sent: BlockCollectives) -> DatedBlo
         again_s=again_s,
         weights=part.hidden * part.experts
         + part.latent_experts * _weights(latent_shapes)
-        + np.where(has_shared, shared[2], 0.0),
+        + np.where(has_shared, shared_weights, 0.0),
         expert_weights=part.held_experts * _weights(shapes),
         host_s=on.experts_host_s + on.expert_host_s * part.held_experts,
         count=part.expert_blocks,

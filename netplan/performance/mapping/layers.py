@@ -104,7 +104,8 @@ class LayerExecution(Struct, frozen=True, eq=False):
             rows = np.flatnonzero(sharding.tensor == tensor)
             network_s = layers.network_s(sharding.microbatch, collective_s)[:, rows]
             cases, case = np.unique(network_s, axis=1, return_inverse=True)
-            parts = layers.best(cases)[0][:, :, case.ravel()]
+            case_parts, _, _ = layers.best(cases)
+            parts = case_parts[:, :, case.ravel()]
             sequences = sharding.microbatch[rows].astype(np.float64)
             pass_times[:, :, rows] = sequences * parts
             pass_times[:, 1, rows] += sequences * layers.read_s[:, None] + layers.setup_s[:, None]
