@@ -68,7 +68,7 @@ TimedFreePlan = tuple[float, int, tuple[Degrees, ...], int, tuple[Degrees, ...],
 of the layers it has, what it keeps, and how many layers are computed again or offloaded."""
 
 
-class FreePlans(Struct, frozen=True):
+class FreePlans(Struct, frozen=True, eq=False):
     """The best plans of the free space, best first; cuts, those that fit, the least memory.
 
     Where stacks say what memory holds, these are all plans within 1 % of the fastest, and no fewer
