@@ -236,8 +236,8 @@ class Optimize(Question[Optimization]):
             answer = _front_of(space, inputs, searches, wanted)
         else:
             demands = constraints_of(limits, self.objective, books)
-            known = demands, space.designs
-            graphs = found_graphs.find_graphs(axes, size, books, self.objective, wish, known)
+            catalog = found_graphs.CatalogDesigns(space.designs, demands)
+            graphs = found_graphs.find_graphs(axes, size, books, self.objective, wish, catalog)
             answer = _with_graphs((space, graphs), inputs, searches, wanted, wish)
         weigh = partial(TradeoffSolver, chip=on, books=books, within=self.within)
         if budget:

@@ -67,6 +67,13 @@ class GraphWish(Struct, frozen=True):
     slower: float
 
 
+class CatalogDesigns(Struct, frozen=True, eq=False):
+    """All designs of the catalog, which graphs are to beat, and all demands on both."""
+
+    designs: Sequence[Design]
+    demands: Sequence[Constraint]
+
+
 class GraphTally(Struct, frozen=True):
     """Counts that there are, that meet demands of price and power, and that no bound rules out [1].
 
@@ -135,7 +142,7 @@ def find_graphs(
     books: BillBooks,
     objective: Objective,
     wish: GraphWish,
-    known: tuple[Sequence[Constraint], Sequence[Design]],
+    catalog: CatalogDesigns,
 ) -> GraphSpace:
     """Graphs that are faster than all cheaper ones, for every HB domain, switch and memory.
 
@@ -145,12 +152,13 @@ def find_graphs(
         HB domains, switches and memories; the fabrics are not looked at.
     gpus, books, objective, wish
         The cluster, prices and power, what is set against time, and which graphs.
-    known
-        All demands, and all designs of the catalog.
+    catalog
+        Designs that are known without graphs, and all demands.
     """
-    demands, known_designs = known
-    rivals = [design for design in known_designs if all(demand.meets(design) for demand in demands)]
-    counted = [demand for demand in demands if demand.name != "survives_switch"]  # alone decide
+    demands = catalog.demands
+    rivals = [rival for rival in catalog.designs if all(demand.meets(rival) for demand in demands)]
+    # Counts decide every demand but this one, for which the links of a graph must be known.
+    of_counts = [demand for demand in demands if demand.name != "survives_switch"]
     designs: list[Design] = []
     best: dict[str, graph_search.BestGraph] = {}
     total = GraphTally()
@@ -160,7 +168,7 @@ def find_graphs(
         chip, radix = choice.variant.chip, choice.switch.radix
         sizing = sizing_on(chip, gpus=gpus, radix=radix, hb_size=choice.hb_size)
         counts = list(graph_search.counts_holding(gpus, radix, wish.most_degree))
-        priced = list(_priced(counts, choice, sizing, books, objective, counted))
+        priced = list(_priced(counts, choice, sizing, books, objective, of_counts))
         as_fast = (rival.value(objective) for rival in rivals if _as_fast(rival, choice))
         ceiling = min(as_fast, default=inf)
         kept, tally = _kept([entry for entry in priced if entry.value < ceiling], sizing, wish)
