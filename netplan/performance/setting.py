@@ -546,9 +546,9 @@ class Setting(Struct, frozen=True):
         run, given = self.training.calibrated, self.options.variant
         if run is not None:
             return replace(given, embedding=True, lm_head=True, fused=run.stack.fused)
-        # Beside a stack attention is fused, with both ends where there are words.
         if not self.by_stack:
             return given
+        # Software that says what memory holds fuses attention; it has both ends if there are words.
         words = bool(self.transformer.vocabulary)
         return replace(given, recompute="selective", embedding=words, lm_head=words)
 

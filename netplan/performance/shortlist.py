@@ -70,9 +70,10 @@ class SizedLayers(Struct, frozen=True, eq=False):
 def _possible(
     setting: Setting, gpus: int, domain: int
 ) -> tuple[free_space.ReplicaCuts, LayerTable, StageRuns, Floats]:
-    """All cuts on so many GPUs, layers as if each GPU were alone, and the least times of the cuts.
+    """All cuts on so many GPUs, and their layers as if each GPU were alone.
 
-    Those are of runs in the fewest microbatches that each may have.
+    After these come a run of each cut in the fewest microbatches that it may have, and how long
+    that run computes, the least time of the cut [s].
     """
     cuts = free_space.enumerate_cuts(setting, gpus, domain)
     alone = _without_communication(fastest(setting), cuts.sizes)

@@ -240,13 +240,16 @@ def sync_on_links(
 ) -> SyncOnLinks | None:
     """The busiest link of the fabric in one synchronisation, by the routing it is built for.
 
+    To be asked only where weights cross links from GPU to GPU: not of a synchronisation over
+    storage, nor of one that sends nothing.
+
     Parameters
     ----------
     run, trainer, servers
         The job, and its pools.
     how
-        How weights are sent between pools that lie apart; bytes of one synchronisation where GPUs
-        train and serve in turn [B].
+        How weights are sent between pools that lie apart; bytes of one synchronisation, more than
+        0, where GPUs train and serve in turn [B].
     width_bytes
         Of a parameter on the wire [B].
 
