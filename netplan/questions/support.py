@@ -171,7 +171,7 @@ class _Training(Struct, frozen=True):
         return SupportStatus("fitted" if bar.basis == "calibrated" else "transferred", reason)
 
 
-def _served_so(
+def _serving_statuses(
     asked: ServingQuestion, reader: CatalogReader, name: str, chips: Sequence[Accelerator]
 ) -> Iterator[SupportStatus]:
     """Servers of one model, by its name, on every accelerator, asked as a question."""
@@ -432,7 +432,7 @@ class Support(Question[SupportAnswer]):
                 CLUSTER, model=next(iter(models)), precision=precision, catalog=self.catalog
             )
             for name, model in models.items():
-                verdicts = _served_so(asked, reader, name, chips)
+                verdicts = _serving_statuses(asked, reader, name, chips)
                 for chip, verdict in zip(chips, verdicts, strict=True):
                     where = (model.name, chip.name, precision, "")
                     yield SupportCell("serving", *where, verdict.status, verdict.reason)

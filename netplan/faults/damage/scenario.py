@@ -139,11 +139,11 @@ MAX_DIGITS = 15
 
 
 class FaultDraw(Struct, frozen=True):
-    """So many parts of a kind at random; ``text`` says where this was asked."""
+    """So many parts of a kind at random; ``fault`` says as what this was asked, and where."""
 
     kind: PartKind
     count: int
-    text: FaultText
+    fault: FaultText
 
 
 class FaultScenario(Struct, frozen=True, eq=False):
@@ -384,7 +384,7 @@ def _pick(draw: FaultDraw, failed: Sequence[Parts], rng: np.random.Generator) ->
         pool, weight = pool[weight > 0], weight[weight > 0]
         chance = weight / weight.sum() if len(pool) else None
     if draw.count > len(pool):
-        text, where = draw.text
+        text, where = draw.fault
         raise InputError(
             f"{where}{text!r:.60}: only {len(pool):,} of {len(kind.numbers):,}"
             f" of kind {kind.name} are left to fail: give at most {len(pool):,}"

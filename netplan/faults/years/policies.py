@@ -306,7 +306,8 @@ def _reconfigured(
     subject, books = case.subject, case.books
     idle = asked.spare_gpus or min(plan.sets, subject.sizing.hb_size - 1)
     bought = recoveries.behind_rails(subject, None, books, asked.model, idle=idle)
-    policy = _years(case, policy, _behind(case, plan, bought.single_mode_modules, idle=idle))
+    effects = _behind(case, plan, bought.single_mode_modules, idle=idle)
+    policy = _with_forecast(case, policy, effects)
     # The job has as many GPUs of each domain left as rails.
     left = (subject.sizing.hb_size - idle) / subject.sizing.hb_size
     goodput = policy.forecast.goodput
@@ -349,7 +350,8 @@ def _replaced(case: PolicyCase, asked: SparesPolicy, plan: CircuitPlan, policy: 
     more = [
         prices.offer(row, count, length_m=length_m).base * count for count, row in bought if row
     ]
-    policy = _years(case, policy, _behind(case, plan, modules, idle=0, inside=inside / plan.fibres))
+    effects = _behind(case, plan, modules, idle=0, inside=inside / plan.fibres)
+    policy = _with_forecast(case, policy, effects)
     intact = subject.intact
     return replace(
         policy,
@@ -364,7 +366,7 @@ def _replaced(case: PolicyCase, asked: SparesPolicy, plan: CircuitPlan, policy: 
     )
 
 
-def _years(case: PolicyCase, policy: Policy, effects: FailureEffects) -> Policy:
+def _with_forecast(case: PolicyCase, policy: Policy, effects: FailureEffects) -> Policy:
     """The policy with the years of its job, and how many failures find a spare."""
     forecast = reliability_forecast(
         case.subject.fabric, case.book, case.options, effects=effects, groups=case.groups

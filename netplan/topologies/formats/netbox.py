@@ -98,7 +98,7 @@ class NetBoxHall(Struct, frozen=True):
         return self.switch if role == "switch" and self.switch else f"generic-{role}"
 
 
-def _referred(table: str, plan: CablePlan, hall: NetBoxHall) -> PlanSheet:
+def _reference_table(table: str, plan: CablePlan, hall: NetBoxHall) -> PlanSheet:
     """What devices refer to by name: a table of a few columns."""
     roles = dict.fromkeys(device.role for device in plan.devices)
     types = [(hall.type_of(role), str(hall.heights.get(role, 1))) for role in roles]
@@ -181,11 +181,11 @@ def netbox_cables(plan: CablePlan, _: NetBoxHall = NetBoxHall()) -> PlanSheet:  
 
 
 NETBOX: Mapping[str, Callable[[CablePlan, NetBoxHall], PlanSheet]] = {
-    "netbox-sites": partial(_referred, "sites"),
-    "netbox-manufacturers": partial(_referred, "manufacturers"),
-    "netbox-roles": partial(_referred, "roles"),
-    "netbox-device-types": partial(_referred, "device types"),
-    "netbox-racks": partial(_referred, "racks"),
+    "netbox-sites": partial(_reference_table, "sites"),
+    "netbox-manufacturers": partial(_reference_table, "manufacturers"),
+    "netbox-roles": partial(_reference_table, "roles"),
+    "netbox-device-types": partial(_reference_table, "device types"),
+    "netbox-racks": partial(_reference_table, "racks"),
     "netbox-devices": netbox_devices,
     "netbox-interfaces": netbox_interfaces,
     "netbox-cables": netbox_cables,
