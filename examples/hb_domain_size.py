@@ -35,6 +35,6 @@ print(mine.set_index("hb_size")[["iteration_time_s", "mfu", "plan"]])
 for hb_size in sizes:
     fabric = scenario.replace(hb_size=hb_size).fabric("rail-only")
     bill = fabric.bill()
-    network = (bill.total.base - bill.gear) / 1e6
+    network = bill.networks.base / 1e6
     gear = f"{bill.gear / 1e6:.0f} M USD" if bill.geared else "no price"
     print(f"HB {hb_size}: {fabric.tiers} tiers, {network:.0f} M USD; gear in the domains: {gear}")

@@ -396,7 +396,7 @@ def command_of(  # noqa: PLR0913 - what a command may have beyond its question
         about = question.make(**asked)
         if about.footprint and about.footprint.noted:
             click.echo(f"netplan: {about.footprint.text}", err=True)
-        answer = about.ask()
+        answer = about.answer()
         cautions = getattr(answer, "cautions", ())  # which an answer in text says itself
         warnings = dict.fromkeys((*about.cautions, *cautions))
         shown = cautions if not path and format_ == "table" else ()

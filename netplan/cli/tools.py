@@ -143,7 +143,7 @@ def answered(tool: str, given: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     for name, value in asked.items():
         if not is_text(value):
             raise InputError(f"{name}: half of a surrogate pair is no text")
-    answer: Answer = question.make(**asked).ask()
+    answer: Answer = question.make(**asked).answer()
     return bounded(answer.text(WIDTH), answer.to_dict())
 
 

@@ -297,6 +297,11 @@ class Bill(Struct, frozen=True):
         return self.cost is not None and not self.unpriced_apart
 
     @property
+    def geared(self) -> bool:
+        """Whether the gear inside HB domains has a price, or comes inside the servers."""
+        return self.inside.known
+
+    @property
     def gear(self) -> float:
         """Base price of the gear inside HB domains, of what has one, counted or not."""
         return self.inside.quote.total.base

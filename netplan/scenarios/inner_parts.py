@@ -319,7 +319,7 @@ class Terms(Described, frozen=True, kw_only=True):
         str | None, Option("Country whose electricity it is, for carbon.", otherwise="the book's")
     ] = None
     gpu_hour: Annotated[
-        float | None,
+        Annotated[float, Meta(ge=0)] | None,
         Typed("Price of a GPU hour, for the cost of a run.", low=0, otherwise="economics book's"),
     ] = None
 

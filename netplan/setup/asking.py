@@ -22,7 +22,7 @@ def function_of(question: type[Question[AnswerT_co]]) -> Callable[..., AnswerT_c
     """
 
     def ask(*arguments: Any, **given: Any) -> AnswerT_co:  # noqa: ANN401 - inputs of any type
-        return question.make(*arguments, **given).ask()
+        return question.make(*arguments, **given).answer()
 
     ask.__name__ = ask.__qualname__ = question.command.replace(" ", "_")
     ask.__module__ = question.__module__

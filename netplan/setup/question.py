@@ -178,6 +178,18 @@ class Question(Generic[AnswerT_co]):
         """Answer the question."""
         raise NotImplementedError
 
+    def answer(self) -> AnswerT_co:
+        """Answer it, and refuse inputs that are no finite numbers where nothing counted with them.
+
+        Raises
+        ------
+        InputError
+            If one is none; what counts with a number refuses it before, in its own words.
+        """
+        answer = self.ask()
+        self.check_finite()
+        return answer
+
     @cached_property
     def footprint(self) -> Footprint | None:
         """What it takes of the machine; None where that is little."""
@@ -404,15 +416,9 @@ class Question(Generic[AnswerT_co]):
                 yield own_field.name, option, value
 
     def check_finite(self) -> None:
-        """Refuse what is no finite number and nothing counted with: that refuses in its own words.
-
-        Raises
-        ------
-        InputError
-            If one is.
-        """
+        """Refuse inputs that are no finite numbers; InputError."""
         for name, option, value in self.asked_for():
-            if isinstance(value, float) and not isfinite(value):
+            if option.role == "input" and isinstance(value, float) and not isfinite(value):
                 raise InputError(f"{option.flag_of(name)} {value:g}: give a finite number")
 
     def check_parts(self) -> None:
@@ -431,7 +437,6 @@ class Question(Generic[AnswerT_co]):
 
     def inputs(self, **resolved: object) -> dict[str, object]:
         """The inputs as the answer shows them, with what was filled in or made whole, by name."""
-        self.check_finite()
         shown: dict[str, object] = {"scenario": self.scenario.name} if self.reads else {}
         means = read_of(self.reads, self.scenario.kind, self.untimed)
         for name, place in all_places(self.scenario.kind).items():

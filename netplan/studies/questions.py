@@ -579,7 +579,7 @@ def _ask(
     if ASKED[ask].rows == FABRICS and not several and FABRICS not in given:
         usual = usual_values(question.command, (FABRIC,), catalog)
         given[FABRICS] = (usual.get(FABRIC, base.cluster.fabric),)
-    data: dict[str, Any] = question.about(base, catalog=catalog, **given).ask().to_dict()
+    data: dict[str, Any] = question.about(base, catalog=catalog, **given).answer().to_dict()
     return data
 
 
