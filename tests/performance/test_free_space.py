@@ -294,6 +294,14 @@ def test_the_search_finds_the_best_of_all_plans_on_measured_kernels() -> None:
     assert tight
 
 
+def test_plans_of_a_search_are_the_same_only_as_themselves() -> None:
+    setting, levels = kernel_case(0)
+    first, again = (best_free_plans(setting, levels, 1) for _ in range(2))
+    assert first.layers is not None  # arrays, which have no hash and are not simply equal
+    assert first.plans == again.plans
+    assert len({first, again}) == 2
+
+
 def searched_exactly(cases: Iterable[tuple[Setting, tuple[Level, ...]]]) -> tuple[int, int, int]:
     """Search, and time every plan: how many there are, how many cases are tight, or have none."""
     plans, tight, alone = 0, 0, 0

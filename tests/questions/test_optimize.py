@@ -276,6 +276,14 @@ def test_nothing_is_counted_twice() -> None:
     assert (dgx.tally.size, dgx.rows[0].design.fabric.sizing.hb_size) == (2, 16)
 
 
+def test_a_step_of_the_front_is_read_by_name() -> None:
+    answer = small(None)
+    step = answer.step(0)
+    (paid, slow), (price, fast) = answer.points[:2]
+    assert (step.faster, step.price) == (slow / fast - 1, price - paid)
+    assert step.per_percent == pytest.approx((price - paid) / (100 * (slow / fast - 1)))
+
+
 def test_domains_of_other_sizes_are_left_out_unless_named() -> None:
     answer = optimize(**SMALL)
     assert not {"dgx-1", "dgx-2", "nvl72"} & {*answer.inputs["fabrics"]}
