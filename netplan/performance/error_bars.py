@@ -202,7 +202,27 @@ def _untried(
 
 
 def beyond_tried(what: str, number: int, least: int, most: int) -> Iterator[str]:
-    """That a number is below or above all that scored runs had, if it is."""
+    """That a number is below or above all that scored runs had, if it is.
+
+    Parameters
+    ----------
+    what
+        The number in words, with its unit.
+    number
+        It [1].
+    least, most
+        What scored runs had [1].
+
+    Yields
+    ------
+    str
+        One sentence at most.
+
+    Examples
+    --------
+    >>> list(beyond_tried("8 experts", 8, 16, 128))
+    ['8 experts, tried were 16 to 128']
+    """
     if not least <= number <= most:
         yield f"{what}, tried were {least:,} to {most:,}"
 
