@@ -331,6 +331,8 @@ class CostAnswer(Answer):
             return alone or "no other has a whole price"
         following = others[0]
         prices = best.capital.base, following.capital.base
+        if prices[0] == prices[1]:
+            return f"as much as {following.name}"
         less = self.scale.amount(self.scale.apart(*prices) or prices[1] - prices[0])
         share = 1 - best.capital.base / following.capital.base if following.capital.base else 0.0
         return f"{less} ({100 * share:.0f} %) less than {following.name}"

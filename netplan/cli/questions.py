@@ -48,6 +48,7 @@ def _cable_plans(answer: Any, folder: Path) -> None:  # noqa: ANN401 - of growth
         for name, sheet in grown.plans():
             path = folder / f"{number}-{fabric}-{name}.csv"
             write_atomically(path, "".join(sheet_csv(sheet)).encode())
+            say(f"wrote {path}")
 
 
 def _request(answer: Answer, path: Path) -> bytes:

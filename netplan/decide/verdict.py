@@ -168,7 +168,9 @@ def _no_network(fabric: Candidate, basis: Basis) -> str:
     """Say that no network has to be ordered, and what joins the GPUs."""
     bill = fabric.bill
     joined = "what joins them comes with the servers"
-    if bill is not None and bill.inside.bought:
+    if bill is not None and not bill.inside.known:
+        joined = "the gear inside it has no price in this book"
+    elif bill is not None and bill.inside.bought:
         gear = bill.inside.quote.total
         ends = short_money(gear.low), short_money(gear.high)
         joined = (

@@ -197,7 +197,10 @@ class Offers(Question[Answer]):
     def _compared(self, reader: CatalogReader, *, estimated: bool) -> OffersAnswer:
         book = reader.load(PRICE_BOOKS, self.books.prices)
         money = (self.books.currency or book.currency).upper()
-        exchange = partial(_exchange, book=book, money=money, rates=_own_rates(self.rates))
+        rates = _own_rates(self.rates)
+        if money in rates:
+            raise InputError(f"--rate {money}=N: the answer is in {money}: leave it out")
+        exchange = partial(_exchange, book=book, money=money, rates=rates)
         paths = [Path(file) for file in self.files]
         request, offers_read = read_offers(paths, exchange, tuple(self.accept))
         estimates = self._estimates(reader, request, paths[0]) if estimated else {}
