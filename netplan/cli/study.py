@@ -58,7 +58,8 @@ def _evaluated(asked: sessions.Evaluating, made: Study, path: Path) -> Answer:
     try:
         ended = sessions.run_study(made, path, resources, steps.append)
     except KeyboardInterrupt:
-        say(f"\nstopped; what is done is kept: netplan study resume {path}")
+        kept = f"what is done is kept: netplan study resume {path}"
+        say(f"\nstopped; {kept if path.exists() else 'no point was done yet'}")
         raise
     finally:
         Heartbeat.describe = None

@@ -489,7 +489,10 @@ def read_amounts(
     for name, amount in pairs:
         if known and name not in known:
             raise InputError(f"{flag} {name!r:.40}: use one of {', '.join(known)}")
-        amounts[str(name)] = decimal(amount) if isinstance(amount, str) else float(amount)
+        try:
+            amounts[str(name)] = decimal(amount) if isinstance(amount, str) else float(amount)
+        except InputError as error:
+            raise InputError(f"{flag} {name}: {error}") from None
     return amounts
 
 

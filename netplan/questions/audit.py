@@ -176,6 +176,8 @@ def _table_findings(
         return "table of cables", audit_cables(str(path), read_cables(path), *claims)
     if set(EDGE_ENDS) <= set(header):
         cables = list(_edges(path, header, rows))
+        if not cables:
+            raise CatalogError(f"{path}:{line}: no cable stands under this header")
         return "edge list", audit_cables(str(path), cables, *claims)
     if is_design_table(header):
         return "table of designs", audit_designs(str(path), header, rows)

@@ -60,6 +60,8 @@ WHOLE_MILLI = 1000
 
 SHORTEST_S = 1e-9
 """Jobs that end within this time of each other end together: none is shorter [s]."""
+LONGEST_S = 1e12
+"""Jobs that arrive later, or take longer, than 30,000 years are mistakes [s]."""
 
 MOST_GPUS = 10**9
 """Larger jobs are mistakes [1]."""
@@ -195,7 +197,7 @@ def read_trace(path: Path) -> JobTrace:
         line_of[name] = line
     places = [f"{path}:{line}" for line, _ in rows]
     table = [row for _, row in rows]
-    arrival_s = [_number(job, "arrival", 0.0, inf) for job in zip(places, table, strict=True)]
+    arrival_s = [_number(job, "arrival", 0.0, LONGEST_S) for job in zip(places, table, strict=True)]
     numbers = [number for number in map(digits, ids) if number is not None]
     keys = numbers if len(numbers) == len(ids) else ids
     order = sorted(range(len(rows)), key=lambda job: (arrival_s[job], keys[job]))
@@ -204,7 +206,7 @@ def read_trace(path: Path) -> JobTrace:
         name=path.stem,
         ids=tuple(ids[job] for job in order),
         arrival_s=np.array([arrival_s[job] for job in order]),
-        duration_s=np.array([_number(job, "duration", SHORTEST_S, inf) for job in ordered]),
+        duration_s=np.array([_number(job, "duration", SHORTEST_S, LONGEST_S) for job in ordered]),
         gpus=np.array([_gpus(*job) for job in ordered], np.int64),
         comm=np.array([_number(job, "comm", 0.0, 1.0, np.nan) for job in ordered]),
         all_to_all=np.array([_talks_to_all(*job) for job in ordered], bool),

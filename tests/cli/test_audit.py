@@ -67,3 +67,11 @@ def test_bad_files_are_one_line(tmp_path: Path) -> None:
     assert "notes.csv:1: neither designs nor cables" in error
     assert error.count("\n") == 1
     assert "cannot be read" in refused("audit", str(tmp_path / "none.csv"))
+
+
+def test_a_header_without_cables_is_no_plan(tmp_path: Path) -> None:
+    path = tmp_path / "plan.csv"
+    path.write_text("source,source_port,target,target_port\n", "utf-8")
+    done = netplan("audit", str(path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"netplan: {path}:1: no cable stands under this header\n"

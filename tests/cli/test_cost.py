@@ -110,3 +110,8 @@ def test_wrong_options(arguments: tuple[str, ...], message: str) -> None:
     error = refused(*replaced(SMALL, arguments))
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_equal_bills_cost_as_much() -> None:
+    said = " ".join(netplan("cost", "hgx-h100", "--gpus", "64", "--hb-size", "4").stdout.split())
+    assert "0.19 M USD (0.13-0.29), as much as rail-only, at base prices." in said

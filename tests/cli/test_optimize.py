@@ -120,6 +120,7 @@ def test_options_that_repeat() -> None:
     [
         (("--fabric", "rail-onyl"), "'rail-onyl': did you mean rail-only or rail-only-ocs?"),
         (("--budget=-5",), "--budget is above 0, got -5"),
+        (("--limit", "price=abc"), "--limit price: 'abc' is not a valid float"),
         (("--radix", "127"), "switch radix 127 cannot be used: give an even number of ports"),
         (("--hb-size", "4096"), "an HB domain of 4,096 GPUs is out of range: give 1 to 2,048"),
         (("--oversubscription", "1:2"), "is out of range: at least 1:1"),

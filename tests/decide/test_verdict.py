@@ -213,6 +213,8 @@ def test_where_one_domain_holds_all_no_network_is_recommended_and_the_verdict_sa
     said = answer.verdict.sentence
     assert "No network between HB domains is needed: one holds all 8 GPUs" in said
     assert "what joins them comes with the servers" in said
+    bare = netplan.compare("rail-only-paper", gpus=64, fabrics=("rail-only",), timing=False)
+    assert "the gear inside it has no price in this book" in " ".join(str(bare).split())
     # Beyond the board 64 GPUs of 900 GB/s pay 16 ASICs of 3,600 GB/s and 57,600 GB/s of copper.
     rack = netplan.compare("hgx-b200", gpus=64, hb_size=64, timing=False).verdict
     assert rack is not None

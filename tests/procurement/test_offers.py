@@ -140,6 +140,8 @@ def test_a_price_of_0_is_said_and_a_rate_is_given_once(tmp_path: Path) -> None:
     assert "A price of 0 for L2-01 Cables of L2-01: taken as free" in compared(path).markdown()
     with pytest.raises(InputError, match="another rate is given"):
         compared(path, rates=("CHF=1.1", "CHF=1.2"))
+    with pytest.raises(InputError, match="the answer is in EUR: leave it out"):
+        compared(path, rates=("EUR=2",), currency="EUR")
 
 
 def test_a_part_number_of_digits_may_become_a_number(tmp_path: Path) -> None:

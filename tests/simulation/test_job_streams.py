@@ -357,6 +357,7 @@ def test_what_a_trace_leaves_out_is_assumed(tmp_path: Path) -> None:
         (HEADER + "1,0,0,5,0,ring\n", "column gpus is 0: give 1 or more"),
         (HEADER + "1,0,1.5,5,0,ring\n", "column gpus is 1.5: give a whole number"),
         (HEADER + "1,0,8,0,0,ring\n", "column duration is 0"),
+        (HEADER + "1,0,8,1e308,0,ring\n", r"column duration is 1e308: give .* below 1e\+12"),
         (HEADER + "1,0,8,5,1,ring\n", "column comm is 1: give 0 or more, below 1"),
         (HEADER + "1,0,8,5,0,star\n", "column pattern is star"),
         (HEADER + "1,0,8\n", "column duration is empty"),

@@ -326,9 +326,9 @@ def parse_faults(
 def _all_texts(faults: Iterable[str]) -> Iterable[FaultText]:
     """Faults one by one, those of files among them."""
     for text in faults:
-        if text.startswith("@"):
+        if text[:1] == "@" and text != "@":
             yield from read_fault_file(Path(text[1:]))
-        elif not text or len(text) > MAX_CHARACTERS or not text.isprintable():
+        elif text in ("", "@") or len(text) > MAX_CHARACTERS or not text.isprintable():
             raise InputError(
                 f"{text[:40]!r} is no fault: name a part, such as gpu-5, or a number of parts,"
                 " such as links=10"
