@@ -504,8 +504,7 @@ def _routes(
 ) -> dict[tuple[int, int, int], fluid.MessageRoute]:
     """The routes of all pairs and connections that rows name."""
     keys = sorted({(*row.ends, row.way or 0) for row in rows if row.ends[0] != row.ends[1]})
-    routes: dict[tuple[int, int, int], fluid.MessageRoute]
-    routes = {(row.ends[0], row.ends[0], row.way or 0): ((), 0.0) for row in rows}
+    routes = {(row.ends[0], row.ends[0], row.way or 0): fluid.MessageRoute((), 0.0) for row in rows}
     if keys:
         source, target, connection = np.array(keys, np.int32).T
         paths = fabric.routes(source, target, seed, connection.astype(np.int64))
@@ -514,7 +513,8 @@ def _routes(
         for index, key in enumerate(keys):
             part = slice(cuts[index], cuts[index + 1])
             latency_s = fluid.hops_s(round(hops[index]), fabric.port_bytes_per_s)
-            routes[key] = list(zip(codes[part], shares[part], strict=True)), latency_s
+            links = list(zip(codes[part], shares[part], strict=True))
+            routes[key] = fluid.MessageRoute(links, latency_s)
     return routes
 
 

@@ -23,7 +23,7 @@ from heapq import heappop, heappush
 from itertools import chain, count
 from math import inf, isnan
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -547,8 +547,13 @@ Collectives = Literal["steps", "coupled"]
 """Whether messages that wait for each other are sent one by one, or as one flow."""
 
 
-MessageRoute = tuple[Sequence[tuple[int, float]], float]
-"""Links of a message with the share of it that each carries, and its latency [s]."""
+class MessageRoute(NamedTuple):
+    """Links that a message takes with their shares, and what its last byte takes to arrive [s]."""
+
+    links: Sequence[tuple[int, float]]
+    latency_s: float
+
+
 RouteOf = Callable[[int, int, int | None], MessageRoute]
 """The route from host to host over the spine or connection that a row names, None for none."""
 
@@ -629,7 +634,7 @@ class ClosLinks(Struct, frozen=True):
             Nothing from a host to itself.
         """
         if source == target:
-            return (), 0.0
+            return MessageRoute((), 0.0)
         links = [(source, 1.0), (self.hosts + target, 1.0)]
         first, last = source // self.hosts_a_leaf, target // self.hosts_a_leaf
         hops = 2
@@ -641,7 +646,7 @@ class ClosLinks(Struct, frozen=True):
             links += [(self.uplinks(first, between)[0], share) for between in over]
             links += [(self.uplinks(last, between)[1], share) for between in over]
             hops = 4
-        return links, hops_s(hops, self.host_bytes_per_s)
+        return MessageRoute(links, hops_s(hops, self.host_bytes_per_s))
 
 
 def hops_s(hops: int, bytes_per_s: float) -> float:

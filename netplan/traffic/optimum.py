@@ -485,17 +485,17 @@ def _separating(network: CapacityGraph, inside: Ints, outside: Ints) -> int:
     return max_flow(nodes + 2, (tail, head, value), source=nodes, sink=nodes + 1)[0]
 
 
-Cut = tuple[Fraction, Ints]
+_Cut = tuple[Fraction, Ints]
 """A ratio, and the GPUs outside of the set that has it."""
 
 
 def _all_asked(
     network: CapacityGraph,
     candidates: Ints,
-    worst: Cut,
+    worst: _Cut,
     work: int,
     tell: Callable[[int, int], None] | None,
-) -> tuple[Cut, Bools, int]:
+) -> tuple[_Cut, Bools, int]:
     """The worst cut of all GPUs that stand for others, which nodes are proven, how many asked."""
     allowed = max(1, work // network.out.nnz)
     proven, asked = np.zeros(network.nodes, bool), 0
@@ -519,7 +519,7 @@ def _all_asked(
     return worst, proven, asked
 
 
-def _cut_without(network: CapacityGraph, quotient: Quotient, sink: int, worst: Cut) -> Cut:
+def _cut_without(network: CapacityGraph, quotient: Quotient, sink: int, worst: _Cut) -> _Cut:
     """The worst cut that keeps anything from one GPU, if it is worse than the one known."""
     gpus, classes = network.gpus, len(quotient.sizes)
     members = np.bincount(quotient.of[:gpus], minlength=classes)
