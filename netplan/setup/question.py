@@ -417,7 +417,7 @@ class Question(Generic[AnswerT_co]):
 
     def check_finite(self) -> None:
         """Refuse inputs that are no finite numbers; InputError."""
-        for name, option, value in self.asked_for():
+        for name, option, value in self.asked_for() if self.reads else ():
             if option.role == "input" and isinstance(value, float) and not isfinite(value):
                 raise InputError(f"{option.flag_of(name)} {value:g}: give a finite number")
 
