@@ -284,10 +284,8 @@ class CostAnswer(Answer):
     def _verdict(self) -> Iterator[str]:
         """What costs least, how much less than the next, and what turns that round."""
         best, *others = self._ranked
-        price, span = (
-            self.scale.amount(best.capital.base),
-            sum_range(self.scale, best.capital, best),
-        )
+        price = self.scale.amount(best.capital.base)
+        span = sum_range(self.scale, best.capital, best)
         least = "≥ " if best.quote.unpriced else ""
         priced = f"{least}{price}" + ("" if span == DASH else f" ({span})")
         if best.cost is None:

@@ -395,10 +395,8 @@ class _Matcher:
             right = sum(plugs[host][planned_host] for host, planned_host in guess.items())
             if 2 * right > seen or not seen:
                 self._take(guess, "order")
-                first, last = (
-                    min(guess, key=device_names.natural),
-                    max(guess, key=device_names.natural),
-                )
+                first = min(guess, key=device_names.natural)
+                last = max(guess, key=device_names.natural)
                 self.notes.append(
                     f"hosts are taken in the order of their names: {first} as {guess[first]}"
                     + (f", {last} as {guess[last]}" if last != first else "")

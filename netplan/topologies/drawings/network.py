@@ -153,10 +153,8 @@ def _wires(
         ends = [(float(x[end]), float(y[end])) for end in (near, far)]
         kind, words = "wire", counted(int(count[wire]), "link")
         if share is not None:
-            kind, words = (
-                f"wire heat-{colour_step(float(share[wire]))}",
-                f"{words}, busiest {share[wire]:.0%}",
-            )
+            kind = f"wire heat-{colour_step(float(share[wire]))}"
+            words = f"{words}, busiest {share[wire]:.0%}"
         if out is not None and out[wire]:
             kind, words = "wire failed", f"{words}, {int(out[wire])} failed"
         thick = 0.7 + 0.4 * min(4.0, float(np.log2(count[wire])))
