@@ -21,7 +21,7 @@ MAX_CONTRIBUTING_LINES = 130
 # The most there may be of each, documentation aside: they only fall, or rise by what a named
 # feature needs, which its commit says. Long functions are no fault, tangled ones are: the linter
 # holds how many ways there are through each.
-MOST = {"lines of code": 106_687, "functions": 8_167, "classes": 1_319, "lines of imports": 8_617}
+MOST = {"lines of code": 106_709, "functions": 8_167, "classes": 1_319, "lines of imports": 8_639}
 SETTINGS = "_hypothesis_internal_use_settings"  # where a test of invariants keeps its own
 LEAST_DOCUMENTED = 1_000  # public functions that say Parameters or Returns
 

@@ -85,7 +85,7 @@ class SitesTime(Struct, frozen=True):
     time: SpreadTime
 
 
-class LostAt(Struct, frozen=True):
+class SitesBreakEven(Struct, frozen=True):
     """Where the target is lost: at which ratio of a length, or which length of a ratio."""
 
     json_parts = "across", "*given", "?ahead", "at", "value", "why_null?"
@@ -126,7 +126,7 @@ ROWS: tuple[Column[SitesTime], ...] = (
     *columns("ahead", "site_exchange_s=exchange_s", "exposed_s", "bottleneck", of="time"),
 )
 
-EVENS: tuple[Column[LostAt], ...] = (
+EVENS: tuple[Column[SitesBreakEven], ...] = (
     *columns("across", "km", "long_haul_ratio=ratio"),
     column("held_ahead", lambda row: None if row.ahead is None else str(row.ahead)),
     *columns("break_even_at=at", "break_even=value", "why_null"),
@@ -156,7 +156,7 @@ class SitesAnswer(Answer):
     haul: Haul
     grid: tuple[SitesTime, ...]
     ahead: tuple[tuple[str, tuple[SitesTime, ...]], ...]
-    break_even: tuple[LostAt, ...]
+    break_even: tuple[SitesBreakEven, ...]
     plans: tuple[ChosenPlan, ...]
     best_s: float
     bought: SitesBill
@@ -300,7 +300,7 @@ class SitesAnswer(Answer):
             parts.append(text + self._at_home(plan))
         return " - ".join(parts).replace("LOST", share) + "."
 
-    def _of_data(self, evens: Sequence[LostAt]) -> str:
+    def _of_data(self, evens: Sequence[SitesBreakEven]) -> str:
         """The ratio at which replicas lose the target, at two lengths."""
         known = [even for even in evens if even.at == "ratio"]
         lengths = [even.km for even in known]
@@ -311,7 +311,7 @@ class SitesAnswer(Answer):
         also = f"; {last.words} at {last.km:,g}" if last is not first and last.value else ""
         return f"LOST at {first.words} ({first.km:,g} km{also})"
 
-    def _of_pipeline(self, evens: Sequence[LostAt], plan: ChosenPlan) -> str:
+    def _of_pipeline(self, evens: Sequence[SitesBreakEven], plan: ChosenPlan) -> str:
         """The length at which a pipeline loses the target, as it is and with more in flight."""
         first = evens[0].ratio
         mine = {even.ahead: even for even in evens if even.ratio == first}

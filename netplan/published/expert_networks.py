@@ -42,7 +42,12 @@ from netplan.catalog import shipped_root
 from netplan.costing.prices import PRICE_BOOKS
 from netplan.documents import read_yaml
 from netplan.errors import InputError
-from netplan.performance.serving.cases import GivenStack, domain_levels, formats_of, serving_case
+from netplan.performance.serving.cases import (
+    ServingSoftware,
+    domain_levels,
+    formats_of,
+    serving_case,
+)
 from netplan.performance.serving.outcomes import Requests, ServingCase, decode_steps, prefills
 from netplan.performance.serving.plans import ServingPlans, serving_plans
 from netplan.performance.stacks import SERVING_STACKS
@@ -328,6 +333,6 @@ def _case(placement: str, gpus: int) -> tuple[ServingCase, ServingPlans]:
     stack = replace(SERVING_STACKS.load("sglang"), exchange="deepep")
     levels = domain_levels(chip, gpus)
     formats = formats_of(chip, model, "fp8")
-    case = serving_case(chip, model, levels, Requests(4096, 256), formats, GivenStack(stack))
+    case = serving_case(chip, model, levels, Requests(4096, 256), formats, ServingSoftware(stack))
     fixed = {"tensor": 1, "attention_data": gpus, "expert": gpus, "pipeline": 1}
     return case, serving_plans(model, gpus, case.served.sizes, fixed)

@@ -28,7 +28,12 @@ from msgspec import Struct, convert
 from netplan.arrays import Bools, Floats
 from netplan.inputs.choices import KernelSource, ServingFormat
 from netplan.performance import stacks
-from netplan.performance.serving.cases import GivenStack, domain_levels, formats_of, serving_case
+from netplan.performance.serving.cases import (
+    ServingSoftware,
+    domain_levels,
+    formats_of,
+    serving_case,
+)
 from netplan.performance.serving.disaggregated import POOLS, Pools, disaggregated
 from netplan.performance.serving.outcomes import Requests, ServingCase, ServingResult, aggregated
 from netplan.performance.serving.plans import ServingPlans
@@ -328,7 +333,7 @@ def _group(
     )
     stack = stacks.SERVING_STACKS.load(method.stack_of(first))
     stack = stack.changed(exchange="deepep") if first.sends else stack
-    software = GivenStack(stack, method.kernels)
+    software = ServingSoftware(stack, method.kernels)
     case = serving_case(
         chip,
         model,

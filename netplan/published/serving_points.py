@@ -40,7 +40,12 @@ from netplan.levels import Level
 from netplan.performance.serving.arrivals import RequestStream, arrivals
 from netplan.performance.serving.bars import serving_bars
 from netplan.performance.serving.batch import BatchOutcome, BatchServer, TimeSpread, simulate_batch
-from netplan.performance.serving.cases import GivenStack, domain_levels, formats_of, serving_case
+from netplan.performance.serving.cases import (
+    ServingSoftware,
+    domain_levels,
+    formats_of,
+    serving_case,
+)
 from netplan.performance.serving.outcomes import (
     Requests,
     aggregated,
@@ -175,7 +180,7 @@ def _rates_together(points: Sequence[PrintedServing]) -> Floats:
         levels = build_fabric(
             spec, sizing_on(chip, gpus=max(first.gpus, MIN_GPUS), radix=RADIX)
         ).levels
-    software = GivenStack(stack)
+    software = ServingSoftware(stack)
     case = serving_case(
         chip,
         model,

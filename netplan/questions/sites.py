@@ -8,7 +8,14 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from netplan.answers.sites_answer import AUTO, SHOWN_KM, LostAt, SitesAnswer, SitesCase, SitesTime
+from netplan.answers.sites_answer import (
+    AUTO,
+    SHOWN_KM,
+    SitesAnswer,
+    SitesBreakEven,
+    SitesCase,
+    SitesTime,
+)
 from netplan.answers.sites_bill import SitesBill
 from netplan.arrays import Floats
 from netplan.costing.fabric_bill import make_bill
@@ -252,7 +259,7 @@ class SeveralSites(Question[SitesAnswer]):
 
     def _break_evens(
         self, chosen: Sequence[ChosenPlan], cases: Sequence[SitesCase], haul: Haul, sizing: Sizing
-    ) -> Iterator[LostAt]:
+    ) -> Iterator[SitesBreakEven]:
         """At which ratio of every length, and which length of every ratio, the target is lost."""
         if self._span.count is None:
             return
@@ -301,7 +308,7 @@ sites = function_of(SeveralSites)
 Losses = Callable[[ChosenPlan, int | None, Any, Any], Floats]
 
 
-def _ratio_of(plan: ChosenPlan, km: float, losses: Losses, target: float) -> LostAt:
+def _ratio_of(plan: ChosenPlan, km: float, losses: Losses, target: float) -> SitesBreakEven:
     """At which ratio the target is lost over a length."""
 
     def losses_at(logs: Floats) -> Floats:
@@ -312,12 +319,12 @@ def _ratio_of(plan: ChosenPlan, km: float, losses: Losses, target: float) -> Los
         why = f"lost at any ratio at {km:,g} km: no rate makes up for the way"
     else:
         why = f"no ratio up to {MOST_RATIO:,.0f} loses so much" if value >= MOST_RATIO else ""
-    return LostAt(plan.across, "ratio", km, None, None if why else value, why)
+    return SitesBreakEven(plan.across, "ratio", km, None, None if why else value, why)
 
 
 def _km_of(
     plan: ChosenPlan, asked: tuple[float, float], ahead: int | None, losses: Losses, target: float
-) -> LostAt:
+) -> SitesBreakEven:
     """At which length, of up to a longest one, the target is lost at a ratio."""
     ratio, longest = asked
 
@@ -330,4 +337,4 @@ def _km_of(
     elif value >= longest:
         why = f"no length up to {longest:,.0f} km loses so much"
     held = None if plan.across == "data" else AUTO if ahead is None else ahead
-    return LostAt(plan.across, "km", None, ratio, None if why else value, why, held)
+    return SitesBreakEven(plan.across, "km", None, ratio, None if why else value, why, held)

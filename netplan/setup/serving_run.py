@@ -202,7 +202,7 @@ def serving_case_on(
         stack, given = stack.changed(exchange=asked.serving.exchange), given | {"exchange"}
     older = months_older(stack, asked.serving.software_date)
     links = MeasuredLinks.of(chip, reader.load)
-    software = cases.GivenStack(
+    software = cases.ServingSoftware(
         stack, asked.serving.kernels, links, given=frozenset(given), older_months=older
     )
     formats = _formats(asked, chip, model, software)
@@ -220,7 +220,7 @@ def serving_case_on(
 
 
 def _formats(
-    asked: AnyQuestion, chip: Accelerator, model: Model, software: cases.GivenStack
+    asked: AnyQuestion, chip: Accelerator, model: Model, software: cases.ServingSoftware
 ) -> Formats:
     """Numbers of a model as they are asked for."""
     serving = asked.serving
@@ -228,7 +228,7 @@ def _formats(
 
 
 def _drafts(
-    asked: AnyQuestion, reader: CatalogReader, chip: Accelerator, software: cases.GivenStack
+    asked: AnyQuestion, reader: CatalogReader, chip: Accelerator, software: cases.ServingSoftware
 ) -> cases.Drafts | None:
     """The model that drafts, if one is named."""
     if asked.serving.speculation == "mtp":
@@ -260,7 +260,7 @@ def _drafts(
 
 
 def _predicts(
-    asked: AnyQuestion, reader: CatalogReader, chip: Accelerator, software: cases.GivenStack
+    asked: AnyQuestion, reader: CatalogReader, chip: Accelerator, software: cases.ServingSoftware
 ) -> cases.Drafts:
     """Layers of the model itself that draft: multi-token prediction."""
     serving = asked.serving

@@ -9,7 +9,12 @@ Run with ``pytest -n 0 tests/benchmarks --benchmark-only``; the extra column is 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from netplan.performance.serving.cases import GivenStack, domain_levels, formats_of, serving_case
+from netplan.performance.serving.cases import (
+    ServingSoftware,
+    domain_levels,
+    formats_of,
+    serving_case,
+)
 from netplan.performance.serving.outcomes import Goal, Requests
 from netplan.performance.serving.serving_search import best_servers
 from netplan.performance.stacks import SERVING_STACKS
@@ -30,7 +35,7 @@ def test_every_plan(
     benchmark: BenchmarkFixture, name: str, accelerator: str, goal: Goal, *, apart: bool
 ) -> None:
     chip, model = ACCELERATORS.load(accelerator), MODELS.load(name)
-    software = GivenStack(SERVING_STACKS.load("typical-server"))
+    software = ServingSoftware(SERVING_STACKS.load("typical-server"))
     formats = formats_of(chip, model, "fp8")
     levels = domain_levels(chip, GPUS)
     case = serving_case(chip, model, levels, Requests(2048, 256), formats, software)

@@ -5,7 +5,12 @@ from statistics import median
 import numpy as np
 import pytest
 
-from netplan.performance.serving.cases import GivenStack, domain_levels, formats_of, serving_case
+from netplan.performance.serving.cases import (
+    ServingSoftware,
+    domain_levels,
+    formats_of,
+    serving_case,
+)
 from netplan.performance.serving.disaggregated import Pools, disaggregated
 from netplan.performance.serving.outcomes import Requests, ServingResult, aggregated
 from netplan.performance.serving.plans import ServingPlans, serving_plans
@@ -52,7 +57,7 @@ def alone(point: ServingPoint) -> ServingResult:
     assert point.gpus is not None
     stack = SERVING_STACKS.load(OWN[point.framework])
     stack = stack.changed(exchange="deepep") if point.sends else stack
-    levels, software = domain_levels(chip, max(point.gpus, chip.hb_size)), GivenStack(stack)
+    levels, software = domain_levels(chip, max(point.gpus, chip.hb_size)), ServingSoftware(stack)
     requests = Requests(point.prompt, point.output)
     formats = formats_of(chip, model, point.precision, software=software)
     case = serving_case(chip, model, levels, requests, formats, software)

@@ -29,7 +29,7 @@ FOUR_BITS = 1.0
 """Weights of fewer bytes than this leave attention of models with experts in 16 bits [B]."""
 
 
-class GivenStack(Struct, frozen=True):
+class ServingSoftware(Struct, frozen=True):
     """Stack with the values of it that were given, kernels, links; None takes what is usual."""
 
     stack: ServingStack
@@ -61,7 +61,7 @@ def serving_case(
     levels: Sequence[Level],
     requests: Requests,
     formats: Formats,
-    software: GivenStack,
+    software: ServingSoftware,
 ) -> ServingCase:
     """What is served on levels of bandwidth.
 
@@ -100,7 +100,7 @@ def formats_of(
     model: Model,
     precision: str,
     cache: str | None = None,
-    software: GivenStack | None = None,
+    software: ServingSoftware | None = None,
 ) -> Formats:
     """Numbers of a served model.
 
@@ -124,7 +124,7 @@ def formats_of(
     >>> number.precision, number.weight_bytes, served.attention.weight_bytes
     ('fp8', 0.5625, 2.0)
     >>> from netplan.performance.stacks import SERVING_STACKS
-    >>> software = GivenStack(SERVING_STACKS.load("tensorrt-llm"))
+    >>> software = ServingSoftware(SERVING_STACKS.load("tensorrt-llm"))
     >>> served = formats_of(h100, MODELS.load("gpt-oss-120b"), "fp8", software=software)
     >>> served.feed_forward.kernel, served.feed_forward.weight_bytes, served.cache_bytes
     ('mxfp4-w4a16', 0.53125, 2.0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import netplan
-from netplan.performance.serving.cases import GivenStack, formats_of
+from netplan.performance.serving.cases import ServingSoftware, formats_of
 from netplan.performance.serving.kernel_times import ServingKernels
 from netplan.performance.stacks import SERVING_STACKS
 from netplan.published.measured_serving import BY_SOFTWARE, TYPICAL, predicted, serving_points
@@ -76,7 +76,7 @@ def test_experts_have_the_kernel_of_their_checkpoint(  # noqa: PLR0913, PLR0917 
     weight_bytes: float,
     cache_bytes: float,
 ) -> None:
-    software = GivenStack(SERVING_STACKS.load(stack))
+    software = ServingSoftware(SERVING_STACKS.load(stack))
     on, served = ACCELERATORS.load(chip), MODELS.load(model)
     formats = formats_of(on, served, precision, software=software)
     number = formats.feed_forward
@@ -89,7 +89,7 @@ def test_experts_have_the_kernel_of_their_checkpoint(  # noqa: PLR0913, PLR0917 
 def test_fitted_kernels_know_no_published_weights() -> None:
     gpt = MODELS.load("gpt-oss-120b")
     for kernels in ("fitted", "roofline"):
-        software = GivenStack(SERVING_STACKS.load("vllm"), kernels)
+        software = ServingSoftware(SERVING_STACKS.load("vllm"), kernels)
         formats = formats_of(ACCELERATORS.load("h200"), gpt, "fp8", software=software)
         assert (formats.feed_forward.weight_bytes, formats.cache_bytes) == (1.0, 1.0)
 
@@ -97,7 +97,7 @@ def test_fitted_kernels_know_no_published_weights() -> None:
 def origins(chip: str, model: str, precision: str, stack: str = "vllm") -> dict[str, str]:
     """Where times of a layer in decode are from."""
     on, served = ACCELERATORS.load(chip), MODELS.load(model)
-    software = GivenStack(SERVING_STACKS.load(stack))
+    software = ServingSoftware(SERVING_STACKS.load(stack))
     formats = formats_of(on, served, precision, software=software)
     step = ServingStep("decode", 16.0, 1.0, 2048.0)
     layer = inference_layer(served, Cut.of(2, 2, 4), step, formats)

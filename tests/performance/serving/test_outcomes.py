@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from netplan.performance.serving.cases import (
     Drafts,
-    GivenStack,
+    ServingSoftware,
     domain_levels,
     formats_of,
     serving_case,
@@ -57,7 +57,9 @@ def served(
     products = chip.measured.products if chip.measured else {}
     formats = formats_of(chip, one, "fp8" if "fp8" in products else "bf16")
     levels = domain_levels(chip, gpus)
-    return serving_case(chip, one, levels, Requests(prompt, output), formats, GivenStack(software))
+    return serving_case(
+        chip, one, levels, Requests(prompt, output), formats, ServingSoftware(software)
+    )
 
 
 def plans(model: str, tensor: int, copies: int, *, stages: int = 1, count: int = 1) -> ServingPlans:
@@ -194,7 +196,7 @@ def test_the_first_stage_drafts_beside_its_own_work_and_reads_every_prompt() -> 
     one, chip = MODELS.load("llama-3.1-8b"), ACCELERATORS.load("b200")
     drafts = Drafts(one, formats_of(chip, one, "fp8"), window=4, acceptance=0.7)
     bare = served("llama-3.1-70b", prompt=256, software="no-host")
-    software = GivenStack(stack("no-host"), drafts=drafts)
+    software = ServingSoftware(stack("no-host"), drafts=drafts)
     case = serving_case(
         chip,
         bare.served.model,

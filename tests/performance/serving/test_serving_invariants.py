@@ -6,7 +6,12 @@ from hypothesis import strategies as st
 
 import netplan
 from netplan.inputs.choices import KernelSource
-from netplan.performance.serving.cases import GivenStack, domain_levels, formats_of, serving_case
+from netplan.performance.serving.cases import (
+    ServingSoftware,
+    domain_levels,
+    formats_of,
+    serving_case,
+)
 from netplan.performance.serving.closed_form import Sizes, TensorGroup, decode, prefill
 from netplan.performance.serving.outcomes import (
     Goal,
@@ -36,7 +41,7 @@ def case(
     gpus: int = 16,
 ) -> ServingCase:
     model, stack = MODELS.load(name), SERVING_STACKS.load("typical-server")
-    formats, software = formats_of(chip, model, "fp8"), GivenStack(stack, kernels)
+    formats, software = formats_of(chip, model, "fp8"), ServingSoftware(stack, kernels)
     return serving_case(chip, model, domain_levels(chip, gpus), requests, formats, software)
 
 

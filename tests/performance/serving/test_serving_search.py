@@ -13,7 +13,12 @@ import numpy as np
 import pytest
 
 from netplan.errors import InfeasibleError
-from netplan.performance.serving.cases import GivenStack, domain_levels, formats_of, serving_case
+from netplan.performance.serving.cases import (
+    ServingSoftware,
+    domain_levels,
+    formats_of,
+    serving_case,
+)
 from netplan.performance.serving.disaggregated import SWEEP, Pools, disaggregated
 from netplan.performance.serving.outcomes import (
     Goal,
@@ -45,7 +50,7 @@ def case(model: str, gpus: int, domain: int, prompt: int = 2048, output: int = 1
         domain_levels(chip, gpus),
         Requests(prompt, output),
         formats_of(chip, one, "fp8"),
-        GivenStack(SERVING_STACKS.load("typical-server")),
+        ServingSoftware(SERVING_STACKS.load("typical-server")),
     )
 
 

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from netplan.inputs.choices import Exchange
-from netplan.performance.serving.cases import GivenStack, domain_levels, formats_of, serving_case
+from netplan.performance.serving.cases import (
+    ServingSoftware,
+    domain_levels,
+    formats_of,
+    serving_case,
+)
 from netplan.performance.serving.outcomes import (
     Requests,
     ServingCase,
@@ -34,7 +39,9 @@ def case(
     chip, served = ACCELERATORS.load("h200"), MODELS.load(model)
     formats = formats_of(chip, served, "fp8")
     levels = domain_levels(chip, 8)
-    return serving_case(chip, served, levels, Requests(prompt, output), formats, GivenStack(stack))
+    return serving_case(
+        chip, served, levels, Requests(prompt, output), formats, ServingSoftware(stack)
+    )
 
 
 def one_plan(tensor: int, copies: int, expert: int, servers: int = 1) -> ServingPlans:

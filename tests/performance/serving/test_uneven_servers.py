@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from netplan.performance.serving.cases import GivenStack, domain_levels, formats_of, serving_case
+from netplan.performance.serving.cases import (
+    ServingSoftware,
+    domain_levels,
+    formats_of,
+    serving_case,
+)
 from netplan.performance.serving.outcomes import Requests, ServingCase, aggregated, decode_steps
 from netplan.performance.serving.plans import ServingPlans, serving_plans
 from netplan.performance.serving.rounds import serving_round
@@ -32,7 +37,7 @@ def loaded(load: ExpertLoad | None) -> Model:
 def served(load: ExpertLoad | None, kernels: str = "measured") -> ServingCase:
     chip = ACCELERATORS.load("h200")
     stack = SERVING_STACKS.load("sglang").changed(exchange="deepep")  # whose bytes follow loads
-    software = GivenStack(stack, kernels)  # type: ignore[arg-type]
+    software = ServingSoftware(stack, kernels)  # type: ignore[arg-type]
     formats = formats_of(chip, R1, "fp8")
     levels = domain_levels(chip, 32)
     return serving_case(chip, loaded(load), levels, Requests(1024, 512), formats, software)
